@@ -71,22 +71,22 @@ def _read_plain(buffer: Any, kind: HostType) -> np.ndarray:
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_PACKED = frozenset({"int2", "int4", "uint2", "uint4", "float4_e2m1fn"})
 _OFFSET = 40  # of `byte_offset` in DLTensor, whose first field is the address
 
 
 def _read_extended(buffer: Any, kind: HostType) -> np.ndarray:
     """A value of one of ml_dtypes' types, copied.
 
-    Python's buffer protocol has no codes for them, so the address comes from a DLPack capsule. For
-    int4, which DLPack does not have either, jaxlib does it, and imports JAX.
+    Python's buffer protocol has no codes for them, so the address comes from a DLPack capsule. Types
+    narrower than a byte are packed there, or missing; jaxlib unpacks them, and imports JAX.
     """
     buffer.block_until_ready()
     if 0 in kind.shape:
         return np.zeros(kind.shape, kind.dtype)
-    try:
-        capsule = _jax.buffer_to_dlpack_managed_tensor(buffer)
-    except RuntimeError:
+    if kind.dtype.name in _PACKED:
         return buffer._single_device_array_to_np_array_did_copy()[0]
+    capsule = _jax.buffer_to_dlpack_managed_tensor(buffer)
     tensor = _capsule_pointer(capsule, b"dltensor")
     start = ctypes.c_void_p.from_address(tensor).value or 0
     start += ctypes.c_uint64.from_address(tensor + _OFFSET).value

@@ -157,6 +157,9 @@ def is_differentiable(example: Example) -> bool:
 
 def out_avals(example: Example) -> list[Any]:
     """The types of the results, by the type rule."""
+    if example.of is not None:
+        program = jt.make_jaxpr(ours(example))(*[a.aval for a in example.args])
+        return program.jaxpr.out_avals
     params = {**example.primitive.defaults, **example.params}
     return abstract_eval(example.primitive, [a.aval for a in example.args], params)
 

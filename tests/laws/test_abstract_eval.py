@@ -74,6 +74,8 @@ def test_result_types(example):
     args, expected = inputs(example), out_avals(example)
     out = ours(example)(*args)
     assert [aval_of(x) for x in out] == expected
+    if example.of is not None:
+        return
     params = {**example.primitive.defaults, **example.params}
     xp, avals = numpy_namespace(), [a.aval for a in example.args]
     step = prepare_impl(xp, example.primitive, avals, expected, params)

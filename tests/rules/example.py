@@ -51,6 +51,9 @@ class Example:
       jax: the same function in JAX, called as jax(*operands, **params), where JAX has no primitive of
         that name with the same params; else None.
       differentiable: False where JAX has no derivative by one of the inexact operands.
+      mapped: False where vmap is not a loop (a batch of `rbg` keys draws from the first of them) or is refused.
+      of: where `op` is a function of several operations, which makes the operand that the primitive needs
+        (a reference, a key, a token) and reads the result: the binding function of the primitive.
     """
 
     op: Any
@@ -62,10 +65,12 @@ class Example:
     forward: bool = True
     label: str = ""
     differentiable: bool = True
+    mapped: bool = True
+    of: Any = None
 
     @property
     def primitive(self) -> Primitive:
-        return self.op.primitive
+        return (self.of or self.op).primitive
 
     @property
     def id(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import broadcast_batch, moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import PER_OUTPUT
@@ -296,6 +296,9 @@ def _generator_batch(axis_size: int, vals: Any, dims: Any, *, shape: Any, **para
     """As in JAX, not a loop: one draw for the whole batch, from the first state."""
     states = moveaxis(vals[0], dims[0], 0)
     n = get_aval(states).shape[1]
+    if axis_size == 0:  # there is no first state, and nothing to draw
+        zero = scalar_lit(0, params["dtype"])
+        return [states, lax.broadcast_in_dim(zero, shape=(0, *shape))], [0, 0]
     row = lax.slice(states, start_indices=(0, 0), limit_indices=(1, n), strides=None)
     first = lax.reshape(row, new_sizes=(n,), dimensions=None)
     new, bits = lax.rng_bit_generator(first, shape=(axis_size, *shape), **params)
