@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.lists import split_list
-from jaxprtool.interpreters.batch import vmap_jaxpr
+from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, instantiate, zero_derivative
@@ -101,8 +101,14 @@ def _linear_transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
 
 
 def _linear_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+    """Linear operands are batched if anything is: their cotangents are."""
     n_consts, n_res = params["num_callee_consts"], params["num_res"]
     back: ClosedJaxpr | None = params["transpose_jaxpr"]
+    if back is not None:
+        fixed, linear = split_list(vals, n_consts + n_res)
+        fixed_dims, linear_dims = split_list(dims, n_consts + n_res)
+        vals = [*fixed, *map(materialize, linear, linear_dims, [axis_size] * len(linear))]
+        dims = [*fixed_dims, *[0] * len(linear)]
     callee, out_dims = vmap_jaxpr(params["callee"], axis_size, dims, None)
     if back is not None:
         _, res_dims, linear_dims = split_list(dims, n_consts, n_res)

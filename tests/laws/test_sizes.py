@@ -23,7 +23,7 @@ from tests.laws.oracle import (
 DIFFERENTIABLE = [e for e in by_structure(EXAMPLES) if is_differentiable(e)]
 
 
-RULES = ("jvp_jaxpr", "fwd_jaxpr", "bwd_jaxpr")  # which JAX keeps as functions
+RULES = ("jvp_jaxpr", "fwd_jaxpr", "bwd_jaxpr", "transpose_jaxpr")  # which JAX keeps as functions
 
 
 def _count(jaxpr):
@@ -64,7 +64,12 @@ def _check(mine, theirs, what):
     assert mine <= theirs, f"{what}: {mine} equations, JAX has {theirs}"
 
 
-@law(DIFFERENTIABLE)
+# JAX's jvp takes the result from the tree that gives the tangent, which is wrong unless the initial
+# values are neutral; ours keeps the reduction beside the tree.
+KEPT = {"reduce"}
+
+
+@law([e for e in DIFFERENTIABLE if e.primitive.name not in KEPT])
 def test_jvp_is_no_larger_than_jax(example):
     args = inputs(example)
     f, point = _on_inexact(ours(example), args)
@@ -87,7 +92,11 @@ def test_linear_part_is_no_larger_than_jax(example):
     def linear_part(*xs):
         theirs.append(jax.make_jaxpr(jax.linearize(g, *xs)[1])(*ts))
 
-    jax.eval_shape(linear_part, *point)  # staged, so that JAX compiles nothing
+    try:
+        jax.eval_shape(linear_part, *point)  # staged, so that JAX compiles nothing
+    except ValueError as e:
+        assert not example.reverse, e  # JAX does not linearize what it cannot transpose
+        return
     _check(_count(mine.jaxpr), _jax_count(theirs[0].jaxpr), "linearize")
 
 
@@ -114,7 +123,12 @@ def _jax_dce(jaxpr):
     return pe.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0]
 
 
-@law(by_structure([e for e in EXAMPLES if e.args and e.mapped]))
+# Ours are discharged before they are mapped; JAX maps references, and discharges them later.
+REFERENCES = {"get", "swap", "addupdate"}
+MAPPED = [e for e in EXAMPLES if e.args and e.mapped and e.primitive.name not in REFERENCES]
+
+
+@law(by_structure(MAPPED))
 def test_vmap_is_no_larger_than_jax(example):
     for axis in (0, -1) if any(a.aval.ndim for a in example.args) else (0,):
         _check_vmap(example, axis)
@@ -133,5 +147,8 @@ def _check_vmap(example, axis):
             for i, d in enumerate(axes)
         ]
         mine = jt.make_jaxpr(jt.vmap(ours(example), in_axes=axes))(*args)
-        theirs = jax.make_jaxpr(jax.vmap(in_jax(example), in_axes=axes))(*args)
+        try:
+            theirs = jax.make_jaxpr(jax.vmap(in_jax(example), in_axes=axes))(*args)
+        except NotImplementedError:
+            continue  # JAX has no rule
         _check(_count(mine.jaxpr), _jax_count(theirs.jaxpr), f"vmap in_axes={axes}")

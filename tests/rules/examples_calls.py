@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import jaxprtool as jt
 from jaxprtool import ops as lax
+from jaxprtool.ir.jaxpr import ClosedJaxpr
 from tests.rules.example import Example, arg
 from tests.rules.examples_control_flow import body
 
@@ -44,6 +46,14 @@ def _custom_vjp(label: str, f: Any, fwd: Any, bwd: Any, types: Any, residuals: A
 def _twice(f: Any) -> Any:
     """f inside a jit of its own."""
     return lambda *xs: lax.jit_call(*xs, jaxpr=body(f, *["f64[2]"] * len(xs)), name="inner")
+
+
+def _call_in_jax(*xs: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
+    """A call of today, for those of older programs."""
+    import jax
+    from jax.extend.core import jaxpr_as_fun
+
+    return jax.jit(jaxpr_as_fun(jt.to_jax(call_jaxpr)))(*xs)
 
 
 def _barrier_in_jax(*xs: Any) -> Any:
@@ -107,6 +117,16 @@ EXAMPLES = [
             (lax.closed_call, "call_jaxpr"),
             (lax.remat_call, "jaxpr"),
         )
+    ],
+    *[
+        Example(
+            op,
+            (arg("f64[3]"), arg("f64[3]")),
+            {"call_jaxpr": body(lambda x, y: (lax.sin(x) * y, x), "f64[3]", "f64[3]"), **more},
+            label="product",
+            jax=_call_in_jax,
+        )
+        for op, more in ((lax.core_call, {}), (lax.call, {}), (lax.named_call, {"name": "f"}))
     ],
     Example(lax.checkpoint_name, (arg("f64[3]"),), {"name": "kept"}),
     Example(lax.optimization_barrier, (arg("f64[3]"), arg("i32[2]")), jax=_barrier_in_jax),

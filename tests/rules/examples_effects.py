@@ -40,8 +40,8 @@ def _called(op: Any, function: Any, types: list[str], result: str, **options: An
         params,
         label=f"{function.__name__}-{options}".replace(" ", ""),
         jax=_callback_in_jax(name, function, spec, options),
-        mapped=op is lax.pure_callback and options["vmap_method"] is not None
-        or op is lax.io_callback and not options["ordered"],
+        mapped=(op is lax.pure_callback and options["vmap_method"] is not None)
+        or (op is lax.io_callback and not options["ordered"]),
     )
 
 

@@ -9,13 +9,14 @@ from jaxprtool.ir.params import Word
 from tests.rules.example import Example, arg
 
 
-def _params(
+def window_params(
     dimensions: tuple,
     strides: tuple | None = None,
     padding: tuple | None = None,
     base: tuple | None = None,
     inner: tuple | None = None,
 ) -> dict[str, Any]:
+    """The params of windows; what is not given is all ones, and no padding."""
     ones = (1,) * len(dimensions)
     return {
         "window_dimensions": dimensions,
@@ -27,17 +28,17 @@ def _params(
 
 
 POOLING = (
-    ("f32[5]", _params((2,))),
-    ("f64[9]", _params((8,))),
-    ("f64[4,5]", _params((2, 3), (2, 1), ((1, 0), (1, 2)))),
-    ("f64[3,4]", _params((2, 2), (1, 2), ((0, 1), (1, 1)), (2, 1))),
-    ("f32[2,3,4]", _params((1, 3, 2), (1, 1, 3))),
-    ("f32[2,1]", _params((3, 1))),
-    ("f32[0,3]", _params((1, 2))),
-    ("bf16[6]", _params((3,))),
-    ("f16[6]", _params((3,))),
-    ("i32[3,3]", _params((2, 2))),
-    ("u8[5]", _params((2,), padding=((1, 1),))),
+    ("f32[5]", window_params((2,))),
+    ("f64[9]", window_params((8,))),
+    ("f64[4,5]", window_params((2, 3), (2, 1), ((1, 0), (1, 2)))),
+    ("f64[3,4]", window_params((2, 2), (1, 2), ((0, 1), (1, 1)), (2, 1))),
+    ("f32[2,3,4]", window_params((1, 3, 2), (1, 1, 3))),
+    ("f32[2,1]", window_params((3, 1))),
+    ("f32[0,3]", window_params((1, 2))),
+    ("bf16[6]", window_params((3,))),
+    ("f16[6]", window_params((3,))),
+    ("i32[3,3]", window_params((2, 2))),
+    ("u8[5]", window_params((2,), padding=((1, 1),))),
 )
 
 
@@ -83,27 +84,29 @@ EXAMPLES = [
         for op in (lax.reduce_window_sum, lax.reduce_window_max, lax.reduce_window_min)
         for x, params in POOLING
     ),
-    _pool(lax.reduce_window_sum, "c64[5]", _params((2,))),
+    _pool(lax.reduce_window_sum, "c64[5]", window_params((2,))),
     _pool(
-        lax.reduce_window_sum, "f64[3,4]", _params((2, 2), (1, 2), ((0, 1), (1, 1)), (2, 1), (1, 2))
+        lax.reduce_window_sum,
+        "f64[3,4]",
+        window_params((2, 2), (1, 2), ((0, 1), (1, 1)), (2, 1), (1, 2)),
     ),
-    _pool(lax.reduce_window_sum, "f64[5]", _params((2,), (1,), ((-1, 1),), (2,))),
-    _pool(lax.reduce_window_max, "bool[4]", _params((2,))),
-    _pool(lax.reduce_window_max, "f32[4]", _params((2,)), [1.0, 1.0, NAN, -INF]),
+    _pool(lax.reduce_window_sum, "f64[5]", window_params((2,), (1,), ((-1, 1),), (2,))),
+    _pool(lax.reduce_window_max, "bool[4]", window_params((2,))),
+    _pool(lax.reduce_window_max, "f32[4]", window_params((2,)), [1.0, 1.0, NAN, -INF]),
     *(
         _gather(x, prim, params)
         for prim, x, params in (
-            ("ge", "f32[5]", _params((2,))),
-            ("le", "f64[4,5]", _params((2, 3), (2, 1), ((1, 0), (1, 2)))),
-            ("ge", "f64[3,4]", _params((2, 2), (1, 2), ((0, 1), (1, 1)), (2, 1))),
-            ("le", "bf16[6]", _params((3,), (2,))),
-            ("ge", "f32[0]", _params((1,))),
+            ("ge", "f32[5]", window_params((2,))),
+            ("le", "f64[4,5]", window_params((2, 3), (2, 1), ((1, 0), (1, 2)))),
+            ("ge", "f64[3,4]", window_params((2, 2), (1, 2), ((0, 1), (1, 1)), (2, 1))),
+            ("le", "bf16[6]", window_params((3,), (2,))),
+            ("ge", "f32[0]", window_params((1,))),
         )
     ),
-    _scatter("f32[4]", "f32[5]", "ge", _params((2,))),
-    _scatter("f64[2,6]", "f64[4,5]", "le", _params((2, 3), (3, 1), ((1, 0), (1, 2)))),
-    _scatter("bf16[2]", "bf16[6]", "ge", _params((3,), (3,))),
-    _scatter("i32[3]", "i32[4]", "ge", _params((2,))),
-    _scatter("f32[2]", "f32[4]", "ge", _params((2,), (2,)), [1.0, 1.0, 0.0, 0.0]),
-    _scatter("f32[0]", "f32[1]", "ge", _params((2,))),
+    _scatter("f32[4]", "f32[5]", "ge", window_params((2,))),
+    _scatter("f64[2,6]", "f64[4,5]", "le", window_params((2, 3), (3, 1), ((1, 0), (1, 2)))),
+    _scatter("bf16[2]", "bf16[6]", "ge", window_params((3,), (3,))),
+    _scatter("i32[3]", "i32[4]", "ge", window_params((2,))),
+    _scatter("f32[2]", "f32[4]", "ge", window_params((2,), (2,)), [1.0, 1.0, 0.0, 0.0]),
+    _scatter("f32[0]", "f32[1]", "ge", window_params((2,))),
 ]

@@ -1,9 +1,11 @@
-"""Sample operands of optimization_barrier and platform_index."""
+"""Sample operands of composite, linear_call, optimization_barrier and platform_index."""
 
 from __future__ import annotations
 
 from jaxprtool import ops as lax
+from jaxprtool.ir.dtypes import find_dtype
 from tests.rules.example import Example, arg
+from tests.rules.examples_control_flow import body
 
 
 def _barrier_in_jax(*operands):
@@ -27,7 +29,39 @@ def _platform(*platforms):
     return Example(lax.platform_index, (), params, jax=_platform_in_jax)
 
 
+def _composite(label, f, *types, **params):
+    params = {"jaxpr": body(f, *types), "name": f"my.{label}", **params}
+    return Example(lax.composite, tuple(map(arg, types)), params, label=label, differentiable=False)
+
+
+def _linear(label, callee, transpose, types, counts):
+    """types: of the operands, and of the transpose's; counts: of constants and residuals."""
+    operands, transposed = types
+    params = {
+        "callee": body(callee, *operands),
+        "transpose_jaxpr": body(transpose, *transposed),
+        "num_callee_consts": counts[0],
+        "num_res": counts[1],
+    }
+    return Example(lax.linear_call, tuple(map(arg, operands)), params, label=label)
+
+
+def _scaled(n, x):
+    return x * lax.convert_element_type(n, new_dtype=find_dtype("f64"))
+
+
 EXAMPLES = [
+    _composite("sine", lambda x: lax.sin(x) * x, "f64[3]"),
+    _composite("two", lambda x, n: (x, n + n), "f64[3]", "i32[2]", version=1),
+    _linear("times", _scaled, _scaled, (["i32[3]", "f64[3]"], ["i32[3]", "f64[3]"]), (0, 1)),
+    _linear(
+        "of-two",
+        lambda n, v, w: (_scaled(n, v), lax.neg(w)),
+        lambda n, s, t: (_scaled(n, s), lax.neg(t)),
+        (["i32[]", "f64[2]", "f64[3]"], ["i32[]", "f64[2]", "f64[3]"]),
+        (0, 1),
+    ),
+    _linear("no-residuals", lax.neg, lax.neg, (["f64[2]"], ["f64[2]"]), (0, 0)),
     _barrier("f32[3]"),
     _barrier("f64[2,2]", "i32[]", "bool[2]"),
     _barrier("bf16[2]", "c64[]"),
