@@ -163,7 +163,20 @@ def lowest(dtype: Any, sign: int = -1) -> Any:
         return -(1 << dtype.bits - 1) if sign < 0 else (1 << dtype.bits - 1) - 1
     if dtype.kind == "u":
         return 0 if sign < 0 else (1 << dtype.bits) - 1
-    return complex(sign * math.inf, 0) if dtype.kind == "c" else sign * math.inf
+    if dtype.kind == "c":
+        return complex(sign * math.inf, 0)
+    smallest, largest = _FINITE.get(dtype.name, (-math.inf, math.inf))
+    return smallest if sign < 0 else largest
+
+
+_FINITE = {  # the range of types that have no infinities
+    "float4_e2m1fn": (-6.0, 6.0),
+    "float8_e4m3b11fnuz": (-30.0, 30.0),
+    "float8_e4m3fn": (-448.0, 448.0),
+    "float8_e4m3fnuz": (-240.0, 240.0),
+    "float8_e5m2fnuz": (-57344.0, 57344.0),
+    "float8_e8m0fnu": (2.0**-127, 2.0**127),
+}
 
 
 def lexicographic(ctx: Any, name: str) -> Any:

@@ -21,10 +21,12 @@ from jaxprtool.ir.dtypes import BOOL, dtype_of
 
 __all__ = [
     "boolean",
+    "byte_type",
     "broadcast_avals",
     "broadcast_to",
     "elementwise",
     "full_like",
+    "in_bytes",
     "in_float32",
     "nary",
     "numpy_function",
@@ -200,6 +202,40 @@ class numpy_function:
 
     def prepare(self, xp: Any, _in_avals: Any, _out_avals: Any, _params: Any) -> Any:
         return getattr(xp, self.name)
+
+
+def byte_type(xp: Any, dtype: Any) -> Any:
+    """The NumPy type of 8 bits for integers that are narrower, which NumPy has few functions for; else None."""
+    if dtype is None or dtype.bits >= 8 or not dtype.is_integer:
+        return None
+    return xp.int8 if dtype.kind == "i" else xp.uint8
+
+
+class in_bytes:
+    """The impl rule of `f(xp, *values)`, where integers narrower than a byte are computed in 8 bits and wrapped."""
+
+    __slots__ = ("rule",)
+
+    def __init__(self, rule: Any):
+        self.rule = rule
+
+    def __call__(self, xp: Any, *values: Any) -> Any:
+        wide = byte_type(xp, dtype_of(values[0].dtype))
+        if wide is None:
+            return self.rule(xp, *values)
+        return self.widened(xp, wide, *values)
+
+    def widened(self, xp: Any, wide: Any, *values: Any) -> Any:
+        """The rule of the values in 8 bits, wrapped to their own type."""
+        return self.rule(xp, *[v.astype(wide) for v in values]).astype(values[0].dtype)
+
+    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+        wide = byte_type(xp, in_avals[0].dtype)
+        if wide is not None:
+            return functools.partial(self.widened, xp, wide)
+        if hasattr(self.rule, "prepare"):
+            return self.rule.prepare(xp, in_avals, out_avals, params)
+        return functools.partial(self.rule, xp)
 
 
 class in_float32:

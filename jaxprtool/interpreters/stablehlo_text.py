@@ -33,7 +33,8 @@ _ELEMENT = {
 }
 
 # (positive infinity, NaN) as bit patterns; where there is no infinity the largest value's pattern
-# does not stand in for it: converting an infinity to such a type gives NaN.
+# does not stand in for it: converting an infinity to such a type gives NaN; but the one that has no
+# NaN either takes the largest value, and minus zero, as ml_dtypes does.
 _SPECIAL = {
     "float16": (0x7C00, 0x7E00),
     "bfloat16": (0x7F80, 0x7FC0),
@@ -47,6 +48,7 @@ _SPECIAL = {
     "float8_e5m2": (0x7C, 0x7E),
     "float8_e5m2fnuz": (0x80, 0x80),
     "float8_e8m0fnu": (0xFF, 0xFF),
+    "float4_e2m1fn": (0x7, 0x8),
 }
 _SIGNLESS_NAN = {0x80, 0xFF}
 

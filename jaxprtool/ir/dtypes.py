@@ -92,6 +92,7 @@ for _name, _words in (("fry", 2), ("rbg", 4), ("urbg", 4), ("unsafe_rbg", 4)):
 FLOAT0 = DType("float0", "float0", "0", 0)
 
 INT32, INT64 = _BY_NAME["i32"], _BY_NAME["i64"]
+INT8 = _BY_NAME["i8"]
 UINT8, UINT32, UINT64 = _BY_NAME["u8"], _BY_NAME["u32"], _BY_NAME["u64"]
 FLOAT16, BFLOAT16 = _BY_NAME["f16"], _BY_NAME["bf16"]
 FLOAT32, FLOAT64 = _BY_NAME["f32"], _BY_NAME["f64"]

@@ -18,6 +18,7 @@ from jaxprtool.interpreters.elementwise import (
     check_kind,
     check_same_dtype,
     full_like,
+    in_bytes,
     nary,
     numpy_function,
     unbroadcast,
@@ -207,7 +208,7 @@ def _truncated_quotient(x: Any, y: Any) -> Any:
 define(
     lax.div,
     **nary(_NUMBER),
-    impl=_IntegersApart("divide", _div_impl),
+    impl=in_bytes(_IntegersApart("divide", _div_impl)),
     jvp=jvp_terms(
         lambda t, out, x, y: lax.div(t, y),
         lambda t, out, x, y: lax.mul(t, lax.neg(lax.div(out, y))),
@@ -219,7 +220,7 @@ define(
 define(
     lax.rem,
     **nary("iuf"),
-    impl=_IntegersApart("fmod", _rem_impl),
+    impl=in_bytes(_IntegersApart("fmod", _rem_impl)),
     jvp=jvp_terms(
         lambda t, out, x, y: broadcast_to(t, _shape(out)),
         lambda t, out, x, y: lax.mul(t, lax.neg(_truncated_quotient(x, y))),
@@ -273,7 +274,7 @@ for _op, _function, _direction in ((lax.max, "maximum", "GT"), (lax.min, "minimu
     define(
         _op,
         **nary("biufc"),
-        impl=numpy_function(_function),
+        impl=in_bytes(numpy_function(_function)),
         jvp=_extremum_jvp(_op),
         transpose=NONLINEAR,
         lower=_extremum_lower(_function, _direction),

@@ -137,9 +137,9 @@ def _as_unsigned(xp: Any, x: Any) -> tuple[Any, int]:
 
 
 def _popcount_impl(xp: Any, x: Any) -> Any:
-    """XLA's CPU backend counts signed numbers narrower than a byte sign-extended, and so do we."""
+    """XLA's CPU backend counts i4 sign-extended to a byte, and so do we."""
     dtype = dtype_of(x.dtype)
-    narrow = dtype is not None and dtype.kind == "i" and dtype.bits < 8
+    narrow = dtype is not None and dtype.kind == "i" and dtype.bits == 4
     bits = x.astype(xp.int8).view(xp.uint8) if narrow else _as_unsigned(xp, x)[0]
     return xp.bitwise_count(bits).astype(xp.int8 if narrow else bits.dtype).astype(x.dtype)
 
@@ -163,7 +163,7 @@ def _nextafter_impl(xp: Any, x: Any, y: Any) -> Any:
 
 def _nextafter_bits(xp: Any, x: Any, y: Any) -> Any:
     unsigned = xp.dtype(f"u{x.dtype.itemsize}")
-    sign = unsigned.type(1 << (8 * unsigned.itemsize - 1))
+    sign = unsigned.type(1 << (dtype_of(x.dtype).bits - 1))  # type: ignore[union-attr]
     bits, other = (xp.ascontiguousarray(v).view(unsigned) for v in (x, y))
     magnitude, target = bits & ~sign, other & ~sign
     grows = (magnitude < target) & ((bits ^ other) & sign == 0)

@@ -5,46 +5,56 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.elementwise import elementwise, nary, numpy_function
+from jaxprtool.interpreters.elementwise import elementwise, in_bytes, nary, numpy_function
 from jaxprtool.interpreters.jvp import zero_derivative
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.rules.define import define
 
 _BITS, _INTEGER = "biu", "iu"
 
 
+def _width(x: Any) -> int:
+    """The bits of an element: fewer than those it takes, for types narrower than a byte."""
+    return dtype_of(x.dtype).bits  # type: ignore[union-attr]
+
+
 def _as_kind(xp: Any, x: Any, kind: str) -> Any:
-    """The bits of `x` as signed ("i") or unsigned ("u") integers."""
-    return x.view(xp.dtype(f"{kind}{x.dtype.itemsize}"))
+    """The bits of `x` as signed ("i") or unsigned ("u") integers, of a byte at least."""
+    width = _width(x)
+    if width >= 8:
+        return x.view(xp.dtype(f"{kind}{x.dtype.itemsize}"))
+    rest = xp.uint8(8 - width)
+    high = xp.left_shift(x.astype(xp.int8).view(xp.uint8), rest)
+    return xp.right_shift(high if kind == "u" else high.view(xp.int8), rest.astype(f"{kind}1"))
 
 
 def _in_range(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """Whether each shift is in [0, width), and the shifts with the others made 0."""
-    width = 8 * x.dtype.itemsize
-    valid = _as_kind(xp, y, "u") < width
-    return valid, xp.where(valid, y, xp.zeros_like(y))
+    """Whether each shift is in [0, width), and the shifts as unsigned numbers, with the others made 0."""
+    by = _as_kind(xp, y, "u")
+    valid = by < _width(x)
+    return valid, xp.where(valid, by, xp.zeros_like(by))
 
 
 def _shift_left_impl(xp: Any, x: Any, y: Any) -> Any:
     valid, by = _in_range(xp, x, y)
-    return xp.where(valid, xp.left_shift(x, by), xp.zeros_like(x))
+    shifted = xp.left_shift(_as_kind(xp, x, "u"), by)
+    return xp.where(valid, shifted, xp.zeros_like(shifted)).astype(x.dtype)
 
 
 def _shift_right_logical_impl(xp: Any, x: Any, y: Any) -> Any:
     valid, by = _in_range(xp, x, y)
-    shifted = _as_kind(
-        xp, xp.right_shift(_as_kind(xp, x, "u"), _as_kind(xp, by, "u")), x.dtype.kind
-    )
-    return xp.where(valid, shifted, xp.zeros_like(x))
+    shifted = xp.right_shift(_as_kind(xp, x, "u"), by)
+    return xp.where(valid, shifted, xp.zeros_like(shifted)).astype(x.dtype)
 
 
 def _shift_right_arithmetic_impl(xp: Any, x: Any, y: Any) -> Any:
     """Shifts out of range shift by width - 1, which leaves copies of the sign."""
     valid, by = _in_range(xp, x, y)
-    by = xp.where(valid, by, xp.asarray(8 * x.dtype.itemsize - 1, y.dtype))
-    shifted = xp.right_shift(_as_kind(xp, x, "i"), _as_kind(xp, by, "i"))
-    return _as_kind(xp, shifted, x.dtype.kind)
+    by = xp.where(valid, by, xp.asarray(_width(x) - 1, by.dtype))
+    signed = _as_kind(xp, x, "i")
+    return xp.right_shift(signed, by.astype(signed.dtype)).astype(x.dtype)
 
 
 for _op, _function, _hlo in (
@@ -55,7 +65,7 @@ for _op, _function, _hlo in (
     define(
         _op,
         **nary(_BITS),
-        impl=numpy_function(_function),
+        impl=in_bytes(numpy_function(_function)),
         jvp=zero_derivative,
         transpose=NONLINEAR,
         lower=hlo(_hlo),
@@ -64,7 +74,7 @@ for _op, _function, _hlo in (
 define(
     lax.not_,
     **elementwise(_BITS),
-    impl=numpy_function("invert"),
+    impl=in_bytes(numpy_function("invert")),
     jvp=zero_derivative,
     transpose=NONLINEAR,
     lower=hlo("not"),

@@ -47,6 +47,8 @@ def _place(xp: Any, x: Any) -> Any:
     """Floats as integers in the same order: those below zero with their bits but the sign turned."""
     if x.dtype.kind in "biu" or dtype_of(x.dtype).is_integer:  # type: ignore[union-attr]
         return x
+    if dtype_of(x.dtype).bits < 8:  # type: ignore[union-attr]
+        x = x.astype(xp.float32)  # whose sign is the first bit of a number NumPy has
     bits = xp.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").reshape(x.shape)
     return xp.where(bits < 0, bits ^ xp.iinfo(bits.dtype).max, bits)
 

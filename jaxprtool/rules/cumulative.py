@@ -18,6 +18,7 @@ from jaxprtool.interpreters.axes import (
 )
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import PER_INPUT
+from jaxprtool.interpreters.elementwise import byte_type
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
@@ -40,8 +41,9 @@ def _cumulative_impl(ufunc: str) -> Callable[..., Any]:
 
     def make(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         accumulate, dtype = getattr(xp, ufunc).accumulate, xp.dtype_of_aval(x.dtype)
-        wide = x.dtype.kind == "f" and x.dtype.bits < 32
-        inner = xp.float32 if wide else dtype
+        narrow = x.dtype.kind == "f" and x.dtype.bits < 32
+        wide = xp.float32 if narrow else byte_type(xp, x.dtype)
+        inner = wide or dtype
 
         def run(v: Any) -> Any:
             v = xp.flip(v, axis) if reverse else v

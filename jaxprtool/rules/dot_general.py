@@ -23,7 +23,7 @@ from jaxprtool.interpreters.stablehlo_text import mlir_type
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from jaxprtool.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType
 from jaxprtool.rules.define import define
 
 Axes = tuple[int, ...]
@@ -134,6 +134,8 @@ def _compute_dtype(x: DType, y: DType, out: DType) -> DType:
     Operands of different types are converted to the result's, as XLA has to have it on a CPU.
     """
     widest = max((x, out), key=_rank) if x is y and out.kind in "fc" else out
+    if widest.is_integer and widest.bits < 8:
+        return INT8
     return FLOAT32 if widest.kind == "f" and widest.bits < 32 else widest
 
 

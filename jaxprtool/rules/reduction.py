@@ -26,6 +26,7 @@ from jaxprtool.interpreters.batch import materialize_all, vmap
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import PER_INPUT, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_jaxpr
+from jaxprtool.interpreters.elementwise import byte_type
 from jaxprtool.interpreters.evaluate import interpret_jaxpr, jaxpr_as_fun
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, linear, zero_derivative
 from jaxprtool.interpreters.reducers import (
@@ -145,11 +146,14 @@ define(
 
 def _chooser_impl(ufunc: str, sign: int) -> Callable[..., Any]:
     def make(xp: Any, x: Any, *, axes: Any, **_: Any) -> Any:
-        reduce = getattr(xp, ufunc).reduce
-        if x.size:
-            return functools.partial(reduce, axis=axes)
-        unit = xp.asarray(lowest(x.dtype, sign), xp.dtype_of_aval(x.dtype))[()]
-        return functools.partial(reduce, axis=axes, initial=unit)
+        reduce, dtype = getattr(xp, ufunc).reduce, xp.dtype_of_aval(x.dtype)
+        wide = byte_type(xp, x.dtype)
+        options = {}
+        if not x.size:
+            options["initial"] = xp.asarray(lowest(x.dtype, sign), wide or dtype)[()]
+        if wide is None:
+            return functools.partial(reduce, axis=axes, **options)
+        return lambda v: reduce(v.astype(wide), axis=axes, **options).astype(dtype)
 
     return static_impl(make)
 

@@ -9,7 +9,12 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import PER_OUTPUT
-from jaxprtool.interpreters.elementwise import check_kind, check_same_dtype, full_like
+from jaxprtool.interpreters.elementwise import (
+    check_kind,
+    check_same_dtype,
+    full_like,
+    in_bytes,
+)
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
@@ -177,7 +182,7 @@ def _clamp_batch(axis_size: int, vals: Any, dims: Any) -> Any:
 define(
     lax.clamp,
     abstract_eval=_clamp_type,
-    impl=_clamp_impl,
+    impl=in_bytes(_clamp_impl),
     jvp=jvp_terms(
         lambda t, out, low, x, high: _where(lax.and_(lax.gt(low, x), lax.lt(low, high)), t, out),
         lambda t, out, low, x, high: _where(lax.and_(lax.gt(x, low), lax.lt(x, high)), t, out),
