@@ -13,7 +13,7 @@ from jaxprtool.interpreters.stablehlo_text import (
     scalar_text,
 )
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL, DType
+from jaxprtool.ir.dtypes import BOOL, INT8, UINT8, DType
 
 __all__ = ["Builder", "Value", "int_pairs", "result_types", "types_of"]
 
@@ -209,6 +209,13 @@ class Builder:
             return x
         return self.op("convert", x, out=ShapedArray(x.aval.shape, dtype))
 
+    def widened(self, x: Value) -> Value:
+        """Integers of 2 bits as those of 8, for operations where XLA's CPU backend fails on them."""
+        dtype = x.aval.dtype
+        if dtype.bits != 2:
+            return x
+        return self.convert(x, INT8 if dtype.kind == "i" else UINT8)
+
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """The elements of x in row-major order, in another shape."""
         if x.aval.shape == tuple(shape):
@@ -260,6 +267,9 @@ class Builder:
         """The values one after the other along a dimension."""
         if len(xs) == 1:
             return xs[0]
+        if xs[0].aval.dtype.bits == 2:  # which XLA's CPU backend aborts the process for
+            wide = self.concatenate([self.widened(x) for x in xs], dim)
+            return self.convert(wide, xs[0].aval.dtype)
         shape = list(xs[0].aval.shape)
         shape[dim] = sum(x.aval.shape[dim] for x in xs)
         out = ShapedArray(tuple(shape), xs[0].aval.dtype)

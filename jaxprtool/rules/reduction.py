@@ -48,8 +48,8 @@ NUMBER, ANY, LOGICAL = "iufc", "biufc", "biu"
 
 def _reducer_type(name: str, kinds: str) -> Callable[..., Any]:
     def rule(x: Any, *, axes: Any, **_: Any) -> Any:
-        if x.dtype.kind not in kinds:
-            accepted = "integers and booleans" if kinds == LOGICAL else "numbers"
+        if x.dtype.kind not in kinds or (kinds is LOGICAL and x.dtype.bits < 8):
+            accepted = "booleans and integers of 8 bits and more" if kinds is LOGICAL else "numbers"
             ill_typed(f"{name} is for {accepted}, and its operand is {x}", "operand-types")
         check_axes(name, "axis", axes, x.ndim, x)
         return with_shape(x, removed(x.shape, axes))

@@ -169,19 +169,21 @@ def _lower_less(ctx: Any, pairs: Sequence[tuple[Any, Any]]) -> Any:
 def _sort_lower(
     ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int
 ) -> list[Any]:
+    given, operands = operands, tuple(ctx.widened(x) for x in operands)
     scalars = [ShapedArray((), x.aval.dtype) for x in operands for _ in range(2)]
 
     def comparator(*xs: Any) -> Any:
         return _lower_less(ctx, list(zip(xs[::2], xs[1::2], strict=True))[:num_keys])
 
-    return ctx.op(
+    outs = ctx.op(
         "sort",
         *operands,
-        out=ctx.out_avals,
+        out=[x.aval for x in operands],
         regions=[ctx.region(scalars, comparator)],
         dimension=dimension,
         is_stable=bool(is_stable),
     )
+    return [ctx.convert(out, x.aval.dtype) for out, x in zip(outs, given, strict=True)]
 
 
 def _sort_cost(in_avals: Any, out_avals: Any, *, dimension: int, **_: Any) -> int:

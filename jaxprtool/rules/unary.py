@@ -17,12 +17,14 @@ from jaxprtool.interpreters.elementwise import (
     check_kind,
     elementwise,
     full_like,
+    in_bytes,
     in_float32,
     numpy_function,
 )
 from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear, zero_derivative
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
+from jaxprtool.ir.dtypes import FLOAT32, FLOAT64
 from jaxprtool.rules.define import define
 
 _FLOAT, _INEXACT, _NUMBER = "f", "fc", "iufc"
@@ -37,7 +39,7 @@ def _real_part(aval: Any) -> Any:
 define(
     lax.neg,
     **elementwise(_NUMBER),
-    impl=numpy_function("negative"),
+    impl=in_bytes(numpy_function("negative")),
     jvp=linear,
     transpose=transpose_unary(lambda ct, aval: lax.neg(ct)),
     lower=hlo("negate"),
@@ -75,7 +77,11 @@ def _conj_lower(ctx: Any, x: Any, *, input_dtype: Any) -> Any:
 
 
 def _complexified(aval: Any) -> Any:
-    return aval if aval.dtype.kind == "c" else aval.update(dtype=f"c{2 * aval.dtype.bits}")
+    if aval.dtype.kind == "c":
+        return aval
+    if aval.dtype not in (FLOAT32, FLOAT64):
+        ill_typed(f"conj does not take {aval}: it has to be complex, f32 or f64", "operand-dtype")
+    return aval.update(dtype=f"c{2 * aval.dtype.bits}")
 
 
 define(
@@ -153,7 +159,7 @@ def _round_lower(ctx: Any, x: Any, *, rounding_method: int) -> Any:
 define(
     lax.sign,
     **elementwise(_NUMBER),
-    impl=numpy_function("sign"),
+    impl=in_bytes(numpy_function("sign")),
     jvp=zero_derivative,
     transpose=NONLINEAR,
     lower=_sign_lower,
@@ -210,9 +216,18 @@ def _abs_term(t: Any, y: Any, x: Any) -> Any:
     return lax.real(lax.mul(t, unit))
 
 
+def _abs_type(x: Any) -> Any:
+    check_kind("abs", x, "ifc")
+    if x.dtype.is_integer and x.dtype.bits < 8:
+        ill_typed(
+            f"abs does not take {x}: its integers have to have 8 bits or more", "operand-dtype"
+        )
+    return _real_part(x)
+
+
 define(
     lax.abs,
-    **elementwise("ifc", _real_part),
+    **{**elementwise("ifc"), "abstract_eval": _abs_type},
     impl=numpy_function("absolute"),
     jvp=jvp_terms(_abs_term),
     transpose=NONLINEAR,
@@ -222,7 +237,7 @@ define(
 define(
     lax.square,
     **elementwise(_NUMBER),
-    impl=numpy_function("square"),
+    impl=in_bytes(numpy_function("square")),
     jvp=derivative(lambda x, y: lax.mul(x, 2.0)),
     transpose=NONLINEAR,
     lower=lambda ctx, x: (

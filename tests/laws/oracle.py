@@ -15,8 +15,10 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.backends.xla import compile_jaxpr
 from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.core.trace import get_aval
+from jaxprtool.core.tree import tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.ir.dtypes import DType, dtype_of
@@ -126,6 +128,13 @@ def on_jax(function: Any, args: Any) -> Any:
     return lowered.compile(
         {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
     )(args)
+
+
+def on_xla(function: Any, args: Any) -> Any:
+    """Stage and compile a function of lists of arrays that returns lists of lists of them."""
+    program, tree = jt.make_jaxpr(function, return_tree=True)(args)
+    leaves = [x for xs in args for x in xs]
+    return tree_unflatten(tree, [np.asarray(x) for x in compile_jaxpr(program)(*leaves)])
 
 
 def by_structure(examples: list[Example], *, narrow: bool = False) -> list[Example]:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 import jaxprtool as jt
-from jaxprtool.backends.xla import compile_jaxpr
-from jaxprtool.core.tree import tree_unflatten
-from tests.laws.oracle import EXAMPLES, OneProgram, assert_close, inputs, law, ours
+from tests.laws.oracle import EXAMPLES, OneProgram, assert_close, inputs, law, on_xla, ours
 
 
 def _prepare(example):
@@ -15,14 +11,7 @@ def _prepare(example):
     return (lambda args: f(*args)), inputs(example)
 
 
-def _on_xla(function, args):
-    """Stage and compile a function of lists of arrays that returns lists of lists of them."""
-    program, tree = jt.make_jaxpr(function, return_tree=True)(args)
-    leaves = [x for xs in args for x in xs]
-    return tree_unflatten(tree, [np.asarray(x) for x in compile_jaxpr(program)(*leaves)])
-
-
-COMPILED = OneProgram(EXAMPLES, _prepare, _on_xla)
+COMPILED = OneProgram(EXAMPLES, _prepare, on_xla)
 
 
 @law(EXAMPLES)

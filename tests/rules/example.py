@@ -24,6 +24,8 @@ DOMAINS: dict[str, Callable[[Any, Any], Any]] = {
     "above1": lambda rng, shape: rng.uniform(1.1, 4.0, size=shape),
     "small": lambda rng, shape: rng.integers(0, 4, size=shape),
     "any": lambda rng, shape: rng.integers(-100, 100, size=shape),
+    "2 bits": lambda rng, shape: rng.integers(-2, 2, size=shape),
+    "4 bits": lambda rng, shape: rng.integers(-8, 8, size=shape),
 }
 
 

@@ -19,6 +19,7 @@ from jaxprtool.interpreters.elementwise import broadcast_avals
 from jaxprtool.interpreters.jvp import zero_derivative
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32, UINT32, UINT64, dtype_of
 from jaxprtool.rules.define import define
 
@@ -342,8 +343,22 @@ def _uniform_impl(xp: Any, a: Any, b: Any, *, shape: Any) -> Any:
 
 
 def _uniform_lower(ctx: Any, a: Any, b: Any, *, shape: Any) -> Any:
+    """XLA draws integers of 32 bits and more, and aborts the process where others are asked for."""
+    dtype = a.aval.dtype
+    if dtype.kind == "f" and dtype.bits < 16:
+        fail(UnsupportedError, f"XLA draws no uniform numbers of {dtype}", "no-xla-type")
+    if dtype.bits < 32 and dtype.kind != "f":
+        wide = INT32 if dtype.kind == "i" else UINT32
+        out = ShapedArray(tuple(shape), wide)
+        return ctx.convert(_uniform_draw(ctx, *(ctx.convert(x, wide) for x in (a, b)), out), dtype)
+    return _uniform_draw(ctx, a, b, ctx.out_aval)
+
+
+def _uniform_draw(ctx: Any, a: Any, b: Any, out: Any) -> Any:
+    shape = out.shape
     sizes = ctx.array(list(shape), ShapedArray((len(shape),), "i64"))
-    return ctx.op("rng", a, b, sizes, rng_distribution="#stablehlo<rng_distribution UNIFORM>")
+    kind = "#stablehlo<rng_distribution UNIFORM>"
+    return ctx.op("rng", a, b, sizes, out=out, rng_distribution=kind)
 
 
 define(

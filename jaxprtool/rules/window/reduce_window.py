@@ -13,6 +13,7 @@ from jaxprtool.interpreters.axes import full, lexicographic, lowest, static_impl
 from jaxprtool.interpreters.batch import materialize_all
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import cost_jaxpr
+from jaxprtool.interpreters.elementwise import byte_type
 from jaxprtool.interpreters.jvp import Zero, instantiate, linear
 from jaxprtool.interpreters.reducers import (
     Monoid,
@@ -80,7 +81,8 @@ def window_ufunc(xp: Any, x: Any, windows: Windows, monoid: Monoid) -> Callable[
     """
     ufunc, dtype = getattr(xp, monoid.ufunc), xp.dtype_of_aval(x.dtype)
     narrow = x.dtype.kind == "f" and x.dtype.bits < 32
-    inner = xp.dtype_of_aval(FLOAT32) if narrow else dtype
+    wide = xp.dtype_of_aval(FLOAT32) if narrow else byte_type(xp, x.dtype)
+    inner = wide or dtype
     pad = padder(xp, x.shape, inner, windows.pad_config)
     unit = xp.asarray(monoid.unit, inner)[()]
     out_shape = windows.out_shape(x.shape)
@@ -98,12 +100,12 @@ def window_ufunc(xp: Any, x: Any, windows: Windows, monoid: Monoid) -> Callable[
     axes.sort(key=lambda a: -a[2])  # large strides first: they leave less to do
 
     def run(v: Any) -> Any:
-        v = pad(v.astype(inner) if narrow else v, unit)
+        v = pad(v.astype(inner) if wide else v, unit)
         if math.prod(out_shape) == 0:
             return xp.zeros(out_shape, dtype)
         for axis in axes:
             v = _reduce_axis(ufunc, v, *axis)
-        return v.astype(dtype) if narrow else v
+        return v.astype(dtype) if wide else v
 
     return run
 

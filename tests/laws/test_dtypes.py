@@ -1,0 +1,233 @@
+"""Every element type: the type rules take what JAX takes, and NumPy and XLA give what JAX gives.
+
+One example of each primitive, with its first operand's element type replaced wherever it occurs. The types of all
+are compared in each run; the values of a few types only, unless JAXPRTOOL_ALL is set, because compilation takes a
+quarter of an hour for all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import jax
+
+import jaxprtool as jt
+from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.interpreters.indexing import update_jaxpr_of
+from jaxprtool.ir.dtypes import find_dtype
+from tests.laws.oracle import (
+    EXAMPLES,
+    OneProgram,
+    assert_close,
+    aval_of,
+    by_structure,
+    in_jax,
+    inputs,
+    law,
+    on_jax,
+    on_xla,
+    ours,
+    out_avals,
+)
+from tests.rules.example import Arg
+from tests.rules.examples_scatter import SCALARS
+
+ALL = bool(os.environ.get("JAXPRTOOL_ALL"))
+NAMES = (
+    "bool i2 i4 i8 i16 i32 i64 u2 u4 u8 u16 u32 u64 bf16 f16 f32 f64 c64 c128 f4_e2m1fn f8_e3m4 "
+    "f8_e4m3 f8_e4m3b11fnuz f8_e4m3fn f8_e4m3fnuz f8_e5m2 f8_e5m2fnuz f8_e8m0fnu"
+)
+DTYPES = [find_dtype(name) for name in NAMES.split()]
+NARROW = [find_dtype(name) for name in ("i4", "u2", "f8_e4m3fn")]
+
+# Whose compilation takes seconds for each type.
+SLOW = {"igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_incomplete_beta"}
+
+# Operations whose types are announced by a param or are those of a generator's state, which JAX does not check,
+# or whose reference in JAX is not the primitive.
+APART = {
+    *("pure_callback", "io_callback", "psum", "random_seed", "custom_linear_solve"),
+    "rng_bit_generator",
+}
+
+# JAX's type rule takes these kinds, and it fails to lower them: infinity is no integer, complex
+# numbers no order. `select_and_gather_add` is made for derivatives, and so for floating types.
+REFUSED = {
+    "cumlogsumexp": "iu",
+    "argmax": "c",
+    "argmin": "c",
+    "select_and_gather_add": "biuc",
+    "rng_uniform": "bc",
+}
+
+# XLA's CPU backend aborts the process when JAX compiles these.
+ABORTS = {
+    "concatenate": {"i2", "u2"},
+    "stack": {"i2", "u2"},
+    "tile": {"i2", "u2"},
+    "rng_uniform": {n for n in NAMES.split() if n[0] == "f" and find_dtype(n).bits < 16}
+    | {"i2", "u2", "i4", "u4", "i8", "u8", "i16", "u16"},
+}
+
+# Where JAX's value is not that of the mathematics, with the reason.
+WITHOUT_INFINITY = {n for n in NAMES.split() if n.endswith(("fn", "fnuz", "fnu"))}
+# XLA makes these of several operations, each rounded to 4 bits.
+ROUNDED = ("asin", "acosh", "atanh", "logistic", "igamma_grad_a", "triangular_solve")
+WRONG_IN_JAX = {
+    "cumlogsumexp": WITHOUT_INFINITY,  # starts at -inf, which is NaN
+    "sort": {"i2", "u2"},  # XLA's result is in no order
+    "mulhi": {"u4"},  # and the high half of 15 * 15 is not 0
+    "igamma": {"f4_e2m1fn", "f8_e3m4", "f8_e8m0fnu"},  # computed in 8 bits or fewer
+    **{name: {"f4_e2m1fn"} for name in ROUNDED},
+}
+# XLA's zeros and ones, and the starts of its reductions, are NaN in f8_e8m0fnu, which has no zero.
+NO_ZERO = {
+    *("reduce_sum", "cumsum", "cummax", "cummin", "reduce_max", "reduce_min", "argmax", "argmin"),
+    *("approx_top_k", "exp2", "lgamma", "logistic", "igamma", "triangular_solve", "top_k", "sort"),
+    *("reduce_window_sum", "reduce_window_max", "reduce_window_min", "select_and_scatter_add"),
+}
+
+
+def _is_wrong_in_jax(example):
+    name, dtype = example.primitive.name, example.label.rpartition("/")[2]
+    return dtype in WRONG_IN_JAX.get(name, ()) or (dtype == "f8_e8m0fnu" and name in NO_ZERO)
+
+
+def _aborts(example):
+    return example.label.rpartition("/")[2] in ABORTS.get(example.primitive.name, ())
+
+
+# -- examples of one element type ------------------------------------------------------------------
+
+
+def _own_dtype(example):
+    """The element type that is replaced: that of the operands which are not selectors or places."""
+    first = 1 if example.primitive.name in ("select_n", "clamp") else 0
+    return example.args[first].aval.dtype
+
+
+def _domain(a, dtype):
+    if dtype.is_integer and dtype.bits < 8 and a.domain != "small":
+        return f"{dtype.bits} bits"
+    if dtype.name == "float8_e8m0fnu":
+        return "positive"
+    return "normal" if a.domain == "any" and dtype.is_inexact else a.domain
+
+
+def _of_dtype(example, dtype):
+    """The example with another element type; as a function, because some have none of that type."""
+    own, name = _own_dtype(example), example.primitive.name
+    args = tuple(
+        Arg(a.aval.update(dtype=dtype), _domain(a, dtype), a.values) if a.aval.dtype is own else a
+        for a in example.args
+    )
+    params = {k: dtype if v is own else v for k, v in example.params.items()}
+    if params.get("update_jaxpr") is not None:
+        params["update_jaxpr"] = update_jaxpr_of(SCALARS[name], dtype)
+    label = f"{example.id}/{dtype}"
+    return dataclasses.replace(example, args=args, params=params, label=label)
+
+
+def _has_own_types(example):
+    """Whether the types of an example are those of its operands, and not those of a jaxpr."""
+    params = example.primitive.params.values()
+    of_jaxpr = any("ClosedJaxpr" in p.annotation for p in params) and "scatter" not in str(
+        example.primitive
+    )
+    return example.args and not of_jaxpr and example.primitive.name not in APART
+
+
+def _one_each(examples):
+    """For each primitive its first example with random operands, or with any."""
+    found = {}
+    for e in sorted(examples, key=lambda e: any(a.values is not None for a in e.args)):
+        found.setdefault(e.primitive, e)
+    return list(found.values())
+
+
+SUITABLE = [e for e in by_structure(EXAMPLES) if _has_own_types(e)]
+SAMPLE = SUITABLE if ALL else _one_each(SUITABLE)
+
+
+# -- types -------------------------------------------------------------------------------------------
+
+
+def _our_types(example, dtype):
+    try:
+        return [str(a) for a in out_avals(_of_dtype(example, dtype))]
+    except (jt.JaxprTypeError, jt.UsageError):
+        return None
+
+
+def _jax_types(example, dtype):
+    if dtype.kind in REFUSED.get(example.primitive.name, ""):
+        return None
+    try:
+        e = _of_dtype(example, dtype)
+        specs = [jax.ShapeDtypeStruct(a.aval.shape, np_dtype(a.aval.dtype)) for a in e.args]
+        return [str(aval_of(x)) for x in jax.eval_shape(in_jax(e), *specs)]
+    except Exception:  # JAX rejects with errors of every kind
+        return None
+
+
+@law(SAMPLE)
+def test_types_are_those_of_jax(example):
+    for dtype in DTYPES:
+        found, expected = _our_types(example, dtype), _jax_types(example, dtype)
+        assert found == expected, f"{dtype}: {found} is not {expected}"
+
+
+# -- values ------------------------------------------------------------------------------------------
+
+
+def _valued():
+    found = []
+    for example in _one_each(SUITABLE):
+        if example.primitive.name in SLOW and not ALL:
+            continue
+        for dtype in DTYPES if ALL else NARROW:
+            if _our_types(example, dtype) is not None:
+                found.append(_of_dtype(example, dtype))
+    return found
+
+
+with jax.enable_x64(True):
+    VALUED = _valued()
+COMPARED = [e for e in VALUED if not _aborts(e)]
+
+
+def _prepare(function):
+    def prepare(example):
+        f = function(example)
+        return (lambda args: f(*args)), inputs(example)
+
+    return prepare
+
+
+IN_JAX = OneProgram(COMPARED, _prepare(in_jax), on_jax)
+ON_XLA = OneProgram(COMPARED, _prepare(ours), on_xla)
+
+
+def _in_jax(example):
+    try:
+        return IN_JAX[example]
+    except Exception:  # JAX cannot compile it
+        return None
+
+
+@law(COMPARED)
+def test_values_are_those_of_jax(example):
+    """NumPy's and XLA's, where JAX has one; where it has none, NumPy has one or says why not."""
+    expected = _in_jax(example)
+    try:
+        found = ours(example)(*inputs(example))
+    except jt.UnsupportedError:
+        assert expected is None
+        return
+    assert [aval_of(x) for x in found] == out_avals(example)
+    if expected is None or _is_wrong_in_jax(example):
+        return
+    for x, y, z in zip(found, ON_XLA[example], expected, strict=True):
+        assert_close(x, z, what=f"NumPy against JAX, {example.label}")
+        assert_close(y, z, what=f"XLA against JAX, {example.label}")
