@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -93,6 +94,9 @@ def _declare(stub: Callable[..., Any], name: str, multiple_results: bool) -> Pri
     doc = inspect.cleandoc(stub.__doc__ or "")
     for p in inspect.signature(stub).parameters.values():
         annotation = "" if p.annotation is p.empty else str(p.annotation)
+        alias = stub.__globals__.get(annotation)
+        if isinstance(alias, types.GenericAlias):  # `Ints = tuple[int, ...]`
+            annotation = str(alias)
         if p.kind is p.KEYWORD_ONLY:
             hidden = p.default is not p.empty and not isinstance(p.default, _Shown)
             default = p.default.value if isinstance(p.default, _Shown) else p.default

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from jaxprtool.core.axes import current_axes
 from jaxprtool.core.bind import state
+from jaxprtool.core.param_kinds import wrong_param
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import get_aval
 from jaxprtool.ir.avals import ShapedArray
@@ -209,6 +210,12 @@ def typecheck_eqn(eqn: JaxprEqn) -> list[Any]:
     params = eqn.params
     if params is not eqn.primitive.defaults:
         _check_param_names(eqn)
+        wrong = wrong_param(eqn.primitive, params)
+        if wrong is not None:
+            name, value, kind = wrong
+            ill_typed(
+                f"{eqn.primitive}: {name} is {_shown(value)}, and has to be {kind}", "bad-param"
+            )
     return abstract_eval(eqn.primitive, [x.aval.strong for x in eqn.inputs], params)
 
 
@@ -335,6 +342,14 @@ def _bad_params(eqn: JaxprEqn, error: Exception) -> str:
         return f"{eqn.primitive}: the value of param {opaque[0]} cannot be read"
     shown = " ".join(f"{k}={v}" for k, v in eqn.params.items() if not isinstance(v, ClosedJaxpr))
     return f"{eqn.primitive}: operands and params do not fit ({error}): {shown}"
+
+
+def _shown(value: Any) -> str:
+    """A value of a param in a message."""
+    if isinstance(value, ClosedJaxpr):
+        return "a jaxpr"
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def close_names(name: str, names: Sequence[str]) -> list[str]:

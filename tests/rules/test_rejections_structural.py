@@ -195,7 +195,7 @@ REJECTED = [
     (lax.reduce_prod, ["bool[3]"], {"axes": (0,)}, "operand-types", "bool[3]"),
     (lax.reduce_max, ["f32[3]"], {"axes": (-1,)}, "axis-range", "-1"),
     (lax.reduce_min, ["f32[]"], {"axes": (0,)}, "axis-range", "f32[]"),
-    (lax.reduce_and, ["f32[3]"], {"axes": (0,)}, "operand-types", "integers and booleans"),
+    (lax.reduce_and, ["f32[3]"], {"axes": (0,)}, "operand-types", "booleans and integers"),
     (lax.reduce_or, ["bool[3]"], {"axes": (1,)}, "axis-range", "bool[3]"),
     (
         lax.argmax,
