@@ -69,15 +69,27 @@ def _kind(annotation: str) -> Kind | None:
     return _SIMPLE.get(annotation)
 
 
+def _split(text: str) -> list[str]:
+    """The parts between commas that are not inside of brackets."""
+    parts, depth = [""], 0
+    for c in text.replace(", ", ","):
+        depth += (c == "[") - (c == "]")
+        if c == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += ", " if c == "," else c
+    return parts
+
+
 def _tuple_kind(inside: str) -> Kind | None:
     """Of `int, ...`: any number of them; of `int, int`: as many as there are."""
-    if inside.endswith(", ..."):
+    if inside.endswith(", ...") and len(_split(inside)) == 2:
         item = _kind(inside.removesuffix(", ..."))
         if item is None:
             return None
         one, many, fits = f"a tuple of {item.many}", f"tuples of {item.many}", item.fits
         return Kind(one, many, lambda x: isinstance(x, (tuple, list)) and all(map(fits, x)))
-    names = inside.split(", ")
+    names = _split(inside)
     items = [_kind(name) for name in names]
     if None in items or len(set(names)) != 1:
         return None

@@ -336,7 +336,8 @@ def _bad_params(eqn: JaxprEqn, error: Exception) -> str:
     """A message for params of the wrong kind, which made the rule itself fail."""
     n, operands = len(eqn.inputs), eqn.primitive.operands
     if not any(o.startswith("*") for o in operands) and n != len(operands):
-        return f"{eqn.primitive} takes {len(operands)} operands, and {n} are given"
+        noun = "operand" if len(operands) == 1 else "operands"
+        return f"{eqn.primitive} takes {len(operands)} {noun}, and {n} are given"
     opaque = [k for k, v in eqn.params.items() if isinstance(v, Opaque)]
     if opaque:
         return f"{eqn.primitive}: the value of param {opaque[0]} cannot be read"

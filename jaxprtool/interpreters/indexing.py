@@ -88,13 +88,18 @@ FIELDS = {
 }
 
 
-def windows_of(kind: str, numbers: Any) -> Windows:
-    """The dimension numbers in a param of a `gather` or `scatter`; older ones have no batching axes."""
+def windows_of(kind: str, numbers: Any, name: str = "") -> Windows:
+    """The dimension numbers in a param of a `gather` or `scatter`; older ones have no batching axes.
+
+    `name` is that of the primitive for messages, where it is not `kind`.
+    """
     first = FIELDS[kind]
     fields = getattr(numbers, "fields", None)
     if fields is None or any(f not in fields for f in first[:3]):
-        name = f"{kind.capitalize()}DimensionNumbers"
-        ill_typed(f"{kind} dimension_numbers {numbers} are no {name}", "dimension-numbers")
+        record = f"{kind.capitalize()}DimensionNumbers"
+        ill_typed(
+            f"{name or kind} dimension_numbers {numbers} are no {record}", "dimension-numbers"
+        )
     return Windows(*[tuple(fields.get(f, ())) for f in first])
 
 
@@ -114,7 +119,7 @@ _MODES = {
 
 def mode_of(name: str, mode: Any) -> str:
     """What becomes of windows that do not lie within the operand: one of the constants above."""
-    found = _MODES.get(getattr(mode, "member", mode))
+    found = _MODES.get(str(getattr(mode, "member", mode)))
     if found is None:
         modes = ", ".join((CLIP, FILL_OR_DROP, IN_BOUNDS))
         ill_typed(f"{name} mode {mode} is none of {modes}", "index-mode")

@@ -9,13 +9,16 @@ from jaxprtool.ir.dtypes import DType
 
 __all__ = ["dot_general"]
 
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+Numbers = tuple[Pair, Pair]
+
 
 @primitive
 def dot_general(
     lhs,
     rhs,
     *,
-    dimension_numbers: tuple[Any, Any],
+    dimension_numbers: Numbers,
     precision: Any = None,
     preferred_element_type: DType | None = None,
     out_sharding: Any = None,

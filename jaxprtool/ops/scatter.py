@@ -52,7 +52,7 @@ def scatter(
     unique_indices: bool = shown(False),
     indices_are_sorted: bool = shown(False),
     update_jaxpr: ClosedJaxpr | None = shown(None),
-    update_consts: tuple = shown(()),
+    update_consts: tuple[Any, ...] = shown(()),
 ):
     """operand with a slice replaced for each vector of scatter_indices (along its last axis), in their order.
 
@@ -82,7 +82,7 @@ def _changing(name: str, doc: str) -> Any:
         unique_indices: bool = shown(False),
         indices_are_sorted: bool = shown(False),
         update_jaxpr: ClosedJaxpr | None = shown(None),
-        update_consts: tuple = shown(()),
+        update_consts: tuple[Any, ...] = shown(()),
     ):
         pass
 

@@ -305,10 +305,10 @@ def _token_type(*avals: Any) -> AbstractToken:
     return _TOKEN
 
 
-for _op in (lax.create_token, lax.after_all):
+for _op, _type in ((lax.create_token, lambda: _TOKEN), (lax.after_all, _token_type)):
     define(
         _op,
-        abstract_eval=_token_type,
+        abstract_eval=_type,
         impl=lambda xp, *operands: Token(),
         jvp=zero_derivative,
         transpose=NONLINEAR,

@@ -84,8 +84,14 @@ class _Numbers(NamedTuple):
 
 
 def _numbers(record: Any) -> _Numbers:
-    (lc, rc), (lb, rb) = record.dot_dimension_numbers
-    ragged, groups = tuple(record.lhs_ragged_dimensions), tuple(record.rhs_group_dimensions)
+    try:
+        (lc, rc), (lb, rb) = record.dot_dimension_numbers
+        ragged, groups = tuple(record.lhs_ragged_dimensions), tuple(record.rhs_group_dimensions)
+    except (AttributeError, TypeError, ValueError):
+        ill_typed(
+            f"{NAME} ragged_dot_dimension_numbers {record} are no RaggedDotDimensionNumbers",
+            "dimension-numbers",
+        )
     if len(ragged) != 1:
         ill_typed(f"{NAME} lhs_ragged_dimensions {ragged} must name one axis", "dimension-count")
     return _Numbers(tuple(lc), tuple(rc), tuple(lb), tuple(rb), ragged[0], groups)

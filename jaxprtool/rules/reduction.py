@@ -51,7 +51,7 @@ def _reducer_type(name: str, kinds: str) -> Callable[..., Any]:
         if x.dtype.kind not in kinds or (kinds is LOGICAL and x.dtype.bits < 8):
             accepted = "booleans and integers of 8 bits and more" if kinds is LOGICAL else "numbers"
             ill_typed(f"{name} is for {accepted}, and its operand is {x}", "operand-types")
-        check_axes(name, "axis", axes, x.ndim, x)
+        check_axes(name, "axes: axis", axes, x.ndim, x)
         return with_shape(x, removed(x.shape, axes))
 
     return rule
@@ -365,7 +365,7 @@ def _arg_type(name: str) -> Callable[..., Any]:
     def rule(x: Any, *, axes: Any, index_dtype: Any) -> Any:
         if len(axes) != 1:
             ill_typed(f"{name} axes {tuple(axes)} must name one axis", "dimension-count")
-        check_axes(name, "axis", axes, x.ndim, x)
+        check_axes(name, "axes: axis", axes, x.ndim, x)
         if x.dtype.kind not in "biuf":
             ill_typed(f"{name} is for types with an order, and its operand is {x}", "operand-types")
         if not index_dtype.is_integer:

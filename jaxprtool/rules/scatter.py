@@ -61,7 +61,7 @@ def _scatter_type(name: str) -> Callable[..., Any]:
         mode_of(name, mode)
         check_same_dtype(name, (x, updates))
         _check_update_jaxpr(name, x, update_jaxpr, update_consts)
-        _check_scatter(name, x, indices, updates, windows_of("scatter", dimension_numbers))
+        _check_scatter(name, x, indices, updates, windows_of("scatter", dimension_numbers, name))
         return x.strong
 
     return rule

@@ -44,10 +44,11 @@ def _slice_type(x: Any, *, start_indices: Any, limit_indices: Any, strides: Any)
     ):
         if not 0 <= a <= b <= n:
             ill_typed(
-                f"slice start {a} and limit {b} of axis {i} are not within {x}", "slice-range"
+                f"slice start_indices[{i}]={a} and limit_indices[{i}]={b} are not within {x}",
+                "slice-range",
             )
         if step <= 0:
-            ill_typed(f"slice stride {step} of axis {i} is not positive", "slice-stride")
+            ill_typed(f"slice strides[{i}]={step} is not positive", "slice-stride")
         shape.append(-((a - b) // step))
     return with_shape(x, tuple(shape))
 
@@ -117,7 +118,7 @@ def _check_starts(
 def _check_slice_sizes(name: str, sizes: Sequence[int], shape: Sequence[int], x: Any) -> None:
     check_sizes(name, "slice_sizes", sizes)
     if len(sizes) != len(shape) or any(s > n for s, n in zip(sizes, shape, strict=True)):
-        ill_typed(f"{name} cannot take a slice of shape {tuple(sizes)} out of {x}", "slice-range")
+        ill_typed(f"{name} slice_sizes {tuple(sizes)} do not fit in {x}", "slice-range")
 
 
 def _dynamic_slice_type(x: Any, *starts: Any, slice_sizes: Any) -> Any:

@@ -54,7 +54,7 @@ def _linear_types(*avals: Any, callee: ClosedJaxpr, transpose_jaxpr: Any, **para
     n_fixed = params["num_callee_consts"] + params["num_res"]
     if n_fixed > len(avals):
         ill_typed(
-            f"linear_call: {n_fixed} constants and residuals, and {len(avals)} operands",
+            f"linear_call: num_callee_consts + num_res is {n_fixed}, and there are {len(avals)} operands",
             "argument-count",
         )
     if transpose_jaxpr is not None:

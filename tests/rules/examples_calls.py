@@ -108,6 +108,12 @@ EXAMPLES = [
     ),
     *[
         Example(
+            op, (arg("f64[2]"),), {param: body(lambda x: x * lax.cos(x), "f64[2]")}, label="one"
+        )
+        for op, param in ((lax.closed_call, "call_jaxpr"), (lax.remat_call, "jaxpr"))
+    ],
+    *[
+        Example(
             op,
             (arg("f64[3]"), arg("f64[3]")),
             {param: body(lambda x, y: (lax.sin(x) * y, x), "f64[3]", "f64[3]")},

@@ -90,10 +90,23 @@ EXAMPLES = [
         [(I32, 0), ("f64[]", None), ("f64[]", None)],
     ),
     _while("integers", _count(9), lambda i, n: (i + 1, n + i), [], [(I32, 0), (I32, 1)]),
+    Example(  # with a constant of the condition
+        lax.while_call,
+        (arg("i32[]", values=3), arg("i32[]", values=0), arg("f64[2]")),
+        {
+            "cond_jaxpr": body(lambda n, i, x: lax.lt(i, n), "i32[]", "i32[]", "f64[2]"),
+            "body_jaxpr": body(lambda i, x: (i + 1, lax.sin(x)), "i32[]", "f64[2]"),
+            "cond_nconsts": 1,
+            "body_nconsts": 0,
+        },
+        reverse=False,
+        label="bound",
+    ),
     # scan: constants, carry and slices of each kind, both directions, no steps, no carry
     _scan("rnn", _rnn, ["f64[2,2]"], ["f64[2]"], ["f64[2]"], 3),
     _scan("reversed", _rnn, ["f64[2,2]"], ["f64[2]"], ["f64[2]"], 3, reverse=True),
     _scan("no-steps", lambda c, x: (c * x, c), [], ["f64[2]"], ["f64[2]"], 0),
+    _scan("unrolled", _rnn, ["f64[2,2]"], ["f64[2]"], ["f64[2]"], 3, unroll=2),
     _scan("map", lambda x: lax.sin(x), [], [], ["f64[2]"], 4),
     _scan("repeat", lambda c: lax.sin(c), [], ["f64[2]"], [], 3),
     _scan("f32", lambda c, x: (c * x, c + x), [], ["f32[]"], ["f32[]"], 3),

@@ -34,8 +34,17 @@ def _solve(symmetric: bool, has_aux: bool, a: Any, b: Any) -> Any:
     )
 
 
-def _example(label: str, *, symmetric: bool = False, has_aux: bool = False) -> Example:
-    f = functools.partial(_solve, symmetric, has_aux)
+def _diagonal(a: Any, b: Any) -> Any:
+    """By a multiple of the identity, which needs no constants."""
+    return jax.lax.custom_linear_solve(
+        lambda x: 2.0 * x, b, solve=lambda matvec, y: y / 2.0, symmetric=True
+    )
+
+
+def _example(
+    label: str, *, symmetric: bool = False, has_aux: bool = False, f: Any = None
+) -> Example:
+    f = f or functools.partial(_solve, symmetric, has_aux)
     matrix = np.array([[3.0, 1.0], [1.0, 2.0]])
     with jax.enable_x64(True):
         program = jt.from_jax(jax.make_jaxpr(f)(matrix, np.ones(2))).jaxpr
@@ -59,4 +68,5 @@ EXAMPLES = [
     _example("dense"),
     _example("symmetric", symmetric=True),
     _example("aux", has_aux=True),
+    _example("diagonal", f=_diagonal),
 ]

@@ -35,5 +35,17 @@ EXAMPLES = [
         {"shape": (2, 3), "dtype": find_dtype("f32"), "out_sharding": None},
         jax=jax.lax.empty,
     ),
+    Example(
+        lax.empty,
+        (),
+        {"shape": (), "dtype": find_dtype("i32"), "out_sharding": None},
+        jax=jax.lax.empty,
+    ),
+    Example(
+        lax.empty2,
+        (),
+        {"dtype": find_dtype("f64"), "memory_space": None},
+        jax=lambda **_: np.zeros(()),
+    ),
     Example(lax.empty2, (), {"dtype": find_dtype("i32"), "memory_space": None}, jax=_zero),
 ]

@@ -84,6 +84,14 @@ def _scatter(
     return Example(op, args, params, jax=jax, smooth=smooth)
 
 
+_ACCUMULATING = (
+    lax.scatter_add,
+    lax.scatter_sub,
+    lax.scatter_mul,
+    lax.scatter_min,
+    lax.scatter_max,
+)
+
 ROWS = ((1,), (0,), (0,))
 COLUMNS = ((0,), (1,), (1,))
 POINTS = ((), (0,), (0,))
@@ -115,4 +123,23 @@ EXAMPLES = [
     _scatter(lax.scatter_max, "f64[4]", [[1], [1], [2]], "f64[3]", POINTS, values=[9, 9, 9.0]),
     _scatter(lax.scatter_max, "bf16[2,4]", [[[0], [3]], [[1], [2]]], "bf16[2,2]", BATCHED),
     _scatter(lax.scatter_max, "bool[4]", [[1], [1]], "bool[2]", POINTS),
+    # every mode with places in and out of range; places that are sorted, and unique ones
+    *[
+        _scatter(op, "f64[4,3]", [[1], [9], [-1]], "f64[3,3]", ROWS, mode, unique_indices=unique)
+        for op in (lax.scatter_sub, lax.scatter_min, lax.scatter_max, lax.scatter_mul)
+        for mode, unique in (("CLIP", True), ("FILL_OR_DROP", True))
+    ],
+    *[
+        _scatter(
+            op,
+            "f64[4]",
+            [[0], [2], [3]],
+            "f64[3]",
+            POINTS,
+            "PROMISE_IN_BOUNDS",
+            unique_indices=True,
+            indices_are_sorted=True,
+        )
+        for op in (lax.scatter, *_ACCUMULATING)
+    ],
 ]

@@ -10,9 +10,11 @@ from tests.rules.example import Example, arg
 SPECIAL = [1.0, float("nan"), -0.0, 0.0, float("inf"), -float("inf"), 1.0, -2.0]
 
 
-def _sort(*types: str, dimension: int = 0, num_keys: int = 1, values: Any = None) -> Example:
+def _sort(
+    *types: str, dimension: int = 0, num_keys: int = 1, values: Any = None, is_stable: bool = True
+) -> Example:
     args = tuple(arg(t, values=values if i == 0 else None) for i, t in enumerate(types))
-    params = {"dimension": dimension, "is_stable": True, "num_keys": num_keys}
+    params = {"dimension": dimension, "is_stable": is_stable, "num_keys": num_keys}
     return Example(lax.sort, args, params, smooth=values is None)
 
 
@@ -22,11 +24,13 @@ def _top_k(x: str, k: int, axis: int, values: Any = None) -> Example:
     )
 
 
-def _approx(x: str, k: int, axis: int, is_max: bool = True, aggregate: bool = True) -> Example:
+def _approx(
+    x: str, k: int, axis: int, is_max: bool = True, aggregate: bool = True, recall: float = 0.95
+) -> Example:
     params = {
         "k": k,
         "reduction_dimension": axis,
-        "recall_target": 0.95,
+        "recall_target": recall,
         "is_max_k": is_max,
         "reduction_input_size_override": -1,
         "aggregate_to_topk": aggregate,
@@ -43,6 +47,7 @@ EXAMPLES = [
     _sort("c64[2,3]", dimension=1),
     _sort("bool[5]", "u8[5]"),
     _sort("f32[0,2]"),
+    _sort("f32[5]", "f32[5]", is_stable=False),
     _top_k("f32[2,5]", 3, 1),
     _top_k("f64[4,3]", 2, 0),
     _top_k("f32[7]", 7, 0, SPECIAL[:1] + SPECIAL[2:]),
@@ -52,4 +57,5 @@ EXAMPLES = [
     _approx("f32[2,5]", 3, -1),
     _approx("f32[6,2]", 2, 0, is_max=False),
     _approx("f32[200,2]", 1, 0, aggregate=False),
+    _approx("f32[200,2]", 1, 0, recall=0.5),
 ]

@@ -30,6 +30,7 @@ def _staged(f: Callable[..., Any]) -> Callable[..., Any]:
         program = jt.make_jaxpr(lambda *xs: f(*xs, **params))(*[get_aval(x) for x in args])
         return jt.jaxpr_as_fun(program)(*args)
 
+    op.plain = f  # type: ignore[attr-defined]
     return op
 
 

@@ -34,7 +34,7 @@ def _composite(label, f, *types, **params):
     return Example(lax.composite, tuple(map(arg, types)), params, label=label, differentiable=False)
 
 
-def _linear(label, callee, transpose, types, counts):
+def _linear(label, callee, transpose, types, counts, values=None):
     """types: of the operands, and of the transpose's; counts: of constants and residuals."""
     operands, transposed = types
     params = {
@@ -43,7 +43,10 @@ def _linear(label, callee, transpose, types, counts):
         "num_callee_consts": counts[0],
         "num_res": counts[1],
     }
-    return Example(lax.linear_call, tuple(map(arg, operands)), params, label=label)
+    args = [
+        arg(t, values=v) for t, v in zip(operands, values or [None] * len(operands), strict=True)
+    ]
+    return Example(lax.linear_call, tuple(args), params, label=label)
 
 
 def _scaled(n, x):
@@ -60,6 +63,14 @@ EXAMPLES = [
         lambda n, s, t: (_scaled(n, s), lax.neg(t)),
         (["i32[]", "f64[2]", "f64[3]"], ["i32[]", "f64[2]", "f64[3]"]),
         (0, 1),
+    ),
+    _linear(
+        "constant",
+        lambda k, n, x: _scaled(k, _scaled(n, x)),
+        _scaled,
+        (["i32[]", "i32[3]", "f64[3]"], ["i32[3]", "f64[3]"]),
+        (1, 1),
+        values=[1, None, None],  # the transpose knows nothing of the constant
     ),
     _linear("no-residuals", lax.neg, lax.neg, (["f64[2]"], ["f64[2]"]), (0, 0)),
     _barrier("f32[3]"),

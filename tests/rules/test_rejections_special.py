@@ -53,7 +53,11 @@ REJECTED = [
         "devices has 2 entries",
     ),
     ("a:f32[3] = empty[dtype=float32 out_sharding=None shape=(-3,)] ", "x:f32[3]", "negative size"),
-    ("a:f32[] = empty2[dtype=thing memory_space=None] ", "x:f32[3]", "dtype is thing, and has to be an element type"),
+    (
+        "a:f32[] = empty2[dtype=thing memory_space=None] ",
+        "x:f32[3]",
+        "dtype is thing, and has to be an element type",
+    ),
     ("a:Tok = after_all x", "x:f32[3]", "after_all takes tokens, not f32[3]"),
 ]
 

@@ -34,12 +34,14 @@ class Specs(NamedTuple):
 
 def specs_of(dimension_numbers: Any) -> Specs:
     """The value of the param dimension_numbers, a record or three tuples, as tuples."""
-    if isinstance(dimension_numbers, Record):
-        if dimension_numbers.args:
-            return Specs(*map(tuple, dimension_numbers.args))
-        n = dimension_numbers
-        return Specs(tuple(n.lhs_spec), tuple(n.rhs_spec), tuple(n.out_spec))
-    return Specs(*map(tuple, dimension_numbers))
+    n = dimension_numbers
+    specs = n
+    if isinstance(n, Record):
+        specs = n.args or [n.fields.get(f) for f in ("lhs_spec", "rhs_spec", "out_spec")]
+    is_three = isinstance(specs, (tuple, list)) and len(specs) == 3
+    if not is_three or not all(isinstance(s, (tuple, list)) for s in specs):
+        ill_typed(f"{NAME} dimension_numbers {n} are no ConvDimensionNumbers", "dimension-numbers")
+    return Specs(*map(tuple, specs))
 
 
 def take(items: Sequence[Any], positions: Sequence[int]) -> list[Any]:

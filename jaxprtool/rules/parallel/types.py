@@ -86,11 +86,14 @@ def reduction_type(name: str) -> Any:
 
     def rule(x: Any, *, axes: Any, axis_index_groups: Groups = None) -> Any:
         names, positions = names_of(axes), positions_of(axes)
-        check_axes(name, "axis", positions, x.ndim, x)
+        check_axes(name, "axes: axis", positions, x.ndim, x)
         if positions and name == "psum_invariant":
             ill_typed(f"psum_invariant is for named axes only: axes={axes}", "param-value")
         if axis_index_groups is not None and positions:
-            ill_typed(f"{name}: groups and positional axes exclude each other", "axis-groups")
+            ill_typed(
+                f"{name}: axis_index_groups={axis_index_groups} and positional axes exclude each other",
+                "axis-groups",
+            )
         group_size(name, names, axis_index_groups)
         if name == "psum_invariant":
             _check_varies(name, x, names)

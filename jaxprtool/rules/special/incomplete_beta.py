@@ -29,7 +29,8 @@ from jaxprtool.rules.special.incomplete_gamma import widened
 _NAME = "regularized_incomplete_beta"
 
 
-def _type(*avals: Any) -> Any:
+def _type(a: Any, b: Any, x: Any) -> Any:
+    avals = (a, b, x)
     for aval in avals:
         check_kind(_NAME, aval, "f")
     check_same_dtype(_NAME, avals)

@@ -86,7 +86,10 @@ declare_effect(lax.freeze)
 def _path(name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Index]:
     """The index of an equation, checked against the types of its operands."""
     if params["mask"] or params["other"]:
-        ill_typed(f"{name} with a mask is for kernels, and is not known here", "unsupported-index")
+        ill_typed(
+            f"{name} with mask={params['mask']} and other={params['other']} is for kernels, and is not known here",
+            "unsupported-index",
+        )
     path = read_index(name, params["index"], inner.shape)
     for index in path:
         for x in index:
@@ -236,8 +239,14 @@ declare_effect(lax.swap)
 def _run_types(*avals: Any, jaxpr: Any, is_initialized: Any, **_: Any) -> list[Any]:
     if not isinstance(jaxpr, ClosedJaxpr):
         ill_typed(f"run_state: the param jaxpr is not a jaxpr: {jaxpr}", "bad-param")
+    if not isinstance(is_initialized, (tuple, list)):
+        ill_typed(
+            f"run_state: is_initialized is {is_initialized}, and has to be a tuple", "bad-param"
+        )
     if not all(is_initialized):
-        ill_typed("run_state with cells that hold nothing at the start is not known here")
+        ill_typed(
+            f"run_state: is_initialized={is_initialized}: cells that hold nothing at the start are not known here"
+        )
     binders = jaxpr.jaxpr.in_binders
     if len(avals) != len(binders):
         ill_typed(

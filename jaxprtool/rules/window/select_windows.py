@@ -171,7 +171,8 @@ def _scatter_windows(
     _same_dtype(name, source, x)
     if source.shape != shape:
         ill_typed(
-            f"{name}: there are windows in shape {list(shape)} on {x}, and the source is {source}",
+            f"{name}: window_dimensions, window_strides and padding make windows in shape {list(shape)} "
+            f"on {x}, and the source is {source}",
             "operand-shapes",
         )
     return windows

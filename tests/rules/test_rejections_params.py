@@ -1,0 +1,121 @@
+"""Every param of every primitive that can be wrong is rejected when it is, by a message that names it.
+
+The equation of an example gets wrong values for one param at a time. None of them may end in an error of Python's.
+"""
+
+from __future__ import annotations
+
+import jax
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.interpreters.check import typecheck_jaxpr
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.jaxpr import Jaxpr, Lit
+from jaxprtool.ir.params import Opaque, Record, Word
+from tests.laws.oracle import EXAMPLES
+
+WRONG = [
+    *(None, -1, 99, 1.5, True, "word", Word("word"), Word("Some.MEMBER"), Opaque("<object>")),
+    *((), (-1,), (99,), (0, 0), ((1, 2),), (None,), ["a"], {"a": 1}, Record("Other", a=1)),
+]
+
+# What any value is right for, because it says nothing about the mathematics.
+TO_THE_COMPILER = {
+    *("donated_invars", "in_shardings", "out_shardings", "in_layouts", "out_layouts", "ctx_mesh"),
+    *("compiler_options_kvs", "out_sharding", "sharding", "layout", "context_mesh", "memory_space"),
+    *("unconstrained_dims", "accuracy", "prevent_cse", "branches_platforms", "kind"),
+    *("policy", "precision"),  # looked at by who takes residuals, and by the lowering
+}
+OF_JAX = {  # objects of a running JAX, and its bookkeeping
+    *("out_trees", "linear", "in_tree", "logging_record", "np_printoptions", "static_args"),
+    *("err_tree", "computation", "attributes", "transpose_thunk", "select_callable", "effect"),
+    *("callback", "tree", "which_linear"),
+}
+CANNOT_BE_WRONG = TO_THE_COMPILER | OF_JAX
+
+# Where the message is about what the param leads to.
+BY_CONSEQUENCE = {("linear_call", "num_callee_consts"), ("psum", "axes")}
+
+
+def _programs():
+    """For each primitive a program with one equation of it, and the place of that equation."""
+    found = {}
+    for e in EXAMPLES:
+        if e.primitive.name in found:
+            continue
+        f = getattr(e.op, "plain", e.op)
+        jaxpr = jt.make_jaxpr(lambda *xs, f=f, e=e: f(*xs, **e.params))(
+            *[a.aval for a in e.args]
+        ).jaxpr
+        places = [i for i, q in enumerate(jaxpr.eqns) if q.primitive is e.primitive]
+        if places:
+            found[e.primitive.name] = jaxpr, places[0]
+    return found
+
+
+with jax.enable_x64(True):
+    PROGRAMS = _programs()
+WITH_PARAMS = [n for n, (jaxpr, i) in PROGRAMS.items() if jaxpr.eqns[i].primitive.params]
+
+
+def _diagnostic(jaxpr, place, **changes):
+    """The complaint about a program with one equation changed, or None."""
+    eqns = list(jaxpr.eqns)
+    eqns[place] = eqns[place].replace(**changes)
+    try:
+        typecheck_jaxpr(Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders))
+    except jt.JaxprToolError as e:
+        return e.diagnostics[0]
+    return None
+
+
+def _rejections(name, param):
+    jaxpr, place = PROGRAMS[name]
+    params = jaxpr.eqns[place].params
+    found = []
+    for value in WRONG:
+        complaint = _diagnostic(jaxpr, place, params={**params, param: value})
+        if complaint is not None and complaint.code not in ("binder-type", "result-count"):
+            found.append((value, complaint.message))
+    return found
+
+
+@pytest.mark.parametrize("name", WITH_PARAMS)
+def test_wrong_params_are_rejected_by_name(name):
+    jaxpr, place = PROGRAMS[name]
+    for param in jaxpr.eqns[place].primitive.params:
+        found = _rejections(name, param)
+        assert bool(found) == (param not in CANNOT_BE_WRONG), param
+        for value, message in found:
+            assert "do not fit (" not in message, f"{param}={value}: {message}"
+            if (name, param) not in BY_CONSEQUENCE:
+                assert name in message and param in message, f"{param}={value}: {message}"
+
+
+def test_every_primitive_with_an_equation_is_tried():
+    missing = {e.primitive.name for e in EXAMPLES} - PROGRAMS.keys()
+    assert missing == set()
+
+
+def _is_variadic(primitive):
+    return any(operand.startswith("*") for operand in primitive.operands)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_wrong_number_of_operands_is_rejected(name):
+    jaxpr, place = PROGRAMS[name]
+    eqn = jaxpr.eqns[place]
+    if _is_variadic(eqn.primitive):
+        return
+    for inputs in (
+        eqn.inputs[:-1],
+        [*eqn.inputs, *(eqn.inputs[:1] or [Lit(1, ShapedArray((), INT32))])],
+    ):
+        if len(inputs) == len(eqn.inputs):
+            continue
+        complaint = _diagnostic(jaxpr, place, inputs=list(inputs))
+        count = len(eqn.primitive.operands)
+        assert complaint is not None
+        assert f"{name} takes {count} operand" in complaint.message, complaint.message
