@@ -305,7 +305,11 @@ def _token_type(*avals: Any) -> AbstractToken:
     return _TOKEN
 
 
-for _op, _type in ((lax.create_token, lambda: _TOKEN), (lax.after_all, _token_type)):
+def _new_token_type() -> AbstractToken:
+    return _TOKEN
+
+
+for _op, _type in ((lax.create_token, _new_token_type), (lax.after_all, _token_type)):
     define(
         _op,
         abstract_eval=_type,

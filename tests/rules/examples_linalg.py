@@ -119,9 +119,9 @@ def _eig(text: str, left: bool, right: bool, derivatives: bool = True) -> Exampl
         "enable_eigvec_derivs": derivatives,
         "implementation": None,
     }
-    return Example(
-        lax.eig, (_square(text, lambda x: x),), params, smooth=not text.startswith("f32")
-    )
+    smooth = not text.startswith("f32")
+    operand = _square(text, lambda x: x)
+    return Example(lax.eig, (operand,), params, smooth=smooth, differentiable=derivatives)
 
 
 def _svd(text: str, full: bool, vectors: bool, smooth: bool = True) -> Example:
@@ -186,6 +186,7 @@ EXAMPLES = [
     _eig("f64[3,3]", True, True),
     _eig("c128[3,3]", False, True),
     _eig("c64[2,2]", True, False),
+    _eig("f64[3,3]", False, True, derivatives=False),
     _svd("f32[3,3]", False, True),
     _svd("f64[4,2]", False, True),
     _svd("f64[2,2,3]", False, True),

@@ -35,7 +35,7 @@ class Specs(NamedTuple):
 def specs_of(dimension_numbers: Any) -> Specs:
     """The value of the param dimension_numbers, a record or three tuples, as tuples."""
     n = dimension_numbers
-    specs = n
+    specs: Any = n
     if isinstance(n, Record):
         specs = n.args or [n.fields.get(f) for f in ("lhs_spec", "rhs_spec", "out_spec")]
     is_three = isinstance(specs, (tuple, list)) and len(specs) == 3

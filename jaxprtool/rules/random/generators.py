@@ -350,7 +350,8 @@ def _uniform_lower(ctx: Any, a: Any, b: Any, *, shape: Any) -> Any:
     if dtype.bits < 32 and dtype.kind != "f":
         wide = INT32 if dtype.kind == "i" else UINT32
         out = ShapedArray(tuple(shape), wide)
-        return ctx.convert(_uniform_draw(ctx, *(ctx.convert(x, wide) for x in (a, b)), out), dtype)
+        drawn = _uniform_draw(ctx, ctx.convert(a, wide), ctx.convert(b, wide), out)
+        return ctx.convert(drawn, dtype)
     return _uniform_draw(ctx, a, b, ctx.out_aval)
 
 
