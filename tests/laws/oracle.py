@@ -120,6 +120,16 @@ class OneProgram:
         return self.run(together, [args for _, args in prepared])
 
 
+def called(function: Callable[[Example], Any]) -> Any:
+    """What `OneProgram` prepares where an example's function is called with its inputs: `ours`, or `in_jax`."""
+
+    def prepare(example: Example) -> Any:
+        f = function(example)
+        return (lambda args: f(*args)), inputs(example)
+
+    return prepare
+
+
 def on_jax(function: Any, args: Any) -> Any:
     """Run a program under JAX, compiled with as little effort as possible."""
     import jax

@@ -22,6 +22,7 @@ from tests.laws.oracle import (
     assert_close,
     aval_of,
     by_structure,
+    called,
     in_jax,
     inputs,
     law,
@@ -197,16 +198,8 @@ with jax.enable_x64(True):
 COMPARED = [e for e in VALUED if not _aborts(e)]
 
 
-def _prepare(function):
-    def prepare(example):
-        f = function(example)
-        return (lambda args: f(*args)), inputs(example)
-
-    return prepare
-
-
-IN_JAX = OneProgram(COMPARED, _prepare(in_jax), on_jax)
-ON_XLA = OneProgram(COMPARED, _prepare(ours), on_xla)
+IN_JAX = OneProgram(COMPARED, called(in_jax), on_jax)
+ON_XLA = OneProgram(COMPARED, called(ours), on_xla)
 
 
 def _in_jax(example):

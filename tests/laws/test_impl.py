@@ -6,6 +6,7 @@ from tests.laws.oracle import (
     EXAMPLES,
     OneProgram,
     assert_close,
+    called,
     in_jax,
     inputs,
     law,
@@ -13,13 +14,7 @@ from tests.laws.oracle import (
     ours,
 )
 
-
-def _prepare(example):
-    f = in_jax(example)
-    return (lambda args: f(*args)), inputs(example)
-
-
-EXPECTED = OneProgram(EXAMPLES, _prepare, on_jax)
+EXPECTED = OneProgram(EXAMPLES, called(in_jax), on_jax)
 
 
 @law(EXAMPLES)

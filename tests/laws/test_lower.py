@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import jaxprtool as jt
-from tests.laws.oracle import EXAMPLES, OneProgram, assert_close, inputs, law, on_xla, ours
+from tests.laws.oracle import EXAMPLES, OneProgram, assert_close, called, inputs, law, on_xla, ours
 
-
-def _prepare(example):
-    f = ours(example)
-    return (lambda args: f(*args)), inputs(example)
-
-
-COMPILED = OneProgram(EXAMPLES, _prepare, on_xla)
+COMPILED = OneProgram(EXAMPLES, called(ours), on_xla)
 
 
 @law(EXAMPLES)
