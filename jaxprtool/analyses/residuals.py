@@ -25,18 +25,18 @@ class Residual(NamedTuple):
     is_computed: bool
 
 
-def residuals(primal: ClosedJaxpr, n: int) -> list[Residual]:
-    """The residuals of a linearized program, each value once.
+def residuals(program: ClosedJaxpr, primal: ClosedJaxpr) -> list[Residual]:
+    """What a linearized program keeps, each value once.
 
     Args:
-      primal: (a) -> (b, res), as `linearize_jaxpr` gives it.
-      n: the number of residuals.
+      program: (a) -> (b).
+      primal: (a) -> (b, residuals), as `linearize_jaxpr` gives it.
     """
     jaxpr = primal.jaxpr
-    origins: dict[Any, tuple[str, bool]] = {v: ("constant", False) for v in jaxpr.const_binders}
-    for i, v in enumerate(jaxpr.in_binders):
-        origins[v] = f"argument {i}" + (f" ({v.name})" if v.name else ""), False
+    origins: dict[Any, tuple[str, bool]] = dict.fromkeys(jaxpr.const_binders, ("constant", False))
+    for i, (v, named) in enumerate(zip(jaxpr.in_binders, program.jaxpr.in_binders, strict=True)):
+        origins[v] = f"argument {i}" + (f" ({named.name})" if named.name else ""), False
     for eqn in jaxpr.eqns:
         origins.update((v, (eqn.primitive.name, True)) for v in eqn.out_binders)
-    kept = dict.fromkeys(x for x in jaxpr.outs[len(jaxpr.outs) - n :] if type(x) is not Lit)
+    kept = dict.fromkeys(x for x in jaxpr.outs[len(program.jaxpr.outs) :] if type(x) is not Lit)
     return [Residual(v.aval, getattr(v.aval, "nbytes", 0), *origins[v]) for v in kept]

@@ -63,8 +63,7 @@ def residuals(program: ClosedJaxpr, wrt: Sequence[int] | None = None) -> list[Re
       program: (a) -> (b).
       wrt: positions of the arguments with a tangent; all inexact ones by default.
     """
-    primal = linearize(program, wrt)["primal"]
-    return analysis.residuals(primal, len(primal.jaxpr.outs) - len(program.jaxpr.outs))
+    return analysis.residuals(program, linearize(program, wrt)["primal"])
 
 
 def residuals_table(found: Sequence[Residual]) -> str:

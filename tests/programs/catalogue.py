@@ -18,6 +18,9 @@ __all__ = ["EXAMPLES", "GRADIENTS", "PROGRAMS", "Case", "case_of", "close", "dra
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
+# The oracle compiles much and runs each program once.
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
 
 def load(name: str) -> dict[str, Any]:
     """The names that examples/NAME.py defines."""
@@ -180,7 +183,8 @@ class Case:
     def jax(self, f: Callable[..., Any], *args: Any) -> list[np.ndarray]:
         """The leaves of what JAX computes for f(*args), compiled."""
         with self.precision():
-            return [np.asarray(x) for x in jax.tree.leaves(jax.jit(f)(*args))]
+            outs = jax.jit(f, compiler_options=QUICK)(*args)
+            return [np.asarray(x) for x in jax.tree.leaves(outs)]
 
     def jax_size(self, f: Callable[..., Any], *args: Any) -> int:
         """Equations of JAX's jaxpr of f, nested ones included."""

@@ -70,7 +70,7 @@ def test_vjp(reversible):
 
 def test_loops_of_unknown_length_have_no_reverse_mode(forward_only):
     with pytest.raises(
-        jt.MissingRuleError, match="while: reverse mode of a while loop .* use scan"
+        jt.MissingRuleError, match=r"while: reverse mode of a while loop .* use scan"
     ):
         vjp_jaxpr(forward_only.program)
 
