@@ -13,7 +13,6 @@ import scipy.stats
 import jaxprtool as jt
 from tests.programs.catalogue import EXAMPLES, case_of, close, draw, load, wide
 
-
 # -- the Kalman filter -----------------------------------------------------------------------------
 
 
