@@ -3,7 +3,8 @@
 Forward mode goes through the loop. Reverse mode cannot go through a loop of unknown length; `custom_root` says what
 the derivative of a root is, whatever found it.
 
-jaxprtool trace examples/newton.py:kepler --shape f64[] --shape f64[] | jaxprtool jvp | jaxprtool run - --args 0.3 1.2 0 1
+jaxprtool trace examples/newton.py:kepler --shape f64[] --shape f64[] > examples/newton.jaxpr
+jaxprtool jvp examples/newton.jaxpr | jaxprtool run - --args 0.3 1.2 0 1
 jaxprtool trace examples/newton.py:kepler_root --shape f64[] --shape f64[] | jaxprtool grad | jaxprtool run - --args 0.3 1.2
 """
 

@@ -9,7 +9,7 @@ import pytest
 import jaxprtool as jt
 from jaxprtool.driver.linearize import residuals
 from jaxprtool.ir.jaxpr import Lit
-from tests.programs.catalogue import PROGRAMS, Case, case_of, draw, load
+from tests.programs.catalogue import EXAMPLES, PROGRAMS, Case, case_of, draw, load
 
 DEPTH, ROWS, WIDTH, HIDDEN = 6, 3, 4, 8
 F32 = 4
@@ -65,6 +65,15 @@ def test_rematerialisation_keeps_less_and_changes_no_gradient():
     assert computed(residuals(plain.program)) > 5 * computed(residuals(remat.program))
     grads = [jt.grad(lambda *a, c=c: c.run(*a)[0], (0, 1, 2))(*c.args) for c in (plain, remat)]
     plain.close(*grads)
+
+
+def test_the_figures_in_the_docstring():
+    """Those of the kept file, and of the same network without rematerialisation."""
+    program = jt.parse((EXAMPLES / "deep_scan.jaxpr").read_text())
+    module, (w_in, w_out, x) = load("deep_scan"), [np.zeros(a.shape, "f") for a in program.in_avals]
+    plain = jt.from_jax(jax.make_jaxpr(module["loss"])({"in": w_in, "out": w_out}, x))
+    for p in (plain, program):
+        assert f"{computed(residuals(p)):,}" in module["__doc__"]
 
 
 def test_depth_costs_its_entries():

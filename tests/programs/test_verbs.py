@@ -126,6 +126,20 @@ def test_commands_in_the_docstrings(line, monkeypatch):
         assert output == Path(file).read_text()
 
 
+def test_every_file_has_a_command_that_makes_it():
+    """Those of the primitive of one's own are written by hand."""
+    made = {line.partition(" > ")[2] for line in COMMANDS.values()}
+    kept = {f"examples/{path.name}" for path in EXAMPLES.glob("*.jaxpr")}
+    assert kept - made == {"examples/multiply_add.jaxpr"}
+
+
+def test_a_file_is_plugin_and_source_of_a_function(monkeypatch):
+    monkeypatch.chdir(EXAMPLES.parent)
+    file = "examples/multiply_add.py"
+    traced = run(f"trace {file}:square_add --shape f32[] --shape f32[] --plugin {file}")
+    assert "multiply_add a a b" in traced
+
+
 def test_these_are_all_the_verbs():
     here = Path(__file__).read_text() + "".join(f'"{line}"' for line in COMMANDS.values())
     here = here.replace("jaxprtool ", "")
