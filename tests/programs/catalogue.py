@@ -14,12 +14,25 @@ import numpy as np
 import jaxprtool as jt
 from jaxprtool.ir.walk import count_eqns
 
-__all__ = ["EXAMPLES", "GRADIENTS", "PROGRAMS", "Case", "case_of", "close", "draw", "load"]
+__all__ = [
+    "EXAMPLES",
+    "GRADIENTS",
+    "PROGRAMS",
+    "Case",
+    "case_of",
+    "close",
+    "draw",
+    "load",
+    "quick_jit",
+]
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
-# The oracle compiles much and runs each program once.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
+def quick_jit(f: Callable[..., Any]) -> Callable[..., Any]:
+    """jax.jit of an oracle: each is run once, so compiling is what takes time."""
+    options = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+    return jax.jit(f, compiler_options=options)
 
 
 def load(name: str) -> dict[str, Any]:
@@ -183,8 +196,7 @@ class Case:
     def jax(self, f: Callable[..., Any], *args: Any) -> list[np.ndarray]:
         """The leaves of what JAX computes for f(*args), compiled."""
         with self.precision():
-            outs = jax.jit(f, compiler_options=QUICK)(*args)
-            return [np.asarray(x) for x in jax.tree.leaves(outs)]
+            return [np.asarray(x) for x in jax.tree.leaves(quick_jit(f)(*args))]
 
     def jax_size(self, f: Callable[..., Any], *args: Any) -> int:
         """Equations of JAX's jaxpr of f, nested ones included."""

@@ -52,7 +52,8 @@ def test_jvp(case):
     jt.typecheck_jaxpr(program)
     both = [*case.args, *case.floats(case.tangents)]
     case.close(jt.eval_jaxpr(program, both), [*case.want, *case.want_tangents])
-    case.close(jt.compile(program)(*both), [*case.want, *case.want_tangents])
+    if not case.reverse:  # the others are compiled with their cotangents
+        case.close(jt.compile(program)(*both), [*case.want, *case.want_tangents])
 
 
 def test_vjp(reversible):
