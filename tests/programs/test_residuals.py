@@ -98,3 +98,21 @@ def test_integers_and_constants():
         ("constant", False),
         ("argument 0 (i)", False),
     ]
+
+
+RECTIFIER = """{ lambda ; x:f32[3]. let
+    p:bool[3] = gt x 0.0:f32[]
+    z:f32[3] = broadcast_in_dim 0.0:f32[]
+    y:f32[3] = select_n p z x
+  in (RESULTS) }"""
+
+
+def test_a_filled_array_is_no_residual():
+    """The zeros of the tangent are made where they are read."""
+    program = jt.parse(RECTIFIER.replace("RESULTS", "y,"))
+    assert [r.origin for r in residuals(program)] == ["gt"]
+
+
+def test_a_filled_array_that_the_value_needs_is_shared():
+    text = RECTIFIER.replace("select_n p z x", "mul x z").replace("RESULTS", "y,")
+    assert [r.origin for r in residuals(jt.parse(text))] == ["broadcast_in_dim"]
