@@ -114,7 +114,7 @@ REJECTED = [
         ["f32[4]"],
         {"start_indices": (3,), "limit_indices": (2,)},
         "slice-range",
-        "start 3 and limit 2",
+        "start_indices[0]=3 and limit_indices[0]=2",
     ),
     (
         lax.slice,
@@ -135,7 +135,7 @@ REJECTED = [
         ["f32[4]"],
         {"start_indices": (0,), "limit_indices": (4,), "strides": (0,)},
         "slice-stride",
-        "stride 0",
+        "strides[0]=0",
     ),
     (lax.dynamic_slice, ["f32[4]"], {"slice_sizes": (2,)}, "operand-count", "needs 1 start"),
     (
@@ -143,7 +143,7 @@ REJECTED = [
         ["f32[4]", "i32[]"],
         {"slice_sizes": (5,)},
         "slice-range",
-        "(5,) out of f32[4]",
+        "slice_sizes (5,) do not fit in f32[4]",
     ),
     (
         lax.dynamic_slice,
