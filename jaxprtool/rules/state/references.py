@@ -218,7 +218,9 @@ define(
 
 
 def _add_types(ref: Any, value: Any, *operands: Any, **params: Any) -> list[Any]:
-    _written_type("addupdate", ref, value, operands, params)
+    part = _written_type("addupdate", ref, value, operands, params)
+    if part.dtype.kind not in "iufc":
+        ill_typed(f"addupdate adds numbers, and does not take {part}", "operand-dtype")
     return []
 
 
