@@ -129,6 +129,7 @@ EXAMPLES = [
         _keyed(lax.random_split, shape, impl=impl, shape=new)
         for impl in WORDS
         for shape, new in (("", (2, 3)), ("2,", (2,)), ("", ()), ("0,", (2,)))
+        if (impl, shape) != ("urbg", "0,")  # where JAX fails
     ],
     *[_keyed(lax.random_fold_in, s, t, impl=i) for i in WORDS for s, t in (("", "u32[]"),)],
     _keyed(lax.random_fold_in, "3,", "u32[3]"),

@@ -204,3 +204,10 @@ def test_rng_uniform_is_in_range():
         x = np.asarray(out[0])
         assert x.shape == (100,) and x.dtype == np.float32
         assert (x >= 2).all() and (x < 3).all() and len(set(x.tolist())) > 50
+
+
+def test_no_keys_at_all_are_split():
+    """JAX fails here, for want of a first key."""
+    keys = jt.KeyArray("urbg", np.zeros((0, 4), np.uint32))
+    split = jt.lax.random_split(keys, shape=(2,))
+    assert split.shape == (0, 2) and split.impl == "urbg"
