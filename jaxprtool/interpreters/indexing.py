@@ -119,7 +119,8 @@ _MODES = {
 
 def mode_of(name: str, mode: Any) -> str:
     """What becomes of windows that do not lie within the operand: one of the constants above."""
-    found = _MODES.get(str(getattr(mode, "member", mode)))
+    member = getattr(mode, "member", mode)
+    found = _MODES.get(member) if isinstance(member, (str, int)) else None
     if found is None:
         modes = ", ".join((CLIP, FILL_OR_DROP, IN_BOUNDS))
         ill_typed(f"{name} mode {mode} is none of {modes}", "index-mode")
