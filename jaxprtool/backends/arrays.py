@@ -1,7 +1,8 @@
 """NumPy arrays from words and files, and results to text and files.
 
 Element types that NumPy lacks (bf16, f8, i4) are held as ml_dtypes has them. A `.npy` or `.npz` file has no name for
-them and keeps their bytes as type `V2` or `V1`; reading takes such bytes as what the program asks for.
+them and keeps their bytes as type `V2` or `V1`; reading takes such bytes as what the program asks for. PRNG keys are
+given, and shown, as their words: those of a `key<fry>[3]` are a u32[3,2].
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from jaxprtool.backends.numpy_eval import float0, np_dtype
+from jaxprtool.backends.numpy_eval import KeyArray, float0, keys, np_dtype, words
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.jaxpr import Var
@@ -46,16 +47,23 @@ def _describe(v: Var, i: int) -> str:
 
 
 def _mismatch(v: Var, i: int, got: str, help: str = "") -> NoReturn:
-    message = f"{_describe(v, i)} is {v.aval}, and {got} is given"
+    as_words = f" (its words are {v.aval.physical})" if v.aval.dtype.kind == "k" else ""
+    message = f"{_describe(v, i)} is {v.aval}{as_words}, and {got} is given"
     fail(UsageError, message, "argument-type", span=v.span, help=help)
 
 
-def fit(array: np.ndarray, v: Var, i: int, name: str) -> np.ndarray:
+def _held(array: np.ndarray, aval: Any) -> Any:
+    """The value of a type whose NumPy array is `array`: keys of their words, else the array."""
+    return keys(array, aval.dtype) if aval.dtype.kind == "k" else array
+
+
+def fit(array: np.ndarray, v: Var, i: int, name: str) -> Any:
     """The array when it has the type of binder `v`, argument `i`; raises UsageError when not.
 
-    Bytes without a type (see the module's docstring) are taken as that type.
+    Bytes without a type (see the module's docstring) are taken as that type, words as keys.
     """
-    wanted = np_dtype(v.aval.dtype)
+    aval = v.aval.physical
+    wanted = np_dtype(aval.dtype)
     if (
         array.dtype.kind == "V"
         and not array.dtype.names
@@ -64,22 +72,22 @@ def fit(array: np.ndarray, v: Var, i: int, name: str) -> np.ndarray:
         array = array.view(wanted)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("="))
-    if array.shape != v.aval.shape or array.dtype != wanted:
+    if array.shape != aval.shape or array.dtype != wanted:
         help = (
             ""
             if array.dtype == wanted
-            else f"convert it with numpy: x.astype({v.aval.dtype.name!r})"
+            else f"convert it with numpy: x.astype({aval.dtype.name!r})"
         )
         _mismatch(v, i, f"{type_name(array)} from {name}", help)
-    return array
+    return _held(array, v.aval)
 
 
-def from_literal(literal: Any, v: Var, i: int) -> np.ndarray:
+def from_literal(literal: Any, v: Var, i: int) -> Any:
     """A number or nested list as argument `i`, of the type of binder `v`."""
-    shape = _literal_shape(literal)
+    aval, shape = v.aval.physical, _literal_shape(literal)
     if shape is None:
         fail(UsageError, f"{_describe(v, i)}: the lists in it have different lengths", "bad-value")
-    if shape != v.aval.shape:
+    if shape != aval.shape:
         what = (
             f"a list of shape [{','.join(map(str, shape))}]" if shape else f"the number {literal}"
         )
@@ -88,10 +96,9 @@ def from_literal(literal: Any, v: Var, i: int) -> np.ndarray:
     flat = _flatten(literal)
     for x in flat:
         _check_scalar(x, v, i)
-    dtype = np_dtype(v.aval.dtype)
-    if v.aval.dtype.kind == "b":
+    if aval.dtype.kind == "b":
         flat = [bool(x) for x in flat]
-    return np.array(flat, dtype).reshape(shape)
+    return _held(np.array(flat, np_dtype(aval.dtype)).reshape(shape), v.aval)
 
 
 def _literal_shape(x: Any) -> tuple[int, ...] | None:
@@ -107,7 +114,7 @@ def _flatten(x: Any) -> list[Any]:
 
 
 def _check_scalar(x: Any, v: Var, i: int) -> None:
-    dtype = v.aval.dtype
+    dtype = v.aval.physical.dtype
     kind = dtype.kind
     fits = {
         "b": x in (0, 1),
@@ -126,16 +133,20 @@ def _check_scalar(x: Any, v: Var, i: int) -> None:
             _mismatch(v, i, f"{x}", f"{dtype} holds {low} to {high - 1}")
 
 
-def generate(kind: str, seed: int, position: int, aval: Any) -> np.ndarray:
-    """An array of a type.
+def generate(kind: str, seed: int, position: int, aval: Any) -> Any:
+    """A value of a type.
 
     Args:
       kind: `zeros`, `ones`, `ramp` (0, 1, 2, ... in C order), or `random`: standard normal for floats and complex
-        numbers, uniform from 0 to 9 for integers, fair coins for booleans.
+        numbers, uniform from 0 to 9 for integers and the words of keys, fair coins for booleans.
       seed: of the random numbers; every position of an argument has its own stream.
       position: which argument it is.
       aval: the type.
     """
+    return _held(_generate(kind, seed, position, aval.physical), aval)
+
+
+def _generate(kind: str, seed: int, position: int, aval: Any) -> np.ndarray:
     dtype = np_dtype(aval.dtype)
     if dtype == float0 or kind == "zeros":
         return np.zeros(aval.shape, dtype)
@@ -230,7 +241,7 @@ def _assign(
 
 def pack(arrays: Sequence[Any], path: str) -> bytes:
     """The bytes of a `.npy` file (when `path` ends so; there must be one array) or `.npz` file (`out0`, `out1`, ...)."""
-    values = [np.asarray(x) for x in arrays]
+    values = [np.asarray(words(x)) for x in arrays]
     buffer = io.BytesIO()
     if path.endswith(".npy"):
         if len(values) != 1:
@@ -249,8 +260,8 @@ def pack(arrays: Sequence[Any], path: str) -> bytes:
 
 def result_text(array: Any) -> str:
     """A result for people: its type, and the value as NumPy prints it."""
-    value = np.asarray(array)
-    head = f"{type_name(value)} "
+    value = np.asarray(words(array))
+    head = f"{type_name(array)} "
     if value.dtype == float0:
         return head + "(no value)"
     body = np.array2string(value, separator=", ", prefix=head) if value.ndim else str(value[()])
@@ -260,11 +271,12 @@ def result_text(array: Any) -> str:
 
 
 def result_json(array: Any) -> dict[str, Any]:
-    """A result as `{"dtype", "shape", "data"}`: nested lists; complex numbers as [re, im], nan and inf as strings."""
-    value = np.asarray(array)
-    dtype = dtype_of(value.dtype)
+    """A result as `{"dtype", "shape", "data"}`: nested lists; complex numbers as [re, im], nan and inf as strings,
+    keys as their words (the shape is that of the keys)."""
+    value = np.asarray(words(array))
+    dtype = array.dtype if isinstance(array, KeyArray) else dtype_of(value.dtype)
     data = [] if value.dtype == float0 else _plain(value.tolist())
-    return {"dtype": str(dtype or value.dtype), "shape": list(value.shape), "data": data}
+    return {"dtype": str(dtype or value.dtype), "shape": list(np.shape(array)), "data": data}
 
 
 def _plain(x: Any) -> Any:
