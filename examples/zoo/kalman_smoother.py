@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.scipy.linalg import cho_factor, cho_solve
 
 SEEN, STATE, TIME = 1, 2, 4
 
@@ -22,11 +23,16 @@ def symmetric(matrix):
     return (matrix + matrix.mT) / 2
 
 
+def solve(covariance, b):
+    """covariance^-1 b, by a Cholesky factor."""
+    return cho_solve(cho_factor(symmetric(covariance), lower=True), b)
+
+
 def filtering_element(model, mean, covariance, y):
     """What one observation says: (A, b, C, J, eta) and its log-likelihood, from the prediction before it."""
     f, h = model["dynamics"], model["emission"]
     innovation = h @ covariance @ h.T + model["emission_noise"]
-    both = jnp.linalg.solve(innovation, h @ jnp.concatenate([covariance, f], axis=1)).T
+    both = solve(innovation, h @ jnp.concatenate([covariance, f], axis=1)).T
     gain, back = jnp.split(both, 2)
     error = y - h @ mean
     return (
@@ -68,7 +74,7 @@ def smoothing_element(model, mean, covariance):
     """(E, g, L): a state given the next one."""
     f = model["dynamics"]
     predicted = f @ covariance @ f.T + model["noise"]
-    gain = jnp.linalg.solve(predicted, f @ covariance).T
+    gain = solve(predicted, f @ covariance).T
     return gain, mean - gain @ f @ mean, symmetric(covariance - gain @ predicted @ gain.T)
 
 
