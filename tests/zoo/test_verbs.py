@@ -54,9 +54,11 @@ def write(program, verb, *argv):
 
 def test_trace_writes_the_file_that_is_kept(program):
     out = program.folder / "traced.jaxpr"
-    *words, option, kept = program.command
-    assert option == "-o" and kept == str(program.path.relative_to(FOLDER.parent.parent))
-    run(*words, "-o", out)
+    verb, *words, option, kept = program.command
+    assert (verb, option) == ("trace", "-o") and kept == str(
+        program.path.relative_to(FOLDER.parent.parent)
+    )
+    run("trace", *words, "-o", out)
     assert out.read_text() == program.path.read_text()
     assert run("diff", program.path, out) == ""
 
