@@ -227,9 +227,9 @@ def _assign(
 ) -> list[tuple[str, Any, Var]]:
     by_name = [v.name or "" for v in binders]
     by_position = [f"arg{first + k}" for k in range(len(binders))]
-    for keys in (by_name, by_position):
-        if keys and set(keys) == set(arrays):
-            return [(key, arrays[key], v) for key, v in zip(keys, binders, strict=True)]
+    for names in (by_name, by_position):
+        if names and set(names) == set(arrays):
+            return [(key, arrays[key], v) for key, v in zip(names, binders, strict=True)]
     if len(arrays) > len(binders):
         fail(
             UsageError,
