@@ -53,8 +53,8 @@ def run(
 
     FILE may also be an artifact that `compile -o` wrote. Each result is printed after its type. -o writes the
     results to an .npz file (out0, out1, ...) or, a single one, to an .npy file; bf16 and other types that NumPy
-    lacks are kept as their bytes, and `--args` reads them back. PRNG keys are given, and shown, as
-    their words. In JSON, complex numbers are [re, im], and nan and inf are strings.
+    lacks are kept as their bytes, and `--args` reads them back. In JSON, complex numbers are [re, im], and nan
+    and inf are strings.
 
     \b
     Example:

@@ -2,8 +2,7 @@
 
 A word is a number or a nested list (`3.0`, `[[1,2],[3,4]]`), a file (`x.npy`, `inputs.npz`), or a
 generator (`random:SEED`, `zeros`, `ones`, `ramp`). Shapes and dtypes come from the program. An `.npz` file
-gives as many arguments as it has arrays; a generator as the last word gives all that are left. PRNG keys are given as
-their words: [0,42] is what jax.random.key(42) makes.
+gives as many arguments as it has arrays; a generator as the last word gives all that are left.
 """
 
 from __future__ import annotations
