@@ -5,7 +5,7 @@ Both passes are associative scans (Särkkä and García-Fernández 2021): logari
 jaxprtool trace examples/zoo/kalman_smoother.py:smooth \\
     --shape '{"covariance": f32[2,2], "dynamics": f32[2,2], "emission": f32[1,2], "emission_noise": f32[1,1],
         "mean": f32[2], "noise": f32[2,2]}' \\
-    --shape 'f32[4,1]' \\
+    --shape 'f32[3,1]' \\
     -o examples/zoo/kalman_smoother.jaxpr
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 
-SEEN, STATE, TIME = 1, 2, 4
+SEEN, STATE, TIME = 1, 2, 3
 
 
 def symmetric(matrix):
