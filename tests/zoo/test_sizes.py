@@ -9,7 +9,7 @@ import jax
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
+from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr, vjp_jaxpr
 from tests.control_flow.oracle import count_jax
 from tests.zoo.oracle import NAMES, Program
 
@@ -58,3 +58,13 @@ def test_vjp(program):
         return
     theirs = jax.make_jaxpr(program.vjp)(program.args, program.cotangents)
     check([vjp_jaxpr(program.ours)], [theirs])
+
+
+def test_grad(program):
+    if len(jax.eval_shape(program.f, *program.args)) != 1:
+        with pytest.raises(jt.UsageError, match="grad needs"):
+            grad_jaxpr(program.ours, program.inexact)
+        return
+
+    theirs = jax.make_jaxpr(jax.grad(lambda *args: program.f(*args)[0], program.inexact))
+    check([grad_jaxpr(program.ours, program.inexact)], [theirs(*program.args)])

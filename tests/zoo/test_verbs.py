@@ -165,6 +165,25 @@ def test_grad(program):
         assert done.status == 2 and "[grad-output]" in done.error
 
 
+def refused(status, code, *argv, stdin=""):
+    """A command that has to end with a status and a message of this code."""
+    done = invoke([str(word) for word in argv], stdin)
+    assert done.status == status and f"[{code}]" in done.error, done.error
+
+
+def test_what_is_refused(program):
+    path, text = program.path, program.path.read_text()
+    n = len(program.args)
+    refused(2, "argument-count", "run", path, "--args", program.values, "1.0")
+    refused(2, "argument-index", "jvp", path, "--wrt", n)
+    refused(1, "not-linear", "transpose", "--linear", program.inexact[-1], path)
+    main = text.index("{ lambda ;", text.rindex(" in\n{ lambda") if " in\n{ lambda" in text else 0)
+    unbound = text[:main] + text[main:].replace(" in (", " in (nowhere, ", 1)
+    refused(1, "unbound-variable", "check", "-", stdin=unbound)
+    other = FOLDER / f"{NAMES[NAMES.index(program.name) - 1]}.jaxpr"
+    assert invoke(["diff", str(path), str(other)]).status == 1
+
+
 def test_these_are_all_the_verbs():
     here = Path(__file__).read_text()
     assert [verb for verb in VERBS if f'"{verb}"' not in here] == []
