@@ -53,7 +53,7 @@ def test_vjp(program):
     if program.only_forward:
         with pytest.raises(ValueError, match="Reverse-mode differentiation does not work"):
             jax.make_jaxpr(program.vjp)(program.args, program.cotangents)
-        with pytest.raises(jt.JaxprTypeError, match="reverse mode of a while loop"):
+        with pytest.raises(jt.MissingRuleError, match="reverse mode of a while loop"):
             vjp_jaxpr(program.ours)
         return
     theirs = jax.make_jaxpr(program.vjp)(program.args, program.cotangents)
