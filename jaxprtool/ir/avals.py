@@ -206,6 +206,10 @@ class RefType(_Interned):
     def __new__(cls, inner: AbstractType, space: str = "") -> RefType:
         return cls._get(inner, space)
 
+    @property
+    def strong(self) -> RefType:
+        return RefType(self.inner.strong, self.space)
+
     def __repr__(self) -> str:
         return f"Ref{f'<{self.space}>' if self.space else ''}{{{self.inner}}}"
 

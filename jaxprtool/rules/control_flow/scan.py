@@ -24,7 +24,7 @@ from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_j
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.interpreters.steps import steps
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
-from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.rules.calls import check_call, inline
@@ -45,14 +45,7 @@ def _types(
         ill_typed(f"scan: length={length} is no number of steps", "param-value")
     check_counts("scan", len(operands), {"num_consts": num_consts, "num_carry": num_carry})
     consts, carry, xs = split_list(operands, num_consts, num_carry)
-    for i, x in enumerate(xs):
-        if not x.shape or x.shape[0] != length:
-            ill_typed(
-                f"scan: operand {num_consts + num_carry + i} is {x}, and its first axis has to have "
-                f"the size length={length}",
-                "scan-length",
-            )
-    slices = [x.update(shape=x.shape[1:]) for x in xs]
+    slices = [_slice_type(x, length, i) for i, x in enumerate(xs, num_consts + num_carry)]
     outs = check_call("scan", jaxpr, [*consts, *carry, *slices])
     if len(outs) < num_carry:
         ill_typed(
@@ -60,6 +53,19 @@ def _types(
         )
     check_carry("scan", carry, outs[:num_carry], jaxpr.jaxpr.in_binders[num_consts:])
     return outs[:num_carry] + [_stacked(y, length) for y in outs[num_carry:]]
+
+
+def _slice_type(x: Any, length: int, position: int) -> Any:
+    """The type of a slice of an operand in xs, which may be a reference."""
+    if type(x) is RefType:
+        return RefType(_slice_type(x.inner, length, position), x.space)
+    if not x.shape or x.shape[0] != length:
+        ill_typed(
+            f"scan: operand {position} is {x}, and its first axis has to have the size "
+            f"length={length}",
+            "scan-length",
+        )
+    return x.update(shape=x.shape[1:])
 
 
 class _Impl:
