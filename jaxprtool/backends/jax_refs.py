@@ -7,7 +7,8 @@ from typing import Any
 
 import jax
 from jax._src import core
-from jax._src.state.indexing import NDIndexer, Slice
+from jax._src.indexing import Slice
+from jax._src.state.indexing import NDIndexer
 
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.rules.state.indices import Operand, Range, read_index, selected_shape

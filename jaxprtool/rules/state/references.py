@@ -7,7 +7,7 @@ the references first (`interpreters/discharge.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
@@ -21,6 +21,7 @@ from jaxprtool.interpreters.discharge import State, discharge_jaxpr
 from jaxprtool.interpreters.evaluate import interpret_jaxpr
 from jaxprtool.interpreters.jvp import instantiate
 from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.rules.define import define
 from jaxprtool.rules.state.indices import (
@@ -38,7 +39,7 @@ from jaxprtool.syntax.types import read_type
 
 __all__: list[str] = []
 
-_DISCHARGED = unsupported("references are discharged first: give it the whole program")
+_DISCHARGED = unsupported("references are discharged first; `jaxprtool discharge` does")
 _NO_RULES = dict.fromkeys(("jvp", "transpose", "batch", "lower"), _DISCHARGED)
 
 
@@ -140,8 +141,6 @@ declare_end_of_life(lax.free_ref)
 
 def _path(name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Index]:
     """The index of an equation, checked against the types of its operands."""
-    if params["mask"] or params["other"]:
-        ill_typed(f"{name} with a mask is for kernels, and is not known here", "unsupported-index")
     path = read_index(name, params["index"], inner.shape)
     for index in path:
         for x in index:
@@ -151,10 +150,32 @@ def _path(name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]
     return path
 
 
+class _Operands(NamedTuple):
+    """The operands after the reference and the value: of the index, and who is read or written."""
+
+    positions: Sequence[Any]
+    mask: Any
+    other: Any
+
+
+def _operands(operands: Sequence[Any], params: dict[str, Any]) -> _Operands:
+    rest = list(operands)
+    other = rest.pop() if params["other"] else None
+    mask = rest.pop() if params["mask"] else None
+    return _Operands(rest, mask, other)
+
+
 def _selected(name: str, ref: Any, operands: Sequence[Any], params: dict[str, Any]) -> ShapedArray:
     inner = _inner(name, ref)
-    for index in _path(name, inner, operands, params):
-        inner = inner.update(shape=selected_shape(index, operands))
+    given = _operands(operands, params)
+    for index in _path(name, inner, given.positions, params):
+        inner = inner.update(shape=selected_shape(index, given.positions))
+    mask_type = inner.update(dtype=BOOL)
+    if given.mask is not None and given.mask is not mask_type:
+        ill_typed(f"{name} takes the mask {given.mask}, and {mask_type} is needed", "mask-type")
+    scalar = inner.update(shape=())
+    if given.other is not None and (given.mask is None or given.other not in (inner, scalar)):
+        ill_typed(f"{name} takes other={given.other} beside a mask, of {inner}", "mask-type")
     return inner
 
 
@@ -220,20 +241,28 @@ def _part(xp: Any, cell: Cell, operands: Sequence[Any], params: Any) -> tuple[An
 
 
 def _get(xp: Any, cell: Cell, *operands: Any, **params: Any) -> Any:
-    array, index = _part(xp, cell, operands, params)
-    return xp.array(array[_clipped(xp, index, array.shape)])[()]
+    given = _operands(operands, params)
+    array, index = _part(xp, cell, given.positions, params)
+    found = xp.array(array[_clipped(xp, index, array.shape)])[()]
+    return found if given.other is None else xp.where(given.mask, found, given.other)
 
 
 def _swap(xp: Any, cell: Cell, value: Any, *operands: Any, **params: Any) -> Any:
-    array, index = _part(xp, cell, operands, params)
+    given = _operands(operands, params)
+    array, index = _part(xp, cell, given.positions, params)
     old = xp.array(array[_clipped(xp, index, array.shape)])[()]
+    if given.mask is not None:
+        old, value = xp.where(given.mask, old, value), xp.where(given.mask, value, old)
     index, value = _inside(xp, index, value, array.shape)
     array[index] = value
     return old
 
 
 def _addupdate(xp: Any, cell: Cell, value: Any, *operands: Any, **params: Any) -> list[Any]:
-    array, index = _part(xp, cell, operands, params)
+    given = _operands(operands, params)
+    array, index = _part(xp, cell, given.positions, params)
+    if given.mask is not None:
+        value = xp.where(given.mask, value, xp.zeros_like(value))
     xp.add.at(array, *_inside(xp, index, value, array.shape))
     return []
 
@@ -257,20 +286,36 @@ def _write_path(
 
 
 def _discharge_get(ref: State, *operands: Any, **params: Any) -> Any:
+    given = _operands(operands, params)
     path = read_index("get", params["index"], get_aval(ref.value).shape)
-    return _read_path(ref.value, path, operands)
+    found = _read_path(ref.value, path, given.positions)
+    return found if given.other is None else _choose(given.mask, found, given.other)
+
+
+def _choose(mask: Any, yes: Any, no: Any) -> Any:
+    """`yes` where mask holds; `no`, which may be a scalar, elsewhere."""
+    shape = get_aval(yes).shape
+    if get_aval(no).shape != shape:
+        no = lax.broadcast_in_dim(no, shape=shape, broadcast_dimensions=())
+    return lax.select_n(mask, no, yes)
 
 
 def _discharge_swap(ref: State, value: Any, *operands: Any, **params: Any) -> Any:
+    given = _operands(operands, params)
     path = read_index("swap", params["index"], get_aval(ref.value).shape)
-    old = _read_path(ref.value, path, operands)
-    ref.value = _write_path(ref.value, path, operands, value, write)
+    old = _read_path(ref.value, path, given.positions)
+    if given.mask is not None:
+        old, value = _choose(given.mask, old, value), _choose(given.mask, value, old)
+    ref.value = _write_path(ref.value, path, given.positions, value, write)
     return old
 
 
 def _discharge_add(ref: State, value: Any, *operands: Any, **params: Any) -> list[Any]:
+    given = _operands(operands, params)
     path = read_index("addupdate", params["index"], get_aval(ref.value).shape)
-    ref.value = _write_path(ref.value, path, operands, value, add_at)
+    if given.mask is not None:
+        value = _choose(given.mask, value, scalar_lit(0, get_aval(value).dtype))
+    ref.value = _write_path(ref.value, path, given.positions, value, add_at)
     return []
 
 
