@@ -16,7 +16,7 @@ from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.cost import cost_jaxpr
-from jaxprtool.interpreters.dce import dce_jaxpr
+from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, zeros
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
@@ -252,13 +252,13 @@ def _take_slots(
 
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
     branches: Branches = eqn.params["branches"]
-    used = [dce_jaxpr(b.jaxpr, used_outs)[1] for b in branches]
+    each = [dce_body(b, used_outs) for b in branches]
+    used = [u for _, u in each]
     used_ins = [any(u) for u in zip(*used, strict=True)] if used[0] else []
     if all(used_outs) and all(used_ins):
         return eqn, [True, *used_ins]
     smaller = []
-    for b in branches:
-        jaxpr, _ = dce_jaxpr(b.jaxpr, used_outs, keep_inputs=True)
+    for b, (jaxpr, _) in zip(branches, each, strict=True):
         binders = [v for v, u in zip(jaxpr.in_binders, used_ins, strict=True) if u]
         jaxpr = Jaxpr(binders, jaxpr.eqns, jaxpr.outs, jaxpr.const_binders)
         smaller.append(verified(ClosedJaxpr(jaxpr, b.consts)))

@@ -25,13 +25,17 @@ def fixpoint(step: Callable[[list[bool]], Sequence[bool]], start: Sequence[bool]
 def pick(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int] | None = None) -> ClosedJaxpr:
     """The same body with its arguments and results in another order, or with fewer results.
 
-    ins[i] says which old argument the new argument i is; likewise outs (all, in order, by default).
+    ins[i] says which old argument the new argument i is; likewise outs (all, in order, by default). The same
+    choice twice is the same object, so that what is derived from it is derived once.
     """
-    jaxpr = closed.jaxpr
-    binders = [jaxpr.in_binders[i] for i in ins]
-    results = jaxpr.outs if outs is None else [jaxpr.outs[i] for i in outs]
-    picked = Jaxpr(binders, jaxpr.eqns, results, jaxpr.const_binders)
-    return verified(ClosedJaxpr(picked, closed.consts))
+    key = ("pick", tuple(ins), None if outs is None else tuple(outs))
+    if key not in closed.cache:
+        jaxpr = closed.jaxpr
+        binders = [jaxpr.in_binders[i] for i in ins]
+        results = jaxpr.outs if outs is None else [jaxpr.outs[i] for i in outs]
+        picked = Jaxpr(binders, jaxpr.eqns, results, jaxpr.const_binders)
+        closed.cache[key] = verified(ClosedJaxpr(picked, closed.consts))
+    return closed.cache[key]
 
 
 def with_unused(closed: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:

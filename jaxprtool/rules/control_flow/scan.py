@@ -17,7 +17,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
-from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
+from jaxprtool.interpreters.dce import dce_body, dce_closed, prune_consts
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
@@ -349,16 +349,17 @@ def _transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
     if not all(_carried(params["jaxpr"], *_split(linear, params))):
         return _transpose_after_split(cts, args, linear, params)
     consts, carry, xs = _split(args, params)
-    body = _TransposedBody(params["jaxpr"], consts, carry, xs, cts)
-    fields = {**params, "reverse": not params["reverse"]}
-    start = [instantiate(ct) for ct, nz in zip(body.start, body.carried, strict=True) if nz]
+    carry_cts, ys_cts = split_list(cts, len(carry))
+    body = _transposed_body(params, linear, [type(ct) is not Zero for ct in cts])
+    start = [*[Zero(a) for a in body.avals[: body.n_const]], *carry_cts]
+    live_ys = [ct for ct in ys_cts if type(ct) is not Zero]
     outs = iter(
         _scan(
             body.closed,
             [x for x in consts if not is_linear(x)],
-            start,
-            [*body.live_ys, *[x for x in xs if not is_linear(x)]],
-            fields,
+            [instantiate(ct) for ct, nz in zip(start, body.carried, strict=True) if nz],
+            [*live_ys, *[x for x in xs if not is_linear(x)]],
+            {**params, "reverse": not params["reverse"]},
         )
     )
     carried = [
@@ -377,75 +378,103 @@ def _or_zero(ct: Any, x: UndefPrimal) -> Any:
     return Zero(x.aval) if ct is None else ct
 
 
+def _transposed_body(
+    params: dict[str, Any], linear: Sequence[bool], nonzero: Sequence[bool]
+) -> _TransposedBody:
+    """The transposed body of a scan, made once for each way to transpose it."""
+    closed: ClosedJaxpr = params["jaxpr"]
+    key = ("scan_transpose", params["num_consts"], params["num_carry"], *linear, *nonzero)
+    if key not in closed.cache:
+        closed.cache[key] = _TransposedBody(
+            closed, _split(linear, params), split_list(nonzero, params["num_carry"])
+        )
+    return closed.cache[key]
+
+
+class _Built(NamedTuple):
+    """A transposed body for some carried cotangents, and which come out nonzero: of the carry, of xs."""
+
+    closed: ClosedJaxpr
+    nonzero: list[bool]
+    xs_nonzero: list[bool]
+
+
 class _TransposedBody:
     """The body of the transposed scan.
+
+    Args:
+      closed: the body.
+      linear: which of its constants, carry and xs are linear; all of the carry are.
+      nonzero: which results have a cotangent, of the carry and of ys.
 
     Attributes:
       closed: (non-linear constants, carried cotangents, cotangents of ys, non-linear slices of xs) ->
         (carried cotangents, cotangents of linear slices of xs).
-      start, avals, carried: cotangents of the linear constants and of the carry at the start, their types,
-        and which of them are not always zero; `n_const` of them belong to constants.
-      live_ys: the cotangents of ys that are not zero.
+      avals, carried: the types of the cotangents of the linear constants and of the carry, and which of
+        them are not always zero; `n_const` of them belong to constants.
       xs_nonzero: for each linear one of xs whether it gets a cotangent.
     """
 
-    def __init__(self, closed: ClosedJaxpr, consts: Any, carry: Any, xs: Any, cts: Any):
-        self.source, self.consts, self.carry, self.xs = closed, consts, carry, xs
-        linear_consts = [x for x in consts if is_linear(x)]
-        self.n_const = len(linear_consts)
-        carry_cts, ys_cts = split_list(cts, len(carry))
-        self.start = [*[Zero(x.aval) for x in linear_consts], *carry_cts]
-        carry_avals = closed.in_avals[len(consts) : len(consts) + len(carry)]
-        self.avals = [*[x.aval for x in linear_consts], *[a.strong for a in carry_avals]]
-        self.live_ys = [ct for ct in ys_cts if type(ct) is not Zero]
-        self.ys_nonzero = [type(ct) is not Zero for ct in ys_cts]
-        self.carried = fixpoint(
-            lambda nz: self.build(nz)[1], [type(ct) is not Zero for ct in self.start]
+    def __init__(
+        self, closed: ClosedJaxpr, linear: list[list[bool]], nonzero: list[list[bool]]
+    ) -> None:
+        self.source, self.linear, self.ys_nonzero = closed, linear, nonzero[1]
+        consts, carry, _ = self.binders = split_list(
+            closed.jaxpr.in_binders, len(linear[0]), len(linear[1])
         )
-        self.closed, _, self.xs_nonzero = self.build(self.carried)
+        linear_consts = partition_list(linear[0], consts)[1]
+        self.n_const = len(linear_consts)
+        self.avals = [v.aval.strong for v in (*linear_consts, *carry)]
+        built: dict[tuple[bool, ...], _Built] = {}
 
-    def build(self, nonzero: Sequence[bool]) -> tuple[ClosedJaxpr, list[bool], list[bool]]:
-        """The body for these carried cotangents; which come out nonzero, of the carry and of xs."""
+        def step(flags: list[bool]) -> list[bool]:
+            built[tuple(flags)] = self.build(flags)
+            return built[tuple(flags)].nonzero
+
+        self.carried = fixpoint(step, [*[False] * self.n_const, *nonzero[0]])
+        self.closed, _, self.xs_nonzero = built[tuple(self.carried)]
+
+    def build(self, nonzero: Sequence[bool]) -> _Built:
+        """The body for these carried cotangents."""
         jaxpr = self.source.jaxpr
+        consts, carry, xs = self.binders
         trace = JaxprTrace()
         with set_current_trace(trace):
             known_consts = [
                 trace.new_const(v.aval, c)
                 for v, c in zip(jaxpr.const_binders, self.source.consts, strict=True)
             ]
-            n, k = len(self.consts), len(self.carry)
-            binders = jaxpr.in_binders
-            const_args = [
-                UndefPrimal(v.aval.strong) if is_linear(x) else trace.new_input(v.aval)
-                for v, x in zip(binders[:n], self.consts, strict=True)
-            ]
+            const_args = _undefined(trace, consts, self.linear[0])
             before = [
                 trace.new_input(a.tangent()) if nz else Zero(a)
                 for a, nz in zip(self.avals, nonzero, strict=True)
             ]
             ys = [
                 trace.new_input(x.aval.tangent()) if nz else Zero(x.aval)
-                for x, nz in zip(jaxpr.outs[k:], self.ys_nonzero, strict=True)
+                for x, nz in zip(jaxpr.outs[len(carry) :], self.ys_nonzero, strict=True)
             ]
-            carry_args = [UndefPrimal(v.aval.strong) for v in binders[n : n + k]]
-            xs_args = [
-                UndefPrimal(v.aval.strong) if is_linear(x) else trace.new_input(v.aval)
-                for v, x in zip(binders[n + k :], self.xs, strict=True)
-            ]
-            args = [*known_consts, *const_args, *carry_args, *xs_args]
+            carry_args = [UndefPrimal(v.aval.strong) for v in carry]
+            args = [*known_consts, *const_args, *carry_args]
+            args += _undefined(trace, xs, self.linear[2])
             out = backward_pass(jaxpr, args, [*before[self.n_const :], *ys])
-            const_cts, carry_cts, xs_cts = split_list(out, self.n_const, k)
+            const_cts, carry_cts, xs_cts = split_list(out, self.n_const, len(carry))
             sums = [
                 add_tangents(a, b) for a, b in zip(before[: self.n_const], const_cts, strict=True)
             ]
             after = [*sums, *carry_cts]
-            flags = [type(ct) is not Zero for ct in after]
-            xs_flags = [type(ct) is not Zero for ct in xs_cts]
             kept = [instantiate(ct) for ct, nz in zip(after, nonzero, strict=True) if nz]
             results = [*kept, *[ct for ct in xs_cts if type(ct) is not Zero]]
-        built = trace.build(results)
-        small, _ = dce_jaxpr(built.jaxpr, keep_inputs=True)
-        return prune_consts(ClosedJaxpr(small, built.consts)), flags, xs_flags
+        flags = [type(ct) is not Zero for ct in after]
+        xs_flags = [type(ct) is not Zero for ct in xs_cts]
+        return _Built(dce_closed(trace.build(results)), flags, xs_flags)
+
+
+def _undefined(trace: JaxprTrace, binders: Sequence[Any], linear: Sequence[bool]) -> list[Any]:
+    """For each binder a new argument, or where it is linear an `UndefPrimal`."""
+    return [
+        UndefPrimal(v.aval.strong) if lin else trace.new_input(v.aval)
+        for v, lin in zip(binders, linear, strict=True)
+    ]
 
 
 def _transpose_after_split(
@@ -474,16 +503,15 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     used_carry, used_ys = list(used_outs[:n_carry]), list(used_outs[n_carry:])
 
     def needed(carry: list[bool]) -> list[bool]:
-        used = dce_jaxpr(closed.jaxpr, [*carry, *used_ys])[1]
+        used = dce_body(closed, [*carry, *used_ys])[1]
         return used[n_consts : n_consts + n_carry]
 
     carried = fixpoint(needed, used_carry)
     outs_kept = [*carried, *used_ys]
-    used_ins = dce_jaxpr(closed.jaxpr, outs_kept)[1]
-    used_ins[n_consts : n_consts + n_carry] = carried
+    body, used_ins = dce_body(closed, outs_kept)
+    used_ins = used_ins[:n_consts] + carried + used_ins[n_consts + n_carry :]
     if all(used_ins) and all(outs_kept):
         return eqn, used_ins
-    body, _ = dce_jaxpr(closed.jaxpr, outs_kept, keep_inputs=True)
     keep = [i for i, u in enumerate(used_ins) if u]
     small = prune_consts(pick(ClosedJaxpr(body, closed.consts), keep))
     fields = _fields(small, sum(used_ins[:n_consts]), sum(carried), params)

@@ -15,7 +15,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import cost_jaxpr
-from jaxprtool.interpreters.dce import dce_jaxpr
+from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
@@ -204,7 +204,7 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -
     if cond_unknown or all(unknown):
         return trace.emit(lax.while_call.primitive, atoms, params, avals)
     cond_consts, body_consts, carry = split_list(args, *sizes)
-    known_body, _ = dce_jaxpr(body.jaxpr, [not u for u in unknown], keep_inputs=True)
+    known_body, _ = dce_body(body, [not u for u in unknown])
     keep = [i for i, u in enumerate([*body_unks, *unknown]) if not u]
     keep_cond = [i for i, u in enumerate([*cond_unks, *unknown]) if not u]
     known_outs = trace.known(
@@ -227,14 +227,14 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     params = eqn.params
     cond, body = params["cond_jaxpr"], params["body_jaxpr"]
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
-    _, cond_used = dce_jaxpr(cond.jaxpr, [True])
+    _, cond_used = dce_body(cond, [True])
     start = [a or b for a, b in zip(used_outs, cond_used[n_cond:], strict=True)]
-    used = fixpoint(lambda u: dce_jaxpr(body.jaxpr, u)[1][n_body:], start)
+    used = fixpoint(lambda u: dce_body(body, u)[1][n_body:], start)
     if all(used):
         return eqn, [True] * len(eqn.inputs)
-    const_used = dce_jaxpr(body.jaxpr, used)[1][:n_body]
     # A part of the carry that stays is an argument even where the body does not read it.
-    full, _ = dce_jaxpr(body.jaxpr, used, keep_inputs=True)
+    full, read = dce_body(body, used)
+    const_used = read[:n_body]
     keep = [i for i, u in enumerate([*const_used, *used]) if u]
     small = pick(ClosedJaxpr(full, body.consts), keep)
     keep_cond = [*range(n_cond), *[n_cond + i for i, u in enumerate(used) if u]]
