@@ -229,6 +229,8 @@ def _carried(
     closed: ClosedJaxpr, consts: Sequence[bool], carry: Sequence[bool], xs: Sequence[bool]
 ) -> list[bool]:
     """Which parts of the carry depend on an unknown operand, in some step."""
+    if all(carry):
+        return list(carry)
     n_ys = len(closed.out_avals) - len(carry)
 
     def step(flags: list[bool]) -> list[bool]:
