@@ -202,8 +202,10 @@ class RefType(_Interned):
     __slots__ = ("inner", "space")
     inner: AbstractType
     space: str
+    any_made: ClassVar[bool] = False  # whether there ever was a type of a reference
 
     def __new__(cls, inner: AbstractType, space: str = "") -> RefType:
+        RefType.any_made = True
         return cls._get(inner, space)
 
     @property

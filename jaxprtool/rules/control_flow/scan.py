@@ -7,35 +7,38 @@ constants, and those that are slices already as the arrays they are slices of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import set_current_trace
-from jaxprtool.core.lists import partition_list, split_list
+from jaxprtool.core.lists import split_list
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
-from jaxprtool.interpreters.dce import dce_body, dce_closed, prune_consts
+from jaxprtool.interpreters.dce import dce_body, prune_consts
 from jaxprtool.interpreters.evaluate import runner
-from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate, jvp_jaxpr
-from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
-from jaxprtool.interpreters.stage import JaxprTrace
+from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.steps import steps
-from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
-from jaxprtool.rules.calls import check_call, inline
-from jaxprtool.rules.control_flow.loops import check_carry, check_counts, fixpoint, pick
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.rules.calls import check_call
+from jaxprtool.rules.control_flow.loops import (
+    apply_scan,
+    check_carry,
+    check_counts,
+    fixpoint,
+    pick,
+    scan_params,
+    split_operands,
+    stacked_aval,
+)
+from jaxprtool.rules.control_flow.scan_partial_eval import partial_eval_scan
+from jaxprtool.rules.control_flow.scan_transpose import transpose_scan
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
-
-
-def _stacked(aval: Any, length: int) -> Any:
-    return aval.update(shape=(length, *aval.shape))
 
 
 def _types(
@@ -52,7 +55,7 @@ def _types(
             f"scan: jaxpr has {len(outs)} results, fewer than num_carry={num_carry}", "carry-type"
         )
     check_carry("scan", carry, outs[:num_carry], jaxpr.jaxpr.in_binders[num_consts:])
-    return outs[:num_carry] + [_stacked(y, length) for y in outs[num_carry:]]
+    return outs[:num_carry] + [stacked_aval(y, length) for y in outs[num_carry:]]
 
 
 def _slice_type(x: Any, length: int, position: int) -> Any:
@@ -103,34 +106,11 @@ class _Impl:
         return run
 
 
-def _scan(
-    closed: ClosedJaxpr,
-    consts: Sequence[Any],
-    carry: Sequence[Any],
-    xs: Sequence[Any],
-    params: dict[str, Any],
-) -> list[Any]:
-    """Apply scan to a transformed body."""
-    fields = _fields(closed, len(consts), len(carry), params)
-    return lax.scan_call(*consts, *carry, *xs, **fields)
-
-
-def _fields(
-    closed: ClosedJaxpr, n_consts: int, n_carry: int, params: dict[str, Any]
-) -> dict[str, Any]:
-    changes = {"jaxpr": closed, "num_consts": n_consts, "num_carry": n_carry, "linear": None}
-    return {**params, **changes}
-
-
-def _split(values: Sequence[Any], params: dict[str, Any]) -> list[list[Any]]:
-    return split_list(values, params["num_consts"], params["num_carry"])
-
-
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     closed: ClosedJaxpr = params["jaxpr"]
     (consts, carry, xs), (const_ts, carry_ts, xs_ts) = (
-        _split(primals, params),
-        _split(tangents, params),
+        split_operands(primals, params),
+        split_operands(tangents, params),
     )
     const_nz, xs_nz = ([type(t) is not Zero for t in ts] for ts in (const_ts, xs_ts))
     n_ys = len(closed.out_avals) - len(carry)
@@ -152,7 +132,7 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     ins = _interleave([len(consts), len(carry), len(xs)], [len(t) for t in live])
     outs = _interleave([len(carry), n_ys], [sum(nonzero), sum(flags[len(carry) :])])
     results = iter(
-        _scan(
+        apply_scan(
             pick(body, ins, outs), [*consts, *live[0]], [*carry, *live[1]], [*xs, *live[2]], params
         )
     )
@@ -181,8 +161,8 @@ def _interleave(first: Sequence[int], second: Sequence[int]) -> list[int]:
 def _batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
     closed: ClosedJaxpr = params["jaxpr"]
     (consts, carry, xs), (const_dims, carry_dims, xs_dims) = (
-        _split(vals, params),
-        _split(dims, params),
+        split_operands(vals, params),
+        split_operands(dims, params),
     )
     xs = [moveaxis(x, 0, 1) if d == 0 else x for x, d in zip(xs, xs_dims, strict=True)]
     slice_dims = [None if d is None else max(d, 1) - 1 for d in xs_dims]
@@ -202,296 +182,9 @@ def _batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
         materialize(x, d, axis_size) if f else x
         for x, d, f in zip(carry, carry_dims, batched, strict=True)
     ]
-    outs = _scan(body, consts, start, xs, params)
+    outs = apply_scan(body, consts, start, xs, params)
     ys_dims = [None if d is None else d + 1 for d in out_dims[len(carry) :]]
     return outs, [*inner, *ys_dims]
-
-
-# -- partial evaluation ------------------------------------------------------------------------
-
-
-class _Split(NamedTuple):
-    """A scan cut in two.
-
-    known_outs: its known results. closed, consts, carry, xs: the scan of the rest. unks_out: which results
-    those are.
-    """
-
-    known_outs: list[Any]
-    closed: ClosedJaxpr
-    consts: list[Any]
-    carry: list[Any]
-    xs: list[Any]
-    unks_out: list[bool]
-
-
-def _carried(
-    closed: ClosedJaxpr, consts: Sequence[bool], carry: Sequence[bool], xs: Sequence[bool]
-) -> list[bool]:
-    """Which parts of the carry depend on an unknown operand, in some step."""
-    if all(carry):
-        return list(carry)
-    n_ys = len(closed.out_avals) - len(carry)
-
-    def step(flags: list[bool]) -> list[bool]:
-        wanted = [*flags, *[False] * n_ys]
-        return partial_eval_jaxpr(closed, [*consts, *flags, *xs], wanted)[2][: len(carry)]
-
-    return fixpoint(step, carry)
-
-
-def _split_scan(
-    unks: Sequence[bool],
-    args: Sequence[Any],
-    params: dict[str, Any],
-    known: Callable[..., Any],
-) -> _Split:
-    """Scan the known part of the body, and say what is left to scan.
-
-    known(f, *args) calls f where known operations are to be applied.
-    """
-    closed: ClosedJaxpr = params["jaxpr"]
-    const_unks, carry_unks, xs_unks = _split(unks, params)
-    n_ys = len(closed.out_avals) - len(carry_unks)
-    carried = _carried(closed, const_unks, carry_unks, xs_unks)
-    wanted = [*carried, *[False] * n_ys]
-    first, second, unks_out, n_res = partial_eval_jaxpr(
-        closed, [*const_unks, *carried, *xs_unks], wanted
-    )
-    consts, carry, xs = _split(args, params)
-    known_parts = [
-        partition_list(u, x)[0] for u, x in ((const_unks, consts), (carried, carry), (xs_unks, xs))
-    ]
-    outs, invariant, stacked, places = known(_run_known, first, n_res, known_parts, params)
-    n_binders = len(second.in_avals) - n_res
-    const_u, carry_u = sum(const_unks), sum(carried)
-    unknown_at = list(range(n_res, n_res + n_binders))
-    consts_at, carry_at, xs_at = split_list(unknown_at, const_u, carry_u)
-    invariant_at = [i for i, kind in enumerate(places) if kind]
-    stacked_at = [i for i, kind in enumerate(places) if not kind]
-    body = pick(second, [*invariant_at, *consts_at, *carry_at, *stacked_at, *xs_at])
-    return _Split(
-        outs,
-        body,
-        [*invariant, *partition_list(const_unks, consts)[1]],
-        partition_list(carried, carry)[1],
-        [*stacked, *partition_list(xs_unks, xs)[1]],
-        unks_out,
-    )
-
-
-def _run_known(
-    first: ClosedJaxpr, n_res: int, parts: Sequence[list[Any]], params: dict[str, Any]
-) -> tuple[list[Any], list[Any], list[Any], list[bool]]:
-    """Run the known part: its results, the residuals of all steps, and those of each step.
-
-    The last result says of each residual whether it is the same in all steps.
-    """
-    consts, carry, xs = parts
-    flags = [False] * len(consts) + [True] * (len(carry) + len(xs))
-    n_out = len(first.out_avals) - n_res
-    # What depends on constants alone is computed once, before the loop.
-    before, body, varies, n_shared = partial_eval_jaxpr(
-        first, flags, [*[True] * n_out, *[False] * n_res]
-    )
-    computed = inline(before, consts)
-    fixed, shared = split_list(computed, len(computed) - n_shared)
-    invariant = iter(fixed)
-    places = [not v for v in varies[n_out:]]
-    slots: list[Any] = [next(invariant) if same else None for same in places]
-    jaxpr = body.jaxpr
-    xs_vars = dict(zip(jaxpr.in_binders[n_shared + len(carry) :], xs, strict=True))
-    varying = jaxpr.outs[n_out:]
-    positions = [i for i, same in enumerate(places) if not same]
-    stack: dict[Any, int] = {}  # residuals to stack, each once
-    for i, x in zip(positions, varying, strict=True):
-        if type(x) is not Lit and x in xs_vars:
-            slots[i] = xs_vars[x]
-        elif type(x) is not Lit:
-            stack.setdefault(x, n_out + len(stack))
-    outs_at = list(range(n_out)) + [jaxpr.outs.index(x, n_out) for x in stack]
-    outs: list[Any] = []
-    if outs_at:
-        outs = _scan(pick(body, range(len(jaxpr.in_binders)), outs_at), shared, carry, xs, params)
-    for i, x in zip(positions, varying, strict=True):
-        if slots[i] is None:
-            slots[i] = _repeat(x, params["length"]) if type(x) is Lit else outs[stack[x]]
-    same_in_all = [s for s, same in zip(slots, places, strict=True) if same]
-    of_each = [s for s, same in zip(slots, places, strict=True) if not same]
-    return outs[:n_out], same_in_all, of_each, places
-
-
-def _repeat(x: Lit, length: int) -> Any:
-    return lax.broadcast_in_dim(x, shape=(length,))
-
-
-def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
-    unks = [trace.is_unknown(x) for x in args]
-    cut = _split_scan(unks, args, params, trace.known)
-    fields = _fields(cut.closed, len(cut.consts), len(cut.carry), params)
-    atoms = [trace.atom(x) for x in (*cut.consts, *cut.carry, *cut.xs)]
-    n_carry, length = len(cut.carry), params["length"]
-    avals = [a.strong for a in cut.closed.out_avals]
-    avals = avals[:n_carry] + [_stacked(a, length) for a in avals[n_carry:]]
-    unknown = iter(trace.emit(lax.scan_call.primitive, atoms, fields, avals) if avals else [])
-    known = iter(cut.known_outs)
-    return [next(unknown) if u else next(known) for u in cut.unks_out]
-
-
-# -- transposition -----------------------------------------------------------------------------
-
-
-def _transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
-    """Scan the transposed body the other way round.
-
-    Cotangents of the carry are carried, those of the constants are summed up in the carry, those of xs come
-    out stacked. Parts of the carry on which no linear argument acts are computed by a forward scan first.
-    """
-    linear = [is_linear(x) for x in args]
-    if not all(_carried(params["jaxpr"], *_split(linear, params))):
-        return _transpose_after_split(cts, args, linear, params)
-    consts, carry, xs = _split(args, params)
-    carry_cts, ys_cts = split_list(cts, len(carry))
-    body = _transposed_body(params, linear, [type(ct) is not Zero for ct in cts])
-    start = [*[Zero(a) for a in body.avals[: body.n_const]], *carry_cts]
-    live_ys = [ct for ct in ys_cts if type(ct) is not Zero]
-    outs = iter(
-        _scan(
-            body.closed,
-            [x for x in consts if not is_linear(x)],
-            [instantiate(ct) for ct, nz in zip(start, body.carried, strict=True) if nz],
-            [*live_ys, *[x for x in xs if not is_linear(x)]],
-            {**params, "reverse": not params["reverse"]},
-        )
-    )
-    carried = [
-        next(outs) if nz else Zero(a) for nz, a in zip(body.carried, body.avals, strict=True)
-    ]
-    const_cts, carry_cts = iter(carried[: body.n_const]), iter(carried[body.n_const :])
-    xs_cts = iter([next(outs) if nz else None for nz in body.xs_nonzero])
-    return [
-        *[next(const_cts) if is_linear(x) else None for x in consts],
-        *[ct if is_linear(x) else None for ct, x in zip(carry_cts, carry, strict=True)],
-        *[_or_zero(next(xs_cts), x) if is_linear(x) else None for x in xs],
-    ]
-
-
-def _or_zero(ct: Any, x: UndefPrimal) -> Any:
-    return Zero(x.aval) if ct is None else ct
-
-
-def _transposed_body(
-    params: dict[str, Any], linear: Sequence[bool], nonzero: Sequence[bool]
-) -> _TransposedBody:
-    """The transposed body of a scan, made once for each way to transpose it."""
-    closed: ClosedJaxpr = params["jaxpr"]
-    key = ("scan_transpose", params["num_consts"], params["num_carry"], *linear, *nonzero)
-    if key not in closed.cache:
-        closed.cache[key] = _TransposedBody(
-            closed, _split(linear, params), split_list(nonzero, params["num_carry"])
-        )
-    return closed.cache[key]
-
-
-class _Built(NamedTuple):
-    """A transposed body for some carried cotangents, and which come out nonzero: of the carry, of xs."""
-
-    closed: ClosedJaxpr
-    nonzero: list[bool]
-    xs_nonzero: list[bool]
-
-
-class _TransposedBody:
-    """The body of the transposed scan.
-
-    Args:
-      closed: the body.
-      linear: which of its constants, carry and xs are linear; all of the carry are.
-      nonzero: which results have a cotangent, of the carry and of ys.
-
-    Attributes:
-      closed: (non-linear constants, carried cotangents, cotangents of ys, non-linear slices of xs) ->
-        (carried cotangents, cotangents of linear slices of xs).
-      avals, carried: the types of the cotangents of the linear constants and of the carry, and which of
-        them are not always zero; `n_const` of them belong to constants.
-      xs_nonzero: for each linear one of xs whether it gets a cotangent.
-    """
-
-    def __init__(
-        self, closed: ClosedJaxpr, linear: list[list[bool]], nonzero: list[list[bool]]
-    ) -> None:
-        self.source, self.linear, self.ys_nonzero = closed, linear, nonzero[1]
-        consts, carry, _ = self.binders = split_list(
-            closed.jaxpr.in_binders, len(linear[0]), len(linear[1])
-        )
-        linear_consts = partition_list(linear[0], consts)[1]
-        self.n_const = len(linear_consts)
-        self.avals = [v.aval.strong for v in (*linear_consts, *carry)]
-        built: dict[tuple[bool, ...], _Built] = {}
-
-        def step(flags: list[bool]) -> list[bool]:
-            built[tuple(flags)] = self.build(flags)
-            return built[tuple(flags)].nonzero
-
-        self.carried = fixpoint(step, [*[False] * self.n_const, *nonzero[0]])
-        self.closed, _, self.xs_nonzero = built[tuple(self.carried)]
-
-    def build(self, nonzero: Sequence[bool]) -> _Built:
-        """The body for these carried cotangents."""
-        jaxpr = self.source.jaxpr
-        consts, carry, xs = self.binders
-        trace = JaxprTrace()
-        with set_current_trace(trace):
-            known_consts = [
-                trace.new_const(v.aval, c)
-                for v, c in zip(jaxpr.const_binders, self.source.consts, strict=True)
-            ]
-            const_args = _undefined(trace, consts, self.linear[0])
-            before = [
-                trace.new_input(a.tangent()) if nz else Zero(a)
-                for a, nz in zip(self.avals, nonzero, strict=True)
-            ]
-            ys = [
-                trace.new_input(x.aval.tangent()) if nz else Zero(x.aval)
-                for x, nz in zip(jaxpr.outs[len(carry) :], self.ys_nonzero, strict=True)
-            ]
-            carry_args = [UndefPrimal(v.aval.strong) for v in carry]
-            args = [*known_consts, *const_args, *carry_args]
-            args += _undefined(trace, xs, self.linear[2])
-            out = backward_pass(jaxpr, args, [*before[self.n_const :], *ys])
-            const_cts, carry_cts, xs_cts = split_list(out, self.n_const, len(carry))
-            sums = [
-                add_tangents(a, b) for a, b in zip(before[: self.n_const], const_cts, strict=True)
-            ]
-            after = [*sums, *carry_cts]
-            kept = [instantiate(ct) for ct, nz in zip(after, nonzero, strict=True) if nz]
-            results = [*kept, *[ct for ct in xs_cts if type(ct) is not Zero]]
-        flags = [type(ct) is not Zero for ct in after]
-        xs_flags = [type(ct) is not Zero for ct in xs_cts]
-        return _Built(dce_closed(trace.build(results)), flags, xs_flags)
-
-
-def _undefined(trace: JaxprTrace, binders: Sequence[Any], linear: Sequence[bool]) -> list[Any]:
-    """For each binder a new argument, or where it is linear an `UndefPrimal`."""
-    return [
-        UndefPrimal(v.aval.strong) if lin else trace.new_input(v.aval)
-        for v, lin in zip(binders, linear, strict=True)
-    ]
-
-
-def _transpose_after_split(
-    cts: Any, args: Sequence[Any], linear: Sequence[bool], params: dict[str, Any]
-) -> list[Any]:
-    """Transposition when a part of the carry is not linear: run it forward, transpose the rest."""
-    cut = _split_scan(linear, args, params, lambda f, *xs: f(*xs))
-    n_carry = params["num_carry"]
-    carry_cts = [ct for ct, u in zip(cts[:n_carry], cut.unks_out[:n_carry], strict=True) if u]
-    ys_cts = [ct for ct, u in zip(cts[n_carry:], cut.unks_out[n_carry:], strict=True) if u]
-    fields = _fields(cut.closed, len(cut.consts), len(cut.carry), params)
-    operands = [*cut.consts, *cut.carry, *cut.xs]
-    out = _transpose([*carry_cts, *ys_cts], *operands, **fields)
-    linear_cts = iter([ct for ct, x in zip(out, operands, strict=True) if is_linear(x)])
-    return [next(linear_cts) if lin else None for lin in linear]
 
 
 # -- dead code, lowering -----------------------------------------------------------------------
@@ -516,7 +209,7 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
         return eqn, used_ins
     keep = [i for i, u in enumerate(used_ins) if u]
     small = prune_consts(pick(ClosedJaxpr(body, closed.consts), keep))
-    fields = _fields(small, sum(used_ins[:n_consts]), sum(carried), params)
+    fields = scan_params(small, sum(used_ins[:n_consts]), sum(carried), params)
     inputs = [x for x, u in zip(eqn.inputs, used_ins, strict=True) if u]
     outs = [v for v, u in zip(eqn.out_binders, outs_kept, strict=True) if u]
     return eqn.replace(inputs=inputs, out_binders=outs, params=fields), used_ins
@@ -525,9 +218,9 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
 def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     """A stablehlo.while over a counter, the carry, and the ys so far, which are updated in place."""
     closed, length, reverse = params["jaxpr"], params["length"], params["reverse"]
-    consts, carry, xs = _split(operands, params)
+    consts, carry, xs = split_operands(operands, params)
     counter = ShapedArray((), INT32)
-    ys_avals = [_stacked(a.physical, length) for a in closed.out_avals[len(carry) :]]
+    ys_avals = [stacked_aval(a.physical, length) for a in closed.out_avals[len(carry) :]]
     ys = [ctx.constant(False if a.dtype.kind == "b" else 0, a) for a in ys_avals]
     if length == 0:
         return [*carry, *ys]
@@ -579,10 +272,10 @@ define(
     abstract_eval=_types,
     impl=_Impl(),
     jvp=_jvp,
-    transpose=_transpose,
+    transpose=transpose_scan,
     batch=_batch,
     lower=_lower,
     cost=_cost,
-    partial_eval=_partial_eval,
+    partial_eval=partial_eval_scan,
     dce=_dce,
 )
