@@ -99,7 +99,7 @@ def _nested_rows(runs: int) -> list[Row]:
 
         def in_jax(theirs: Any = theirs, funs: Any = funs, values: Any = values) -> None:
             f = theirs(funs.pop())
-            jax.make_jaxpr(lambda *a: f(*a))(*values)
+            jax.make_jaxpr(f)(*values)
 
         def in_ours(ours: Any = ours, programs: Any = programs) -> None:
             ours(programs.pop())
