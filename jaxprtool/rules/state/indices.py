@@ -10,6 +10,7 @@ numbers those that are outside read the nearest element and write nothing.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -56,14 +57,18 @@ _DYNAMIC = re.compile(r"\$(\d+):\$\1\+(\d+)(?::([1-9]\d*))?")
 _STATIC = re.compile(r"(\d*):(\d*)(?::([1-9]\d*))?")
 
 
-def read_index(name: str, index: Any, shape: tuple[int, ...]) -> list[Index]:
+def read_index(name: str, index: Any, shape: tuple[int, ...]) -> tuple[Index, ...]:
     """The index of an equation, for a cell of that shape: one `Index` after the other.
 
     Ill-typed when it has another form, or other dimensions.
     """
     if not isinstance(index, tuple):
         ill_typed(f"{name}: the index {index} cannot be read", "bad-param")
-    text = "".join(f"${p}" if isinstance(p, int) else str(p) for p in index)
+    return _read("".join(f"${p}" if isinstance(p, int) else str(p) for p in index), name, shape)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(text: str, name: str, shape: tuple[int, ...]) -> tuple[Index, ...]:
     if _GROUP.sub("", text):
         ill_typed(f"{name}: the index {text} transforms the reference", "unsupported-index")
     found = []
@@ -76,7 +81,7 @@ def read_index(name: str, index: Any, shape: tuple[int, ...]) -> list[Index]:
         one = tuple(_item(name, i, n) for i, n in zip(items, shape, strict=True))
         found.append(one)
         shape = tuple(x.size for x in one if type(x) is Range)
-    return found
+    return tuple(found)
 
 
 def _item(name: str, text: str, size: int) -> Any:

@@ -139,7 +139,9 @@ declare_end_of_life(lax.free_ref)
 # -- get, swap, addupdate ----------------------------------------------------------------------
 
 
-def _path(name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Index]:
+def _path(
+    name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]
+) -> Sequence[Index]:
     """The index of an equation, checked against the types of its operands."""
     path = read_index(name, params["index"], inner.shape)
     for index in path:
