@@ -19,6 +19,7 @@ from jax.extend.core import primitives as public_primitives
 
 from jaxprtool.backends.jax_bridge import LiveOpaque, LiveRecord, LiveWord
 from jaxprtool.backends.jax_custom import debug_info, rebuild_custom_rule
+from jaxprtool.backends.jax_refs import index_to_jax
 from jaxprtool.backends.jax_slices import BATCHED_SLICES, call_jaxpr
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.ir.avals import AbstractToken, RefType, ShapedArray, SymbolicDim
@@ -26,6 +27,8 @@ from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
+from jaxprtool.syntax.types import read_type
 
 __all__ = ["to_jax"]
 
@@ -135,7 +138,10 @@ class _Writer:
             _fill_jit(restored, len(inputs), len(outs))
             return core.new_jaxpr_eqn(inputs, outs, _primitive("jit"), restored, core.no_effects)
         prim = _primitive(name)
-        if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
+        if name in REFERENCE_PRIMITIVES:
+            inputs, tree = index_to_jax(eqn, inputs)
+            restored = {"tree": tree}
+        elif name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
             restored = rebuild_custom_rule(eqn, self.closed, _aval)
         else:
             restored = self.params(prim, self.with_thunk(eqn) if name == "linear_call" else params)
@@ -163,13 +169,6 @@ class _Writer:
             for k, v in params.items()
             if k not in drop or (k == "branches_platforms" and v is not None)
         }
-        if prim.name in ("get", "swap", "addupdate"):
-            index = restored.pop("index", ())
-            for flag in ("mask", "other"):
-                if not restored.get(flag):
-                    restored.pop(flag, None)
-            if restored.get("tree") is None:
-                _unknown_param(prim, "index", Opaque("".join(map(str, index))))
         return restored
 
     def param(self, prim: Any, key: str, v: Any) -> Any:
@@ -198,6 +197,8 @@ class _Writer:
             return _word(prim, key, v)
         if type(v) is int and (prim.name, key) in _INT_ENUMS:
             return _INT_ENUMS[prim.name, key](v)
+        if isinstance(v, Opaque) and key == "ty":
+            return _aval(read_type(v.text))
         if isinstance(v, Opaque) and key in _TEXTS:
             return v.text
         if isinstance(v, Opaque) and key != "computation":

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from jaxprtool.core.axes import current_axes
 from jaxprtool.core.bind import state
+from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import get_aval
 from jaxprtool.ir.avals import ShapedArray
@@ -40,6 +41,7 @@ __all__ = [
     "abstract_eval",
     "abstract_eval_rules",
     "check_split",
+    "declare_end_of_life",
     "ill_typed",
     "keeps_track_of_varying",
     "set_verify",
@@ -231,6 +233,14 @@ def _check_param_names(eqn: JaxprEqn) -> None:
             ill_typed(f"{eqn.primitive} needs the param {names}", "missing-param")
 
 
+_ends_life: set[Primitive] = set()
+
+
+def declare_end_of_life(op: Any) -> None:
+    """Say that nothing may use the operands of a primitive after it."""
+    _ends_life.add(primitive_of(op))
+
+
 class _Checker:
     """The check of one jaxpr, not of those inside it (they go to `pending`)."""
 
@@ -240,6 +250,7 @@ class _Checker:
         self.jaxpr, self.allow_unknown = jaxpr, allow_unknown
         self.problems, self.pending = problems, pending
         self.bound: set[Var] = set()
+        self.ended: dict[Any, JaxprEqn] = {}  # variables that must not be used any more, and why
 
     def report(self, message: str, code: str, span: Any = None, help: str = "") -> None:
         self.problems.append(Diagnostic(message, code, span=span, help=help))
@@ -260,6 +271,8 @@ class _Checker:
                 if type(x) is not Lit and x not in bound:
                     self.unbound(x, eqn.span)
                     typed = False
+            if self.ended:
+                self.check_use(eqn.inputs, eqn.span)
             if eqn.primitive in rules:
                 if typed:
                     self.check_eqn(eqn)
@@ -270,9 +283,23 @@ class _Checker:
                     self.bind(v)
                 else:
                     bound.add(v)
+            if eqn.primitive in _ends_life:
+                self.ended.update((x, eqn) for x in eqn.inputs)
+        self.check_use(jaxpr.outs, jaxpr.span)
         for x in jaxpr.outs:
             if type(x) is not Lit and x not in bound:
                 self.unbound(x, jaxpr.span)
+
+    def check_use(self, atoms: Sequence[Any], span: Any) -> None:
+        for x in atoms:
+            if type(x) is not Lit and x in self.ended:
+                end = self.ended[x]
+                at = f" at {end.span}" if end.span else ""
+                self.report(
+                    f"the reference {x.name or x} is used after {end.primitive}{at}",
+                    "dead-reference",
+                    span,
+                )
 
     def unbound(self, x: Any, span: Any) -> None:
         self.report(f"variable {x.name or x} is not bound here", "unbound-variable", x.span or span)

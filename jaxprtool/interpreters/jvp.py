@@ -236,7 +236,9 @@ def jvp_jaxpr(
         wanted = [wanted and a.tangent() is a.strong for a in closed.out_avals]
     key = ("jvp", flags, tuple(wanted))
     if key not in closed.cache:
-        closed.cache[key] = _jvp_jaxpr(closed, flags, wanted)
+        transformed = closed.cache[key] = _jvp_jaxpr(closed, flags, wanted)
+        # who asks for what came out gets the same
+        closed.cache["jvp", flags, tuple(transformed[1])] = transformed
     return closed.cache[key]
 
 

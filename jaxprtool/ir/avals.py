@@ -202,9 +202,15 @@ class RefType(_Interned):
     __slots__ = ("inner", "space")
     inner: AbstractType
     space: str
+    any_made: ClassVar[bool] = False  # whether there ever was a type of a reference
 
     def __new__(cls, inner: AbstractType, space: str = "") -> RefType:
+        RefType.any_made = True
         return cls._get(inner, space)
+
+    @property
+    def strong(self) -> RefType:
+        return RefType(self.inner.strong, self.space)
 
     def __repr__(self) -> str:
         return f"Ref{f'<{self.space}>' if self.space else ''}{{{self.inner}}}"

@@ -269,7 +269,6 @@ def test_text_goes_to_jax(name):
         ("{ lambda a:f32[3]; b:f32[3]. let c:f32[3] = add a b in (c,) }", "no-constant"),
         ("{ lambda ; a:f32[n]. let b:f32[n] = sin a in (b,) }", "opaque-type"),
         ("{ lambda ; a:f32[8@x]. let b:f32[8@x] = sin a in (b,) }", "opaque-type"),
-        ("{ lambda ; a:Ref{f32[3]}. let b:f32[] <- a[0] in (b,) }", "opaque-param"),
     ],
 )
 def test_what_jax_cannot_be_given(text, code):

@@ -15,7 +15,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import cost_jaxpr
-from jaxprtool.interpreters.dce import dce_jaxpr
+from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
@@ -228,7 +228,7 @@ def _known_part(
     """
     known, _, _, n_res = partial_eval_jaxpr(closed, unks_in, unks_out)
     used = [True] * (len(known.jaxpr.outs) - n_res) + [False] * n_res
-    return ClosedJaxpr(dce_jaxpr(known.jaxpr, used, keep_inputs=True)[0], known.consts)
+    return ClosedJaxpr(dce_body(known, used)[0], known.consts)
 
 
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
@@ -236,10 +236,10 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     params = eqn.params
     cond, body = params["cond_jaxpr"], params["body_jaxpr"]
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
-    cond_consts, cond_used = split_list(dce_jaxpr(cond.jaxpr, [True])[1], n_cond)
+    cond_consts, cond_used = split_list(dce_body(cond, [True])[1], n_cond)
     start = [a or b for a, b in zip(used_outs, cond_used, strict=True)]
-    used = fixpoint(lambda u: dce_jaxpr(body.jaxpr, u)[1][n_body:], start)
-    body_consts = dce_jaxpr(body.jaxpr, used)[1][:n_body]
+    used = fixpoint(lambda u: dce_body(body, u)[1][n_body:], start)
+    body_consts = dce_body(body, used)[1][:n_body]
     used_ins = [*cond_consts, *body_consts, *used]
     if all(used_ins):
         return eqn, used_ins
@@ -259,7 +259,7 @@ def _narrowed(
     closed: ClosedJaxpr, used_ins: Sequence[bool], used_outs: Sequence[bool]
 ) -> ClosedJaxpr:
     """Some of the results from some of the arguments, which stay even where nobody reads them."""
-    jaxpr, _ = dce_jaxpr(closed.jaxpr, used_outs, keep_inputs=True)
+    jaxpr, _ = dce_body(closed, used_outs)
     keep = [i for i, used in enumerate(used_ins) if used]
     return pick(ClosedJaxpr(jaxpr, closed.consts), keep)
 
