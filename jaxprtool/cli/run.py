@@ -13,6 +13,7 @@ from jaxprtool.cli.options import (
 )
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import run as driver
+from jaxprtool.driver.distributed import CONNECT_TIMEOUT, processes_of
 
 
 @verb("run")
@@ -25,7 +26,24 @@ from jaxprtool.driver import run as driver
     "--devices",
     type=click.IntRange(min=1),
     metavar="N",
-    help="With --jit: the number of XLA's host devices; by default as many as the program's meshes have.",
+    help="With --jit: the number of XLA's host devices (of each process); by default as many as the program's meshes have.",
+)
+@click.option(
+    "--coordinator",
+    metavar="HOST:PORT",
+    help="With --jit: run on the devices of several processes, of which number 0 listens here.",
+)
+@click.option(
+    "--num-processes", type=click.IntRange(min=1), metavar="N", help="How many there are."
+)
+@click.option("--process-id", type=int, metavar="I", help="Which one this is, from 0 on.")
+@click.option(
+    "--connect-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=CONNECT_TIMEOUT,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long processes wait for one another.",
 )
 @output_option
 @click.option(
@@ -44,6 +62,10 @@ def run(
     args: tuple[str, ...],
     jit: bool,
     devices: int | None,
+    coordinator: str | None,
+    num_processes: int | None,
+    process_id: int | None,
+    connect_timeout: float,
     output: str,
     as_json: bool,
     max_bytes: int,
@@ -56,17 +78,28 @@ def run(
     lacks are kept as their bytes, and `--args` reads them back. In JSON, complex numbers are [re, im], and nan
     and inf are strings.
 
+    With --coordinator each process is given the same FILE and --args; process 0 alone writes the results.
+
     \b
     Example:
       jaxprtool run loss.jaxpr --args [1.0,2.0,3.0] 0.5
       jaxprtool run --jit loss.jaxpr --args inputs.npz -o outputs.npz
       jaxprtool run --jit --devices 8 data_parallel.jaxpr --args random:0
+      jaxprtool run --jit --coordinator host0:1234 --num-processes 2 --process-id 0 data_parallel.jaxpr --args random:0
       jaxprtool run --json loss.jaxpr --args random:0
     """
-    source = session.runnable(file)
+    processes = processes_of(coordinator, num_processes, process_id, connect_timeout)
     results = driver.run_words(
-        source, args, jit=jit, devices=devices, max_bytes=max_bytes, step_limit=step_limit
+        session.runnable(file),
+        args,
+        jit=jit,
+        devices=devices,
+        processes=processes,
+        max_bytes=max_bytes,
+        step_limit=step_limit,
     )
+    if processes is not None and processes.index != 0:
+        return
     if output != "-":
         session.write_bytes(driver.packed(results, output), output)
     else:
