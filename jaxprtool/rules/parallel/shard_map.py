@@ -401,7 +401,7 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
 
 def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     layout, closed = Layout(params), params["jaxpr"]
-    outs = ctx.out_avals
+    outs = [a.physical for a in ctx.out_avals]
     write = manual_computation(
         ctx, layout.mesh, layout.names, operands, layout.in_specs, layout.out_specs, outs
     )
