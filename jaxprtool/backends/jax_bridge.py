@@ -25,6 +25,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.ir.placement import placement_of
 
 __all__ = ["LiveOpaque", "LiveRecord", "LiveWord", "from_jax", "trace_with_jax"]
 
@@ -177,6 +178,8 @@ class _Reader:
         params = {k: self.value(v) for k, v in eqn.params.items()}
         if name in ("broadcast_in_dim", "convert_element_type") and _is_unsharded(eqn):
             params["sharding"] = None
+        if name == "reshard":
+            return {"dst_sharding": placement_of(self.aval(eqn.outvars[0].aval))}
         if name == "linear_call":
             params["transpose_jaxpr"] = self.linear_transpose(eqn)
         if name in ("get", "swap", "addupdate"):

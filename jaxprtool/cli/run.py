@@ -98,7 +98,7 @@ def run(
         max_bytes=max_bytes,
         step_limit=step_limit,
     )
-    if processes is not None and processes.index != 0:
+    if processes is not None and processes.process_id != 0:
         return
     if output != "-":
         session.write_bytes(driver.packed(results, output), output)

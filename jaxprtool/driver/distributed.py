@@ -19,14 +19,14 @@ class Processes(NamedTuple):
 
     Attributes:
       coordinator: HOST:PORT, where process 0 listens.
-      count: how many there are.
-      index: the number of this one, from 0 on.
+      num_processes: how many there are.
+      process_id: the number of this one, from 0 on.
       timeout: seconds to wait for the others.
     """
 
     coordinator: str
-    count: int
-    index: int
+    num_processes: int
+    process_id: int
     timeout: float = CONNECT_TIMEOUT
 
 
@@ -77,7 +77,7 @@ def run_together(
     Raises:
       UsageError: the devices do not fit the program, the others are not there or run something else.
     """
-    each = _devices_each(program.devices, processes.count, devices)
+    each = _devices_each(program.devices, processes.num_processes, devices)
     distributed, xla = _backends()
     with working("waiting for the other processes"):
         cluster = distributed.Cluster(*processes)

@@ -78,7 +78,7 @@ class ShapedArray(AbstractType):
     ndim: int
     size: int
     strong_aval: ShapedArray
-    any_varying: ClassVar[bool] = False  # whether a type with `vary` was ever made
+    any_annotated: ClassVar[bool] = False  # whether a type with `vary` or `spec` was ever made
     _interned: ClassVar[dict[tuple, ShapedArray]] = {}
 
     def __new__(
@@ -113,8 +113,8 @@ class ShapedArray(AbstractType):
             self.size = math.prod(known) if len(known) == len(shape) else -1
             strong = (*canonical[:2], False, *canonical[3:])
             self.strong_aval = cls(*strong) if weak_type else self
-            if vary:
-                ShapedArray.any_varying = True
+            if vary or spec:
+                ShapedArray.any_annotated = True
             cls._interned[canonical] = self
         return self
 
@@ -129,7 +129,9 @@ class ShapedArray(AbstractType):
         )
 
     def update(self, **changes: Any) -> ShapedArray:
-        """This type with some fields replaced."""
+        """This type with some fields replaced; another shape has no `spec` unless one is given."""
+        if changes.get("shape", self.shape) != self.shape:
+            changes.setdefault("spec", ())
         fields = ("shape", "dtype", "weak_type", "spec", "memory", "vary")
         return ShapedArray(*(changes.get(f, getattr(self, f)) for f in fields))
 
