@@ -20,7 +20,14 @@ from jax.extend import core as jax_core
 from jaxprtool.backends.jax_rules import capture_custom_rule
 from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.core.primitive import find_primitive
-from jaxprtool.ir.avals import AbstractToken, OpaqueType, RefType, ShapedArray, SymbolicDim
+from jaxprtool.ir.avals import (
+    AbstractToken,
+    FutureType,
+    OpaqueType,
+    RefType,
+    ShapedArray,
+    SymbolicDim,
+)
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
@@ -331,6 +338,8 @@ def _aval(aval: Any) -> Any:
     if name == "AbstractRef":
         space = "" if aval.memory_space is None else str(aval.memory_space)
         return RefType(_aval(aval.inner_aval), space)
+    if name == "AbstractFuture":
+        return FutureType(_aval(aval.inner_aval))
     return OpaqueType(aval.str_short(short_dtypes=True))
 
 

@@ -12,7 +12,15 @@ from typing import Any, ClassVar
 
 from jaxprtool.ir.dtypes import FLOAT0, UINT32, DType, dtype_of
 
-__all__ = ["AbstractToken", "AbstractType", "OpaqueType", "RefType", "ShapedArray", "SymbolicDim"]
+__all__ = [
+    "AbstractToken",
+    "AbstractType",
+    "FutureType",
+    "OpaqueType",
+    "RefType",
+    "ShapedArray",
+    "SymbolicDim",
+]
 
 
 class SymbolicDim(str):
@@ -210,6 +218,26 @@ class RefType(_Interned):
 
     def __repr__(self) -> str:
         return f"Ref{f'<{self.space}>' if self.space else ''}{{{self.inner}}}"
+
+
+class FutureType(_Interned):
+    """A value that is still on its way, printed `AbstractFuture{f32[3]}`."""
+
+    __slots__ = ("inner",)
+    inner: AbstractType
+
+    def __new__(cls, inner: AbstractType) -> FutureType:
+        return cls._get(inner.strong)
+
+    @property
+    def physical(self) -> AbstractType:
+        return self.inner.physical
+
+    def tangent(self) -> AbstractType:
+        return self.inner.tangent()
+
+    def __repr__(self) -> str:
+        return f"AbstractFuture{{{self.inner}}}"
 
 
 class OpaqueType(_Interned):

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax._src.lax import parallel
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
@@ -151,6 +152,18 @@ def partly_manual(x):
 def residuals(x, w):
     s = jnp.sin(x).sum()
     return lax.psum(jnp.exp(s * w) * x, "j")
+
+
+@program(LINE, (P("i"),), (P(), P("i"), P("i"), P("i"), P("i")), (64,))
+def in_two_steps(x):
+    started = [
+        parallel.psum_start(jnp.sin(x), "i"),
+        parallel.all_gather_start(x[:2], "i", tiled=True),
+        parallel.psum_scatter_start(x * x, "i", tiled=True),
+        parallel.all_to_all_start(x, "i", 0, 0, tiled=True),
+        parallel.ppermute_start(jnp.cos(x), "i", SHIFT),
+    ]
+    return tuple(future.done() for future in started)
 
 
 @jax.pmap

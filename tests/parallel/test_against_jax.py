@@ -21,6 +21,7 @@ CHECKED = [
     "on_grid",
     "matmul",
     "residuals",
+    "in_two_steps",
 ]
 UNCHECKED = ["in_groups", "looped", "branched", "both_axes", "partly_manual", "pmap", "pmap_axes"]
 NAMES = [*CHECKED, *(f"{n}_checked" for n in CHECKED), *UNCHECKED]
