@@ -44,6 +44,8 @@ def read_type(text: str) -> AbstractType:
         if _NUMERIC.fullmatch(name):
             raise ValueError(f"unknown element type {name} in {text}")
         return OpaqueType(text)
+    if vary and ":" not in vary:  # JAX 0.7 and 0.8.0 print `{i,j}` for `{V:(i,j)}`
+        vary = f"{{V:{f'({vary[1:-1]})' if ',' in vary else vary[1:-1]}}}"
     shape, spec = _read_dims(dims, text)
     return ShapedArray(shape, dtype, False, spec, memory or "", vary)
 

@@ -192,10 +192,14 @@ def _pvary_batch(axis_size: int, vals: Any, dims: Any, *, axes: Any) -> Any:
     return (lax.pvary(vals[0], axes=rest) if rest else vals[0]), dims[0]
 
 
+def _pvary_impl(xp: Any, x: Any, *, axes: Any) -> Any:
+    return unbound_impl("pvary")(xp, x, axes=axes) if axes else x
+
+
 define(
     lax.pvary,
     abstract_eval=pvary_type,
-    impl=unbound_impl("pvary"),
+    impl=_pvary_impl,
     jvp=linear,
     transpose=transpose_unary(lambda ct, aval, *, axes: sum_along(ct, names_of(axes))),
     batch=_pvary_batch,
