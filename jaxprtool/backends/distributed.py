@@ -25,6 +25,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 
 __all__ = ["Cluster"]
 
+_HEARTBEAT = 30  # seconds after which a process that is not heard of counts as dead
 _NEVER = 10**6  # seconds: the runtime ends the process at its own limit, so ours comes first
 
 
@@ -54,6 +55,7 @@ class Cluster:
             init_timeout=_NEVER,
             shutdown_on_destruction=False,
             missed_heartbeat_callback=lambda status: None,
+            heartbeat_timeout=_HEARTBEAT,
         )
         self._connect()
 
@@ -66,7 +68,9 @@ class Cluster:
         except OSError as e:
             reason = os.strerror(e.errno).lower() if e.errno else str(e)
             fail(UsageError, f"process 0 cannot listen on port {port}: {reason}", "coordinator")
-        return _jax.get_distributed_runtime_service(f"[::]:{port}", self.count)
+        return _jax.get_distributed_runtime_service(
+            f"[::]:{port}", self.count, heartbeat_timeout=_HEARTBEAT
+        )
 
     def _connect(self) -> None:
         """Connect, in a thread: the call itself hears no Ctrl-C."""
@@ -141,9 +145,17 @@ class Cluster:
             os.close(null)
 
     def close(self) -> None:
-        """Wait until all processes are here, and part with them."""
-        self._client.shutdown()
-        if self._service is not None:
+        """Part with the others; process 0, which they speak through, waits until all have nothing to say."""
+        with contextlib.suppress(
+            RuntimeError
+        ):  # one that is gone already has nothing to say either
+            if self._service is None:
+                self._client.key_value_set(f"left/{self.index}", "")
+                self._client.shutdown()
+                return
+            for i in range(1, self.count):
+                self._client.blocking_key_value_get(f"left/{i}", int(self.timeout * 1000))
+            self._client.shutdown()
             self._service.shutdown()
 
 

@@ -9,11 +9,12 @@ from jaxprtool.cli.options import (
     file_argument,
     max_bytes_option,
     output_option,
+    processes_options,
     verb,
 )
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import run as driver
-from jaxprtool.driver.distributed import CONNECT_TIMEOUT, processes_of
+from jaxprtool.driver.distributed import Processes
 
 
 @verb("run")
@@ -28,23 +29,7 @@ from jaxprtool.driver.distributed import CONNECT_TIMEOUT, processes_of
     metavar="N",
     help="With --jit: the number of XLA's host devices (of each process); by default as many as the program's meshes have.",
 )
-@click.option(
-    "--coordinator",
-    metavar="HOST:PORT",
-    help="With --jit: run on the devices of several processes, of which number 0 listens here.",
-)
-@click.option(
-    "--num-processes", type=click.IntRange(min=1), metavar="N", help="How many there are."
-)
-@click.option("--process-id", type=int, metavar="I", help="Which one this is, from 0 on.")
-@click.option(
-    "--connect-timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=CONNECT_TIMEOUT,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long processes wait for one another.",
-)
+@processes_options
 @output_option
 @click.option(
     "--json", "as_json", is_flag=True, help='Print {"outs": [{"dtype", "shape", "data"}]}.'
@@ -62,10 +47,7 @@ def run(
     args: tuple[str, ...],
     jit: bool,
     devices: int | None,
-    coordinator: str | None,
-    num_processes: int | None,
-    process_id: int | None,
-    connect_timeout: float,
+    processes: Processes | None,
     output: str,
     as_json: bool,
     max_bytes: int,
@@ -88,7 +70,6 @@ def run(
       jaxprtool run --jit --coordinator host0:1234 --num-processes 2 --process-id 0 data_parallel.jaxpr --args random:0
       jaxprtool run --json loss.jaxpr --args random:0
     """
-    processes = processes_of(coordinator, num_processes, process_id, connect_timeout)
     results = driver.run_words(
         session.runnable(file),
         args,
