@@ -102,6 +102,25 @@ def in_groups(x):
     return lax.psum(y, "i"), z
 
 
+@program(LINE, (P("i"),), (P("i"), P("i"), P("i")), (64,), checks=(False,))
+def in_groups_of_every_kind(x):
+    groups = [[0, 5, 2, 7], [1, 4, 3, 6]]
+    y = lax.psum_scatter(x * x, "i", axis_index_groups=groups, tiled=True)
+    z = lax.all_to_all(jnp.sin(x), "i", 0, 0, axis_index_groups=groups, tiled=True)
+    return y, z, lax.all_gather(x[:2], "i", axis_index_groups=groups)
+
+
+@program(GRID, (P("i", "j"),), (P("i", "j"), P("i")), (8, 4), checks=(False,))
+def along_a_batch_and_the_mesh(x):
+    """Collectives along axes of the mesh and an axis of vmap at once."""
+
+    def example(v):
+        total = lax.psum(v * v, ("k", "i", "j"))
+        return jnp.sin(v) * total + lax.psum(v, ("j", "k")), lax.psum(v * total, "j")
+
+    return jax.vmap(example, axis_name="k")(x)
+
+
 @program(LINE, (P("i"), P()), (P("i"), P()), (16,), (2,))
 def scanned(x, w):
     def step(c, _):
