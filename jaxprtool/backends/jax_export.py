@@ -281,6 +281,8 @@ def _word(prim: Any, key: str, v: Word) -> Any:
     dtype = find_dtype(v)
     if dtype is not None:
         return _dtype(dtype)
+    if key == "select_prim" and v in _registry():
+        return _registry()[v]
     impl = next((p for p in prngs.values() if p.tag == v), None)
     if key == "impl" and impl is not None:
         return impl
