@@ -21,11 +21,19 @@ from jaxprtool.backends.jax_refs import index_from_jax
 from jaxprtool.backends.jax_rules import capture_custom_rule
 from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.core.primitive import find_primitive
-from jaxprtool.ir.avals import AbstractToken, OpaqueType, RefType, ShapedArray, SymbolicDim
+from jaxprtool.ir.avals import (
+    AbstractToken,
+    FutureType,
+    OpaqueType,
+    RefType,
+    ShapedArray,
+    SymbolicDim,
+)
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.ir.placement import placement_of
 
 __all__ = ["LiveOpaque", "LiveRecord", "LiveWord", "from_jax", "trace_with_jax"]
 
@@ -178,6 +186,8 @@ class _Reader:
         params = {k: self.value(v) for k, v in eqn.params.items()}
         if name in ("broadcast_in_dim", "convert_element_type") and _is_unsharded(eqn):
             params["sharding"] = None
+        if name == "reshard":
+            return {"dst_sharding": placement_of(self.aval(eqn.outvars[0].aval))}
         if name == "linear_call":
             params["transpose_jaxpr"] = self.linear_transpose(eqn)
         if name in ("get", "swap", "addupdate"):
@@ -319,6 +329,8 @@ def _aval(aval: Any) -> Any:
     if name == "AbstractRef":
         space = "" if aval.memory_space is None else str(aval.memory_space)
         return RefType(_aval(aval.inner_aval), space)
+    if name == "AbstractFuture":
+        return FutureType(_aval(aval.inner_aval))
     return OpaqueType(aval.str_short(short_dtypes=True))
 
 

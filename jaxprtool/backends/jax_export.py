@@ -22,7 +22,7 @@ from jaxprtool.backends.jax_custom import debug_info, rebuild_custom_rule
 from jaxprtool.backends.jax_refs import index_to_jax
 from jaxprtool.backends.jax_slices import BATCHED_SLICES, call_jaxpr
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
-from jaxprtool.ir.avals import AbstractToken, RefType, ShapedArray, SymbolicDim
+from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit
@@ -317,6 +317,8 @@ def _aval(aval: Any) -> Any:
     """A type of ours as JAX's."""
     if isinstance(aval, AbstractToken):
         return core.abstract_token
+    if isinstance(aval, FutureType):
+        return core.AbstractFuture(_aval(aval.inner))
     if isinstance(aval, RefType) and not aval.space:
         return AbstractRef(_aval(aval.inner))
     if isinstance(aval, ShapedArray) and not (aval.spec or aval.memory or aval.vary):

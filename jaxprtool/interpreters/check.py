@@ -20,6 +20,7 @@ from jaxprtool.core.bind import state
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.layouts import laid_out
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, InternalError, JaxprToolError, JaxprTypeError
 from jaxprtool.ir.jaxpr import (
@@ -33,6 +34,7 @@ from jaxprtool.ir.jaxpr import (
     Var,
 )
 from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.placement import Placement, placed, placement_of, same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
@@ -43,12 +45,12 @@ __all__ = [
     "check_split",
     "declare_end_of_life",
     "ill_typed",
+    "annotated_rule",
     "keeps_track_of_varying",
     "set_verify",
     "typecheck_eqn",
     "typecheck_jaxpr",
     "typecheck_partial_eval_jaxpr",
-    "varying_rule",
     "verified",
     "verifying",
 ]
@@ -66,8 +68,8 @@ def abstract_eval(
 ) -> list[Any]:
     """The result types of an operation, always as a list."""
     rule = abstract_eval_rules.rules.get(primitive) or abstract_eval_rules[primitive]
-    if ShapedArray.any_varying:
-        rule = varying_rule(primitive, rule)
+    if ShapedArray.any_annotated:
+        rule = annotated_rule(primitive, rule)
     out = rule(*in_avals, **params)
     return out if primitive.multiple_results else [out]
 
@@ -80,8 +82,8 @@ def keeps_track_of_varying(primitive: Primitive) -> None:
     _KEEPS_TRACK.add(primitive)
 
 
-def varying_rule(primitive: Primitive, rule: Any) -> Any:
-    """The type rule where types say along which manual axes values vary (`{V:i}`).
+def annotated_rule(primitive: Primitive, rule: Any) -> Any:
+    """The type rule where types say along which manual axes values vary (`{V:i}`), and how they are laid out.
 
     What an ordinary operation computes varies along the axes along which some operand does.
     """
@@ -90,13 +92,15 @@ def varying_rule(primitive: Primitive, rule: Any) -> Any:
 
     def typed(*in_avals: Any, **params: Any) -> Any:
         names = dict.fromkeys(n for a in in_avals for n in varying_axes(a))
-        if not names:
+        if not names and not any(any(placement_of(a)) for a in in_avals):
             return rule(*in_avals, **params)
         order = current_axes().sizes
-        out = rule(*[with_varying(a, ()) for a in in_avals], **params)
-        if isinstance(out, list):
-            return [with_varying(a, names, order) for a in out]
-        return with_varying(out, names, order)
+        out = rule(*[placed(with_varying(a, ()), Placement()) for a in in_avals], **params)
+
+        def annotated(aval: Any) -> Any:
+            return with_varying(laid_out(primitive, in_avals, aval, params), names, order)
+
+        return [annotated(a) for a in out] if isinstance(out, list) else annotated(out)
 
     return typed
 
@@ -202,7 +206,7 @@ def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
     return [
         Diagnostic(f"a constant is {get_aval(c)}, its binder {v.aval}", "constant-type")
         for v, c in zip(binders, consts, strict=True)
-        if hasattr(c, "dtype") and get_aval(c).strong is not v.aval.strong
+        if hasattr(c, "dtype") and not same_but_for_placement(get_aval(c), v.aval)
     ]
 
 
@@ -344,7 +348,7 @@ class _Checker:
             )
             return
         for v, aval in zip(binders, expected, strict=True):
-            if v.aval is not aval and v.aval.strong is not aval.strong:
+            if v.aval is not aval and not same_but_for_placement(v.aval, aval):
                 self.report(
                     f"{eqn.primitive} gives {aval}, and {v.name or 'its binder'} is declared as {v.aval}",
                     "binder-type",

@@ -225,7 +225,6 @@ def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     if length == 0:
         return [*carry, *ys]
     state = [ctx.constant(0, counter), *carry, *ys]
-    avals = [x.aval for x in state]
 
     def holds(i: Any, *_: Any) -> list[Any]:
         return [ctx.compare("LT", i, ctx.constant(length, counter))]
@@ -241,8 +240,7 @@ def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
         written = [_write_at(ctx, y, part, at) for y, part in zip(so_far, parts, strict=True)]
         return [ctx.op("add", i, ctx.constant(1, counter), out=counter), *new, *written]
 
-    regions = [ctx.region(avals, holds), ctx.region(avals, step)]
-    return ctx.op("while", *state, out=avals, regions=regions)[1:]
+    return ctx.loop(state, holds, step, None, closed)[1:]
 
 
 def _slice_at(ctx: Any, x: Any, i: Any) -> Any:

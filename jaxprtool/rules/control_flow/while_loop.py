@@ -267,7 +267,6 @@ def _narrowed(
 def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     sizes = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, body_consts, carry = split_list(operands, *sizes)
-    avals = [x.aval for x in carry]
     cond: ClosedJaxpr = params["cond_jaxpr"]
     batch = cond.out_avals[0].shape
 
@@ -285,9 +284,7 @@ def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
         (pred,) = ctx.inline(cond, [*cond_consts, *xs])
         return [_keep(ctx, pred, new, old) for new, old in zip(after, xs, strict=True)]
 
-    return ctx.op(
-        "while", *carry, out=avals, regions=[ctx.region(avals, goes_on), ctx.region(avals, step)]
-    )
+    return ctx.loop(carry, goes_on, step, cond, params["body_jaxpr"])
 
 
 def _keep(ctx: Any, pred: Any, new: Any, old: Any) -> Any:
