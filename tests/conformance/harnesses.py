@@ -33,6 +33,7 @@ class Case:
     Attributes:
       name: the harness's full name, with `/x32` behind it when 64-bit types are off.
       closed: JAX's ClosedJaxpr.
+      text: how JAX prints it.
       args: values of its arguments, as JAX or NumPy arrays.
       more: other values for them.
     """
@@ -40,6 +41,7 @@ class Case:
     name: str
     x64: bool
     closed: Any
+    text: str
     args: list[Any]
     more: list[Any]
 
@@ -87,20 +89,19 @@ def programs(name: str) -> list[Case]:
     """The case of a harness, and the one with 64-bit types off if that is another program.
 
     Raises:
-      JaxCannot: JAX says so, or raises an error while it traces.
+      JaxCannot: JAX says so, or raises an error while it traces or prints.
     """
     harness = _harnesses()[name]
     if not harness.filter(_DEVICE):
         raise JaxCannot("; ".join(m.description for m in harness.jax_unimplemented))
     wide = _traced(harness, name, x64=True)
-    texts, found = {str(wide.closed)}, [wide]
+    if _is_wide(wide):
+        return [wide]
     try:
         narrow = _traced(harness, f"{name}/x32", x64=False)
     except JaxCannot:
-        return found
-    if str(narrow.closed) not in texts and not _is_wide(wide):
-        found.append(narrow)
-    return found
+        return [wide]
+    return [wide] if narrow.text == wide.text else [wide, narrow]
 
 
 def _is_wide(case: Case) -> bool:
@@ -124,10 +125,11 @@ def _traced(harness: Any, name: str, *, x64: bool) -> Case:
 
         try:
             closed = jax.make_jaxpr(flat)(*args)
+            text = str(closed)
         except Exception as e:  # whatever JAX raises, it cannot
             raise JaxCannot(f"{type(e).__name__}: {e}") from e
         avals = closed.in_avals
-        return Case(name, x64, closed, _typed(args, avals), _typed(more, avals))
+        return Case(name, x64, closed, text, _typed(args, avals), _typed(more, avals))
 
 
 def _typed(values: list[Any], avals: list[Any]) -> list[Any]:
