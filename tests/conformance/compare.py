@@ -43,8 +43,12 @@ def _compare_one(what: str, a: Any, b: Any, derivative: bool) -> None:
 
 
 def _tolerance(dtype: Any, derivative: bool) -> float:
-    """JAX's own relative tolerances by dtype, for values and for derivatives."""
+    """JAX's own relative tolerances by dtype, for values and for derivatives.
+
+    JAX's 1e-15 for 64 bits is for the same operations in another order; for other implementations of special
+    functions its tests take 1e-12 or more.
+    """
     from jax._src import public_test_util as util
 
     table = util.default_gradient_tolerance if derivative else util.default_tolerance()
-    return float(table[dtype])
+    return max(float(table[dtype]), 1e-12)
