@@ -18,7 +18,10 @@ from tests.conformance.columns import FAILED, REFUSED, Outcome, run_harness
 from tests.conformance.harnesses import harness_names
 
 # Most of the time is XLA's compilation of thousands of small programs that run once.
-_QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+_QUICK = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false"
+)
 _CHUNK = 40  # harnesses between two clearings of JAX's caches
 _CHUNKS_A_PROCESS = 8  # XLA keeps some memory for each program
 
@@ -47,11 +50,11 @@ def _run(names: list[str], jobs: int) -> Iterator[Outcome]:
     print(file=sys.stderr)
 
 
-def _patterns(outcomes: list[Outcome]) -> report.Patterns:
-    """The letters of each case; its outcomes come in the order of the columns."""
+def _letters(outcomes: list[Outcome]) -> report.Patterns:
+    """The letters of each harness; its outcomes come in the order of the columns."""
     patterns: report.Patterns = {}
     for o in outcomes:
-        patterns[o.case] = patterns.get(o.case, "") + o.result
+        patterns[o.harness] = patterns.get(o.harness, "") + o.result
     return patterns
 
 
@@ -67,15 +70,15 @@ def main() -> int:
     if not names:
         parser.error(f"no harness matches {options.only!r}")
     outcomes = list(_run(names, options.jobs))
-    patterns = _patterns(outcomes)
+    patterns = _letters(outcomes)
     print(report.table(patterns), end="")
     for o in outcomes:
         if o.result in (FAILED, REFUSED):
-            print(f"{o.result} {o.column}: {o.case}: {o.why}")
+            print(f"{o.result} {o.column}: {o.harness}: {o.why}")
     if options.update_golden:
-        report.write_golden(patterns)
+        report.GOLDEN.write_text(report.text({**report.read_golden(), **patterns}))
         return 0
-    lost = report.worse(report.read_golden(), patterns)
+    lost = report.worse(patterns)
     for line in lost:
         print(f"worse: {line}", file=sys.stderr)
     return 1 if lost else 0

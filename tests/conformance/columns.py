@@ -21,9 +21,9 @@ PASSED, FAILED, CANNOT, REFUSED = "pfcr"
 
 @dataclass
 class Outcome:
-    """What came of one case in one column; `why` is the error where it did not pass."""
+    """What came of a harness in one column; `why` is the error where it did not pass."""
 
-    case: str
+    harness: str
     column: str
     result: str
     why: str = ""
@@ -33,8 +33,9 @@ class Ours:
     """A case as we have it: its text, and the program that is read from it."""
 
     def __init__(self, case: Case):
-        self.name = case.name
+        self.name = case.harness
         self.text = case.text
+        self.types = "with 64-bit types" if case.x64 else "without 64-bit types"
         self.args = [as_ours(x) for x in case.args]
         self.consts = [as_ours(np.asarray(c) if np.isscalar(c) else c) for c in case.closed.consts]
 
@@ -105,32 +106,37 @@ COLUMNS: dict[str, Callable[[Ours, Oracle], None]] = {
 
 
 def run_harness(name: str) -> list[Outcome]:
-    """All columns of a harness's cases."""
+    """All columns of a harness; of its two programs, where it has two, the worse outcome."""
     with warnings.catch_warnings():
         # JAX's about 64-bit types, and ours that a text has no custom rules
         warnings.simplefilter("ignore")
         try:
-            cases = programs(name)
+            rows = [_run_case(case) for case in programs(name)]
         except JaxCannot as e:
             return [Outcome(name, column, CANNOT, str(e)) for column in COLUMNS]
-        return [outcome for case in cases for outcome in _run_case(case)]
+    worst_first = FAILED + REFUSED + PASSED + CANNOT
+    return [
+        Outcome(name, column, *min(found, key=lambda f: worst_first.index(f[0])))
+        for column, *found in zip(COLUMNS, *rows, strict=True)
+    ]
 
 
-def _run_case(case: Case) -> list[Outcome]:
+def _run_case(case: Case) -> list[tuple[str, str]]:
+    """A letter for each column, and the error."""
     oracle, ours = ask_jax(case), Ours(case)
-    return [_run_column(column, ours, oracle) for column in COLUMNS]
+    return [_run_column(run, ours, oracle) for run in COLUMNS.values()]
 
 
-def _run_column(column: str, ours: Ours, oracle: Oracle) -> Outcome:
+def _run_column(run: Callable[[Ours, Oracle], None], ours: Ours, oracle: Oracle) -> tuple[str, str]:
     try:
-        COLUMNS[column](ours, oracle)
+        run(ours, oracle)
     except JaxCannot as e:
-        return Outcome(ours.name, column, CANNOT, str(e))
+        return CANNOT, str(e)
     except jt.JaxprToolError as e:
-        return Outcome(ours.name, column, REFUSED, _in_a_line(e))
+        return REFUSED, f"{ours.types}: {_in_a_line(e)}"
     except Exception as e:  # a fault of ours, of whatever kind, is what is looked for
-        return Outcome(ours.name, column, FAILED, f"{type(e).__name__}: {_in_a_line(e)}")
-    return Outcome(ours.name, column, PASSED)
+        return FAILED, f"{ours.types}: {type(e).__name__}: {_in_a_line(e)}"
+    return PASSED, ""
 
 
 def _in_a_line(error: Exception) -> str:

@@ -1,14 +1,10 @@
-"""JAX's own cases, one or more for each primitive: `jax._src.internal_test_util.test_harnesses`.
-
-A case is a harness, with 64-bit types on or off. With them off, it counts only when that gives another program.
-"""
+"""JAX's own cases, one or more for each primitive: `jax._src.internal_test_util.test_harnesses`."""
 
 from __future__ import annotations
 
 import functools
 import re
 import zlib
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +12,9 @@ import numpy as np
 
 import jaxprtool as jt
 
-__all__ = ["Case", "JaxCannot", "harness_names", "programs", "sample"]
+__all__ = ["Case", "JaxCannot", "as_ours", "group_of", "harness_names", "programs", "sample"]
 
 _DEVICE = "cpu"
-_WIDE = re.compile(r"64(?!_)|128")
 
 
 class JaxCannot(Exception):
@@ -28,27 +23,23 @@ class JaxCannot(Exception):
 
 @dataclass
 class Case:
-    """A traced case.
+    """A harness's program.
 
     Attributes:
-      name: the harness's full name, with `/x32` behind it when 64-bit types are off.
+      harness: the harness's full name.
+      x64: whether 64-bit types were on when it was traced.
       closed: JAX's ClosedJaxpr.
       text: how JAX prints it.
-      args: values of its arguments, as JAX or NumPy arrays.
+      args: values of its arguments: NumPy arrays, and JAX's arrays of PRNG keys.
       more: other values for them.
     """
 
-    name: str
+    harness: str
     x64: bool
     closed: Any
     text: str
     args: list[Any]
     more: list[Any]
-
-    @property
-    def group(self) -> str:
-        """The primitive, as the harness names it."""
-        return group_of(self.name)
 
 
 @functools.cache
@@ -73,20 +64,26 @@ def harness_names(only: str = "") -> list[str]:
 
 
 def group_of(name: str) -> str:
-    """The primitive that a case is about, from the case's or harness's name."""
-    return _harnesses()[name.removesuffix("/x32")].group_name
+    """The primitive that a harness is about."""
+    return _harnesses()[name].group_name
 
 
-def sample(names: Iterable[str], of_each: Callable[[int], int]) -> dict[str, list[str]]:
-    """A fixed choice of names by group, evenly spread: `of_each(n)` out of n."""
+def sample() -> dict[str, list[str]]:
+    """A fixed choice of harnesses of each primitive, evenly spread over their names."""
     groups: dict[str, list[str]] = {}
-    for name in names:
+    for name in _harnesses():
         groups.setdefault(group_of(name), []).append(name)
-    return {g: [ns[i * len(ns) // k] for i in range(k)] for g, ns in groups.items() for k in [of_each(len(ns))]}
+    return {
+        group: [names[(2 * i + 1) * len(names) // (2 * k)] for i in range(k)]
+        for group, names in groups.items()
+        for k in [min(len(names), 1 + round(len(names) ** 0.5 / 5))]
+    }
 
 
 def programs(name: str) -> list[Case]:
-    """The case of a harness, and the one with 64-bit types off if that is another program.
+    """A harness's program with 64-bit types on, and the one with them off if that is another program.
+
+    Harnesses that are about 64-bit types are other harnesses' cases without them.
 
     Raises:
       JaxCannot: JAX says so, or raises an error while it traces or prints.
@@ -94,24 +91,24 @@ def programs(name: str) -> list[Case]:
     harness = _harnesses()[name]
     if not harness.filter(_DEVICE):
         raise JaxCannot("; ".join(m.description for m in harness.jax_unimplemented))
-    wide = _traced(harness, name, x64=True)
+    wide = _traced(harness, x64=True)
     if _is_wide(wide):
         return [wide]
     try:
-        narrow = _traced(harness, f"{name}/x32", x64=False)
+        narrow = _traced(harness, x64=False)
     except JaxCannot:
         return [wide]
     return [wide] if narrow.text == wide.text else [wide, narrow]
 
 
 def _is_wide(case: Case) -> bool:
-    """Whether the case is about 64-bit types; without them it is another harness's case."""
+    """Whether arguments or results have 64-bit types."""
     jaxpr = case.closed.jaxpr
     avals = [v.aval for v in (*jaxpr.invars, *jaxpr.outvars)]
     return any(a.dtype.itemsize >= (16 if a.dtype.kind == "c" else 8) for a in avals)
 
 
-def _traced(harness: Any, name: str, *, x64: bool) -> Case:
+def _traced(harness: Any, *, x64: bool) -> Case:
     import jax
 
     with jax.enable_x64(x64):
@@ -129,7 +126,7 @@ def _traced(harness: Any, name: str, *, x64: bool) -> Case:
         except Exception as e:  # whatever JAX raises, it cannot
             raise JaxCannot(f"{type(e).__name__}: {e}") from e
         avals = closed.in_avals
-        return Case(name, x64, closed, text, _typed(args, avals), _typed(more, avals))
+        return Case(harness.fullname, x64, closed, text, _typed(args, avals), _typed(more, avals))
 
 
 def _typed(values: list[Any], avals: list[Any]) -> list[Any]:
