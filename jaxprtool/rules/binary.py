@@ -249,6 +249,19 @@ def _extremum_jvp(op: Any) -> Any:
     return rule
 
 
+def _extremum_impl(name: str, compare: str) -> Any:
+    """Complex numbers compare by their real parts, then by their imaginary ones; y where one is NaN."""
+
+    def rule(xp: Any, x: Any, y: Any) -> Any:
+        if x.dtype.kind != "c":
+            return getattr(xp, name)(x, y)
+        better = getattr(xp, compare)
+        by_part = [better(getattr(x, part), getattr(y, part)) for part in ("real", "imag")]
+        return xp.where(xp.where(x.real == y.real, *by_part[::-1]), x, y)
+
+    return rule
+
+
 def _extremum_lower(name: str, direction: str) -> Any:
     """Complex numbers compare by their real parts, then by their imaginary ones."""
     simple = hlo(name)
@@ -269,11 +282,14 @@ def _extremum_lower(name: str, direction: str) -> Any:
     return rule
 
 
-for _op, _function, _direction in ((lax.max, "maximum", "GT"), (lax.min, "minimum", "LT")):
+for _op, _function, _compare, _direction in (
+    (lax.max, "maximum", "greater", "GT"),
+    (lax.min, "minimum", "less", "LT"),
+):
     define(
         _op,
         **nary("biufc"),
-        impl=numpy_function(_function),
+        impl=_extremum_impl(_function, _compare),
         jvp=_extremum_jvp(_op),
         transpose=NONLINEAR,
         lower=_extremum_lower(_function, _direction),
