@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import jaxprtool as jt
-from tests.conformance.compare import compare
+from tests.conformance.compare import Rounding, compare
 from tests.conformance.harnesses import Case, JaxCannot, as_ours, programs
-from tests.conformance.oracle import Oracle, ask_jax
+from tests.conformance.oracle import Oracle, ask_jax, rounding
 
 __all__ = ["CANNOT", "COLUMNS", "FAILED", "PASSED", "REFUSED", "Outcome", "run_harness"]
 
@@ -33,15 +33,19 @@ class Ours:
     """A case as we have it: its text, and the program that is read from it."""
 
     def __init__(self, case: Case):
-        self.name = case.harness
         self.text = case.text
         self.types = "with 64-bit types" if case.x64 else "without 64-bit types"
         self.args = [as_ours(x) for x in case.args]
+        self.rounding = rounding(case)
         self.consts = [as_ours(np.asarray(c) if np.isscalar(c) else c) for c in case.closed.consts]
 
     def program(self) -> jt.ClosedJaxpr:
         """The program, with the values of its constants, which no text has."""
         return jt.ClosedJaxpr(jt.parse(self.text).jaxpr, self.consts)
+
+    def compare(self, actual: Any, expected: Any, *, derivative: bool = False) -> None:
+        """Raise AssertionError unless results are JAX's."""
+        compare(actual, expected, self.rounding[derivative])
 
     def function(self) -> Callable[..., list[Any]]:
         """The program as a function on NumPy."""
@@ -66,31 +70,31 @@ def _check(ours: Ours, oracle: Oracle) -> None:
 def _eval(ours: Ours, oracle: Oracle) -> None:
     expected = oracle["eval"]
     actual = jt.eval_jaxpr(ours.program().jaxpr, [*ours.consts, *ours.args])
-    compare(ours.name, actual, expected)
+    ours.compare(actual, expected)
 
 
 def _xla(ours: Ours, oracle: Oracle) -> None:
     expected = oracle["eval"]
-    compare(ours.name, jt.compile(ours.program())(*ours.args), expected)
+    ours.compare(jt.compile(ours.program())(*ours.args), expected)
 
 
 def _jvp(ours: Ours, oracle: Oracle) -> None:
     expected = oracle["jvp"]
     outs, tangents = jt.jvp(ours.function(), ours.args, oracle.tangents)
-    compare(ours.name, outs, expected[: len(outs)])
-    compare(ours.name, tangents, expected[len(outs) :], derivative=True)
+    ours.compare(outs, expected[: len(outs)])
+    ours.compare(tangents, expected[len(outs) :], derivative=True)
 
 
 def _vjp(ours: Ours, oracle: Oracle) -> None:
     expected = oracle["vjp"]
     pullback = jt.vjp(ours.function(), *ours.args)[1]
-    compare(ours.name, pullback(list(oracle.cotangents)), expected, derivative=True)
+    ours.compare(pullback(list(oracle.cotangents)), expected, derivative=True)
 
 
 def _vmap(ours: Ours, oracle: Oracle) -> None:
     expected = oracle["vmap"]
     batched = [as_ours(x) for x in oracle.batched]
-    compare(ours.name, jt.vmap(ours.function())(*batched), expected)
+    ours.compare(jt.vmap(ours.function())(*batched), expected)
 
 
 COLUMNS: dict[str, Callable[[Ours, Oracle], None]] = {

@@ -11,9 +11,10 @@ import numpy as np
 
 from jaxprtool.backends.numpy_eval import float0
 from jaxprtool.ir.dtypes import dtype_of
-from tests.conformance.harnesses import Case, JaxCannot, as_ours
+from tests.conformance.compare import Rounding, compare
+from tests.conformance.harnesses import Case, JaxCannot, as_ours, group_of
 
-__all__ = ["Oracle", "ask_jax"]
+__all__ = ["Oracle", "ask_jax", "rounding"]
 
 # The numbers are to be right, not fast; most of the time would be LLVM's.
 _OPTIONS = {
@@ -104,7 +105,29 @@ def ask_jax(case: Case) -> Oracle:
             except Exception as e:  # whatever JAX raises, it cannot
                 oracle.errors[column] = f"{type(e).__name__}: {e}"
         _run(parts, oracle)
+        _contradicts_itself(oracle)
         return oracle
+
+
+def _contradicts_itself(oracle: Oracle) -> None:
+    """JAX's jvp has to give the values that its evaluation gives, or it is no judge of derivatives.
+
+    (jvp of a `reduce` leaves out an initial value that is not neutral.)
+    """
+    if not {"eval", "jvp"} <= oracle.results.keys():
+        return
+    values = oracle.results["eval"]
+    try:
+        compare(oracle.results["jvp"][: len(values)], values, rounding(oracle.case)[False])
+    except AssertionError as e:
+        for column in ("jvp", "vjp"):
+            oracle.errors[column] = f"JAX's jvp has other values than its evaluation: {e}"
+
+
+def rounding(case: Case) -> dict[bool, Rounding]:
+    """The comparison for a case's values (False) and derivatives (True)."""
+    dtypes = [a.dtype for a in case.closed.in_avals]
+    return {d: Rounding(group_of(case.harness), dtypes, d) for d in (False, True)}
 
 
 def _run(parts: dict[str, _Part], oracle: Oracle) -> None:
