@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import jaxprtool as jt
-from tests.conformance.compare import Rounding, compare
+from tests.conformance.compare import compare
 from tests.conformance.harnesses import Case, JaxCannot, as_ours, programs
 from tests.conformance.oracle import Oracle, ask_jax, rounding
 
