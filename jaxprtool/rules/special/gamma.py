@@ -74,7 +74,8 @@ def _zeta_of_negative(xp: Any, x: Any, q: Any) -> Any:
 def _zeta(xp: Any, x: Any, q: Any) -> Any:
     """At poles and infinities what XLA gives: +inf where x is even or 1 at a pole, else NaN."""
     nan, infinity = x.dtype.type(xp.nan), x.dtype.type(xp.inf)
-    out = xp.where(q < 0, _zeta_of_negative(xp, x, q), xp.special.zeta(x, q))
+    negative = (q < 0) & (x > 1) & (q > -infinity)
+    out = xp.where(negative, _zeta_of_negative(xp, x, q), xp.special.zeta(x, q))
     at_pole = xp.where((xp.fmod(x, 2) == 0) | (x == 1), infinity, nan)
     out = xp.where((q <= 0) & (q == xp.floor(q)), at_pole, out)
     return xp.where(((q == xp.inf) & (x > 1)) | ((x == xp.inf) & (q <= 1)), nan, out)
