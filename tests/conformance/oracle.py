@@ -23,6 +23,10 @@ _OPTIONS = {
     "xla_cpu_use_fusion_emitters": False,
 }
 
+_FALSE_DERIVATIVES = {
+    "reduce": "JAX's jvp of reduce leaves out an initial value that is not neutral",
+}
+
 
 @dataclass
 class Oracle:
@@ -105,23 +109,20 @@ def ask_jax(case: Case) -> Oracle:
             except Exception as e:  # whatever JAX raises, it cannot
                 oracle.errors[column] = f"{type(e).__name__}: {e}"
         _run(parts, oracle)
-        _contradicts_itself(oracle)
+        _leave_out_false_derivatives(oracle)
         return oracle
 
 
-def _contradicts_itself(oracle: Oracle) -> None:
-    """JAX's jvp has to give the values that its evaluation gives, or it is no judge of derivatives.
-
-    (jvp of a `reduce` leaves out an initial value that is not neutral.)
-    """
-    if not {"eval", "jvp"} <= oracle.results.keys():
+def _leave_out_false_derivatives(oracle: Oracle) -> None:
+    """JAX's jvp of some primitives has other values than its evaluation; then it is no judge."""
+    why = _FALSE_DERIVATIVES.get(group_of(oracle.case.harness))
+    if why is None or not {"eval", "jvp"} <= oracle.results.keys():
         return
     values = oracle.results["eval"]
     try:
         compare(oracle.results["jvp"][: len(values)], values, rounding(oracle.case)[False])
-    except AssertionError as e:
-        for column in ("jvp", "vjp"):
-            oracle.errors[column] = f"JAX's jvp has other values than its evaluation: {e}"
+    except AssertionError:
+        oracle.errors.update({"jvp": why, "vjp": why})
 
 
 def rounding(case: Case) -> dict[bool, Rounding]:
