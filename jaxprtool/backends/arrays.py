@@ -1,7 +1,8 @@
 """NumPy arrays from words and files, and results to text and files.
 
 Element types that NumPy lacks (bf16, f8, i4) are held as ml_dtypes has them. A `.npy` or `.npz` file has no name for
-them and keeps their bytes as type `V2` or `V1`; reading takes such bytes as what the program asks for.
+them and keeps their bytes as type `V2` or `V1`; reading takes such bytes as what the program asks for. PRNG keys
+are kept as their words, u32[..., n].
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from jaxprtool.backends.numpy_eval import float0, np_dtype
+from jaxprtool.backends.keys import is_key, key_of_words, keys_of_seeds, of_words
+from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.dtypes import dtype_of
+from jaxprtool.ir.dtypes import INT64, dtype_of
 from jaxprtool.ir.jaxpr import Var
 
 __all__ = [
@@ -50,11 +52,13 @@ def _mismatch(v: Var, i: int, got: str, help: str = "") -> NoReturn:
     fail(UsageError, message, "argument-type", span=v.span, help=help)
 
 
-def fit(array: np.ndarray, v: Var, i: int, name: str) -> np.ndarray:
+def fit(array: np.ndarray, v: Var, i: int, name: str) -> Any:
     """The array when it has the type of binder `v`, argument `i`; raises UsageError when not.
 
-    Bytes without a type (see the module's docstring) are taken as that type.
+    Bytes without a type (see the module's docstring) are taken as that type, and words as keys.
     """
+    if is_key(v.aval):
+        return key_of_words(fit(array, of_words(v), i, name), v.aval)
     wanted = np_dtype(v.aval.dtype)
     if (
         array.dtype.kind == "V"
@@ -74,11 +78,13 @@ def fit(array: np.ndarray, v: Var, i: int, name: str) -> np.ndarray:
     return array
 
 
-def from_literal(literal: Any, v: Var, i: int) -> np.ndarray:
-    """A number or nested list as argument `i`, of the type of binder `v`."""
+def from_literal(literal: Any, v: Var, i: int) -> Any:
+    """A number or nested list as argument `i`, of the type of binder `v`: for a key, its seed or its words."""
     shape = _literal_shape(literal)
     if shape is None:
         fail(UsageError, f"{_describe(v, i)}: the lists in it have different lengths", "bad-value")
+    if is_key(v.aval):
+        return _key_from_literal(literal, shape, v, i)
     if shape != v.aval.shape:
         what = (
             f"a list of shape [{','.join(map(str, shape))}]" if shape else f"the number {literal}"
@@ -92,6 +98,18 @@ def from_literal(literal: Any, v: Var, i: int) -> np.ndarray:
     if v.aval.dtype.kind == "b":
         flat = [bool(x) for x in flat]
     return np.array(flat, dtype).reshape(shape)
+
+
+def _key_from_literal(literal: Any, shape: tuple[int, ...], v: Var, i: int) -> KeyArray:
+    words = of_words(v)
+    if shape == words.aval.shape:
+        return key_of_words(from_literal(literal, words, i), v.aval)
+    flat = _flatten(literal)
+    if shape != v.aval.shape or any(type(x) is not int or x.bit_length() > 63 for x in flat):
+        got = f"{literal}" if not shape else f"a list of shape [{','.join(map(str, shape))}]"
+        help = f"a key is given by its seed, an integer, or by its words, {words.aval}"
+        _mismatch(v, i, got, help)
+    return keys_of_seeds(literal, v.aval)
 
 
 def _literal_shape(x: Any) -> tuple[int, ...] | None:
@@ -126,16 +144,22 @@ def _check_scalar(x: Any, v: Var, i: int) -> None:
             _mismatch(v, i, f"{x}", f"{dtype} holds {low} to {high - 1}")
 
 
-def generate(kind: str, seed: int, position: int, aval: Any) -> np.ndarray:
+def generate(kind: str, seed: int, position: int, aval: Any) -> Any:
     """An array of a type.
 
     Args:
       kind: `zeros`, `ones`, `ramp` (0, 1, 2, ... in C order), or `random`: standard normal for floats and complex
-        numbers, uniform from 0 to 9 for integers, fair coins for booleans.
+        numbers, uniform from 0 to 9 for integers, fair coins for booleans. Of keys these are the seeds, random
+        ones being uniform over 32 bits.
       seed: of the random numbers; every position of an argument has its own stream.
       position: which argument it is.
       aval: the type.
     """
+    if is_key(aval):
+        if kind != "random":
+            return keys_of_seeds(generate(kind, seed, position, aval.update(dtype=INT64)), aval)
+        drawn = np.random.default_rng([seed, position]).integers(0, 1 << 32, aval.shape)
+        return keys_of_seeds(drawn, aval)
     dtype = np_dtype(aval.dtype)
     if dtype == float0 or kind == "zeros":
         return np.zeros(aval.shape, dtype)
@@ -230,7 +254,7 @@ def _assign(
 
 def pack(arrays: Sequence[Any], path: str) -> bytes:
     """The bytes of a `.npy` file (when `path` ends so; there must be one array) or `.npz` file (`out0`, `out1`, ...)."""
-    values = [np.asarray(x) for x in arrays]
+    values = [_held(x) for x in arrays]
     buffer = io.BytesIO()
     if path.endswith(".npy"):
         if len(values) != 1:
@@ -247,10 +271,15 @@ def pack(arrays: Sequence[Any], path: str) -> bytes:
     return buffer.getvalue()
 
 
+def _held(x: Any) -> np.ndarray:
+    """A result as NumPy holds it: keys as their words."""
+    return x.data if isinstance(x, KeyArray) else np.asarray(x)
+
+
 def result_text(array: Any) -> str:
-    """A result for people: its type, and the value as NumPy prints it."""
-    value = np.asarray(array)
-    head = f"{type_name(value)} "
+    """A result for people: its type, and the value as NumPy prints it; of keys, the words."""
+    value = _held(array)
+    head = f"{type_name(array if isinstance(array, KeyArray) else value)} "
     if value.dtype == float0:
         return head + "(no value)"
     body = np.array2string(value, separator=", ", prefix=head) if value.ndim else str(value[()])
@@ -260,10 +289,11 @@ def result_text(array: Any) -> str:
 
 
 def result_json(array: Any) -> dict[str, Any]:
-    """A result as `{"dtype", "shape", "data"}`: nested lists; complex numbers as [re, im], nan and inf as strings."""
-    value = np.asarray(array)
+    """A result as `{"dtype", "shape", "data"}`: nested lists; complex numbers as [re, im], keys as their words,
+    nan and inf as strings."""
+    value = array if isinstance(array, KeyArray) else np.asarray(array)
     dtype = dtype_of(value.dtype)
-    data = [] if value.dtype == float0 else _plain(value.tolist())
+    data = [] if value.dtype == float0 else _plain(_held(value).tolist())
     return {"dtype": str(dtype or value.dtype), "shape": list(value.shape), "data": data}
 
 

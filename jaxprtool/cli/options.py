@@ -182,7 +182,7 @@ def args_option(f: F) -> F:
         multiple=True,
         metavar="VALUE...",
         help="Values of the arguments, one or more words: 3.0, [[1,2],[3,4]], x.npy, inputs.npz, "
-        "random:SEED, zeros, ones, ramp. One of the last four as the last word gives all arguments left.",
+        "random:SEED, zeros, ones, ramp. One of the last four as the last word gives all arguments left. Of a PRNG key: its seed, or its words.",
     )(f)
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "psum",
     "psum_invariant",
     "pvary",
+    "ragged_all_to_all",
     "reduce_scatter",
     "reshard",
     "shard_map",
@@ -152,6 +153,28 @@ def all_to_all(
 
 
 @primitive
+def ragged_all_to_all(
+    operand,
+    output,
+    input_offsets,
+    send_sizes,
+    output_offsets,
+    recv_sizes,
+    *,
+    axis_name: Any,
+    axis_index_groups: Any = shown(None),
+):
+    """output, with rows of other members' operands written into it; member k gets each member's k-th slices.
+
+    Slice j of a member is `operand[input_offsets[j]:][:send_sizes[j]]`. It goes to row `output_offsets[j]`
+    of the receiver, whose `recv_sizes` says how many rows it gets from each.
+
+    axis_name: the axis.
+    axis_index_groups: groups of members that exchange separately, or None.
+    """
+
+
+@primitive
 def reduce_scatter(
     operand,
     *,
@@ -254,6 +277,7 @@ _NAMES_IN = {
                 all_gather,
                 all_gather_invariant,
                 all_to_all,
+                ragged_all_to_all,
                 reduce_scatter,
                 axis_index,
             ),

@@ -114,6 +114,10 @@ Combine = Callable[
 ]  # (xp, table, places, rows): change the table in place
 
 
+_FEW_COLUMNS = 16
+"""Up to so many, a pass for each beats one over all elements, whose places would have to be computed."""
+
+
 def _replace(xp: Any, table: Any, places: Any, rows: Any) -> None:
     table[places] = rows  # of equal places the last one counts
 
@@ -127,9 +131,12 @@ def _combine(name: str, unique: bool) -> Combine:
             table[places] = ufunc(table[places], rows)
             return
         n = rows.shape[1]
-        if n != 1:
+        if n <= _FEW_COLUMNS:
+            for column in range(n):
+                ufunc.at(table[:, column], places, rows[:, column])
+        else:
             places = (places[:, None] * n + xp.arange(n)).reshape(-1)
-        ufunc.at(table.reshape(-1), places, rows.reshape(-1))
+            ufunc.at(table.reshape(-1), places, rows.reshape(-1))
 
     return run
 

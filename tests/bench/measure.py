@@ -1,0 +1,48 @@
+"""Rows of the table, and how a figure is taken: the smallest of a few runs, ours and JAX's in turn."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class Row:
+    """One line of the table: our time and JAX's, in microseconds an equation (or milliseconds)."""
+
+    what: str
+    ours: float
+    theirs: float | None
+    budget: float | None
+    unit: str = "us/eqn"
+
+    @property
+    def ratio(self) -> float | None:
+        return self.ours / self.theirs if self.theirs else None
+
+    def __str__(self) -> str:
+        theirs = f"{self.theirs:10.2f}" if self.theirs is not None else " " * 10
+        ratio = f"{self.ratio:8.3f}" if self.ratio is not None else " " * 8
+        budget = f"{self.budget:8.2f}" if self.budget is not None else " " * 8
+        compared = self.ratio if self.ratio is not None else self.ours
+        mark = "" if self.budget is None else "ok" if compared <= self.budget else "OVER"
+        return f"{self.what:34}{self.ours:10.2f}{theirs}{ratio}{budget}  {self.unit:7} {mark}"
+
+
+def best(runs: int, *functions: Callable[[], Any]) -> list[float]:
+    """The smallest time of each function, run in turn, in seconds."""
+    times = [float("inf")] * len(functions)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(runs):
+            for i, f in enumerate(functions):
+                start = time.perf_counter()
+                f()
+                times[i] = min(times[i], time.perf_counter() - start)
+    finally:
+        gc.enable()
+    return times
