@@ -14,7 +14,7 @@ from tests.conformance.compare import compare
 from tests.conformance.harnesses import Case, JaxCannot, as_ours, programs
 from tests.conformance.oracle import Oracle, ask_jax, rounding
 
-__all__ = ["CANNOT", "COLUMNS", "FAILED", "PASSED", "REFUSED", "Outcome", "run_harness"]
+__all__ = ["CANNOT", "COLUMNS", "FAILED", "PASSED", "REFUSED", "Outcome", "run_case", "run_harness"]
 
 PASSED, FAILED, CANNOT, REFUSED = "pfcr"
 
@@ -115,7 +115,7 @@ def run_harness(name: str) -> list[Outcome]:
         # JAX's about 64-bit types, and ours that a text has no custom rules
         warnings.simplefilter("ignore")
         try:
-            rows = [_run_case(case) for case in programs(name)]
+            rows = [run_case(case) for case in programs(name)]
         except JaxCannot as e:
             return [Outcome(name, column, CANNOT, str(e)) for column in COLUMNS]
     worst_first = FAILED + REFUSED + PASSED + CANNOT
@@ -125,7 +125,7 @@ def run_harness(name: str) -> list[Outcome]:
     ]
 
 
-def _run_case(case: Case) -> list[tuple[str, str]]:
+def run_case(case: Case) -> list[tuple[str, str]]:
     """A letter for each column, and the error."""
     oracle, ours = ask_jax(case), Ours(case)
     return [_run_column(run, ours, oracle) for run in COLUMNS.values()]
