@@ -1,7 +1,7 @@
 """A layer-normalised self-attention block with a residual connection, written with jax.numpy.
 
 jaxprtool trace examples/attention.py:loss --shape '{"norm": {"scale": f32[8], "bias": f32[8]}, "qkv": f32[8,24],
-    "out": f32[8,8]}' --shape 'f32[6,8]' --static heads=2
+    "out": f32[8,8]}' --shape 'f32[6,8]' --static heads=2 > examples/attention.jaxpr
 """
 
 import jax

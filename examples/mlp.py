@@ -1,7 +1,7 @@
 """A two-layer perceptron with softmax cross-entropy, written with jax.numpy.
 
 jaxprtool trace examples/mlp.py:loss --shape '{"w1": f32[4,8], "b1": f32[8], "w2": f32[8,10], "b2": f32[10]}' \\
-    --shape 'f32[5,4]' --shape 'i32[5]'
+    --shape 'f32[5,4]' --shape 'i32[5]' > examples/mlp.jaxpr
 """
 
 import jax

@@ -1,6 +1,7 @@
 """The Rosenbrock function in plain NumPy: traced through NumPy's own protocols, JAX is not needed.
 
-jaxprtool trace examples/rosenbrock.py:rosenbrock --shape f64[5] | jaxprtool grad - | jaxprtool run - --args ramp
+jaxprtool trace examples/rosenbrock.py:rosenbrock --shape f64[5] > examples/rosenbrock.jaxpr
+jaxprtool grad examples/rosenbrock.jaxpr | jaxprtool run - --args ramp
 """
 
 import numpy as np

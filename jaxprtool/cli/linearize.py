@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import click
+
 from jaxprtool.cli.options import (
     args_option,
     file_argument,
@@ -12,12 +14,18 @@ from jaxprtool.cli.options import (
 )
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import linearize as driver
+from jaxprtool.ir.diagnostics import UsageError, fail
 
 
 @verb("linearize")
 @file_argument
 @args_option
 @wrt_option("Arguments that have a tangent. Default: all that are not integers or booleans.")
+@click.option(
+    "--residuals",
+    is_flag=True,
+    help="Print instead what `linear` needs of `primal`: origin, type and bytes of each residual.",
+)
 @output_option
 @max_bytes_option
 def linearize(
@@ -25,6 +33,7 @@ def linearize(
     file: str,
     args: tuple[str, ...],
     wrt: tuple[int, ...] | None,
+    residuals: bool,
     output: str,
     max_bytes: int,
 ) -> None:
@@ -37,12 +46,18 @@ def linearize(
     \b
     Example:
       jaxprtool linearize loss.jaxpr
+      jaxprtool linearize loss.jaxpr --residuals
       jaxprtool linearize loss.jaxpr --args random:0 -o linear.jaxpr
       jaxprtool transpose --linear 0,1 linear.jaxpr
     """
+    if residuals and args:
+        fail(UsageError, "--residuals is for all points, and goes without --args", "usage")
     program = session.program(file)
-    if not args:
+    if residuals:
+        found = driver.residuals(program, wrt)
+        session.write_text(driver.residuals_table(found), output)
+    elif not args:
         session.write("linearize", driver.linearize(program, wrt), output)
-        return
-    at = driver.linearize_words(program, args, wrt, max_bytes=max_bytes)
-    session.write("linearize", at.linear, output, header=driver.header(at))
+    else:
+        at = driver.linearize_words(program, args, wrt, max_bytes=max_bytes)
+        session.write("linearize", at.linear, output, header=driver.header(at))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jaxprtool.analyses import residuals as analysis
+from jaxprtool.analyses.residuals import Residual
 from jaxprtool.driver.arguments import wanted_flags
 from jaxprtool.driver.run import run, shown
 from jaxprtool.driver.values import arguments, open_binders
@@ -13,7 +15,15 @@ from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 
-__all__ = ["LinearizedAt", "header", "linearize", "linearize_at", "linearize_words"]
+__all__ = [
+    "LinearizedAt",
+    "header",
+    "linearize",
+    "linearize_at",
+    "linearize_words",
+    "residuals",
+    "residuals_table",
+]
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,26 @@ def linearize(program: ClosedJaxpr, wrt: Sequence[int] | None = None) -> dict[st
     with positions(program):
         primal, linear, _ = linearize_jaxpr(program, flags)
     return {"primal": primal, "linear": linear}
+
+
+def residuals(program: ClosedJaxpr, wrt: Sequence[int] | None = None) -> list[Residual]:
+    """What the derivative of a program keeps of its value: type, bytes and origin of each residual.
+
+    Args:
+      program: (a) -> (b).
+      wrt: positions of the arguments with a tangent; all inexact ones by default.
+    """
+    return analysis.residuals(program, linearize(program, wrt)["primal"])
+
+
+def residuals_table(found: Sequence[Residual]) -> str:
+    """Residuals as lines of text: origin, type and bytes of each, and the sums."""
+    rows = [(r.origin, str(r.aval), f"{r.nbytes:,}") for r in found]
+    a, b, c = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0, 0, 0]
+    lines = [f"{x:{a}}  {y:{b}}  {z:>{c}} bytes\n" for x, y, z in rows]
+    total, computed = sum(r.nbytes for r in found), sum(r.nbytes * r.is_computed for r in found)
+    lines.append(f"total: {total:,} bytes, {computed:,} of them besides arguments and constants\n")
+    return "".join(lines)
 
 
 def linearize_at(

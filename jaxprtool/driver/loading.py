@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from jaxprtool.driver.modules import module_of_file
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
 from jaxprtool.ir.spans import Source, Span
 
@@ -72,7 +73,7 @@ def _load_module(name: str) -> Any:
             help="modules are looked for in the current folder and on PYTHONPATH; a file ends in .py",
         )
     try:
-        return _run_file(path) if is_file else importlib.import_module(name)
+        return module_of_file(path) if is_file else importlib.import_module(name)
     except (Exception, SystemExit) as e:  # whatever the user's module raises is theirs to see
         user_error(e, f"importing {name}")
 
@@ -82,16 +83,6 @@ def _exists(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):
         return False
-
-
-def _run_file(path: str) -> Any:
-    name = os.path.splitext(os.path.basename(path))[0]
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None  # a .py file always has a loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(name, module)
-    spec.loader.exec_module(module)
-    return module
 
 
 def user_error(error: BaseException, doing: str) -> NoReturn:

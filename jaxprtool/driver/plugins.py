@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 
+from jaxprtool.driver.modules import module_of_file
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
 
 __all__ = ["load_plugin"]
@@ -44,7 +45,7 @@ def _load(key: str, name: str, is_path: bool) -> None:
         )
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            _run_file(key) if is_path else importlib.import_module(name)
+            module_of_file(key) if is_path else importlib.import_module(name)
     except JaxprToolError as e:
         d = e.diagnostics[0]
         raise UsageError(
@@ -62,15 +63,6 @@ def _missing(name: str) -> bool:
         return importlib.util.find_spec(name) is None
     except (ImportError, ValueError):
         return True
-
-
-def _run_file(path: str) -> None:
-    module_name = os.path.splitext(os.path.basename(path))[0]
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None and spec.loader is not None  # a .py file always has a loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(module_name, module)
-    spec.loader.exec_module(module)
 
 
 def _failed(name: str, error: BaseException) -> None:

@@ -14,7 +14,7 @@ from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_unflatten
 from jaxprtool.interpreters.batch import vmap
 from jaxprtool.interpreters.check import verified
-from jaxprtool.interpreters.dce import dce_closed, dce_jaxpr, prune_consts
+from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluate import as_value, jaxpr_as_fun
 from jaxprtool.interpreters.jvp import (
@@ -26,7 +26,7 @@ from jaxprtool.interpreters.jvp import (
     jvp_interpret,
     zeros,
 )
-from jaxprtool.interpreters.partial_eval import PartialEvalTrace
+from jaxprtool.interpreters.partial_eval import PartialEvalTrace, parts
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -327,11 +327,8 @@ def linearize_jaxpr(
             for t, x in zip(lin.out_tangents, closed.jaxpr.outs, strict=True)
             if x.aval.tangent() is x.aval.strong
         ]
-    linear = lin.second.finish(wanted)
-    primal = dce_closed(lin.first.build([*lin.outs, *linear.consts]))
-    binders = linear.jaxpr.const_binders + linear.jaxpr.in_binders
-    tangent = verified(ClosedJaxpr(Jaxpr(binders, linear.eqns, linear.jaxpr.outs)))
-    return primal, tangent, len(linear.consts)
+    primal, linear, n_res = parts(lin.first, lin.outs, lin.second.finish(wanted))
+    return prune_consts(primal), linear, n_res
 
 
 def vjp_jaxpr(

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace, state
 from jaxprtool.core.lists import partition_list
 from jaxprtool.core.rule_table import RuleTable
@@ -41,6 +42,7 @@ __all__ = [
     "partial_eval_flat",
     "partial_eval_jaxpr",
     "partial_eval_rules",
+    "parts",
     "split_call",
 ]
 
@@ -211,13 +213,53 @@ def _partial_eval_jaxpr(
     outs = [x if type(x) is Lit else env[x] for x in jaxpr.outs]
     unks_out = [w or second.is_unknown(x) for w, x in zip(wanted, outs, strict=True)]
     known_outs, unknown_outs = partition_list(unks_out, outs)
-    rest = second.finish(unknown_outs)
-    n_res = len(rest.consts)
-    known = first.build([*known_outs, *rest.consts])
-    known_jaxpr, _ = dce_jaxpr(known.jaxpr, keep_inputs=True)
-    binders = rest.jaxpr.const_binders + rest.jaxpr.in_binders
-    unknown = verified(ClosedJaxpr(Jaxpr(binders, rest.eqns, rest.jaxpr.outs)))
-    return verified(ClosedJaxpr(known_jaxpr, known.consts)), unknown, unks_out, n_res
+    known, unknown, n_res = parts(first, known_outs, second.finish(unknown_outs))
+    return known, unknown, unks_out, n_res
+
+
+def parts(
+    first: JaxprTrace, known_outs: Sequence[Any], rest: ClosedJaxpr
+) -> tuple[ClosedJaxpr, ClosedJaxpr, int]:
+    """The two parts of a program that was split between traces.
+
+    What needs no argument (a filled array, an iota) is no residual: the part that reads it makes it,
+    unless the known part has it anyway.
+
+    Args:
+      first: the trace that recorded the known part.
+      known_outs: the known results.
+      rest: the unknown part, its residuals its constants.
+
+    Returns:
+      known: a1 -> (b1, res), the constants of `first` its constants; unknown: (res, a2) -> b2; the number
+      of residuals.
+    """
+    residuals = [first.atom(x) for x in rest.consts]
+    makers = {
+        e.out_binders[0]: e
+        for e in first.eqns
+        if e.primitive in _FILLERS and all(type(x) is Lit for x in e.inputs)
+    }
+    needed = [x for x, a in zip(rest.consts, residuals, strict=True) if a not in makers]
+    known = first.build([*known_outs, *needed])
+    jaxpr, _ = dce_jaxpr(known.jaxpr, keep_inputs=True)
+    there = {v for e in jaxpr.eqns for v in e.out_binders}
+    binders, made, kept = [], [], []
+    for v, x in zip(rest.jaxpr.const_binders, residuals, strict=True):
+        if x in makers and x not in there:
+            made.append(makers[x].replace(out_binders=[v]))
+        else:
+            binders.append(v)
+            kept.append(x)
+    outs = jaxpr.outs[: len(known_outs)] + kept
+    closed = ClosedJaxpr(
+        Jaxpr(jaxpr.in_binders, jaxpr.eqns, outs, jaxpr.const_binders), known.consts
+    )
+    unknown = Jaxpr(binders + rest.jaxpr.in_binders, made + rest.eqns, rest.jaxpr.outs)
+    return verified(closed), verified(ClosedJaxpr(unknown)), len(kept)
+
+
+_FILLERS = {lax.broadcast_in_dim.primitive, lax.iota.primitive}
 
 
 def split_call(

@@ -84,6 +84,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
 
     Raises:
       JaxprTypeError: an equation is not linear; the diagnostic names it and its position.
+      MissingRuleError: an operation has no transpose, and why.
     """
     primal_env: dict[Any, Any] = {}
     linear: dict[Any, None] = {}
@@ -136,8 +137,8 @@ def _transpose_eqn(eqn: JaxprEqn, cts: list[Any], ins: list[Any]) -> Sequence[An
     else:
         ct = cts[0]
     try:
-        if isinstance(rule, Unsupported):
-            not_linear(eqn.primitive.name, "" if rule.why == NONLINEAR.why else rule.why)
+        if isinstance(rule, Unsupported) and rule.why == NONLINEAR.why:
+            not_linear(eqn.primitive.name)
         return rule(ct, *ins, **eqn.params)
     except JaxprTypeError as e:
         if e.diagnostics[0].span is None and eqn.span is not None:

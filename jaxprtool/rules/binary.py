@@ -210,7 +210,8 @@ define(
     impl=_IntegersApart("divide", _div_impl),
     jvp=jvp_terms(
         lambda t, out, x, y: lax.div(t, y),
-        lambda t, out, x, y: lax.mul(t, lax.neg(lax.div(out, y))),
+        # -t x / y^2 of operands that are there anyway, and small where the divisor is broadcast.
+        lambda t, out, x, y: lax.mul(lax.neg(lax.div(t, y)), out),
     ),
     transpose=_div_transpose,
     lower=hlo("divide"),

@@ -1,0 +1,150 @@
+"""The programs of examples/, as JAX traces them, through every verb of the command line."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from tests.invoke import VERBS, invoke
+from tests.programs.catalogue import EXAMPLES, GRADIENTS, PROGRAMS, case_of
+
+
+@pytest.fixture(scope="module", params=[*PROGRAMS, *GRADIENTS])
+def program(request, tmp_path_factory):
+    """(case, path of its jaxpr)."""
+    case = case_of(request.param)
+    path = tmp_path_factory.mktemp(request.param) / "program.jaxpr"
+    path.write_text(jt.format_jaxpr(case.program, lossless=True) + "\n")
+    return case, path
+
+
+DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32}
+
+
+def run(argv: str, stdin: str = "") -> str:
+    done = invoke(argv, stdin)
+    assert done.status == 0, done.error
+    return done.output
+
+
+def results(path: Path, argv: str, args, stdin: str = "") -> list[np.ndarray]:
+    """What `run --json` gives for these arguments."""
+    npz = path.parent / "args.npz"
+    np.savez(npz, *args)
+    outs = json.loads(run(f"run --json {argv} --args {npz}", stdin))["outs"]
+    return [np.array(o["data"], DTYPES[o["dtype"]]).reshape(o["shape"]) for o in outs]
+
+
+def test_check_fmt_diff(program):
+    _, path = program
+    assert "->" in run(f"check {path}")
+    assert run(f"fmt --check {path}") == ""
+    assert run(f"diff {path} -", run(f"fmt {path}")) == ""
+    assert run(f"fmt --style autodidax {path}").startswith("{ lambda")
+
+
+def test_run(program):
+    """On NumPy; test_lower_and_compile runs it compiled."""
+    case, path = program
+    case.close(results(path, str(path), case.args), case.want)
+
+
+def test_jvp_and_linearize(program):
+    case, path = program
+    given = [*case.args, *case.floats(case.tangents)]
+    both = results(path, "-", given, run(f"jvp {path}"))
+    case.close(both, [*case.want, *case.want_tangents])
+    np.savez(path.parent / "point.npz", *case.args)
+    linear = run(f"linearize {path} --args {path.parent / 'point.npz'}")
+    tangents = case.floats(case.tangents)
+    case.close(results(path, "-", tangents, linear), case.want_tangents, 10)
+    if case.reverse:
+        transposed = run(f"transpose --linear {','.join(map(str, range(len(tangents))))} -", linear)
+        case.close(results(path, "-", case.cotangents, transposed), case.want_cotangents, 10)
+
+
+def test_vjp_and_grad(program):
+    case, path = program
+    if not case.reverse:
+        assert "no transpose rule for while" in invoke(f"vjp {path}").error
+        return
+    got = results(path, "-", [*case.args, *case.cotangents], run(f"vjp {path}"))
+    case.close(got, [*case.want, *case.want_cotangents], 10)
+    done = invoke(f"grad {path} --wrt {case.inexact[-1]}")
+    if case.scalar:
+        (got,) = results(path, "--jit -", case.args, done.output)
+        case.close([got * case.cotangents[0]], case.want_cotangents[-1:], 10)
+    else:
+        assert done.status == 2 and "[grad-output]" in done.error
+
+
+def test_vmap_and_partial_eval(program):
+    case, path = program
+    batched = run(f"vmap --in-axes 0 --axis-size 3 {path}")
+    case.close(results(path, "-", case.batch, batched), case.want_batch)
+    parts = run(f"partial-eval --known 0 {path}")
+    assert run("check -", parts).count("->") == 2
+
+
+def test_lower_and_compile(program):
+    case, path = program
+    artifact = path.parent / "program.xla"
+    assert "func.func public @main" in run(f"lower {path}")
+    run(f"compile {path} -o {artifact}")
+    case.close(results(path, str(artifact), case.args), case.want)
+
+
+def test_compile_prints_what_xla_made():
+    assert "ENTRY" in run(f"compile {EXAMPLES / 'mlp.jaxpr'}")
+
+
+def commands() -> dict[str, str]:
+    """The command lines in the docstrings of examples/, by file and place."""
+    found = {}
+    for path in sorted(EXAMPLES.glob("*.py")):
+        doc = ast.get_docstring(ast.parse(path.read_text())) or ""
+        lines = re.findall(r"^jaxprtool .*(?:\n[ ]+.*)*", doc, re.MULTILINE)
+        found |= {f"{path.stem}-{i}": line for i, line in enumerate(lines)}
+    return found
+
+
+COMMANDS = commands()
+
+
+@pytest.mark.parametrize("line", COMMANDS.values(), ids=COMMANDS)
+def test_commands_in_the_docstrings(line, monkeypatch):
+    """Pipes run; a file that one writes is the one in examples/."""
+    monkeypatch.chdir(EXAMPLES.parent)
+    pipe, _, file = re.sub(r"\\\n", "", line).partition(" > ")
+    output = ""
+    for stage in pipe.split(" | "):
+        output = run(stage.removeprefix("jaxprtool "), output)
+    assert output
+    if file:
+        assert output == Path(file).read_text()
+
+
+def test_every_file_has_a_command_that_makes_it():
+    """Those of the primitive of one's own are written by hand."""
+    made = {line.partition(" > ")[2] for line in COMMANDS.values()}
+    kept = {f"examples/{path.name}" for path in EXAMPLES.glob("*.jaxpr")}
+    assert kept - made == {"examples/multiply_add.jaxpr"}
+
+
+def test_a_file_is_plugin_and_source_of_a_function(monkeypatch):
+    monkeypatch.chdir(EXAMPLES.parent)
+    file = "examples/multiply_add.py"
+    traced = run(f"trace {file}:square_add --shape f32[] --shape f32[] --plugin {file}")
+    assert "multiply_add a a b" in traced
+
+
+def test_these_are_all_the_verbs():
+    here = Path(__file__).read_text() + "".join(f'"{line}"' for line in COMMANDS.values())
+    here = here.replace("jaxprtool ", "")
+    assert [v for v in VERBS if f'"{v} ' not in here and f'"{v}"' not in here] == []
