@@ -6,6 +6,7 @@ because it combines the tangent with a factor of that shape, or broadcasts it.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -250,17 +251,27 @@ def _extremum_jvp(op: Any) -> Any:
     return rule
 
 
-def _extremum_impl(name: str, compare: str) -> Any:
+class _Extremum(numpy_function):
     """Complex numbers compare by their real parts, then by their imaginary ones; y where one is NaN."""
 
-    def rule(xp: Any, x: Any, y: Any) -> Any:
-        if x.dtype.kind != "c":
-            return getattr(xp, name)(x, y)
-        better = getattr(xp, compare)
-        by_part = [better(getattr(x, part), getattr(y, part)) for part in ("real", "imag")]
-        return xp.where(xp.where(x.real == y.real, *by_part[::-1]), x, y)
+    __slots__ = ("compare",)
 
-    return rule
+    def __init__(self, name: str, compare: str):
+        super().__init__(name)
+        self.compare = compare
+
+    def __call__(self, xp: Any, *values: Any, **_params: Any) -> Any:
+        x, y = values
+        if x.dtype.kind != "c":
+            return super().__call__(xp, x, y)
+        better = getattr(xp, self.compare)
+        by_imag, by_real = better(x.imag, y.imag), better(x.real, y.real)
+        return xp.where(xp.where(x.real == y.real, by_imag, by_real), x, y)
+
+    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+        if in_avals[0].dtype.kind == "c":
+            return functools.partial(self, xp)
+        return super().prepare(xp, in_avals, out_avals, params)
 
 
 def _extremum_lower(name: str, direction: str) -> Any:
@@ -290,7 +301,7 @@ for _op, _function, _compare, _direction in (
     define(
         _op,
         **nary("biufc"),
-        impl=_extremum_impl(_function, _compare),
+        impl=_Extremum(_function, _compare),
         jvp=_extremum_jvp(_op),
         transpose=NONLINEAR,
         lower=_extremum_lower(_function, _direction),
