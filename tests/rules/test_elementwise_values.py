@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from jax.extend.core import jaxpr_as_fun
 
 import jaxprtool as jt
 
@@ -42,3 +43,10 @@ def test_conj_has_no_other_params():
     program = jt.parse("{ lambda ; a:f32[2]. let b:c64[2] = conj[dtype=float32] a in (b,) }")
     with pytest.raises(jt.JaxprTypeError, match="conj has no param dtype"):
         jt.typecheck_jaxpr(program.jaxpr)
+
+
+def test_exported_conj_can_be_differentiated_by_jax():
+    x = np.array([1 + 2j], np.complex64)
+    f = jaxpr_as_fun(jt.to_jax(jt.make_jaxpr(jt.lax.conj)(x)))
+    (ct,) = jax.vjp(f, x)[1]([x])
+    np.testing.assert_array_equal(ct, x.conj())
