@@ -145,6 +145,8 @@ class _Writer:
             restored = rebuild_custom_rule(eqn, self.closed, _aval)
         else:
             restored = self.params(prim, self.with_thunk(eqn) if name == "linear_call" else params)
+        if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
+            restored["input_dtype"] = inputs[0].aval.dtype
         if name == "jit":
             _fill_jit(restored, len(inputs), len(outs))
         if isinstance(restored.get("computation"), Opaque):
@@ -244,6 +246,7 @@ _TEXTS = frozenset({"fmt", "name"})
 # Params of our declarations that this release of JAX does not have (`branches_platforms`: only when None).
 _OURS_ONLY = {
     "cond": frozenset({"branches_platforms"}),
+    "conj": frozenset({"_input_dtype"}),
     "jit": frozenset({"backend"}),
     "linear_call": frozenset({"transpose_jaxpr"}),
     "reduce_max": frozenset({"out_sharding"}),
