@@ -44,6 +44,7 @@ from jaxprtool.interpreters.stage import make_jaxpr as make_jaxpr
 from jaxprtool.interpreters.transpose import UndefPrimal as UndefPrimal
 from jaxprtool.interpreters.transpose import is_linear as is_linear
 from jaxprtool.interpreters.transpose import transpose_jaxpr as transpose_jaxpr
+from jaxprtool.interpreters.words import decomposed as decomposed
 from jaxprtool.ir.avals import ShapedArray as ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic as Diagnostic
 from jaxprtool.ir.diagnostics import JaxprParseError as JaxprParseError

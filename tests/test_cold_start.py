@@ -31,6 +31,7 @@ LIGHT = {
     "transpose": "transpose --linear 0 FILE",
     "vjp": "vjp FILE",
     "grad": "grad FILE",
+    "discharge": "discharge FILE",
     "lower": "lower FILE",
 }
 HEAVY = ("numpy", "scipy", "jax", "jaxlib", "lark", "rich", "ml_dtypes")

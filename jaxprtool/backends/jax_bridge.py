@@ -17,14 +17,23 @@ import numpy as np
 from jax._src import core
 from jax.extend import core as jax_core
 
+from jaxprtool.backends.jax_refs import index_from_jax
 from jaxprtool.backends.jax_rules import capture_custom_rule
 from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.core.primitive import find_primitive
-from jaxprtool.ir.avals import AbstractToken, OpaqueType, RefType, ShapedArray, SymbolicDim
+from jaxprtool.ir.avals import (
+    AbstractToken,
+    FutureType,
+    OpaqueType,
+    RefType,
+    ShapedArray,
+    SymbolicDim,
+)
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.ir.placement import placement_of
 
 __all__ = ["LiveOpaque", "LiveRecord", "LiveWord", "from_jax", "trace_with_jax"]
 
@@ -177,10 +186,12 @@ class _Reader:
         params = {k: self.value(v) for k, v in eqn.params.items()}
         if name in ("broadcast_in_dim", "convert_element_type") and _is_unsharded(eqn):
             params["sharding"] = None
+        if name == "reshard":
+            return {"dst_sharding": placement_of(self.aval(eqn.outvars[0].aval))}
         if name == "linear_call":
             params["transpose_jaxpr"] = self.linear_transpose(eqn)
         if name in ("get", "swap", "addupdate"):
-            params["index"] = _reference_index(eqn, 1 if name == "get" else 2)
+            params["index"] = index_from_jax(eqn)
         if name == "jit":
             for k, is_default in _JIT_DEFAULTS.items():
                 if k in eqn.params and is_default(eqn.params[k]):
@@ -226,7 +237,8 @@ class _Reader:
             return int(v) if top else NumpyScalar(int(v), f"np.{v.dtype.name}")
         if isinstance(v, core.ShapedArray):
             aval = self.aval(v)
-            return aval if str(aval) == v.str_short(short_dtypes=True) else _opaque(v, top)
+            exact = not top and str(aval) == v.str_short(short_dtypes=True)
+            return aval if exact else _opaque(v, top)
         return self.record(v, top) or _leaf_value(v, top)
 
     def record(self, v: Any, top: bool) -> Record | None:
@@ -247,17 +259,6 @@ class _Reader:
         record = LiveRecord(type(v).__name__, (), **fields)
         record.value = v
         return record
-
-
-def _reference_index(eqn: Any, first: int) -> tuple[Any, ...]:
-    """The index of an equation on a reference, as `syntax.refs` has it: text, and operands' positions."""
-    operands = eqn.invars[first:]
-    marks = {v: f"\0{i}\0" for i, v in enumerate(operands) if isinstance(v, jax_core.Var)}
-    context = core.JaxprPpContext(marks)
-    transforms = jax.tree.unflatten(eqn.params["tree"], operands)
-    text = "".join(t.pretty_print(context).format() for t in transforms) or "[...]"
-    pieces = text.split("\0")
-    return tuple(int(p) if i % 2 else p for i, p in enumerate(pieces) if p)
 
 
 def _is_unsharded(eqn: Any) -> bool:
@@ -328,6 +329,8 @@ def _aval(aval: Any) -> Any:
     if name == "AbstractRef":
         space = "" if aval.memory_space is None else str(aval.memory_space)
         return RefType(_aval(aval.inner_aval), space)
+    if name == "AbstractFuture":
+        return FutureType(_aval(aval.inner_aval))
     return OpaqueType(aval.str_short(short_dtypes=True))
 
 

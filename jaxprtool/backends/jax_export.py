@@ -19,13 +19,16 @@ from jax.extend.core import primitives as public_primitives
 
 from jaxprtool.backends.jax_bridge import LiveOpaque, LiveRecord, LiveWord
 from jaxprtool.backends.jax_custom import debug_info, rebuild_custom_rule
+from jaxprtool.backends.jax_refs import index_to_jax
 from jaxprtool.backends.jax_slices import BATCHED_SLICES, call_jaxpr
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
-from jaxprtool.ir.avals import AbstractToken, RefType, ShapedArray, SymbolicDim
+from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
+from jaxprtool.syntax.types import read_type
 
 __all__ = ["to_jax"]
 
@@ -135,10 +138,15 @@ class _Writer:
             _fill_jit(restored, len(inputs), len(outs))
             return core.new_jaxpr_eqn(inputs, outs, _primitive("jit"), restored, core.no_effects)
         prim = _primitive(name)
-        if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
+        if name in REFERENCE_PRIMITIVES:
+            inputs, tree = index_to_jax(eqn, inputs)
+            restored = {"tree": tree}
+        elif name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
             restored = rebuild_custom_rule(eqn, self.closed, _aval)
         else:
             restored = self.params(prim, self.with_thunk(eqn) if name == "linear_call" else params)
+        if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
+            restored["input_dtype"] = inputs[0].aval.dtype
         if name == "jit":
             _fill_jit(restored, len(inputs), len(outs))
         if isinstance(restored.get("computation"), Opaque):
@@ -163,13 +171,6 @@ class _Writer:
             for k, v in params.items()
             if k not in drop or (k == "branches_platforms" and v is not None)
         }
-        if prim.name in ("get", "swap", "addupdate"):
-            index = restored.pop("index", ())
-            for flag in ("mask", "other"):
-                if not restored.get(flag):
-                    restored.pop(flag, None)
-            if restored.get("tree") is None:
-                _unknown_param(prim, "index", Opaque("".join(map(str, index))))
         return restored
 
     def param(self, prim: Any, key: str, v: Any) -> Any:
@@ -198,6 +199,8 @@ class _Writer:
             return _word(prim, key, v)
         if type(v) is int and (prim.name, key) in _INT_ENUMS:
             return _INT_ENUMS[prim.name, key](v)
+        if isinstance(v, Opaque) and key == "ty":
+            return _aval(read_type(v.text))
         if isinstance(v, Opaque) and key in _TEXTS:
             return v.text
         if isinstance(v, Opaque) and key != "computation":
@@ -243,6 +246,7 @@ _TEXTS = frozenset({"fmt", "name"})
 # Params of our declarations that this release of JAX does not have (`branches_platforms`: only when None).
 _OURS_ONLY = {
     "cond": frozenset({"branches_platforms"}),
+    "conj": frozenset({"_input_dtype"}),
     "jit": frozenset({"backend"}),
     "linear_call": frozenset({"transpose_jaxpr"}),
     "reduce_max": frozenset({"out_sharding"}),
@@ -281,6 +285,8 @@ def _word(prim: Any, key: str, v: Word) -> Any:
     dtype = find_dtype(v)
     if dtype is not None:
         return _dtype(dtype)
+    if key == "select_prim" and v in _registry():
+        return _registry()[v]
     impl = next((p for p in prngs.values() if p.tag == v), None)
     if key == "impl" and impl is not None:
         return impl
@@ -314,6 +320,8 @@ def _aval(aval: Any) -> Any:
     """A type of ours as JAX's."""
     if isinstance(aval, AbstractToken):
         return core.abstract_token
+    if isinstance(aval, FutureType):
+        return core.AbstractFuture(_aval(aval.inner))
     if isinstance(aval, RefType) and not aval.space:
         return AbstractRef(_aval(aval.inner))
     if isinstance(aval, ShapedArray) and not (aval.spec or aval.memory or aval.vary):

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from jaxprtool.backends.device_array import HostType
+from jaxprtool.interpreters.stablehlo_text import mlir_type
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 
-__all__ = ["Shards", "joined_type", "shard_slices"]
+__all__ = ["Shards", "gathering", "joined_type", "shard_slices"]
 
 Slices = tuple[slice, ...]
 
@@ -77,3 +78,40 @@ def joined_type(
         return whole
 
     return HostType(kind.shape, kind.dtype, join)
+
+
+def gathering(avals: Sequence[Any], shardings: Sequence[Any], devices: int) -> str:
+    """A StableHLO module that gives each device the whole of arrays that are split over all of them.
+
+    Args:
+      avals: the types of the arrays.
+      shardings: how they are split, as XLA's HloSharding.
+      devices: the number of devices.
+    """
+    meshes = [f'sdy.mesh @all = <["all"={devices}]>']
+    types, ins, outs = [], [], []
+    for i, (aval, sharding) in enumerate(zip(avals, shardings, strict=True)):
+        kind, rank = mlir_type(aval.physical), len(aval.physical.shape)
+        split = _laid_out("all", ["{}"] * rank)
+        outs.append(f"{kind} {split}")
+        if sharding.is_tiled():
+            meshes.append(_mesh_text(f"m{i}", sharding))
+            split = _laid_out(f"m{i}", [f'{{"d{k}"}}' for k in range(rank)])
+        ins.append(f"%a{i}: {kind} {split}")
+        types.append(kind)
+    values = ", ".join(f"%a{i}" for i in range(len(types)))
+    returned = f"return {values} : {', '.join(types)}" if types else "return"
+    main = f"func.func public @main({', '.join(ins)}) -> ({', '.join(outs)}) {{ {returned} }}"
+    return "\n  ".join(["module @gather {", *meshes, main]) + "\n}\n"
+
+
+def _laid_out(mesh: str, dims: Sequence[str]) -> str:
+    return f"{{sdy.sharding = #sdy.sharding<@{mesh}, [{', '.join(dims)}]>}}"
+
+
+def _mesh_text(symbol: str, sharding: Any) -> str:
+    """A mesh that has an axis for each dimension of a tiling, and one along which tiles are repeated."""
+    axes = [f'"d{k}"={n}' for k, n in enumerate(sharding.tile_assignment_dimensions())]
+    devices = list(sharding.tile_assignment_devices())
+    order = "" if devices == sorted(devices) else f", device_ids={devices}"
+    return f"sdy.mesh @{symbol} = <[{', '.join(axes)}]{order}>"

@@ -10,16 +10,12 @@ import ctypes
 import functools
 import hashlib
 import math
-import os
 import platform
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA logs to standard error, which is ours
-
 from jaxlib import (
     _jax,  # pyright: ignore[reportAttributeAccessIssue] (a module without type stubs)
     version,
@@ -28,12 +24,20 @@ from jaxlib import (
 
 from jaxprtool.backends.device_array import DeviceArray, HostType
 from jaxprtool.backends.numpy_eval import argument, float0, keys, np_dtype, words
-from jaxprtool.backends.spmd import Shards, joined_type, shard_slices
+from jaxprtool.backends.spmd import Shards, gathering, joined_type, shard_slices
 from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["Executable", "MemoryAnalysis", "compile_jaxpr", "compile_stablehlo", "load_executable"]
+__all__ = [
+    "Executable",
+    "MemoryAnalysis",
+    "Runtime",
+    "compile_jaxpr",
+    "compile_stablehlo",
+    "load_executable",
+    "runtime",
+]
 
 # Host arrays from this size on are lent to XLA and not copied; the call then waits for its results,
 # since the caller may change the arrays after it.
@@ -94,15 +98,21 @@ def _read_extended(buffer: Any, kind: HostType) -> np.ndarray:
     return np.frombuffer(ctypes.string_at(start, size), kind.dtype).reshape(kind.shape)
 
 
-class _Runtime:
-    """The client, its devices, and what calls to it take besides.
+class Runtime:
+    """A client, the devices that programs run on, and what calls to it take besides.
 
     Several devices are the host's own processors under as many names: XLA's, with its collectives.
+
+    Attributes:
+      client: XLA's client.
+      devices: the devices, in the order in which meshes number them: of all processes, where there are several.
+      local: the positions in `devices` of those of this process.
     """
 
-    def __init__(self, count: int) -> None:
-        self.client = xla_client.make_cpu_client(num_devices=None if count == 1 else count)
-        self.devices = self.client.local_devices()[:count]
+    def __init__(self, client: Any, devices: Sequence[Any]) -> None:
+        self.client, self.devices = client, list(devices)
+        here = client.process_index()
+        self.local = [i for i, d in enumerate(devices) if d.process_index == here]
         self.device_list = _jax.DeviceList(tuple(self.devices))
         self.sharding = self.laid_out(xla_client.HloSharding.replicate())
         self.options = _compile_options(self.devices)
@@ -123,8 +133,18 @@ class _Runtime:
         tiling.tile_assignment_devices = range(len(self.devices))
         return self.laid_out(xla_client.HloSharding.from_proto(tiling))
 
+    @property
+    def shared(self) -> bool:
+        """Whether other processes have some of the devices."""
+        return len(self.local) < len(self.devices)
+
     def result_handler(self, kind: HostType) -> Any:
         return _jax.array_result_handler(kind, self.sharding, True, True)
+
+    def split(self, kind: HostType) -> tuple[HostType, Any]:
+        """The type and the layout under which the devices' parts of an array go to jaxlib."""
+        rank = len(kind.shape) + 1
+        return _shared_type((len(self.devices), *kind.shape), kind.dtype), self.stacked(rank)
 
 
 def _compile_options(devices: Sequence[Any]) -> Any:
@@ -140,12 +160,13 @@ def _compile_options(devices: Sequence[Any]) -> Any:
 
 
 @functools.cache
-def _runtime(devices: int) -> _Runtime:
-    return _Runtime(devices)
+def _runtime(devices: int) -> Runtime:
+    client = xla_client.make_cpu_client(num_devices=None if devices == 1 else devices)
+    return Runtime(client, client.local_devices()[:devices])
 
 
-def runtime(devices: int = 1) -> _Runtime:
-    """The runtime for programs on so many devices, made when it is first needed."""
+def runtime(devices: int = 1) -> Runtime:
+    """The runtime of this process for programs on so many devices, made when it is first needed."""
     return _runtime(devices)
 
 
@@ -163,13 +184,14 @@ class Executable:
       program: the lowered program, with the types of arguments and results.
     """
 
-    def __init__(self, program: StableHLO, loaded: Any, machine_code: bytes = b""):
+    def __init__(self, program: StableHLO, loaded: Any, r: Runtime, machine_code: bytes = b""):
         self.program = program
+        self._runtime = r
         self._loaded = loaded
         self._machine_code = machine_code  # jaxlib cannot serialise what it has deserialised
         self._in = [_host_type(a) for a in program.in_avals]
         self._out = [_host_type(a) for a in program.out_avals]
-        self._handlers = [runtime(program.devices).result_handler(t) for t in self._out]
+        self._handlers = [r.result_handler(t) for t in self._out]
         self._has_special = any(a.dtype.kind in "0k" for a in program.out_avals)
 
     @property
@@ -216,6 +238,12 @@ class Executable:
     def _wrong_count(self, n: int) -> NoReturn:
         message = f"the program takes {len(self._in)} arguments, and {n} were given"
         fail(UsageError, message, "argument-count")
+
+    def host_arguments(self, args: Sequence[Any]) -> list[np.ndarray]:
+        """Arguments as NumPy arrays of the types asked for; raises UsageError."""
+        if len(args) != len(self._in):
+            self._wrong_count(len(args))
+        return [self._host_argument(x, i) for i, x in enumerate(args)]
 
     def _host_argument(self, x: Any, i: int) -> np.ndarray:
         """Argument i as a NumPy array of the type asked for; raises UsageError."""
@@ -279,33 +307,39 @@ class Executable:
                 "the program calls Python functions, which cannot be written to a file",
                 "callback-artifact",
             )
-        return self._machine_code or runtime(self.program.devices).client.serialize_executable(
-            self._loaded
-        )
+        return self._machine_code or self._runtime.client.serialize_executable(self._loaded)
 
 
 class SpmdExecutable(Executable):
     """A program compiled for several devices: XLA says which part of each array a device holds."""
 
-    def __init__(self, program: StableHLO, loaded: Any, machine_code: bytes = b""):
-        super().__init__(program, loaded, machine_code)
+    def __init__(self, program: StableHLO, loaded: Any, r: Runtime, machine_code: bytes = b""):
+        super().__init__(program, loaded, r, machine_code)
         n = program.devices
         ins = _shardings(loaded.get_parameter_shardings(), len(self._in))
-        outs = _shardings(loaded.get_output_shardings(), len(self._out))
+        self._layouts = _shardings(loaded.get_output_shardings(), len(self._out))
         self._parts = [shard_slices(s, k.shape, n) for s, k in zip(ins, self._in, strict=True)]
+        self._out_parts = [
+            shard_slices(s, k.shape, n) for s, k in zip(self._layouts, self._out, strict=True)
+        ]
         self._joined = [
-            joined_type(k, k.read, shard_slices(s, k.shape, n))
-            for s, k in zip(outs, self._out, strict=True)
+            joined_type(k, k.read, parts)
+            for k, parts in zip(self._out, self._out_parts, strict=True)
         ]
 
     def __call__(self, *args: Any) -> list[Any]:
         try:
-            outs = self._loaded.execute_sharded([x._buffer for x in self.place(args)])
-            buffers = outs.disassemble_into_single_device_arrays()
+            results = self._results(self._loaded.execute_sharded(self._buffers(args)))
         except RuntimeError as e:
             _cannot_run(e)
-        results = [DeviceArray(Shards(b), t) for b, t in zip(buffers, self._joined, strict=True)]
         return self._special(results) if self._has_special else results
+
+    def _buffers(self, args: Sequence[Any]) -> list[Any]:
+        return [x._buffer for x in self.place(args)]
+
+    def _results(self, outs: Any) -> list[Any]:
+        buffers = outs.disassemble_into_single_device_arrays()
+        return [DeviceArray(Shards(b), t) for b, t in zip(buffers, self._joined, strict=True)]
 
     def place(self, args: Sequence[Any]) -> list[DeviceArray]:
         """Arguments as arrays on the devices, each device holding its part."""
@@ -314,14 +348,40 @@ class SpmdExecutable(Executable):
         return [self._spread(x, i) for i, x in enumerate(args)]
 
     def _spread(self, x: Any, i: int) -> DeviceArray:
-        kind = self._in[i]
+        kind, r = self._in[i], self._runtime
         if type(x) is DeviceArray and x._kind is kind:
             return x
-        whole, r = self._host_argument(x, i), runtime(self.program.devices)
-        parts = [whole[part].copy()[None] for part in self._parts[i]]  # jaxlib wants them apart
-        stacked = _shared_type((len(parts), *parts[0].shape[1:]), kind.dtype)
-        put = (stacked, r.stacked(whole.ndim + 1), parts, r.devices)
-        return DeviceArray(_jax.batched_device_put(*put, True, False, _COPY, True), kind)
+        whole, slices = self._host_argument(x, i), self._parts[i]
+        parts = [whole[slices[d]].copy()[None] for d in r.local]  # jaxlib wants them apart
+        stacked, layout = r.split(_shared_type(parts[0].shape[1:], kind.dtype))
+        devices = [r.devices[d] for d in r.local]
+        put = _jax.batched_device_put(stacked, layout, parts, devices, True, False, _COPY, True)
+        return DeviceArray(put, kind)
+
+
+class SharedExecutable(SpmdExecutable):
+    """A program on the devices of several processes, each of which gives and gets whole arrays.
+
+    All processes have to make the same calls in the same order.
+    """
+
+    def _results(self, outs: Any) -> list[Any]:
+        """The results, whole: those that are split are gathered on every process."""
+        handlers = []
+        for kind, parts in zip(self._out, self._out_parts, strict=True):
+            shape = np.empty(kind.shape, np.bool_)[parts[0]].shape
+            stacked, layout = self._runtime.split(_shared_type(shape, kind.dtype))
+            handlers.append(_jax.array_result_handler(stacked, layout, True, True))
+        values = self._gather.execute_sharded(outs.consume_with_handlers(handlers))
+        wholes = [w[0] for w in values.disassemble_into_single_device_arrays()]
+        _jax.batched_block_until_ready(wholes)
+        return [DeviceArray(w, k) for w, k in zip(wholes, self._out, strict=True)]
+
+    @functools.cached_property
+    def _gather(self) -> Any:
+        """The executable that hands the results to all devices."""
+        text, r = gathering(self.out_avals, self._layouts, self.program.devices), self._runtime
+        return r.client.compile_and_load(text, r.device_list, r.options)
 
 
 def _shardings(protos: Any, n: int) -> list[Any]:
@@ -372,15 +432,16 @@ def _prepare_custom_calls(program: StableHLO) -> None:
         _register_lapack()
 
 
-def compile_stablehlo(program: StableHLO) -> Executable:
-    """Compile a lowered program.
+def compile_stablehlo(program: StableHLO, r: Runtime | None = None) -> Executable:
+    """Compile a lowered program, for the devices of this process unless `r` has others.
 
     Raises:
       UnsupportedError: XLA does not take it, with its reason.
     """
     _prepare_custom_calls(program)
+    r = r or runtime(program.devices)
     try:
-        loaded = _load(program)
+        loaded = _load(program, r)
     except RuntimeError as e:
         fail(
             UnsupportedError,
@@ -388,16 +449,18 @@ def compile_stablehlo(program: StableHLO) -> Executable:
             "xla-compile",
             help="the text is what `jaxprtool lower` prints",
         )
-    return _executable(program, loaded)
+    return _executable(program, loaded, r)
 
 
-def _executable(program: StableHLO, loaded: Any, machine_code: bytes = b"") -> Executable:
-    kind = Executable if program.devices == 1 else SpmdExecutable
-    return kind(program, loaded, machine_code)
+def _executable(
+    program: StableHLO, loaded: Any, r: Runtime, machine_code: bytes = b""
+) -> Executable:
+    if program.devices == 1:
+        return Executable(program, loaded, r, machine_code)
+    return (SharedExecutable if r.shared else SpmdExecutable)(program, loaded, r, machine_code)
 
 
-def _load(program: StableHLO) -> Any:
-    r = runtime(program.devices)
+def _load(program: StableHLO, r: Runtime) -> Any:
     if not program.callbacks:
         return r.client.compile_and_load(program.text, r.device_list, r.options)
     # 150 ms, and few programs call Python
@@ -427,7 +490,7 @@ def load_executable(program: StableHLO, machine_code: bytes) -> Executable | Non
         loaded = r.client.deserialize_executable(machine_code, r.device_list, r.options)
     except RuntimeError:
         return None
-    return _executable(program, loaded, machine_code)
+    return _executable(program, loaded, r, machine_code)
 
 
 def compile_jaxpr(closed: ClosedJaxpr) -> Executable:

@@ -34,6 +34,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "transpose": ("jaxprtool.cli.transpose:transpose", "Transpose what is linear."),
     "vjp": ("jaxprtool.cli.vjp:vjp", "Reverse-mode derivative: value and pullback."),
     "grad": ("jaxprtool.cli.grad:grad", "Gradient of a scalar result."),
+    "discharge": ("jaxprtool.cli.discharge:discharge", "Remove references: the pure form."),
     "lower": ("jaxprtool.cli.lower:lower", "Lower to StableHLO text."),
     "compile": ("jaxprtool.cli.compile:compile", "Compile with XLA: HLO, cost and memory."),
     "trace": ("jaxprtool.cli.trace:trace", "Record a Python function as a jaxpr."),

@@ -9,10 +9,12 @@ from jaxprtool.cli.options import (
     file_argument,
     max_bytes_option,
     output_option,
+    processes_options,
     verb,
 )
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import run as driver
+from jaxprtool.driver.distributed import Processes
 
 
 @verb("run")
@@ -25,8 +27,9 @@ from jaxprtool.driver import run as driver
     "--devices",
     type=click.IntRange(min=1),
     metavar="N",
-    help="With --jit: the number of XLA's host devices; by default as many as the program's meshes have.",
+    help="With --jit: the number of XLA's host devices (of each process); by default as many as the program's meshes have.",
 )
+@processes_options
 @output_option
 @click.option(
     "--json", "as_json", is_flag=True, help='Print {"outs": [{"dtype", "shape", "data"}]}.'
@@ -44,6 +47,7 @@ def run(
     args: tuple[str, ...],
     jit: bool,
     devices: int | None,
+    processes: Processes | None,
     output: str,
     as_json: bool,
     max_bytes: int,
@@ -56,17 +60,27 @@ def run(
     lacks are kept as their bytes, and `--args` reads them back. In JSON, complex numbers are [re, im], and nan
     and inf are strings.
 
+    With --coordinator each process is given the same FILE and --args; process 0 alone writes the results.
+
     \b
     Example:
       jaxprtool run loss.jaxpr --args [1.0,2.0,3.0] 0.5
       jaxprtool run --jit loss.jaxpr --args inputs.npz -o outputs.npz
       jaxprtool run --jit --devices 8 data_parallel.jaxpr --args random:0
+      jaxprtool run --jit --coordinator host0:1234 --num-processes 2 --process-id 0 data_parallel.jaxpr --args random:0
       jaxprtool run --json loss.jaxpr --args random:0
     """
-    source = session.runnable(file)
     results = driver.run_words(
-        source, args, jit=jit, devices=devices, max_bytes=max_bytes, step_limit=step_limit
+        session.runnable(file),
+        args,
+        jit=jit,
+        devices=devices,
+        processes=processes,
+        max_bytes=max_bytes,
+        step_limit=step_limit,
     )
+    if processes is not None and processes.process_id != 0:
+        return
     if output != "-":
         session.write_bytes(driver.packed(results, output), output)
     else:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from jaxprtool.driver.modules import module_of_file
@@ -85,6 +86,9 @@ def _exists(name: str) -> bool:
         return False
 
 
+_LONGEST_HELP = 500  # characters
+
+
 def user_error(error: BaseException, doing: str) -> NoReturn:
     """Raise the diagnostic for an exception in the user's code, at the line of theirs that it came from.
 
@@ -98,11 +102,18 @@ def user_error(error: BaseException, doing: str) -> NoReturn:
         old = error.diagnostics
         placed = [Diagnostic(d.message, d.code, d.span or span, d.help, d.severity) for d in old]
         raise type(error)(placed) from error
-    first = str(error).strip().split("\n\n")[0].replace("\n", " ")
+    first, *rest = [p.replace("\n", " ") for p in str(error).strip().split("\n\n")]
     if isinstance(error, SyntaxError):
-        first = error.msg
+        first, rest = error.msg, []
     message = f"{doing} raised {type(error).__name__}" + (f": {first}" if first else "")
-    raise UsageError(Diagnostic(message, "user-exception", span=span)) from error
+    raise UsageError(Diagnostic(message, "user-exception", span, _beginning(rest))) from error
+
+
+def _beginning(paragraphs: Sequence[str]) -> str:
+    """The first paragraphs of what an exception says besides; JAX puts long advice after them."""
+    told = itertools.takewhile(lambda p: not p.startswith("---"), paragraphs)
+    sizes = itertools.accumulate(map(len, paragraphs))
+    return " ".join(p for p, n in zip(told, sizes, strict=False) if n <= _LONGEST_HELP)
 
 
 def _user_span(error: BaseException) -> Span | None:

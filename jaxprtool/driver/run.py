@@ -13,10 +13,12 @@ from jaxprtool.analyses.memory import check_memory
 from jaxprtool.driver.compile import Compiled
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.distributed import Processes, run_together
 from jaxprtool.driver.progress import evaluating, working
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.evaluate import eval_jaxpr
+from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.interpreters.steps import limited_steps
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
@@ -35,6 +37,7 @@ def run(
     *,
     jit: bool = False,
     devices: int | None = None,
+    processes: Processes | None = None,
     max_bytes: int | None = None,
     step_limit: int | None = None,
 ) -> list[Any]:
@@ -45,6 +48,7 @@ def run(
       args: values of the constants that the program does not hold, then of its arguments.
       jit: compile it with XLA; else it is evaluated on NumPy, equation by equation.
       devices: how many of XLA's host devices there are; by default as many as the program's meshes have.
+      processes: with `jit`, run on the devices of several processes, each of which has `devices`.
       max_bytes: refuse to start when intermediate results may take more than this at one time.
       step_limit: on NumPy, stop a loop that would take more steps than this.
 
@@ -57,6 +61,8 @@ def run(
     """
     if devices is not None and not jit:
         fail(UsageError, "devices are XLA's: --devices goes with --jit", "option")
+    if processes is not None and not jit:
+        fail(UsageError, "several processes are XLA's: --coordinator goes with --jit", "option")
     check_arrays(check_input(program), "run", sized=True)
     if max_bytes is not None:
         check_memory(program, max_bytes)
@@ -65,6 +71,9 @@ def run(
         message = f"the program takes {n} arguments, and {len(args)} are given"
         fail(UsageError, message, "argument-count")
     load_constants(program)
+    if processes is not None:
+        with redirect_stdout(sys.stderr):
+            return run_together(lower_jaxpr(program), args, processes, devices)
     if jit:
         with working("compiling with XLA"):
             compiled = compile_program(program)
@@ -94,6 +103,7 @@ def run_words(
     *,
     jit: bool = False,
     devices: int | None = None,
+    processes: Processes | None = None,
     max_bytes: int | None = None,
     step_limit: int | None = None,
 ) -> list[Any]:
@@ -101,11 +111,22 @@ def run_words(
     if isinstance(source, Compiled):
         if max_bytes is not None:
             source.check_size(max_bytes)
+        args = arguments([Var(a) for a in source.in_avals], words, max_bytes=max_bytes)
+        if processes is not None:
+            return run_together(source.stablehlo, args, processes, devices)
         _check_devices(source, devices)
-        return source(*arguments([Var(a) for a in source.in_avals], words, max_bytes=max_bytes))
+        return source(*args)
     check_arrays(check_input(source), "run", sized=True)
     args = arguments(open_binders(source), words, max_bytes=max_bytes)
-    return run(source, args, jit=jit, devices=devices, max_bytes=max_bytes, step_limit=step_limit)
+    return run(
+        source,
+        args,
+        jit=jit,
+        devices=devices,
+        processes=processes,
+        max_bytes=max_bytes,
+        step_limit=step_limit,
+    )
 
 
 def shown(results: Sequence[Any], *, as_json: bool = False) -> list[str]:

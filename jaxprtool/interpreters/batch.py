@@ -29,6 +29,7 @@ from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
+from jaxprtool.ir.placement import placement_of
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from jaxprtool.ops.parallel import collective_names
@@ -278,7 +279,8 @@ def _vmap_jaxpr(
                 aval = _not_varying(aval, axis_size)
             if d is not None:
                 dims[v] = d
-                aval = aval.update(shape=(*aval.shape[:d], axis_size, *aval.shape[d:]))
+                shape = (*aval.shape[:d], axis_size, *aval.shape[d:])
+                aval = aval.update(shape=shape, spec=placement_of(aval).batched(d).spec)
             env[v] = trace.new_input(aval)
         for eqn in jaxpr.eqns:
             ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]

@@ -32,5 +32,10 @@ class Cell:
     def __init__(self, value: Any, aval: RefType):
         self.value, self.aval = value, aval
 
+    def __getitem__(self, i: int) -> Cell:
+        """The part i along the first axis: what is written there is written here."""
+        inner: Any = self.aval.inner
+        return Cell(self.value[i, ...], RefType(inner.update(shape=inner.shape[1:])))
+
     def __repr__(self) -> str:
         return f"Cell<{self.aval}>"

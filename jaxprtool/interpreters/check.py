@@ -18,8 +18,10 @@ from typing import Any, NoReturn, TypeVar
 from jaxprtool.core.axes import current_axes
 from jaxprtool.core.bind import state
 from jaxprtool.core.param_kinds import wrong_param
+from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.layouts import laid_out
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, InternalError, JaxprToolError, JaxprTypeError
 from jaxprtool.ir.jaxpr import (
@@ -33,6 +35,7 @@ from jaxprtool.ir.jaxpr import (
     Var,
 )
 from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.placement import Placement, placed, placement_of, same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
@@ -41,13 +44,14 @@ __all__ = [
     "abstract_eval",
     "abstract_eval_rules",
     "check_split",
+    "declare_end_of_life",
     "ill_typed",
+    "annotated_rule",
     "keeps_track_of_varying",
     "set_verify",
     "typecheck_eqn",
     "typecheck_jaxpr",
     "typecheck_partial_eval_jaxpr",
-    "varying_rule",
     "verified",
     "verifying",
 ]
@@ -65,8 +69,8 @@ def abstract_eval(
 ) -> list[Any]:
     """The result types of an operation, always as a list."""
     rule = abstract_eval_rules.rules.get(primitive) or abstract_eval_rules[primitive]
-    if ShapedArray.any_varying:
-        rule = varying_rule(primitive, rule)
+    if ShapedArray.any_annotated:
+        rule = annotated_rule(primitive, rule)
     out = rule(*in_avals, **params)
     return out if primitive.multiple_results else [out]
 
@@ -79,8 +83,8 @@ def keeps_track_of_varying(primitive: Primitive) -> None:
     _KEEPS_TRACK.add(primitive)
 
 
-def varying_rule(primitive: Primitive, rule: Any) -> Any:
-    """The type rule where types say along which manual axes values vary (`{V:i}`).
+def annotated_rule(primitive: Primitive, rule: Any) -> Any:
+    """The type rule where types say along which manual axes values vary (`{V:i}`), and how they are laid out.
 
     What an ordinary operation computes varies along the axes along which some operand does.
     """
@@ -89,13 +93,15 @@ def varying_rule(primitive: Primitive, rule: Any) -> Any:
 
     def typed(*in_avals: Any, **params: Any) -> Any:
         names = dict.fromkeys(n for a in in_avals for n in varying_axes(a))
-        if not names:
+        if not names and not any(any(placement_of(a)) for a in in_avals):
             return rule(*in_avals, **params)
         order = current_axes().sizes
-        out = rule(*[with_varying(a, ()) for a in in_avals], **params)
-        if isinstance(out, list):
-            return [with_varying(a, names, order) for a in out]
-        return with_varying(out, names, order)
+        out = rule(*[placed(with_varying(a, ()), Placement()) for a in in_avals], **params)
+
+        def annotated(aval: Any) -> Any:
+            return with_varying(laid_out(primitive, in_avals, aval, params), names, order)
+
+        return [annotated(a) for a in out] if isinstance(out, list) else annotated(out)
 
     return typed
 
@@ -201,7 +207,7 @@ def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
     return [
         Diagnostic(f"a constant is {get_aval(c)}, its binder {v.aval}", "constant-type")
         for v, c in zip(binders, consts, strict=True)
-        if hasattr(c, "dtype") and get_aval(c).strong is not v.aval.strong
+        if hasattr(c, "dtype") and not same_but_for_placement(get_aval(c), v.aval)
     ]
 
 
@@ -238,6 +244,14 @@ def _check_param_names(eqn: JaxprEqn) -> None:
             ill_typed(f"{eqn.primitive} needs the param {names}", "missing-param")
 
 
+_ends_life: set[Primitive] = set()
+
+
+def declare_end_of_life(op: Any) -> None:
+    """Say that nothing may use the operands of a primitive after it."""
+    _ends_life.add(primitive_of(op))
+
+
 class _Checker:
     """The check of one jaxpr, not of those inside it (they go to `pending`)."""
 
@@ -247,6 +261,7 @@ class _Checker:
         self.jaxpr, self.allow_unknown = jaxpr, allow_unknown
         self.problems, self.pending = problems, pending
         self.bound: set[Var] = set()
+        self.ended: dict[Any, JaxprEqn] = {}  # variables that must not be used any more, and why
 
     def report(self, message: str, code: str, span: Any = None, help: str = "") -> None:
         self.problems.append(Diagnostic(message, code, span=span, help=help))
@@ -267,6 +282,8 @@ class _Checker:
                 if type(x) is not Lit and x not in bound:
                     self.unbound(x, eqn.span)
                     typed = False
+            if self.ended:
+                self.check_use(eqn.inputs, eqn.span)
             if eqn.primitive in rules:
                 if typed:
                     self.check_eqn(eqn)
@@ -277,9 +294,23 @@ class _Checker:
                     self.bind(v)
                 else:
                     bound.add(v)
+            if eqn.primitive in _ends_life:
+                self.ended.update((x, eqn) for x in eqn.inputs)
+        self.check_use(jaxpr.outs, jaxpr.span)
         for x in jaxpr.outs:
             if type(x) is not Lit and x not in bound:
                 self.unbound(x, jaxpr.span)
+
+    def check_use(self, atoms: Sequence[Any], span: Any) -> None:
+        for x in atoms:
+            if type(x) is not Lit and x in self.ended:
+                end = self.ended[x]
+                at = f" at {end.span}" if end.span else ""
+                self.report(
+                    f"the reference {x.name or x} is used after {end.primitive}{at}",
+                    "dead-reference",
+                    span,
+                )
 
     def unbound(self, x: Any, span: Any) -> None:
         self.report(f"variable {x.name or x} is not bound here", "unbound-variable", x.span or span)
@@ -324,7 +355,7 @@ class _Checker:
             )
             return
         for v, aval in zip(binders, expected, strict=True):
-            if v.aval is not aval and v.aval.strong is not aval.strong:
+            if v.aval is not aval and not same_but_for_placement(v.aval, aval):
                 self.report(
                     f"{eqn.primitive} gives {aval}, and {v.name or 'its binder'} is declared as {v.aval}",
                     "binder-type",

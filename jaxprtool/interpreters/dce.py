@@ -20,7 +20,7 @@ from jaxprtool.interpreters.check import verified
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["dce_jaxpr", "dce_rules", "declare_effect", "has_effects"]
+__all__ = ["dce_body", "dce_jaxpr", "dce_rules", "declare_effect", "has_effects"]
 
 dce_rules = RuleTable("dce")
 
@@ -91,6 +91,22 @@ def dce_jaxpr(
     smaller = Jaxpr(binders, kept, outs, jaxpr.const_binders, jaxpr.span)
     smaller.comments = jaxpr.comments
     return verified(smaller), used_ins
+
+
+def dce_body(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
+    """`dce_jaxpr` of a jaxpr in a param, once for each `used_outs`.
+
+    Returns:
+      The smaller jaxpr, all arguments and constants of which stay, and for each argument whether it is read.
+    """
+    key = ("dce_body", tuple(used_outs))
+    if key not in closed.cache:
+        smaller, used_ins = dce_jaxpr(closed.jaxpr, used_outs)
+        whole = Jaxpr(
+            closed.jaxpr.in_binders, smaller.eqns, smaller.outs, smaller.const_binders, smaller.span
+        )
+        closed.cache[key] = whole, used_ins
+    return closed.cache[key]
 
 
 def prune_consts(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -1,4 +1,5 @@
-"""Discharge: programs with references as pure ones, which pass on what is in the cells as values.
+"""Discharge: programs with references as pure ones, which pass on what is in the cells as values; and with
+futures as ones that do not run ahead.
 
 Contract of a `discharge` rule, for primitives that make, use or pass on references:
 
@@ -17,7 +18,7 @@ from typing import Any
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.interpreters.stage import JaxprTrace
-from jaxprtool.ir.avals import RefType
+from jaxprtool.ir.avals import FutureType, RefType
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
@@ -25,6 +26,7 @@ from jaxprtool.ir.walk import sub_jaxprs
 __all__ = ["State", "discharge_jaxpr", "discharge_rules", "has_refs", "pure"]
 
 discharge_rules = RuleTable("discharge")
+_DISCHARGED = (RefType, FutureType)
 
 
 class State:
@@ -42,7 +44,9 @@ class State:
 
 
 def has_refs(jaxpr: Jaxpr) -> bool:
-    """Whether a jaxpr, or one inside it, has references. Not recursive, so any depth is fine."""
+    """Whether a jaxpr, or one inside it, has references or futures. Not recursive, so any depth is fine."""
+    if not any(t.any_made for t in _DISCHARGED):
+        return False
     found = jaxpr.cache.get("refs")
     if found is None:
         found = jaxpr.cache["refs"] = _search(jaxpr)
@@ -57,10 +61,10 @@ def _search(root: Jaxpr) -> bool:
         if jaxpr in visited or jaxpr.cache.get("refs") is False:
             continue
         visited[jaxpr] = None
-        if any(type(v.aval) is RefType for v in jaxpr.all_binders):
+        if any(type(v.aval) in _DISCHARGED for v in jaxpr.all_binders):
             return True
         for eqn in jaxpr.eqns:
-            if any(type(v.aval) is RefType for v in eqn.out_binders):
+            if any(type(v.aval) in _DISCHARGED for v in eqn.out_binders):
                 return True
             pending.extend(c.jaxpr for c in sub_jaxprs(eqn))
     for jaxpr in visited:
@@ -69,6 +73,9 @@ def _search(root: Jaxpr) -> bool:
 
 
 def _uses_refs(eqn: JaxprEqn) -> bool:
+    atoms = (*eqn.inputs, *eqn.out_binders)
+    if any(type(x.aval) is FutureType for x in atoms):
+        return True
     if any(type(v.aval) is RefType for v in eqn.out_binders):
         return True
     return any(has_refs(c.jaxpr) for c in sub_jaxprs(eqn))

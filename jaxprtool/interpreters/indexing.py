@@ -24,6 +24,7 @@ from jaxprtool.ir.params import Record, Word
 __all__ = [
     "CLIP",
     "CLIP_MODE",
+    "DROP_MODE",
     "FILL_OR_DROP",
     "IN_BOUNDS",
     "Windows",
@@ -107,6 +108,7 @@ def windows_of(kind: str, numbers: Any, name: str = "") -> Windows:
 
 CLIP, FILL_OR_DROP, IN_BOUNDS = "CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"
 CLIP_MODE = Word("GatherScatterMode.CLIP")
+DROP_MODE = Word("GatherScatterMode.FILL_OR_DROP")
 _MODES = {
     **{m: m for m in (CLIP, FILL_OR_DROP, IN_BOUNDS)},
     **dict(enumerate((CLIP, FILL_OR_DROP, IN_BOUNDS))),

@@ -29,6 +29,7 @@ from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
+from jaxprtool.ir.placement import same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes
 
 __all__ = [
@@ -204,7 +205,7 @@ def check_tangent(tangent: Any, primal: Any, what: str) -> Any:
         return Zero(primal)
     if type(tangent) in (bool, int, float, complex) and not want.shape:
         return scalar_lit(tangent, want.dtype)
-    if aval.strong is not want:
+    if not same_but_for_placement(aval, want):
         fail(UsageError, f"{what} has type {aval}; {want} was expected", "tangent-type")
     return tangent
 
@@ -236,7 +237,9 @@ def jvp_jaxpr(
         wanted = [wanted and a.tangent() is a.strong for a in closed.out_avals]
     key = ("jvp", flags, tuple(wanted))
     if key not in closed.cache:
-        closed.cache[key] = _jvp_jaxpr(closed, flags, wanted)
+        transformed = closed.cache[key] = _jvp_jaxpr(closed, flags, wanted)
+        # who asks for what came out gets the same
+        closed.cache["jvp", flags, tuple(transformed[1])] = transformed
     return closed.cache[key]
 
 

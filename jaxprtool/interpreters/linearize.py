@@ -29,7 +29,7 @@ from jaxprtool.interpreters.jvp import (
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, parts
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.dtypes import INT32 as _INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 
@@ -60,7 +60,21 @@ def _linearize_flat(
     with set_current_trace(trace):
         outs, out_tangents = jvp_flat(f, primals, tangents)
         results = [instantiate(t) for t in out_tangents]
+    _check_known(trace, outs)
     return outs, trace.finish(results)
+
+
+def _check_known(trace: PartialEvalTrace, outs: Sequence[Any]) -> None:
+    """Refuse results that depend on tangents, as where a jvp rule computes both in one operation."""
+    for i, x in enumerate(outs):
+        if trace.is_unknown(x):
+            name = next(e.primitive.name for e in trace.eqns if x.atom in e.out_binders)
+            fail(
+                UnsupportedError,
+                f"result {i} has no value without tangents: the jvp rule of {name} computes both at once",
+                "no-known-value",
+                help="forward mode (jvp) works",
+            )
 
 
 def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -300,6 +314,7 @@ class _Linearized:
             self.outs, self.out_tangents = jvp_interpret(
                 jaxpr, consts, primals, tangents, self.first.copy_eqn
             )
+        _check_known(self.second, self.outs)
 
 
 def differentiable(closed: ClosedJaxpr) -> list[bool]:

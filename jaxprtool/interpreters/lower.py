@@ -20,8 +20,10 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.interpreters.discharge import pure
+from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.stablehlo_builder import Builder, Value, result_types, types_of
 from jaxprtool.interpreters.stablehlo_text import mlir_type
+from jaxprtool.ir.avals import AbstractToken
 from jaxprtool.ir.diagnostics import (
     Diagnostic,
     JaxprToolError,
@@ -158,7 +160,7 @@ class _Module:
 
 def _row_major(aval: Any) -> str:
     """The layout of an array whose last axis is the fastest."""
-    n = len(aval.shape)
+    n = 0 if aval is _TOKEN else len(aval.shape)
     order = ", ".join(map(str, range(n - 1, -1, -1)))
     return f"dense<[{order}]> : tensor<{n}xindex>" if n else "dense<> : tensor<0xindex>"
 
@@ -176,6 +178,7 @@ class _Splice(NamedTuple):
     operands: Sequence[Value]
     results: list[Value]
     place: _Place
+    tokens: tuple[Value, Value] | None = None
 
 
 class LoweringContext(Builder):
@@ -185,10 +188,14 @@ class LoweringContext(Builder):
       eqn: the equation that is being lowered.
       mesh: the mesh on whose devices the code at hand runs, one shard each; None outside of shard_map.
       manual: the axes of the mesh that it runs along.
+
+    Ordered effects take a token and give the next one; branches, loops and functions that have some inside
+    pass it on.
     """
 
-    def __init__(self, module: _Module, place: _Place | None = None):
+    def __init__(self, module: _Module, place: _Place | None = None, token: Value | None = None):
         super().__init__()
+        self._token = token
         self.module = module
         self.mesh, self.manual = place or _Place()
         self.eqn: JaxprEqn = _NO_EQN
@@ -220,10 +227,13 @@ class LoweringContext(Builder):
         if self.depth == 0 and self.module.height(closed) > _MAX_CALL_DEPTH:
             return self._splice(closed, operands)
         symbol = self.function(closed, name)
-        names = ", ".join([x.name for x in operands])
         outs = [a.physical for a in closed.out_avals]
+        ordered = is_ordered(closed)
+        if ordered:
+            operands, outs = [self.token, *operands], [_TOKEN, *outs]
+        names = ", ".join([x.name for x in operands])
         text = f"func.call @{symbol}({names}) : ({types_of(operands)}) -> {result_types(outs)}"
-        return self.write_many(text, outs)
+        return self._after(self.write_many(text, outs), ordered)
 
     def function(self, closed: ClosedJaxpr, name: str) -> str:
         """The symbol of a private function of the module, written once for each jaxpr object."""
@@ -231,7 +241,11 @@ class LoweringContext(Builder):
 
     def _splice(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
         results = [Value(self.fresh_name(), a.physical) for a in closed.out_avals]
-        self.lines.append(_Splice(closed, operands, results, _Place(self.mesh, self.manual)))
+        place, tokens = _Place(self.mesh, self.manual), None
+        if is_ordered(closed):
+            tokens = self.token, Value(self.fresh_name(), _TOKEN)
+            self._token = tokens[1]
+        self.lines.append(_Splice(closed, operands, results, place, tokens))
         self.has_splices = True
         return results
 
@@ -248,7 +262,11 @@ class LoweringContext(Builder):
             else:
                 self.lines, self.constants = [], {}
                 self.mesh, self.manual = line.place
+                self._token = line.tokens[0] if line.tokens else None
                 outs = self.inline(line.closed, line.operands)
+                if line.tokens:
+                    text = f"stablehlo.after_all {self.token.name} : {mlir_type(_TOKEN)}"
+                    self.lines.append(f"{self.indent}{line.tokens[1].name} = {text}")
                 for result, out in zip(line.results, outs, strict=True):
                     types = f"({mlir_type(out.aval)}) -> {mlir_type(result.aval)}"
                     text = f"{result.name} = stablehlo.reshape {out.name} : {types}"
@@ -266,17 +284,85 @@ class LoweringContext(Builder):
     ) -> list[Value]:
         """branches[index](*operands); an index out of range takes the last branch."""
         write = self.call if self.depth >= _MAX_REGION_DEPTH else self.inline
-        regions = [self.region((), lambda b=b: write(b, operands)) for b in branches]
         outs = [a.physical for a in branches[0].out_avals]
-        return self.op("case", self.convert(index, INT32), out=outs, regions=regions)
+        index = self.convert(index, INT32)
+        if not any(map(is_ordered, branches)):
+            regions = [self.region((), lambda b=b: write(b, operands)) for b in branches]
+            return self.op("case", index, out=outs, regions=regions)
+        before = self.token
+
+        def branch(b: ClosedJaxpr) -> list[Value]:
+            self._token = before
+            results = write(b, operands)
+            return [self.token, *results]
+
+        regions = [self.region((), lambda b=b: branch(b)) for b in branches]
+        return self._after(self.op("case", index, out=[_TOKEN, *outs], regions=regions), True)
+
+    def loop(
+        self,
+        state: Sequence[Value],
+        holds: Callable[..., list[Value]],
+        step: Callable[..., list[Value]],
+        cond: ClosedJaxpr | None,
+        body: ClosedJaxpr,
+    ) -> list[Value]:
+        """A stablehlo.while over `state`; `holds` writes [the predicate] of a state, `step` the next state.
+
+        cond, body: the jaxprs that the two of them write. A predicate with ordered effects is computed ahead,
+        as a part of the state, since the condition of a while cannot hand on a token.
+        """
+        avals = [x.aval for x in state]
+        ahead = cond is not None and is_ordered(cond)
+        if not ahead and not is_ordered(body):
+            regions = [self.region(avals, holds), self.region(avals, step)]
+            return self.op("while", *state, out=avals, regions=regions)
+        first = holds(*state) if ahead else []
+        carry = [self.token, *first, *state]
+        avals = [x.aval for x in carry]
+
+        def goes_on(token: Value, *xs: Value) -> list[Value]:
+            return [xs[0]] if ahead else holds(*xs)
+
+        def turn(token: Value, *xs: Value) -> list[Value]:
+            self._token = token
+            new = step(*xs[len(first) :])
+            again = holds(*new) if ahead else []
+            return [self.token, *again, *new]
+
+        regions = [self.region(avals, goes_on), self.region(avals, turn)]
+        return self._after(self.op("while", *carry, out=avals, regions=regions), True)[len(first) :]
+
+    @property
+    def token(self) -> Value:
+        """What comes after the ordered effects so far."""
+        if self._token is None:
+            self._token = self.op("create_token", out=_TOKEN)
+        return self._token
+
+    def _after(self, results: list[Value], ordered: bool) -> list[Value]:
+        """Results, without the token that stands first if there is one, which is the current one then."""
+        if not ordered:
+            return results
+        self._token = results[0]
+        return results[1:]
 
     def python(
-        self, function: Callable[..., Sequence[Any]], operands: Sequence[Value], *, pure: bool
+        self,
+        function: Callable[..., Sequence[Any]],
+        operands: Sequence[Value],
+        *,
+        pure: bool = False,
+        ordered: bool = False,
     ) -> list[Value]:
         """Call a Python function of NumPy arrays, whose results have the types `out_avals`.
 
-        A pure one may be left out, or called twice.
+        A pure one may be left out, or called twice. Ordered ones are called in the order of the program.
         """
+        outs = self.out_avals
+        if ordered:
+            operands, outs = [self.token, *operands], [_TOKEN, *outs]
+            function = _passing_token(function)
         self.module.callbacks.append(function)
         index = len(self.module.callbacks) - 1
         effect = "" if pure else "has_side_effect = true, "
@@ -284,16 +370,16 @@ class LoweringContext(Builder):
             f"{kind}_layouts = [{', '.join(map(_row_major, values))}]"
             for kind, values in (
                 ("operand", [x.aval for x in operands]),
-                ("result", self.out_avals),
+                ("result", outs),
             )
         )
         names = ", ".join(x.name for x in operands)
         text = (
             f"stablehlo.custom_call @xla_ffi_python_cpu_callback({names}) "
             f"{{api_version = 4 : i32, {effect}backend_config = {{index = {index} : ui64}}, "
-            f"{layouts}}} : ({types_of(operands)}) -> {result_types(self.out_avals)}"
+            f"{layouts}}} : ({types_of(operands)}) -> {result_types(outs)}"
         )
-        return self.write_many(text, self.out_avals)
+        return self._after(self.write_many(text, outs), ordered)
 
     def known_constants(self, closed: ClosedJaxpr) -> list[Value]:
         """The constants of a jaxpr as values; raises UsageError for one that is not in the file."""
@@ -346,6 +432,13 @@ class LoweringContext(Builder):
         return "\n".join([first, *self.lines, "  }"])
 
 
+_TOKEN = AbstractToken()
+
+
+def _passing_token(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+    return lambda token, *values: (token, *function(*values))
+
+
 _NO_EQN: Any = JaxprEqn(None, [], {}, [])  # type: ignore[arg-type]
 
 
@@ -385,6 +478,13 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
     while module.pending:  # a worklist: calls nested to any depth do not nest here
         functions.append(_lower_function(module, module.pending.pop()))
     n = module.devices
+    if n > 1 and is_ordered(closed):
+        fail(
+            UnsupportedError,
+            f"ordered output or callbacks in a program that runs on {n} devices",
+            "ordered-effect",
+            help="leave out ordered=True, or run the program on NumPy",
+        )
     attributes = f"{{mhlo.num_partitions = {n} : i32, mhlo.num_replicas = 1 : i32}}"
     head = f"module @jit_{_identifier(name)} attributes {attributes} {{"
     text = "\n".join([head, *module.mesh_lines(), *functions, "}", ""])
@@ -393,9 +493,12 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
 
 
 def _lower_function(module: _Module, function: _Function) -> str:
-    ctx = LoweringContext(module, function.place)
+    token = Value("%token", _TOKEN) if is_ordered(function.closed) else None
+    ctx = LoweringContext(module, function.place, token)
     args = [Value(f"%arg{i}", a.physical) for i, a in enumerate(function.closed.in_avals)]
     outs = ctx.inline(function.closed, args)
+    if token is not None:
+        args, outs = [token, *args], [ctx.token, *outs]
     return ctx.finish(function.symbol, "private", args, outs)
 
 

@@ -164,7 +164,9 @@ def partial_eval_jaxpr(
         wanted = [wanted] * len(closed.jaxpr.outs)
     key = ("partial_eval", tuple(unks_in), tuple(wanted))
     if key not in closed.cache:
-        closed.cache[key] = _partial_eval_jaxpr(closed, unks_in, wanted)
+        parts = closed.cache[key] = _partial_eval_jaxpr(closed, unks_in, wanted)
+        # who asks for what came out gets the same
+        closed.cache["partial_eval", tuple(unks_in), tuple(parts[2])] = parts
     known, unknown, unks_out, n_res = closed.cache[key]
     if verify or verifying():
         _verify_parts(closed.jaxpr, unks_in, known, unknown, unks_out, deep=verify)

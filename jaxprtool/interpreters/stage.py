@@ -12,7 +12,7 @@ from typing import Any
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
-from jaxprtool.interpreters.check import abstract_eval_rules, varying_rule, verified
+from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
 from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 
@@ -110,8 +110,8 @@ class JaxprTrace(Trace):
             inputs.append(a)
             avals.append(a.aval)
         rule = abstract_eval_rules.rules.get(primitive) or abstract_eval_rules[primitive]
-        if ShapedArray.any_varying:
-            rule = varying_rule(primitive, rule)
+        if ShapedArray.any_annotated:
+            rule = annotated_rule(primitive, rule)
         out = rule(*avals, **params)
         if primitive.multiple_results:
             return self.emit(primitive, inputs, params, out)

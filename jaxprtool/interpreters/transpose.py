@@ -174,7 +174,9 @@ def transpose_jaxpr(
         wanted = [wanted] * sum(linear)
     key = ("transpose", tuple(linear), tuple(nonzero), tuple(wanted))
     if key not in closed.cache:
-        closed.cache[key] = _transpose_jaxpr(closed, linear, nonzero, wanted)
+        transposed = closed.cache[key] = _transpose_jaxpr(closed, linear, nonzero, wanted)
+        # who asks for what came out gets the same
+        closed.cache["transpose", tuple(linear), tuple(nonzero), tuple(transposed[1])] = transposed
     return closed.cache[key]
 
 

@@ -12,7 +12,15 @@ from typing import Any, ClassVar
 
 from jaxprtool.ir.dtypes import FLOAT0, UINT32, DType, dtype_of
 
-__all__ = ["AbstractToken", "AbstractType", "OpaqueType", "RefType", "ShapedArray", "SymbolicDim"]
+__all__ = [
+    "AbstractToken",
+    "AbstractType",
+    "FutureType",
+    "OpaqueType",
+    "RefType",
+    "ShapedArray",
+    "SymbolicDim",
+]
 
 
 class SymbolicDim(str):
@@ -78,7 +86,7 @@ class ShapedArray(AbstractType):
     ndim: int
     size: int
     strong_aval: ShapedArray
-    any_varying: ClassVar[bool] = False  # whether a type with `vary` was ever made
+    any_annotated: ClassVar[bool] = False  # whether a type with `vary` or `spec` was ever made
     _interned: ClassVar[dict[tuple, ShapedArray]] = {}
 
     def __new__(
@@ -113,8 +121,8 @@ class ShapedArray(AbstractType):
             self.size = math.prod(known) if len(known) == len(shape) else -1
             strong = (*canonical[:2], False, *canonical[3:])
             self.strong_aval = cls(*strong) if weak_type else self
-            if vary:
-                ShapedArray.any_varying = True
+            if vary or spec:
+                ShapedArray.any_annotated = True
             cls._interned[canonical] = self
         return self
 
@@ -129,7 +137,9 @@ class ShapedArray(AbstractType):
         )
 
     def update(self, **changes: Any) -> ShapedArray:
-        """This type with some fields replaced."""
+        """This type with some fields replaced; another shape has no `spec` unless one is given."""
+        if changes.get("shape", self.shape) != self.shape:
+            changes.setdefault("spec", ())
         fields = ("shape", "dtype", "weak_type", "spec", "memory", "vary")
         return ShapedArray(*(changes.get(f, getattr(self, f)) for f in fields))
 
@@ -169,6 +179,7 @@ class _Interned(AbstractType):
 
     __slots__ = ()
     _pool: ClassVar[dict[tuple, AbstractType]] = {}
+    any_made: ClassVar[bool] = False  # whether there ever was a type of this class
 
     @classmethod
     def _get(cls, *fields: Any) -> Any:
@@ -178,6 +189,7 @@ class _Interned(AbstractType):
             for name, value in zip(cls.__slots__, fields, strict=True):
                 setattr(found, name, value)
             cls._pool[(cls, *fields)] = found
+            cls.any_made = True
         return found
 
     def __reduce__(self):
@@ -206,8 +218,32 @@ class RefType(_Interned):
     def __new__(cls, inner: AbstractType, space: str = "") -> RefType:
         return cls._get(inner, space)
 
+    @property
+    def strong(self) -> RefType:
+        return RefType(self.inner.strong, self.space)
+
     def __repr__(self) -> str:
         return f"Ref{f'<{self.space}>' if self.space else ''}{{{self.inner}}}"
+
+
+class FutureType(_Interned):
+    """A value that is still on its way, printed `AbstractFuture{f32[3]}`."""
+
+    __slots__ = ("inner",)
+    inner: AbstractType
+
+    def __new__(cls, inner: AbstractType) -> FutureType:
+        return cls._get(inner.strong)
+
+    @property
+    def physical(self) -> AbstractType:
+        return self.inner.physical
+
+    def tangent(self) -> AbstractType:
+        return self.inner.tangent()
+
+    def __repr__(self) -> str:
+        return f"AbstractFuture{{{self.inner}}}"
 
 
 class OpaqueType(_Interned):

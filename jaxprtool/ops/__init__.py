@@ -28,6 +28,8 @@ from jaxprtool.ops.linalg.triangular import *
 from jaxprtool.ops.linalg.tridiagonal import *
 from jaxprtool.ops.linear_solve import *
 from jaxprtool.ops.parallel import *
+
+from jaxprtool.ops.asynchronous import *  # isort: skip (collectives in two steps)
 from jaxprtool.ops.placement import *
 from jaxprtool.ops.precision import *
 from jaxprtool.ops.ragged import *

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool.core.axes import AxisEnv, current_axes
-from jaxprtool.core.primitive import primitive, shown
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.core.primitive import primitive, primitive_of, shown
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.sharding import read_axis_set, read_mesh
 
 __all__ = [
@@ -265,29 +265,27 @@ def xla_pmap(
     """
 
 
-_NAMES_IN = {
-    f.primitive: param  # type: ignore[attr-defined]
-    for param, ops in (
-        ("axes", (psum, pmax, pmin, psum_invariant, pvary)),
-        (
-            "axis_name",
-            (
-                ppermute,
-                pbroadcast,
-                all_gather,
-                all_gather_invariant,
-                all_to_all,
-                ragged_all_to_all,
-                reduce_scatter,
-                axis_index,
-            ),
-        ),
-    )
-    for f in ops
-}
+_NAMES_IN: dict[Primitive, str] = {}
+COLLECTIVES = _NAMES_IN.keys()  # the primitives that act along named axes
 
 
-COLLECTIVES = frozenset(_NAMES_IN)  # the primitives that act along named axes
+def acts_along(param: str, *ops: Any) -> None:
+    """Say that primitives act along the named axes in a param."""
+    _NAMES_IN.update({primitive_of(f): param for f in ops})
+
+
+acts_along("axes", psum, pmax, pmin, psum_invariant, pvary)
+acts_along(
+    "axis_name",
+    ppermute,
+    pbroadcast,
+    all_gather,
+    all_gather_invariant,
+    all_to_all,
+    ragged_all_to_all,
+    reduce_scatter,
+    axis_index,
+)
 
 
 def names_of(axes: Any) -> tuple[str, ...]:

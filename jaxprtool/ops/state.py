@@ -7,7 +7,17 @@ from typing import Any
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["addupdate", "broadcast_to", "freeze", "get", "new_ref", "run_state", "swap"]
+__all__ = [
+    "addupdate",
+    "broadcast_to",
+    "empty_ref",
+    "free_ref",
+    "freeze",
+    "get",
+    "new_ref",
+    "run_state",
+    "swap",
+]
 
 
 @primitive
@@ -20,12 +30,26 @@ def new_ref(value, *, kind: Any = shown(None), memory_space: Any = shown(None)):
 
 
 @primitive
+def empty_ref(*, ty: Any, memory_space: Any = shown(None)):
+    """A reference to a new cell; nothing is said of what is in it (zeros, with us).
+
+    ty: the type of what goes into the cell.
+    memory_space: where the cell is.
+    """
+
+
+@primitive
 def freeze(ref):
     """What is in the cell at the end: nobody uses the reference any more."""
 
 
+@primitive(multiple_results=True)
+def free_ref(ref):
+    """The cell is given up: nobody uses the reference any more; no results."""
+
+
 @primitive
-def get(ref, *indices, index: Any, tree: Any = None, mask: Any = False, other: Any = False):
+def get(ref, *indices, index: Any, tree: Any = None, mask: bool = False, other: bool = False):
     """What is in the cell, at an index.
 
     index: the text of the index, and the positions of the operands in it.
@@ -36,7 +60,9 @@ def get(ref, *indices, index: Any, tree: Any = None, mask: Any = False, other: A
 
 
 @primitive
-def swap(ref, value, *indices, index: Any, tree: Any = None, mask: Any = False, other: Any = False):
+def swap(
+    ref, value, *indices, index: Any, tree: Any = None, mask: bool = False, other: bool = False
+):
     """What is in the cell, at an index, where value goes instead.
 
     index: the text of the index, and the positions of the operands in it.
@@ -48,7 +74,7 @@ def swap(ref, value, *indices, index: Any, tree: Any = None, mask: Any = False, 
 
 @primitive(multiple_results=True)
 def addupdate(
-    ref, value, *indices, index: Any, tree: Any = None, mask: Any = False, other: Any = False
+    ref, value, *indices, index: Any, tree: Any = None, mask: bool = False, other: bool = False
 ):
     """Adds value to what is in the cell, at an index; no results.
 

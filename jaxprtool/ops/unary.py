@@ -124,8 +124,9 @@ def imag(x):
 
 
 @primitive
-def conj(x, *, input_dtype: DType | None = None):
+def conj(x, *, input_dtype: DType | None = None, _input_dtype: Any = None):
     """The complex conjugate of x; of real x, x as a complex number.
 
     input_dtype: the element type of x, to which the transpose returns.
+    _input_dtype: JAX takes it, and it says nothing.
     """

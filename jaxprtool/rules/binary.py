@@ -6,6 +6,7 @@ because it combines the tangent with a factor of that shape, or broadcasts it.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -251,6 +252,29 @@ def _extremum_jvp(op: Any) -> Any:
     return rule
 
 
+class _Extremum(numpy_function):
+    """Complex numbers compare by their real parts, then by their imaginary ones; y where one is NaN."""
+
+    __slots__ = ("compare",)
+
+    def __init__(self, name: str, compare: str):
+        super().__init__(name)
+        self.compare = compare
+
+    def __call__(self, xp: Any, *values: Any, **_params: Any) -> Any:
+        x, y = values
+        if x.dtype.kind != "c":
+            return super().__call__(xp, x, y)
+        better = getattr(xp, self.compare)
+        by_imag, by_real = better(x.imag, y.imag), better(x.real, y.real)
+        return xp.where(xp.where(x.real == y.real, by_imag, by_real), x, y)
+
+    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+        if in_avals[0].dtype.kind == "c":
+            return functools.partial(self, xp)
+        return super().prepare(xp, in_avals, out_avals, params)
+
+
 def _extremum_lower(name: str, direction: str) -> Any:
     """Complex numbers compare by their real parts, then by their imaginary ones."""
     simple = hlo(name)
@@ -271,11 +295,14 @@ def _extremum_lower(name: str, direction: str) -> Any:
     return rule
 
 
-for _op, _function, _direction in ((lax.max, "maximum", "GT"), (lax.min, "minimum", "LT")):
+for _op, _function, _compare, _direction in (
+    (lax.max, "maximum", "greater", "GT"),
+    (lax.min, "minimum", "less", "LT"),
+):
     define(
         _op,
         **nary("biufc"),
-        impl=in_bytes(numpy_function(_function)),
+        impl=in_bytes(_Extremum(_function, _compare)),
         jvp=_extremum_jvp(_op),
         transpose=NONLINEAR,
         lower=_extremum_lower(_function, _direction),

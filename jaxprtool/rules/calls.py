@@ -31,6 +31,7 @@ from jaxprtool.interpreters.transpose import (
     transpose_jaxpr,
 )
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.placement import same_but_for_placement
 from jaxprtool.rules.define import define
 
 __all__ = ["CallRules", "CustomRuleWarning", "jit", "set_compiler"]
@@ -54,7 +55,7 @@ def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr"
             "argument-count",
         )
     for i, (a, v) in enumerate(zip(args, binders, strict=True)):
-        if a is not v.aval.strong:
+        if a is not v.aval.strong and not same_but_for_placement(a, v.aval):
             ill_typed(
                 f"{name}: operand {i} is {a}, and the jaxpr takes {v.aval} there", "argument-type"
             )

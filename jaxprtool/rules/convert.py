@@ -10,7 +10,7 @@ from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import PER_OUTPUT
 from jaxprtool.interpreters.jvp import Zero
-from jaxprtool.interpreters.transpose import transpose_unary
+from jaxprtool.interpreters.transpose import not_linear, transpose_unary
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.jaxpr import Lit
 from jaxprtool.rules.define import define
@@ -100,12 +100,18 @@ def _convert_lower(ctx: Any, x: Any, **_params: Any) -> Any:
     return ctx.convert(x, new)
 
 
+def _convert_transpose(ct: Any, aval: Any, *, new_dtype: Any, **_: Any) -> Any:
+    if get_aval(ct).dtype.kind == "0":
+        not_linear("convert_element_type", f"it makes {new_dtype} of {aval.dtype}")
+    return convert(ct, aval.dtype)
+
+
 define(
     lax.convert_element_type,
     abstract_eval=_convert_type,
     impl=_ConvertImpl(),
     jvp=_convert_jvp,
-    transpose=transpose_unary(lambda ct, aval, **_: convert(ct, aval.dtype)),
+    transpose=transpose_unary(_convert_transpose),
     batch=_convert_batch,
     lower=_convert_lower,
     cost=PER_OUTPUT,

@@ -25,6 +25,7 @@ from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import declare_effect
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.jvp import zero_derivative
+from jaxprtool.interpreters.ordering import declare_order
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import AbstractToken, AbstractType
@@ -157,9 +158,14 @@ def _lower_output(impl: Callable[..., Any]) -> Callable[..., Any]:
             impl(numpy_namespace(), *values, **params)
             return ()
 
-        return ctx.python(call, operands, pure=False)
+        return ctx.python(call, operands, ordered=_has_order(params))
 
     return rule
+
+
+def _has_order(params: dict[str, Any]) -> bool:
+    """Whether an equation of output or of an io_callback keeps the order of the program."""
+    return bool(params.get("ordered")) or "Ordered" in str(params.get("effect"))
 
 
 for _op, _impl in ((lax.debug_print, _print), (lax.debug_callback, _call_output)):
@@ -225,7 +231,7 @@ def _lower_call(name: str, pure: bool) -> Callable[..., Any]:
         def call(*values: Any) -> tuple[Any, ...]:
             return tuple(_call(name, numpy_namespace(), *values, **params))
 
-        return ctx.python(call, operands, pure=pure)
+        return ctx.python(call, operands, pure=pure, ordered=_has_order(params))
 
     return rule
 
@@ -291,6 +297,8 @@ for _op, _batch, _pure in (
         cost=FREE,
     )
 declare_effect(lax.io_callback)
+for _op in (lax.debug_print, lax.debug_callback, lax.io_callback):
+    declare_order(_op, _has_order)
 
 
 # -- tokens ------------------------------------------------------------------------------------

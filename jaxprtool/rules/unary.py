@@ -64,11 +64,11 @@ define(
 )
 
 
-def _conj_impl(xp: Any, x: Any, *, input_dtype: Any) -> Any:
+def _conj_impl(xp: Any, x: Any, **_params: Any) -> Any:
     return x + xp.complex64(0) if x.dtype.kind == "f" else xp.conjugate(x)
 
 
-def _conj_lower(ctx: Any, x: Any, *, input_dtype: Any) -> Any:
+def _conj_lower(ctx: Any, x: Any, **_params: Any) -> Any:
     part = _real_part(ctx.out_aval)
     if x.aval.dtype.kind == "f":
         return ctx.op("complex", x, ctx.constant(0, part))
@@ -90,7 +90,7 @@ define(
     impl=_conj_impl,
     jvp=linear,
     transpose=transpose_unary(
-        lambda ct, aval, *, input_dtype: (
+        lambda ct, aval, **_params: (
             lax.conj(ct, input_dtype=get_aval(ct).dtype) if aval.dtype.kind == "c" else lax.real(ct)
         )
     ),

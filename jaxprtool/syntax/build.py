@@ -14,6 +14,7 @@ from jaxprtool.syntax.autodidax import UntypedLit, from_autodidax, type_result
 from jaxprtool.syntax.consts import read_const
 from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.hidden import recover_params
+from jaxprtool.syntax.older import OLDER, from_older
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.refs import read_reference
 from jaxprtool.syntax.scan import Scanner
@@ -308,6 +309,8 @@ class Builder:
             primitive, inputs, given, before = from_autodidax(
                 primitive, inputs, given, binders, jaxprs
             )
+        elif primitive.name in OLDER:
+            primitive, given = from_older(primitive, given)
         given = recover_params(primitive, given, binders)
         span = Span(self.source, token[2], operands[3])
         eqn = JaxprEqn(primitive, inputs, given, binders, span)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.ir.jaxpr import Primitive, Var
+from jaxprtool.ir.placement import Placement, placement_of
 
 __all__ = ["ALWAYS_HIDDEN", "NAME_FIRST", "params_order", "printed_params", "recover_params"]
 
@@ -54,10 +55,16 @@ def _recover_custom_lin(params: dict[str, Any], binders: list[Var]) -> None:
         params["out_avals"] = tuple(v.aval.strong for v in binders)
 
 
+def _recover_reshard(params: dict[str, Any], binders: list[Var]) -> None:
+    if params.get("dst_sharding") is None and len(binders) == 1:
+        params["dst_sharding"] = placement_of(binders[0].aval)
+
+
 _RECOVER: dict[str, Callable[[dict[str, Any], list[Var]], None]] = {
     "broadcast_in_dim": _recover_broadcast,
     "custom_lin": _recover_custom_lin,
     "dot_general": _recover_dot_general,
+    "reshard": _recover_reshard,
 }
 
 
@@ -99,6 +106,8 @@ def printed_params(
             default = declaration.default
             if value is default or (type(value) is type(default) and value == default):
                 continue
+        if isinstance(value, Placement):  # the binder's type says it
+            continue
         if key in never and (not lossless or key == "shape"):
             continue
         if key in _JIT_LISTS and primitive.name == "jit" and _all_default(value):

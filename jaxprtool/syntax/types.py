@@ -8,6 +8,7 @@ from typing import Any
 from jaxprtool.ir.avals import (
     AbstractToken,
     AbstractType,
+    FutureType,
     OpaqueType,
     RefType,
     ShapedArray,
@@ -19,6 +20,7 @@ __all__ = ["read_scalar", "read_type", "scalar_text", "untyped_scalar"]
 
 _ARRAY = re.compile(r"(\w+(?:<(?:fry|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:\{.*\})?)")
 _REF = re.compile(r"Ref(?:<(\w+)>)?\{(.*)\}")
+_FUTURE = re.compile(r"AbstractFuture\{(.*)\}")
 _DIMS = re.compile(
     r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)"
 )
@@ -42,6 +44,8 @@ def read_type(text: str) -> AbstractType:
         if _NUMERIC.fullmatch(name):
             raise ValueError(f"unknown element type {name} in {text}")
         return OpaqueType(text)
+    if vary and ":" not in vary:  # JAX 0.7 and 0.8.0 print `{i,j}` for `{V:(i,j)}`
+        vary = f"{{V:{f'({vary[1:-1]})' if ',' in vary else vary[1:-1]}}}"
     shape, spec = _read_dims(dims, text)
     return ShapedArray(shape, dtype, False, spec, memory or "", vary)
 
@@ -77,6 +81,8 @@ def _other_type(text: str) -> AbstractType:
         return AbstractToken()
     if m := _REF.fullmatch(text):
         return RefType(read_type(m[2]), m[1] or "")
+    if m := _FUTURE.fullmatch(text):
+        return FutureType(read_type(m[1]))
     if find_dtype(text) is not None or _NUMERIC.fullmatch(text):
         raise ValueError(f"the type {text} has no shape (a scalar is {text}[])")
     return OpaqueType(text)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 
 from .growth import growth_rows, start_rows
 from .kernels import kernel_rows
+from .loops import loop_rows
 from .measure import Row
 from .transformations import eval_rows, mlp_gradient, text_rows, transform_rows, xla_rows
 
-THEMES = "text,eval,transform,xla,kernels,start,growth"
+THEMES = "text,eval,transform,xla,kernels,loops,start,growth"
 
 
 def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]]:
@@ -29,6 +30,7 @@ def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]
         "transform": lambda: transform_rows(closed, text, args, n, runs),
         "xla": lambda: xla_rows(closed, text, args, n, runs),
         "kernels": lambda: kernel_rows(runs),
+        "loops": lambda: loop_rows(runs),
         "start": lambda: start_rows(max(runs, 5)),
         "growth": lambda: growth_rows([int(s) for s in options.growth.split(",") if s]),
     }

@@ -70,6 +70,56 @@ def test_nested_in_scan_and_in_itself():
     compare(lambda x: jax.lax.scan(outer, x[0], x), X)
 
 
+def _layer(policy):
+    """A step of a loop, rematerialised with a policy."""
+
+    def step(c, v):
+        h = jnp.sin(checkpoint_name(jnp.tanh(checkpoint_name(c @ W, "a") + v) @ W, "b"))
+        return h, h.sum()
+
+    return jax.checkpoint(step, policy=policy)
+
+
+def _in_scan(policy):
+    return lambda x: sum(map(jnp.sum, jax.lax.scan(_layer(policy), x[0], x)))
+
+
+def _around_scan(policy):
+    scan = jax.checkpoint(lambda x: jax.lax.scan(_layer(None), x[0], x), policy=policy)
+    return lambda x: sum(map(jnp.sum, scan(x)))
+
+
+def _in_branch(policy):
+    f = jax.checkpoint(lambda x: jnp.sin(jnp.tanh(x @ W) @ W).sum(), policy=policy)
+    return lambda x: jax.lax.cond(x[0, 0] < 0, f, lambda x: jnp.cos(x).sum(), x)
+
+
+def _twice_in_scan(policy):
+    def outer(c, x):
+        return jax.lax.scan(_layer(policy), c, x)[0], None
+
+    repeated = jax.checkpoint(outer)
+    return lambda x: jax.lax.scan(lambda c, _: repeated(c, x), x[0], None, length=3)[0].sum()
+
+
+LOOPS = {f.__name__: f for f in (_in_scan, _around_scan, _in_branch, _twice_in_scan)}
+IN_LOOPS = {name: CASES[name][0] for name in ("none", "everything", "dots", "name", "but_name")}
+
+
+@pytest.mark.parametrize("policy", IN_LOOPS.values(), ids=IN_LOOPS)
+@pytest.mark.parametrize("make", LOOPS.values(), ids=LOOPS)
+def test_residuals_in_loops_and_branches_take_no_more_bytes_than_those_of_jax(make, policy):
+    f = make(policy)
+    program = traced(f, X)
+    _, linear, n = linearize_jaxpr(program)
+    pullback = jax.vjp(f, X)[1]
+    theirs = sum(a.nbytes for a in jax.tree.leaves(pullback) if hasattr(a, "nbytes"))
+    assert sum(a.nbytes for a in linear.in_avals[:n]) <= theirs
+    gradient = grad_jaxpr(program, (0,))
+    close(jt.eval_jaxpr(gradient, [X]), [jax.grad(f)(X)])
+    assert count_eqns(gradient.jaxpr) <= count_jax(jax.make_jaxpr(jax.grad(f))(X))
+
+
 def test_the_second_computation_is_behind_a_barrier():
     f = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)).sum())
     assert "optimization_barrier" in str(jt.lower(grad_jaxpr(traced(f, X))))

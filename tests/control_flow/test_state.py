@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax._src.state.discharge import run_state
+from jax.experimental.pallas import ds
 
 import jaxprtool as jt
 from jaxprtool.interpreters.discharge import has_refs
 from jaxprtool.interpreters.linearize import vjp_jaxpr
-from tests.control_flow.oracle import compare, in_jax, traced
+from tests.control_flow.oracle import close, compare, in_jax, traced
 
 X = np.arange(20, dtype=np.float32).reshape(4, 5)
 
@@ -86,7 +87,33 @@ def _run_state(x):
     return run_state(body)((x, x * 2))
 
 
+def _slices(x, i):
+    r = jax.new_ref(x)
+    a = r[1, 0:5:2]
+    r[0:4:3, ::2] = jnp.ones((2, 3), np.float32)
+    b = r[ds(i, 2), ds(i - 1, 2, 3)]
+    r[ds(i, 2, 2), 1] = b[0]
+    jax.ref.addupdate(r, (slice(None), slice(1, 4, 2)), x[:, :2])
+    return a, b, r[jnp.array([0, 2]), 1:5:2], r[...]
+
+
+def _slices_of_a_loop(x):
+    r, s = jax.new_ref(x), jax.new_ref(x[0])
+
+    def step(c, cells):
+        row, i = cells
+        t = jax.new_ref(c)  # of a weak type
+        row[i] = row[i] * 2.0 + t[...]
+        s[...] = s[...] + row[...]
+        return jax.freeze(t) + 1.0, row[0]
+
+    out = jax.lax.scan(step, 0.0, (r, jnp.arange(4)), reverse=True)
+    jax.free_ref(s)
+    return out, r[...]
+
+
 PROGRAMS = {
+    "slices_of_a_loop": (_slices_of_a_loop, (X,)),
     "numbers": (_numbers_and_slices, (X, np.int32(2))),
     "arrays": (_arrays, (X,)),
     "control_flow": (_control_flow, (X,)),
@@ -109,14 +136,85 @@ def test_a_condition_that_reads_a_reference():
     compare(_while_that_reads, X, reverse=False, batch=False, forward=False)
 
 
-def test_programs_read_from_text():
-    closed = jax.make_jaxpr(_numbers_and_slices)(X, np.int32(2))
+def test_strides_are_written_though_jax_does_not_print_them():
+    program = traced(_slices, X, np.int32(1))
+    assert {"[1,:5:2]", "[:4:3,:5:2]", "[c:c+3:2,1]"} <= set(
+        re.findall(r"\[[^] =]+:2.*\]", str(program))
+    )
+    again = jt.parse(str(program))
+    assert str(again) == str(program)
+    want = jax.tree.leaves(_slices(X, np.int32(1)))
+    for p in (program, again, jt.discharge(again)):
+        close(jt.eval_jaxpr(p, [X, np.int32(1)]), want)
+    close(jt.compile(again)(X, np.int32(1)), want)
+
+
+ACCESSES = {
+    "get": lambda r, i, v: r[i],
+    "set": lambda r, i, v: r.__setitem__(i, v),
+    "add": lambda r, i, v: jax.ref.addupdate(r, i, v),
+    "slice": lambda r, i, v: r[ds(i.min(), 2)],
+}
+
+
+@pytest.mark.parametrize("i", [-1, -9, 9, [-1, 9, -9, 1, 1], [[3, -5]]], ids=str)
+@pytest.mark.parametrize("access", ACCESSES.values(), ids=ACCESSES)
+def test_outside_of_the_cell(access, i):
+    def f(x, i):
+        r = jax.new_ref(x)
+        out = access(r, i, jnp.full(i.shape, 9.0, np.float32))
+        return (r[...] if out is None else out), r[...]
+
+    args = X[0, :4], np.array(i, np.int32)
+    program, want = traced(f, *args), jax.jit(f)(*args)
+    close(jt.eval_jaxpr(program, args), want)
+    close(jt.compile(program)(*args), want)
+
+
+FROM_TEXT = {
+    n: p for n, p in PROGRAMS.items() if n != "arrays"
+}  # its constants are not in the text
+
+
+@pytest.mark.parametrize("f, args", FROM_TEXT.values(), ids=FROM_TEXT)
+def test_programs_read_from_text(f, args):
+    closed = jax.make_jaxpr(f)(*args)
     program = jt.parse(str(closed))
     assert str(program) == str(closed)
-    want = _numbers_and_slices(X, np.int32(2))
-    for got in (jt.eval_jaxpr(program, [X, np.int32(2)]), jt.compile(program)(X, np.int32(2))):
-        for a, b in zip(got, want, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-5)
+    want = jax.tree.leaves(jax.jit(f)(*args))
+    close(jt.eval_jaxpr(program, args), want)
+    close(jt.compile(program)(*args), want)
+    close(in_jax(program)(*args), want)
+
+
+def test_a_cell_that_holds_nothing_at_the_start():
+    def f(x):
+        r = jax.empty_ref(jax.typeof(x))
+        r[...] = x
+        return r[1:]
+
+    closed = jax.make_jaxpr(f)(X)
+    for program in (jt.from_jax(closed), jt.parse(str(closed))):
+        assert str(program) == str(closed)
+        close(jt.eval_jaxpr(program, [X]), [X[1:]])
+        close(jt.compile(program)(X), [X[1:]])
+        close(jax.jit(in_jax(program))(X), [X[1:]])
+
+
+def test_masks():
+    text = """{ lambda ; a:f32[4] b:bool[4]. let
+    r:Ref{f32[4]} = new_ref[kind=None memory_space=None] a
+    c:f32[4] <- r[...] mask=b other=7.0:f32[]
+    d:f32[4], r[...] <- r[...], c mask=b
+    r[...] += a mask=b
+    e:f32[4] = freeze r
+  in (c, d, e) }"""
+    program = jt.parse(text)
+    jt.typecheck_jaxpr(program)
+    a, b = X[0, :4] + 1, np.array([True, False, True, False])
+    want = [np.where(b, a, 7), np.where(b, a, np.where(b, a, 7)), np.where(b, 2 * a, a)]
+    for p in (program, jt.discharge(program)):
+        close(jt.eval_jaxpr(p, [a, b]), [w.astype(np.float32) for w in want])
 
 
 def test_addupdate():
@@ -137,7 +235,7 @@ def test_addupdate():
 
 
 def _program(line):
-    return f"""{{ lambda ; a:f32[3] i:f32[]. let
+    return f"""{{ lambda ; a:f32[3] i:f32[] j:i32[]. let
     b:Ref{{f32[3]}} = new_ref[kind=None memory_space=None] a
     {line}
     d:f32[3] <- b[...]
@@ -151,6 +249,12 @@ def _program(line):
         ("b[5] <- 1.0:f32[]", "the index 5 is out of range for an axis of 3"),
         ("b[0,0] <- 1.0:f32[]", "is for 2 axes of [3]"),
         ("b[2:1] <- 1.0:f32[]", "the slice 2:1 is out of range"),
+        ("b[0:4:2] <- a", "the slice 0:4:2 is out of range for an axis of 3"),
+        ("b[0:3:2] <- a", "swap puts f32[3] where f32[2] is"),
+        ("b[0:3:0] <- a", "the index 0:3:0 cannot be read"),
+        ("b[j:j+4] <- a", "is out of range for an axis of 3"),
+        ("c:f32[3] <- b[...] mask=i", "takes the mask f32[], and bool[3] is needed"),
+        ("c:Ref{f32[]} = empty_ref[ty=blue]", "empty_ref ty=blue is not the type of an array"),
         ("c:f32[] <- b[i]", "operand 0 of the index is no integer"),
         ("c:f32[] <- a[0]", "get needs a reference to an array, and its operand is f32[3]"),
         ("b[0] += a", "addupdate puts f32[3] where f32[] is"),
@@ -161,10 +265,48 @@ def test_ill_typed(line, message):
         jt.typecheck_jaxpr(jt.parse(_program(line)))
 
 
-def test_references_from_outside_are_refused():
-    program = jt.parse("{ lambda ; a:Ref{f32[3]}. let b:f32[3] <- a[...] in (b,) }")
+def test_references_from_outside():
+    text = "{ lambda ; a:Ref{f32[3]} b:f32[]. let c:f32[] <- a[1]; a[0] <- b in (c,) }"
+    program = jt.parse(text)
     jt.typecheck_jaxpr(program)
-    with pytest.raises(jt.UnsupportedError, match="its cell is outside"):
-        jt.discharge(program)
-    with pytest.raises(jt.MissingRuleError, match="discharged first"):
+    pure = jt.discharge(program)
+    c, cell = jt.eval_jaxpr(pure, [np.arange(3, dtype=np.float32), np.float32(7)])
+    close([c, cell], [np.float32(1), np.array([7, 1, 2], np.float32)])
+    with pytest.raises(jt.MissingRuleError, match="jaxprtool discharge"):
         jt.lower(program)
+
+
+USED_AFTERWARDS = {
+    "read": "c:f32[] <- b[0]",
+    "written": "b[0] <- 1.0:f32[]",
+    "frozen": "c:f32[3] = freeze b",
+    "passed": "jit[name=f jaxpr={ lambda ; e:Ref{f32[3]}. let e[0] <- 1.0:f32[] in () }] b",
+}
+
+
+@pytest.mark.parametrize("end", ["d:f32[3] = freeze b", "free_ref b"])
+@pytest.mark.parametrize("line", USED_AFTERWARDS.values(), ids=USED_AFTERWARDS)
+def test_a_reference_that_is_used_after_its_end(end, line):
+    text = f"""{{ lambda ; a:f32[3]. let
+    b:Ref{{f32[3]}} = new_ref[kind=None memory_space=None] a
+    {end}
+    {line}
+  in () }}"""
+    message = r"the reference b is used after (freeze|free_ref) at <string>:3:5"
+    with pytest.raises(jt.JaxprTypeError, match=message):
+        jt.typecheck_jaxpr(jt.parse(text))
+
+
+def test_a_slice_of_a_reference_of_the_wrong_length():
+    text = """{ lambda ; a:Ref{f32[3]}. let
+    scan[
+      jaxpr={ lambda ; b:Ref{f32[]}. let b[...] <- 1.0:f32[] in () }
+      length=4
+      num_carry=0
+      num_consts=0
+      reverse=False
+      unroll=1
+    ] a
+  in () }"""
+    with pytest.raises(jt.JaxprTypeError, match=r"operand 0 is f32\[3\].*length=4"):
+        jt.typecheck_jaxpr(jt.parse(text))

@@ -128,3 +128,42 @@ def test_where_says_which_step():
             told = where()
     assert told == "in step 3 of 3 of scan, step 4 of while"
     assert where() == ""
+
+
+def _counting(inner):
+    """A loop that counts, beside a number that `inner` changes or looks at."""
+
+    def f(x):
+        body = lambda c: (inner(*c), jnp.sin(c[1]))
+        return jax.lax.while_loop(lambda c: c[0] < 3, body, (jnp.int32(0), x))
+
+    return f
+
+
+def _ignoring(i, y):
+    return jax.lax.while_loop(lambda k: k <= i, lambda k: (jnp.cos(y), k + 1)[1], i)
+
+
+def _printing(i, y):
+    jax.debug.print("{}", y)
+    return i + 1
+
+
+@pytest.mark.parametrize("inner", [_ignoring, _printing])
+def test_known_part_of_equations_with_unknown_operands(inner):
+    f, x = _counting(inner), np.float32(0.5)
+    known, unknown, unks_out, n_res = jt.partial_eval_jaxpr(traced(f, x), [True], verify=True)
+    assert unks_out == [False, True]
+    first = jt.eval_jaxpr(known, [])
+    second = jt.eval_jaxpr(unknown, [*first[len(first) - n_res :], x])
+    close([first[0], second[0]], f(x))
+
+
+def test_constants_that_nobody_reads_are_left_out():
+    f = lambda x: jax.lax.while_loop(
+        lambda k: (jnp.sin(x), k < 3)[1], lambda k: (jnp.cos(x), k + 1)[1], jnp.int32(0)
+    )
+    program = jt.jvp_jaxpr(traced(f, np.float32(1)))[0]
+    (loop,) = program.jaxpr.eqns
+    assert len(loop.inputs) == 1 and count_eqns(program.jaxpr) == 3
+    close(jt.eval_jaxpr(program, [np.float32(1), np.float32(1)])[0], f(1.0))

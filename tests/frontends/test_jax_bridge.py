@@ -81,6 +81,14 @@ PROGRAMS = {
     "sort": (lambda x: jnp.argsort(x, 1), X),
     "solve": (lambda a: jnp.linalg.solve(a @ a.T + jnp.eye(3), a), X),
     "convolution": (lambda x: lax.conv(x[None, None], x[None, None], (1, 1), "SAME"), X),
+    "pooling-grad": (
+        jax.grad(
+            lambda x: (
+                lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (1, 1), "SAME") * jnp.cos(x)
+            ).sum()
+        ),
+        X,
+    ),
     "reduce": (lambda x: lax.reduce(x, 0.0, lambda a, b: a * b + 1, (0,)), X),
     "remat": (jax.grad(lambda x: jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))(x).sum()), X),
     "constants": (lambda x: x + np.arange(4.0, dtype=np.float32), X),
@@ -235,7 +243,11 @@ def test_jax_differentiates_custom_functions_without_rules(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["attention", "scan-grad", "cond", "gather", "solve", "convolution", "nested-constants"]
+    "name",
+    [
+        *["attention", "scan-grad", "cond", "gather", "solve", "convolution", "nested-constants"],
+        "pooling-grad",
+    ],
 )
 def test_text_goes_to_jax(name):
     f, *args = PROGRAMS[name]
@@ -257,7 +269,6 @@ def test_text_goes_to_jax(name):
         ("{ lambda a:f32[3]; b:f32[3]. let c:f32[3] = add a b in (c,) }", "no-constant"),
         ("{ lambda ; a:f32[n]. let b:f32[n] = sin a in (b,) }", "opaque-type"),
         ("{ lambda ; a:f32[8@x]. let b:f32[8@x] = sin a in (b,) }", "opaque-type"),
-        ("{ lambda ; a:Ref{f32[3]}. let b:f32[] <- a[0] in (b,) }", "opaque-param"),
     ],
 )
 def test_what_jax_cannot_be_given(text, code):

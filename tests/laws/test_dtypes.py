@@ -49,7 +49,7 @@ SLOW = {"igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_
 # or whose reference in JAX is not the primitive.
 APART = {
     *("pure_callback", "io_callback", "psum", "random_seed", "custom_linear_solve"),
-    "rng_bit_generator",
+    *("rng_bit_generator", "empty_ref"),
 }
 
 # JAX's type rule takes these kinds, and it fails to lower them: infinity is no integer, complex

@@ -15,7 +15,7 @@ HINTS = {
     *("memory_space", "kind", "devices", "srcs", "copy_semantics", "partitioned", "callback"),
     *("in_tree", "tree", "out_trees", "err_tree", "logging_record", "computation", "effect"),
     *("which_linear", "transpose_thunk", "attributes", "jvp", "fwd", "bwd", "name", "ordered"),
-    *("implementation", "algorithm", "recall_target"),
+    *("implementation", "algorithm", "recall_target", "_input_dtype"),
 }
 
 # One value is right for these primitives, with the reason.
@@ -28,7 +28,7 @@ ONE_VALUE = {
     ("run_state", "jaxpr"): "its jaxpr is made for the types",
     ("run_state", "is_initialized"): "cells without a value are refused",
     **{
-        (name, p): "kernels only"
+        (name, p): "programs of tests/control_flow"
         for name in ("get", "swap", "addupdate")
         for p in ("mask", "other")
     },

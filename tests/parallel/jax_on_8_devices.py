@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax._src.lax import parallel
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
@@ -101,6 +102,25 @@ def in_groups(x):
     return lax.psum(y, "i"), z
 
 
+@program(LINE, (P("i"),), (P("i"), P("i"), P("i")), (64,), checks=(False,))
+def in_groups_of_every_kind(x):
+    groups = [[0, 5, 2, 7], [1, 4, 3, 6]]
+    y = lax.psum_scatter(x * x, "i", axis_index_groups=groups, tiled=True)
+    z = lax.all_to_all(jnp.sin(x), "i", 0, 0, axis_index_groups=groups, tiled=True)
+    return y, z, lax.all_gather(x[:2], "i", axis_index_groups=groups)
+
+
+@program(GRID, (P("i", "j"),), (P("i", "j"), P("i")), (8, 4), checks=(False,))
+def along_a_batch_and_the_mesh(x):
+    """Collectives along axes of the mesh and an axis of vmap at once."""
+
+    def example(v):
+        total = lax.psum(v * v, ("k", "i", "j"))
+        return jnp.sin(v) * total + lax.psum(v, ("j", "k")), lax.psum(v * total, "j")
+
+    return jax.vmap(example, axis_name="k")(x)
+
+
 @program(LINE, (P("i"), P()), (P("i"), P()), (16,), (2,))
 def scanned(x, w):
     def step(c, _):
@@ -151,6 +171,18 @@ def partly_manual(x):
 def residuals(x, w):
     s = jnp.sin(x).sum()
     return lax.psum(jnp.exp(s * w) * x, "j")
+
+
+@program(LINE, (P("i"),), (P(), P("i"), P("i"), P("i"), P("i")), (64,))
+def in_two_steps(x):
+    started = [
+        parallel.psum_start(jnp.sin(x), "i"),
+        parallel.all_gather_start(x[:2], "i", tiled=True),
+        parallel.psum_scatter_start(x * x, "i", tiled=True),
+        parallel.all_to_all_start(x, "i", 0, 0, tiled=True),
+        parallel.ppermute_start(jnp.cos(x), "i", SHIFT),
+    ]
+    return tuple(future.done() for future in started)
 
 
 @jax.pmap

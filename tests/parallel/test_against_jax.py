@@ -21,8 +21,19 @@ CHECKED = [
     "on_grid",
     "matmul",
     "residuals",
+    "in_two_steps",
 ]
-UNCHECKED = ["in_groups", "looped", "branched", "both_axes", "partly_manual", "pmap", "pmap_axes"]
+UNCHECKED = [
+    "in_groups",
+    "in_groups_of_every_kind",
+    "along_a_batch_and_the_mesh",
+    "looped",
+    "branched",
+    "both_axes",
+    "partly_manual",
+    "pmap",
+    "pmap_axes",
+]
 NAMES = [*CHECKED, *(f"{n}_checked" for n in CHECKED), *UNCHECKED]
 
 

@@ -92,6 +92,26 @@ def test_two_named_axes():
     np.testing.assert_allclose(f(X), g(X), rtol=2e-5, atol=2e-5)
 
 
+def test_axes_counted_together():
+    """The first name is the slowest, whichever vmap is the outer one."""
+    for names in (("i", "j"), ("j", "i")):
+
+        def ours(x, names=names):
+            moved = lax.all_to_all(x, axis_name=names, split_axis=0, concat_axis=0, tiled=True)
+            index = lax.axis_index(axis_name=names)
+            return moved + lax.convert_element_type(index, new_dtype="float32")
+
+        def theirs(x, names=names):
+            moved = jax.lax.all_to_all(x, names, 0, 0, tiled=True)
+            return moved + jax.lax.axis_index(names).astype("float32")
+
+        x = X.reshape(4, 2, 16)
+        f, g = (
+            m.vmap(m.vmap(h, axis_name="j"), axis_name="i") for m, h in ((jt, ours), (jax, theirs))
+        )
+        np.testing.assert_allclose(f(x), g(x), rtol=2e-5)
+
+
 def test_derivative_of_a_batch_statistic():
     """Batch normalisation: every example's gradient goes through the mean of all."""
 

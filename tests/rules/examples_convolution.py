@@ -77,5 +77,6 @@ EXAMPLES = [
     _conv("c64[1,2,5]", "c64[3,2,2]"),
     _conv("i32[1,2,5]", "i32[3,2,2]"),
     _conv("i8[1,2,5]", "i8[3,2,2]", preferred="i32"),
+    _conv("i16[1,2,5]", "i16[3,2,2]", preferred="f16"),
     _conv("f32[1,2,5]", "f32[3,2,2]", precision=HIGHEST),
 ]

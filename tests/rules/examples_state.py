@@ -102,6 +102,37 @@ def _kept_in_jax(x: Any) -> Any:
     return jax.freeze(jax.new_ref(x))
 
 
+def _given_up(x: Any) -> Any:
+    ref = lax.new_ref(x)
+    out = lax.get(ref, index=("[...]",))
+    lax.free_ref(ref)
+    return out
+
+
+def _given_up_in_jax(x: Any) -> Any:
+    import jax
+
+    ref = jax.new_ref(x)
+    out = ref[...]
+    jax.free_ref(ref)
+    return out
+
+
+def _filled(x: Any, *, ty: Any) -> Any:
+    """What was in the cell is not told, so it is written first."""
+    ref = lax.empty_ref(ty=ty)
+    lax.swap(ref, x, index=("[...]",))
+    return lax.freeze(ref)
+
+
+def _filled_in_jax(x: Any, **_: Any) -> Any:
+    import jax
+
+    ref = jax.empty_ref(jax.typeof(x))
+    ref[...] = x
+    return jax.freeze(ref)
+
+
 def _exchange(a: Any, b: Any) -> tuple[()]:
     """Cells a and b: the sine of the second goes to the first, the old first one is added to the second."""
     old = lax.swap(a, lax.sin(lax.get(b, index=("[...]",))), index=("[...]",))
@@ -168,6 +199,21 @@ EXAMPLES = [
         Example(_staged(_kept), (arg(t),), label=t, jax=_kept_in_jax, of=op)
         for op in (lax.new_ref, lax.freeze)
         for t in ("f64[2]", "i32[]", "bf16[0]")
+    ],
+    Example(
+        _staged(_given_up), (arg("f64[2]"),), label="f64[2]", jax=_given_up_in_jax, of=lax.free_ref
+    ),
+    *[
+        Example(
+            _staged(_filled),
+            (arg(t),),
+            {"ty": arg(t).aval},
+            label=t,
+            smooth=False,  # of one type
+            jax=_filled_in_jax,
+            of=lax.empty_ref,
+        )
+        for t in ("f64[2]", "f32[]")
     ],
     _states("f64[3]"),
     _states("f32[]"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from jax.extend.core.primitives import conj_p
+
 from jaxprtool import ops as lax
 from jaxprtool.ir.dtypes import find_dtype
 from tests.rules.example import Example, arg
@@ -12,6 +14,10 @@ _BOUNDS = [-128, -1, 0, 1, 127]
 
 def _of(op, types, domain="", **params):
     return [Example(op, (arg(t, domain),), params) for t in types]
+
+
+def _jax_conj(x, input_dtype):
+    return conj_p.bind(x, input_dtype=input_dtype)
 
 
 def _special(op, t="f32[9]", values=_SPECIAL, **params):
@@ -68,7 +74,9 @@ EXAMPLES = [
     *_of(lax.real, ["c64[3]", "c128[]"]),
     *_of(lax.imag, ["c64[3]", "c128[]"]),
     *[
-        Example(lax.conj, (arg(t),), {"input_dtype": find_dtype(t.partition("[")[0])})
+        Example(
+            lax.conj, (arg(t),), {"input_dtype": find_dtype(t.partition("[")[0])}, jax=_jax_conj
+        )
         for t in ("c64[3]", "c128[]", "f32[2]", "f64[2,2]")
     ],
     *_of(lax.copy, ["f32[3]", "bf16[2]", "i32[]", "bool[4]", "c64[2]"]),

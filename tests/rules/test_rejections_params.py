@@ -31,7 +31,7 @@ TO_THE_COMPILER = {
 OF_JAX = {  # objects of a running JAX, and its bookkeeping
     *("out_trees", "linear", "in_tree", "logging_record", "np_printoptions", "static_args"),
     *("err_tree", "computation", "attributes", "transpose_thunk", "select_callable", "effect"),
-    *("callback", "tree", "which_linear"),
+    *("callback", "tree", "which_linear", "_input_dtype"),
 }
 CANNOT_BE_WRONG = TO_THE_COMPILER | OF_JAX
 

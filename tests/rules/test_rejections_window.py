@@ -68,6 +68,7 @@ SUM, GATHER, SCATTER = (
     lax.select_and_gather_add,
     lax.select_and_scatter_add,
 )
+I8 = "i8[1,1,1]"
 CONV, RAGGED = lax.conv_general_dilated, lax.ragged_dot_general
 X, W = "f32[1,2,5]", "f32[3,2,2]"
 ROWS = ["f32[4,3]", "f32[2,3,5]", "i32[2]"]
@@ -114,6 +115,8 @@ REJECTED = [
     ),
     (CONV, [X, W], _conv(preferred_element_type=find_dtype("bf16")), "operand-types", "bf16"),
     (CONV, [X, W], _conv(preferred_element_type=find_dtype("i32")), "operand-types", "i32"),
+    (CONV, [I8, I8], _conv(preferred_element_type=find_dtype("u32")), "operand-types", "u32"),
+    (CONV, [I8, I8], _conv(preferred_element_type=find_dtype("c64")), "operand-types", "c64"),
     (RAGGED, ROWS, _ragged(ragged=(0, 1)), "dimension-count", "(0, 1)"),
     (RAGGED, ROWS, _ragged(ragged=(2,)), "axis-range", "2 is out of range"),
     (RAGGED, ROWS, _ragged(groups=()), "dimension-count", "rhs_group_dimensions ()"),

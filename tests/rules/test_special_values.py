@@ -39,6 +39,13 @@ def test_edges_of_two_operands(name):
     _agree(getattr(jax.lax, name), _pairs())
 
 
+@pytest.mark.parametrize("order", [1.0, 2.0, 5.0])
+def test_polygamma_of_negative_numbers(order):
+    """Below -9 XLA's numbers are far from the function, and are JAX's derivatives of digamma."""
+    x = np.array([-0.3, -4.6, -8.9, -9.1, -9.5, -9.98, -10.4, -12.3, -30.7])
+    _agree(jax.lax.polygamma, [np.full(x.shape, order), x])
+
+
 def test_edges_of_the_incomplete_beta_function():
     a, b = _pairs()
     x = np.resize([0.0, 0.3, 1.0, -1.0, np.nan], a.shape)

@@ -16,7 +16,7 @@ from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.cost import cost_jaxpr
-from jaxprtool.interpreters.dce import dce_jaxpr
+from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, zeros
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
@@ -144,8 +144,8 @@ def _partial_eval(
 ) -> list[Any]:
     """Split the branches when the index is known; record the whole equation when it is not.
 
-    Branches have different residuals. A residual that is an argument is passed on from the operands.
-    The others share slots by type: a branch fills the slots it needs and puts zeros in the rest.
+    Branches have different residuals. They share slots by type: a branch fills the slots it needs and puts zeros in
+    the rest. A residual that is an argument takes a slot that is there anyway, or is passed on from the operands.
     """
     index, *operands = args
     if trace.is_unknown(index):
@@ -184,25 +184,22 @@ def _join_residuals(
     arguments, unknown arguments) -> (unknown results), the slots' types, the forwarded arguments.
     """
     slots: list[Any] = []
-    forwarded: dict[int, None] = {}
-    plans = []  # for each branch, for each residual: ("slot", k) or ("argument", i)
+    plans: list[
+        list[tuple[str, int]]
+    ] = []  # of each branch, for each residual: a slot, or an argument
     for known, _, _, n_res in parts:
         binders = {v: i for i, v in enumerate(known.jaxpr.in_binders)}
-        used: set[int] = set()
         plan: list[tuple[str, int]] = []
         for x in known.jaxpr.outs[len(known.jaxpr.outs) - n_res :]:
-            if x in binders:
-                forwarded[binders[x]] = None
-                plan.append(("argument", binders[x]))
-                continue
-            aval = x.aval.strong
-            k = next((k for k, s in enumerate(slots) if s is aval and k not in used), len(slots))
-            if k == len(slots):
-                slots.append(aval)
-            used.add(k)
-            plan.append(("slot", k))
+            in_slot = None if x in binders else _free_slot(slots, plan, x.aval.strong)
+            if in_slot == len(slots):
+                slots.append(x.aval.strong)
+            plan.append(("argument", binders[x]) if in_slot is None else ("slot", in_slot))
         plans.append(plan)
-    arguments = list(forwarded)
+    arguments = []
+    for i in dict.fromkeys(k for plan in plans for kind, k in plan if kind == "argument"):
+        if not _put_in_slots(i, parts[0][0].in_avals[i].strong, plans, slots):
+            arguments.append(i)
     knowns = tuple(
         _fill_slots(known, n_res, plan, slots)
         for (known, _, _, n_res), plan in zip(parts, plans, strict=True)
@@ -212,6 +209,25 @@ def _join_residuals(
         for (known, unknown, _, _), plan in zip(parts, plans, strict=True)
     )
     return knowns, unknowns, slots, arguments
+
+
+def _free_slot(slots: Sequence[Any], plan: Sequence[tuple[str, int]], aval: Any) -> int:
+    """The first slot of a type that a plan does not use yet; the number of slots when there is none."""
+    free = (k for k, s in enumerate(slots) if s is aval and ("slot", k) not in plan)
+    return next(free, len(slots))
+
+
+def _put_in_slots(
+    i: int, aval: Any, plans: Sequence[list[tuple[str, int]]], slots: Sequence[Any]
+) -> bool:
+    """Change the plans that need argument i so that it takes a slot that is there anyway, if all can."""
+    needing = [plan for plan in plans if ("argument", i) in plan]
+    found = [_free_slot(slots, plan, aval) for plan in needing]
+    if len(slots) in found:
+        return False
+    for plan, k in zip(needing, found, strict=True):
+        plan[plan.index(("argument", i))] = ("slot", k)
+    return True
 
 
 def _fill_slots(
@@ -252,13 +268,13 @@ def _take_slots(
 
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
     branches: Branches = eqn.params["branches"]
-    used = [dce_jaxpr(b.jaxpr, used_outs)[1] for b in branches]
+    each = [dce_body(b, used_outs) for b in branches]
+    used = [u for _, u in each]
     used_ins = [any(u) for u in zip(*used, strict=True)] if used[0] else []
     if all(used_outs) and all(used_ins):
         return eqn, [True, *used_ins]
     smaller = []
-    for b in branches:
-        jaxpr, _ = dce_jaxpr(b.jaxpr, used_outs, keep_inputs=True)
+    for b, (jaxpr, _) in zip(branches, each, strict=True):
         binders = [v for v, u in zip(jaxpr.in_binders, used_ins, strict=True) if u]
         jaxpr = Jaxpr(binders, jaxpr.eqns, jaxpr.outs, jaxpr.const_binders)
         smaller.append(verified(ClosedJaxpr(jaxpr, b.consts)))

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jaxprtool import ops as lax
+from jaxprtool.core.lists import split_list
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 
-__all__ = ["check_carry", "check_counts", "fixpoint", "pick", "with_unused"]
+__all__ = [
+    "apply_scan",
+    "check_carry",
+    "check_counts",
+    "fixpoint",
+    "pick",
+    "scan_params",
+    "split_operands",
+    "stacked_aval",
+    "with_unused",
+]
 
 
 def fixpoint(step: Callable[[list[bool]], Sequence[bool]], start: Sequence[bool]) -> list[bool]:
@@ -25,13 +37,17 @@ def fixpoint(step: Callable[[list[bool]], Sequence[bool]], start: Sequence[bool]
 def pick(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int] | None = None) -> ClosedJaxpr:
     """The same body with its arguments and results in another order, or with fewer results.
 
-    ins[i] says which old argument the new argument i is; likewise outs (all, in order, by default).
+    ins[i] says which old argument the new argument i is; likewise outs (all, in order, by default). The same
+    choice twice is the same object, so that what is derived from it is derived once.
     """
-    jaxpr = closed.jaxpr
-    binders = [jaxpr.in_binders[i] for i in ins]
-    results = jaxpr.outs if outs is None else [jaxpr.outs[i] for i in outs]
-    picked = Jaxpr(binders, jaxpr.eqns, results, jaxpr.const_binders)
-    return verified(ClosedJaxpr(picked, closed.consts))
+    key = ("pick", tuple(ins), None if outs is None else tuple(outs))
+    if key not in closed.cache:
+        jaxpr = closed.jaxpr
+        binders = [jaxpr.in_binders[i] for i in ins]
+        results = jaxpr.outs if outs is None else [jaxpr.outs[i] for i in outs]
+        picked = Jaxpr(binders, jaxpr.eqns, results, jaxpr.const_binders)
+        closed.cache[key] = verified(ClosedJaxpr(picked, closed.consts))
+    return closed.cache[key]
 
 
 def with_unused(closed: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
@@ -64,3 +80,36 @@ def check_carry(
                 "carry-type",
                 help="a step has to give back what it takes, with the same shape and dtype",
             )
+
+
+# -- scan --------------------------------------------------------------------------------------
+
+
+def stacked_aval(aval: Any, length: int) -> Any:
+    """The type of `length` values along a new first axis."""
+    return aval.update(shape=(length, *aval.shape))
+
+
+def apply_scan(
+    closed: ClosedJaxpr,
+    consts: Sequence[Any],
+    carry: Sequence[Any],
+    xs: Sequence[Any],
+    params: dict[str, Any],
+) -> list[Any]:
+    """Apply scan to a transformed body."""
+    fields = scan_params(closed, len(consts), len(carry), params)
+    return lax.scan_call(*consts, *carry, *xs, **fields)
+
+
+def scan_params(
+    closed: ClosedJaxpr, n_consts: int, n_carry: int, params: dict[str, Any]
+) -> dict[str, Any]:
+    """The params of a scan with a transformed body."""
+    changes = {"jaxpr": closed, "num_consts": n_consts, "num_carry": n_carry, "linear": None}
+    return {**params, **changes}
+
+
+def split_operands(values: Sequence[Any], params: dict[str, Any]) -> list[list[Any]]:
+    """What belongs to the operands of a scan, as that of consts, carry and xs."""
+    return split_list(values, params["num_consts"], params["num_carry"])

@@ -15,7 +15,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import cost_jaxpr
-from jaxprtool.interpreters.dce import dce_jaxpr
+from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
@@ -204,16 +204,13 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -
     if cond_unknown or all(unknown):
         return trace.emit(lax.while_call.primitive, atoms, params, avals)
     cond_consts, body_consts, carry = split_list(args, *sizes)
-    known_body, _ = dce_jaxpr(body.jaxpr, [not u for u in unknown], keep_inputs=True)
-    keep = [i for i, u in enumerate([*body_unks, *unknown]) if not u]
-    keep_cond = [i for i, u in enumerate([*cond_unks, *unknown]) if not u]
     known_outs = trace.known(
         lax.while_call,
         *partition_list(cond_unks, cond_consts)[0],
         *partition_list(body_unks, body_consts)[0],
         *partition_list(unknown, carry)[0],
-        cond_jaxpr=pick(cond, keep_cond),
-        body_jaxpr=pick(ClosedJaxpr(known_body, body.consts), keep),
+        cond_jaxpr=_known_part(cond, [*cond_unks, *unknown], [False]),
+        body_jaxpr=_known_part(body, [*body_unks, *unknown], unknown),
         cond_nconsts=cond_unks.count(False),
         body_nconsts=body_unks.count(False),
     )
@@ -222,38 +219,54 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -
     return [r if u else next(rest) for r, u in zip(recorded, unknown, strict=True)]
 
 
+def _known_part(
+    closed: ClosedJaxpr, unks_in: Sequence[bool], unks_out: Sequence[bool]
+) -> ClosedJaxpr:
+    """The known results of a jaxpr from its known arguments, without residuals.
+
+    Equations with an unknown operand can have known results, so leaving out dead equations is not enough.
+    """
+    known, _, _, n_res = partial_eval_jaxpr(closed, unks_in, unks_out)
+    used = [True] * (len(known.jaxpr.outs) - n_res) + [False] * n_res
+    return ClosedJaxpr(dce_body(known, used)[0], known.consts)
+
+
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
-    """Drop the parts of the carry that neither the result nor the condition needs."""
+    """Drop the constants that nobody reads, and the parts of the carry that neither the result nor the condition needs."""
     params = eqn.params
     cond, body = params["cond_jaxpr"], params["body_jaxpr"]
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
-    _, cond_used = dce_jaxpr(cond.jaxpr, [True])
-    start = [a or b for a, b in zip(used_outs, cond_used[n_cond:], strict=True)]
-    used = fixpoint(lambda u: dce_jaxpr(body.jaxpr, u)[1][n_body:], start)
-    if all(used):
-        return eqn, [True] * len(eqn.inputs)
-    const_used = dce_jaxpr(body.jaxpr, used)[1][:n_body]
-    # A part of the carry that stays is an argument even where the body does not read it.
-    full, _ = dce_jaxpr(body.jaxpr, used, keep_inputs=True)
-    keep = [i for i, u in enumerate([*const_used, *used]) if u]
-    small = pick(ClosedJaxpr(full, body.consts), keep)
-    keep_cond = [*range(n_cond), *[n_cond + i for i, u in enumerate(used) if u]]
-    used_ins = [True] * n_cond + const_used + used
+    cond_consts, cond_used = split_list(dce_body(cond, [True])[1], n_cond)
+    start = [a or b for a, b in zip(used_outs, cond_used, strict=True)]
+    used = fixpoint(lambda u: dce_body(body, u)[1][n_body:], start)
+    body_consts = dce_body(body, used)[1][:n_body]
+    used_ins = [*cond_consts, *body_consts, *used]
+    if all(used_ins):
+        return eqn, used_ins
     fields = {
         **params,
-        "cond_jaxpr": pick(cond, keep_cond),
-        "body_jaxpr": small,
-        "body_nconsts": sum(const_used),
+        "cond_jaxpr": _narrowed(cond, [*cond_consts, *used], [True]),
+        "body_jaxpr": _narrowed(body, [*body_consts, *used], used),
+        "cond_nconsts": sum(cond_consts),
+        "body_nconsts": sum(body_consts),
     }
     inputs = [x for x, u in zip(eqn.inputs, used_ins, strict=True) if u]
     outs = [v for v, u in zip(eqn.out_binders, used, strict=True) if u]
     return eqn.replace(inputs=inputs, out_binders=outs, params=fields), used_ins
 
 
+def _narrowed(
+    closed: ClosedJaxpr, used_ins: Sequence[bool], used_outs: Sequence[bool]
+) -> ClosedJaxpr:
+    """Some of the results from some of the arguments, which stay even where nobody reads them."""
+    jaxpr, _ = dce_body(closed, used_outs)
+    keep = [i for i, used in enumerate(used_ins) if used]
+    return pick(ClosedJaxpr(jaxpr, closed.consts), keep)
+
+
 def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     sizes = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, body_consts, carry = split_list(operands, *sizes)
-    avals = [x.aval for x in carry]
     cond: ClosedJaxpr = params["cond_jaxpr"]
     batch = cond.out_avals[0].shape
 
@@ -271,9 +284,7 @@ def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
         (pred,) = ctx.inline(cond, [*cond_consts, *xs])
         return [_keep(ctx, pred, new, old) for new, old in zip(after, xs, strict=True)]
 
-    return ctx.op(
-        "while", *carry, out=avals, regions=[ctx.region(avals, goes_on), ctx.region(avals, step)]
-    )
+    return ctx.loop(carry, goes_on, step, cond, params["body_jaxpr"])
 
 
 def _keep(ctx: Any, pred: Any, new: Any, old: Any) -> Any:

@@ -92,14 +92,16 @@ def _check_groups(features: int, depth: int, outs: int, batch: int, groups: Ints
         )
 
 
+# The kinds of element types that products of a kind may be accumulated in.
+_PREFERRED = {"b": "biufc", "u": "uif", "i": "if", "f": "f", "c": "c"}
+
+
 def _out_dtype(x: Any, y: Any, preferred: DType | None) -> DType:
     if x.dtype is not y.dtype:
         ill_typed(f"{NAME} needs operands of one element type, got {x} and {y}", "operand-types")
     if preferred is None or preferred is x.dtype:
         return x.dtype
-    kinds = (x.dtype.kind, preferred.kind)
-    integers = all(k in "iu" for k in kinds)
-    if not (integers or kinds[0] == kinds[1]) or preferred.bits < x.dtype.bits:
+    if preferred.kind not in _PREFERRED[x.dtype.kind] or preferred.bits < x.dtype.bits:
         ill_typed(
             f"{NAME} preferred_element_type {preferred} cannot hold products of {x.dtype}",
             "operand-types",

@@ -5,3 +5,5 @@ from jaxprtool.rules.parallel import pmap as pmap
 from jaxprtool.rules.parallel import ragged as ragged
 from jaxprtool.rules.parallel import reductions as reductions
 from jaxprtool.rules.parallel import shard_map as shard_map
+
+from jaxprtool.rules.parallel import asynchronous as asynchronous  # isort: skip (takes rules of the others)

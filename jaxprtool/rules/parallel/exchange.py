@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.axes import current_axes
 from jaxprtool.core.trace import get_aval, scalar_lit
-from jaxprtool.interpreters.axes import bumped, full, inserted, reshaped, transposed
-from jaxprtool.interpreters.batch import materialize, moveaxis
+from jaxprtool.interpreters.axes import bumped, full, inserted, removed, reshaped, transposed
+from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import keeps_track_of_varying
 from jaxprtool.interpreters.cost import FREE, PER_INPUT
 from jaxprtool.interpreters.jvp import linear, zero_derivative
+from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32, UINT32
 from jaxprtool.ir.sharding import varying_axes
 from jaxprtool.ops.parallel import names_of
+from jaxprtool.rules.calls import inline
 from jaxprtool.rules.define import define
-from jaxprtool.rules.parallel.groups import Grouped, grouped, taken
+from jaxprtool.rules.parallel.groups import Grouped, grouped, is_partly_mapped, taken
 from jaxprtool.rules.parallel.lowering import (
     GLOBAL_IDS,
     channel,
@@ -216,6 +221,9 @@ def _all_to_all_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
     (x,), (dim,) = vals, dims
     split, concat = params["split_axis"], params["concat_axis"]
     names, groups = names_of(params["axis_name"]), params["axis_index_groups"]
+    if groups is None and is_partly_mapped(axis_size, names):
+        step = functools.partial(_axis_by_axis, names, split, concat)
+        return _mapped(step, [get_aval(x).strong], axis_size, vals, dims)
     members = grouped("all_to_all", axis_size, names, groups)
     if members is None:
         if dim is not None:
@@ -224,6 +232,33 @@ def _all_to_all_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
         return lax.all_to_all(x, **fields), dim
     members.load(x, dim)
     return _exchanged(members, split, concat)
+
+
+def _mapped(f: Any, avals: Any, axis_size: int, vals: Any, dims: Any) -> tuple[Any, int | None]:
+    """A function of one result, applied to batches of values; `avals` are the batches' types."""
+    avals = [
+        a if d is None else a.update(shape=removed(a.shape, [d]))
+        for a, d in zip(avals, dims, strict=True)
+    ]
+    batched, (dim,) = vmap_jaxpr(stage(lambda *xs: [f(*xs)], avals), axis_size, dims, None)
+    return inline(batched, vals)[0], dim
+
+
+def _axis_by_axis(names: Sequence[str], split: int, concat: int, x: Any) -> Any:
+    """all_to_all along several axes as one along each: the index of the part becomes that of its source."""
+    sizes = [current_axes().sizes[n] for n in names]
+    shape = get_aval(x).shape
+    part = shape[split] // math.prod(sizes)
+    x = reshaped(x, (*shape[:split], *sizes, part, *shape[split + 1 :]))
+    for i, n in enumerate(names, split):
+        x = lax.all_to_all(x, axis_name=(n,), split_axis=i, concat_axis=i, tiled=True)
+    k = len(names)
+    sources = range(split, split + k)
+    rest = [i for i in range(len(shape) + k) if i not in sources]
+    x = transposed(x, [*rest[:concat], *sources, *rest[concat:]])
+    shape = get_aval(x).shape
+    joined = math.prod(shape[concat : concat + k + 1])
+    return reshaped(x, (*shape[:concat], joined, *shape[concat + k + 1 :]))
 
 
 def _exchanged(members: Grouped, split: int, concat: int) -> tuple[Any, int | None]:
@@ -332,13 +367,25 @@ define(
 
 
 def _index_batch(axis_size: int, vals: Any, dims: Any, *, axis_name: Any) -> Any:
-    members = grouped("axis_index", axis_size, names_of(axis_name))
+    names = names_of(axis_name)
+    if is_partly_mapped(axis_size, names):
+        return _mapped(functools.partial(_sum_of_indices, names), [], axis_size, vals, dims)
+    members = grouped("axis_index", axis_size, names)
     if members is None:
         return lax.axis_index(axis_name=axis_name), None
     if members.whole:
         return lax.iota(dtype=INT32, shape=(members.size,), dimension=0), 0
     shape = (len(members.groups), members.size)
     return members.each(lax.iota(dtype=INT32, shape=shape, dimension=1), 1)
+
+
+def _sum_of_indices(names: Sequence[str]) -> Any:
+    """The index along several axes from those along each, the first one slowest."""
+    total = lax.axis_index(axis_name=names[0])
+    for n in names[1:]:
+        total = lax.mul(total, scalar_lit(current_axes().sizes[n], INT32))
+        total = lax.add(total, lax.axis_index(axis_name=n))
+    return total
 
 
 def _index_lower(ctx: Any, names: Sequence[str]) -> Any:

@@ -14,7 +14,7 @@ from jaxprtool.interpreters.axes import broadcasted, full, inserted, reshaped, t
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
 
-__all__ = ["Grouped", "axis_groups", "grouped", "refuse", "taken"]
+__all__ = ["Grouped", "axis_groups", "grouped", "is_partly_mapped", "refuse", "taken"]
 
 
 def axis_groups(
@@ -160,6 +160,12 @@ class Grouped:
                 (*shape[:axis], shape[axis] // self.size, *shape[axis + 1 :]), axis, self.size
             ),
         )
+
+
+def is_partly_mapped(axis_size: int, names: Sequence[str]) -> bool:
+    """Whether some of these axes are the batch's, and some are not."""
+    mapped = axis_size.axes if type(axis_size) is NamedAxis else {}
+    return 0 < sum(n in mapped for n in names) < len(names)
 
 
 def grouped(

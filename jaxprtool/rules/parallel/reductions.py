@@ -14,6 +14,7 @@ from jaxprtool.interpreters.check import ill_typed, keeps_track_of_varying
 from jaxprtool.interpreters.cost import FREE, PER_INPUT
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
+from jaxprtool.ir.placement import placed, placement_of, read_placement
 from jaxprtool.ir.sharding import varying_axes
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import define
@@ -191,26 +192,51 @@ def _pvary_batch(axis_size: int, vals: Any, dims: Any, *, axes: Any) -> Any:
     return (lax.pvary(vals[0], axes=rest) if rest else vals[0]), dims[0]
 
 
+def _pvary_impl(xp: Any, x: Any, *, axes: Any) -> Any:
+    return unbound_impl("pvary")(xp, x, axes=axes) if axes else x
+
+
 define(
     lax.pvary,
     abstract_eval=pvary_type,
-    impl=unbound_impl("pvary"),
+    impl=_pvary_impl,
     jvp=linear,
     transpose=transpose_unary(lambda ct, aval, *, axes: sum_along(ct, names_of(axes))),
     batch=_pvary_batch,
     lower=lambda ctx, x, **_: x,
     cost=FREE,
 )
+
+
+def _reshard_type(x: Any, *, dst_sharding: Any, **_: Any) -> Any:
+    target = None if dst_sharding is None else read_placement(dst_sharding, x.ndim)
+    if target is None or len(target.spec) not in (0, x.ndim):
+        return x
+    return placed(x, target)
+
+
+def _reshard_transpose(ct: Any, aval: Any, **_: Any) -> Any:
+    here = placement_of(aval)
+    return ct if placement_of(get_aval(ct)) == here else lax.reshard(ct, dst_sharding=here)
+
+
+def _reshard_batch(axis_size: int, vals: Any, dims: Any, *, dst_sharding: Any, **_: Any) -> Any:
+    (x,), (dim,) = vals, dims
+    ndim = get_aval(x).ndim - (dim is not None)
+    target = None if dst_sharding is None else read_placement(dst_sharding, ndim)
+    return (x if target is None else lax.reshard(x, dst_sharding=target.batched(dim))), dim
+
+
 define(
     lax.reshard,
-    abstract_eval=lambda x, **_: x,
+    abstract_eval=_reshard_type,
     impl=lambda xp, x, **_: x,
     jvp=linear,
-    transpose=transpose_unary(lambda ct, aval, **_: ct),
-    batch=lambda size, vals, dims, **_: (vals[0], dims[0]),
+    transpose=transpose_unary(_reshard_transpose),
+    batch=_reshard_batch,
     lower=lambda ctx, x, **_: x,
     cost=FREE,
 )
 
-for _op in (lax.psum, lax.psum_invariant, lax.pmax, lax.pmin, lax.pvary):
+for _op in (lax.psum, lax.psum_invariant, lax.pmax, lax.pmin, lax.pvary, lax.reshard):
     keeps_track_of_varying(_op.primitive)

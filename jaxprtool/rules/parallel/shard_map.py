@@ -17,6 +17,7 @@ from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
+from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
@@ -97,8 +98,10 @@ class _Impl:
 
     def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
         layout = Layout(params)
+        with layout.scope():
+            body = pure(params["jaxpr"])
         dims = [0 if any(spec) else None for spec in layout.in_specs]
-        batched, out_dims = vmap_jaxpr(params["jaxpr"], NamedAxis(layout.sizes), dims, None)
+        batched, out_dims = vmap_jaxpr(body, NamedAxis(layout.sizes), dims, None)
         step = runner(batched)
 
         def run(*operands: Any) -> list[Any]:
@@ -401,7 +404,7 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
 
 def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     layout, closed = Layout(params), params["jaxpr"]
-    outs = ctx.out_avals
+    outs = [a.physical for a in ctx.out_avals]
     write = manual_computation(
         ctx, layout.mesh, layout.names, operands, layout.in_specs, layout.out_specs, outs
     )
@@ -411,6 +414,12 @@ def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
 def _cost(ins: Any, outs: Any, **params: Any) -> Cost:
     once, n = cost_jaxpr(params["jaxpr"]), Layout(params).count(Layout(params).names)
     return Cost(once.flops * n, once.bytes * n)
+
+
+def _discharge(*operands: Any, **params: Any) -> list[Any]:
+    with Layout(params).scope():
+        body = pure(params["jaxpr"])
+    return lax.shard_map(*operands, **{**params, "jaxpr": body})
 
 
 define(
@@ -424,4 +433,5 @@ define(
     cost=_cost,
     partial_eval=_partial_eval,
     dce=_dce,
+    discharge=_discharge,
 )

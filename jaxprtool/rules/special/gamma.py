@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -32,10 +33,49 @@ def _digamma(xp: Any, x: Any) -> Any:
     return xp.where(x == 0, x.dtype.type(xp.nan), xp.special.psi(x))
 
 
+# (2j)! / B(2j), for the Euler-Maclaurin tail of the zeta function
+_TAIL = tuple(
+    math.factorial(2 * j) * denominator / numerator
+    for j, (numerator, denominator) in enumerate(
+        [
+            (1, 6),
+            (-1, 30),
+            (1, 42),
+            (-1, 30),
+            (5, 66),
+            (-691, 2730),
+            (7, 6),
+            (-3617, 510),
+            (43867, 798),
+            (-174611, 330),
+            (854513, 138),
+            (-236364091, 2730),
+        ],
+        start=1,
+    )
+)
+
+
+def _zeta_of_negative(xp: Any, x: Any, q: Any) -> Any:
+    """Ten terms of the sum of (q + i)^-x, and the Euler-Maclaurin formula for the others.
+
+    For q < 0. The formula diverges when q + 10 is not well above zero. XLA uses it there all the same, and
+    where SciPy sums more terms, XLA's derivatives of digamma are these numbers.
+    """
+    one, a = x.dtype.type(1), q + x.dtype.type(10)
+    total = sum(xp.power(q + x.dtype.type(i), -x) for i in range(10))
+    power, tail = xp.power(a, -x), xp.zeros_like(x)
+    for j in reversed(range(len(_TAIL))):
+        rising = (x + x.dtype.type(2 * j + 1)) * (x + x.dtype.type(2 * j + 2))
+        tail = one / x.dtype.type(_TAIL[j]) + rising / (a * a) * tail
+    return total + power * a / (x - one) + power * (one / 2 + x / a * tail)
+
+
 def _zeta(xp: Any, x: Any, q: Any) -> Any:
     """At poles and infinities what XLA gives: +inf where x is even or 1 at a pole, else NaN."""
     nan, infinity = x.dtype.type(xp.nan), x.dtype.type(xp.inf)
-    out = xp.special.zeta(x, q)
+    negative = (q < 0) & (x > 1) & (q > -infinity)
+    out = xp.where(negative, _zeta_of_negative(xp, x, q), xp.special.zeta(x, q))
     at_pole = xp.where((xp.fmod(x, 2) == 0) | (x == 1), infinity, nan)
     out = xp.where((q <= 0) & (q == xp.floor(q)), at_pole, out)
     return xp.where(((q == xp.inf) & (x > 1)) | ((x == xp.inf) & (q <= 1)), nan, out)

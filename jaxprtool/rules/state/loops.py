@@ -63,25 +63,30 @@ def _is_ref(v: Var) -> bool:
 
 
 def _scan(*operands: Any, **params: Any) -> list[Any]:
-    """References among the constants become a part of the carry."""
+    """References among the constants become a part of the carry; those in xs, one of xs and one of ys."""
     closed: ClosedJaxpr = params["jaxpr"]
     n_consts, n_carry = params["num_consts"], params["num_carry"]
     consts, carry, xs = split_list(operands, n_consts, n_carry)
-    if _states([*carry, *xs]):
-        ill_typed("scan: references are taken as constants only", "unsupported-type")
+    if _states(carry):
+        ill_typed("scan: no reference can be carried", "unsupported-type")
     refs = [i for i, x in enumerate(consts) if type(x) is State]
     fixed = [i for i, x in enumerate(consts) if type(x) is not State]
     n_in, n_out = len(operands), len(closed.jaxpr.outs)
+    body = discharge_jaxpr(closed)
     body = pick(
-        discharge_jaxpr(closed),
+        body,
         [*fixed, *refs, *range(n_consts, n_in)],
-        [*range(n_out, n_out + len(refs)), *range(n_out)],
+        [
+            *range(n_out, n_out + len(refs)),
+            *range(n_out),
+            *range(n_out + len(refs), len(body.jaxpr.outs)),
+        ],
     )
     outs = lax.scan_call(
         *[consts[i] for i in fixed],
         *[consts[i].value for i in refs],
         *carry,
-        *xs,
+        *_values(xs),
         **{
             **params,
             "jaxpr": body,
@@ -91,7 +96,8 @@ def _scan(*operands: Any, **params: Any) -> list[Any]:
         },
     )
     _store([consts[i] for i in refs], outs[: len(refs)])
-    return outs[len(refs) :]
+    _store(_states(xs), outs[len(refs) + n_out :])
+    return outs[len(refs) : len(refs) + n_out]
 
 
 def _while(*operands: Any, **params: Any) -> list[Any]:
@@ -100,7 +106,7 @@ def _while(*operands: Any, **params: Any) -> list[Any]:
     sizes = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, body_consts, carry = split_list(operands, *sizes)
     if _states(carry):
-        ill_typed("while: references are taken as constants only", "unsupported-type")
+        ill_typed("while: no reference can be carried", "unsupported-type")
     states = list({id(s): s for s in _states([*cond_consts, *body_consts])}.values())
     new_cond, fixed_cond = _with_cells(cond, cond_consts, states, 1)
     new_body, fixed_body = _with_cells(body, body_consts, states, len(carry))

@@ -1,4 +1,4 @@
-"""Rows of `new_ref`, `freeze`, `get`, `swap`, `addupdate` and `run_state`.
+"""Rows of `new_ref`, `empty_ref`, `freeze`, `free_ref`, `get`, `swap`, `addupdate` and `run_state`.
 
 NumPy runs them on cells that are changed in place. Transformations and XLA see pure programs: they discharge
 the references first (`interpreters/discharge.py`).
@@ -7,20 +7,21 @@ the references first (`interpreters/discharge.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.cells import Cell
-from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.check import declare_end_of_life, ill_typed
 from jaxprtool.interpreters.cost import FREE, PER_OUTPUT, cost_jaxpr
 from jaxprtool.interpreters.dce import declare_effect
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
 from jaxprtool.interpreters.evaluate import interpret_jaxpr
 from jaxprtool.interpreters.jvp import instantiate
 from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.rules.define import define
 from jaxprtool.rules.state.indices import (
@@ -31,12 +32,14 @@ from jaxprtool.rules.state.indices import (
     read,
     read_index,
     selected_shape,
+    where_numbers_go,
     write,
 )
+from jaxprtool.syntax.types import read_type
 
 __all__: list[str] = []
 
-_DISCHARGED = unsupported("references are discharged first: give it the whole program")
+_DISCHARGED = unsupported("references are discharged first; `jaxprtool discharge` does")
 _NO_RULES = dict.fromkeys(("jvp", "transpose", "batch", "lower"), _DISCHARGED)
 
 
@@ -69,6 +72,42 @@ define(
     discharge=lambda value, *, memory_space, **_: State(value, RefType(get_aval(value))),
     **_NO_RULES,
 )
+
+
+def _held_type(ty: Any) -> ShapedArray:
+    """The type that a param says, which JAX prints with its long name: `float32[3]`."""
+    try:
+        held = ty if isinstance(ty, ShapedArray) else read_type(str(ty))
+    except ValueError as e:
+        ill_typed(f"empty_ref ty={ty} is not a type: {e}", "param-value")
+    if not isinstance(held, ShapedArray):
+        ill_typed(f"empty_ref ty={ty} is not the type of an array", "param-value")
+    return held.strong
+
+
+def _empty_type(*, ty: Any, memory_space: Any) -> RefType:
+    return RefType(_held_type(ty), "" if memory_space is None else str(memory_space))
+
+
+def _empty_cell(xp: Any, *, ty: Any, memory_space: Any) -> Cell:
+    held = _held_type(ty)
+    return Cell(xp.zeros(held.shape, xp.dtype_of_aval(held.dtype)), RefType(held))
+
+
+def _empty_state(*, ty: Any, memory_space: Any) -> State:
+    held = _held_type(ty)
+    zero = scalar_lit(False if held.dtype.kind == "b" else 0, held.dtype)
+    return State(lax.broadcast_in_dim(zero, shape=held.shape), RefType(held))
+
+
+define(
+    lax.empty_ref,
+    abstract_eval=_empty_type,
+    impl=_empty_cell,
+    cost=FREE,
+    discharge=_empty_state,
+    **_NO_RULES,
+)
 define(
     lax.freeze,
     abstract_eval=lambda ref: _inner("freeze", ref),
@@ -80,16 +119,30 @@ define(
 declare_effect(lax.freeze)
 
 
+def _free_type(ref: Any) -> list[Any]:
+    _inner("free_ref", ref)
+    return []
+
+
+define(
+    lax.free_ref,
+    abstract_eval=_free_type,
+    impl=lambda xp, cell: [],
+    cost=FREE,
+    discharge=lambda ref: [],
+    **_NO_RULES,
+)
+declare_end_of_life(lax.freeze)
+declare_end_of_life(lax.free_ref)
+
+
 # -- get, swap, addupdate ----------------------------------------------------------------------
 
 
-def _path(name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Index]:
+def _path(
+    name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]
+) -> Sequence[Index]:
     """The index of an equation, checked against the types of its operands."""
-    if params["mask"] or params["other"]:
-        ill_typed(
-            f"{name} with mask={params['mask']} and other={params['other']} is for kernels, and is not known here",
-            "unsupported-index",
-        )
     path = read_index(name, params["index"], inner.shape)
     for index in path:
         for x in index:
@@ -99,10 +152,37 @@ def _path(name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]
     return path
 
 
+class _Operands(NamedTuple):
+    """The operands after the reference and the value: of the index, and who is read or written."""
+
+    positions: Sequence[Any]
+    mask: Any
+    other: Any
+
+
+def _operands(operands: Sequence[Any], params: dict[str, Any]) -> _Operands:
+    rest = list(operands)
+    other = rest.pop() if params["other"] else None
+    mask = rest.pop() if params["mask"] else None
+    return _Operands(rest, mask, other)
+
+
 def _selected(name: str, ref: Any, operands: Sequence[Any], params: dict[str, Any]) -> ShapedArray:
     inner = _inner(name, ref)
-    for index in _path(name, inner, operands, params):
-        inner = inner.update(shape=selected_shape(index, operands))
+    if len(operands) < params["mask"] + params["other"]:
+        flags = f"mask={params['mask']} and other={params['other']}"
+        ill_typed(
+            f"{name} with {flags} has only {len(operands)} operands for them", "operand-count"
+        )
+    given = _operands(operands, params)
+    for index in _path(name, inner, given.positions, params):
+        inner = inner.update(shape=selected_shape(index, given.positions))
+    mask_type = inner.update(dtype=BOOL)
+    if given.mask is not None and given.mask is not mask_type:
+        ill_typed(f"{name} takes the mask {given.mask}, and {mask_type} is needed", "mask-type")
+    scalar = inner.update(shape=())
+    if given.other is not None and (given.mask is None or given.other not in (inner, scalar)):
+        ill_typed(f"{name} takes other={given.other} beside a mask, of {inner}", "mask-type")
     return inner
 
 
@@ -118,18 +198,42 @@ def _written_type(name: str, ref: Any, value: Any, operands: Any, params: Any) -
 
 
 def _numpy_index(xp: Any, index: Index, operands: Sequence[Any], shape: Sequence[int]) -> Any:
-    """An index as NumPy takes it; positions outside are moved to lie within the cell."""
+    """An index as NumPy takes it; of arrays of numbers some may be outside of the cell still."""
     found = []
     for x, n in zip(index, shape, strict=True):
+        at = x.start if type(x) is Range else x
+        if type(at) is Operand:
+            at = operands[at]
+            at = xp.where(at < 0, at + n, at)
         if type(x) is Range:
-            start = operands[x.start] if type(x.start) is Operand else x.start
-            start = min(max(int(start), 0), n - x.size)
-            found.append(slice(start, start + x.size))
-        elif type(x) is Operand:
-            found.append(xp.clip(operands[x], 0, n - 1))
+            start = min(max(int(at), 0), n - x.span)
+            found.append(slice(start, start + x.span, x.stride))
+        elif type(x) is Operand and not at.shape:
+            found.append(min(max(int(at), 0), n - 1))
         else:
-            found.append(x)
+            found.append(at)
     return tuple(found)
+
+
+def _clipped(xp: Any, index: tuple[Any, ...], shape: Sequence[int]) -> tuple[Any, ...]:
+    """The index with all numbers inside."""
+    return tuple(
+        x if type(x) in (slice, int) else xp.clip(x, 0, n - 1)
+        for x, n in zip(index, shape, strict=True)
+    )
+
+
+def _inside(xp: Any, index: tuple[Any, ...], value: Any, shape: Sequence[int]) -> tuple[Any, Any]:
+    """An index and the value to write there, without the elements that are outside."""
+    arrays = [i for i, x in enumerate(index) if type(x) not in (slice, int)]
+    if not arrays:
+        return index, value
+    kept = xp.logical_and.reduce([(index[i] >= 0) & (index[i] < shape[i]) for i in arrays])
+    if kept.all():
+        return index, value
+    small = tuple(x[kept] if i in arrays else x for i, x in enumerate(index))
+    before = where_numbers_go([type(x) is not slice for x in index])
+    return small, value[(slice(None),) * before + (kept,)]
 
 
 def _part(xp: Any, cell: Cell, operands: Sequence[Any], params: Any) -> tuple[Any, Any]:
@@ -139,25 +243,34 @@ def _part(xp: Any, cell: Cell, operands: Sequence[Any], params: Any) -> tuple[An
     for i, one in enumerate(path):
         index = _numpy_index(xp, one, operands, array.shape)
         if i + 1 < len(path):
-            array = array[index]
+            array = array[(*_clipped(xp, index, array.shape), ...)]
     return array, index
 
 
 def _get(xp: Any, cell: Cell, *operands: Any, **params: Any) -> Any:
-    array, index = _part(xp, cell, operands, params)
-    return xp.array(array[index])[()]
+    given = _operands(operands, params)
+    array, index = _part(xp, cell, given.positions, params)
+    found = xp.array(array[_clipped(xp, index, array.shape)])[()]
+    return found if given.other is None else xp.where(given.mask, found, given.other)
 
 
 def _swap(xp: Any, cell: Cell, value: Any, *operands: Any, **params: Any) -> Any:
-    array, index = _part(xp, cell, operands, params)
-    old = xp.array(array[index])[()]
+    given = _operands(operands, params)
+    array, index = _part(xp, cell, given.positions, params)
+    old = xp.array(array[_clipped(xp, index, array.shape)])[()]
+    if given.mask is not None:
+        old, value = xp.where(given.mask, old, value), xp.where(given.mask, value, old)
+    index, value = _inside(xp, index, value, array.shape)
     array[index] = value
     return old
 
 
 def _addupdate(xp: Any, cell: Cell, value: Any, *operands: Any, **params: Any) -> list[Any]:
-    array, index = _part(xp, cell, operands, params)
-    xp.add.at(array, index, value)
+    given = _operands(operands, params)
+    array, index = _part(xp, cell, given.positions, params)
+    if given.mask is not None:
+        value = xp.where(given.mask, value, xp.zeros_like(value))
+    xp.add.at(array, *_inside(xp, index, value, array.shape))
     return []
 
 
@@ -180,20 +293,36 @@ def _write_path(
 
 
 def _discharge_get(ref: State, *operands: Any, **params: Any) -> Any:
+    given = _operands(operands, params)
     path = read_index("get", params["index"], get_aval(ref.value).shape)
-    return _read_path(ref.value, path, operands)
+    found = _read_path(ref.value, path, given.positions)
+    return found if given.other is None else _choose(given.mask, found, given.other)
+
+
+def _choose(mask: Any, yes: Any, no: Any) -> Any:
+    """`yes` where mask holds; `no`, which may be a scalar, elsewhere."""
+    shape = get_aval(yes).shape
+    if get_aval(no).shape != shape:
+        no = lax.broadcast_in_dim(no, shape=shape, broadcast_dimensions=())
+    return lax.select_n(mask, no, yes)
 
 
 def _discharge_swap(ref: State, value: Any, *operands: Any, **params: Any) -> Any:
+    given = _operands(operands, params)
     path = read_index("swap", params["index"], get_aval(ref.value).shape)
-    old = _read_path(ref.value, path, operands)
-    ref.value = _write_path(ref.value, path, operands, value, write)
+    old = _read_path(ref.value, path, given.positions)
+    if given.mask is not None:
+        old, value = _choose(given.mask, old, value), _choose(given.mask, value, old)
+    ref.value = _write_path(ref.value, path, given.positions, value, write)
     return old
 
 
 def _discharge_add(ref: State, value: Any, *operands: Any, **params: Any) -> list[Any]:
+    given = _operands(operands, params)
     path = read_index("addupdate", params["index"], get_aval(ref.value).shape)
-    ref.value = _write_path(ref.value, path, operands, value, add_at)
+    if given.mask is not None:
+        value = _choose(given.mask, value, scalar_lit(0, get_aval(value).dtype))
+    ref.value = _write_path(ref.value, path, given.positions, value, add_at)
     return []
 
 

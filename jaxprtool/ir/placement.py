@@ -1,0 +1,76 @@
+"""Where the parts of a value lie when its type says so: `f32[8@x,4@(y,z)]{U:w}`.
+
+A placement is a part of a type that changes no value. JAX computes it by rules of each operation, with params
+that it does not print; so types that differ in it alone are both accepted where a binder declares one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.sharding import read_specs, varying_axes, with_varying
+
+__all__ = ["Placement", "placed", "placement_of", "read_placement", "same_but_for_placement"]
+
+
+class Placement(NamedTuple):
+    """The mesh axes that a value is split over.
+
+    Attributes:
+      spec: for each dimension the axes, as text (`x`, `(x,y)`), or None; () when no dimension is split.
+      groups: axes over which it is still to be summed (`U:y`), or was (`R:(x,y)`).
+    """
+
+    spec: tuple[str | None, ...] = ()
+    groups: str = ""
+
+    def batched(self, dim: int | None) -> Placement:
+        """The placement with a dimension inserted that is not split."""
+        if dim is None or not self.spec:
+            return self
+        return self._replace(spec=(*self.spec[:dim], None, *self.spec[dim:]))
+
+
+_NOWHERE = Placement()
+_SPEC = re.compile(r"\b(?:P|PartitionSpec)\((?:[^()]|\([^()]*\))*\)")
+
+
+def placement_of(aval: Any) -> Placement:
+    """The placement in a type."""
+    if not isinstance(aval, ShapedArray) or not (aval.spec or aval.vary):
+        return _NOWHERE
+    return Placement(aval.spec, with_varying(aval, ()).vary.strip("{}"))
+
+
+def placed(aval: Any, placement: Placement) -> Any:
+    """The same type with another placement."""
+    if not isinstance(aval, ShapedArray) or placement_of(aval) == placement:
+        return aval
+    names = varying_axes(aval)
+    vary = f"{{{placement.groups}}}" if placement.groups else ""
+    return with_varying(aval.update(spec=placement.spec, vary=vary), names, names)
+
+
+def same_but_for_placement(a: Any, b: Any) -> bool:
+    """Whether types differ in their placements and weak types at most."""
+    a, b = a.strong, b.strong
+    if a is b or not ShapedArray.any_annotated:
+        return a is b
+    return placed(a, _NOWHERE) is placed(b, _NOWHERE)
+
+
+def read_placement(value: Any, ndim: int) -> Placement | None:
+    """The placement that a param `dst_sharding` holds, or None when it cannot be read."""
+    if isinstance(value, Placement):
+        return value
+    found = _SPEC.search(str(value))
+    if found is None:
+        return None
+    try:
+        (axes,) = read_specs(f"({found[0]},)")
+    except ValueError:
+        return None
+    words = [a[0] if len(a) == 1 else f"({','.join(a)})" if a else None for a in axes]
+    return Placement(tuple(words + [None] * (ndim - len(words))) if any(words) else ())

@@ -1,0 +1,179 @@
+"""Partial evaluation of `scan`: its known part in a loop of its own, and what is left.
+
+What the rest needs of the known part is passed on once where it is the same in all steps, and stacked where it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool import ops as lax
+from jaxprtool.core.lists import partition_list, split_list
+from jaxprtool.interpreters.check import verified
+from jaxprtool.interpreters.dce import has_effects
+from jaxprtool.interpreters.evaluate import bind_eqn
+from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.rules.control_flow.loops import (
+    apply_scan,
+    fixpoint,
+    pick,
+    scan_params,
+    split_operands,
+    stacked_aval,
+)
+
+__all__ = ["carried_unknowns", "partial_eval_scan", "split_scan"]
+
+
+class ScanSplit(NamedTuple):
+    """A scan cut in two.
+
+    known_outs: its known results. closed, consts, carry, xs: the scan of the rest. unks_out: which results
+    those are.
+    """
+
+    known_outs: list[Any]
+    closed: ClosedJaxpr
+    consts: list[Any]
+    carry: list[Any]
+    xs: list[Any]
+    unks_out: list[bool]
+
+
+def carried_unknowns(
+    closed: ClosedJaxpr, consts: Sequence[bool], carry: Sequence[bool], xs: Sequence[bool]
+) -> list[bool]:
+    """Which parts of the carry depend on an unknown operand, in some step."""
+    if all(carry):
+        return list(carry)
+    n_ys = len(closed.out_avals) - len(carry)
+
+    def step(flags: list[bool]) -> list[bool]:
+        wanted = [*flags, *[False] * n_ys]
+        return partial_eval_jaxpr(closed, [*consts, *flags, *xs], wanted)[2][: len(carry)]
+
+    return fixpoint(step, carry)
+
+
+def split_scan(
+    unks: Sequence[bool],
+    args: Sequence[Any],
+    params: dict[str, Any],
+    known: Callable[..., Any],
+) -> ScanSplit:
+    """Scan the known part of the body, and say what is left to scan.
+
+    known(f, *args) calls f where known operations are to be applied.
+    """
+    closed: ClosedJaxpr = params["jaxpr"]
+    const_unks, carry_unks, xs_unks = split_operands(unks, params)
+    n_ys = len(closed.out_avals) - len(carry_unks)
+    carried = carried_unknowns(closed, const_unks, carry_unks, xs_unks)
+    wanted = [*carried, *[False] * n_ys]
+    first, second, unks_out, n_res = partial_eval_jaxpr(
+        closed, [*const_unks, *carried, *xs_unks], wanted
+    )
+    consts, carry, xs = split_operands(args, params)
+    known_parts = [
+        partition_list(u, x)[0] for u, x in ((const_unks, consts), (carried, carry), (xs_unks, xs))
+    ]
+    outs, invariant, stacked, places = known(_run_known, first, n_res, known_parts, params)
+    n_binders = len(second.in_avals) - n_res
+    const_u, carry_u = sum(const_unks), sum(carried)
+    unknown_at = list(range(n_res, n_res + n_binders))
+    consts_at, carry_at, xs_at = split_list(unknown_at, const_u, carry_u)
+    invariant_at = [i for i, kind in enumerate(places) if kind]
+    stacked_at = [i for i, kind in enumerate(places) if not kind]
+    body = pick(second, [*invariant_at, *consts_at, *carry_at, *stacked_at, *xs_at])
+    return ScanSplit(
+        outs,
+        body,
+        [*invariant, *partition_list(const_unks, consts)[1]],
+        partition_list(carried, carry)[1],
+        [*stacked, *partition_list(xs_unks, xs)[1]],
+        unks_out,
+    )
+
+
+class _Hoisted(NamedTuple):
+    """A body without what is the same in all steps.
+
+    before: the equations that depend on constants alone. shared: those of their results and of the constants
+    that the rest reads. body: (shared, carry, xs) -> (results, residuals to stack). stacked: where the results of body
+    have a residual.
+    """
+
+    before: list[JaxprEqn]
+    shared: list[Any]
+    body: ClosedJaxpr
+    stacked: dict[Any, int]
+
+
+def _hoisted(closed: ClosedJaxpr, n_consts: int, n_carry: int, n_out: int) -> _Hoisted:
+    key = ("hoisted", n_consts, n_carry, n_out)
+    if key not in closed.cache:
+        jaxpr = closed.jaxpr
+        _, carry, xs = split_list(jaxpr.in_binders, n_consts, n_carry)
+        varying = {*carry, *xs}
+        before: list[JaxprEqn] = []
+        kept: list[JaxprEqn] = []
+        for eqn in jaxpr.eqns:
+            if varying.isdisjoint(eqn.inputs) and not has_effects(eqn):
+                before.append(eqn)
+            else:
+                kept.append(eqn)
+                varying.update(eqn.out_binders)
+        results = jaxpr.outs[:n_out]
+        computed = varying.difference(xs)
+        stack = list(dict.fromkeys(x for x in jaxpr.outs[n_out:] if x in computed))
+        read = dict.fromkeys([*[x for e in kept for x in e.inputs], *results])
+        shared = [x for x in read if type(x) is not Lit and x not in varying]
+        body = ClosedJaxpr(Jaxpr([*shared, *carry, *xs], kept, [*results, *stack]))
+        stacked = {x: i for i, x in enumerate(stack, n_out)}
+        closed.cache[key] = _Hoisted(before, shared, verified(body), stacked)
+    return closed.cache[key]
+
+
+def _run_known(
+    first: ClosedJaxpr, n_res: int, parts: Sequence[list[Any]], params: dict[str, Any]
+) -> tuple[list[Any], list[Any], list[Any], list[bool]]:
+    """Run the known part: its results, the residuals of all steps, and those of each step.
+
+    The last result says of each residual whether it is the same in all steps.
+    """
+    consts, carry, xs = parts
+    jaxpr, n_out = first.jaxpr, len(first.out_avals) - n_res
+    before, shared, body, stacked = _hoisted(first, len(consts), len(carry), n_out)
+    const_vars = jaxpr.const_binders + jaxpr.in_binders[: len(consts)]
+    env: dict[Any, Any] = dict(zip(const_vars, [*first.consts, *consts], strict=True))
+    for eqn in before:
+        ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
+        env.update(zip(eqn.out_binders, bind_eqn(eqn, ins), strict=True))
+    outs: list[Any] = []
+    if body.jaxpr.outs:
+        outs = apply_scan(body, [env[v] for v in shared], carry, xs, params)
+    slices = dict(zip(jaxpr.in_binders[len(consts) + len(carry) :], xs, strict=True))
+    same_in_all, of_each, places = [], [], []
+    for x in jaxpr.outs[n_out:]:
+        same = type(x) is Lit or x in env
+        places.append(same)
+        if same:
+            same_in_all.append(x if type(x) is Lit else env[x])
+        else:
+            of_each.append(slices[x] if x in slices else outs[stacked[x]])
+    return outs[:n_out], same_in_all, of_each, places
+
+
+def partial_eval_scan(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
+    unks = [trace.is_unknown(x) for x in args]
+    cut = split_scan(unks, args, params, trace.known)
+    fields = scan_params(cut.closed, len(cut.consts), len(cut.carry), params)
+    atoms = [trace.atom(x) for x in (*cut.consts, *cut.carry, *cut.xs)]
+    n_carry, length = len(cut.carry), params["length"]
+    avals = [a.strong for a in cut.closed.out_avals]
+    avals = avals[:n_carry] + [stacked_aval(a, length) for a in avals[n_carry:]]
+    unknown = iter(trace.emit(lax.scan_call.primitive, atoms, fields, avals) if avals else [])
+    known = iter(cut.known_outs)
+    return [next(unknown) if u else next(known) for u in cut.unks_out]

@@ -1,0 +1,186 @@
+"""Transposition of `scan`: the transposed body, scanned the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.core.bind import set_current_trace
+from jaxprtool.core.lists import partition_list, split_list
+from jaxprtool.interpreters.dce import dce_closed
+from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
+from jaxprtool.interpreters.stage import JaxprTrace
+from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.rules.control_flow.loops import (
+    apply_scan,
+    fixpoint,
+    scan_params,
+    split_operands,
+)
+from jaxprtool.rules.control_flow.scan_partial_eval import carried_unknowns, split_scan
+
+__all__ = ["transpose_scan"]
+
+
+def transpose_scan(cts: Any, *args: Any, **params: Any) -> list[Any]:
+    """Scan the transposed body the other way round.
+
+    Cotangents of the carry are carried, those of the constants are summed up in the carry, those of xs come
+    out stacked. Parts of the carry on which no linear argument acts are computed by a forward scan first.
+    """
+    linear = [is_linear(x) for x in args]
+    if not all(carried_unknowns(params["jaxpr"], *split_operands(linear, params))):
+        return _transpose_after_split(cts, args, linear, params)
+    consts, carry, xs = split_operands(args, params)
+    carry_cts, ys_cts = split_list(cts, len(carry))
+    body = _transposed_body(params, linear, [type(ct) is not Zero for ct in cts])
+    start = [*[Zero(a) for a in body.avals[: body.n_const]], *carry_cts]
+    live_ys = [ct for ct in ys_cts if type(ct) is not Zero]
+    outs = iter(
+        apply_scan(
+            body.closed,
+            [x for x in consts if not is_linear(x)],
+            [instantiate(ct) for ct, nz in zip(start, body.carried, strict=True) if nz],
+            [*live_ys, *[x for x in xs if not is_linear(x)]],
+            {**params, "reverse": not params["reverse"]},
+        )
+    )
+    carried = [
+        next(outs) if nz else Zero(a) for nz, a in zip(body.carried, body.avals, strict=True)
+    ]
+    const_cts, carry_cts = iter(carried[: body.n_const]), iter(carried[body.n_const :])
+    xs_cts = iter([next(outs) if nz else None for nz in body.xs_nonzero])
+    return [
+        *[next(const_cts) if is_linear(x) else None for x in consts],
+        *[ct if is_linear(x) else None for ct, x in zip(carry_cts, carry, strict=True)],
+        *[_or_zero(next(xs_cts), x) if is_linear(x) else None for x in xs],
+    ]
+
+
+def _or_zero(ct: Any, x: UndefPrimal) -> Any:
+    return Zero(x.aval) if ct is None else ct
+
+
+def _transposed_body(
+    params: dict[str, Any], linear: Sequence[bool], nonzero: Sequence[bool]
+) -> _TransposedBody:
+    """The transposed body of a scan, made once for each way to transpose it."""
+    closed: ClosedJaxpr = params["jaxpr"]
+    key = ("scan_transpose", params["num_consts"], params["num_carry"], *linear, *nonzero)
+    if key not in closed.cache:
+        closed.cache[key] = _TransposedBody(
+            closed, split_operands(linear, params), split_list(nonzero, params["num_carry"])
+        )
+    return closed.cache[key]
+
+
+class _Built(NamedTuple):
+    """A transposed body for some carried cotangents.
+
+    nonzero, xs_nonzero: which cotangents come out nonzero, of what is carried and of xs. consts_reached: which
+    constants this step adds to the cotangents of.
+    """
+
+    closed: ClosedJaxpr
+    nonzero: list[bool]
+    xs_nonzero: list[bool]
+    consts_reached: list[bool]
+
+
+class _TransposedBody:
+    """The body of the transposed scan.
+
+    Args:
+      closed: the body.
+      linear: which of its constants, carry and xs are linear; all of the carry are.
+      nonzero: which results have a cotangent, of the carry and of ys.
+
+    Attributes:
+      closed: (non-linear constants, carried cotangents, cotangents of ys, non-linear slices of xs) ->
+        (carried cotangents, cotangents of linear slices of xs).
+      avals, carried: the types of the cotangents of the linear constants and of the carry, and which of
+        them are not always zero; `n_const` of them belong to constants.
+      xs_nonzero: for each linear one of xs whether it gets a cotangent.
+    """
+
+    def __init__(
+        self, closed: ClosedJaxpr, linear: list[list[bool]], nonzero: list[list[bool]]
+    ) -> None:
+        self.source, self.linear, self.ys_nonzero = closed, linear, nonzero[1]
+        consts, carry, _ = self.binders = split_list(
+            closed.jaxpr.in_binders, len(linear[0]), len(linear[1])
+        )
+        linear_consts = partition_list(linear[0], consts)[1]
+        self.n_const = len(linear_consts)
+        self.avals = [v.aval.strong for v in (*linear_consts, *carry)]
+        built: dict[tuple[bool, ...], _Built] = {}
+
+        def step(flags: Sequence[bool]) -> list[bool]:
+            if tuple(flags) not in built:
+                built[tuple(flags)] = self.build(flags)
+            return built[tuple(flags)].nonzero
+
+        # Most often every constant gets a cotangent: try that first.
+        guess = (*[True] * self.n_const, *nonzero[0])
+        step(guess)
+        self.carried = fixpoint(step, [*built[guess].consts_reached, *nonzero[0]])
+        self.closed, _, self.xs_nonzero, _ = built[tuple(self.carried)]
+
+    def build(self, nonzero: Sequence[bool]) -> _Built:
+        """The body for these carried cotangents."""
+        jaxpr = self.source.jaxpr
+        consts, carry, xs = self.binders
+        trace = JaxprTrace()
+        with set_current_trace(trace):
+            known_consts = [
+                trace.new_const(v.aval, c)
+                for v, c in zip(jaxpr.const_binders, self.source.consts, strict=True)
+            ]
+            const_args = _undefined(trace, consts, self.linear[0])
+            before = [
+                trace.new_input(a.tangent()) if nz else Zero(a)
+                for a, nz in zip(self.avals, nonzero, strict=True)
+            ]
+            ys = [
+                trace.new_input(x.aval.tangent()) if nz else Zero(x.aval)
+                for x, nz in zip(jaxpr.outs[len(carry) :], self.ys_nonzero, strict=True)
+            ]
+            carry_args = [UndefPrimal(v.aval.strong) for v in carry]
+            args = [*known_consts, *const_args, *carry_args]
+            args += _undefined(trace, xs, self.linear[2])
+            out = backward_pass(jaxpr, args, [*before[self.n_const :], *ys])
+            const_cts, carry_cts, xs_cts = split_list(out, self.n_const, len(carry))
+            sums = [
+                add_tangents(a, b) for a, b in zip(before[: self.n_const], const_cts, strict=True)
+            ]
+            after = [*sums, *carry_cts]
+            kept = [instantiate(ct) for ct, nz in zip(after, nonzero, strict=True) if nz]
+            results = [*kept, *[ct for ct in xs_cts if type(ct) is not Zero]]
+        flags = [type(ct) is not Zero for ct in after]
+        xs_flags = [type(ct) is not Zero for ct in xs_cts]
+        reached = [type(ct) is not Zero for ct in const_cts]
+        return _Built(dce_closed(trace.build(results)), flags, xs_flags, reached)
+
+
+def _undefined(trace: JaxprTrace, binders: Sequence[Any], linear: Sequence[bool]) -> list[Any]:
+    """For each binder a new argument, or where it is linear an `UndefPrimal`."""
+    return [
+        UndefPrimal(v.aval.strong) if lin else trace.new_input(v.aval)
+        for v, lin in zip(binders, linear, strict=True)
+    ]
+
+
+def _transpose_after_split(
+    cts: Any, args: Sequence[Any], linear: Sequence[bool], params: dict[str, Any]
+) -> list[Any]:
+    """Transposition when a part of the carry is not linear: run it forward, transpose the rest."""
+    cut = split_scan(linear, args, params, lambda f, *xs: f(*xs))
+    n_carry = params["num_carry"]
+    carry_cts = [ct for ct, u in zip(cts[:n_carry], cut.unks_out[:n_carry], strict=True) if u]
+    ys_cts = [ct for ct, u in zip(cts[n_carry:], cut.unks_out[n_carry:], strict=True) if u]
+    fields = scan_params(cut.closed, len(cut.consts), len(cut.carry), params)
+    operands = [*cut.consts, *cut.carry, *cut.xs]
+    out = transpose_scan([*carry_cts, *ys_cts], *operands, **fields)
+    linear_cts = iter([ct for ct, x in zip(out, operands, strict=True) if is_linear(x)])
+    return [next(linear_cts) if lin else None for lin in linear]

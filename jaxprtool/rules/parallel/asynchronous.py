@@ -1,0 +1,82 @@
+"""Rows of the collectives in two steps: discharged, they are the whole collectives, for which all rules are.
+
+JAX has no derivatives of them and no batching; its CPU backend exchanges in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxprtool import ops as lax
+from jaxprtool.core.primitive import primitive_of
+from jaxprtool.core.rule_table import unsupported
+from jaxprtool.interpreters.check import (
+    abstract_eval_rules,
+    ill_typed,
+    keeps_track_of_varying,
+)
+from jaxprtool.interpreters.cost import FREE, cost_rules
+from jaxprtool.ir.avals import FutureType
+from jaxprtool.rules.define import define
+from jaxprtool.rules.parallel.reductions import unbound_impl
+
+__all__: list[str] = []
+
+_DISCHARGED = unsupported("futures are discharged first: give it the whole program")
+
+
+def _start_type(rule: Callable[..., Any]) -> Callable[..., FutureType]:
+    return lambda x, **params: FutureType(rule(x, **params))
+
+
+def _done_type(name: str) -> Callable[..., Any]:
+    def rule(future: Any) -> Any:
+        if not isinstance(future, FutureType):
+            ill_typed(f"{name} takes a future, and its operand is {future}", "operand-types")
+        return future.inner
+
+    return rule
+
+
+for _start, _whole in (
+    (lax.psum_start, lax.psum),
+    (lax.psum_invariant_start, lax.psum_invariant),
+    (lax.ppermute_start, lax.ppermute),
+    (lax.pbroadcast_start, lax.pbroadcast),
+    (lax.all_gather_start, lax.all_gather),
+    (lax.all_to_all_start, lax.all_to_all),
+    (lax.reduce_scatter_start, lax.reduce_scatter),
+):
+    define(
+        _start,
+        abstract_eval=_start_type(abstract_eval_rules[primitive_of(_whole)]),
+        impl=unbound_impl(primitive_of(_start).name),
+        jvp=_DISCHARGED,
+        transpose=_DISCHARGED,
+        batch=_DISCHARGED,
+        lower=_DISCHARGED,
+        cost=cost_rules[primitive_of(_whole)],
+        discharge=_whole,
+    )
+    keeps_track_of_varying(primitive_of(_start))
+
+for _done in (
+    lax.psum_done,
+    lax.ppermute_done,
+    lax.pbroadcast_done,
+    lax.all_gather_done,
+    lax.all_to_all_done,
+    lax.reduce_scatter_done,
+):
+    define(
+        _done,
+        abstract_eval=_done_type(primitive_of(_done).name),
+        impl=lambda xp, x: x,
+        jvp=_DISCHARGED,
+        transpose=_DISCHARGED,
+        batch=_DISCHARGED,
+        lower=_DISCHARGED,
+        cost=FREE,
+        discharge=lambda x: x,
+    )

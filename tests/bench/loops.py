@@ -1,0 +1,130 @@
+"""Loops: a long scan of a small body, evaluated and compiled, and transformations of nested loops.
+
+Evaluation is measured against JAX op by op: `eval_jaxpr` of the body in a Python loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import jaxprtool as jt
+from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr, vjp_jaxpr
+from jaxprtool.ir.walk import count_eqns
+
+from .measure import Row, best
+
+STEPS, EAGER_STEPS = 10_000, 300
+
+
+def loop_rows(runs: int) -> list[Row]:
+    """All rows about loops."""
+    return [*_scan_rows(runs), *_nested_rows(max(runs, 5))]
+
+
+def _scan_rows(runs: int) -> list[Row]:
+    import jax
+    import jax.numpy as jnp
+    from jax._src import core
+
+    def step(c: Any, x: Any) -> Any:
+        c = jnp.tanh(c * 0.9 + x)
+        return c, c.sum()
+
+    args = [np.zeros(4, np.float32), np.random.default_rng(0).normal(size=(STEPS, 4)).astype("f")]
+    closed = jax.make_jaxpr(lambda c, xs: jax.lax.scan(step, c, xs))(*args)
+    body = closed.jaxpr.eqns[0].params["jaxpr"]
+    program = jt.from_jax(closed)
+
+    def op_by_op() -> None:
+        c = jnp.asarray(args[0])
+        for x in args[1][:EAGER_STEPS]:
+            c, _ = core.eval_jaxpr(body.jaxpr, body.consts, c, x)
+        jax.block_until_ready(c)
+
+    op_by_op()
+    ours, theirs = best(runs, lambda: jt.eval_jaxpr(program, args), op_by_op)
+    row = Row("scan on NumPy", ours * 1e6 / STEPS, theirs * 1e6 / EAGER_STEPS, 0.2, "us/step")
+    compiled, jitted = jt.compile(program), jax.jit(core.jaxpr_as_fun(closed))
+    placed, ready = compiled.place(args), [jax.device_put(x) for x in args]
+
+    def call(f: Callable[..., Any], values: Any) -> Callable[[], Any]:
+        return lambda: np.asarray(f(*values)[0])
+
+    call(jitted, ready)()
+    ours, theirs = best(max(50 * runs, 200), call(compiled, placed), call(jitted, ready))
+    ours, theirs = ours * 1e6, theirs * 1e6
+    return [row, Row("scan, compiled, a call", ours, theirs, 1.0, "us")]
+
+
+def _nested(x: Any, w: Any) -> Any:
+    """A scan of a `fori_loop` of a `cond`, and of a scan."""
+    import jax
+    import jax.numpy as jnp
+
+    def outer(c: Any, v: Any) -> Any:
+        def choose(_: Any, a: Any) -> Any:
+            def yes(a: Any) -> Any:
+                return jnp.sin(a) * w
+
+            return jax.lax.cond(a.sum() > 0, yes, lambda a: jnp.cos(a) + w, a)
+
+        c = jax.lax.fori_loop(0, 5, choose, c)
+        c, ys = jax.lax.scan(lambda k, u: (jnp.tanh(k * u + v), k.sum()), c, x)
+        return c * w, ys.sum()
+
+    c, ys = jax.lax.scan(outer, x[0], x)
+    return c.sum() + ys.sum()
+
+
+def _nested_rows(runs: int) -> list[Row]:
+    """Transformations of nested loops, each time of jaxprs that nothing was derived from yet."""
+    import jax
+    from jax._src import core
+
+    args = [np.random.default_rng(0).normal(size=(6, 4)).astype("f"), np.float32(0.5)]
+
+    def trace() -> Any:
+        return jax.make_jaxpr(lambda *a: _nested(*a))(*args)
+
+    text = str(trace())
+    n = count_eqns(jt.parse(text).jaxpr)
+    rows = []
+    for what, budget, ours, theirs, values in _transformations(args):
+        programs = [jt.parse(text) for _ in range(runs + 1)]
+        funs = [core.jaxpr_as_fun(trace()) for _ in range(runs + 1)]
+
+        def in_jax(theirs: Any = theirs, funs: Any = funs, values: Any = values) -> None:
+            f = theirs(funs.pop())
+            jax.make_jaxpr(f)(*values)
+
+        def in_ours(ours: Any = ours, programs: Any = programs) -> None:
+            ours(programs.pop())
+
+        in_ours(), in_jax()
+        a, b = best(runs, in_ours, in_jax)
+        rows.append(Row(f"nested loops: {what}", a * 1e6 / n, b * 1e6 / n, budget))
+    programs = [jt.parse(text) for _ in range(runs)]
+    stages = [jax.jit(core.jaxpr_as_fun(trace())).trace(*args) for _ in range(runs)]
+    a, b = best(runs, lambda: str(jt.lower(programs.pop())), lambda: stages.pop().lower().as_text())
+    return [*rows, Row("nested loops: lower", a * 1e6 / n, b * 1e6 / n, 0.5)]
+
+
+def _transformations(args: list[Any]) -> list[tuple[str, float, Any, Any, list[Any]]]:
+    """Name, budget, ours on a program, JAX's on its function, and the arguments."""
+    import jax
+    import jax.numpy as jnp
+
+    def total(f: Any) -> Any:
+        return lambda *a: f(*a)[0]
+
+    pairs, one = [np.stack([a, a]) for a in args], [jnp.float32(1)]
+    return [
+        ("jvp", 0.5, jt.jvp_jaxpr, lambda f: lambda *a: jax.jvp(f, a, a), args),
+        ("vmap", 0.5, lambda p: jt.vmap_jaxpr(p, 2, [0, 0]), jax.vmap, pairs),
+        ("linearize", 0.1, linearize_jaxpr, lambda f: lambda *a: jax.linearize(f, *a)[0], args),
+        ("vjp", 0.1, vjp_jaxpr, lambda f: lambda *a: jax.vjp(f, *a)[1](one), args),
+        ("grad", 0.1, lambda p: grad_jaxpr(p, (0, 1)), lambda f: jax.grad(total(f), (0, 1)), args),
+    ]

@@ -1,0 +1,199 @@
+"""Every program of examples/zoo through every verb; values are those of JAX for the same arguments."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from tests.invoke import VERBS, invoke
+from tests.zoo.oracle import FOLDER, NAMES, Program, close, save
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def program(request, tmp_path_factory, monkeypatch_module):
+    found = Program(request.param)
+    found.folder = tmp_path_factory.mktemp(request.param)
+    found.values = save(found.folder / "args.npz", found.args)
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def monkeypatch_module():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(FOLDER.parent.parent)  # where the commands of the docstrings are run
+        yield
+
+
+def run(*argv) -> str:
+    """What a command prints; it has to succeed."""
+    done = invoke([str(word) for word in argv])
+    assert done.status == 0, done.error
+    return done.output
+
+
+def results(program, source, *args, jit=False) -> list[np.ndarray]:
+    """The results of `run`; values are written to a file where they are given as arrays."""
+    words = [save(program.folder / "given.npz", a) if isinstance(a, list) else a for a in args]
+    out = program.folder / "out.npz"
+    run("run", *["--jit"] * jit, source, "-o", out, "--args", *words)
+    with np.load(out) as held:
+        return [held[key] for key in held.files]
+
+
+def write(program, verb, *argv):
+    """The file that a verb makes of the program."""
+    out = program.folder / f"{verb}.jaxpr"
+    run(verb, program.path, *argv, "-o", out)
+    return out
+
+
+def test_trace_writes_the_file_that_is_kept(program):
+    out = program.folder / "traced.jaxpr"
+    verb, *words, option, kept = program.command
+    assert (verb, option) == ("trace", "-o") and kept == str(
+        program.path.relative_to(FOLDER.parent.parent)
+    )
+    jax.clear_caches()  # which nested jaxprs are one object, and are printed once, depends on them
+    run("trace", *words, "-o", out)
+    assert out.read_text() == program.path.read_text()
+    assert run("diff", program.path, out) == ""
+
+
+def test_check_and_fmt(program):
+    assert "->" in run("check", program.path)
+    assert run("fmt", "--check", program.path) == ""
+    text = program.path.read_text()
+    assert run("fmt", program.path) == text
+    assert jt.format_jaxpr(jt.parse(text), lossless=True) + "\n" == text
+
+
+def test_run(program):
+    close(results(program, program.path, program.values), program.outs)
+
+
+def test_run_jit(program):
+    close(results(program, program.path, program.values, jit=True), program.outs)
+
+
+def test_lower_and_compile(program):
+    assert "func.func public @main" in run("lower", program.path)
+    artifact = program.folder / "program.xla"
+    run("compile", "-q", program.path, "-o", artifact)
+    close(results(program, artifact, program.values), program.outs)
+
+
+def test_jvp(program):
+    out = results(program, write(program, "jvp"), [*program.args, *program.tangents])
+    n = len(program.outs)
+    close(out[:n], program.outs)
+    close(out[n:], program.tangents_out)
+
+
+def test_vmap(program):
+    batched = write(program, "vmap", "--in-axes", 0, "--axis-size", 2)
+    close(results(program, batched, program.batch), program.batch_outs)
+
+
+def test_linearize_and_transpose(program):
+    parts = write(program, "linearize")
+    out = results(program, f"{parts}#primal", program.values)
+    n = len(program.outs)
+    close(out[:n], program.outs)
+    linear = f"{parts}#linear"
+    close(results(program, linear, [*out[n:], *program.tangents]), program.tangents_out)
+    residuals = len(out) - n
+    positions = range(residuals, residuals + len(program.inexact))
+    done = invoke(["transpose", "--linear", ",".join(map(str, positions)), linear])
+    if program.only_forward:
+        assert done.status == 2 and "reverse mode of a while loop" in done.error
+        return
+    assert done.status == 0, done.error
+    (program.folder / "transposed.jaxpr").write_text(done.output)
+    given = [*out[n:], *program.cotangents]
+    close(results(program, program.folder / "transposed.jaxpr", given), program.cotangents_in)
+
+
+def test_linearize_at_a_point(program):
+    linear = write(program, "linearize", "--args", program.values)
+    close(results(program, linear, program.tangents), program.tangents_out)
+
+
+def test_partial_eval(program):
+    known = range(0, len(program.args), 2)
+    parts = write(program, "partial-eval", "--known", ",".join(map(str, known)))
+    rest = [x for i, x in enumerate(program.args) if i not in known]
+    first = results(program, f"{parts}#known", [program.args[i] for i in known])
+    unknown = _depends(program, known)
+    n = unknown.count(False)
+    second = iter(results(program, f"{parts}#unknown", [*first[n:], *rest]))
+    first = iter(first[:n])
+    close([next(second if u else first) for u in unknown], program.outs)
+
+
+def _depends(program, known):
+    """Which results depend on arguments that are not known."""
+    unknown = [i not in known for i in range(len(program.args))]
+    return jt.partial_eval_jaxpr(program.ours, unknown)[2]
+
+
+def test_vjp(program):
+    if program.only_forward:
+        done = invoke(["vjp", str(program.path)])
+        assert done.status == 2 and "reverse mode of a while loop" in done.error
+        return
+    out = results(program, write(program, "vjp"), [*program.args, *program.cotangents])
+    n = len(program.outs)
+    close(out[:n], program.outs)
+    close(out[n:], program.cotangents_in)
+
+
+def test_grad(program):
+    wrt = ",".join(map(str, program.inexact))
+    if len(program.outs) == 1:
+        out = write(program, "grad", "--wrt", wrt)
+        gradient = results(program, out, program.values)
+        scale = program.cotangents[0]
+        close([g * scale for g in gradient], program.cotangents_in)
+    else:
+        done = invoke(["grad", str(program.path), "--wrt", wrt])
+        assert done.status == 2 and "[grad-output]" in done.error
+
+
+def refused(status, code, *argv, stdin=""):
+    """A command that has to end with a status and a message of this code."""
+    done = invoke([str(word) for word in argv], stdin)
+    assert done.status == status and f"[{code}]" in done.error, done.error
+
+
+def test_what_is_refused(program):
+    path, text = program.path, program.path.read_text()
+    n = len(program.args)
+    refused(2, "argument-count", "run", path, "--args", program.values, "1.0")
+    refused(2, "argument-index", "jvp", path, "--wrt", n)
+    refused(1, "not-linear", "transpose", "--linear", program.inexact[-1], path)
+    main = text.index("{ lambda ;", text.rindex(" in\n{ lambda") if " in\n{ lambda" in text else 0)
+    unbound = text[:main] + text[main:].replace(" in (", " in (nowhere, ", 1)
+    refused(1, "unbound-variable", "check", "-", stdin=unbound)
+    other = FOLDER / f"{NAMES[NAMES.index(program.name) - 1]}.jaxpr"
+    assert invoke(["diff", str(path), str(other)]).status == 1
+
+
+def test_these_are_all_the_verbs():
+    here = Path(__file__).read_text()
+    assert [verb for verb in VERBS if f'"{verb}"' not in here] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_readme_has_a_command_for_each(name):
+    text = (FOLDER / "README.md").read_text()
+    assert re.findall(r"^\| `(\w+)`", text, re.MULTILINE) == NAMES
+    (command,) = re.findall(
+        rf"`jaxprtool (.* examples/zoo/{name}\.jaxpr.*)` \|$", text, re.MULTILINE
+    )
+    assert run(*shlex.split(command))
