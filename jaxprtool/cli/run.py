@@ -67,7 +67,8 @@ def run(
       jaxprtool run loss.jaxpr --args [1.0,2.0,3.0] 0.5
       jaxprtool run --jit loss.jaxpr --args inputs.npz -o outputs.npz
       jaxprtool run --jit --devices 8 data_parallel.jaxpr --args random:0
-      jaxprtool run --jit --coordinator host0:1234 --num-processes 2 --process-id 0 data_parallel.jaxpr --args random:0
+      jaxprtool run --jit data_parallel.jaxpr --args random:0 \\
+        --coordinator host0:1234 --num-processes 2 --process-id 0
       jaxprtool run --json loss.jaxpr --args random:0
     """
     results = driver.run_words(

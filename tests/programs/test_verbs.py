@@ -49,6 +49,12 @@ def test_check_fmt_diff(program):
     assert run(f"fmt --style autodidax {path}").startswith("{ lambda")
 
 
+def test_discharge(program):
+    """There are no references in it: it stays as it is."""
+    _, path = program
+    assert run(f"diff {path} -", run(f"discharge {path}")) == ""
+
+
 def test_run(program):
     """On NumPy; test_lower_and_compile runs it compiled."""
     case, path = program

@@ -165,6 +165,11 @@ def test_grad(program):
         assert done.status == 2 and "[grad-output]" in done.error
 
 
+def test_discharge(program):
+    """There are no references in it: it stays as it is."""
+    assert run("diff", program.path, write(program, "discharge")) == ""
+
+
 def refused(status, code, *argv, stdin=""):
     """A command that has to end with a status and a message of this code."""
     done = invoke([str(word) for word in argv], stdin)

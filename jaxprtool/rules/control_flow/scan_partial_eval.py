@@ -9,12 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
+from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.lists import partition_list, split_list
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
+from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.walk import sub_jaxprs
+from jaxprtool.rules.calls import inline
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
     fixpoint,
@@ -97,6 +101,27 @@ def split_scan(
     )
 
 
+def _calls_apart(closed: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
+    """The same function, what its calls compute of constants alone being in equations of their own."""
+    loops = (lax.scan_call.primitive, lax.while_call.primitive, lax.cond_call.primitive)
+    others = (e for e in closed.jaxpr.eqns if e.primitive not in loops)
+    if not any(True for e in others for _ in sub_jaxprs(e)):
+        return closed
+    key = ("calls_apart", n_consts)
+    if key not in closed.cache:
+        varying = [i >= n_consts for i in range(len(closed.in_avals))]
+        before, rest, varies, n_shared = partial_eval_jaxpr(closed, varying)
+        trace = JaxprTrace()
+        with set_current_trace(trace):
+            args = [trace.new_input(v.aval) for v in closed.jaxpr.in_binders]
+            computed = inline(before, args[:n_consts])
+            fixed, shared = split_list(computed, len(computed) - n_shared)
+            same, each = iter(fixed), iter(inline(rest, [*shared, *args[n_consts:]]))
+            outs = [next(each) if v else next(same) for v in varies]
+        closed.cache[key] = trace.build(outs)
+    return closed.cache[key]
+
+
 class _Hoisted(NamedTuple):
     """A body without what is the same in all steps.
 
@@ -144,6 +169,7 @@ def _run_known(
     The last result says of each residual whether it is the same in all steps.
     """
     consts, carry, xs = parts
+    first = _calls_apart(first, len(consts))
     jaxpr, n_out = first.jaxpr, len(first.out_avals) - n_res
     before, shared, body, stacked = _hoisted(first, len(consts), len(carry), n_out)
     const_vars = jaxpr.const_binders + jaxpr.in_binders[: len(consts)]
