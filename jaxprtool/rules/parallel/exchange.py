@@ -15,15 +15,15 @@ from jaxprtool.interpreters.axes import bumped, full, inserted, removed, reshape
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import keeps_track_of_varying
 from jaxprtool.interpreters.cost import FREE, PER_INPUT
-from jaxprtool.interpreters.jvp import linear, zero_derivative
+from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.stage import stage
-from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
+from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32, UINT32
 from jaxprtool.ir.sharding import varying_axes
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.calls import inline
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.parallel.groups import Grouped, grouped, is_partly_mapped, taken
 from jaxprtool.rules.parallel.lowering import (
     GLOBAL_IDS,
@@ -407,8 +407,7 @@ define(
     lax.axis_index,
     abstract_eval=axis_index_type,
     impl=unbound_impl,
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     batch=_index_batch,
     lower=lambda ctx, *, axis_name: _index_lower(ctx, names_of(axis_name)),
     cost=FREE,
