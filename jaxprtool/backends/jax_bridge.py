@@ -17,6 +17,10 @@ import numpy as np
 from jax._src import core
 from jax.extend import core as jax_core
 
+from jaxprtool.backends.jax_batching import LiveVmapRule
+from jaxprtool.backends.jax_export import eqn_to_jax
+from jaxprtool.backends.jax_live import LiveOpaque, LiveRecord, LiveWord, masked_text
+from jaxprtool.backends.jax_policies import policy_from_jax
 from jaxprtool.backends.jax_refs import index_from_jax
 from jaxprtool.backends.jax_rules import capture_custom_rule
 from jaxprtool.backends.numpy_eval import KeyArray
@@ -32,20 +36,10 @@ from jaxprtool.ir.avals import (
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.ir.params import NumpyScalar, Record
 from jaxprtool.ir.placement import placement_of
 
-__all__ = ["LiveOpaque", "LiveRecord", "LiveWord", "from_jax", "trace_with_jax"]
-
-
-class LiveOpaque(Opaque):
-    """An opaque value that came from a running JAX: its text, and the object itself."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, text: str, value: Any):
-        super().__init__(text)
-        self.value = value
+__all__ = ["from_jax", "trace_with_jax"]
 
 
 def from_jax(closed_jaxpr: Any) -> ClosedJaxpr:
@@ -89,24 +83,6 @@ _KEY_IMPLS = {
     "key<urbg>": "unsafe_rbg",
     "key<unsafe_rbg>": "unsafe_rbg",
 }
-
-
-class LiveWord(Word):
-    """A bare name that stands for an object of a running JAX, and that object."""
-
-    value: Any
-
-    def __new__(cls, text: str, value: Any) -> LiveWord:
-        self = super().__new__(cls, text)
-        self.value = value
-        return self
-
-
-class LiveRecord(Record):
-    """A record of a running JAX's object, which is kept as long as nobody changes the record."""
-
-    __slots__ = ("value",)
-    value: Any
 
 
 class _Reader:
@@ -188,10 +164,14 @@ class _Reader:
             params["sharding"] = None
         if name == "reshard":
             return {"dst_sharding": placement_of(self.aval(eqn.outvars[0].aval))}
+        if name == "custom_vmap_call":
+            params["rule"] = LiveVmapRule(eqn, from_jax, _as_struct)
         if name == "linear_call":
             params["transpose_jaxpr"] = self.linear_transpose(eqn)
         if name in ("get", "swap", "addupdate"):
             params["index"] = index_from_jax(eqn)
+        if name == "remat2":
+            params["policy"] = policy_from_jax(eqn.params["policy"], self.value, eqn_to_jax)
         if name == "jit":
             for k, is_default in _JIT_DEFAULTS.items():
                 if k in eqn.params and is_default(eqn.params[k]):
@@ -286,17 +266,10 @@ _JIT_DEFAULTS: dict[str, Callable[[Any], bool]] = {
 }
 
 _WORD = re.compile(r"[A-Za-z_][\w.]*\Z")
-_ADDRESS = re.compile(r" at 0x([0-9a-fA-F]+)")
-
-
-def _text(v: Any, top: bool) -> str:
-    """What JAX prints, with addresses masked as it masks them."""
-    text = str(v) if top else repr(v)
-    return _ADDRESS.sub(lambda m: " at 0x" + "X" * len(m.group(1)), text)
 
 
 def _opaque(v: Any, top: bool) -> LiveOpaque:
-    return LiveOpaque(_text(v, top), v)
+    return LiveOpaque(masked_text(v, top), v)
 
 
 def _enum_value(v: enum.Enum, top: bool) -> Any:
@@ -310,7 +283,7 @@ def _enum_value(v: enum.Enum, top: bool) -> Any:
 
 def _leaf_value(v: Any, top: bool) -> Any:
     """A dtype, a number of NumPy's, a type, or what is opaque."""
-    text = _text(v, top)
+    text = masked_text(v, top)
     if not isinstance(v, type):
         dtype = dtype_of(v) if isinstance(v, np.dtype) else find_dtype(text)
         if dtype is not None and top:

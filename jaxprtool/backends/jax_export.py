@@ -17,20 +17,21 @@ from jax._src.random.prng import prngs
 from jax._src.state.types import AbstractRef
 from jax.extend.core import primitives as public_primitives
 
-from jaxprtool.backends.jax_bridge import LiveOpaque, LiveRecord, LiveWord
 from jaxprtool.backends.jax_custom import debug_info, rebuild_custom_rule
+from jaxprtool.backends.jax_live import LiveOpaque, LiveRecord, LiveWord
+from jaxprtool.backends.jax_policies import policy_maker
 from jaxprtool.backends.jax_refs import index_to_jax
 from jaxprtool.backends.jax_slices import BATCHED_SLICES, call_jaxpr
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType, find_dtype
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
 from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
 from jaxprtool.syntax.types import read_type
 
-__all__ = ["to_jax"]
+__all__ = ["eqn_to_jax", "to_jax"]
 
 
 def to_jax(program: ClosedJaxpr) -> Any:
@@ -47,6 +48,23 @@ def to_jax(program: ClosedJaxpr) -> Any:
         return _Writer().closed(program)
     except RecursionError:
         fail(UnsupportedError, "jaxprs are nested too deeply for JAX", "too-deep")
+
+
+def eqn_to_jax(eqn: JaxprEqn) -> Any:
+    """One equation as JAX's: of variables of its own, whose types say nothing of placement, and without effects.
+
+    Raises:
+      UnsupportedError: as `to_jax`.
+    """
+    inputs = [x if type(x) is Lit else Var(_unplaced(x.aval)) for x in eqn.inputs]
+    env = {x: core.Var(_aval(x.aval)) for x in inputs if type(x) is not Lit}
+    binders = [Var(_unplaced(v.aval)) for v in eqn.out_binders]
+    parts = _Writer().parts(eqn.replace(inputs=inputs, out_binders=binders), env)
+    return core.new_jaxpr_eqn(*parts, core.no_effects)
+
+
+def _unplaced(aval: Any) -> Any:
+    return aval.update(spec=(), memory="", vary="") if isinstance(aval, ShapedArray) else aval
 
 
 @functools.cache
@@ -126,6 +144,12 @@ class _Writer:
         return core.Literal(_literal(x), _aval(x.aval))
 
     def eqn(self, eqn: JaxprEqn, env: dict[Any, Any]) -> Any:
+        inputs, outs, prim, params = self.parts(eqn, env)
+        effects = _effects(prim, [x.aval for x in inputs], params)
+        return core.new_jaxpr_eqn(inputs, outs, prim, params, effects)
+
+    def parts(self, eqn: JaxprEqn, env: dict[Any, Any]) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """Operands, results, primitive and params of an equation."""
         inputs = [self.atom(x, env) for x in eqn.inputs]
         outs = [self.binder(v, env) for v in eqn.out_binders]
         name, params = eqn.primitive.name, eqn.params
@@ -136,7 +160,7 @@ class _Writer:
             call = {"jaxpr": called, "name": name, "keep_unused": False, "inline": True}
             restored = {**call, "compiler_options_kvs": ()}
             _fill_jit(restored, len(inputs), len(outs))
-            return core.new_jaxpr_eqn(inputs, outs, _primitive("jit"), restored, core.no_effects)
+            return inputs, outs, _primitive("jit"), restored
         prim = _primitive(name)
         if name in REFERENCE_PRIMITIVES:
             inputs, tree = index_to_jax(eqn, inputs)
@@ -151,8 +175,7 @@ class _Writer:
             _fill_jit(restored, len(inputs), len(outs))
         if isinstance(restored.get("computation"), Opaque):
             restored["computation"] = _computation(restored["jaxpr"])
-        effects = _effects(prim, [x.aval for x in inputs], restored)
-        return core.new_jaxpr_eqn(inputs, outs, prim, restored, effects)
+        return inputs, outs, prim, restored
 
     def with_thunk(self, eqn: JaxprEqn) -> dict[str, Any]:
         """The params of a `linear_call` with JAX's function that gives the transpose."""
@@ -203,12 +226,15 @@ class _Writer:
             return _aval(read_type(v.text))
         if isinstance(v, Opaque) and key in _TEXTS:
             return v.text
+        if isinstance(v, Opaque) and key == "policy":
+            return policy_maker(v.text.split()[1]) or _unknown_param(prim, key, v)
         if isinstance(v, Opaque) and key != "computation":
             _unknown_param(prim, key, v)
         return v
 
     def record(self, prim: Any, key: str, v: Record) -> Any:
-        cls = _class_named(v.name)
+        cls = policy_maker(v.name) if key == "policy" else None
+        cls = cls or _class_named(v.name)
         if cls is None or v.args:
             return _unknown_param(prim, key, v)
         return cls(**{k: self.param(prim, key, x) for k, x in v.fields.items()})
@@ -285,6 +311,8 @@ def _word(prim: Any, key: str, v: Word) -> Any:
     dtype = find_dtype(v)
     if dtype is not None:
         return _dtype(dtype)
+    if key == "policy" and policy_maker(v.member):
+        return policy_maker(v.member)
     if key == "select_prim" and v in _registry():
         return _registry()[v]
     impl = next((p for p in prngs.values() if p.tag == v), None)

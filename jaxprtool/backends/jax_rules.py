@@ -21,7 +21,7 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
-__all__ = ["DEPTH", "capture_custom_rule", "is_inexact"]
+__all__ = ["DEPTH", "capture_custom_rule", "is_inexact", "with_wide_types"]
 
 DEPTH = 2
 
@@ -78,7 +78,7 @@ def _guarded(fun: Any, active: list[Any], capture: Callable[[], Any], failed: An
         active.pop()
 
 
-def _wide(avals: Sequence[Any]) -> Any:
+def with_wide_types(avals: Sequence[Any]) -> Any:
     """A context with 64-bit types on, where one of the types needs it."""
     wide = any(getattr(getattr(a, "dtype", None), "itemsize", 0) >= 8 for a in avals)
     return jax.enable_x64(True) if wide else contextlib.nullcontext()
@@ -95,7 +95,7 @@ def _jvp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
     flags = [is_inexact(a) for a in call.in_avals]
 
     def capture() -> ClosedJaxpr:
-        with _wide([*call.in_avals, *call.out_avals]):
+        with with_wide_types([*call.in_avals, *call.out_avals]):
             jaxpr, consts, out_zeros = fun.call_wrapped(*[not f for f in flags[n:]])
         rule = closed(_without_tracers(jaxpr, consts))
         primals, tangents = split_list(rule.jaxpr.in_binders, len(flags) - n)
@@ -139,7 +139,7 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
     consts_in, in_avals = split_list(call.in_avals, n)
 
     def capture() -> tuple[ClosedJaxpr, ClosedJaxpr]:
-        with _wide([*call.in_avals, *call.out_avals]):
+        with with_wide_types([*call.in_avals, *call.out_avals]):
             jaxpr, consts = thunk.call_wrapped(*[is_inexact(a) for a in in_avals])
             _, res_tree, forwards = eqn.params["out_trees"]()
             n_given = res_tree.num_leaves - sum(f is not None for f in forwards)
@@ -164,7 +164,7 @@ def _lin_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
     wanted = [None if zero else next(tangents) for zero in p["in_zeros"]]
 
     def capture() -> ClosedJaxpr:
-        with _wide([*in_avals, *p["out_avals"]]):
+        with with_wide_types([*in_avals, *p["out_avals"]]):
             back = _trace_bwd(p["bwd"], in_avals[: p["num_res"]], p["out_avals"], wanted)
         return closed(_without_tracers(back.jaxpr, back.consts))
 

@@ -16,6 +16,7 @@ from jaxprtool.cli import report
 from jaxprtool.cli.session import Session
 from jaxprtool.interpreters.check import close_names
 from jaxprtool.rules.calls import CustomRuleWarning
+from jaxprtool.rules.policies import PolicyWarning
 
 __all__ = ["VERBS", "cli", "main", "run_verb"]
 
@@ -108,6 +109,7 @@ def run_verb(argv: Sequence[str], session: Session) -> int:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("always", category=CustomRuleWarning)
+            warnings.filterwarnings("always", category=PolicyWarning)
             warnings.showwarning = session.show_warning
             status = cli.main(list(argv), prog_name="jaxprtool", standalone_mode=False, obj=session)
     except SystemExit:  # this is how click says that the reader of the output is gone

@@ -28,7 +28,7 @@ __all__ = ["Session"]
 
 Programs = dict[str, ClosedJaxpr]
 
-_CODES = {"CustomRuleWarning": "custom-rule"}
+_CODES = {"CustomRuleWarning": "custom-rule", "PolicyWarning": "remat-policy"}
 
 
 @dataclass

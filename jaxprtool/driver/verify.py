@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.interpreters.check import typecheck_jaxpr
-from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.interpreters.discharge import DISCHARGE_FIRST
+from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import (
     InternalError,
     JaxprTypeError,
@@ -65,7 +66,9 @@ def check_arrays(program: ClosedJaxpr, what: str, *, sized: bool = False) -> Non
             name = getattr(x, "name", None)
             of = f" of {name}" if name else ""
             message = f"{what} needs arrays, and the type {x.aval}{of} {kind}"
-            fail(UnsupportedError, message, "unsupported-type", span=x.span or jaxpr.span)
+            help = DISCHARGE_FIRST if isinstance(x.aval, RefType) else ""
+            span = x.span or jaxpr.span
+            fail(UnsupportedError, message, "unsupported-type", span=span, help=help)
 
 
 def prepared(program: ClosedJaxpr) -> ClosedJaxpr:

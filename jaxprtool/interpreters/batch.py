@@ -24,7 +24,7 @@ from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_prefix_leaves, tree_unflatten
 from jaxprtool.interpreters.dce import live_closed
-from jaxprtool.interpreters.discharge import pure
+from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -252,7 +252,7 @@ def vmap_jaxpr(
     """
     if isinstance(closed, Jaxpr):
         closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
-    closed = pure(closed)
+    closed = transformable(closed)
     n = len(closed.jaxpr.outs)
     wanted: list[Any] = list(out_dims) if isinstance(out_dims, (list, tuple)) else [out_dims] * n
     named = axis_size.key if type(axis_size) is NamedAxis else None

@@ -19,14 +19,27 @@ from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.avals import FutureType, RefType
-from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["State", "discharge_jaxpr", "discharge_rules", "has_refs", "pure"]
+__all__ = [
+    "DISCHARGE_FIRST",
+    "State",
+    "discharge_jaxpr",
+    "discharge_rules",
+    "has_refs",
+    "pure",
+    "transformable",
+]
 
 discharge_rules = RuleTable("discharge")
 _DISCHARGED = (RefType, FutureType)
+
+DISCHARGE_FIRST = (
+    "`jaxprtool discharge` gives the program whose arguments are what is in the cells before, "
+    "and whose last results are what is in them afterwards"
+)
 
 
 class State:
@@ -87,6 +100,28 @@ def pure(closed: ClosedJaxpr) -> ClosedJaxpr:
     if not has_refs(jaxpr) or any(type(v.aval) is RefType for v in jaxpr.in_binders):
         return closed
     return discharge_jaxpr(closed)
+
+
+def transformable(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The same program without references: what every transformation starts from.
+
+    Raises:
+      UnsupportedError: an argument is a reference. What is in its cell is an argument and a result of the program
+        then, and only who asks for the transformation can say how those are differentiated or batched.
+    """
+    closed = pure(closed)
+    if has_refs(closed.jaxpr):
+        for i, v in enumerate(closed.jaxpr.in_binders):
+            if type(v.aval) is RefType:
+                named = f" ({v.name})" if v.name else ""
+                fail(
+                    UnsupportedError,
+                    f"argument {i}{named} is a reference, {v.aval}, and transformations are of values",
+                    "reference-argument",
+                    span=v.span,
+                    help=DISCHARGE_FIRST,
+                )
+    return closed
 
 
 def discharge_jaxpr(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -23,7 +23,7 @@ from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.dce import live_closed
-from jaxprtool.interpreters.discharge import pure
+from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
@@ -229,7 +229,7 @@ def jvp_jaxpr(
     """
     if isinstance(closed, Jaxpr):
         closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
-    closed = pure(closed)
+    closed = transformable(closed)
     inexact = [a.tangent() is a.strong for a in closed.in_avals]
     flags = tuple(inexact if nonzeros is None else nonzeros)
     wanted = instantiate_outs

@@ -15,7 +15,7 @@ from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_unflatten
 from jaxprtool.interpreters.batch import vmap
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
-from jaxprtool.interpreters.discharge import pure
+from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, jaxpr_as_fun
 from jaxprtool.interpreters.jvp import (
     Zero,
@@ -297,7 +297,7 @@ class _Linearized:
     """A jaxpr linearized symbolically: primal operations on `first`, tangent ones on `second`."""
 
     def __init__(self, closed: ClosedJaxpr, wrt: Sequence[bool]):
-        closed = pure(closed)
+        closed = transformable(closed)
         jaxpr = closed.jaxpr
         self.first = JaxprTrace()
         self.second = PartialEvalTrace(self.first)
@@ -387,6 +387,7 @@ def grad_jaxpr(
     Raises:
       UsageError: not exactly one real scalar result; an argument of `wrt` that is not real or not there.
     """
+    closed = transformable(closed)
     avals = closed.out_avals
     if len(avals) != 1 or avals[0].shape != () or avals[0].dtype.kind != "f":
         got = ", ".join(map(str, avals)) or "none"

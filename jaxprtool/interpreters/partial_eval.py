@@ -30,7 +30,7 @@ from jaxprtool.interpreters.check import (
     verifying,
 )
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
-from jaxprtool.interpreters.discharge import pure
+from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.ir.diagnostics import InternalError, JaxprTypeError
@@ -158,7 +158,7 @@ def partial_eval_jaxpr(
     """
     if isinstance(closed, Jaxpr):
         closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
-    closed = pure(closed)
+    closed = transformable(closed)
     wanted = instantiate
     if isinstance(wanted, bool):
         wanted = [wanted] * len(closed.jaxpr.outs)

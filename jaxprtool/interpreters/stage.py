@@ -138,6 +138,17 @@ class JaxprTrace(Trace):
         self.eqns.append(JaxprEqn(eqn.primitive, inputs, eqn.params, binders, eqn.span))
         return [JaxprTracer(self, v) for v in binders]
 
+    def copy_jaxpr(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+        """Record the equations of another jaxpr; its results, some of them literals perhaps."""
+        jaxpr = closed.jaxpr
+        env: dict[Any, Any] = dict(zip(jaxpr.in_binders, args, strict=True))
+        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
+            env[v] = self.new_const(v.aval, c)
+        for eqn in jaxpr.eqns:
+            ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
+            env.update(zip(eqn.out_binders, self.copy_eqn(eqn, ins), strict=True))
+        return [x if type(x) is Lit else env[x] for x in jaxpr.outs]
+
     def build(self, outs: Sequence[Any]) -> ClosedJaxpr:
         """The jaxpr with these results."""
         atoms = [self.atom(x) for x in outs]

@@ -20,7 +20,7 @@ from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.dce import dce_closed
-from jaxprtool.interpreters.discharge import pure
+from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
@@ -167,7 +167,7 @@ def transpose_jaxpr(
     """
     if isinstance(closed, Jaxpr):
         closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
-    closed = pure(closed)
+    closed = transformable(closed)
     nonzero = nonzero_cts if nonzero_cts is not None else [True] * len(closed.jaxpr.outs)
     wanted = instantiate_cts
     if isinstance(wanted, bool):

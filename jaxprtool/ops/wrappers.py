@@ -12,10 +12,12 @@ __all__ = [
     "closed_call",
     "composite",
     "core_call",
+    "custom_vmap_call",
     "linear_call",
     "named_call",
     "optimization_barrier",
     "platform_index",
+    "remat_opt",
 ]
 
 
@@ -95,4 +97,38 @@ def platform_index(*, platforms: Any):
     """The position of the first entry of `platforms` that names the platform: i32[].
 
     platforms: tuples of names of platforms; None, at the end, for any.
+    """
+
+
+@primitive(multiple_results=True)
+def custom_vmap_call(
+    *args,
+    call: ClosedJaxpr,
+    rule: Any = shown(None),
+    in_tree: Any = shown(None),
+    out_tree: Any = shown(None),
+):
+    """call(*args), with a batching rule of its own.
+
+    call: the function.
+    rule: the batching rule, which only the process that traced the program has.
+    in_tree: how JAX's rule takes its arguments.
+    out_tree: how JAX's rule gives its results.
+    """
+
+
+@primitive(multiple_results=True)
+def remat_opt(
+    *args,
+    fwd_jaxpr: ClosedJaxpr,
+    fun_jaxpr_thunk: Any = shown(None),
+    num_consts: int,
+    num_res: int,
+):
+    """fwd_jaxpr(*args), the forward rule of a `custom_vjp` with `optimize_remat`: (residuals, results).
+
+    fwd_jaxpr: the rule.
+    fun_jaxpr_thunk: JAX's function that gives the function without residuals.
+    num_consts: how many of the first operands are constants.
+    num_res: how many of the results are residuals.
     """

@@ -22,6 +22,7 @@ from jaxprtool.interpreters.dce import call_dce_rule, dce_jaxpr
 from jaxprtool.interpreters.evaluate import bind_eqn, interpret_jaxpr, prepared
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_interpret, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, split_call
+from jaxprtool.interpreters.saving import Saves, Saving, split_saving
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import (
     UndefPrimal,
@@ -126,6 +127,7 @@ class CallRules:
             "lower": lambda ctx, *args, **params: ctx.inline(params[param], args),
             "cost": lambda ins, outs, **params: cost_jaxpr(params[param]),
             "partial_eval": self.partial_eval,
+            "saving": self.saving,
             "dce": call_dce_rule(param),
         }
 
@@ -171,6 +173,10 @@ class CallRules:
     ) -> tuple[ClosedJaxpr, list[bool]]:
         """The transpose of the jaxpr: (non-linear arguments, cotangents) -> (cotangents)."""
         return transpose_jaxpr(closed, linear, nonzero, instantiate_cts=False)
+
+    def saving(self, eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
+        """Both computations have the body in the place of the call."""
+        return split_saving(eqn.params[self.param], unks, saves)
 
     def partial_eval(
         self, trace: PartialEvalTrace, args: Sequence[Any], **params: Any
@@ -299,7 +305,8 @@ def _warn_rule_missing(kind: str, name: str, rule: str) -> None:
     )
 
 
-def _inexact(avals: Sequence[Any]) -> list[bool]:
+def inexact(avals: Sequence[Any]) -> list[bool]:
+    """Which of these types have tangents."""
     return [a.tangent() is a.strong for a in avals]
 
 
@@ -309,11 +316,11 @@ def _custom_jvp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     if rule is None:
         _warn_rule_missing("jvp", params["name"], params["jvp"])
         return inline_jvp(call, primals, tangents)
-    flags = _inexact(call.in_avals)
+    flags = inexact(call.in_avals)
     live = [instantiate(t) for t, flag in zip(tangents, flags, strict=True) if flag]
     outs, out_tangents = split_list(inline(rule, [*primals, *live]), len(call.out_avals))
     rest = iter(out_tangents)
-    flags = _inexact(call.out_avals)
+    flags = inexact(call.out_avals)
     return outs, [next(rest) if f else Zero(a) for f, a in zip(flags, call.out_avals, strict=True)]
 
 
@@ -324,8 +331,8 @@ def _custom_jvp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
     out_dims = [d or 0 for d in vmap_jaxpr(call, axis_size, dims, None)[1]]
     batched, _ = vmap_jaxpr(call, axis_size, dims, out_dims)
     if rule is not None:
-        tangent_dims = [d for d, f in zip(dims, _inexact(call.in_avals), strict=True) if f]
-        tangents_out = [d for d, f in zip(out_dims, _inexact(call.out_avals), strict=True) if f]
+        tangent_dims = [d for d, f in zip(dims, inexact(call.in_avals), strict=True) if f]
+        tangents_out = [d for d, f in zip(out_dims, inexact(call.out_avals), strict=True) if f]
         wanted = [*out_dims, *tangents_out]
         rule, _ = vmap_jaxpr(rule, axis_size, [*dims, *tangent_dims], wanted)
     fields = {**params, "call_jaxpr": batched, "jvp_jaxpr": rule}
@@ -339,7 +346,7 @@ def _custom_jvp_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn,
         return eqn, kept
     call: ClosedJaxpr = params["call_jaxpr"]
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
-    flags = _inexact(call.out_avals)
+    flags = inexact(call.out_avals)
     tangents = [u for u, f in zip(used_outs, flags, strict=True) if f]
     fields = {**params, "call_jaxpr": _live(call, used_outs)}
     if rule is not None:
@@ -402,7 +409,7 @@ def _custom_vjp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         return inline_jvp(call, primals, tangents)
     n_res = len(fwd.out_avals) - len(call.out_avals)
     residuals, outs = split_list(inline(fwd, primals), n_res)
-    flags = _inexact(call.in_avals)
+    flags = inexact(call.in_avals)
     live = [instantiate(t) for t, flag in zip(tangents, flags, strict=True) if flag]
     out_avals = tuple(a.strong for a in call.out_avals if a.tangent() is a.strong)
     rest = iter(
@@ -417,14 +424,14 @@ def _custom_vjp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
             symbolic_zeros=params["symbolic_zeros"],
         )
     )
-    flags = _inexact(call.out_avals)
+    flags = inexact(call.out_avals)
     return outs, [next(rest) if f else Zero(a) for f, a in zip(flags, call.out_avals, strict=True)]
 
 
 def _custom_vjp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
     call: ClosedJaxpr = params["call_jaxpr"]
     fwd, bwd = params["fwd_jaxpr"], params["bwd_jaxpr"]
-    flags = _inexact(call.in_avals)
+    flags = inexact(call.in_avals)
     if fwd is not None and bwd is not None:
         # Each example has a cotangent of its own, so operands that bwd gives cotangents are batched.
         # They get their axis where the others have it, which saves the body transposing.
@@ -443,7 +450,7 @@ def _custom_vjp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
     if fwd is not None and bwd is not None:
         n_res = len(fwd.out_avals) - len(out_dims)
         fwd, _ = vmap_jaxpr(fwd, axis_size, dims, [*[0] * n_res, *out_dims])
-        ct_dims = [d for d, f in zip(out_dims, _inexact(call.out_avals), strict=True) if f]
+        ct_dims = [d for d, f in zip(out_dims, inexact(call.out_avals), strict=True) if f]
         arg_dims = [d for d, f in zip(dims, flags, strict=True) if f]
         bwd, _ = vmap_jaxpr(bwd, axis_size, [*[0] * n_res, *ct_dims], arg_dims)
     fields = {**params, "call_jaxpr": batched, "fwd_jaxpr": fwd, "bwd_jaxpr": bwd}

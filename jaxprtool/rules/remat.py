@@ -7,101 +7,33 @@ A policy names values that are kept after all: those become arguments of the sec
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.lists import partition_list, split_list
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import elementwise_batch
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.dce import call_dce_rule, dce_closed, dce_jaxpr
-from jaxprtool.interpreters.evaluate import bind_eqn
+from jaxprtool.interpreters.dce import call_dce_rule, dce_closed, dce_jaxpr, prune_consts
 from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.partial_eval import (
     PartialEvalTrace,
     partial_eval_jaxpr,
-    partial_eval_rules,
 )
-from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun, stage
+from jaxprtool.interpreters.saving import Saves, Saving, split_saving
+from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, transpose_unary
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.params import Opaque, Record, Word
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.params import Word
+from jaxprtool.ir.walk import all_eqns, map_jaxprs
 from jaxprtool.rules.calls import CallRules, hoist_consts, inline
 from jaxprtool.rules.define import define
+from jaxprtool.rules.policies import POLICIES, policy_saves, save_everything
 
 __all__ = ["checkpoint"]
-
-# -- policies ----------------------------------------------------------------------------------
-
-Saves = Callable[[JaxprEqn], bool]
-
-
-def _is_dot(eqn: JaxprEqn) -> bool:
-    return eqn.primitive.name in ("dot_general", "conv_general_dilated")
-
-
-def _is_dot_without_batch(eqn: JaxprEqn) -> bool:
-    if eqn.primitive.name != "dot_general":
-        return False
-    _, (left, right) = eqn.params["dimension_numbers"]
-    return not left and not right
-
-
-def _everything(eqn: JaxprEqn) -> bool:
-    return True
-
-
-def _names(saved: Callable[[str], bool]) -> Saves:
-    return lambda eqn: eqn.primitive.name == "name" and saved(eqn.params["name"])
-
-
-_BY_NAME: dict[str, Saves | None] = {
-    "nothing_saveable": None,
-    "everything_saveable": _everything,
-    "dots_saveable": _is_dot,
-    "checkpoint_dots": _is_dot,
-    "dots_with_no_batch_dims_saveable": _is_dot_without_batch,
-    "checkpoint_dots_with_no_batch_dims": _is_dot_without_batch,
-}
-_FUNCTION = re.compile(r"<function ([\w.]+)(?:\.<locals>[\w.<>]*)? at 0x\w+>")
-
-
-def policy_saves(policy: Any) -> Saves | None:
-    """Which equations' results a policy keeps; None where it keeps none.
-
-    A policy is a name (`dots_saveable`), a record as JAX prints it (`SaveOnlyTheseNames(...)`), or a function,
-    of which we have the name only: one that we do not know keeps nothing.
-    """
-    if isinstance(policy, str):
-        return _BY_NAME.get(Word(policy).member)
-    if isinstance(policy, Record):
-        return _record_saves(policy)
-    if isinstance(policy, Opaque):
-        found = _FUNCTION.match(policy.text)
-        name = found[1] if found else policy.text
-        if name == "save_anything_except_these_names":  # JAX's keeps everything
-            return _everything
-        return _BY_NAME.get(name)
-    return None
-
-
-def _record_saves(policy: Record) -> Saves | None:
-    fields = policy.fields
-    if policy.name == "DotsSaveable":
-        return _is_dot_without_batch if fields.get("only_if_no_batch_dims") else _is_dot
-    if policy.name == "SaveOnlyTheseNames":
-        kept = frozenset(fields["saveable_names"])
-        return _names(lambda name: name in kept)
-    if policy.name == "SaveAnyNamesButThese":
-        dropped = frozenset(fields["names"])
-        return _names(lambda name: name not in dropped)
-    return None
-
 
 # -- remat2 ------------------------------------------------------------------------------------
 
@@ -129,7 +61,7 @@ class _RematRules(CallRules):
     ) -> list[Any]:
         closed: ClosedJaxpr = params["jaxpr"]
         unks = [trace.is_unknown(x) for x in args]
-        parts = _split(closed, unks, params["policy"])
+        parts = _split(closed, unks, policy_saves(params["policy"]))
         known_args, _ = partition_list(unks, args)
         outs, saved = split_list(trace.known(inline, parts.known, known_args), parts.n_known)
         operands = [*saved, *[args[i] for i in parts.used]]
@@ -139,6 +71,18 @@ class _RematRules(CallRules):
         unknown = iter(trace.emit(self.op.primitive, atoms, fields, avals) if avals else [])
         known = iter(outs)
         return [next(unknown) if u else next(known) for u in parts.unks_out]
+
+    def saving(self, eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
+        """The policy of the outer `remat2` decides; both parts are computed again by this one."""
+        cut = split_saving(eqn.params["jaxpr"], unks, saves)
+        if not cut.n_saved:
+            return None
+        again = {**eqn.params, "differentiated": True}
+        return Saving(
+            stage(lambda *args: self.apply(cut.known, args, eqn.params), cut.known.in_avals),
+            stage(lambda *args: self.apply(cut.again, args, again), cut.again.in_avals),
+            cut.unks_out,
+        )
 
 
 def _transposed(
@@ -187,11 +131,10 @@ class _Parts:
         self.used, self.unks_out = used, unks_out
 
 
-def _split(closed: ClosedJaxpr, unks: Sequence[bool], policy: Any) -> _Parts:
-    saves = policy_saves(policy)
-    key = ("remat", tuple(unks), str(policy))
+def _split(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> _Parts:
+    key = ("remat", tuple(unks), saves)
     if key not in closed.cache:
-        if saves is _everything:
+        if saves is save_everything:
             closed.cache[key] = _keep_residuals(closed, unks)
         else:
             closed.cache[key] = _compute_again(closed, unks, saves)
@@ -200,88 +143,41 @@ def _split(closed: ClosedJaxpr, unks: Sequence[bool], policy: Any) -> _Parts:
 
 def _keep_residuals(closed: ClosedJaxpr, unks: Sequence[bool]) -> _Parts:
     """Everything is kept that the unknown part reads: an ordinary split."""
-    known, rest, unks_out, _ = partial_eval_jaxpr(closed, unks)
+    known, rest, unks_out, _n_res = partial_eval_jaxpr(_keeping(closed), unks)
     used = [i for i, u in enumerate(unks) if u]
     return _Parts(known, unks_out.count(False), rest, used, unks_out)
 
 
-def _compute_again(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves | None) -> _Parts:
-    body = _without_calls(closed) if saves else closed
-    first, outs, kept = _run_known(body, unks, saves)
-    unks_out = [x is None for x in outs]
-    jaxpr = body.jaxpr
-    eqns = [e for e in jaxpr.eqns if not kept or not kept.keys() & set(e.out_binders)]
-    results = [x for x, u in zip(jaxpr.outs, unks_out, strict=True) if u]
-    binders = [*kept, *jaxpr.in_binders]
-    small, used = dce_jaxpr(Jaxpr(binders, eqns, results, jaxpr.const_binders))
-    saved = [x for x, u in zip(kept.values(), used, strict=False) if u]
-    known = dce_closed(first.build([*[x for x in outs if x is not None], *saved]))
-    again = ClosedJaxpr(small, body.consts)
-    used_args = [i for i, u in enumerate(used[len(kept) :]) if u]
-    return _Parts(known, unks_out.count(False), again, used_args, unks_out)
-
-
-def _run_known(
-    closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves | None
-) -> tuple[JaxprTrace, list[Any], dict[Var, Any]]:
-    """Record the known part of a jaxpr.
-
-    Returns the trace, the results (None for an unknown one), and the values that are kept, by variable.
-    """
-    jaxpr = closed.jaxpr
-    first = JaxprTrace()
-    second = PartialEvalTrace(first)
-    env: dict[Any, Any] = {}
-    kept: dict[Var, Any] = {}
-    with set_current_trace(second):
-        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
-            env[v] = first.new_const(v.aval, c)
-        for v, unknown in zip(jaxpr.in_binders, unks, strict=True):
-            env[v] = (second if unknown else first).new_input(v.aval)
-        for eqn in jaxpr.eqns:
-            ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
-            if not any(second.is_unknown(x) for x in ins):
-                outs = first.copy_eqn(eqn, ins)
-                if saves is not None and saves(eqn):
-                    pairs = zip(eqn.out_binders, outs, strict=True)
-                    kept.update((v, x) for v, x in pairs if type(v) is not DropVar)
-            elif eqn.primitive in partial_eval_rules:
-                outs = bind_eqn(eqn, ins)
-            else:
-                outs = second.copy_eqn(eqn, ins)
-            env.update(zip(eqn.out_binders, outs, strict=True))
-    outs = [x if type(x) is Lit else env[x] for x in jaxpr.outs]
-    return first, [None if second.is_unknown(x) else x for x in outs], kept
-
-
-def _without_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The jaxpr with the bodies of its `jit` equations in place, so that a policy sees inside."""
-    if all(e.primitive is not lax.jit_call.primitive for e in closed.eqns):
+def _keeping(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The same jaxpr with nothing computed again by a `remat2` inside either: the outer policy decides."""
+    if not any(e.primitive is lax.remat_call.primitive for e in all_eqns(closed.jaxpr)):
         return closed
-    trace = JaxprTrace()
-    with set_current_trace(trace):
-        consts = [
-            trace.new_const(v.aval, c)
-            for v, c in zip(closed.jaxpr.const_binders, closed.consts, strict=True)
-        ]
-        args = [trace.new_input(v.aval) for v in closed.jaxpr.in_binders]
-        outs = _inline_calls(trace, closed.jaxpr, [*consts, *args])
-    return trace.build(outs)
+    eqns = []
+    for eqn in closed.eqns:
+        params = {k: map_jaxprs(v, _keeping) for k, v in eqn.params.items()}
+        if eqn.primitive is lax.remat_call.primitive:
+            params["policy"] = Word("everything_saveable")
+        eqns.append(eqn.replace(params=params))
+    jaxpr = closed.jaxpr
+    return ClosedJaxpr(
+        Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders), closed.consts
+    )
 
 
-def _inline_calls(trace: JaxprTrace, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
-    env: dict[Any, Any] = dict(zip(jaxpr.all_binders, args, strict=True))
-    for eqn in jaxpr.eqns:
-        ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
-        if eqn.primitive is lax.jit_call.primitive:
-            inner: ClosedJaxpr = eqn.params["jaxpr"]
-            pairs = zip(inner.jaxpr.const_binders, inner.consts, strict=True)
-            consts = [trace.new_const(v.aval, c) for v, c in pairs]
-            outs = _inline_calls(trace, inner.jaxpr, [*consts, *ins])
-        else:
-            outs = trace.copy_eqn(eqn, ins)
-        env.update(zip(eqn.out_binders, outs, strict=True))
-    return [x if type(x) is Lit else env[x] for x in jaxpr.outs]
+def _compute_again(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> _Parts:
+    """What the unknown results need is computed again, from the arguments and from what is saved."""
+    cut = split_saving(closed, unks, saves)
+    jaxpr, n_known = cut.again.jaxpr, cut.unks_out.count(False)
+    again, used = dce_jaxpr(jaxpr, cut.unks_out)
+    saved, args = split_list(used, cut.n_saved)
+    known, _ = dce_jaxpr(cut.known.jaxpr, [*[True] * n_known, *saved], keep_inputs=True)
+    return _Parts(
+        prune_consts(ClosedJaxpr(known, cut.known.consts)),
+        n_known,
+        prune_consts(ClosedJaxpr(again, cut.again.consts)),
+        [i for i, u in enumerate(args) if u],
+        cut.unks_out,
+    )
 
 
 def _lower(ctx: Any, *args: Any, jaxpr: ClosedJaxpr, prevent_cse: Any, **params: Any) -> list[Any]:
@@ -345,12 +241,12 @@ def checkpoint(f: Callable[..., Any], policy: str | None = None) -> Callable[...
     Raises:
       UsageError: there is no policy of that name.
     """
-    if policy is not None and policy not in _BY_NAME:
+    if policy is not None and policy not in POLICIES:
         fail(
             UsageError,
             f"there is no policy named {policy!r}",
             "remat-policy",
-            help=f"the names are {', '.join(_BY_NAME)}",
+            help=f"the names are {', '.join(POLICIES)}",
         )
 
     def rematerialised(*args: Any) -> Any:

@@ -10,11 +10,12 @@ from jaxprtool.core.lists import split_list
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
+from jaxprtool.interpreters.dce import call_dce_rule
 from jaxprtool.interpreters.jvp import Zero, instantiate
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.rules.calls import CallRules, check_call, inline, inline_jvp, inline_transpose
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
@@ -22,6 +23,42 @@ __all__: list[str] = []
 
 for _op in (lax.closed_call, lax.core_call, lax.call, lax.named_call):
     define(_op, **CallRules(_op, "call_jaxpr").columns())
+
+
+def _remat_opt_types(
+    *avals: Any, fwd_jaxpr: ClosedJaxpr, num_consts: int, num_res: int, **_: Any
+) -> list[Any]:
+    outs = check_call("remat_opt", fwd_jaxpr, avals, "fwd_jaxpr")
+    counts = {"num_consts": (num_consts, "operands", avals), "num_res": (num_res, "results", outs)}
+    for key, (n, what, there) in counts.items():
+        if not isinstance(n, int) or not 0 <= n <= len(there):
+            ill_typed(f"remat_opt: {key}={n}, and there are {len(there)} {what}", "param-value")
+    return outs
+
+
+def _uncounted(params: dict[str, Any]) -> dict[str, Any]:
+    """Of a transformed rule nobody asks which operands are constants, and which results residuals."""
+    return {**params, "num_consts": 0, "num_res": 0, "fun_jaxpr_thunk": None}
+
+
+_dce_call = call_dce_rule("fwd_jaxpr")
+
+
+def _remat_opt_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
+    smaller, used_ins = _dce_call(eqn, used_outs)
+    return smaller if smaller is eqn else smaller.replace(
+        params=_uncounted(smaller.params)
+    ), used_ins
+
+
+define(
+    lax.remat_opt,
+    **{
+        **CallRules(lax.remat_opt, "fwd_jaxpr", _uncounted).columns(),
+        "abstract_eval": _remat_opt_types,
+        "dce": _remat_opt_dce,
+    },
+)
 
 
 # -- composite ---------------------------------------------------------------------------------

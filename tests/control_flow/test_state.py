@@ -12,8 +12,12 @@ from jax._src.state.discharge import run_state
 from jax.experimental.pallas import ds
 
 import jaxprtool as jt
+from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.discharge import has_refs
-from jaxprtool.interpreters.linearize import vjp_jaxpr
+from jaxprtool.interpreters.jvp import jvp_jaxpr
+from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr, vjp_jaxpr
+from jaxprtool.interpreters.partial_eval import partial_eval_jaxpr
+from jaxprtool.interpreters.transpose import transpose_jaxpr
 from tests.control_flow.oracle import close, compare, in_jax, traced
 
 X = np.arange(20, dtype=np.float32).reshape(4, 5)
@@ -310,3 +314,35 @@ def test_a_slice_of_a_reference_of_the_wrong_length():
   in () }"""
     with pytest.raises(jt.JaxprTypeError, match=r"operand 0 is f32\[3\].*length=4"):
         jt.typecheck_jaxpr(jt.parse(text))
+
+
+TAKES = "{ lambda ; r:Ref{f32[3]} b:f32[3]. let c:f32[3] <- r[...]; d:f32[3] = mul c b; r[...] <- d in (c,) }"
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda p: jvp_jaxpr(p, [True, True]),
+        lambda p: jvp_jaxpr(p, [False, True]),
+        lambda p: vmap_jaxpr(p, 2, [0, 0], None),
+        lambda p: partial_eval_jaxpr(p, [False, True]),
+        lambda p: linearize_jaxpr(p, [False, True]),
+        lambda p: grad_jaxpr(p, (1,)),
+        lambda p: transpose_jaxpr(p, [False, True]),
+    ],
+)
+def test_a_reference_as_an_argument_is_refused_with_the_way_out(transform):
+    with pytest.raises(
+        jt.UnsupportedError, match=r"argument 0 \(r\) is a reference, Ref\{f32"
+    ) as e:
+        transform(jt.parse(TAKES))
+    assert "jaxprtool discharge" in e.value.diagnostics[0].help
+
+
+def test_what_takes_references_is_differentiated_and_batched_once_it_is_discharged():
+    pure = jt.jaxpr_as_fun(jt.discharge(jt.parse(TAKES)))
+    x = np.arange(3, dtype=np.float32)
+    close(jt.jvp(pure, (x, x), (x, x))[1], [x, 2 * x * x])
+    close(
+        jt.vmap(pure)(np.stack([x, x]), np.stack([x, x])), [np.stack([x, x]), np.stack([x * x] * 2)]
+    )

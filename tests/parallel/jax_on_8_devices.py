@@ -185,6 +185,18 @@ def in_two_steps(x):
     return tuple(future.done() for future in started)
 
 
+@program(GRID, (P("i", "j"), P("j")), P("i"), (8, 4), (4, 3))
+def rematerialised(x, w):
+    y = lax.scan(lambda c, _: (jnp.sin(c + (x * c[:, :1]) @ w), c), jnp.tanh(x @ w), None, length=2)
+    return lax.psum(y[0] * jnp.sum(x @ w), "j")
+
+
+_DOTS = jax.checkpoint_policies.dots_saveable
+for _name in ("rematerialised", "rematerialised_checked"):
+    _f, _shapes = PROGRAMS[_name]
+    PROGRAMS[_name] = jax.checkpoint(_f, policy=_DOTS), _shapes
+
+
 @jax.pmap
 def _plain(x, y):
     return jnp.sin(x) * y

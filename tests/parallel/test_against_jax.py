@@ -22,6 +22,7 @@ CHECKED = [
     "matmul",
     "residuals",
     "in_two_steps",
+    "rematerialised",
 ]
 UNCHECKED = [
     "in_groups",

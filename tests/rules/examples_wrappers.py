@@ -1,8 +1,9 @@
-"""Sample operands of composite, linear_call, optimization_barrier and platform_index."""
+"""Sample operands of composite, linear_call, custom_vmap_call, remat_opt, optimization_barrier and platform_index."""
 
 from __future__ import annotations
 
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.ir.dtypes import find_dtype
 from tests.rules.example import Example, arg
 from tests.rules.examples_control_flow import body
@@ -53,7 +54,44 @@ def _scaled(n, x):
     return x * lax.convert_element_type(n, new_dtype=find_dtype("f64"))
 
 
+class _RuleOfBody:
+    """A batching rule that does what no rule does."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def batched(self, axis_size, in_batched, _):
+        dims = [0 if b else None for b in in_batched]
+        batched, out_dims = vmap_jaxpr(self.call, axis_size, dims, 0)
+        return batched, [d is not None for d in out_dims]
+
+
+def _squares(x, y):
+    return x * y, y * y
+
+
+def _squares_in_jax(*xs, **_):
+    import jax
+
+    return jax.jit(_squares)(*xs)
+
+
+def _custom_vmap():
+    call = body(_squares, "f64[3]", "f64[3]")
+    params = {"call": call, "rule": _RuleOfBody(call)}
+    args = (arg("f64[3]"), arg("f64[3]"))
+    return Example(lax.custom_vmap_call, args, params, label="squares", jax=_squares_in_jax)
+
+
+def _remat_opt():
+    params = {"fwd_jaxpr": body(_squares, "f64[3]", "f64[3]"), "num_consts": 0, "num_res": 1}
+    args = (arg("f64[3]"), arg("f64[3]"))
+    return Example(lax.remat_opt, args, params, label="squares", jax=_squares_in_jax)
+
+
 EXAMPLES = [
+    _custom_vmap(),
+    _remat_opt(),
     _composite("sine", lambda x: lax.sin(x) * x, "f64[3]"),
     _composite("two", lambda x, n: (x, n + n), "f64[3]", "i32[2]", version=1),
     _linear("times", _scaled, _scaled, (["i32[3]", "f64[3]"], ["i32[3]", "f64[3]"]), (0, 1)),

@@ -30,7 +30,18 @@ TO_THE_COMPILER = {
 }
 OF_JAX = {  # objects of a running JAX, and its bookkeeping
     *("out_trees", "linear", "in_tree", "logging_record", "np_printoptions", "static_args"),
-    *("err_tree", "computation", "attributes", "transpose_thunk", "select_callable", "effect"),
+    *(
+        "err_tree",
+        "computation",
+        "attributes",
+        "transpose_thunk",
+        "fun_jaxpr_thunk",
+        "rule",
+        "in_tree",
+        "out_tree",
+        "select_callable",
+        "effect",
+    ),
     *("callback", "tree", "which_linear", "_input_dtype"),
 }
 CANNOT_BE_WRONG = TO_THE_COMPILER | OF_JAX

@@ -19,6 +19,7 @@ from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, zeros
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
+from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, is_linear, not_linear, transpose_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -266,6 +267,32 @@ def _take_slots(
     return verified(ClosedJaxpr(taking, unknown.consts))
 
 
+def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
+    """What the policy saves in the branches shares slots, as their residuals do."""
+    branches: Branches = eqn.params["branches"]
+    index_unknown, *operands_unks = unks
+    cuts = [split_saving(b, operands_unks, saves) for b in branches]
+    if index_unknown or not any(cut.n_saved for cut in cuts):
+        return None
+    unks_out = [any(u) for u in zip(*[cut.unks_out for cut in cuts], strict=True)]
+    parts = [(without_known(c, unks_out), c.again, c.unks_out, c.n_saved) for c in cuts]
+    known, again, slots, forwarded = _join_residuals(parts, operands_unks)
+    index, *operands = [x.aval.strong for x in eqn.inputs]
+    known_ops, _ = partition_list(operands_unks, operands)
+
+    def first(index: Any, *args: Any) -> list[Any]:
+        return lax.cond_call(index, *args, **{**eqn.params, "branches": known})
+
+    def second(*args: Any) -> list[Any]:
+        saved, (index, *operands) = split_list(args, len(slots))
+        passed, _ = partition_list(operands_unks, operands)
+        inputs = [*saved, *[passed[i] for i in forwarded], *operands]
+        return lax.cond_call(index, *inputs, **{**eqn.params, "branches": again})
+
+    staged = stage(first, [index, *known_ops])
+    return Saving(staged, stage(second, [*slots, index, *operands]), unks_out)
+
+
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
     branches: Branches = eqn.params["branches"]
     each = [dce_body(b, used_outs) for b in branches]
@@ -304,6 +331,7 @@ define(
     lower=_lower,
     cost=lambda ins, outs, *, branches, **_: max(cost_jaxpr(b) for b in branches),
     partial_eval=_partial_eval,
+    saving=_saving,
     dce=_dce,
 )
 

@@ -15,7 +15,8 @@ from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
-from jaxprtool.interpreters.stage import JaxprTrace
+from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_known
+from jaxprtool.interpreters.stage import JaxprTrace, stage
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.rules.calls import inline
@@ -28,7 +29,7 @@ from jaxprtool.rules.control_flow.loops import (
     stacked_aval,
 )
 
-__all__ = ["carried_unknowns", "partial_eval_scan", "split_scan"]
+__all__ = ["carried_unknowns", "partial_eval_scan", "saving_scan", "split_scan"]
 
 
 class ScanSplit(NamedTuple):
@@ -203,3 +204,55 @@ def partial_eval_scan(trace: PartialEvalTrace, args: Sequence[Any], **params: An
     unknown = iter(trace.emit(lax.scan_call.primitive, atoms, fields, avals) if avals else [])
     known = iter(cut.known_outs)
     return [next(unknown) if u else next(known) for u in cut.unks_out]
+
+
+def saving_scan(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
+    """What the policy saves in the body is stacked, or passed on once where it is the same in all steps."""
+    closed, params = eqn.params["jaxpr"], eqn.params
+    const_unks, carry_unks, xs_unks = split_operands(unks, params)
+    n_carry = len(carry_unks)
+
+    def cut_body(carried: Sequence[bool]) -> Saving:
+        return split_saving(closed, [*const_unks, *carried, *xs_unks], saves)
+
+    carried = fixpoint(lambda u: cut_body(u).unks_out[:n_carry], carry_unks)
+    cut = cut_body(carried)
+    if not cut.n_saved:
+        return None
+    unks_out = [*carried, *cut.unks_out[n_carry:]]
+    first = without_known(cut, unks_out)
+    places: list[bool] = []
+
+    def known(*args: Any) -> list[Any]:
+        rest = iter(args)
+        consts, carry, xs = split_operands([None if u else next(rest) for u in unks], params)
+        flags = (const_unks, consts), (carried, carry), (xs_unks, xs)
+        parts = [partition_list(u, values)[0] for u, values in flags]
+        outs, invariant, stacked, places[:] = _run_known(first, cut.n_saved, parts, params)
+        return [*outs, *invariant, *stacked]
+
+    avals = [x.aval for x, u in zip(eqn.inputs, unks, strict=True) if not u]
+    staged = stage(known, [a.strong for a in avals])
+    return Saving(staged, _again(eqn, cut, places), unks_out)
+
+
+def _again(eqn: JaxprEqn, cut: Saving, same_in_all: Sequence[bool]) -> ClosedJaxpr:
+    """The scan of the second computation: (saved once, saved stacked, operands) -> (results)."""
+    params, n = eqn.params, len(same_in_all)
+    at = [n + i for i in range(len(eqn.inputs))]
+    consts_at, carry_at, xs_at = split_operands(at, params)
+    invariant_at, stacked_at = (
+        [i for i, same in enumerate(same_in_all) if same is wanted] for wanted in (True, False)
+    )
+    body = pick(cut.again, [*invariant_at, *consts_at, *carry_at, *stacked_at, *xs_at])
+    n_invariant = len(invariant_at)
+
+    def scan(*args: Any) -> list[Any]:
+        saved, operands = split_list(args, n)
+        consts, carry, xs = split_operands(operands, params)
+        invariant, stacked = split_list(saved, n_invariant)
+        return apply_scan(body, [*invariant, *consts], carry, [*stacked, *xs], params)
+
+    types = [cut.again.in_avals[i].strong for i in (*invariant_at, *stacked_at)]
+    types[n_invariant:] = [stacked_aval(a, params["length"]) for a in types[n_invariant:]]
+    return stage(scan, [*types, *[x.aval.strong for x in eqn.inputs]])

@@ -21,6 +21,7 @@ from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
+from jaxprtool.interpreters.saving import Saves, Saving, split_saving
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
@@ -289,8 +290,8 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -
         )
         outs = trace.known(lax.shard_map, *_chosen(used, known_args), **fields)
     known_outs, new = split_list(outs, len(out_specs))
-    residuals, specs = plan.collect(known_args, known_outs, new)
-    fields = with_specs(params, second, [*specs, *unknown_specs], unknown_out_specs)
+    residuals = plan.collect(known_args, known_outs, new)
+    fields = with_specs(params, second, [*plan.specs(), *unknown_specs], unknown_out_specs)
     atoms = [trace.atom(x) for x in (*residuals, *unknown_args)]
     emitted = []
     if unknown_avals:
@@ -374,13 +375,41 @@ class _Residuals:
 
         return stage(lowering, [*avals, *unknown.in_avals[len(lifted) :]])
 
-    def collect(
-        self, args: Sequence[Any], outs: Sequence[Any], new: Sequence[Any]
-    ) -> tuple[list[Any], list[Spec]]:
-        """The residuals' values and how they are laid out."""
+    def collect(self, args: Sequence[Any], outs: Sequence[Any], new: Sequence[Any]) -> list[Any]:
+        """The residuals from the operands, the known results and the new residuals."""
         values = {"argument": args, "result": outs, "new": new}
-        specs = {"argument": self.in_specs, "result": self.out_specs, "new": self.new_specs}
-        return [values[k][i] for k, i in self.sources], [specs[k][i] for k, i in self.sources]
+        return [values[k][i] for k, i in self.sources]
+
+    def specs(self) -> list[Spec]:
+        """How the residuals are laid out."""
+        return self.collect(self.in_specs, self.out_specs, self.new_specs)
+
+
+def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
+    """What the policy saves in the body is handed over with every shard side by side, as residuals are."""
+    params, layout = eqn.params, Layout(eqn.params)
+    known_specs, _ = partition_list(unks, layout.in_specs)
+    with layout.scope():
+        cut = split_saving(params["jaxpr"], unks, saves)
+        if not cut.n_saved:
+            return None
+        out_specs, _ = partition_list(cut.unks_out, layout.out_specs)
+        plan = _Residuals(layout, cut.known, cut.n_saved, known_specs, out_specs)
+        first, second = plan.first(), plan.second(cut.again)
+
+    def known(*args: Any) -> list[Any]:
+        fields = with_specs(params, first, known_specs, [*out_specs, *plan.new_specs])
+        outs, new = split_list(lax.shard_map(*args, **fields), len(out_specs))
+        return [*outs, *plan.collect(args, outs, new)]
+
+    def again(*args: Any) -> list[Any]:
+        specs = [*plan.specs(), *layout.in_specs]
+        return lax.shard_map(*args, **with_specs(params, second, specs, layout.out_specs))
+
+    avals = [x.aval.strong for x in eqn.inputs]
+    staged = stage(known, partition_list(unks, avals)[0])
+    saved = staged.out_avals[len(out_specs) :]
+    return Saving(staged, stage(again, [*saved, *avals]), cut.unks_out)
 
 
 # -- dead code, lowering, cost -------------------------------------------------------------------
@@ -432,6 +461,7 @@ define(
     lower=_lower,
     cost=_cost,
     partial_eval=_partial_eval,
+    saving=_saving,
     dce=_dce,
     discharge=_discharge,
 )

@@ -1,0 +1,61 @@
+"""Batching rules of `jax.custom_batching.custom_vmap` functions: asked when a batch's size is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax._src import custom_batching
+
+from jaxprtool.backends.jax_live import LiveOpaque, masked_text
+from jaxprtool.backends.jax_rules import with_wide_types
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+
+__all__ = ["LiveVmapRule"]
+
+
+class LiveVmapRule(LiveOpaque):
+    """The rule of a `custom_vmap_call` equation of JAX's.
+
+    Attributes:
+      eqn: the equation.
+      from_jax, to_aval: conversions of programs, and of types to JAX's.
+    """
+
+    __slots__ = ("eqn", "from_jax", "to_aval")
+
+    def __init__(
+        self, eqn: Any, from_jax: Callable[[Any], ClosedJaxpr], to_aval: Callable[[Any], Any]
+    ):
+        super().__init__(masked_text(eqn.params["rule"], True), eqn.params["rule"])
+        self.eqn, self.from_jax, self.to_aval = eqn, from_jax, to_aval
+
+    def batched(
+        self, axis_size: int, in_batched: Sequence[bool], avals: Sequence[Any]
+    ) -> tuple[ClosedJaxpr, list[bool]]:
+        """The function of batched arguments that the rule makes, and which of its results are batched.
+
+        Raises:
+          UsageError: the rule fails, or its results do not fit.
+        """
+        in_tree, out_tree = (self.eqn.params[k] for k in ("in_tree", "out_tree"))
+        unflatten = jax.tree.unflatten
+        flags: list[bool] = []
+
+        def traced(*leaves: Any) -> list[Any]:
+            args, batched = unflatten(in_tree, leaves), unflatten(in_tree, list(in_batched))
+            out, out_batched = custom_batching.call_rule(self.value, axis_size, batched, args)
+            outs, tree = jax.tree.flatten(out)
+            flags[:], batched_tree = jax.tree.flatten(out_batched)
+            custom_batching.check_vmap_rule_trees(self.value, out_tree, tree, batched_tree)
+            return outs
+
+        structs = [self.to_aval(a) for a in avals]
+        try:
+            with with_wide_types(structs):
+                program = jax.make_jaxpr(traced)(*structs)
+        except Exception as e:  # a user's function runs here: any error is possible
+            fail(UsageError, f"the batching rule {self.text} fails: {e}", "batching-rule")
+        return self.from_jax(program), flags

@@ -1,0 +1,47 @@
+"""Param values that stand for objects of a running JAX: they print as JAX prints them, and keep the object."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jaxprtool.ir.params import Opaque, Record, Word
+
+__all__ = ["LiveOpaque", "LiveRecord", "LiveWord", "masked_text"]
+
+
+class LiveOpaque(Opaque):
+    """An opaque value that came from a running JAX: its text, and the object itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, text: str, value: Any):
+        super().__init__(text)
+        self.value = value
+
+
+class LiveWord(Word):
+    """A bare name that stands for an object of a running JAX, and that object."""
+
+    value: Any
+
+    def __new__(cls, text: str, value: Any) -> LiveWord:
+        self = super().__new__(cls, text)
+        self.value = value
+        return self
+
+
+class LiveRecord(Record):
+    """A record of a running JAX's object, which is kept as long as nobody changes the record."""
+
+    __slots__ = ("value",)
+    value: Any
+
+
+_ADDRESS = re.compile(r" at 0x([0-9a-fA-F]+)")
+
+
+def masked_text(v: Any, top: bool) -> str:
+    """What JAX prints (inside of containers, where `top` is False, the repr), with addresses masked as it does."""
+    text = str(v) if top else repr(v)
+    return _ADDRESS.sub(lambda m: " at 0x" + "X" * len(m.group(1)), text)

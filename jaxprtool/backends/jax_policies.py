@@ -1,0 +1,126 @@
+"""Policies of `jax.checkpoint` as params, and back.
+
+JAX makes some of its policies as closures. What those close over is all that they are, so they become records of the
+functions that made them, which a file can hold. Any other function is kept, and asked while it is alive.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax._src import ad_checkpoint
+from jax._src.interpreters.partial_eval import RecomputeType, ensure_enum
+
+from jaxprtool.backends.jax_live import LiveOpaque, LiveRecord, LiveWord, masked_text
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.jaxpr import JaxprEqn
+from jaxprtool.rules.policies import POLICIES
+
+__all__ = ["LivePolicy", "policy_from_jax", "policy_maker"]
+
+_MAKERS = (
+    "offload_dot_with_no_batch_dims",
+    "save_and_offload_only_these_names",
+    "save_anything_except_these_names",
+    "save_from_both_policies",
+)
+_CLASSES = (
+    ad_checkpoint.DotsSaveable,
+    ad_checkpoint.SaveAnyNamesButThese,
+    ad_checkpoint.SaveOnlyTheseNames,
+)
+
+
+class LivePolicy(LiveOpaque):
+    """A policy of which only the function says what it saves.
+
+    Attributes:
+      as_jax: converts an equation of ours to one of JAX's.
+    """
+
+    __slots__ = ("as_jax",)
+
+    def __init__(self, policy: Callable[..., Any], as_jax: Callable[[JaxprEqn], Any]):
+        super().__init__(masked_text(policy, True), policy)
+        self.as_jax = as_jax
+
+    def asks(self, eqn: JaxprEqn) -> bool:
+        """Whether the policy saves the results of an equation.
+
+        It is called as JAX calls it, with JAX's primitive, types and params; a primitive that JAX does not have is
+        not saved. To be moved to another memory counts as saved.
+
+        Raises:
+          UsageError: the policy fails, or answers with something else than JAX takes.
+        """
+        try:
+            theirs = self.as_jax(eqn)
+        except UnsupportedError:
+            return False
+        avals = [x.aval for x in theirs.invars]
+        try:
+            answer = ensure_enum(self.value(theirs.primitive, *avals, **theirs.params))
+        except Exception as e:  # a user's function runs here: any error is possible
+            fail(
+                UsageError,
+                f"the policy {self.text} of remat2 fails on {eqn.primitive}: {e}",
+                "remat-policy",
+            )
+        return not isinstance(answer, RecomputeType)
+
+
+def policy_from_jax(
+    policy: Any, value: Callable[..., Any], as_jax: Callable[[JaxprEqn], Any]
+) -> Any:
+    """The param `policy` of a `remat2` equation of JAX's.
+
+    Args:
+      policy: JAX's policy, or None.
+      value: converts any param.
+      as_jax: converts an equation of ours to one of JAX's.
+    """
+    if policy is None or isinstance(policy, _CLASSES) or _plain_name(policy):
+        return value(policy)
+    record = _record(policy, value)
+    return LivePolicy(policy, as_jax) if record is None else record
+
+
+def _plain_name(policy: Any) -> str | None:
+    """The name of a function that is itself one of JAX's policies."""
+    name = getattr(policy, "__name__", "")
+    return name if name in POLICIES and getattr(ad_checkpoint, name, None) is policy else None
+
+
+def _record(policy: Any, value: Callable[..., Any]) -> LiveRecord | None:
+    """What one of JAX's functions made, as a call of it; None for anything else."""
+    maker = getattr(policy, "__qualname__", "").partition(".<locals>")[0]
+    if maker not in _MAKERS or policy.__module__ != ad_checkpoint.__name__:
+        return None
+    closed_over = inspect.getclosurevars(policy).nonlocals
+    names = inspect.signature(policy_maker(maker)).parameters
+    fields = {n: _field(closed_over[n], value) for n in names if n in closed_over}
+    if any(isinstance(x, LiveOpaque) for x in fields.values()):
+        return None
+    record = LiveRecord(maker, (), **fields)
+    record.value = policy
+    return record
+
+
+def _field(x: Any, value: Callable[..., Any]) -> Any:
+    if isinstance(x, (set, frozenset)):
+        return tuple(sorted(x))
+    if not callable(x) or isinstance(x, _CLASSES):
+        return value(x, top=False)
+    name = _plain_name(x)
+    if name:
+        return LiveWord(name, x)
+    found = _record(x, value)
+    return LiveOpaque(masked_text(x, False), x) if found is None else found
+
+
+def policy_maker(name: str) -> Any:
+    """The policy of JAX's that has this name, or the function that makes such policies; None where there is none."""
+    return getattr(jax.checkpoint_policies, name, None)

@@ -1,0 +1,172 @@
+"""Which values of a first computation a second one reads instead of computing them again.
+
+A rematerialised jaxpr is computed twice: its known part at once, and the whole of it when tangents or cotangents are
+there. A policy says of each equation whether the second computation is given its results. What is inside of
+a loop, a branch or a call is asked for too, by the `saving` rule of the primitive around it.
+
+Contract of a `saving` rule, for primitives whose params hold jaxprs (one without a rule is looked at from outside):
+
+    rule(eqn, unks, saves) -> Saving, with the equation's operands as the arguments, or None
+
+It gets an equation, for each operand whether it is unknown, and the policy. None stands for: nothing inside is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.core.bind import set_current_trace
+from jaxprtool.core.lists import split_list
+from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.interpreters.check import verified
+from jaxprtool.interpreters.dce import dce_jaxpr
+from jaxprtool.interpreters.evaluate import bind_eqn
+from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_rules
+from jaxprtool.interpreters.stage import JaxprTrace
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit
+
+__all__ = ["Saves", "Saving", "save_nothing", "saving_rules", "split_saving", "without_known"]
+
+Saves = Callable[[JaxprEqn], bool]
+
+saving_rules = RuleTable("saving")
+
+
+def save_nothing(eqn: JaxprEqn) -> bool:
+    """The policy that computes everything again."""
+    return False
+
+
+class Saving(NamedTuple):
+    """A jaxpr (a1, a2) -> (b1, b2), with a2 and b2 unknown, as two computations.
+
+    Attributes:
+      known: a1 -> (b1, saved).
+      again: (saved, all of a) -> all of b.
+      unks_out: which results are unknown.
+    """
+
+    known: ClosedJaxpr
+    again: ClosedJaxpr
+    unks_out: list[bool]
+
+    @property
+    def n_saved(self) -> int:
+        """The number of saved values."""
+        return len(self.known.jaxpr.outs) - self.unks_out.count(False)
+
+
+def split_saving(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> Saving:
+    """Split a jaxpr into what is computed at once and what is computed again.
+
+    Args:
+      closed: (a1, a2) -> (b1, b2).
+      unks: for each argument whether it is unknown (a2).
+      saves: the policy; equal policies have to be equal objects, for the split is made once for each.
+    """
+    key = ("saving", tuple(unks), saves)
+    if key not in closed.cache:
+        closed.cache[key] = _Splitter(closed, unks, saves).run()
+    return closed.cache[key]
+
+
+def without_known(cut: Saving, unks_out: Sequence[bool]) -> ClosedJaxpr:
+    """The known part of a split without the results that `unks_out` wants to be unknown."""
+    wanted = [not u for u, own in zip(unks_out, cut.unks_out, strict=True) if not own]
+    used = [*wanted, *[True] * cut.n_saved]
+    key = ("without_known", tuple(used))
+    if key not in cut.known.cache:
+        smaller, _ = dce_jaxpr(cut.known.jaxpr, used, keep_inputs=True)
+        cut.known.cache[key] = ClosedJaxpr(smaller, cut.known.consts)
+    return cut.known.cache[key]
+
+
+class _Splitter:
+    """One split: the traces of both computations, and the values of each variable in them.
+
+    Attributes:
+      first: records what is known. second: records everything.
+      values: of each variable its values in `first` (None for an unknown one) and in `second`.
+      saved: values of `first` that `second` is given, and their binders there.
+    """
+
+    def __init__(self, closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves):
+        self.closed, self.saves = closed, saves
+        self.first, self.second = JaxprTrace(), JaxprTrace()
+        self.values: dict[Any, tuple[Any, Any]] = {}
+        self.saved: list[tuple[Any, Any]] = []
+        jaxpr = closed.jaxpr
+        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
+            self.values[v] = self.first.new_const(v.aval, c), self.second.new_const(v.aval, c)
+        for v, unknown in zip(jaxpr.in_binders, unks, strict=True):
+            known = None if unknown else self.first.new_input(v.aval)
+            self.values[v] = known, self.second.new_input(v.aval)
+
+    def run(self) -> Saving:
+        for eqn in self.closed.eqns:
+            outs = self.equation(eqn, *self.read(eqn.inputs))
+            self.values.update(zip(eqn.out_binders, outs, strict=True))
+        outs, again_outs = self.read(self.closed.jaxpr.outs)
+        again, read = self.again(again_outs)
+        saved = [x for (x, _), r in zip(self.saved, read, strict=True) if r]
+        known = self.first.build([*[x for x in outs if x is not None], *saved])
+        return Saving(known, again, [x is None for x in outs])
+
+    def again(self, outs: Sequence[Any]) -> tuple[ClosedJaxpr, list[bool]]:
+        """The second computation, and which of the saved values it reads; the others are no arguments of it."""
+        second, n_saved = self.second, len(self.saved)
+        args, saved = split_list(second.in_binders, len(second.in_binders) - n_saved)
+        results = [second.atom(x) for x in outs]
+        jaxpr = Jaxpr([*saved, *args], second.eqns, results, second.const_binders)
+        smaller, used = dce_jaxpr(jaxpr)
+        binders = [*[v for v, u in zip(saved, used, strict=False) if u], *args]
+        jaxpr = Jaxpr(binders, smaller.eqns, smaller.outs, smaller.const_binders)
+        return verified(ClosedJaxpr(jaxpr, second.consts)), used[:n_saved]
+
+    def read(self, atoms: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        pairs = [(x, x) if type(x) is Lit else self.values[x] for x in atoms]
+        return [a for a, _ in pairs], [b for _, b in pairs]
+
+    def save(self, value: Any) -> Any:
+        """Hand a value of the first computation to the second one."""
+        given = self.second.new_input(value.aval)
+        self.saved.append((value, given))
+        return given
+
+    def equation(self, eqn: JaxprEqn, ins: list[Any], again: list[Any]) -> list[tuple[Any, Any]]:
+        """Record an equation; its results in both computations."""
+        unks = [x is None for x in ins]
+        rule = None if self.saves is save_nothing else saving_rules.rules.get(eqn.primitive)
+        cut = None if rule is None else rule(eqn, unks, self.saves)
+        if cut is not None:
+            return self.nested(cut, ins, again)
+        if any(unks):
+            return list(
+                zip(self.known_results(eqn, ins), self.second.copy_eqn(eqn, again), strict=True)
+            )
+        outs = self.first.copy_eqn(eqn, ins)
+        if not self.saves(eqn):
+            return list(zip(outs, self.second.copy_eqn(eqn, again), strict=True))
+        binders = zip(eqn.out_binders, outs, strict=True)
+        return [(x, x if type(v) is DropVar else self.save(x)) for v, x in binders]
+
+    def nested(self, cut: Saving, ins: list[Any], again: list[Any]) -> list[tuple[Any, Any]]:
+        """Put both computations of an equation in its place."""
+        outs = self.first.copy_jaxpr(cut.known, [x for x in ins if x is not None])
+        known, saved = split_list(outs, len(outs) - cut.n_saved)
+        results = self.second.copy_jaxpr(cut.again, [*map(self.save, saved), *again])
+        rest = iter(known)
+        firsts = [None if u else next(rest) for u in cut.unks_out]
+        return list(zip(firsts, results, strict=True))
+
+    def known_results(self, eqn: JaxprEqn, ins: list[Any]) -> list[Any]:
+        """What is known of an equation with unknown operands."""
+        if eqn.primitive not in partial_eval_rules:
+            return [None] * len(eqn.out_binders)
+        trace = PartialEvalTrace(self.first)
+        pairs = zip(ins, eqn.inputs, strict=True)
+        operands = [trace.new_input(v.aval) if x is None else x for x, v in pairs]
+        with set_current_trace(trace):
+            outs = bind_eqn(eqn, operands)
+        return [None if trace.is_unknown(x) else x for x in outs]

@@ -1,0 +1,107 @@
+"""The row of `custom_vmap_call`: a function with a batching rule of its own.
+
+What the rule gives depends on the size of the batch, so no jaxpr is the rule: it is an object with a method
+
+    batched(axis_size, in_batched, avals) -> (jaxpr of the batched arguments, which results are batched)
+
+where batched arguments have the batch's axis in front, and so have batched results. A program from `trace` has
+such an object in the process that traced it; in text there is none, and the function's body is batched.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool import ops as lax
+from jaxprtool.core.lists import split_list
+from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
+from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
+from jaxprtool.interpreters.stage import stage
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.params import Opaque
+from jaxprtool.rules.calls import CallRules, CustomRuleWarning, inexact, inline, inline_transpose
+from jaxprtool.rules.define import define
+
+__all__: list[str] = []
+
+
+class _JvpRule(Opaque):
+    """The rule of the derivative: (arguments, tangents of the inexact ones), both or neither batched."""
+
+    __slots__ = ("inexact", "rule")
+
+    def __init__(self, rule: Any, inexact: list[bool]):
+        super().__init__(f"<jvp of {rule}>")
+        self.rule, self.inexact = rule, inexact
+
+    def batched(
+        self, axis_size: int, in_batched: Sequence[bool], avals: Sequence[Any]
+    ) -> tuple[ClosedJaxpr, list[bool]]:
+        """An argument is batched when it or its tangent is."""
+        primals, tangents = split_list(in_batched, len(self.inexact))
+        rest = iter(tangents)
+        either = [p or (f and next(rest)) for p, f in zip(primals, self.inexact, strict=True)]
+        rest = iter([u for u, f in zip(either, self.inexact, strict=True) if f])
+        wanted = [*either, *rest]
+        given = zip(avals, in_batched, either, strict=False)
+        full = [
+            a.update(shape=(axis_size, *a.shape)) if w and not b else a.strong for a, b, w in given
+        ]
+        batched, flags = self.rule.batched(axis_size, either, full)
+        transformed, _ = jvp_jaxpr(batched, self.inexact, instantiate_outs=True)
+
+        def broadcast(*args: Any) -> list[Any]:
+            given = zip(args, in_batched, wanted, strict=True)
+            return inline(
+                transformed,
+                [materialize(x, None, axis_size) if w and not b else x for x, b, w in given],
+            )
+
+        tangent_flags = [b for b, a in zip(flags, inexact(batched.out_avals), strict=True) if a]
+        return stage(broadcast, avals), [*flags, *tangent_flags]
+
+
+def _jvp(primals: Any, tangents: Any, *, call: ClosedJaxpr, rule: Any, **_params: Any) -> Any:
+    flags = inexact(call.in_avals)
+    transformed, _ = jvp_jaxpr(call, flags, instantiate_outs=True)
+    live = [instantiate(t) for t, f in zip(tangents, flags, strict=True) if f]
+    ours = _JvpRule(rule, flags) if hasattr(rule, "batched") else rule
+    outs = lax.custom_vmap_call(*primals, *live, call=transformed, rule=ours)
+    outs, out_tangents = split_list(outs, len(call.out_avals))
+    rest = iter(out_tangents)
+    flags = inexact(call.out_avals)
+    return outs, [next(rest) if f else Zero(a) for f, a in zip(flags, call.out_avals, strict=True)]
+
+
+def _batch(axis_size: int, vals: Any, dims: Any, *, call: ClosedJaxpr, rule: Any, **_: Any) -> Any:
+    if not hasattr(rule, "batched"):
+        warnings.warn(
+            f"the batching rule {rule} of custom_vmap_call is not in the text: its body is batched instead",
+            CustomRuleWarning,
+            stacklevel=2,
+        )
+        batched, out_dims = vmap_jaxpr(call, axis_size, dims, None)
+        return inline(batched, vals), out_dims
+    vals = [x if d is None else moveaxis(x, d, 0) for x, d in zip(vals, dims, strict=True)]
+    flags = [d is not None for d in dims]
+    batched, out_batched = rule.batched(int(axis_size), flags, [get_aval(x).strong for x in vals])
+    return inline(batched, vals), [0 if b else None for b in out_batched]
+
+
+_COLUMNS = CallRules(lax.custom_vmap_call, "call").columns()
+del _COLUMNS["saving"]  # to a policy it is one operation
+
+define(
+    lax.custom_vmap_call,
+    **{
+        **_COLUMNS,
+        "jvp": _jvp,
+        "transpose": lambda cts, *args, call, **_: inline_transpose(cts, args, call),
+        "batch": _batch,
+        "partial_eval": lambda trace, args, *, call, **_: inline(call, args),
+        "dce": lambda eqn, used: (eqn, [True] * len(eqn.inputs)),
+    },
+)

@@ -1,0 +1,137 @@
+"""The policies of `remat2`: which equations' results the second computation is given.
+
+A policy of a traced program may be a live function (`asks`); in a file it is one of JAX's by name.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jaxprtool.interpreters.saving import Saves, save_nothing
+from jaxprtool.ir.jaxpr import JaxprEqn
+from jaxprtool.ir.params import Opaque, Record, Word
+
+__all__ = ["POLICIES", "PolicyWarning", "policy_saves", "save_everything"]
+
+
+class PolicyWarning(UserWarning):
+    """What a policy saves is not in the text."""
+
+
+def save_everything(eqn: JaxprEqn) -> bool:
+    """The policy that keeps what an ordinary derivative keeps."""
+    return True
+
+
+def _is_dot(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.name in ("dot_general", "conv_general_dilated", "scaled_matmul_wrapper")
+
+
+def _is_dot_without_batch(eqn: JaxprEqn) -> bool:
+    if eqn.primitive.name == "scaled_matmul_wrapper":
+        return eqn.inputs[0].aval.shape[0] == 1
+    if eqn.primitive.name != "dot_general":
+        return False
+    _, (left, right) = eqn.params["dimension_numbers"]
+    return not left and not right
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Saves what `checkpoint_name` named so; with `but`, what it named otherwise."""
+
+    names: frozenset[str]
+    but: bool = False
+
+    def __call__(self, eqn: JaxprEqn) -> bool:
+        return eqn.primitive.name == "name" and (eqn.params["name"] in self.names) != self.but
+
+
+@dataclass(frozen=True)
+class _Either:
+    """Saves what one of two policies saves."""
+
+    first: Saves
+    second: Saves
+
+    def __call__(self, eqn: JaxprEqn) -> bool:
+        return self.first(eqn) or self.second(eqn)
+
+
+POLICIES: dict[str, Saves] = {
+    "nothing_saveable": save_nothing,
+    "everything_saveable": save_everything,
+    "dots_saveable": _is_dot,
+    "checkpoint_dots": _is_dot,
+    "dots_with_no_batch_dims_saveable": _is_dot_without_batch,
+    "checkpoint_dots_with_no_batch_dims": _is_dot_without_batch,
+}
+
+# What JAX makes in a function of these names, whatever its arguments are.
+_MADE_BY: dict[str, Saves] = {
+    "save_anything_except_these_names": save_everything,  # JAX's, too, keeps everything
+    "offload_dot_with_no_batch_dims": _is_dot_without_batch,
+}
+_FUNCTION = re.compile(r"<function ([\w.]+?)(\.<locals>[\w.<>]*)? at 0x\w+>")
+
+
+def policy_saves(policy: Any) -> Saves:
+    """Which equations' results a policy keeps; what it moves to another memory counts as kept.
+
+    Args:
+      policy: None, a name (`dots_saveable`), a record (`SaveOnlyTheseNames(...)`), the text of a function, or an
+        object with a method `asks`, which answers for the function itself.
+
+    Returns:
+      The policy as a function of equations, the same or an equal one for the same policy. A function that is only
+      known as text, and is none of JAX's, saves nothing; that is warned about.
+    """
+    if policy is None:
+        return save_nothing
+    if hasattr(policy, "asks"):
+        return policy.asks
+    found = None
+    if isinstance(policy, str):
+        found = POLICIES.get(Word(policy).member)
+    elif isinstance(policy, Record) and policy.name in _RECORDS:
+        found = _RECORDS[policy.name](**policy.fields)
+    elif isinstance(policy, Opaque) and (match := _FUNCTION.match(policy.text)):
+        found = (_MADE_BY if match[2] else POLICIES).get(match[1])
+    if found is None:
+        _warn_unknown(policy)
+        return save_nothing
+    return found
+
+
+def _warn_unknown(policy: Any) -> None:
+    warnings.warn(
+        f"what the policy {policy} of remat2 saves is not in the text: everything is computed again. "
+        "A program that is transformed in the process that traced it asks the policy itself",
+        PolicyWarning,
+        stacklevel=2,
+    )
+
+
+def _saved_or_offloaded(
+    names_which_can_be_saved: Any, names_which_can_be_offloaded: Any, **_: Any
+) -> Saves:
+    return _Named(frozenset(names_which_can_be_saved) | frozenset(names_which_can_be_offloaded))
+
+
+_RECORDS: dict[str, Callable[..., Saves]] = {
+    "DotsSaveable": lambda only_if_no_batch_dims: (
+        _is_dot_without_batch if only_if_no_batch_dims else _is_dot
+    ),
+    "SaveOnlyTheseNames": lambda saveable_names: _Named(frozenset(saveable_names)),
+    "SaveAnyNamesButThese": lambda names: _Named(frozenset(names), but=True),
+    "offload_dot_with_no_batch_dims": lambda **_: _is_dot_without_batch,
+    "save_anything_except_these_names": lambda **_: save_everything,
+    "save_and_offload_only_these_names": _saved_or_offloaded,
+    "save_from_both_policies": lambda policy_1, policy_2: _Either(
+        policy_saves(policy_1), policy_saves(policy_2)
+    ),
+}

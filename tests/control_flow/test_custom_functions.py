@@ -1,0 +1,274 @@
+"""JAX's functions with rules of their own, traced: equal to JAX under every transformation, also from a file."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.custom_batching import custom_vmap, sequential_vmap
+from jax.custom_derivatives import SymbolicZero
+from jax.experimental import checkify
+
+import jaxprtool as jt
+from jaxprtool.rules.calls import CustomRuleWarning
+from jaxprtool.syntax.print import format_jaxpr
+from tests.control_flow.oracle import close, compare, traced
+
+X = np.arange(3, dtype=np.float32) + 0.5
+A = np.eye(3, dtype=np.float32) * 2 + 0.1
+
+# Rules that give something else than the derivative, so that it shows whether they are used.
+
+
+@jax.custom_vjp
+def _product(x, y):
+    return x * y
+
+
+def _product_fwd(x, y):
+    return x.value * y.value, (x.value if y.perturbed else None, y.value)
+
+
+def _product_bwd(res, ct):
+    x, y = res
+    return 2 * ct * y, None if x is None else ct * x
+
+
+_product.defvjp(_product_fwd, _product_bwd, symbolic_zeros=True)
+
+
+@jax.custom_vjp
+def _pair(x):
+    return x * 2, jnp.sin(x)
+
+
+def _pair_bwd(_, cts):
+    given = [k * ct for k, ct in zip((3.0, 5.0), cts, strict=True) if type(ct) is not SymbolicZero]
+    return (sum(given, jnp.zeros(3)),)
+
+
+_pair.defvjp(lambda x: (_pair(x.value), x.value), _pair_bwd, symbolic_zeros=True)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _scaled(n, x, y):
+    return n * x * y
+
+
+@_scaled.defjvp
+def _scaled_jvp(n, primals, tangents):
+    return _scaled(n, *primals), 3 * tangents[0] * primals[1] + tangents[1]
+
+
+@jax.custom_jvp
+def _with_zeros(x, y):
+    return x * y
+
+
+def _with_zeros_jvp(primals, tangents):
+    dx, dy = (0.0 if type(t) is SymbolicZero else t for t in tangents)
+    return _with_zeros(*primals), 7 * dx * primals[1] + dy * primals[0]
+
+
+_with_zeros.defjvp(_with_zeros_jvp, symbolic_zeros=True)
+
+
+@jax.custom_gradient
+def _gradient(x):
+    return jnp.sin(x), lambda ct: ct * 5 * x
+
+
+@jax.custom_vjp
+def _optimized(x):
+    return jnp.sin(x)
+
+
+_optimized.defvjp(lambda x: (jnp.sin(x), x), lambda res, ct: (ct * 2 * res,), optimize_remat=True)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _applied(f, x, *consts):
+    return f(x, *consts)
+
+
+_applied.defvjp(
+    lambda f, *args: (f(*args), args),
+    lambda f, args, ct: jax.vjp(lambda *args: 2 * f(*args), *args)[1](ct),
+)
+
+
+def _converted(x):
+    f, consts = jax.closure_convert(lambda y: jnp.sin(y * x[0]), x)
+    return _applied(f, x, *consts)
+
+
+def _scoped(x):
+    with jax.named_scope("scope"):
+        return jax.named_call(lambda x: jnp.sin(x) * x, name="f")(x)
+
+
+def _root(x):
+    def solve(f, z):
+        return jax.lax.fori_loop(0, 30, lambda _, z: z - f(z) / (3 * z**2), z)
+
+    def linear(g, y):
+        return y / g(jnp.ones_like(y))
+
+    return jax.lax.custom_root(lambda z: z**3 - x, jnp.ones_like(x), solve, linear)
+
+
+def _solve(symmetric):
+    def f(x):
+        def solve(_, b):
+            return jnp.linalg.solve(A * (1 + x[0]), b)
+
+        def matvec(v):
+            return (A * (1 + x[0])) @ v
+
+        return jax.lax.custom_linear_solve(matvec, x, solve, solve, symmetric=symmetric)
+
+    return f
+
+
+def _checked(x):
+    checkify.check(jnp.all(x > 0), "negative: {x}", x=jnp.asarray(x)[0])
+    return jnp.log(x)
+
+
+def _without_errors(x):
+    """checkify's error codes are counted through the process, so only the rest can be compared."""
+    error, out = checkify.checkify(_checked, errors=checkify.all_checks)(x)
+    return out, [*error._pred.values()]
+
+
+REVERSE_ONLY = {
+    "custom_vjp with symbolic zeros": lambda x: _product(x, 2 * x),
+    "custom_vjp with an unperturbed argument": lambda x: _product(x, jnp.ones(3)),
+    "custom_vjp with two results": _pair,
+    "custom_vjp with an unread result": lambda x: _pair(x)[0],
+    "custom_vjp in scan": lambda x: jax.lax.scan(
+        lambda c, v: (_product(c, v), c), x, jnp.stack([x, x])
+    ),
+    "custom_vjp with optimize_remat": lambda x: _optimized(x) * x,
+    "custom_gradient": lambda x: _gradient(x) * x,
+    "closure_convert": _converted,
+}
+BOTH = {
+    "custom_jvp with nondiff_argnums": lambda x: _scaled(2.0, x, x),
+    "custom_jvp with a constant": lambda x: _scaled(2.0, x, jnp.ones(3)),
+    "custom_jvp with symbolic zeros": lambda x: _with_zeros(x, x) + _with_zeros(x, jnp.ones(3)),
+    "named scope and call": _scoped,
+    "checkify": _without_errors,
+    "custom_root": _root,
+    "custom_linear_solve": _solve(symmetric=False),
+    "symmetric custom_linear_solve": _solve(symmetric=True),
+}
+CASES = {
+    **{k: (f, False) for k, f in REVERSE_ONLY.items()},
+    **{k: (f, True) for k, f in BOTH.items()},
+}
+
+
+def _floats(tree):
+    return [x for x in jax.tree.leaves(tree) if x.dtype.kind == "f"]
+
+
+def _ones(x):
+    return np.ones_like(x) if x.dtype.kind == "f" else np.zeros(x.shape, jax.dtypes.float0)
+
+
+@pytest.mark.parametrize("f, forward", CASES.values(), ids=CASES)
+def test_traced_and_from_a_file(f, forward):
+    program = compare(f, X, forward=forward)
+    text = format_jaxpr(program, lossless=True)
+    again = jt.parse(text)
+    assert format_jaxpr(again, lossless=True) == text
+    ours = jt.jaxpr_as_fun(again)
+    outs, pull = jax.vjp(f, X)
+    theirs = pull(jax.tree.map(_ones, outs))
+    close(jt.vjp(ours, X)[1](*map(_ones, jax.tree.leaves(outs))), theirs)
+    stacked = np.stack([X, X + 1])
+    close(jt.vmap(ours)(stacked), jax.tree.leaves(jax.vmap(f)(stacked)))
+    if forward:
+        close(_floats(jt.jvp(ours, (X,), (X,))[1]), _floats(jax.jvp(f, (X,), (X,))[1]))
+
+
+# -- custom_vmap -----------------------------------------------------------------------------------
+
+
+@custom_vmap
+def _times(x, y):
+    return x * y, y
+
+
+@_times.def_vmap
+def _times_rule(axis_size, in_batched, x, y):
+    """Ten times the product where x is batched, and n times where it is not."""
+    x_batched, y_batched = in_batched
+    return (x * y * (10.0 if x_batched else axis_size), y), (True, y_batched)
+
+
+PLACES = [(0, 0), (1, 0), (None, 0), (None, 1)]
+
+
+@pytest.mark.parametrize("in_axes", PLACES)
+def test_custom_vmap_uses_its_rule(in_axes):
+    program = compare(_times, X, X, reverse=False, batch=False)
+    ours = jt.jaxpr_as_fun(program)
+    square = np.arange(9, dtype=np.float32).reshape(3, 3)
+    args = [X if d is None else square for d in in_axes]
+    close(jt.vmap(ours, in_axes)(*args), jax.vmap(_times, in_axes)(*args))
+
+
+def test_the_derivative_of_custom_vmap_is_batched_by_the_rule_too():
+    ours = jt.jaxpr_as_fun(traced(_times, X, X))
+    square = np.arange(9, dtype=np.float32).reshape(3, 3)
+
+    def pushed(jvp, f):
+        return lambda *args: jvp(f, args, args)
+
+    mine = jt.vmap(pushed(jt.jvp, ours))(square, square)
+    close(mine, jax.vmap(pushed(jax.jvp, _times))(square, square))
+    tangents = (np.ones_like(square), square)
+    mixed = jt.vmap(lambda *ts: jt.jvp(ours, (X, X), ts))(*tangents)
+    close(mixed[1][0], 10 * (X + X * square))
+
+
+def test_sequential_vmap():
+    f = sequential_vmap(lambda x: jnp.sin(x) * x)
+    compare(f, X, reverse=False)
+
+
+def test_custom_vmap_in_reverse_mode_differentiates_its_body():
+    """JAX has no derivative here."""
+    ours = jt.jaxpr_as_fun(traced(_times, X, X))
+    close(jt.vjp(ours, X, X)[1](X, X), [X * X, X * X + X])
+
+
+def test_custom_vmap_from_text_is_batched_as_its_body():
+    program = jt.parse(str(jax.make_jaxpr(_times)(X, X)))
+    square = np.stack([X, X])
+    with pytest.warns(CustomRuleWarning, match="batching rule .*_times_rule.* is not in the text"):
+        close(jt.vmap(jt.jaxpr_as_fun(program))(square, square), [square * square, square])
+
+
+def test_a_batching_rule_that_fails():
+    @custom_vmap
+    def f(x):
+        return x
+
+    f.def_vmap(lambda axis_size, in_batched, x: ([x, x], [True, True]))
+    ours = jt.jaxpr_as_fun(traced(f, X))
+    with pytest.raises(jt.UsageError, match=r"the batching rule .* fails: structure of output"):
+        jt.vmap(ours)(np.stack([X, X]))
+
+
+def test_a_call_that_does_not_fit():
+    program = jt.parse("""{ lambda ; a:f32[2]. let
+    b:f32[3] = custom_vmap_call[call={ lambda ; c:f32[3]. let  in (c,) }] a
+  in (b,) }""")
+    with pytest.raises(jt.JaxprTypeError, match=r"custom_vmap_call: operand 0 is f32\[2\]"):
+        jt.typecheck_jaxpr(program)
