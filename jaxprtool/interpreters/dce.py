@@ -20,7 +20,7 @@ from jaxprtool.interpreters.check import verified
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["dce_body", "dce_jaxpr", "dce_rules", "declare_effect", "has_effects"]
+__all__ = ["dce_body", "dce_jaxpr", "dce_rules", "declare_effect", "has_effects", "rebound"]
 
 dce_rules = RuleTable("dce")
 
@@ -64,14 +64,32 @@ def dce_jaxpr(
 
     Returns:
       The smaller jaxpr (all constants stay: their values are held elsewhere), and for each
-      argument whether it is still there.
+      argument whether it is still there. The same jaxpr when nothing is there to remove.
     """
-    outs = jaxpr.outs
-    if used_outs is not None:
-        outs = [x for x, used in zip(outs, used_outs, strict=True) if used]
+    if used_outs is None or all(used_outs):
+        outs, kept, live = jaxpr.outs, jaxpr.eqns, jaxpr.cache.get("live")
+    else:
+        outs = [x for x, used in zip(jaxpr.outs, used_outs, strict=True) if used]
+        kept, live = [], None
+    if live is None:
+        kept, live = _live_eqns(jaxpr.eqns, outs)
+        if len(outs) == len(jaxpr.outs) and kept == jaxpr.eqns:
+            kept, jaxpr.cache["live"] = jaxpr.eqns, live
+    used_ins = [keep_inputs or v in live for v in jaxpr.in_binders]
+    if kept is jaxpr.eqns and all(used_ins):
+        return jaxpr, used_ins
+    binders = [v for v, used in zip(jaxpr.in_binders, used_ins, strict=True) if used]
+    smaller = Jaxpr(binders, kept, outs, jaxpr.const_binders, jaxpr.span)
+    smaller.comments = jaxpr.comments
+    smaller.cache["live"] = live
+    return verified(smaller), used_ins
+
+
+def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[JaxprEqn], set[Any]]:
+    """The equations that `outs` need, without the parts of them that nobody reads; the variables they read."""
     live = {x for x in outs if type(x) is not Lit}
     kept: list[JaxprEqn] = []
-    for eqn in reversed(jaxpr.eqns):
+    for eqn in reversed(eqns):
         if len(eqn.out_binders) == 1:
             used = [eqn.out_binders[0] in live]
         else:
@@ -86,11 +104,31 @@ def dce_jaxpr(
             if type(x) is not Lit:
                 live.add(x)
     kept.reverse()
-    used_ins = [keep_inputs or v in live for v in jaxpr.in_binders]
-    binders = [v for v, used in zip(jaxpr.in_binders, used_ins, strict=True) if used]
-    smaller = Jaxpr(binders, kept, outs, jaxpr.const_binders, jaxpr.span)
-    smaller.comments = jaxpr.comments
-    return verified(smaller), used_ins
+    return kept, live
+
+
+def rebound(
+    jaxpr: Jaxpr,
+    in_binders: Sequence[Var] | None = None,
+    outs: Sequence[Any] | None = None,
+    const_binders: Sequence[Var] | None = None,
+    before: Sequence[JaxprEqn] = (),
+) -> Jaxpr:
+    """The same equations with other binders, further results, or equations in front whose results they read.
+
+    That none of the equations is dead stays known. Of the results none may be missing.
+    """
+    made = Jaxpr(
+        jaxpr.in_binders if in_binders is None else list(in_binders),
+        [*before, *jaxpr.eqns] if before else jaxpr.eqns,
+        jaxpr.outs if outs is None else list(outs),
+        jaxpr.const_binders if const_binders is None else const_binders,
+        jaxpr.span,
+    )
+    if "live" in jaxpr.cache:
+        further = [*(outs or ()), *[x for e in before for x in e.inputs]]
+        made.cache["live"] = jaxpr.cache["live"].union(x for x in further if type(x) is not Lit)
+    return made
 
 
 def dce_body(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
@@ -102,23 +140,23 @@ def dce_body(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> tuple[Jaxpr, lis
     key = ("dce_body", tuple(used_outs))
     if key not in closed.cache:
         smaller, used_ins = dce_jaxpr(closed.jaxpr, used_outs)
-        whole = Jaxpr(
-            closed.jaxpr.in_binders, smaller.eqns, smaller.outs, smaller.const_binders, smaller.span
-        )
-        closed.cache[key] = whole, used_ins
+        closed.cache[key] = rebound(smaller, closed.jaxpr.in_binders), used_ins
     return closed.cache[key]
 
 
 def prune_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Drop the constants that nobody reads."""
     jaxpr = closed.jaxpr
-    read = {x for e in jaxpr.eqns for x in e.inputs if type(x) is not Lit}
-    read.update(x for x in jaxpr.outs if type(x) is not Lit)
+    if not closed.consts:
+        return closed
+    read = jaxpr.cache.get("live")
+    if read is None:
+        read = {x for e in jaxpr.eqns for x in e.inputs if type(x) is not Lit}
+        read.update(x for x in jaxpr.outs if type(x) is not Lit)
     kept = [(v, c) for v, c in zip(jaxpr.const_binders, closed.consts, strict=True) if v in read]
     if len(kept) == len(closed.consts):
         return closed
-    binders = [v for v, _ in kept]
-    smaller = Jaxpr(jaxpr.in_binders, jaxpr.eqns, jaxpr.outs, binders, jaxpr.span)
+    smaller = rebound(jaxpr, const_binders=[v for v, _ in kept])
     return verified(ClosedJaxpr(smaller, [c for _, c in kept]))
 
 

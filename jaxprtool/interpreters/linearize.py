@@ -14,7 +14,7 @@ from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_unflatten
 from jaxprtool.interpreters.batch import vmap
 from jaxprtool.interpreters.check import verified
-from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
+from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluate import as_value, jaxpr_as_fun
 from jaxprtool.interpreters.jvp import (
@@ -31,7 +31,7 @@ from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.dtypes import INT32 as _INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = [
     "grad",
@@ -405,8 +405,7 @@ def grad_jaxpr(
     order = [sorted(chosen).index(i) + with_value for i in wrt]
     jaxpr = program.jaxpr
     outs = jaxpr.outs[:with_value] + [jaxpr.outs[k] for k in order]
-    reordered = Jaxpr(jaxpr.in_binders, jaxpr.eqns, outs, jaxpr.const_binders)
-    return verified(ClosedJaxpr(reordered, program.consts))
+    return verified(ClosedJaxpr(rebound(jaxpr, outs=outs), program.consts))
 
 
 def _check_wrt(closed: ClosedJaxpr, i: int) -> None:

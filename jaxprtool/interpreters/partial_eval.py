@@ -29,7 +29,7 @@ from jaxprtool.interpreters.check import (
     verified,
     verifying,
 )
-from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
+from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
@@ -254,10 +254,8 @@ def parts(
             binders.append(v)
             kept.append(x)
     outs = jaxpr.outs[: len(known_outs)] + kept
-    closed = ClosedJaxpr(
-        Jaxpr(jaxpr.in_binders, jaxpr.eqns, outs, jaxpr.const_binders), known.consts
-    )
-    unknown = Jaxpr(binders + rest.jaxpr.in_binders, made + rest.eqns, rest.jaxpr.outs)
+    closed = ClosedJaxpr(rebound(jaxpr, outs=outs), known.consts)
+    unknown = rebound(rest.jaxpr, binders + rest.jaxpr.in_binders, const_binders=(), before=made)
     return verified(closed), verified(ClosedJaxpr(unknown)), len(kept)
 
 

@@ -18,7 +18,7 @@ from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
-from jaxprtool.interpreters.dce import call_dce_rule, dce_jaxpr
+from jaxprtool.interpreters.dce import call_dce_rule, dce_jaxpr, rebound
 from jaxprtool.interpreters.evaluate import bind_eqn, interpret_jaxpr, prepared
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_interpret, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, split_call
@@ -285,7 +285,7 @@ def hoist_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr = closed.jaxpr
     if not closed.consts:
         return closed
-    return verified(ClosedJaxpr(Jaxpr(jaxpr.all_binders, jaxpr.eqns, jaxpr.outs)))
+    return verified(ClosedJaxpr(rebound(jaxpr, jaxpr.all_binders, const_binders=[])))
 
 
 # -- custom_jvp_call ---------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.cost import cost_jaxpr
-from jaxprtool.interpreters.dce import dce_body
+from jaxprtool.interpreters.dce import dce_body, rebound
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, zeros
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
@@ -263,6 +263,8 @@ def _take_slots(
     outs = [renamed.get(x, x) for x in jaxpr.outs]
     binders = [*slot_vars, *argument_vars.values(), *rest]
     taking = Jaxpr(binders, eqns, outs, jaxpr.const_binders)
+    if "live" in jaxpr.cache:
+        taking.cache["live"] = {renamed.get(x, x) for x in jaxpr.cache["live"]}
     return verified(ClosedJaxpr(taking, unknown.consts))
 
 
@@ -276,8 +278,7 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     smaller = []
     for b, (jaxpr, _) in zip(branches, each, strict=True):
         binders = [v for v, u in zip(jaxpr.in_binders, used_ins, strict=True) if u]
-        jaxpr = Jaxpr(binders, jaxpr.eqns, jaxpr.outs, jaxpr.const_binders)
-        smaller.append(verified(ClosedJaxpr(jaxpr, b.consts)))
+        smaller.append(verified(ClosedJaxpr(rebound(jaxpr, binders), b.consts)))
     index, *operands = eqn.inputs
     inputs = [index, *[x for x, u in zip(operands, used_ins, strict=True) if u]]
     outs = [v for v, u in zip(eqn.out_binders, used_outs, strict=True) if u]

@@ -155,9 +155,11 @@ def _hoisted(closed: ClosedJaxpr, n_consts: int, n_carry: int, n_out: int) -> _H
         stack = list(dict.fromkeys(x for x in jaxpr.outs[n_out:] if x in computed))
         read = dict.fromkeys([*[x for e in kept for x in e.inputs], *results])
         shared = [x for x in read if type(x) is not Lit and x not in varying]
-        body = ClosedJaxpr(Jaxpr([*shared, *carry, *xs], kept, [*results, *stack]))
+        body = Jaxpr([*shared, *carry, *xs], kept, [*results, *stack])
+        if "live" in jaxpr.cache:  # then all that is kept is read
+            body.cache["live"] = {x for x in (*read, *stack) if type(x) is not Lit}
         stacked = {x: i for i, x in enumerate(stack, n_out)}
-        closed.cache[key] = _Hoisted(before, shared, verified(body), stacked)
+        closed.cache[key] = _Hoisted(before, shared, verified(ClosedJaxpr(body)), stacked)
     return closed.cache[key]
 
 
