@@ -13,7 +13,8 @@ Makers: `derivative`, `jvp_terms`, `linear`, `bilinear`, `zero_derivative`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -270,10 +271,12 @@ def jvp_interpret(
     primals: Sequence[Any],
     tangents: Sequence[Any],
     copy_eqn: Callable[[JaxprEqn, Sequence[Any]], list[Any]],
+    instead: Mapping[Primitive, Callable[..., Any]] = MappingProxyType({}),
 ) -> tuple[list[Any], list[Any]]:
     """Apply a jaxpr to primals and tangents (or Zeros), rule by rule, in the current trace.
 
-    copy_eqn(eqn, operands) applies an equation that no tangent reaches.
+    copy_eqn(eqn, operands) applies an equation that no tangent reaches. `instead` holds rules that go before
+    those of the table.
     """
     env: dict[Any, Any] = dict(zip(jaxpr.all_binders, [*consts, *primals], strict=True))
     tangent_env: dict[Any, Any] = {
@@ -290,7 +293,8 @@ def jvp_interpret(
             env.update(zip(eqn.out_binders, copy_eqn(eqn, ins), strict=True))
             continue
         ts = [Zero(x.aval) if t is None else t for t, x in zip(ts, eqn.inputs, strict=True)]
-        rule = rules.get(eqn.primitive) or jvp_rules[eqn.primitive]
+        primitive = eqn.primitive
+        rule = instead.get(primitive) or rules.get(primitive) or jvp_rules[primitive]
         out, out_tangent = rule(ins, ts, **eqn.params)
         if eqn.primitive.multiple_results:
             env.update(zip(eqn.out_binders, out, strict=True))

@@ -18,6 +18,7 @@ from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body, rebound
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, zeros
+from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, is_linear, not_linear, transpose_jaxpr
@@ -31,6 +32,7 @@ from jaxprtool.rules.wrappers import platform_position
 __all__ = ["cond", "switch"]
 
 Branches = tuple[ClosedJaxpr, ...]
+Part = tuple[ClosedJaxpr, ClosedJaxpr, list[bool], int]  # known, unknown, which is which, residuals
 
 
 def _types(index: Any, *operands: Any, branches: Any, **_: Any) -> list[Any]:
@@ -157,26 +159,54 @@ def _partial_eval(
     each = [partial_eval_jaxpr(b, unks)[2] for b in branches]
     unks_out = [any(u) for u in zip(*each, strict=True)]
     parts = [partial_eval_jaxpr(b, unks, unks_out) for b in branches]
-    known, unknown, slots, forwarded = _join_residuals(parts, unks)
     known_ops, unknown_ops = partition_list(unks, operands)
-    n_known = len(unks_out) - sum(unks_out)
-    outs: list[Any] = []
-    if n_known or slots:
-        outs = trace.known(lax.cond_call, index, *known_ops, branches=known, **params)
-    known_outs, residuals = split_list(outs, n_known)
-    inputs = [index, *residuals, *[known_ops[i] for i in forwarded], *unknown_ops]
-    unknown_outs: list[Any] = []
-    if any(unks_out):
-        atoms = [trace.atom(x) for x in inputs]
-        fields = {**params, "branches": unknown}
-        avals = [a.strong for a in unknown[0].out_avals]
-        unknown_outs = trace.emit(lax.cond_call.primitive, atoms, fields, avals)
+    known_outs, unknown_outs = _apply_parts(trace, parts, index, known_ops, unknown_ops, params)
     rest_known, rest_unknown = iter(known_outs), iter(unknown_outs)
     return [next(rest_unknown) if u else next(rest_known) for u in unks_out]
 
 
+def _apply_parts(
+    trace: PartialEvalTrace,
+    parts: Sequence[Part],
+    index: Any,
+    known_ops: Sequence[Any],
+    unknown_ops: Sequence[Any],
+    params: dict[str, Any],
+) -> tuple[list[Any], list[Any]]:
+    """Apply the branches' known parts, and record the unknown ones: the results of both."""
+    known, unknown, slots, forwarded = _join_residuals(parts)
+    n_known = len(known[0].out_avals) - len(slots)
+    outs: list[Any] = []
+    if n_known or slots:
+        outs = trace.known(lax.cond_call, index, *known_ops, branches=known, **params)
+    known_outs, residuals = split_list(outs, n_known)
+    if not unknown[0].out_avals:
+        return known_outs, []
+    inputs = [index, *residuals, *[known_ops[i] for i in forwarded], *unknown_ops]
+    avals = [a.strong for a in unknown[0].out_avals]
+    atoms, fields = [trace.atom(x) for x in inputs], {**params, "branches": unknown}
+    return known_outs, trace.emit(lax.cond_call.primitive, atoms, fields, avals)
+
+
+def _linearize(
+    trace: PartialEvalTrace, primals: Any, tangents: Any, *, branches: Branches, **params: Any
+) -> tuple[list[Any], list[Any]]:
+    index, *operands = primals
+    nonzeros = [type(t) is not Zero for t in tangents[1:]]
+    none = [False] * len(branches[0].out_avals)
+    each = [linearize_body(b, nonzeros, none).flags for b in branches]
+    flags = [any(f) for f in zip(*each, strict=True)]
+    parts = [linearize_body(b, nonzeros, flags) for b in branches]
+    live = [t for t in tangents[1:] if type(t) is not Zero]
+    outs, out_tangents = _apply_parts(trace, parts, index, operands, live, params)
+    rest = iter(out_tangents)
+    return outs, [
+        next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, outs, strict=True)
+    ]
+
+
 def _join_residuals(
-    parts: Sequence[tuple[ClosedJaxpr, ClosedJaxpr, list[bool], int]], unks: Sequence[bool]
+    parts: Sequence[Part],
 ) -> tuple[Branches, Branches, list[Any], list[int]]:
     """Give the parts of all branches the same residuals.
 
@@ -305,6 +335,7 @@ define(
     lower=_lower,
     cost=lambda ins, outs, *, branches, **_: max(cost_jaxpr(b) for b in branches),
     partial_eval=_partial_eval,
+    linearize=_linearize,
     dce=_dce,
 )
 
