@@ -125,9 +125,11 @@ def rebound(
         jaxpr.const_binders if const_binders is None else const_binders,
         jaxpr.span,
     )
-    if "live" in jaxpr.cache:
+    live = jaxpr.cache.get("live")
+    if live is not None:
         further = [*(outs or ()), *[x for e in before for x in e.inputs]]
-        made.cache["live"] = jaxpr.cache["live"].union(x for x in further if type(x) is not Lit)
+        new = [x for x in further if type(x) is not Lit and x not in live]
+        made.cache["live"] = live.union(new) if new else live
     return made
 
 
@@ -139,8 +141,9 @@ def dce_body(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> tuple[Jaxpr, lis
     """
     key = ("dce_body", tuple(used_outs))
     if key not in closed.cache:
-        smaller, used_ins = dce_jaxpr(closed.jaxpr, used_outs)
-        closed.cache[key] = rebound(smaller, closed.jaxpr.in_binders), used_ins
+        smaller, _ = dce_jaxpr(closed.jaxpr, used_outs, keep_inputs=True)
+        live = smaller.cache["live"]
+        closed.cache[key] = smaller, [v in live for v in smaller.in_binders]
     return closed.cache[key]
 
 

@@ -245,7 +245,7 @@ def parts(
     needed = [x for x, a in zip(rest.consts, residuals, strict=True) if a not in makers]
     known = first.build([*known_outs, *needed])
     jaxpr, _ = dce_jaxpr(known.jaxpr, keep_inputs=True)
-    there = {v for e in jaxpr.eqns for v in e.out_binders}
+    there = {v for e in jaxpr.eqns for v in e.out_binders} if makers else ()
     binders, made, kept = [], [], []
     for v, x in zip(rest.jaxpr.const_binders, residuals, strict=True):
         if x in makers and x not in there:

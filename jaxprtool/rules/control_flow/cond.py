@@ -264,13 +264,15 @@ def _fill_slots(
     known: ClosedJaxpr, n_res: int, plan: Sequence[tuple[str, int]], slots: Sequence[Any]
 ) -> ClosedJaxpr:
     """A known part that returns its residuals in their slots, and zeros in the others."""
-
-    def filled(*args: Any) -> list[Any]:
-        outs, residuals = split_list(inline(known, args), len(known.jaxpr.outs) - n_res)
-        values = {k: r for (kind, k), r in zip(plan, residuals, strict=True) if kind == "slot"}
-        return [*outs, *[values[k] if k in values else zeros(a) for k, a in enumerate(slots)]]
-
-    return stage(filled, known.in_avals)
+    jaxpr = known.jaxpr
+    outs, residuals = split_list(jaxpr.outs, len(jaxpr.outs) - n_res)
+    values = {k: x for (kind, k), x in zip(plan, residuals, strict=True) if kind == "slot"}
+    empty = [k for k in range(len(slots)) if k not in values]
+    fillers = stage(lambda: [zeros(slots[k]) for k in empty], []).jaxpr
+    values.update(zip(empty, fillers.outs, strict=True))
+    outs += [values[k] for k in range(len(slots))]
+    filled = Jaxpr(jaxpr.in_binders, jaxpr.eqns + fillers.eqns, outs, jaxpr.const_binders)
+    return verified(ClosedJaxpr(filled, known.consts))
 
 
 def _take_slots(
