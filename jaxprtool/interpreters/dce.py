@@ -89,16 +89,15 @@ def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[Jaxp
     """The equations that `outs` need, without the parts of them that nobody reads; the variables they read."""
     live = {x for x in outs if type(x) is not Lit}
     kept: list[JaxprEqn] = []
+    rules = dce_rules.rules
     for eqn in reversed(eqns):
-        if len(eqn.out_binders) == 1:
-            used = [eqn.out_binders[0] in live]
-        else:
-            used = [v in live for v in eqn.out_binders]
-        if not any(used) and not has_effects(eqn):
+        used = [v in live for v in eqn.out_binders]
+        if True in used:
+            rule = rules.get(eqn.primitive)
+            if rule is not None:
+                eqn, _ = rule(eqn, used)
+        elif not has_effects(eqn):
             continue
-        rule = dce_rules.rules.get(eqn.primitive)
-        if rule is not None and any(used):
-            eqn, _ = rule(eqn, used)
         kept.append(eqn)
         for x in eqn.inputs:
             if type(x) is not Lit:

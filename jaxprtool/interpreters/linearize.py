@@ -376,9 +376,7 @@ class _Linearized:
 
     def split(self, wanted: Sequence[bool]) -> LinearParts:
         """Both parts, with the tangents of results that are nonzero or wanted."""
-        flags = [
-            w or type(t) is not Zero for w, t in zip(wanted, self.out_tangents, strict=True)
-        ]
+        flags = [w or type(t) is not Zero for w, t in zip(wanted, self.out_tangents, strict=True)]
         with set_current_trace(self.second):
             kept = [
                 instantiate(t) for t, flag in zip(self.out_tangents, flags, strict=True) if flag

@@ -39,6 +39,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Lit, Primitive
 __all__ = [
     "PartialEvalTrace",
     "PartialVal",
+    "call_known_part",
     "partial_eval_flat",
     "partial_eval_jaxpr",
     "partial_eval_rules",
@@ -277,11 +278,21 @@ def split_call(
     unks = [trace.is_unknown(x) for x in args]
     known, unknown, unks_out, n_res = partial_eval_jaxpr(closed, unks)
     known_args, unknown_args = partition_list(unks, args)
-    outs = _call_forwarding(known, known_args, lambda c, xs: trace.known(call_known, c, xs))
+    outs = call_known_part(trace, known, known_args, call_known)
     n_known = len(outs) - n_res
     unknown_outs = iter(record_unknown(unknown, [*outs[n_known:], *unknown_args]))
     known_outs = iter(outs[:n_known])
     return [next(unknown_outs) if u else next(known_outs) for u in unks_out]
+
+
+def call_known_part(
+    trace: PartialEvalTrace,
+    known: ClosedJaxpr,
+    args: Sequence[Any],
+    call: Callable[[ClosedJaxpr, list[Any]], list[Any]],
+) -> list[Any]:
+    """Call the known part of a call for what is neither an argument nor a literal: results, residuals."""
+    return _call_forwarding(known, args, lambda c, xs: trace.known(call, c, xs))
 
 
 def _call_forwarding(

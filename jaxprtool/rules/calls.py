@@ -21,7 +21,8 @@ from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import call_dce_rule, dce_jaxpr, rebound
 from jaxprtool.interpreters.evaluate import bind_eqn, interpret_jaxpr, prepared
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_interpret, jvp_jaxpr
-from jaxprtool.interpreters.partial_eval import PartialEvalTrace, split_call
+from jaxprtool.interpreters.linearize import linearize_body
+from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_part, split_call
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import (
     UndefPrimal,
@@ -175,14 +176,40 @@ class CallRules:
     def partial_eval(
         self, trace: PartialEvalTrace, args: Sequence[Any], **params: Any
     ) -> list[Any]:
-        def record(closed: ClosedJaxpr, operands: list[Any]) -> list[Any]:
-            atoms = [trace.atom(x) for x in operands]
-            fields = self.fields(closed, params)
-            return trace.emit(self.op.primitive, atoms, fields, closed.out_avals)
-
         return split_call(
-            trace, params[self.param], args, lambda c, xs: self.apply(c, xs, params), record
+            trace,
+            params[self.param],
+            args,
+            lambda c, xs: self.apply(c, xs, params),
+            lambda c, xs: self.record(trace, c, xs, params),
         )
+
+    def record(
+        self, trace: PartialEvalTrace, closed: ClosedJaxpr, args: list[Any], params: dict[str, Any]
+    ) -> list[Any]:
+        """Record the call of an unknown part."""
+        atoms, fields = [trace.atom(x) for x in args], self.fields(closed, params)
+        return trace.emit(self.op.primitive, atoms, fields, closed.out_avals)
+
+    def linearize(
+        self, trace: PartialEvalTrace, primals: Any, tangents: Any, **params: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """The primal part is called, and the call of the linear part recorded.
+
+        For calls that mean no more than their jaxpr: it is no column unless it is asked for.
+        """
+        closed: ClosedJaxpr = params[self.param]
+        nonzeros = [type(t) is not Zero for t in tangents]
+        parts = linearize_body(closed, nonzeros, [False] * len(closed.out_avals))
+        both = call_known_part(
+            trace, parts.primal, primals, lambda c, xs: self.apply(c, xs, params)
+        )
+        outs, residuals = split_list(both, len(parts.flags))
+        operands = [*residuals, *[t for t in tangents if type(t) is not Zero]]
+        rest = iter(self.record(trace, parts.linear, operands, params) if any(parts.flags) else [])
+        return outs, [
+            next(rest) if f else Zero(get_aval(p)) for f, p in zip(parts.flags, outs, strict=True)
+        ]
 
 
 # -- jit ---------------------------------------------------------------------------------------
@@ -212,6 +239,7 @@ define(
             f"jit of {name}", jaxpr, avals
         ),
         "impl": JitImpl("jaxpr"),
+        "linearize": _JIT.linearize,
         "lower": lambda ctx, *args, jaxpr, name, **_: ctx.call(jaxpr, args, name),
     },
 )

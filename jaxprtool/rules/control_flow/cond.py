@@ -200,9 +200,7 @@ def _linearize(
     live = [t for t in tangents[1:] if type(t) is not Zero]
     outs, out_tangents = _apply_parts(trace, parts, index, operands, live, params)
     rest = iter(out_tangents)
-    return outs, [
-        next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, outs, strict=True)
-    ]
+    return outs, [next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, outs, strict=True)]
 
 
 def _join_residuals(

@@ -224,7 +224,9 @@ def linearize_scan(
     """Scan the primal part of the linearized body, and record the scan of its linear part."""
     closed: ClosedJaxpr = params["jaxpr"]
     const_ts, carry_ts, xs_ts = split_operands(tangents, params)
-    const_nz, carry_nz, xs_nz = ([type(t) is not Zero for t in ts] for ts in (const_ts, carry_ts, xs_ts))
+    const_nz, carry_nz, xs_nz = (
+        [type(t) is not Zero for t in ts] for ts in (const_ts, carry_ts, xs_ts)
+    )
     n_carry = len(carry_ts)
     n_ys = len(closed.out_avals) - n_carry
 
@@ -243,6 +245,4 @@ def linearize_scan(
     cut = _left_to_scan(linear, run, live, flags)
     rest = iter(_record_rest(trace, cut, params))
     outs = cut.known_outs
-    return outs, [
-        next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, outs, strict=True)
-    ]
+    return outs, [next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, outs, strict=True)]
