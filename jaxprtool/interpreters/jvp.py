@@ -13,8 +13,7 @@ Makers: `derivative`, `jvp_terms`, `linear`, `bilinear`, `zero_derivative`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -271,18 +270,17 @@ def jvp_interpret(
     primals: Sequence[Any],
     tangents: Sequence[Any],
     copy_eqn: Callable[[JaxprEqn, Sequence[Any]], list[Any]],
-    instead: Mapping[Primitive, Callable[..., Any]] = MappingProxyType({}),
+    rule_of: Callable[[Primitive], Callable[..., Any] | None] = jvp_rules.rules.get,
 ) -> tuple[list[Any], list[Any]]:
     """Apply a jaxpr to primals and tangents (or Zeros), rule by rule, in the current trace.
 
-    copy_eqn(eqn, operands) applies an equation that no tangent reaches. `instead` holds rules that go before
-    those of the table.
+    copy_eqn(eqn, operands) applies an equation that no tangent reaches. rule_of(primitive) is the rule to
+    use, or None for that of the table.
     """
     env: dict[Any, Any] = dict(zip(jaxpr.all_binders, [*consts, *primals], strict=True))
     tangent_env: dict[Any, Any] = {
         v: t for v, t in zip(jaxpr.in_binders, tangents, strict=True) if type(t) is not Zero
     }
-    rules = jvp_rules.rules
     for eqn in jaxpr.eqns:
         ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
         ts = [tangent_env.get(x) for x in eqn.inputs]
@@ -294,7 +292,7 @@ def jvp_interpret(
             continue
         ts = [Zero(x.aval) if t is None else t for t, x in zip(ts, eqn.inputs, strict=True)]
         primitive = eqn.primitive
-        rule = instead.get(primitive) or rules.get(primitive) or jvp_rules[primitive]
+        rule = rule_of(primitive) or jvp_rules[primitive]
         out, out_tangent = rule(ins, ts, **eqn.params)
         if eqn.primitive.multiple_results:
             env.update(zip(eqn.out_binders, out, strict=True))

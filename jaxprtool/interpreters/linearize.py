@@ -356,23 +356,22 @@ class _Linearized:
                 for v, w in zip(jaxpr.in_binders, wrt, strict=True)
             ]
             self.outs, self.out_tangents = jvp_interpret(
-                jaxpr, consts, primals, tangents, self.first.copy_eqn, self._rules()
+                jaxpr, consts, primals, tangents, self.first.copy_eqn, self._rule
             )
         _check_known(self.second, self.outs)
 
-    def _rules(self) -> dict[Primitive, Callable[..., Any]]:
-        """The linearize rules as jvp rules; where a primal is unknown, the jvp rules themselves."""
-        second = self.second
+    def _rule(self, primitive: Primitive) -> Callable[..., Any] | None:
+        """The linearize rule as a jvp rule, where no primal is unknown; None when there is none."""
+        rule = linearize_rules.rules.get(primitive)
+        if rule is None:
+            return None
 
-        def of(primitive: Primitive, rule: Callable[..., Any]) -> Callable[..., Any]:
-            def jvp_rule(primals: Any, tangents: Any, **params: Any) -> Any:
-                if any(second.is_unknown(x) for x in primals):
-                    return jvp_rules[primitive](primals, tangents, **params)
-                return rule(second, primals, tangents, **params)
+        def jvp_rule(primals: Any, tangents: Any, **params: Any) -> Any:
+            if any(self.second.is_unknown(x) for x in primals):
+                return jvp_rules[primitive](primals, tangents, **params)
+            return rule(self.second, primals, tangents, **params)
 
-            return jvp_rule
-
-        return {p: of(p, rule) for p, rule in linearize_rules.rules.items()}
+        return jvp_rule
 
     def split(self, wanted: Sequence[bool]) -> LinearParts:
         """Both parts, with the tangents of results that are nonzero or wanted."""
