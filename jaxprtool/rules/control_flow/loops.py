@@ -25,9 +25,9 @@ __all__ = [
 
 
 def fixpoint(step: Callable[[list[bool]], Sequence[bool]], start: Sequence[bool]) -> list[bool]:
-    """The smallest flags above `start` that `step` does not raise further."""
+    """The smallest flags above `start` that `step` does not raise further; `step` is not asked when all are up."""
     flags = list(start)
-    for _ in range(len(flags) + 1):
+    while not all(flags):
         new = [a or b for a, b in zip(flags, step(flags), strict=True)]
         if new == flags:
             break
