@@ -31,7 +31,7 @@ from jaxprtool.interpreters.transpose import (
     not_linear,
     transpose_jaxpr,
 )
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var
 from jaxprtool.ir.placement import same_but_for_placement
 from jaxprtool.rules.define import define
 
@@ -55,12 +55,18 @@ def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr"
             f"{name}: its jaxpr takes {len(binders)} arguments, and {len(args)} are given",
             "argument-count",
         )
+    if [v.aval.strong for v in binders] != [*args]:
+        _check_operands(name, args, binders)
+    return [a.strong for a in closed.out_avals]
+
+
+def _check_operands(name: str, args: Sequence[Any], binders: Sequence[Var]) -> None:
+    """Report the first operand that is not what the jaxpr takes, wherever it is placed."""
     for i, (a, v) in enumerate(zip(args, binders, strict=True)):
         if a is not v.aval.strong and not same_but_for_placement(a, v.aval):
             ill_typed(
                 f"{name}: operand {i} is {a}, and the jaxpr takes {v.aval} there", "argument-type"
             )
-    return [a.strong for a in closed.out_avals]
 
 
 class CallImpl:
