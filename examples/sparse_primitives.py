@@ -51,7 +51,7 @@ def bcoo_dot_general(
     *,
     dimension_numbers: Any,
     lhs_spinfo: Any,
-    preferred_element_type: Any,
+    preferred_element_type: jt.DType | None,
 ):
     """The contraction of a sparse array with a dense one; params as for dot_general.
 

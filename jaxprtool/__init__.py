@@ -53,6 +53,7 @@ from jaxprtool.ir.diagnostics import JaxprTypeError as JaxprTypeError
 from jaxprtool.ir.diagnostics import MissingRuleError as MissingRuleError
 from jaxprtool.ir.diagnostics import UnsupportedError as UnsupportedError
 from jaxprtool.ir.diagnostics import UsageError as UsageError
+from jaxprtool.ir.dtypes import DType as DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr as ClosedJaxpr
 from jaxprtool.ir.jaxpr import Jaxpr as Jaxpr
 from jaxprtool.ir.jaxpr import JaxprEqn as JaxprEqn
