@@ -11,6 +11,12 @@ The function's name is the primitive's, positional parameters are operands, keyw
 their types and defaults, the docstring is the mathematics with one line for each param. A param that
 equals its default is not printed, unless the default is marked `shown(...)`, as JAX prints some. An
 operand annotated `Index` takes a bare int as i32.
+
+A primitive with the operands and params of another one states the mathematics alone:
+
+    @primitive(like=cumsum)
+    def cumprod():
+        \"\"\"out[i] = the product of operand[0..i] along an axis.\"\"\"
 """
 
 from __future__ import annotations
@@ -65,6 +71,7 @@ def primitive(
     *,
     name: str | None = None,
     multiple_results: bool = False,
+    like: Any = None,
 ) -> Any:
     """Declare a primitive from a stub; returns its binding function.
 
@@ -75,9 +82,17 @@ def primitive(
       stub: the stub, when used without arguments.
       name: the printed name where it is no Python name (`scatter-add`) or hides one (`and`).
       multiple_results: whether the binding function returns a list.
+      like: the binding function of a primitive with the same operands, params and number of results, which the stub
+        leaves out; what follows the first paragraph of that one's docstring is on this one too.
+
+    Raises:
+      TypeError: `like` is given, and the stub has parameters.
+      ValueError: a primitive of this name is declared already.
     """
     if stub is None:
-        return functools.partial(primitive, name=name, multiple_results=multiple_results)
+        return functools.partial(primitive, name=name, multiple_results=multiple_results, like=like)
+    if like is not None:
+        stub, multiple_results = _completed(stub, like), like.primitive.multiple_results
     declared = _declare(stub, name or stub.__name__, multiple_results)
     return _binding_function(stub, declared)
 
@@ -85,6 +100,16 @@ def primitive(
 def primitive_of(op: Any) -> Primitive:
     """The primitive behind a binding function (or the primitive itself)."""
     return op if isinstance(op, Primitive) else op.primitive
+
+
+def _completed(stub: Callable[..., Any], like: Any) -> Callable[..., Any]:
+    """A stub that only states the mathematics, with the signature and the lines on params of another one."""
+    if stub.__code__.co_varnames:
+        raise TypeError(f"{stub.__name__} is like {like.__name__}: its stub has no parameters")
+    lines = like.primitive.doc.partition("\n\n")[2]
+    stub.__doc__ = f"{stub.__doc__}\n\n{lines}"
+    stub.__wrapped__ = like  # type: ignore[attr-defined]  # what `inspect.signature` follows
+    return stub
 
 
 def _declare(stub: Callable[..., Any], name: str, multiple_results: bool) -> Primitive:

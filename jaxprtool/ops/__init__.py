@@ -3,6 +3,7 @@
 Every name here is a binding function; its attribute `primitive` is the primitive.
 """
 
+from jaxprtool.ops.asynchronous import *
 from jaxprtool.ops.binary import *
 from jaxprtool.ops.bits import *
 from jaxprtool.ops.bitwise import *
@@ -28,8 +29,6 @@ from jaxprtool.ops.linalg.triangular import *
 from jaxprtool.ops.linalg.tridiagonal import *
 from jaxprtool.ops.linear_solve import *
 from jaxprtool.ops.parallel import *
-
-from jaxprtool.ops.asynchronous import *  # isort: skip (collectives in two steps)
 from jaxprtool.ops.placement import *
 from jaxprtool.ops.precision import *
 from jaxprtool.ops.ragged import *

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from jaxprtool.core.primitive import primitive, shown
-from jaxprtool.ops.parallel import acts_along
+from jaxprtool.core.primitive import primitive
+from jaxprtool.ops.parallel import (
+    acts_along,
+    all_gather,
+    all_to_all,
+    pbroadcast,
+    ppermute,
+    psum,
+    psum_invariant,
+    reduce_scatter,
+)
 
 __all__ = [
     "all_gather_done",
@@ -24,99 +31,39 @@ __all__ = [
 ]
 
 
-@primitive
-def psum_start(operand, *, axes: tuple[Any, ...], axis_index_groups: Any = shown(None)):
-    """Starts a `psum`.
-
-    axes: names, and numbers of positional axes.
-    axis_index_groups: groups of members that are summed separately, or None.
-    """
+@primitive(like=psum)
+def psum_start():
+    """Starts a `psum`."""
 
 
-@primitive
-def psum_invariant_start(operand, *, axes: tuple[Any, ...]):
-    """Starts a `psum_invariant`.
-
-    axes: names, along which operand varies.
-    """
+@primitive(like=psum_invariant)
+def psum_invariant_start():
+    """Starts a `psum_invariant`."""
 
 
-@primitive
-def ppermute_start(operand, *, axis_name: Any, perm: Any):
-    """Starts a `ppermute`.
-
-    axis_name: the axis.
-    perm: pairs (source, destination).
-    """
+@primitive(like=ppermute)
+def ppermute_start():
+    """Starts a `ppermute`."""
 
 
-@primitive
-def pbroadcast_start(operand, *, axis_name: Any, source: int):
-    """Starts a `pbroadcast`.
-
-    axis_name: the axis.
-    source: the index of the member.
-    """
+@primitive(like=pbroadcast)
+def pbroadcast_start():
+    """Starts a `pbroadcast`."""
 
 
-@primitive
-def all_gather_start(
-    operand,
-    *,
-    axis_name: Any,
-    axis_size: int,
-    all_gather_dimension: int = shown(0),
-    axis_index_groups: Any = shown(None),
-    tiled: bool = shown(False),
-):
-    """Starts an `all_gather`.
-
-    axis_name: the axis.
-    axis_size: the number of members (of a group).
-    all_gather_dimension: the dimension of the result to stack along, or to concatenate along.
-    axis_index_groups: groups of members that exchange separately, or None.
-    tiled: whether to concatenate instead of stacking.
-    """
+@primitive(like=all_gather)
+def all_gather_start():
+    """Starts an `all_gather`."""
 
 
-@primitive
-def all_to_all_start(
-    operand,
-    *,
-    axis_name: Any,
-    split_axis: int,
-    concat_axis: int,
-    axis_index_groups: Any = shown(None),
-    tiled: bool = shown(False),
-):
-    """Starts an `all_to_all`.
-
-    axis_name: the axis.
-    split_axis: the dimension of operand that is cut into a part for each member.
-    concat_axis: the dimension of the result along which the parts stand.
-    axis_index_groups: groups of members that exchange separately, or None.
-    tiled: how the call was spelt; it makes no difference.
-    """
+@primitive(like=all_to_all)
+def all_to_all_start():
+    """Starts an `all_to_all`."""
 
 
-@primitive
-def reduce_scatter_start(
-    operand,
-    *,
-    axis_name: Any,
-    axis_size: int,
-    scatter_dimension: int = shown(0),
-    axis_index_groups: Any = shown(None),
-    tiled: bool = shown(False),
-):
-    """Starts a `reduce_scatter`.
-
-    axis_name: the axis.
-    axis_size: the number of members (of a group).
-    scatter_dimension: the dimension that is cut into parts; it goes away unless tiled.
-    axis_index_groups: groups of members that are summed separately, or None.
-    tiled: whether the parts keep the dimension.
-    """
+@primitive(like=reduce_scatter)
+def reduce_scatter_start():
+    """Starts a `reduce_scatter`."""
 
 
 @primitive

@@ -16,37 +16,21 @@ def cumsum(operand, *, axis: int, reverse: bool = shown(False)):
     """
 
 
-@primitive
-def cumprod(operand, *, axis: int, reverse: bool = shown(False)):
-    """out[i] = the product of operand[0..i] along an axis.
-
-    axis: the axis.
-    reverse: whether to go from the end to the start.
-    """
+@primitive(like=cumsum)
+def cumprod():
+    """out[i] = the product of operand[0..i] along an axis."""
 
 
-@primitive
-def cummax(operand, *, axis: int, reverse: bool = shown(False)):
-    """out[i] = the largest of operand[0..i] along an axis.
-
-    axis: the axis.
-    reverse: whether to go from the end to the start.
-    """
+@primitive(like=cumsum)
+def cummax():
+    """out[i] = the largest of operand[0..i] along an axis."""
 
 
-@primitive
-def cummin(operand, *, axis: int, reverse: bool = shown(False)):
-    """out[i] = the smallest of operand[0..i] along an axis.
-
-    axis: the axis.
-    reverse: whether to go from the end to the start.
-    """
+@primitive(like=cumsum)
+def cummin():
+    """out[i] = the smallest of operand[0..i] along an axis."""
 
 
-@primitive
-def cumlogsumexp(operand, *, axis: int, reverse: bool = shown(False)):
-    """out[i] = log(sum of exp(operand[0..i])) along an axis, without overflow.
-
-    axis: the axis.
-    reverse: whether to go from the end to the start.
-    """
+@primitive(like=cumsum)
+def cumlogsumexp():
+    """out[i] = log(sum of exp(operand[0..i])) along an axis, without overflow."""

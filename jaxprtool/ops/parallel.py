@@ -38,26 +38,18 @@ def psum(operand, *, axes: tuple[Any, ...], axis_index_groups: Any = shown(None)
     """The sum over the members of named axes, and over positional axes, which go away.
 
     axes: names, and numbers of positional axes.
-    axis_index_groups: groups of members that are summed separately, or None.
+    axis_index_groups: groups of members that are reduced separately, or None.
     """
 
 
-@primitive
-def pmax(operand, *, axes: tuple[Any, ...], axis_index_groups: Any = shown(None)):
-    """The largest value over the members of named axes, and over positional axes, which go away.
-
-    axes: names, and numbers of positional axes.
-    axis_index_groups: groups of members that are compared separately, or None.
-    """
+@primitive(like=psum)
+def pmax():
+    """The largest value over the members of named axes, and over positional axes, which go away."""
 
 
-@primitive
-def pmin(operand, *, axes: tuple[Any, ...], axis_index_groups: Any = shown(None)):
-    """The smallest value over the members of named axes, and over positional axes, which go away.
-
-    axes: names, and numbers of positional axes.
-    axis_index_groups: groups of members that are compared separately, or None.
-    """
+@primitive(like=psum)
+def pmin():
+    """The smallest value over the members of named axes, and over positional axes, which go away."""
 
 
 @primitive

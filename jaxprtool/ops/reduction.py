@@ -33,29 +33,21 @@ def reduce_sum(operand, *, axes: tuple[int, ...], out_sharding: Any = shown(None
 
 @primitive
 def reduce_max(operand, *, axes: tuple[int, ...], out_sharding: Any = None):
-    """The largest element; NaN if any is along some axes, which go away.
+    """The largest element along some axes, which go away; NaN if any is.
 
     axes: the axes to reduce.
     out_sharding: the sharding of the result, or None.
     """
 
 
-@primitive
-def reduce_min(operand, *, axes: tuple[int, ...], out_sharding: Any = None):
-    """The smallest element; NaN if any is along some axes, which go away.
-
-    axes: the axes to reduce.
-    out_sharding: the sharding of the result, or None.
-    """
+@primitive(like=reduce_max)
+def reduce_min():
+    """The smallest element along some axes, which go away; NaN if any is."""
 
 
-@primitive
-def reduce_prod(operand, *, axes: tuple[int, ...], out_sharding: Any = None):
-    """The product of the elements along some axes, which go away.
-
-    axes: the axes to reduce.
-    out_sharding: the sharding of the result, or None.
-    """
+@primitive(like=reduce_max)
+def reduce_prod():
+    """The product of the elements along some axes, which go away."""
 
 
 @primitive
@@ -66,20 +58,14 @@ def reduce_and(operand, *, axes: tuple[int, ...]):
     """
 
 
-@primitive
-def reduce_or(operand, *, axes: tuple[int, ...]):
-    """The disjunction (bitwise for integers) of the elements along some axes, which go away.
-
-    axes: the axes to reduce.
-    """
+@primitive(like=reduce_and)
+def reduce_or():
+    """The disjunction (bitwise for integers) of the elements along some axes, which go away."""
 
 
-@primitive
-def reduce_xor(operand, *, axes: tuple[int, ...]):
-    """The parity (bitwise for integers) of the elements along some axes, which go away.
-
-    axes: the axes to reduce.
-    """
+@primitive(like=reduce_and)
+def reduce_xor():
+    """The parity (bitwise for integers) of the elements along some axes, which go away."""
 
 
 @primitive(multiple_results=True)
@@ -105,10 +91,6 @@ def argmax(operand, *, axes: tuple[int, ...], index_dtype: DType):
     """
 
 
-@primitive
-def argmin(operand, *, axes: tuple[int, ...], index_dtype: DType):
-    """The index of the first smallest element along an axis, which goes away; of the first NaN if any.
-
-    axes: the axis, as a tuple of one.
-    index_dtype: the element type of the result, an integer one.
-    """
+@primitive(like=argmax)
+def argmin():
+    """The index of the first smallest element along an axis, which goes away; of the first NaN if any."""

@@ -69,29 +69,26 @@ def scatter(
     """
 
 
-def _changing(name: str, doc: str) -> Any:
-    """Declare a scatter that combines old elements with the updates."""
-
-    def stub(
-        operand,
-        scatter_indices,
-        updates,
-        *,
-        dimension_numbers: Any,
-        mode: Any = shown(_DROP),
-        unique_indices: bool = shown(False),
-        indices_are_sorted: bool = shown(False),
-        update_jaxpr: ClosedJaxpr | None = shown(None),
-        update_consts: tuple[Any, ...] = shown(()),
-    ):
-        pass
-
-    stub.__name__, stub.__doc__ = name.replace("-", "_"), doc + "; params as for scatter."
-    return primitive(stub, name=name)
+@primitive(name="scatter-add", like=scatter)
+def scatter_add():
+    """operand with the updates added to its slices."""
 
 
-scatter_add = _changing("scatter-add", "operand with the updates added to its slices")
-scatter_sub = _changing("scatter-sub", "operand with the updates subtracted from its slices")
-scatter_mul = _changing("scatter-mul", "operand with its slices multiplied by the updates")
-scatter_min = _changing("scatter-min", "operand with the smaller of each element and its updates")
-scatter_max = _changing("scatter-max", "operand with the larger of each element and its updates")
+@primitive(name="scatter-sub", like=scatter)
+def scatter_sub():
+    """operand with the updates subtracted from its slices."""
+
+
+@primitive(name="scatter-mul", like=scatter)
+def scatter_mul():
+    """operand with its slices multiplied by the updates."""
+
+
+@primitive(name="scatter-min", like=scatter)
+def scatter_min():
+    """operand with the smaller of each element and its updates."""
+
+
+@primitive(name="scatter-max", like=scatter)
+def scatter_max():
+    """operand with the larger of each element and its updates."""

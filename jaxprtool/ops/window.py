@@ -45,44 +45,14 @@ def reduce_window_sum(
     """
 
 
-@primitive
-def reduce_window_max(
-    operand,
-    *,
-    window_dimensions: Ints,
-    window_strides: Ints,
-    padding: Pads,
-    base_dilation: Ints,
-    window_dilation: Ints,
-):
-    """The largest element of each window; NaN if any is.
-
-    window_dimensions: the size of the window along each axis.
-    window_strides: the steps between windows.
-    padding: (low, high) for each axis.
-    base_dilation: how far apart the elements of the array are put.
-    window_dilation: how far apart the elements of a window are.
-    """
+@primitive(like=reduce_window_sum)
+def reduce_window_max():
+    """The largest element of each window; NaN if any is."""
 
 
-@primitive
-def reduce_window_min(
-    operand,
-    *,
-    window_dimensions: Ints,
-    window_strides: Ints,
-    padding: Pads,
-    base_dilation: Ints,
-    window_dilation: Ints,
-):
-    """The smallest element of each window; NaN if any is.
-
-    window_dimensions: the size of the window along each axis.
-    window_strides: the steps between windows.
-    padding: (low, high) for each axis.
-    base_dilation: how far apart the elements of the array are put.
-    window_dilation: how far apart the elements of a window are.
-    """
+@primitive(like=reduce_window_sum)
+def reduce_window_min():
+    """The smallest element of each window; NaN if any is."""
 
 
 @primitive(multiple_results=True)

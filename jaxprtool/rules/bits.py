@@ -11,12 +11,11 @@ from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.elementwise import elementwise, nary
-from jaxprtool.interpreters.jvp import zero_derivative
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import dtype_of
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _INTEGER = "iu"
 
@@ -117,8 +116,7 @@ define(
     lax.bitcast_convert_type,
     abstract_eval=_bitcast_type,
     impl=_bitcast_impl,
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     batch=_bitcast_batch,
     lower=lambda ctx, x, *, new_dtype: ctx.op("bitcast_convert", x),
     cost=FREE,
@@ -201,8 +199,7 @@ define(
     lax.population_count,
     **elementwise(_INTEGER),
     impl=_popcount_impl,
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     lower=hlo("popcnt"),
 )
 
@@ -210,8 +207,7 @@ define(
     lax.clz,
     **elementwise(_INTEGER),
     impl=_clz_impl,
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     lower=hlo("count_leading_zeros"),
 )
 
@@ -228,7 +224,6 @@ define(
     lax.mulhi,
     **nary(_INTEGER),
     impl=_mulhi_impl,
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     lower=hlo("chlo.mulhi"),
 )

@@ -6,11 +6,9 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.elementwise import elementwise, in_bytes, nary, numpy_function
-from jaxprtool.interpreters.jvp import zero_derivative
 from jaxprtool.interpreters.lower import hlo
-from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.dtypes import dtype_of
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _BITS, _INTEGER = "biu", "iu"
 
@@ -66,8 +64,7 @@ for _op, _function, _hlo in (
         _op,
         **nary(_BITS),
         impl=in_bytes(numpy_function(_function)),
-        jvp=zero_derivative,
-        transpose=NONLINEAR,
+        **LOCALLY_CONSTANT,
         lower=hlo(_hlo),
     )
 
@@ -75,8 +72,7 @@ define(
     lax.not_,
     **elementwise(_BITS),
     impl=in_bytes(numpy_function("invert")),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     lower=hlo("not"),
 )
 
@@ -89,7 +85,6 @@ for _op, _impl, _hlo in (
         _op,
         **nary(_INTEGER),
         impl=_impl,
-        jvp=zero_derivative,
-        transpose=NONLINEAR,
+        **LOCALLY_CONSTANT,
         lower=hlo(_hlo),
     )

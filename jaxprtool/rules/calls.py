@@ -12,7 +12,7 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import base_trace, state
 from jaxprtool.core.lists import split_list
-from jaxprtool.core.rule_table import unsupported
+from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
@@ -387,6 +387,7 @@ def _live(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> ClosedJaxpr:
     return ClosedJaxpr(jaxpr, closed.consts)
 
 
+@Maker
 def _custom_partial_eval(op: Any) -> Any:
     """A custom call whose operands are all unknown is recorded whole; else its body is split."""
 
@@ -399,18 +400,27 @@ def _custom_partial_eval(op: Any) -> Any:
     return rule
 
 
+# Columns of calls with derivatives of their own: in all else they are their body.
+_CUSTOM = {
+    "abstract_eval": Maker(
+        lambda op: (
+            lambda *avals, call_jaxpr, name, **_: check_call(
+                f"{op.primitive} of {name}", call_jaxpr, avals, "call_jaxpr"
+            )
+        )
+    ),
+    "impl": CallImpl("call_jaxpr"),
+    "transpose": lambda cts, *args, call_jaxpr, **_: inline_transpose(cts, args, call_jaxpr),
+    "lower": lambda ctx, *args, call_jaxpr, **_: ctx.inline(call_jaxpr, args),
+    "cost": lambda ins, outs, *, call_jaxpr, **_: cost_jaxpr(call_jaxpr),
+    "partial_eval": _custom_partial_eval,
+}
+
 define(
     lax.custom_jvp_call,
-    abstract_eval=lambda *avals, call_jaxpr, name, **_: check_call(
-        f"custom_jvp_call of {name}", call_jaxpr, avals, "call_jaxpr"
-    ),
-    impl=CallImpl("call_jaxpr"),
+    **_CUSTOM,
     jvp=_custom_jvp_jvp,
-    transpose=lambda cts, *args, call_jaxpr, **_: inline_transpose(cts, args, call_jaxpr),
     batch=_custom_jvp_batch,
-    lower=lambda ctx, *args, call_jaxpr, **_: ctx.inline(call_jaxpr, args),
-    cost=lambda ins, outs, *, call_jaxpr, **_: cost_jaxpr(call_jaxpr),
-    partial_eval=_custom_partial_eval(lax.custom_jvp_call),
     dce=_custom_jvp_dce,
 )
 
@@ -476,16 +486,9 @@ def _custom_vjp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
 
 define(
     lax.custom_vjp_call,
-    abstract_eval=lambda *avals, call_jaxpr, name, **_: check_call(
-        f"custom_vjp_call of {name}", call_jaxpr, avals, "call_jaxpr"
-    ),
-    impl=CallImpl("call_jaxpr"),
+    **_CUSTOM,
     jvp=_custom_vjp_jvp,
-    transpose=lambda cts, *args, call_jaxpr, **_: inline_transpose(cts, args, call_jaxpr),
     batch=_custom_vjp_batch,
-    lower=lambda ctx, *args, call_jaxpr, **_: ctx.inline(call_jaxpr, args),
-    cost=lambda ins, outs, *, call_jaxpr, **_: cost_jaxpr(call_jaxpr),
-    partial_eval=_custom_partial_eval(lax.custom_vjp_call),
 )
 
 

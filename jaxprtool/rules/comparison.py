@@ -6,10 +6,8 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.elementwise import boolean, nary, numpy_function
-from jaxprtool.interpreters.jvp import zero_derivative
-from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.dtypes import dtype_of
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _ORDERED, _ANY = "biuf", "biufck"
 
@@ -37,8 +35,7 @@ for _op, _kinds, _function, _direction in (
         _op,
         **nary(_kinds, boolean),
         impl=numpy_function(_function),
-        jvp=zero_derivative,
-        transpose=NONLINEAR,
+        **LOCALLY_CONSTANT,
         lower=_compare(_direction),
     )
 
@@ -75,7 +72,6 @@ for _op, _kinds, _function, _direction in (
         _op,
         **nary(_kinds, boolean),
         impl=_in_total_order(_function),
-        jvp=zero_derivative,
-        transpose=NONLINEAR,
+        **LOCALLY_CONSTANT,
         lower=_compare(_direction, total=True),
     )

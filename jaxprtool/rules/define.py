@@ -12,13 +12,13 @@ from jaxprtool.interpreters.cost import cost_rules
 from jaxprtool.interpreters.dce import dce_rules
 from jaxprtool.interpreters.discharge import discharge_rules
 from jaxprtool.interpreters.evaluate import impl_rules
-from jaxprtool.interpreters.jvp import jvp_rules
+from jaxprtool.interpreters.jvp import jvp_rules, zero_derivative
 from jaxprtool.interpreters.linearize import linearize_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules
-from jaxprtool.interpreters.transpose import transpose_rules
+from jaxprtool.interpreters.transpose import NONLINEAR, transpose_rules
 
-__all__ = ["COLUMNS", "define"]
+__all__ = ["COLUMNS", "LOCALLY_CONSTANT", "define"]
 
 COLUMNS: dict[str, RuleTable] = {
     "abstract_eval": abstract_eval_rules,
@@ -33,6 +33,10 @@ COLUMNS: dict[str, RuleTable] = {
     "dce": dce_rules,
     "discharge": discharge_rules,
 }
+
+
+# Columns of an operation whose results do not change with small changes of its operands.
+LOCALLY_CONSTANT = {"jvp": zero_derivative, "transpose": NONLINEAR}
 
 
 def define(op: Any, **rules: Any) -> None:

@@ -24,14 +24,12 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import declare_effect
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.jvp import zero_derivative
 from jaxprtool.interpreters.ordering import declare_order
 from jaxprtool.interpreters.stage import stage
-from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import AbstractToken, AbstractType
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.dtypes import BOOL
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 __all__ = ["CallbackWarning"]
 
@@ -322,8 +320,7 @@ for _op, _type in ((lax.create_token, _new_token_type), (lax.after_all, _token_t
         _op,
         abstract_eval=_type,
         impl=lambda xp, *operands: Token(),
-        jvp=zero_derivative,
-        transpose=NONLINEAR,
+        **LOCALLY_CONSTANT,
         batch=lambda axis_size, vals, dims, op=_op: (op(*vals), None),
         lower=lambda ctx, *operands, name=_op.primitive.name: ctx.op(name, *operands),
         cost=FREE,

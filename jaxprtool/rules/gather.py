@@ -40,8 +40,7 @@ def _gather_type(
     slice_sizes: Any,
     mode: Any,
     fill_value: Any,
-    unique_indices: bool,
-    indices_are_sorted: bool,
+    **_: Any,
 ) -> Any:
     mode_of("gather", mode)
     if not (fill_value is None or isinstance(fill_value, (bool, int, float, complex))):

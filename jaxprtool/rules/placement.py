@@ -9,12 +9,12 @@ from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.jvp import Zero, linear, zero_derivative
-from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, transpose_unary
+from jaxprtool.interpreters.jvp import Zero, linear
+from jaxprtool.interpreters.transpose import is_linear, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import dtype_of
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _AXIS_SIZE = re.compile(r"'\w+': (\d+)")
 
@@ -164,8 +164,7 @@ for _op, _type in ((lax.empty, _empty_type), (lax.empty2, _scalar_type)):
         _op,
         abstract_eval=_type,
         impl=lambda xp, _type=_type, **params: _zeros(xp, _type(**params)),
-        jvp=zero_derivative,
-        transpose=NONLINEAR,
+        **LOCALLY_CONSTANT,
         batch=unsupported("it has no operands"),
         lower=_zeros_lower,
         cost=FREE,

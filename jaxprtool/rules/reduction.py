@@ -28,7 +28,7 @@ from jaxprtool.interpreters.cost import PER_INPUT, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.elementwise import byte_type
 from jaxprtool.interpreters.evaluate import interpret_jaxpr, jaxpr_as_fun
-from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, linear, zero_derivative
+from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, linear
 from jaxprtool.interpreters.reducers import (
     check_initials,
     check_reducer,
@@ -41,7 +41,7 @@ from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 NUMBER, ANY, LOGICAL = "iufc", "biufc", "biu"
 
@@ -205,8 +205,7 @@ for _op, _ufunc, _unit in (
         _op,
         abstract_eval=_reducer_type(_op.primitive.name, LOGICAL),
         impl=_sum_like(_ufunc),
-        jvp=zero_derivative,
-        transpose=NONLINEAR,
+        **LOCALLY_CONSTANT,
         batch=_reducer_batch(_op),
         lower=_reducer_lower(_ufunc.removeprefix("bitwise_"), _unit),
         cost=PER_INPUT,
@@ -411,8 +410,7 @@ for _op, _direction, _sign in ((lax.argmax, "GT", -1), (lax.argmin, "LT", 1)):
         _op,
         abstract_eval=_arg_type(_op.primitive.name),
         impl=_arg_impl(_op.primitive.name),
-        jvp=zero_derivative,
-        transpose=NONLINEAR,
+        **LOCALLY_CONSTANT,
         batch=_reducer_batch(_op),
         lower=_arg_lower(_direction, _sign),
         cost=PER_INPUT,

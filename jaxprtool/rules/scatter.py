@@ -53,10 +53,9 @@ def _scatter_type(name: str) -> Callable[..., Any]:
         *,
         dimension_numbers: Any,
         mode: Any,
-        unique_indices: bool,
-        indices_are_sorted: bool,
         update_jaxpr: Any,
         update_consts: Any,
+        **_: Any,
     ) -> Any:
         mode_of(name, mode)
         check_same_dtype(name, (x, updates))
@@ -215,6 +214,11 @@ def _scatter_impl(ufunc: str) -> Callable[..., Any]:
 # -- derivatives -------------------------------------------------------------------------------------
 
 
+def _options(params: dict[str, Any]) -> dict[str, Any]:
+    """The params that say how a scatter takes its indices."""
+    return {k: params[k] for k in ("mode", "unique_indices", "indices_are_sorted")}
+
+
 def _linear_jvp(op: Any) -> Callable[..., Any]:
     """The rule of a scatter that is linear in operand and updates together."""
 
@@ -251,7 +255,7 @@ def _scatter_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     untouched = lax.eq(written, none)
     counts = lax.eq(ids, gather_windows(written, indices, w, u_aval))
     zero, zero_u = full(aval, 0), full(u_aval, 0)
-    options = {k: params[k] for k in ("mode", "unique_indices", "indices_are_sorted")}
+    options = _options(params)
 
     def total(old: Any, new: Any) -> Any:
         old, new = lax.select_n(untouched, zero, old), lax.select_n(counts, zero_u, new)
@@ -280,8 +284,8 @@ def _mul_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         return out, left
     _need_unique("scatter-mul", params["unique_indices"])
     w = windows_of("scatter", params["dimension_numbers"])
-    options = {k: params[k] for k in ("mode", "unique_indices", "indices_are_sorted")}
-    right = lax.mul(x, scatter_added(full(get_aval(x), 0), indices, du, w, **options))
+    added = scatter_added(full(get_aval(x), 0), indices, du, w, **_options(params))
+    right = lax.mul(x, added)
     return out, add_tangents(left, right)
 
 
@@ -318,8 +322,7 @@ def _extremal_jvp(op: Any) -> Callable[..., Any]:
         old = lax.sub(lax.select_n(stays, zero_u, shared), one)
         moved = lax.mul(read(dx), lax.div(old, writers))
         change = lax.add(moved, lax.mul(du, new))
-        options = {k: params[k] for k in ("mode", "unique_indices", "indices_are_sorted")}
-        return out, scatter_added(dx, indices, change, w, **options)
+        return out, scatter_added(dx, indices, change, w, **_options(params))
 
     return rule
 
@@ -346,39 +349,19 @@ def _add_transpose(op: Any) -> Callable[..., Any]:
     return rule
 
 
-def _mul_transpose(
-    ct: Any,
-    x: Any,
-    indices: Any,
-    updates: Any,
-    *,
-    dimension_numbers: Any,
-    mode: Any,
-    unique_indices: bool,
-    **params: Any,
-) -> list[Any]:
+def _mul_transpose(ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
     _fixed_indices("scatter-mul", indices)
     dx = du = None
     if is_linear(x):
-        dx = lax.scatter_mul(
-            ct,
-            indices,
-            updates,
-            dimension_numbers=dimension_numbers,
-            mode=mode,
-            unique_indices=unique_indices,
-            **params,
-        )
+        dx = lax.scatter_mul(ct, indices, updates, **params)
     if is_linear(updates):
-        _need_unique("scatter-mul", unique_indices)
-        w = windows_of("scatter", dimension_numbers)
-        du = gather_windows(lax.mul(ct, x), indices, w, updates, mode, 0)
+        _need_unique("scatter-mul", params["unique_indices"])
+        w = windows_of("scatter", params["dimension_numbers"])
+        du = gather_windows(lax.mul(ct, x), indices, w, updates, params["mode"], 0)
     return [dx, None, du]
 
 
-def _scatter_transpose(
-    ct: Any, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any, **params: Any
-) -> list[Any]:
+def _scatter_transpose(ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
     _fixed_indices("scatter", indices)
     if not params["unique_indices"] or params["update_jaxpr"] is not None:
         fail(
@@ -390,12 +373,10 @@ def _scatter_transpose(
     dx = du = None
     if is_linear(x):
         zeros = full(with_shape(x.aval, aval.shape), 0)
-        dx = lax.scatter(
-            ct, indices, zeros, dimension_numbers=dimension_numbers, mode=mode, **params
-        )
+        dx = lax.scatter(ct, indices, zeros, **params)
     if is_linear(updates):
-        w = windows_of("scatter", dimension_numbers)
-        du = gather_windows(ct, indices, w, aval, mode, 0)
+        w = windows_of("scatter", params["dimension_numbers"])
+        du = gather_windows(ct, indices, w, aval, params["mode"], 0)
     return [dx, None, du]
 
 

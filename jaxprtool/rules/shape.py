@@ -28,10 +28,10 @@ from jaxprtool.interpreters.axes import (
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.jvp import linear, zero_derivative
-from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
+from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 # A result up to this size is written out: a view costs more to make than so few elements to copy.
 _SMALL = 4096
@@ -359,8 +359,7 @@ define(
     lax.iota,
     abstract_eval=_iota_type,
     impl=static_impl(_iota_impl),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     batch=unsupported("it has no operands"),
     lower=lambda ctx, *, dimension, **_: ctx.iota(ctx.out_aval, dimension),
     cost=FREE,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.rule_table import Maker
 from jaxprtool.interpreters.elementwise import elementwise, numpy_function
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.rules.define import define
-
-_INEXACT = "fc"
 
 
 def _inverse_root(sign: int, x: Any) -> Any:
@@ -20,110 +20,52 @@ def _inverse_root(sign: int, x: Any) -> Any:
     return lax.rsqrt(lax.add(square, 1.0) if sign > 0 else lax.sub(1.0, square))
 
 
-define(
-    lax.sin,
-    **elementwise(_INEXACT),
-    impl=numpy_function("sin"),
-    jvp=derivative(lambda x, y, *, accuracy: lax.cos(x, accuracy=accuracy)),
-    transpose=NONLINEAR,
-    lower=hlo("sine"),
-)
+def _over(denominator: Callable[[Any], Any]) -> Maker:
+    """The jvp rule of a function whose derivative is 1 / denominator(x)."""
+    return jvp_terms(lambda t, y, x: lax.div(t, denominator(x)))
 
-define(
-    lax.cos,
-    **elementwise(_INEXACT),
-    impl=numpy_function("cos"),
-    jvp=derivative(lambda x, y, *, accuracy: lax.neg(lax.sin(x, accuracy=accuracy))),
-    transpose=NONLINEAR,
-    lower=hlo("cosine"),
-)
 
-define(
-    lax.tan,
-    **elementwise(_INEXACT),
-    impl=numpy_function("tan"),
-    jvp=derivative(lambda x, y, **_: lax.add(lax.square(y), 1.0)),
-    transpose=NONLINEAR,
-    lower=hlo("tan"),
+# operation, NumPy's function, StableHLO's operation, derivative from x and y = f(x)
+_ROWS: Any = (
+    (lax.sin, "sin", "sine", derivative(lambda x, y, **params: lax.cos(x, **params))),
+    (
+        lax.cos,
+        "cos",
+        "cosine",
+        derivative(lambda x, y, **params: lax.neg(lax.sin(x, **params))),
+    ),
+    (lax.tan, "tan", "tan", derivative(lambda x, y, **_: lax.add(lax.square(y), 1.0))),
+    (
+        lax.tanh,
+        "tanh",
+        "tanh",
+        derivative(lambda x, y, **_: lax.mul(lax.sub(1.0, y), lax.add(y, 1.0))),
+    ),
+    (lax.asin, "arcsin", "chlo.asin", derivative(lambda x, y: _inverse_root(-1, x))),
+    (lax.acos, "arccos", "chlo.acos", derivative(lambda x, y: lax.neg(_inverse_root(-1, x)))),
+    (lax.atan, "arctan", "chlo.atan", _over(lambda x: lax.add(lax.square(x), 1.0))),
+    (lax.sinh, "sinh", "chlo.sinh", derivative(lambda x, y: lax.cosh(x))),
+    (lax.cosh, "cosh", "chlo.cosh", derivative(lambda x, y: lax.sinh(x))),
+    (lax.asinh, "arcsinh", "chlo.asinh", derivative(lambda x, y: _inverse_root(1, x))),
+    (
+        lax.acosh,
+        "arccosh",
+        "chlo.acosh",
+        derivative(lambda x, y: lax.rsqrt(lax.sub(lax.square(x), 1.0))),
+    ),
+    (
+        lax.atanh,
+        "arctanh",
+        "chlo.atanh",
+        _over(lambda x: lax.mul(lax.sub(1.0, x), lax.add(x, 1.0))),
+    ),
 )
-
-define(
-    lax.tanh,
-    **elementwise(_INEXACT),
-    impl=numpy_function("tanh"),
-    jvp=derivative(lambda x, y, **_: lax.mul(lax.sub(1.0, y), lax.add(y, 1.0))),
-    transpose=NONLINEAR,
-    lower=hlo("tanh"),
-)
-
-define(
-    lax.asin,
-    **elementwise(_INEXACT),
-    impl=numpy_function("arcsin"),
-    jvp=derivative(lambda x, y: _inverse_root(-1, x)),
-    transpose=NONLINEAR,
-    lower=hlo("chlo.asin"),
-)
-
-define(
-    lax.acos,
-    **elementwise(_INEXACT),
-    impl=numpy_function("arccos"),
-    jvp=derivative(lambda x, y: lax.neg(_inverse_root(-1, x))),
-    transpose=NONLINEAR,
-    lower=hlo("chlo.acos"),
-)
-
-define(
-    lax.atan,
-    **elementwise(_INEXACT),
-    impl=numpy_function("arctan"),
-    jvp=jvp_terms(lambda t, y, x: lax.div(t, lax.add(lax.square(x), 1.0))),
-    transpose=NONLINEAR,
-    lower=hlo("chlo.atan"),
-)
-
-define(
-    lax.sinh,
-    **elementwise(_INEXACT),
-    impl=numpy_function("sinh"),
-    jvp=derivative(lambda x, y: lax.cosh(x)),
-    transpose=NONLINEAR,
-    lower=hlo("chlo.sinh"),
-)
-
-define(
-    lax.cosh,
-    **elementwise(_INEXACT),
-    impl=numpy_function("cosh"),
-    jvp=derivative(lambda x, y: lax.sinh(x)),
-    transpose=NONLINEAR,
-    lower=hlo("chlo.cosh"),
-)
-
-define(
-    lax.asinh,
-    **elementwise(_INEXACT),
-    impl=numpy_function("arcsinh"),
-    jvp=derivative(lambda x, y: _inverse_root(1, x)),
-    transpose=NONLINEAR,
-    lower=hlo("chlo.asinh"),
-)
-
-define(
-    lax.acosh,
-    **elementwise(_INEXACT),
-    impl=numpy_function("arccosh"),
-    jvp=derivative(lambda x, y: lax.rsqrt(lax.sub(lax.square(x), 1.0))),
-    transpose=NONLINEAR,
-    lower=hlo("chlo.acosh"),
-)
-
-define(
-    lax.atanh,
-    **elementwise(_INEXACT),
-    impl=numpy_function("arctanh"),
-    jvp=jvp_terms(lambda t, y, x: lax.div(t, lax.mul(lax.sub(1.0, x), lax.add(x, 1.0)))),
-    transpose=NONLINEAR,
-    lower=hlo("chlo.atanh"),
-)
+for _op, _function, _hlo, _jvp in _ROWS:
+    define(
+        _op,
+        **elementwise("fc"),
+        impl=numpy_function(_function),
+        jvp=_jvp,
+        transpose=NONLINEAR,
+        lower=hlo(_hlo),
+    )

@@ -21,11 +21,11 @@ from jaxprtool.interpreters.elementwise import (
     in_float32,
     numpy_function,
 )
-from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear, zero_derivative
+from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.dtypes import FLOAT32, FLOAT64
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _FLOAT, _INEXACT, _NUMBER = "f", "fc", "iufc"
 
@@ -110,8 +110,7 @@ define(
     lax.stop_gradient,
     **{**elementwise("biufck"), "cost": FREE},
     impl=lambda xp, x: x,
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     lower=lambda ctx, x: x,
 )
 
@@ -160,8 +159,7 @@ define(
     lax.sign,
     **elementwise(_NUMBER),
     impl=in_bytes(numpy_function("sign")),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     lower=_sign_lower,
 )
 
@@ -169,8 +167,7 @@ define(
     lax.floor,
     **elementwise(_FLOAT),
     impl=numpy_function("floor"),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     lower=hlo("floor"),
 )
 
@@ -178,8 +175,7 @@ define(
     lax.ceil,
     **elementwise(_FLOAT),
     impl=numpy_function("ceil"),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     lower=hlo("ceil"),
 )
 
@@ -187,8 +183,7 @@ define(
     lax.round,
     **{**elementwise(_FLOAT), "abstract_eval": _round_type},
     impl=_round_impl,
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     lower=_round_lower,
 )
 
@@ -196,8 +191,7 @@ define(
     lax.is_finite,
     **elementwise(_FLOAT, boolean),
     impl=numpy_function("isfinite"),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     lower=hlo("is_finite"),
 )
 

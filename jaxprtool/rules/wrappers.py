@@ -10,13 +10,13 @@ from jaxprtool.core.lists import split_list
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.jvp import Zero, instantiate, zero_derivative
-from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.interpreters.jvp import Zero, instantiate
+from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.rules.calls import CallRules, check_call, inline, inline_jvp, inline_transpose
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 __all__: list[str] = []
 
@@ -202,8 +202,7 @@ define(
     lax.platform_index,
     abstract_eval=_index_type,
     impl=lambda xp, *, platforms: xp.int32(platform_position(platforms)),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     batch=lambda axis_size, vals, dims, *, platforms: (
         lax.platform_index(platforms=platforms),
         None,

@@ -17,7 +17,7 @@ from jaxprtool.syntax.hidden import recover_params
 from jaxprtool.syntax.older import OLDER, from_older
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.refs import read_reference
-from jaxprtool.syntax.scan import Scanner
+from jaxprtool.syntax.scanner import Scanner
 from jaxprtool.syntax.tokens import BINDER, WEAK, Token
 from jaxprtool.syntax.types import read_scalar, read_type, untyped_scalar
 

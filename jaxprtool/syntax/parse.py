@@ -9,7 +9,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.build import Builder
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
-from jaxprtool.syntax.scan import Scanner, scan
+from jaxprtool.syntax.scanner import Scanner, scan
 from jaxprtool.syntax.tokens import LABELS
 
 __all__ = ["parse", "parse_file"]

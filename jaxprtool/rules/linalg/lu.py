@@ -8,11 +8,11 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.axes import full, static_impl, with_shape
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.jvp import Zero, zero_derivative
+from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.linalg.lapack import (
     each_matrix,
     info_type,
@@ -209,8 +209,7 @@ define(
     lax.lu_pivots_to_permutation,
     abstract_eval=_permutation_type,
     impl=static_impl(_permutation_impl),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     batch=leading_batch,
     lower=lambda ctx, pivots, **_: _lower_swaps(ctx, pivots, ctx.out_aval),
     cost=lambda ins, outs, **_: max(ins[0].size, 0),

@@ -2,7 +2,7 @@
 
 from jaxprtool.rules.parallel import exchange as exchange
 from jaxprtool.rules.parallel import pmap as pmap
-from jaxprtool.rules.parallel import ragged as ragged
+from jaxprtool.rules.parallel import ragged_all_to_all as ragged_all_to_all
 from jaxprtool.rules.parallel import reductions as reductions
 from jaxprtool.rules.parallel import shard_map as shard_map
 

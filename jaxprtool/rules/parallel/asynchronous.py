@@ -10,7 +10,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.primitive import primitive_of
-from jaxprtool.core.rule_table import unsupported
+from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.interpreters.check import (
     abstract_eval_rules,
     ill_typed,
@@ -23,17 +23,23 @@ from jaxprtool.rules.parallel.reductions import unbound_impl
 
 __all__: list[str] = []
 
-_DISCHARGED = unsupported("futures are discharged first: give it the whole program")
+_DISCHARGED = dict.fromkeys(
+    ("jvp", "transpose", "batch", "lower"),
+    unsupported("futures are discharged first: give it the whole program"),
+)
 
 
 def _start_type(rule: Callable[..., Any]) -> Callable[..., FutureType]:
     return lambda x, **params: FutureType(rule(x, **params))
 
 
-def _done_type(name: str) -> Callable[..., Any]:
+@Maker
+def _done_type(op: Any) -> Callable[..., Any]:
     def rule(future: Any) -> Any:
         if not isinstance(future, FutureType):
-            ill_typed(f"{name} takes a future, and its operand is {future}", "operand-types")
+            ill_typed(
+                f"{op.primitive} takes a future, and its operand is {future}", "operand-types"
+            )
         return future.inner
 
     return rule
@@ -51,11 +57,8 @@ for _start, _whole in (
     define(
         _start,
         abstract_eval=_start_type(abstract_eval_rules[primitive_of(_whole)]),
-        impl=unbound_impl(primitive_of(_start).name),
-        jvp=_DISCHARGED,
-        transpose=_DISCHARGED,
-        batch=_DISCHARGED,
-        lower=_DISCHARGED,
+        impl=unbound_impl,
+        **_DISCHARGED,
         cost=cost_rules[primitive_of(_whole)],
         discharge=_whole,
     )
@@ -71,12 +74,9 @@ for _done in (
 ):
     define(
         _done,
-        abstract_eval=_done_type(primitive_of(_done).name),
+        abstract_eval=_done_type,
         impl=lambda xp, x: x,
-        jvp=_DISCHARGED,
-        transpose=_DISCHARGED,
-        batch=_DISCHARGED,
-        lower=_DISCHARGED,
+        **_DISCHARGED,
         cost=FREE,
         discharge=lambda x: x,
     )

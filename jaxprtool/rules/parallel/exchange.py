@@ -9,20 +9,21 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import current_axes
+from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.axes import bumped, full, inserted, removed, reshaped, transposed
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import keeps_track_of_varying
 from jaxprtool.interpreters.cost import FREE, PER_INPUT
-from jaxprtool.interpreters.jvp import linear, zero_derivative
+from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.stage import stage
-from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
+from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32, UINT32
 from jaxprtool.ir.sharding import varying_axes
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.calls import inline
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.parallel.groups import Grouped, grouped, is_partly_mapped, taken
 from jaxprtool.rules.parallel.lowering import (
     GLOBAL_IDS,
@@ -33,7 +34,7 @@ from jaxprtool.rules.parallel.lowering import (
     pairs_text,
     reducer,
 )
-from jaxprtool.rules.parallel.reductions import sum_along, unbound_impl, varied
+from jaxprtool.rules.parallel.reductions import MOVES, sum_along, unbound_impl, varied
 from jaxprtool.rules.parallel.types import (
     all_gather_type,
     all_to_all_type,
@@ -75,13 +76,11 @@ def _ppermute_transpose(ct: Any, aval: Any, *, axis_name: Any, perm: Any) -> Any
 
 define(
     lax.ppermute,
-    abstract_eval=same_type("ppermute"),
-    impl=unbound_impl("ppermute"),
-    jvp=linear,
+    **MOVES,
+    abstract_eval=same_type,
     transpose=transpose_unary(_ppermute_transpose),
     batch=_ppermute_batch,
     lower=_ppermute_lower,
-    cost=FREE,
 )
 
 
@@ -120,19 +119,18 @@ def _pbroadcast_lower(ctx: Any, x: Any, *, axis_name: Any, source: int) -> Any:
 
 define(
     lax.pbroadcast,
-    abstract_eval=same_type("pbroadcast"),
-    impl=unbound_impl("pbroadcast"),
-    jvp=linear,
+    **MOVES,
+    abstract_eval=same_type,
     transpose=transpose_unary(_pbroadcast_transpose),
     batch=_pbroadcast_batch,
     lower=_pbroadcast_lower,
-    cost=FREE,
 )
 
 
 # -- all_gather --------------------------------------------------------------------------------
 
 
+@Maker
 def _gather_batch(op: Any) -> Any:
     name = op.primitive.name
 
@@ -180,13 +178,11 @@ def _gather_transpose(ct: Any, aval: Any, **params: Any) -> Any:
 
 define(
     lax.all_gather,
-    abstract_eval=all_gather_type("all_gather"),
-    impl=unbound_impl("all_gather"),
-    jvp=linear,
+    **MOVES,
+    abstract_eval=all_gather_type,
     transpose=transpose_unary(_gather_transpose),
-    batch=_gather_batch(lax.all_gather),
+    batch=_gather_batch,
     lower=_gather_lower,
-    cost=FREE,
 )
 
 
@@ -204,13 +200,11 @@ def _invariant_transpose(ct: Any, aval: Any, **params: Any) -> Any:
 
 define(
     lax.all_gather_invariant,
-    abstract_eval=all_gather_type("all_gather_invariant"),
-    impl=unbound_impl("all_gather_invariant"),
-    jvp=linear,
+    **MOVES,
+    abstract_eval=all_gather_type,
     transpose=transpose_unary(_invariant_transpose),
-    batch=_gather_batch(lax.all_gather_invariant),
+    batch=_gather_batch,
     lower=_gather_lower,
-    cost=FREE,
 )
 
 
@@ -298,13 +292,11 @@ def _all_to_all_transpose(ct: Any, aval: Any, **params: Any) -> Any:
 
 define(
     lax.all_to_all,
+    **MOVES,
     abstract_eval=all_to_all_type,
-    impl=unbound_impl("all_to_all"),
-    jvp=linear,
     transpose=transpose_unary(_all_to_all_transpose),
     batch=_all_to_all_batch,
     lower=_all_to_all_lower,
-    cost=FREE,
 )
 
 
@@ -354,7 +346,7 @@ def _scatter_transpose(ct: Any, aval: Any, **params: Any) -> Any:
 define(
     lax.reduce_scatter,
     abstract_eval=reduce_scatter_type,
-    impl=unbound_impl("reduce_scatter"),
+    impl=unbound_impl,
     jvp=linear,
     transpose=transpose_unary(_scatter_transpose),
     batch=_scatter_batch,
@@ -414,9 +406,8 @@ def _index_lower(ctx: Any, names: Sequence[str]) -> Any:
 define(
     lax.axis_index,
     abstract_eval=axis_index_type,
-    impl=unbound_impl("axis_index"),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    impl=unbound_impl,
+    **LOCALLY_CONSTANT,
     batch=_index_batch,
     lower=lambda ctx, *, axis_name: _index_lower(ctx, names_of(axis_name)),
     cost=FREE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from jaxprtool.rules.parallel.groups import Grouped, refuse
 from jaxprtool.rules.parallel.lowering import all_reduce
 from jaxprtool.rules.parallel.types import positions_of, pvary_type, reduction_type
 
-__all__ = ["sum_along", "unbound_impl", "varied"]
+__all__ = ["MOVES", "sum_along", "unbound_impl", "varied"]
 
 
 def varied(x: Any, names: Sequence[str]) -> Any:
@@ -39,22 +40,27 @@ def sum_along(x: Any, names: Sequence[str]) -> Any:
     return lax.psum_invariant(varied(x, names), axes=tuple(names)) if names else x
 
 
-def unbound_impl(name: str) -> Any:
+@Maker
+def unbound_impl(op: Any) -> Any:
     """The impl of an operation that needs named axes: outside of them it is ill-typed."""
 
     def rule(xp: Any, *values: Any, **params: Any) -> Any:
         names = names_of(params.get("axes", params.get("axis_name", ())))
-        ill_typed(f"{name}: no axis is called {', '.join(names)} here", "unbound-axis")
+        ill_typed(f"{op.primitive}: no axis is called {', '.join(names)} here", "unbound-axis")
 
     return rule
 
 
-def _reduction_impl(name: str, ufunc: str) -> Any:
+# Columns of a collective that moves values between members and computes nothing.
+MOVES = {"impl": unbound_impl, "jvp": linear, "cost": FREE}
+
+
+def _reduction_impl(op: Any, ufunc: str) -> Any:
     """Reduction over positional axes; of named ones there are none when a value is at hand."""
 
     def rule(xp: Any, x: Any, *, axes: Any, **_: Any) -> Any:
         if names_of(axes):
-            unbound_impl(name)(xp, x, axes=axes)
+            unbound_impl(op)(xp, x, axes=axes)
         return getattr(xp, ufunc).reduce(x, axis=positions_of(axes), dtype=x.dtype)
 
     return rule
@@ -142,48 +148,39 @@ def _psum_transpose(ct: Any, aval: Any, *, axes: Any, axis_index_groups: Any) ->
     return lax.psum(ct, axes=names, axis_index_groups=axis_index_groups) if names else ct
 
 
-_UNDIFFERENTIABLE = unsupported("JAX has no derivative of it; vmap with axis_name has one")
+def _psum_invariant_transpose(ct: Any, aval: Any, *, axes: Any) -> Any:
+    return varied(ct, names_of(axes))
 
-define(
-    lax.psum,
-    abstract_eval=reduction_type("psum"),
-    impl=_reduction_impl("psum", "add"),
-    jvp=linear,
-    transpose=transpose_unary(_psum_transpose),
-    batch=_reduction_batch(lax.reduce_sum, True),
-    lower=_reduction_lower("add", lambda dtype: 0),
-    cost=PER_INPUT,
-)
-define(
-    lax.psum_invariant,
-    abstract_eval=reduction_type("psum_invariant"),
-    impl=_reduction_impl("psum_invariant", "add"),
-    jvp=linear,
-    transpose=transpose_unary(lambda ct, aval, *, axes: varied(ct, names_of(axes))),
-    batch=_reduction_batch(lax.reduce_sum, True),
-    lower=_reduction_lower("add", lambda dtype: 0),
-    cost=PER_INPUT,
-)
-define(
-    lax.pmax,
-    abstract_eval=reduction_type("pmax"),
-    impl=_reduction_impl("pmax", "maximum"),
-    jvp=_UNDIFFERENTIABLE,
-    transpose=NONLINEAR,
-    batch=_reduction_batch(lax.reduce_max, False),
-    lower=_reduction_lower("maximum", lowest),
-    cost=PER_INPUT,
-)
-define(
-    lax.pmin,
-    abstract_eval=reduction_type("pmin"),
-    impl=_reduction_impl("pmin", "minimum"),
-    jvp=_UNDIFFERENTIABLE,
-    transpose=NONLINEAR,
-    batch=_reduction_batch(lax.reduce_min, False),
-    lower=_reduction_lower("minimum", lambda dtype: lowest(dtype, 1)),
-    cost=PER_INPUT,
-)
+
+for _op, _transpose in (
+    (lax.psum, _psum_transpose),
+    (lax.psum_invariant, _psum_invariant_transpose),
+):
+    define(
+        _op,
+        abstract_eval=reduction_type,
+        impl=_reduction_impl(_op, "add"),
+        jvp=linear,
+        transpose=transpose_unary(_transpose),
+        batch=_reduction_batch(lax.reduce_sum, True),
+        lower=_reduction_lower("add", lambda dtype: 0),
+        cost=PER_INPUT,
+    )
+
+for _op, _whole, _name, _sign in (
+    (lax.pmax, lax.reduce_max, "maximum", -1),
+    (lax.pmin, lax.reduce_min, "minimum", 1),
+):
+    define(
+        _op,
+        abstract_eval=reduction_type,
+        impl=_reduction_impl(_op, _name),
+        jvp=unsupported("JAX has no derivative of it; vmap with axis_name has one"),
+        transpose=NONLINEAR,
+        batch=_reduction_batch(_whole, False),
+        lower=_reduction_lower(_name, functools.partial(lowest, sign=_sign)),
+        cost=PER_INPUT,
+    )
 
 
 def _pvary_batch(axis_size: int, vals: Any, dims: Any, *, axes: Any) -> Any:
@@ -193,7 +190,7 @@ def _pvary_batch(axis_size: int, vals: Any, dims: Any, *, axes: Any) -> Any:
 
 
 def _pvary_impl(xp: Any, x: Any, *, axes: Any) -> Any:
-    return unbound_impl("pvary")(xp, x, axes=axes) if axes else x
+    return unbound_impl(lax.pvary)(xp, x, axes=axes) if axes else x
 
 
 define(

@@ -28,9 +28,9 @@ from jaxprtool.ir.sharding import Spec, batch_spec, varying_axes
 from jaxprtool.rules.calls import inline
 from jaxprtool.rules.control_flow.loops import pick
 from jaxprtool.rules.define import define
-from jaxprtool.rules.parallel.layout import Layout, with_specs
 from jaxprtool.rules.parallel.lowering import manual_computation
 from jaxprtool.rules.parallel.reductions import sum_along
+from jaxprtool.rules.parallel.shard_layout import Layout, with_specs
 
 __all__ = ["join_shards", "split_shards"]
 

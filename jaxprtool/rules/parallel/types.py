@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.axes import current_axes
+from jaxprtool.core.rule_table import Maker
 from jaxprtool.interpreters.axes import check_axes, removed
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.avals import ShapedArray
@@ -81,8 +82,10 @@ def _check_varies(name: str, aval: Any, names: Sequence[str]) -> None:
             )
 
 
-def reduction_type(name: str) -> Any:
+@Maker
+def reduction_type(op: Any) -> Any:
     """The rule of psum, pmax, pmin and psum_invariant."""
+    name = op.primitive.name
 
     def rule(x: Any, *, axes: Any, axis_index_groups: Groups = None) -> Any:
         names, positions = names_of(axes), positions_of(axes)
@@ -117,8 +120,10 @@ def pvary_type(x: Any, *, axes: Any) -> Any:
     return _with(x, [*varying_axes(x), *tracked])
 
 
-def same_type(name: str) -> Any:
+@Maker
+def same_type(op: Any) -> Any:
     """The rule of ppermute and pbroadcast."""
+    name = op.primitive.name
 
     def rule(x: Any, *, axis_name: Any, perm: Any = (), source: int = 0) -> Any:
         names = names_of(axis_name)
@@ -148,8 +153,10 @@ def _check_dimension(name: str, param: str, dimension: int, ndim: int, x: Any) -
         ill_typed(f"{name} {param} {dimension} is out of range for {x}", "axis-range")
 
 
-def all_gather_type(name: str) -> Any:
+@Maker
+def all_gather_type(op: Any) -> Any:
     """The rule of all_gather and all_gather_invariant."""
+    name = op.primitive.name
 
     def rule(
         x: Any,

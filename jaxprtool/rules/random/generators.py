@@ -16,12 +16,11 @@ from jaxprtool.interpreters.batch import broadcast_batch, moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import PER_OUTPUT
 from jaxprtool.interpreters.elementwise import broadcast_avals
-from jaxprtool.interpreters.jvp import zero_derivative
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32, UINT32, UINT64, dtype_of
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 # -- Threefry ------------------------------------------------------------------------------------
 
@@ -123,8 +122,7 @@ define(
     lax.threefry2x32,
     abstract_eval=_threefry_type,
     impl=_threefry_impl,
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     batch=_threefry_batch,
     lower=_threefry_lower,
     cost=lambda ins, outs, **_: 110 * max(outs[0].size, 0),
@@ -163,8 +161,7 @@ define(
     lax.iota_2x32_shape,
     abstract_eval=_counters_type,
     impl=_counters_impl,
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     batch=unsupported("it has no operands"),
     lower=_counters_lower,
     cost=PER_OUTPUT,
@@ -314,8 +311,7 @@ define(
     lax.rng_bit_generator,
     abstract_eval=_generator_type,
     impl=_generator_impl,
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     batch=_generator_batch,
     lower=_generator_lower,
     cost=lambda ins, outs, **_: 50 * max(outs[1].size, 0),

@@ -17,12 +17,10 @@ from jaxprtool.interpreters.batch import broadcast_batch, elementwise_batch, mov
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.elementwise import broadcast_avals
-from jaxprtool.interpreters.jvp import zero_derivative
-from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.interpreters.words import decomposed
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import UINT32, UINT64, DType, find_dtype
-from jaxprtool.rules.define import define
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _UINTS = {width: find_dtype(f"u{width}") for width in (8, 16, 32, 64)}
 
@@ -281,14 +279,17 @@ def _leading_batch(op: Any) -> Any:
     return rule
 
 
-_HASH_COST = 110  # operations of the hash of one pair of words
+# Columns of an operation that hashes a pair of words, or a key, for each result.
+_HASHES = {
+    **LOCALLY_CONSTANT,
+    "cost": lambda ins, outs, **_: 110 * max(outs[0].size, 0),
+}
 
 define(
     lax.random_seed,
     abstract_eval=_seed_type,
     **decomposed(_random_seed),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     batch=elementwise_batch,
     cost=FREE,
 )
@@ -297,8 +298,7 @@ define(
     lax.random_wrap,
     abstract_eval=_wrap_type,
     impl=lambda xp, data, *, impl: xp.keys(data, key_dtype("random_wrap", impl)),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     batch=_leading_batch,
     lower=lambda ctx, data, *, impl: data,
     cost=FREE,
@@ -308,8 +308,7 @@ define(
     lax.random_unwrap,
     abstract_eval=_unwrap_type,
     impl=lambda xp, keys: xp.words(keys),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     batch=elementwise_batch,
     lower=lambda ctx, keys: keys,
     cost=FREE,
@@ -319,38 +318,31 @@ define(
     lax.random_split,
     abstract_eval=_split_type,
     **decomposed(_random_split),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **_HASHES,
     batch=elementwise_batch,
-    cost=lambda ins, outs, **_: _HASH_COST * max(outs[0].size, 0),
 )
 
 define(
     lax.random_fold_in,
     abstract_eval=_fold_type,
     **decomposed(_random_fold_in),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **_HASHES,
     batch=broadcast_batch,
-    cost=lambda ins, outs, **_: _HASH_COST * max(outs[0].size, 0),
 )
 
 define(
     lax.random_bits,
     abstract_eval=_bits_type,
     **decomposed(_random_bits),
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **_HASHES,
     batch=elementwise_batch,
-    cost=lambda ins, outs, **_: _HASH_COST * max(outs[0].size, 0),
 )
 
 define(
     lax.random_clone,
     abstract_eval=_clone_type,
     impl=lambda xp, keys: keys,
-    jvp=zero_derivative,
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     batch=elementwise_batch,
     lower=lambda ctx, keys: keys,
     cost=FREE,

@@ -162,11 +162,9 @@ define(
 # -- scatter ---------------------------------------------------------------------------------------
 
 
-def _scatter_windows(
-    name: str, source: Any, x: Any, dimensions: Any, strides: Any, padding: Any
-) -> Windows:
+def _scatter_windows(name: str, source: Any, x: Any, **params: Any) -> Windows:
     """The windows on the operand; a type error when there are not as many as elements of the source."""
-    windows = windows_of(dimensions, strides, padding)
+    windows = windows_of(**params)
     shape = windows.check(name, x)
     _same_dtype(name, source, x)
     if source.shape != shape:
@@ -178,18 +176,10 @@ def _scatter_windows(
     return windows
 
 
-def _scatter_add_type(
-    source: Any,
-    x: Any,
-    *,
-    select_prim: Any,
-    window_dimensions: Any,
-    window_strides: Any,
-    padding: Any,
-) -> Any:
+def _scatter_add_type(source: Any, x: Any, *, select_prim: Any, **params: Any) -> Any:
     name = "select_and_scatter_add"
     _direction(name, select_prim)
-    _scatter_windows(name, source, x, window_dimensions, window_strides, padding)
+    _scatter_windows(name, source, x, **params)
     return x.strong
 
 
@@ -242,17 +232,8 @@ def _scatter_impl(
     return run
 
 
-def _scatter_add_impl(
-    xp: Any,
-    source: Any,
-    x: Any,
-    *,
-    select_prim: Any,
-    window_dimensions: Any,
-    window_strides: Any,
-    padding: Any,
-) -> Any:
-    windows = windows_of(window_dimensions, window_strides, padding)
+def _scatter_add_impl(xp: Any, source: Any, x: Any, *, select_prim: Any, **params: Any) -> Any:
+    windows = windows_of(**params)
     combine = xp.logical_or if x.dtype is BOOL else xp.add
     run = _scatter_impl(xp, x, windows, _better(xp, select_prim), combine, _unit(x, select_prim))
     zero = xp.zeros((), xp.dtype_of_aval(x.dtype))[()]
@@ -294,20 +275,11 @@ def _scatter_op(
     )
 
 
-def _scatter_add_lower(
-    ctx: Any,
-    source: Any,
-    x: Any,
-    *,
-    select_prim: Any,
-    window_dimensions: Any,
-    window_strides: Any,
-    padding: Any,
-) -> Any:
+def _scatter_add_lower(ctx: Any, source: Any, x: Any, *, select_prim: Any, **params: Any) -> Any:
     """The padding is put on the operand itself, as XLA's CPU backend has to have it."""
     direction, _ = _direction("select_and_scatter_add", select_prim)
     aval, scalar = x.aval, ShapedArray((), x.aval.dtype)
-    windows = windows_of(window_dimensions, window_strides, padding)
+    windows = windows_of(**params)
     x = ctx.pad(x, ctx.constant(_unit(aval, select_prim), scalar), windows.pad_config)
     add, zero = "or" if aval.dtype is BOOL else "add", ctx.constant(0, scalar)
     out = _scatter_op(
@@ -348,14 +320,13 @@ def _scatter_type(
     init: Any,
     *,
     select_jaxpr: Any,
+    select_consts: Any,
     scatter_jaxpr: Any,
-    window_dimensions: Any,
-    window_strides: Any,
-    padding: Any,
-    **_: Any,
+    scatter_consts: Any,
+    **params: Any,
 ) -> Any:
     name = "select_and_scatter"
-    _scatter_windows(name, source, x, window_dimensions, window_strides, padding)
+    _scatter_windows(name, source, x, **params)
     if init.shape or init.dtype is not x.dtype:
         ill_typed(f"{name} needs an initial value {x.dtype}[], and {init} is given")
     pair = [ShapedArray((), x.dtype)] * 2
@@ -364,18 +335,22 @@ def _scatter_type(
     return x.strong
 
 
+def _parts(
+    *, select_jaxpr: Any, select_consts: Any, scatter_jaxpr: Any, scatter_consts: Any, **params: Any
+) -> tuple[Any, Any, Windows]:
+    """What the params describe: the jaxprs select and scatter, and the windows."""
+    select = with_consts(select_jaxpr, select_consts)
+    return select, with_consts(scatter_jaxpr, scatter_consts), windows_of(**params)
+
+
 def _scatter_general_impl(xp: Any, x: Any, source: Any, init: Any, **params: Any) -> Any:
-    select = with_consts(params["select_jaxpr"], params["select_consts"])
-    scatter = with_consts(params["scatter_jaxpr"], params["scatter_consts"])
-    windows = windows_of(params["window_dimensions"], params["window_strides"], params["padding"])
+    select, scatter, windows = _parts(**params)
     chosen, combined = (vectorized(xp, f, source.shape) for f in (select, scatter))
     return _scatter_impl(xp, x, windows, lambda *v: chosen(*v)[0], lambda *v: combined(*v)[0])
 
 
 def _scatter_general_lower(ctx: Any, x: Any, source: Any, init: Any, **params: Any) -> Any:
-    select = with_consts(params["select_jaxpr"], params["select_consts"])
-    scatter = with_consts(params["scatter_jaxpr"], params["scatter_consts"])
-    windows = windows_of(params["window_dimensions"], params["window_strides"], params["padding"])
+    select, scatter, windows = _parts(**params)
     return _scatter_op(
         ctx,
         x,

@@ -194,7 +194,7 @@ def _ragged_lower(
 define(
     lax.ragged_all_to_all,
     abstract_eval=_ragged_type,
-    impl=unbound_impl("ragged_all_to_all"),
+    impl=unbound_impl,
     jvp=_ragged_jvp,
     transpose=_ragged_transpose,
     batch=_ragged_batch,
