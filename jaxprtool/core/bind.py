@@ -10,8 +10,6 @@ trace never looks inside an outer tracer, it passes it on to its parent.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jaxprtool.ir.jaxpr import Primitive
@@ -52,14 +50,20 @@ def base_trace() -> Trace:
     return _base[0]
 
 
-@contextmanager
-def set_current_trace(trace: Trace) -> Iterator[Trace]:
+class set_current_trace:
     """Make `trace` current inside a `with` block."""
-    previous, state.trace = state.trace, trace
-    try:
-        yield trace
-    finally:
-        state.trace = previous
+
+    __slots__ = ("previous", "trace")
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+
+    def __enter__(self) -> Trace:
+        self.previous, state.trace = state.trace, self.trace
+        return self.trace
+
+    def __exit__(self, *_: object) -> None:
+        state.trace = self.previous
 
 
 def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:

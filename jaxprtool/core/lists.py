@@ -12,11 +12,11 @@ __all__ = ["merge_lists", "partition_list", "smap", "split_list", "unzip2"]
 
 def split_list(xs: Sequence[T], *sizes: int) -> list[list[T]]:
     """Cut `xs` after `sizes[0]`, then `sizes[1]`, ... elements; the rest comes last."""
-    parts, pos = [], 0
+    rest, parts, pos = list(xs), [], 0
     for n in sizes:
-        parts.append(list(xs[pos : pos + n]))
+        parts.append(rest[pos : pos + n])
         pos += n
-    parts.append(list(xs[pos:]))
+    parts.append(rest[pos:])
     return parts
 
 

@@ -25,7 +25,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from jaxprtool.core.bind import state
 from jaxprtool.core.trace import scalar_lit
@@ -144,24 +144,15 @@ def _declare(stub: Callable[..., Any], name: str, multiple_results: bool) -> Pri
 
 def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable[..., Any]:
     defaults, names = declared.defaults, declared.params.keys()
-    required = {n for n in names if n not in defaults}
 
     def bound(*operands: Any, **params: Any) -> Any:
         for x in operands:
             if type(x) in _RANK:
                 operands = type_scalars(declared, operands)
                 break
-        if params:
-            if not params.keys() <= names:
-                extra = ", ".join(sorted(params.keys() - names))
-                raise TypeError(f"{declared}() got an unexpected param: {extra}")
-            params = {**defaults, **params}
-        else:
-            params = defaults
-        if required and not required <= params.keys():
-            raise TypeError(
-                f"{declared}() misses params: {', '.join(sorted(required - params.keys()))}"
-            )
+        params = {**defaults, **params} if params else defaults
+        if params.keys() != names:
+            _fail_params(declared, params)
         out = state.trace.process_primitive(declared, operands, params)
         if declared.multiple_results:  # of a jaxpr, whose results may be literals
             out = [state.trace.literal(x) if type(x) is Lit else x for x in out]
@@ -170,6 +161,15 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
     functools.update_wrapper(bound, stub)
     bound.primitive = declared  # type: ignore[attr-defined]
     return bound
+
+
+def _fail_params(declared: Primitive, params: dict[str, Any]) -> NoReturn:
+    """Raise the error for params that are not those declared."""
+    names = declared.params.keys()
+    if not params.keys() <= names:
+        extra = ", ".join(sorted(params.keys() - names))
+        raise TypeError(f"{declared}() got an unexpected param: {extra}")
+    raise TypeError(f"{declared}() misses params: {', '.join(sorted(names - params.keys()))}")
 
 
 _RANK = {bool: 0, int: 1, float: 2, complex: 3}

@@ -20,7 +20,7 @@ from jaxprtool.interpreters.check import verified
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["dce_body", "dce_jaxpr", "dce_rules", "declare_effect", "has_effects"]
+__all__ = ["dce_body", "dce_jaxpr", "dce_rules", "declare_effect", "has_effects", "rebound"]
 
 dce_rules = RuleTable("dce")
 
@@ -64,33 +64,72 @@ def dce_jaxpr(
 
     Returns:
       The smaller jaxpr (all constants stay: their values are held elsewhere), and for each
-      argument whether it is still there.
+      argument whether it is still there. The same jaxpr when nothing is there to remove.
     """
-    outs = jaxpr.outs
-    if used_outs is not None:
-        outs = [x for x, used in zip(outs, used_outs, strict=True) if used]
+    if used_outs is None or all(used_outs):
+        outs, kept, live = jaxpr.outs, jaxpr.eqns, jaxpr.cache.get("live")
+    else:
+        outs = [x for x, used in zip(jaxpr.outs, used_outs, strict=True) if used]
+        kept, live = [], None
+    if live is None:
+        kept, live = _live_eqns(jaxpr.eqns, outs)
+        if len(outs) == len(jaxpr.outs) and kept == jaxpr.eqns:
+            kept, jaxpr.cache["live"] = jaxpr.eqns, live
+    used_ins = [keep_inputs or v in live for v in jaxpr.in_binders]
+    if kept is jaxpr.eqns and all(used_ins):
+        return jaxpr, used_ins
+    binders = [v for v, used in zip(jaxpr.in_binders, used_ins, strict=True) if used]
+    smaller = Jaxpr(binders, kept, outs, jaxpr.const_binders, jaxpr.span)
+    smaller.comments = jaxpr.comments
+    smaller.cache["live"] = live
+    return verified(smaller), used_ins
+
+
+def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[JaxprEqn], set[Any]]:
+    """The equations that `outs` need, without the parts of them that nobody reads; the variables they read."""
     live = {x for x in outs if type(x) is not Lit}
     kept: list[JaxprEqn] = []
-    for eqn in reversed(jaxpr.eqns):
-        if len(eqn.out_binders) == 1:
-            used = [eqn.out_binders[0] in live]
-        else:
-            used = [v in live for v in eqn.out_binders]
-        if not any(used) and not has_effects(eqn):
+    rules = dce_rules.rules
+    for eqn in reversed(eqns):
+        used = [v in live for v in eqn.out_binders]
+        if True in used:
+            rule = rules.get(eqn.primitive)
+            if rule is not None:
+                eqn, _ = rule(eqn, used)
+        elif not has_effects(eqn):
             continue
-        rule = dce_rules.rules.get(eqn.primitive)
-        if rule is not None and any(used):
-            eqn, _ = rule(eqn, used)
         kept.append(eqn)
         for x in eqn.inputs:
             if type(x) is not Lit:
                 live.add(x)
     kept.reverse()
-    used_ins = [keep_inputs or v in live for v in jaxpr.in_binders]
-    binders = [v for v, used in zip(jaxpr.in_binders, used_ins, strict=True) if used]
-    smaller = Jaxpr(binders, kept, outs, jaxpr.const_binders, jaxpr.span)
-    smaller.comments = jaxpr.comments
-    return verified(smaller), used_ins
+    return kept, live
+
+
+def rebound(
+    jaxpr: Jaxpr,
+    in_binders: Sequence[Var] | None = None,
+    outs: Sequence[Any] | None = None,
+    const_binders: Sequence[Var] | None = None,
+    before: Sequence[JaxprEqn] = (),
+) -> Jaxpr:
+    """The same equations with other binders, further results, or equations in front whose results they read.
+
+    That none of the equations is dead stays known. Of the results none may be missing.
+    """
+    made = Jaxpr(
+        jaxpr.in_binders if in_binders is None else list(in_binders),
+        [*before, *jaxpr.eqns] if before else jaxpr.eqns,
+        jaxpr.outs if outs is None else list(outs),
+        jaxpr.const_binders if const_binders is None else const_binders,
+        jaxpr.span,
+    )
+    live = jaxpr.cache.get("live")
+    if live is not None:
+        further = [*(outs or ()), *[x for e in before for x in e.inputs]]
+        new = [x for x in further if type(x) is not Lit and x not in live]
+        made.cache["live"] = live.union(new) if new else live
+    return made
 
 
 def dce_body(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
@@ -101,24 +140,25 @@ def dce_body(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> tuple[Jaxpr, lis
     """
     key = ("dce_body", tuple(used_outs))
     if key not in closed.cache:
-        smaller, used_ins = dce_jaxpr(closed.jaxpr, used_outs)
-        whole = Jaxpr(
-            closed.jaxpr.in_binders, smaller.eqns, smaller.outs, smaller.const_binders, smaller.span
-        )
-        closed.cache[key] = whole, used_ins
+        smaller, _ = dce_jaxpr(closed.jaxpr, used_outs, keep_inputs=True)
+        live = smaller.cache["live"]
+        closed.cache[key] = smaller, [v in live for v in smaller.in_binders]
     return closed.cache[key]
 
 
 def prune_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Drop the constants that nobody reads."""
     jaxpr = closed.jaxpr
-    read = {x for e in jaxpr.eqns for x in e.inputs if type(x) is not Lit}
-    read.update(x for x in jaxpr.outs if type(x) is not Lit)
+    if not closed.consts:
+        return closed
+    read = jaxpr.cache.get("live")
+    if read is None:
+        read = {x for e in jaxpr.eqns for x in e.inputs if type(x) is not Lit}
+        read.update(x for x in jaxpr.outs if type(x) is not Lit)
     kept = [(v, c) for v, c in zip(jaxpr.const_binders, closed.consts, strict=True) if v in read]
     if len(kept) == len(closed.consts):
         return closed
-    binders = [v for v, _ in kept]
-    smaller = Jaxpr(jaxpr.in_binders, jaxpr.eqns, jaxpr.outs, binders, jaxpr.span)
+    smaller = rebound(jaxpr, const_binders=[v for v, _ in kept])
     return verified(ClosedJaxpr(smaller, [c for _, c in kept]))
 
 

@@ -270,16 +270,17 @@ def jvp_interpret(
     primals: Sequence[Any],
     tangents: Sequence[Any],
     copy_eqn: Callable[[JaxprEqn, Sequence[Any]], list[Any]],
+    rule_of: Callable[[Primitive], Callable[..., Any] | None] = jvp_rules.rules.get,
 ) -> tuple[list[Any], list[Any]]:
     """Apply a jaxpr to primals and tangents (or Zeros), rule by rule, in the current trace.
 
-    copy_eqn(eqn, operands) applies an equation that no tangent reaches.
+    copy_eqn(eqn, operands) applies an equation that no tangent reaches. rule_of(primitive) is the rule to
+    use, or None for that of the table.
     """
     env: dict[Any, Any] = dict(zip(jaxpr.all_binders, [*consts, *primals], strict=True))
     tangent_env: dict[Any, Any] = {
         v: t for v, t in zip(jaxpr.in_binders, tangents, strict=True) if type(t) is not Zero
     }
-    rules = jvp_rules.rules
     for eqn in jaxpr.eqns:
         ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
         ts = [tangent_env.get(x) for x in eqn.inputs]
@@ -290,7 +291,8 @@ def jvp_interpret(
             env.update(zip(eqn.out_binders, copy_eqn(eqn, ins), strict=True))
             continue
         ts = [Zero(x.aval) if t is None else t for t, x in zip(ts, eqn.inputs, strict=True)]
-        rule = rules.get(eqn.primitive) or jvp_rules[eqn.primitive]
+        primitive = eqn.primitive
+        rule = rule_of(primitive) or jvp_rules[primitive]
         out, out_tangent = rule(ins, ts, **eqn.params)
         if eqn.primitive.multiple_results:
             env.update(zip(eqn.out_binders, out, strict=True))

@@ -1,20 +1,28 @@
 """linearize, vjp, grad and Jacobians: compositions of jvp, partial evaluation and transposition.
 
 linearize is jvp with known primals and unknown tangents; vjp is linearize, then transpose.
+
+Contract of a `linearize` rule, for primitives whose params hold jaxprs:
+
+    rule(trace, primals, tangents, **params) -> (primals_out, tangents_out)
+
+It is a jvp rule and its partial evaluation in one step, which saves the jaxpr between the two: the
+primals are known, and the tangents are tracers of `trace` (or Zero). For others the jvp rule is partially evaluated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace, state
+from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_unflatten
 from jaxprtool.interpreters.batch import vmap
 from jaxprtool.interpreters.check import verified
-from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
+from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, jaxpr_as_fun
 from jaxprtool.interpreters.jvp import (
@@ -24,6 +32,7 @@ from jaxprtool.interpreters.jvp import (
     jvp,
     jvp_flat,
     jvp_interpret,
+    jvp_rules,
     zeros,
 )
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, parts
@@ -31,7 +40,7 @@ from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.dtypes import INT32 as _INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 
 __all__ = [
     "grad",
@@ -40,11 +49,15 @@ __all__ = [
     "jacfwd",
     "jacrev",
     "linearize",
+    "linearize_body",
     "linearize_jaxpr",
+    "linearize_rules",
     "value_and_grad",
     "vjp",
     "vjp_jaxpr",
 ]
+
+linearize_rules = RuleTable("linearize")
 
 
 def _linearize_flat(
@@ -293,6 +306,37 @@ def hessian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
 # -- jaxpr to jaxpr ----------------------------------------------------------------------------
 
 
+class LinearParts(NamedTuple):
+    """A linearized jaxpr.
+
+    primal: (a) -> (b, res). linear: (res, tangents of a) -> (tangents of b). flags: which results have a tangent.
+    n_res: the number of residuals.
+    """
+
+    primal: ClosedJaxpr
+    linear: ClosedJaxpr
+    flags: list[bool]
+    n_res: int
+
+
+def linearize_body(
+    closed: ClosedJaxpr, nonzeros: Sequence[bool], wanted: Sequence[bool]
+) -> LinearParts:
+    """Linearize a jaxpr in a param, once for each way to do it.
+
+    Args:
+      closed: (a) -> (b).
+      nonzeros: for each argument whether it has a tangent.
+      wanted: for each result whether its tangent is a result even if it is zero.
+    """
+    key = ("linearize", tuple(nonzeros), tuple(wanted))
+    if key not in closed.cache:
+        made = closed.cache[key] = _Linearized(closed, nonzeros).split(wanted)
+        # who asks for what came out gets the same
+        closed.cache["linearize", tuple(nonzeros), tuple(made.flags)] = made
+    return closed.cache[key]
+
+
 class _Linearized:
     """A jaxpr linearized symbolically: primal operations on `first`, tangent ones on `second`."""
 
@@ -312,9 +356,32 @@ class _Linearized:
                 for v, w in zip(jaxpr.in_binders, wrt, strict=True)
             ]
             self.outs, self.out_tangents = jvp_interpret(
-                jaxpr, consts, primals, tangents, self.first.copy_eqn
+                jaxpr, consts, primals, tangents, self.first.copy_eqn, self._rule
             )
         _check_known(self.second, self.outs)
+
+    def _rule(self, primitive: Primitive) -> Callable[..., Any] | None:
+        """The linearize rule as a jvp rule, where no primal is unknown; None when there is none."""
+        rule = linearize_rules.rules.get(primitive)
+        if rule is None:
+            return None
+
+        def jvp_rule(primals: Any, tangents: Any, **params: Any) -> Any:
+            if any(self.second.is_unknown(x) for x in primals):
+                return jvp_rules[primitive](primals, tangents, **params)
+            return rule(self.second, primals, tangents, **params)
+
+        return jvp_rule
+
+    def split(self, wanted: Sequence[bool]) -> LinearParts:
+        """Both parts, with the tangents of results that are nonzero or wanted."""
+        flags = [w or type(t) is not Zero for w, t in zip(wanted, self.out_tangents, strict=True)]
+        with set_current_trace(self.second):
+            kept = [
+                instantiate(t) for t, flag in zip(self.out_tangents, flags, strict=True) if flag
+            ]
+        primal, linear, n_res = parts(self.first, self.outs, self.second.finish(kept))
+        return LinearParts(primal, linear, flags, n_res)
 
 
 def differentiable(closed: ClosedJaxpr) -> list[bool]:
@@ -336,13 +403,7 @@ def linearize_jaxpr(
       of residuals.
     """
     lin = _Linearized(closed, differentiable(closed) if wrt is None else wrt)
-    with set_current_trace(lin.second):
-        wanted = [
-            instantiate(t)
-            for t, x in zip(lin.out_tangents, closed.jaxpr.outs, strict=True)
-            if x.aval.tangent() is x.aval.strong
-        ]
-    primal, linear, n_res = parts(lin.first, lin.outs, lin.second.finish(wanted))
+    primal, linear, _, n_res = lin.split([a.tangent() is a.strong for a in closed.out_avals])
     return prune_consts(primal), linear, n_res
 
 
@@ -406,8 +467,7 @@ def grad_jaxpr(
     order = [sorted(chosen).index(i) + with_value for i in wrt]
     jaxpr = program.jaxpr
     outs = jaxpr.outs[:with_value] + [jaxpr.outs[k] for k in order]
-    reordered = Jaxpr(jaxpr.in_binders, jaxpr.eqns, outs, jaxpr.const_binders)
-    return verified(ClosedJaxpr(reordered, program.consts))
+    return verified(ClosedJaxpr(rebound(jaxpr, outs=outs), program.consts))
 
 
 def _check_wrt(closed: ClosedJaxpr, i: int) -> None:

@@ -29,7 +29,7 @@ from jaxprtool.interpreters.check import (
     verified,
     verifying,
 )
-from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
+from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
@@ -39,6 +39,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Lit, Primitive
 __all__ = [
     "PartialEvalTrace",
     "PartialVal",
+    "call_known_part",
     "partial_eval_flat",
     "partial_eval_jaxpr",
     "partial_eval_rules",
@@ -245,7 +246,7 @@ def parts(
     needed = [x for x, a in zip(rest.consts, residuals, strict=True) if a not in makers]
     known = first.build([*known_outs, *needed])
     jaxpr, _ = dce_jaxpr(known.jaxpr, keep_inputs=True)
-    there = {v for e in jaxpr.eqns for v in e.out_binders}
+    there = {v for e in jaxpr.eqns for v in e.out_binders} if makers else ()
     binders, made, kept = [], [], []
     for v, x in zip(rest.jaxpr.const_binders, residuals, strict=True):
         if x in makers and x not in there:
@@ -254,10 +255,8 @@ def parts(
             binders.append(v)
             kept.append(x)
     outs = jaxpr.outs[: len(known_outs)] + kept
-    closed = ClosedJaxpr(
-        Jaxpr(jaxpr.in_binders, jaxpr.eqns, outs, jaxpr.const_binders), known.consts
-    )
-    unknown = Jaxpr(binders + rest.jaxpr.in_binders, made + rest.eqns, rest.jaxpr.outs)
+    closed = ClosedJaxpr(rebound(jaxpr, outs=outs), known.consts)
+    unknown = rebound(rest.jaxpr, binders + rest.jaxpr.in_binders, const_binders=(), before=made)
     return verified(closed), verified(ClosedJaxpr(unknown)), len(kept)
 
 
@@ -279,11 +278,21 @@ def split_call(
     unks = [trace.is_unknown(x) for x in args]
     known, unknown, unks_out, n_res = partial_eval_jaxpr(closed, unks)
     known_args, unknown_args = partition_list(unks, args)
-    outs = _call_forwarding(known, known_args, lambda c, xs: trace.known(call_known, c, xs))
+    outs = call_known_part(trace, known, known_args, call_known)
     n_known = len(outs) - n_res
     unknown_outs = iter(record_unknown(unknown, [*outs[n_known:], *unknown_args]))
     known_outs = iter(outs[:n_known])
     return [next(unknown_outs) if u else next(known_outs) for u in unks_out]
+
+
+def call_known_part(
+    trace: PartialEvalTrace,
+    known: ClosedJaxpr,
+    args: Sequence[Any],
+    call: Callable[[ClosedJaxpr, list[Any]], list[Any]],
+) -> list[Any]:
+    """Call the known part of a call for what is neither an argument nor a literal: results, residuals."""
+    return _call_forwarding(known, args, lambda c, xs: trace.known(call, c, xs))
 
 
 def _call_forwarding(

@@ -136,12 +136,27 @@ class ShapedArray(AbstractType):
             self.vary,
         )
 
-    def update(self, **changes: Any) -> ShapedArray:
+    def update(
+        self,
+        *,
+        shape: Sequence[Any] | None = None,
+        dtype: Any = None,
+        weak_type: bool | None = None,
+        spec: tuple[str | None, ...] | None = None,
+        memory: str | None = None,
+        vary: str | None = None,
+    ) -> ShapedArray:
         """This type with some fields replaced; another shape has no `spec` unless one is given."""
-        if changes.get("shape", self.shape) != self.shape:
-            changes.setdefault("spec", ())
-        fields = ("shape", "dtype", "weak_type", "spec", "memory", "vary")
-        return ShapedArray(*(changes.get(f, getattr(self, f)) for f in fields))
+        if spec is None:
+            spec = self.spec if shape is None or shape == self.shape else ()
+        return ShapedArray(
+            self.shape if shape is None else shape,
+            self.dtype if dtype is None else dtype,
+            self.weak_type if weak_type is None else weak_type,
+            spec,
+            self.memory if memory is None else memory,
+            self.vary if vary is None else vary,
+        )
 
     @property
     def strong(self) -> ShapedArray:

@@ -42,8 +42,7 @@ class DType:
         found = dtype_of(other)
         return NotImplemented if found is None else self is found
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = object.__hash__
 
     @property
     def is_inexact(self) -> bool:

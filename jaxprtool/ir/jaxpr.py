@@ -175,8 +175,12 @@ class JaxprEqn:
 
     def replace(self, **changes: Any) -> JaxprEqn:
         """A copy with some fields replaced."""
-        fields = ("primitive", "inputs", "params", "out_binders", "span", "comments")
-        return JaxprEqn(*(changes.get(f, getattr(self, f)) for f in fields))
+        made = JaxprEqn(
+            self.primitive, self.inputs, self.params, self.out_binders, self.span, self.comments
+        )
+        for field, value in changes.items():
+            setattr(made, field, value)
+        return made
 
     def __repr__(self) -> str:
         outs = " ".join(map(repr, self.out_binders))

@@ -18,10 +18,11 @@ from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
-from jaxprtool.interpreters.dce import call_dce_rule, dce_jaxpr
+from jaxprtool.interpreters.dce import call_dce_rule, dce_jaxpr, rebound
 from jaxprtool.interpreters.evaluate import bind_eqn, interpret_jaxpr, prepared
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_interpret, jvp_jaxpr
-from jaxprtool.interpreters.partial_eval import PartialEvalTrace, split_call
+from jaxprtool.interpreters.linearize import linearize_body
+from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_part, split_call
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import (
@@ -31,7 +32,7 @@ from jaxprtool.interpreters.transpose import (
     not_linear,
     transpose_jaxpr,
 )
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var
 from jaxprtool.ir.placement import same_but_for_placement
 from jaxprtool.rules.define import define
 
@@ -55,12 +56,18 @@ def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr"
             f"{name}: its jaxpr takes {len(binders)} arguments, and {len(args)} are given",
             "argument-count",
         )
+    if [v.aval.strong for v in binders] != [*args]:
+        _check_operands(name, args, binders)
+    return [a.strong for a in closed.out_avals]
+
+
+def _check_operands(name: str, args: Sequence[Any], binders: Sequence[Var]) -> None:
+    """Report the first operand that is not what the jaxpr takes, wherever it is placed."""
     for i, (a, v) in enumerate(zip(args, binders, strict=True)):
         if a is not v.aval.strong and not same_but_for_placement(a, v.aval):
             ill_typed(
                 f"{name}: operand {i} is {a}, and the jaxpr takes {v.aval} there", "argument-type"
             )
-    return [a.strong for a in closed.out_avals]
 
 
 class CallImpl:
@@ -181,14 +188,40 @@ class CallRules:
     def partial_eval(
         self, trace: PartialEvalTrace, args: Sequence[Any], **params: Any
     ) -> list[Any]:
-        def record(closed: ClosedJaxpr, operands: list[Any]) -> list[Any]:
-            atoms = [trace.atom(x) for x in operands]
-            fields = self.fields(closed, params)
-            return trace.emit(self.op.primitive, atoms, fields, closed.out_avals)
-
         return split_call(
-            trace, params[self.param], args, lambda c, xs: self.apply(c, xs, params), record
+            trace,
+            params[self.param],
+            args,
+            lambda c, xs: self.apply(c, xs, params),
+            lambda c, xs: self.record(trace, c, xs, params),
         )
+
+    def record(
+        self, trace: PartialEvalTrace, closed: ClosedJaxpr, args: list[Any], params: dict[str, Any]
+    ) -> list[Any]:
+        """Record the call of an unknown part."""
+        atoms, fields = [trace.atom(x) for x in args], self.fields(closed, params)
+        return trace.emit(self.op.primitive, atoms, fields, closed.out_avals)
+
+    def linearize(
+        self, trace: PartialEvalTrace, primals: Any, tangents: Any, **params: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """The primal part is called, and the call of the linear part recorded.
+
+        For calls that mean no more than their jaxpr: it is no column unless it is asked for.
+        """
+        closed: ClosedJaxpr = params[self.param]
+        nonzeros = [type(t) is not Zero for t in tangents]
+        parts = linearize_body(closed, nonzeros, [False] * len(closed.out_avals))
+        both = call_known_part(
+            trace, parts.primal, primals, lambda c, xs: self.apply(c, xs, params)
+        )
+        outs, residuals = split_list(both, len(parts.flags))
+        operands = [*residuals, *[t for t in tangents if type(t) is not Zero]]
+        rest = iter(self.record(trace, parts.linear, operands, params) if any(parts.flags) else [])
+        return outs, [
+            next(rest) if f else Zero(get_aval(p)) for f, p in zip(parts.flags, outs, strict=True)
+        ]
 
 
 # -- jit ---------------------------------------------------------------------------------------
@@ -218,6 +251,7 @@ define(
             f"jit of {name}", jaxpr, avals
         ),
         "impl": JitImpl("jaxpr"),
+        "linearize": _JIT.linearize,
         "lower": lambda ctx, *args, jaxpr, name, **_: ctx.call(jaxpr, args, name),
     },
 )
@@ -291,7 +325,7 @@ def hoist_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr = closed.jaxpr
     if not closed.consts:
         return closed
-    return verified(ClosedJaxpr(Jaxpr(jaxpr.all_binders, jaxpr.eqns, jaxpr.outs)))
+    return verified(ClosedJaxpr(rebound(jaxpr, jaxpr.all_binders, const_binders=[])))
 
 
 # -- custom_jvp_call ---------------------------------------------------------------------------

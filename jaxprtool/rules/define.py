@@ -13,6 +13,7 @@ from jaxprtool.interpreters.dce import dce_rules
 from jaxprtool.interpreters.discharge import discharge_rules
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import jvp_rules, zero_derivative
+from jaxprtool.interpreters.linearize import linearize_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules
 from jaxprtool.interpreters.saving import saving_rules
@@ -30,6 +31,7 @@ COLUMNS: dict[str, RuleTable] = {
     "cost": cost_rules,
     "partial_eval": partial_eval_rules,
     "saving": saving_rules,
+    "linearize": linearize_rules,
     "dce": dce_rules,
     "discharge": discharge_rules,
 }
@@ -45,8 +47,8 @@ def define(op: Any, **rules: Any) -> None:
     Args:
       op: the binding function that `primitive` returned.
       rules: a rule for each column, by the column's name: `abstract_eval`, `impl`, `jvp`, `transpose`, `batch`,
-        `lower`, `cost`; and `partial_eval`, `saving` and `dce` for primitives whose params hold jaxprs, `discharge` for
-        those that use references. The contracts stand
+        `lower`, `cost`; and `partial_eval`, `linearize`, `saving` and `dce` for primitives whose params hold jaxprs,
+        `discharge` for those that use references. The contracts stand
         at the top of the interpreters' modules. `unsupported("why")` states that there is none. A
         user's own primitive may leave columns out; using one that is missing is an error that says so.
 

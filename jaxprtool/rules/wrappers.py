@@ -22,7 +22,8 @@ from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 __all__: list[str] = []
 
 for _op in (lax.closed_call, lax.core_call, lax.call, lax.named_call):
-    define(_op, **CallRules(_op, "call_jaxpr").columns())
+    _rules = CallRules(_op, "call_jaxpr")
+    define(_op, **_rules.columns(), linearize=_rules.linearize)
 
 
 def _remat_opt_types(

@@ -16,8 +16,9 @@ from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.cost import cost_jaxpr
-from jaxprtool.interpreters.dce import dce_body
+from jaxprtool.interpreters.dce import dce_body, rebound
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, zeros
+from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
@@ -32,6 +33,7 @@ from jaxprtool.rules.wrappers import platform_position
 __all__ = ["cond", "switch"]
 
 Branches = tuple[ClosedJaxpr, ...]
+Part = tuple[ClosedJaxpr, ClosedJaxpr, list[bool], int]  # known, unknown, which is which, residuals
 
 
 def _types(index: Any, *operands: Any, branches: Any, **_: Any) -> list[Any]:
@@ -158,26 +160,52 @@ def _partial_eval(
     each = [partial_eval_jaxpr(b, unks)[2] for b in branches]
     unks_out = [any(u) for u in zip(*each, strict=True)]
     parts = [partial_eval_jaxpr(b, unks, unks_out) for b in branches]
-    known, unknown, slots, forwarded = _join_residuals(parts, unks)
     known_ops, unknown_ops = partition_list(unks, operands)
-    n_known = len(unks_out) - sum(unks_out)
-    outs: list[Any] = []
-    if n_known or slots:
-        outs = trace.known(lax.cond_call, index, *known_ops, branches=known, **params)
-    known_outs, residuals = split_list(outs, n_known)
-    inputs = [index, *residuals, *[known_ops[i] for i in forwarded], *unknown_ops]
-    unknown_outs: list[Any] = []
-    if any(unks_out):
-        atoms = [trace.atom(x) for x in inputs]
-        fields = {**params, "branches": unknown}
-        avals = [a.strong for a in unknown[0].out_avals]
-        unknown_outs = trace.emit(lax.cond_call.primitive, atoms, fields, avals)
+    known_outs, unknown_outs = _apply_parts(trace, parts, index, known_ops, unknown_ops, params)
     rest_known, rest_unknown = iter(known_outs), iter(unknown_outs)
     return [next(rest_unknown) if u else next(rest_known) for u in unks_out]
 
 
+def _apply_parts(
+    trace: PartialEvalTrace,
+    parts: Sequence[Part],
+    index: Any,
+    known_ops: Sequence[Any],
+    unknown_ops: Sequence[Any],
+    params: dict[str, Any],
+) -> tuple[list[Any], list[Any]]:
+    """Apply the branches' known parts, and record the unknown ones: the results of both."""
+    known, unknown, slots, forwarded = _join_residuals(parts)
+    n_known = len(known[0].out_avals) - len(slots)
+    outs: list[Any] = []
+    if n_known or slots:
+        outs = trace.known(lax.cond_call, index, *known_ops, branches=known, **params)
+    known_outs, residuals = split_list(outs, n_known)
+    if not unknown[0].out_avals:
+        return known_outs, []
+    inputs = [index, *residuals, *[known_ops[i] for i in forwarded], *unknown_ops]
+    avals = [a.strong for a in unknown[0].out_avals]
+    atoms, fields = [trace.atom(x) for x in inputs], {**params, "branches": unknown}
+    return known_outs, trace.emit(lax.cond_call.primitive, atoms, fields, avals)
+
+
+def _linearize(
+    trace: PartialEvalTrace, primals: Any, tangents: Any, *, branches: Branches, **params: Any
+) -> tuple[list[Any], list[Any]]:
+    index, *operands = primals
+    nonzeros = [type(t) is not Zero for t in tangents[1:]]
+    none = [False] * len(branches[0].out_avals)
+    each = [linearize_body(b, nonzeros, none).flags for b in branches]
+    flags = [any(f) for f in zip(*each, strict=True)]
+    parts = [linearize_body(b, nonzeros, flags) for b in branches]
+    live = [t for t in tangents[1:] if type(t) is not Zero]
+    outs, out_tangents = _apply_parts(trace, parts, index, operands, live, params)
+    rest = iter(out_tangents)
+    return outs, [next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, outs, strict=True)]
+
+
 def _join_residuals(
-    parts: Sequence[tuple[ClosedJaxpr, ClosedJaxpr, list[bool], int]], unks: Sequence[bool]
+    parts: Sequence[Part],
 ) -> tuple[Branches, Branches, list[Any], list[int]]:
     """Give the parts of all branches the same residuals.
 
@@ -235,13 +263,15 @@ def _fill_slots(
     known: ClosedJaxpr, n_res: int, plan: Sequence[tuple[str, int]], slots: Sequence[Any]
 ) -> ClosedJaxpr:
     """A known part that returns its residuals in their slots, and zeros in the others."""
-
-    def filled(*args: Any) -> list[Any]:
-        outs, residuals = split_list(inline(known, args), len(known.jaxpr.outs) - n_res)
-        values = {k: r for (kind, k), r in zip(plan, residuals, strict=True) if kind == "slot"}
-        return [*outs, *[values[k] if k in values else zeros(a) for k, a in enumerate(slots)]]
-
-    return stage(filled, known.in_avals)
+    jaxpr = known.jaxpr
+    outs, residuals = split_list(jaxpr.outs, len(jaxpr.outs) - n_res)
+    values = {k: x for (kind, k), x in zip(plan, residuals, strict=True) if kind == "slot"}
+    empty = [k for k in range(len(slots)) if k not in values]
+    fillers = stage(lambda: [zeros(slots[k]) for k in empty], []).jaxpr
+    values.update(zip(empty, fillers.outs, strict=True))
+    outs += [values[k] for k in range(len(slots))]
+    filled = Jaxpr(jaxpr.in_binders, jaxpr.eqns + fillers.eqns, outs, jaxpr.const_binders)
+    return verified(ClosedJaxpr(filled, known.consts))
 
 
 def _take_slots(
@@ -264,6 +294,8 @@ def _take_slots(
     outs = [renamed.get(x, x) for x in jaxpr.outs]
     binders = [*slot_vars, *argument_vars.values(), *rest]
     taking = Jaxpr(binders, eqns, outs, jaxpr.const_binders)
+    if "live" in jaxpr.cache:
+        taking.cache["live"] = {renamed.get(x, x) for x in jaxpr.cache["live"]}
     return verified(ClosedJaxpr(taking, unknown.consts))
 
 
@@ -276,7 +308,7 @@ def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
         return None
     unks_out = [any(u) for u in zip(*[cut.unks_out for cut in cuts], strict=True)]
     parts = [(without_known(c, unks_out), c.again, c.unks_out, c.n_saved) for c in cuts]
-    known, again, slots, forwarded = _join_residuals(parts, operands_unks)
+    known, again, slots, forwarded = _join_residuals(parts)
     index, *operands = [x.aval.strong for x in eqn.inputs]
     known_ops, _ = partition_list(operands_unks, operands)
 
@@ -303,8 +335,7 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     smaller = []
     for b, (jaxpr, _) in zip(branches, each, strict=True):
         binders = [v for v, u in zip(jaxpr.in_binders, used_ins, strict=True) if u]
-        jaxpr = Jaxpr(binders, jaxpr.eqns, jaxpr.outs, jaxpr.const_binders)
-        smaller.append(verified(ClosedJaxpr(jaxpr, b.consts)))
+        smaller.append(verified(ClosedJaxpr(rebound(jaxpr, binders), b.consts)))
     index, *operands = eqn.inputs
     inputs = [index, *[x for x, u in zip(operands, used_ins, strict=True) if u]]
     outs = [v for v, u in zip(eqn.out_binders, used_outs, strict=True) if u]
@@ -332,6 +363,7 @@ define(
     cost=lambda ins, outs, *, branches, **_: max(cost_jaxpr(b) for b in branches),
     partial_eval=_partial_eval,
     saving=_saving,
+    linearize=_linearize,
     dce=_dce,
 )
 

@@ -8,6 +8,7 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.lists import split_list
 from jaxprtool.interpreters.check import ill_typed, verified
+from jaxprtool.interpreters.dce import rebound
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 
 __all__ = [
@@ -24,9 +25,9 @@ __all__ = [
 
 
 def fixpoint(step: Callable[[list[bool]], Sequence[bool]], start: Sequence[bool]) -> list[bool]:
-    """The smallest flags above `start` that `step` does not raise further."""
+    """The smallest flags above `start` that `step` does not raise further; `step` is not asked when all are up."""
     flags = list(start)
-    for _ in range(len(flags) + 1):
+    while not all(flags):
         new = [a or b for a, b in zip(flags, step(flags), strict=True)]
         if new == flags:
             break
@@ -44,8 +45,12 @@ def pick(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int] | None = N
     if key not in closed.cache:
         jaxpr = closed.jaxpr
         binders = [jaxpr.in_binders[i] for i in ins]
-        results = jaxpr.outs if outs is None else [jaxpr.outs[i] for i in outs]
-        picked = Jaxpr(binders, jaxpr.eqns, results, jaxpr.const_binders)
+        if outs is None:
+            picked = rebound(jaxpr, binders)
+        elif len({*outs}) == len(jaxpr.outs):
+            picked = rebound(jaxpr, binders, [jaxpr.outs[i] for i in outs])
+        else:
+            picked = Jaxpr(binders, jaxpr.eqns, [jaxpr.outs[i] for i in outs], jaxpr.const_binders)
         closed.cache[key] = verified(ClosedJaxpr(picked, closed.consts))
     return closed.cache[key]
 
@@ -54,8 +59,7 @@ def with_unused(closed: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
     """The same function with further arguments, which it ignores."""
     jaxpr = closed.jaxpr
     binders = [*jaxpr.in_binders, *map(Var, avals)]
-    wider = Jaxpr(binders, jaxpr.eqns, jaxpr.outs, jaxpr.const_binders)
-    return verified(ClosedJaxpr(wider, closed.consts))
+    return verified(ClosedJaxpr(rebound(jaxpr, binders), closed.consts))
 
 
 def check_counts(name: str, n_operands: int, counts: dict[str, Any]) -> None:

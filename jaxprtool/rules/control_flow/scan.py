@@ -34,7 +34,11 @@ from jaxprtool.rules.control_flow.loops import (
     split_operands,
     stacked_aval,
 )
-from jaxprtool.rules.control_flow.scan_partial_eval import partial_eval_scan, saving_scan
+from jaxprtool.rules.control_flow.scan_partial_eval import (
+    linearize_scan,
+    partial_eval_scan,
+    saving_scan,
+)
 from jaxprtool.rules.control_flow.scan_transpose import transpose_scan
 from jaxprtool.rules.define import define
 
@@ -276,5 +280,6 @@ define(
     cost=_cost,
     partial_eval=partial_eval_scan,
     saving=saving_scan,
+    linearize=linearize_scan,
     dce=_dce,
 )

@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace
-from jaxprtool.core.lists import partition_list, split_list
+from jaxprtool.core.lists import partition_list, split_list, unzip2
+from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import bind_eqn
+from jaxprtool.interpreters.jvp import Zero, instantiate
+from jaxprtool.interpreters.linearize import LinearParts, linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.stage import JaxprTrace, stage
@@ -29,7 +32,7 @@ from jaxprtool.rules.control_flow.loops import (
     stacked_aval,
 )
 
-__all__ = ["carried_unknowns", "partial_eval_scan", "saving_scan", "split_scan"]
+__all__ = ["carried_unknowns", "linearize_scan", "partial_eval_scan", "saving_scan", "split_scan"]
 
 
 class ScanSplit(NamedTuple):
@@ -81,25 +84,29 @@ def split_scan(
         closed, [*const_unks, *carried, *xs_unks], wanted
     )
     consts, carry, xs = split_operands(args, params)
-    known_parts = [
-        partition_list(u, x)[0] for u, x in ((const_unks, consts), (carried, carry), (xs_unks, xs))
+    both = [
+        partition_list(u, x) for u, x in ((const_unks, consts), (carried, carry), (xs_unks, xs))
     ]
-    outs, invariant, stacked, places = known(_run_known, first, n_res, known_parts, params)
-    n_binders = len(second.in_avals) - n_res
-    const_u, carry_u = sum(const_unks), sum(carried)
-    unknown_at = list(range(n_res, n_res + n_binders))
-    consts_at, carry_at, xs_at = split_list(unknown_at, const_u, carry_u)
-    invariant_at = [i for i, kind in enumerate(places) if kind]
-    stacked_at = [i for i, kind in enumerate(places) if not kind]
+    known_parts, rest = unzip2(both)
+    run = known(_run_known, first, n_res, known_parts, params)
+    return _left_to_scan(second, run, rest, unks_out)
+
+
+def _left_to_scan(
+    second: ClosedJaxpr, run: Sequence[list[Any]], rest: Sequence[list[Any]], unks_out: list[bool]
+) -> ScanSplit:
+    """The scan of the unknown part.
+
+    run: what `_run_known` returned. rest: the unknown consts, carry and xs.
+    """
+    outs, invariant, stacked, places = run
+    consts, carry, xs = rest
+    unknown_at = list(range(len(places), len(second.in_avals)))
+    consts_at, carry_at, xs_at = split_list(unknown_at, len(consts), len(carry))
+    invariant_at = [i for i, same in enumerate(places) if same]
+    stacked_at = [i for i, same in enumerate(places) if not same]
     body = pick(second, [*invariant_at, *consts_at, *carry_at, *stacked_at, *xs_at])
-    return ScanSplit(
-        outs,
-        body,
-        [*invariant, *partition_list(const_unks, consts)[1]],
-        partition_list(carried, carry)[1],
-        [*stacked, *partition_list(xs_unks, xs)[1]],
-        unks_out,
-    )
+    return ScanSplit(outs, body, [*invariant, *consts], carry, [*stacked, *xs], unks_out)
 
 
 def _calls_apart(closed: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
@@ -156,9 +163,11 @@ def _hoisted(closed: ClosedJaxpr, n_consts: int, n_carry: int, n_out: int) -> _H
         stack = list(dict.fromkeys(x for x in jaxpr.outs[n_out:] if x in computed))
         read = dict.fromkeys([*[x for e in kept for x in e.inputs], *results])
         shared = [x for x in read if type(x) is not Lit and x not in varying]
-        body = ClosedJaxpr(Jaxpr([*shared, *carry, *xs], kept, [*results, *stack]))
+        body = Jaxpr([*shared, *carry, *xs], kept, [*results, *stack])
+        if "live" in jaxpr.cache:  # then all that is kept is read
+            body.cache["live"] = {x for x in (*read, *stack) if type(x) is not Lit}
         stacked = {x: i for i, x in enumerate(stack, n_out)}
-        closed.cache[key] = _Hoisted(before, shared, verified(body), stacked)
+        closed.cache[key] = _Hoisted(before, shared, verified(ClosedJaxpr(body)), stacked)
     return closed.cache[key]
 
 
@@ -196,14 +205,48 @@ def _run_known(
 def partial_eval_scan(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
     unks = [trace.is_unknown(x) for x in args]
     cut = split_scan(unks, args, params, trace.known)
+    unknown, known = iter(_record_rest(trace, cut, params)), iter(cut.known_outs)
+    return [next(unknown) if u else next(known) for u in cut.unks_out]
+
+
+def _record_rest(trace: PartialEvalTrace, cut: ScanSplit, params: dict[str, Any]) -> list[Any]:
+    """Record the scan of what is left."""
     fields = scan_params(cut.closed, len(cut.consts), len(cut.carry), params)
     atoms = [trace.atom(x) for x in (*cut.consts, *cut.carry, *cut.xs)]
     n_carry, length = len(cut.carry), params["length"]
     avals = [a.strong for a in cut.closed.out_avals]
     avals = avals[:n_carry] + [stacked_aval(a, length) for a in avals[n_carry:]]
-    unknown = iter(trace.emit(lax.scan_call.primitive, atoms, fields, avals) if avals else [])
-    known = iter(cut.known_outs)
-    return [next(unknown) if u else next(known) for u in cut.unks_out]
+    return trace.emit(lax.scan_call.primitive, atoms, fields, avals) if avals else []
+
+
+def linearize_scan(
+    trace: PartialEvalTrace, primals: Any, tangents: Any, **params: Any
+) -> tuple[list[Any], list[Any]]:
+    """Scan the primal part of the linearized body, and record the scan of its linear part."""
+    closed: ClosedJaxpr = params["jaxpr"]
+    const_ts, carry_ts, xs_ts = split_operands(tangents, params)
+    const_nz, carry_nz, xs_nz = (
+        [type(t) is not Zero for t in ts] for ts in (const_ts, carry_ts, xs_ts)
+    )
+    n_carry = len(carry_ts)
+    n_ys = len(closed.out_avals) - n_carry
+
+    def linearized(carried: Sequence[bool]) -> LinearParts:
+        wanted = [*carried, *[False] * n_ys]
+        return linearize_body(closed, [*const_nz, *carried, *xs_nz], wanted)
+
+    carried = fixpoint(lambda flags: linearized(flags).flags[:n_carry], carry_nz)
+    primal, linear, flags, n_res = linearized(carried)
+    run = trace.known(_run_known, primal, n_res, split_operands(primals, params), params)
+    live = [
+        [t for t in const_ts if type(t) is not Zero],
+        [instantiate(t) for t, nz in zip(carry_ts, carried, strict=True) if nz],
+        [t for t in xs_ts if type(t) is not Zero],
+    ]
+    cut = _left_to_scan(linear, run, live, flags)
+    rest = iter(_record_rest(trace, cut, params))
+    outs = cut.known_outs
+    return outs, [next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, outs, strict=True)]
 
 
 def saving_scan(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:

@@ -116,16 +116,15 @@ class _TransposedBody:
         self.avals = [v.aval.strong for v in (*linear_consts, *carry)]
         built: dict[tuple[bool, ...], _Built] = {}
 
-        def step(flags: Sequence[bool]) -> list[bool]:
+        def body(flags: Sequence[bool]) -> _Built:
             if tuple(flags) not in built:
                 built[tuple(flags)] = self.build(flags)
-            return built[tuple(flags)].nonzero
+            return built[tuple(flags)]
 
         # Most often every constant gets a cotangent: try that first.
-        guess = (*[True] * self.n_const, *nonzero[0])
-        step(guess)
-        self.carried = fixpoint(step, [*built[guess].consts_reached, *nonzero[0]])
-        self.closed, _, self.xs_nonzero, _ = built[tuple(self.carried)]
+        reached = body([*[True] * self.n_const, *nonzero[0]]).consts_reached
+        self.carried = fixpoint(lambda flags: body(flags).nonzero, [*reached, *nonzero[0]])
+        self.closed, _, self.xs_nonzero, _ = body(self.carried)
 
     def build(self, nonzero: Sequence[bool]) -> _Built:
         """The body for these carried cotangents."""
