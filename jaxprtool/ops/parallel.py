@@ -19,6 +19,7 @@ __all__ = [
     "all_to_all",
     "axis_index",
     "pbroadcast",
+    "pgather",
     "pmax",
     "pmin",
     "ppermute",
@@ -83,6 +84,14 @@ def pbroadcast(operand, *, axis_name: Any, source: int):
 
     axis_name: the axis.
     source: the index of the member.
+    """
+
+
+@primitive
+def pgather(src, idx, *, axes: tuple[Any, ...]):
+    """out[i, ...] = src[idx[i], ...], where idx counts positions along all the axes together, the last one fastest.
+
+    axes: names, along which a position is a member's value, and numbers of positional axes of src, which go away.
     """
 
 
@@ -266,7 +275,7 @@ def acts_along(param: str, *ops: Any) -> None:
     _NAMES_IN.update({primitive_of(f): param for f in ops})
 
 
-acts_along("axes", psum, pmax, pmin, psum_invariant, pvary)
+acts_along("axes", psum, pmax, pmin, psum_invariant, pvary, pgather)
 acts_along(
     "axis_name",
     ppermute,

@@ -1,6 +1,7 @@
 """Rows of the collectives and of the operations that map functions over devices, one file for each group."""
 
 from jaxprtool.rules.parallel import exchange as exchange
+from jaxprtool.rules.parallel import pgather as pgather
 from jaxprtool.rules.parallel import pmap as pmap
 from jaxprtool.rules.parallel import ragged_all_to_all as ragged_all_to_all
 from jaxprtool.rules.parallel import reductions as reductions

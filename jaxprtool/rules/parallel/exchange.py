@@ -11,20 +11,18 @@ from jaxprtool import ops as lax
 from jaxprtool.core.axes import current_axes
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
-from jaxprtool.interpreters.axes import bumped, full, inserted, removed, reshaped, transposed
-from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
+from jaxprtool.interpreters.axes import bumped, full, inserted, reshaped, transposed
+from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.check import keeps_track_of_varying
 from jaxprtool.interpreters.cost import FREE, PER_INPUT
 from jaxprtool.interpreters.jvp import linear
-from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32, UINT32
 from jaxprtool.ir.sharding import varying_axes
 from jaxprtool.ops.parallel import names_of
-from jaxprtool.rules.calls import inline
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
-from jaxprtool.rules.parallel.groups import Grouped, grouped, is_partly_mapped, taken
+from jaxprtool.rules.parallel.groups import Grouped, grouped, is_partly_mapped, mapped, taken
 from jaxprtool.rules.parallel.lowering import (
     GLOBAL_IDS,
     channel,
@@ -217,7 +215,7 @@ def _all_to_all_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
     names, groups = names_of(params["axis_name"]), params["axis_index_groups"]
     if groups is None and is_partly_mapped(axis_size, names):
         step = functools.partial(_axis_by_axis, names, split, concat)
-        return _mapped(step, [get_aval(x).strong], axis_size, vals, dims)
+        return mapped(step, [get_aval(x).strong], axis_size, vals, dims)
     members = grouped("all_to_all", axis_size, names, groups)
     if members is None:
         if dim is not None:
@@ -226,16 +224,6 @@ def _all_to_all_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
         return lax.all_to_all(x, **fields), dim
     members.load(x, dim)
     return _exchanged(members, split, concat)
-
-
-def _mapped(f: Any, avals: Any, axis_size: int, vals: Any, dims: Any) -> tuple[Any, int | None]:
-    """A function of one result, applied to batches of values; `avals` are the batches' types."""
-    avals = [
-        a if d is None else a.update(shape=removed(a.shape, [d]))
-        for a, d in zip(avals, dims, strict=True)
-    ]
-    batched, (dim,) = vmap_jaxpr(stage(lambda *xs: [f(*xs)], avals), axis_size, dims, None)
-    return inline(batched, vals)[0], dim
 
 
 def _axis_by_axis(names: Sequence[str], split: int, concat: int, x: Any) -> Any:
@@ -361,7 +349,7 @@ define(
 def _index_batch(axis_size: int, vals: Any, dims: Any, *, axis_name: Any) -> Any:
     names = names_of(axis_name)
     if is_partly_mapped(axis_size, names):
-        return _mapped(functools.partial(_sum_of_indices, names), [], axis_size, vals, dims)
+        return mapped(functools.partial(_sum_of_indices, names), [], axis_size, vals, dims)
     members = grouped("axis_index", axis_size, names)
     if members is None:
         return lax.axis_index(axis_name=axis_name), None

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from jaxprtool import ops as lax
-from jaxprtool.core.axes import NamedAxis
+from jaxprtool.core.axes import NamedAxis, bound_axes
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import broadcasted, full, inserted, reshaped, transposed
-from jaxprtool.interpreters.batch import materialize
+from jaxprtool.interpreters.axes import broadcasted, full, inserted, removed, reshaped, transposed
+from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
+from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
+from jaxprtool.rules.calls import inline
 
-__all__ = ["Grouped", "axis_groups", "grouped", "is_partly_mapped", "refuse", "taken"]
+__all__ = ["Grouped", "axis_groups", "grouped", "is_partly_mapped", "mapped", "refuse", "taken"]
 
 
 def axis_groups(
@@ -183,6 +185,18 @@ def grouped(
     if len(mine) < len(names):
         refuse(name, f"it acts along {', '.join(mine)}, which is mapped, and other axes together")
     return Grouped(axis_size.axes, names, index_groups)
+
+
+def mapped(f: Any, avals: Any, axis_size: int, vals: Any, dims: Any) -> tuple[Any, int | None]:
+    """A function of one result, applied to batches of values; `avals` are the batches' types."""
+    avals = [
+        a if d is None else a.update(shape=removed(a.shape, [d]))
+        for a, d in zip(avals, dims, strict=True)
+    ]
+    with bound_axes(axis_size.axes if isinstance(axis_size, NamedAxis) else {}):
+        closed = stage(lambda *xs: [f(*xs)], avals)
+        batched, (dim,) = vmap_jaxpr(closed, axis_size, dims, None)
+    return inline(batched, vals)[0], dim
 
 
 def refuse(name: str, why: str) -> NoReturn:
