@@ -23,6 +23,12 @@ ONE_VALUE = {
     # a rule that sees which tangents are zero, or has constants: tests/control_flow has programs
     **{("custom_jvp_call", p): "programs" for p in ("symbolic_zeros", "num_consts")},
     **{("custom_vjp_call", p): "programs" for p in ("symbolic_zeros", "num_consts")},
+    # custom rules in the process that traced them: tests/control_flow/test_custom_functions
+    **{("custom_vmap_call", p): "programs" for p in ("rule", "call", "out_tree")},
+    **{
+        ("remat_opt", p): "programs"
+        for p in ("num_consts", "num_res", "fwd_jaxpr", "fun_jaxpr_thunk")
+    },
     # the primitives of older programs have the one rule of closed_call
     **{(name, "call_jaxpr"): "closed_call" for name in ("core_call", "call", "named_call")},
     ("run_state", "jaxpr"): "its jaxpr is made for the types",
