@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from jaxprtool.interpreters.check import set_verify
 
+# XLA's threads call OpenBLAS for linear algebra. With threads of its own it can then wait for ever
+# (seen with a QR decomposition for each of several derivatives). It reads this when NumPy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 set_verify(True)
 
 

@@ -36,6 +36,7 @@ def _run_chunk(names: list[str]) -> list[Outcome]:
 def run_all(names: list[str], jobs: int) -> Iterator[Outcome]:
     """The outcomes of harnesses, as they come; how far it is goes to standard error."""
     os.environ["XLA_FLAGS"] = f"{_QUICK} {os.environ.get('XLA_FLAGS', '')}"
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # see tests/conftest.py
     start, step = time.monotonic(), -(-len(names) // _CHUNK)
     chunks = [names[i::step] for i in range(step)]
     context, done = multiprocessing.get_context("spawn"), 0
