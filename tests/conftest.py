@@ -8,9 +8,9 @@ import pytest
 
 from jaxprtool.interpreters.check import set_verify
 
-# XLA's threads call OpenBLAS for linear algebra. With threads of its own it can then wait for ever
-# (seen with a QR decomposition for each of several derivatives). It reads this when NumPy is loaded.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# On two cores XLA has two threads, and LAPACK calls that run side by side (a QR decomposition for each of
+# several derivatives, say) can wait for one another for ever, in JAX's own programs too.
+os.environ.setdefault("PJRT_NPROC", "8")
 set_verify(True)
 
 

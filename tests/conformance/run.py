@@ -18,6 +18,9 @@ _QUICK = (
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
     "--xla_cpu_use_fusion_emitters=false"
 )
+_XLA_THREADS = (
+    "8"  # with two, batches of LAPACK calls (qr) can wait for one another for ever, in JAX too
+)
 _CHUNK = 40  # harnesses between two clearings of JAX's caches
 _CHUNKS_A_PROCESS = 8  # XLA keeps some memory for each program
 
@@ -36,7 +39,7 @@ def _run_chunk(names: list[str]) -> list[Outcome]:
 def run_all(names: list[str], jobs: int) -> Iterator[Outcome]:
     """The outcomes of harnesses, as they come; how far it is goes to standard error."""
     os.environ["XLA_FLAGS"] = f"{_QUICK} {os.environ.get('XLA_FLAGS', '')}"
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # see tests/conftest.py
+    os.environ["PJRT_NPROC"] = _XLA_THREADS
     start, step = time.monotonic(), -(-len(names) // _CHUNK)
     chunks = [names[i::step] for i in range(step)]
     context, done = multiprocessing.get_context("spawn"), 0
