@@ -80,11 +80,7 @@ def _nested(x: Any, w: Any) -> Any:
 
 
 def _nested_rows(runs: int) -> list[Row]:
-    """Transformations of nested loops, each time of jaxprs that nothing was derived from yet.
-
-    Ours and JAX's are not run in turn: who uses one does not use the other, and what takes a millisecond or
-    two would begin with the processor's caches full of JAX's objects.
-    """
+    """Transformations of nested loops, each time of jaxprs that nothing was derived from yet."""
     import jax
     from jax._src import core
 
@@ -108,7 +104,7 @@ def _nested_rows(runs: int) -> list[Row]:
             ours(programs.pop())
 
         in_ours(), in_jax()
-        (a,), (b,) = best(runs, in_ours), best(runs, in_jax)
+        a, b = best(runs, in_ours, in_jax)
         rows.append(Row(f"nested loops: {what}", a * 1e6 / n, b * 1e6 / n, budget))
     programs = [jt.parse(text) for _ in range(runs)]
     stages = [jax.jit(core.jaxpr_as_fun(trace())).trace(*args) for _ in range(runs)]
