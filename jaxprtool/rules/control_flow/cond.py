@@ -267,11 +267,13 @@ def _fill_slots(
     outs, residuals = split_list(jaxpr.outs, len(jaxpr.outs) - n_res)
     values = {k: x for (kind, k), x in zip(plan, residuals, strict=True) if kind == "slot"}
     empty = [k for k in range(len(slots)) if k not in values]
-    fillers = stage(lambda: [zeros(slots[k]) for k in empty], []).jaxpr
-    values.update(zip(empty, fillers.outs, strict=True))
+    before: list[JaxprEqn] = []
+    if empty:
+        fillers = stage(lambda: [zeros(slots[k]) for k in empty], []).jaxpr
+        values.update(zip(empty, fillers.outs, strict=True))
+        before = fillers.eqns
     outs += [values[k] for k in range(len(slots))]
-    filled = Jaxpr(jaxpr.in_binders, jaxpr.eqns + fillers.eqns, outs, jaxpr.const_binders)
-    return verified(ClosedJaxpr(filled, known.consts))
+    return verified(ClosedJaxpr(rebound(jaxpr, outs=outs, before=before), known.consts))
 
 
 def _take_slots(
@@ -290,12 +292,17 @@ def _take_slots(
     renamed: dict[Any, Any] = {}
     for v, (kind, k) in zip(residuals, plan, strict=True):
         renamed[v] = slot_vars[k] if kind == "slot" else argument_vars[k]
-    eqns = [e.replace(inputs=[renamed.get(x, x) for x in e.inputs]) for e in jaxpr.eqns]
-    outs = [renamed.get(x, x) for x in jaxpr.outs]
+    name = renamed.get
+    eqns = [
+        JaxprEqn(e.primitive, [*map(name, e.inputs, e.inputs)], e.params, e.out_binders, e.span)
+        for e in jaxpr.eqns
+    ]
+    outs = [*map(name, jaxpr.outs, jaxpr.outs)]
     binders = [*slot_vars, *argument_vars.values(), *rest]
     taking = Jaxpr(binders, eqns, outs, jaxpr.const_binders)
     if "live" in jaxpr.cache:
-        taking.cache["live"] = {renamed.get(x, x) for x in jaxpr.cache["live"]}
+        live = jaxpr.cache["live"]
+        taking.cache["live"] = {*map(name, live, live)}
     return verified(ClosedJaxpr(taking, unknown.consts))
 
 

@@ -7,6 +7,7 @@ constants, and those that are slices already as the arrays they are slices of.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,7 +73,13 @@ def _slice_type(x: Any, length: int, position: int) -> Any:
             f"length={length}",
             "scan-length",
         )
-    return x.update(shape=x.shape[1:])
+    return _slice_aval(x)
+
+
+@functools.cache
+def _slice_aval(aval: Any) -> Any:
+    """The type of one of the values that are stacked along the first axis."""
+    return aval.update(shape=aval.shape[1:])
 
 
 class _Impl:

@@ -6,6 +6,7 @@ What the rest needs of the known part is passed on once where it is the same in 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
@@ -17,11 +18,14 @@ from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.jvp import Zero, instantiate
 from jaxprtool.interpreters.linearize import LinearParts, linearize_body
-from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
+from jaxprtool.interpreters.partial_eval import (
+    PartialEvalTrace,
+    partial_eval_jaxpr,
+    partial_eval_rules,
+)
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.stage import JaxprTrace, stage
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
-from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.rules.calls import inline
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
@@ -112,8 +116,8 @@ def _left_to_scan(
 def _calls_apart(closed: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
     """The same function, what its calls compute of constants alone being in equations of their own."""
     loops = (lax.scan_call.primitive, lax.while_call.primitive, lax.cond_call.primitive)
-    others = (e for e in closed.jaxpr.eqns if e.primitive not in loops)
-    if not any(True for e in others for _ in sub_jaxprs(e)):
+    used = {e.primitive for e in closed.jaxpr.eqns}
+    if used.difference(loops).isdisjoint(partial_eval_rules.rules):
         return closed
     key = ("calls_apart", n_consts)
     if key not in closed.cache:
@@ -161,11 +165,11 @@ def _hoisted(closed: ClosedJaxpr, n_consts: int, n_carry: int, n_out: int) -> _H
         results = jaxpr.outs[:n_out]
         computed = varying.difference(xs)
         stack = list(dict.fromkeys(x for x in jaxpr.outs[n_out:] if x in computed))
-        read = dict.fromkeys([*[x for e in kept for x in e.inputs], *results])
+        read = dict.fromkeys(chain(*[e.inputs for e in kept], results))
         shared = [x for x in read if type(x) is not Lit and x not in varying]
         body = Jaxpr([*shared, *carry, *xs], kept, [*results, *stack])
         if "live" in jaxpr.cache:  # then all that is kept is read
-            body.cache["live"] = {x for x in (*read, *stack) if type(x) is not Lit}
+            body.cache["live"] = {*read, *stack}
         stacked = {x: i for i, x in enumerate(stack, n_out)}
         closed.cache[key] = _Hoisted(before, shared, verified(ClosedJaxpr(body)), stacked)
     return closed.cache[key]
