@@ -126,9 +126,8 @@ def rebound(
     )
     live = jaxpr.cache.get("live")
     if live is not None:
-        further = [*(outs or ()), *[x for e in before for x in e.inputs]]
-        new = [x for x in further if type(x) is not Lit and x not in live]
-        made.cache["live"] = live.union(new) if new else live
+        new = outs or before
+        made.cache["live"] = live.union(made.outs, *[e.inputs for e in before]) if new else live
     return made
 
 

@@ -99,11 +99,14 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
         inputs, binders = eqn.inputs, eqn.out_binders
         if ct_env.keys().isdisjoint(binders):
             continue
-        cts = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
+        if eqn.primitive.multiple_results:
+            ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
+        else:
+            ct = ct_env.pop(binders[0])
         ins = [x if type(x) is Lit else linear.get(x) or primal_env[x] for x in inputs]
-        for x, ct in zip(inputs, _transpose_eqn(eqn, cts, ins), strict=True):
-            if ct is not None and type(ct) is not Zero and x in linear:
-                ct_env[x] = add_tangents(ct_env[x], ct) if x in ct_env else ct
+        for x, ct_in in zip(inputs, _transpose_eqn(eqn, ct, ins), strict=True):
+            if ct_in is not None and type(ct_in) is not Zero and x in linear:
+                ct_env[x] = add_tangents(ct_env[x], ct_in) if x in ct_env else ct_in
     return [ct_env[v] if v in ct_env else Zero(v.aval) for v in linear_args]
 
 
@@ -123,10 +126,10 @@ def _forward(
     return rest
 
 
-def _transpose_eqn(eqn: JaxprEqn, cts: list[Any], ins: list[Any]) -> Sequence[Any]:
+def _transpose_eqn(eqn: JaxprEqn, ct: Any, ins: list[Any]) -> Sequence[Any]:
+    """The cotangents of an equation's operands, from that of its result (or those of its results)."""
     primitive = eqn.primitive
     rule = transpose_rules.rules.get(primitive) or transpose_rules[primitive]
-    ct = cts if primitive.multiple_results else cts[0]
     try:
         if isinstance(rule, Unsupported) and rule.why == NONLINEAR.why:
             not_linear(primitive.name)

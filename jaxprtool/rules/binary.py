@@ -114,9 +114,9 @@ define(
 
 
 def _mul_type(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
-    check_kind("mul", x, _NUMBER)
-    if out_dtype is None and x.dtype is y.dtype:
+    if out_dtype is None and x.dtype is y.dtype and x.dtype.kind in _NUMBER:
         return common_aval("mul", x, y)
+    check_kind("mul", x, _NUMBER)
     check_kind("mul", y, _NUMBER)
     if out_dtype is None:
         check_same_dtype("mul", (x, y))

@@ -60,7 +60,7 @@ def carried_unknowns(
     """Which parts of the carry depend on an unknown operand, in some step."""
     if all(carry):
         return list(carry)
-    n_ys = len(closed.out_avals) - len(carry)
+    n_ys = len(closed.jaxpr.outs) - len(carry)
 
     def step(flags: list[bool]) -> list[bool]:
         wanted = [*flags, *[False] * n_ys]
@@ -81,7 +81,7 @@ def split_scan(
     """
     closed: ClosedJaxpr = params["jaxpr"]
     const_unks, carry_unks, xs_unks = split_operands(unks, params)
-    n_ys = len(closed.out_avals) - len(carry_unks)
+    n_ys = len(closed.jaxpr.outs) - len(carry_unks)
     carried = carried_unknowns(closed, const_unks, carry_unks, xs_unks)
     wanted = [*carried, *[False] * n_ys]
     first, second, unks_out, n_res = partial_eval_jaxpr(
@@ -105,7 +105,7 @@ def _left_to_scan(
     """
     outs, invariant, stacked, places = run
     consts, carry, xs = rest
-    unknown_at = list(range(len(places), len(second.in_avals)))
+    unknown_at = list(range(len(places), len(second.jaxpr.in_binders)))
     consts_at, carry_at, xs_at = split_list(unknown_at, len(consts), len(carry))
     invariant_at = [i for i, same in enumerate(places) if same]
     stacked_at = [i for i, same in enumerate(places) if not same]
@@ -184,7 +184,7 @@ def _run_known(
     """
     consts, carry, xs = parts
     first = _calls_apart(first, len(consts))
-    jaxpr, n_out = first.jaxpr, len(first.out_avals) - n_res
+    jaxpr, n_out = first.jaxpr, len(first.jaxpr.outs) - n_res
     before, shared, body, stacked = _hoisted(first, len(consts), len(carry), n_out)
     const_vars = jaxpr.const_binders + jaxpr.in_binders[: len(consts)]
     env: dict[Any, Any] = dict(zip(const_vars, [*first.consts, *consts], strict=True))
@@ -233,7 +233,7 @@ def linearize_scan(
         [type(t) is not Zero for t in ts] for ts in (const_ts, carry_ts, xs_ts)
     )
     n_carry = len(carry_ts)
-    n_ys = len(closed.out_avals) - n_carry
+    n_ys = len(closed.jaxpr.outs) - n_carry
 
     def linearized(carried: Sequence[bool]) -> LinearParts:
         wanted = [*carried, *[False] * n_ys]
