@@ -91,6 +91,8 @@ def inserted(items: Sequence[Any], position: int, item: Any) -> tuple[Any, ...]:
 
 def removed(items: Sequence[Any], positions: Sequence[int]) -> tuple[Any, ...]:
     """The items without those at some positions."""
+    if len(positions) == 1:
+        return (*items[: positions[0]], *items[positions[0] + 1 :])
     return tuple([x for i, x in enumerate(items) if i not in positions])
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import NamedAxis, bound_axes
 from jaxprtool.core.bind import set_current_trace, state
+from jaxprtool.core.env import Env
 from jaxprtool.core.lists import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval
@@ -27,7 +28,7 @@ from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
@@ -266,7 +267,7 @@ def _vmap_jaxpr(
 ) -> tuple[ClosedJaxpr, list[int | None]]:
     jaxpr = closed.jaxpr
     trace = JaxprTrace()
-    env: dict[Any, Any] = {}
+    env = Env()
     dims: dict[Any, int] = {}
     rules = batch_rules.rules
     with set_current_trace(trace):
@@ -282,17 +283,17 @@ def _vmap_jaxpr(
                 aval = aval.update(shape=shape, spec=placement_of(aval).batched(d).spec)
             env[v] = trace.new_input(aval)
         for eqn in jaxpr.eqns:
-            ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
+            ins = env.read(eqn.inputs)
             ds = [dims.get(x) for x in eqn.inputs]
             for d in ds:
                 if d is not None:
                     break
             else:
                 if type(axis_size) is not NamedAxis:
-                    env.update(zip(eqn.out_binders, trace.copy_eqn(eqn, ins), strict=True))
+                    env.write(eqn.out_binders, trace.copy_eqn(eqn, ins))
                     continue
                 if not _acts_along(axis_size, eqn.primitive, eqn.params):
-                    env.update(zip(eqn.out_binders, bind_eqn(eqn, ins), strict=True))
+                    env.write(eqn.out_binders, bind_eqn(eqn, ins))
                     continue
             rule = rules.get(eqn.primitive) or batch_rules[eqn.primitive]
             out, dim = rule(axis_size, ins, ds, **eqn.params)
@@ -302,7 +303,7 @@ def _vmap_jaxpr(
                 env[v] = x
                 if d is not None:
                     dims[v] = d
-        outs = [x if type(x) is Lit else env[x] for x in jaxpr.outs]
+        outs = env.read(jaxpr.outs)
         out_dims = [dims.get(x) for x in jaxpr.outs]
         for i, w in enumerate(wanted):
             if w is not None:

@@ -78,7 +78,7 @@ def dce_jaxpr(
     if keep_inputs:
         used_ins = [True] * len(jaxpr.in_binders)
     else:
-        used_ins = [v in live for v in jaxpr.in_binders]
+        used_ins = [*map(live.__contains__, jaxpr.in_binders)]
     if kept is jaxpr.eqns and all(used_ins):
         return jaxpr, used_ins
     binders = [v for v, used in zip(jaxpr.in_binders, used_ins, strict=True) if used]
@@ -99,7 +99,7 @@ def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[Jaxp
             if not has_effects(eqn):
                 continue
         elif (rule := rules.get(eqn.primitive)) is not None:
-            eqn, _ = rule(eqn, [v in live for v in binders])
+            eqn, _ = rule(eqn, [*map(live.__contains__, binders)])
         kept.append(eqn)
         live.update(eqn.inputs)
     kept.reverse()
@@ -142,7 +142,8 @@ def dce_body(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> tuple[Jaxpr, lis
     if found is None:
         smaller, _ = dce_jaxpr(closed.jaxpr, used_outs, keep_inputs=True)
         live = smaller.cache["live"]
-        found = closed.cache[key] = smaller, [v in live for v in smaller.in_binders]
+        read = [*map(live.__contains__, smaller.in_binders)]
+        found = closed.cache[key] = smaller, read
     return found
 
 

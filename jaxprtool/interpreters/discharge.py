@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.bind import set_current_trace
+from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.avals import FutureType, RefType
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import sub_jaxprs
 
 __all__ = [
@@ -146,7 +147,7 @@ def discharge_jaxpr(closed: ClosedJaxpr) -> ClosedJaxpr:
 def _discharge(closed: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr = closed.jaxpr
     trace = JaxprTrace()
-    env: dict[Any, Any] = {}
+    env = Env()
     states: list[State] = []
     with set_current_trace(trace):
         for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
@@ -158,9 +159,9 @@ def _discharge(closed: ClosedJaxpr) -> ClosedJaxpr:
             else:
                 env[v] = trace.new_input(v.aval)
         for eqn in jaxpr.eqns:
-            ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
-            env.update(zip(eqn.out_binders, _apply(trace, eqn, ins), strict=True))
-    outs = [x if type(x) is Lit else env[x] for x in jaxpr.outs]
+            ins = env.read(eqn.inputs)
+            env.write(eqn.out_binders, _apply(trace, eqn, ins))
+    outs = env.read(jaxpr.outs)
     return trace.build([*outs, *[s.value for s in states]])
 
 

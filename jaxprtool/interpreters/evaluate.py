@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.core.bind import base_trace, state
+from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval
@@ -260,11 +261,11 @@ def bind_eqn(eqn: JaxprEqn, args: Sequence[Any]) -> list[Any]:
 
 def interpret_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     """Apply a jaxpr's equations one by one in the current trace, whatever that is."""
-    env: dict[Any, Any] = dict(zip(jaxpr.all_binders, [*consts, *args], strict=True))
+    env = Env(zip(jaxpr.all_binders, [*consts, *args], strict=True))
     for eqn in jaxpr.eqns:
-        ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
-        env.update(zip(eqn.out_binders, bind_eqn(eqn, ins), strict=True))
-    return [x if type(x) is Lit else env[x] for x in jaxpr.outs]
+        ins = env.read(eqn.inputs)
+        env.write(eqn.out_binders, bind_eqn(eqn, ins))
+    return env.read(jaxpr.outs)
 
 
 def as_value(x: Any) -> Any:

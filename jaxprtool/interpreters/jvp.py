@@ -18,6 +18,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace, state
+from jaxprtool.core.env import Env
 from jaxprtool.core.lists import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
@@ -27,7 +28,7 @@ from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.placement import same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes
 
@@ -252,7 +253,7 @@ def _jvp_jaxpr(
             trace.new_const(v.aval, c)
             for v, c in zip(from_jaxpr.const_binders, closed.consts, strict=True)
         ]
-        primals = [trace.new_input(v.aval) for v in from_jaxpr.in_binders]
+        primals = trace.new_inputs(from_jaxpr.in_binders)
         tangents = [
             trace.new_input(p.aval.tangent()) if nz else Zero(p.aval)
             for p, nz in zip(primals, nonzeros, strict=True)
@@ -276,20 +277,21 @@ def jvp_interpret(
     copy_eqn(eqn, operands) applies an equation that no tangent reaches. rule_of(primitive) is the rule to
     use, or None for that of the table.
     """
-    env: dict[Any, Any] = dict(zip(jaxpr.all_binders, [*consts, *primals], strict=True))
-    tangent_env: dict[Any, Any] = {
-        v: t for v, t in zip(jaxpr.in_binders, tangents, strict=True) if type(t) is not Zero
-    }
+    env = Env(zip(jaxpr.all_binders, [*consts, *primals], strict=True))
+    tangent_env = _Tangents()
+    for v, t in zip(jaxpr.in_binders, tangents, strict=True):
+        if type(t) is not Zero:
+            tangent_env[v] = t
     for eqn in jaxpr.eqns:
         inputs, binders, primitive = eqn.inputs, eqn.out_binders, eqn.primitive
-        ins = [x if type(x) is Lit else env[x] for x in inputs]
+        ins = env.read(inputs)
         if tangent_env.keys().isdisjoint(inputs):
-            env.update(zip(binders, copy_eqn(eqn, ins), strict=True))
+            env.write(binders, copy_eqn(eqn, ins))
             continue
-        ts = [tangent_env[x] if x in tangent_env else Zero(x.aval) for x in inputs]
-        out, out_tangent = (rule_of(primitive) or jvp_rules[primitive])(ins, ts, **eqn.params)
+        rule = rule_of(primitive) or jvp_rules[primitive]
+        out, out_tangent = rule(ins, tangent_env.read(inputs), **eqn.params)
         if primitive.multiple_results:
-            env.update(zip(binders, out, strict=True))
+            env.write(binders, out)
             for v, t in zip(binders, out_tangent, strict=True):
                 if type(t) is not Zero:
                     tangent_env[v] = t
@@ -297,8 +299,17 @@ def jvp_interpret(
             env[binders[0]] = out
             if type(out_tangent) is not Zero:
                 tangent_env[binders[0]] = out_tangent
-    outs = [x if type(x) is Lit else env[x] for x in jaxpr.outs]
-    return outs, [tangent_env[x] if x in tangent_env else Zero(x.aval) for x in jaxpr.outs]
+    outs = env.read(jaxpr.outs)
+    return outs, tangent_env.read(jaxpr.outs)
+
+
+class _Tangents(Env):
+    """The tangents of variables that have one; those of others, and of literals, are zero."""
+
+    __slots__ = ()
+
+    def __missing__(self, atom: Any) -> Zero:
+        return Zero(atom.aval)
 
 
 # -- makers: op -> rule ------------------------------------------------------------------------

@@ -21,8 +21,7 @@ from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_unflatten
 from jaxprtool.interpreters.batch import vmap
-from jaxprtool.interpreters.check import verified
-from jaxprtool.interpreters.dce import prune_consts, rebound
+from jaxprtool.interpreters.dce import prune_consts
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, jaxpr_as_fun
 from jaxprtool.interpreters.jvp import (
@@ -350,7 +349,7 @@ class _Linearized:
                 self.first.new_const(v.aval, c)
                 for v, c in zip(jaxpr.const_binders, closed.consts, strict=True)
             ]
-            primals = [self.first.new_input(v.aval) for v in jaxpr.in_binders]
+            primals = self.first.new_inputs(jaxpr.in_binders)
             tangents = [
                 self.second.new_input(v.aval.tangent()) if w else Zero(v.aval)
                 for v, w in zip(jaxpr.in_binders, wrt, strict=True)
@@ -418,10 +417,19 @@ def vjp_jaxpr(
       keep_outs: whether b is among the results.
     """
     lin = _Linearized(closed, differentiable(closed) if wrt is None else wrt)
-    return _pull_back(lin, keep_outs, lambda aval: lin.first.new_input(aval))
+    return _pull_back(lin, keep_outs, lin.first.new_input)
 
 
-def _pull_back(lin: _Linearized, keep_outs: bool, cotangent: Callable[[Any], Any]) -> ClosedJaxpr:
+def _pull_back(
+    lin: _Linearized,
+    keep_outs: bool,
+    cotangent: Callable[[Any], Any],
+    wanted: Sequence[int] | None = None,
+) -> ClosedJaxpr:
+    """The program of the results, if they are kept, and the cotangents of the arguments with a tangent.
+
+    cotangent(aval) is that of a result. wanted: which of the arguments' cotangents; all by default.
+    """
     with set_current_trace(lin.first):
         cts = [
             cotangent(get_aval(x).tangent())
@@ -434,7 +442,7 @@ def _pull_back(lin: _Linearized, keep_outs: bool, cotangent: Callable[[Any], Any
         linear = lin.second.build([t for t, _ in live])
         undef = [UndefPrimal(v.aval) for v in linear.jaxpr.in_binders]
         out = backward_pass(linear.jaxpr, [*linear.consts, *undef], [ct for _, ct in live])
-        results = [instantiate(ct) for ct in out]
+        results = [instantiate(ct) for ct in (out if wanted is None else [out[i] for i in wanted])]
     return lin.first.finish([*(lin.outs if keep_outs else []), *results])
 
 
@@ -461,11 +469,8 @@ def grad_jaxpr(
         _check_wrt(closed, i)
     chosen = set(wrt)
     lin = _Linearized(closed, [i in chosen for i in range(len(closed.in_avals))])
-    program = _pull_back(lin, with_value, lambda aval: scalar_lit(1.0, aval.dtype))
-    order = [sorted(chosen).index(i) + with_value for i in wrt]
-    jaxpr = program.jaxpr
-    outs = jaxpr.outs[:with_value] + [jaxpr.outs[k] for k in order]
-    return verified(ClosedJaxpr(rebound(jaxpr, outs=outs), program.consts))
+    order = [sorted(chosen).index(i) for i in wrt]
+    return _pull_back(lin, with_value, lambda aval: scalar_lit(1.0, aval.dtype), order)
 
 
 def _check_wrt(closed: ClosedJaxpr, i: int) -> None:

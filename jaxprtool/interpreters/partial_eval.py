@@ -20,6 +20,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace, state
+from jaxprtool.core.env import Env
 from jaxprtool.core.lists import partition_list
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import Trace, get_aval
@@ -191,22 +192,22 @@ def _partial_eval_jaxpr(
     jaxpr = closed.jaxpr
     first = JaxprTrace()
     second = PartialEvalTrace(first)
-    env: dict[Any, Any] = {}
+    env = Env()
     with set_current_trace(second):
         for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
             env[v] = first.new_const(v.aval, c)
         for v, unknown in zip(jaxpr.in_binders, unks_in, strict=True):
             env[v] = (second if unknown else first).new_input(v.aval)
         for eqn in jaxpr.eqns:
-            ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
+            ins = env.read(eqn.inputs)
             if not any(second.is_unknown(x) for x in ins):
                 outs = first.copy_eqn(eqn, ins)
             elif eqn.primitive in partial_eval_rules.rules:
                 outs = bind_eqn(eqn, ins)
             else:
                 outs = second.copy_eqn(eqn, ins)
-            env.update(zip(eqn.out_binders, outs, strict=True))
-    outs = [x if type(x) is Lit else env[x] for x in jaxpr.outs]
+            env.write(eqn.out_binders, outs)
+    outs = env.read(jaxpr.outs)
     unks_out = [w or second.is_unknown(x) for w, x in zip(wanted, outs, strict=True)]
     known_outs, unknown_outs = partition_list(unks_out, outs)
     known, unknown, n_res = parts(first, known_outs, second.finish(unknown_outs))
@@ -230,7 +231,7 @@ def parts(
       known: a1 -> (b1, res), the constants of `first` its constants; unknown: (res, a2) -> b2; the number
       of residuals.
     """
-    residuals = [first.atom(x) for x in rest.consts]
+    residuals = [*map(first.atom, rest.consts)]
     makers = {
         e.out_binders[0]: e
         for e in first.eqns
@@ -297,12 +298,12 @@ def _call_forwarding(
 ) -> list[Any]:
     """Call a jaxpr for those results only that are neither its arguments nor literals nor repeated."""
     jaxpr = closed.jaxpr
-    env: dict[Any, Any] = dict(zip(jaxpr.in_binders, args, strict=True))
+    env = Env(zip(jaxpr.in_binders, args, strict=True))
     computed = list(dict.fromkeys(x for x in jaxpr.outs if type(x) is not Lit and x not in env))
     if computed:
         smaller, used = dce_jaxpr(
             Jaxpr(jaxpr.in_binders, jaxpr.eqns, computed, jaxpr.const_binders)
         )
         kept = [x for x, u in zip(args, used, strict=True) if u]
-        env.update(zip(computed, call(ClosedJaxpr(smaller, closed.consts), kept), strict=True))
-    return [x if type(x) is Lit else env[x] for x in jaxpr.outs]
+        env.write(computed, call(ClosedJaxpr(smaller, closed.consts), kept))
+    return env.read(jaxpr.outs)

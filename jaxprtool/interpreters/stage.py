@@ -6,11 +6,13 @@ array or tracer of an outer trace, becomes a constant binder; a concrete scalar 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from typing import Any
 
 from jaxprtool.core.bind import set_current_trace
+from jaxprtool.core.env import Env
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
@@ -19,6 +21,9 @@ from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 
 __all__ = ["JaxprTrace", "JaxprTracer", "make_jaxpr", "stage"]
+
+
+_type_of = operator.attrgetter("aval.strong")
 
 
 class JaxprTracer(Tracer):
@@ -59,6 +64,12 @@ class JaxprTrace(Trace):
         var = Var(aval.strong)
         self.in_binders.append(var)
         return JaxprTracer(self, var)
+
+    def new_inputs(self, binders: Sequence[Var]) -> list[JaxprTracer]:
+        """Further arguments of the types of the binders of another jaxpr."""
+        variables = [*map(Var, map(_type_of, binders))]
+        self.in_binders += variables
+        return self._tracers(variables)
 
     def new_const(self, aval: Any, value: Any) -> JaxprTracer:
         """A further constant, also one without a value."""
@@ -128,34 +139,37 @@ class JaxprTrace(Trace):
         out_avals: Sequence[Any],
     ) -> list[JaxprTracer]:
         """Record an equation whose operands are atoms and whose result types are known."""
-        binders = [Var(a) for a in out_avals]
+        binders = [*map(Var, out_avals)]
         self.eqns.append(JaxprEqn(primitive, inputs, params, binders))
-        return [JaxprTracer(self, v) for v in binders]
+        return self._tracers(binders)
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:
         """Record an equation of another jaxpr with other operands of the same types."""
-        binders = [Var(v.aval.strong) for v in eqn.out_binders]
-        inputs = [self.atom(x) for x in args]
+        binders = [*map(Var, map(_type_of, eqn.out_binders))]
+        inputs = [*map(self.atom, args)]
         self.eqns.append(JaxprEqn(eqn.primitive, inputs, eqn.params, binders, eqn.span))
-        return [JaxprTracer(self, v) for v in binders]
+        return self._tracers(binders)
 
     def copy_jaxpr(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
         """Record the equations of another jaxpr; its results, some of them literals perhaps."""
         jaxpr = closed.jaxpr
-        env: dict[Any, Any] = dict(zip(jaxpr.in_binders, args, strict=True))
+        env = Env(zip(jaxpr.in_binders, args, strict=True))
         for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
             env[v] = self.new_const(v.aval, c)
         for eqn in jaxpr.eqns:
-            ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
-            env.update(zip(eqn.out_binders, self.copy_eqn(eqn, ins), strict=True))
-        return [x if type(x) is Lit else env[x] for x in jaxpr.outs]
+            ins = env.read(eqn.inputs)
+            env.write(eqn.out_binders, self.copy_eqn(eqn, ins))
+        return env.read(jaxpr.outs)
 
     def build(self, outs: Sequence[Any]) -> ClosedJaxpr:
         """The jaxpr with these results."""
         return verified(ClosedJaxpr(self._jaxpr(outs), self.consts))
 
+    def _tracers(self, variables: Sequence[Var]) -> list[JaxprTracer]:
+        return [*map(JaxprTracer, repeat(self), variables)]
+
     def _jaxpr(self, outs: Sequence[Any]) -> Jaxpr:
-        atoms = [self.atom(x) for x in outs]
+        atoms = [*map(self.atom, outs)]
         return Jaxpr(self.in_binders, self.eqns, atoms, self.const_binders)
 
     def build_live(self, outs: Sequence[Any]) -> ClosedJaxpr:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from jaxprtool.core.bind import set_current_trace
+from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.discharge import transformable
@@ -24,7 +25,7 @@ from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.diagnostics import JaxprTypeError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 
 __all__ = [
     "NONLINEAR",
@@ -85,12 +86,10 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
       JaxprTypeError: an equation is not linear; the diagnostic names it and its position.
       MissingRuleError: an operation has no transpose, and why.
     """
-    primal_env: dict[Any, Any] = {}
-    linear: dict[Any, UndefPrimal] = {}
-    for v, x in zip(jaxpr.all_binders, args, strict=True):
-        (linear if type(x) is UndefPrimal else primal_env)[v] = x
-    linear_args = list(linear)
-    linear_eqns = _forward(jaxpr, primal_env, linear)
+    env = Env(zip(jaxpr.all_binders, args, strict=True))
+    linear_args = [v for v, x in env.items() if type(x) is UndefPrimal]
+    linear = set(linear_args)
+    linear_eqns = _forward(jaxpr, env, linear)
     ct_env: dict[Any, Any] = {}
     for x, ct in zip(jaxpr.outs, cts_out, strict=True):
         if x in linear and type(ct) is not Zero:
@@ -103,26 +102,24 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
             ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
         else:
             ct = ct_env.pop(binders[0])
-        ins = [x if type(x) is Lit else linear.get(x) or primal_env[x] for x in inputs]
-        for x, ct_in in zip(inputs, _transpose_eqn(eqn, ct, ins), strict=True):
+        cts_in = _transpose_eqn(eqn, ct, env.read(inputs))
+        for x, ct_in in zip(inputs, cts_in, strict=True):
             if ct_in is not None and type(ct_in) is not Zero and x in linear:
                 ct_env[x] = add_tangents(ct_env[x], ct_in) if x in ct_env else ct_in
     return [ct_env[v] if v in ct_env else Zero(v.aval) for v in linear_args]
 
 
-def _forward(
-    jaxpr: Jaxpr, primal_env: dict[Any, Any], linear: dict[Any, UndefPrimal]
-) -> list[JaxprEqn]:
-    """Apply the equations that no linear argument reaches; return the others."""
+def _forward(jaxpr: Jaxpr, env: Env, linear: set[Any]) -> list[JaxprEqn]:
+    """Apply the equations that no linear argument reaches; return the others, with what they bind in `linear`."""
     rest = []
     for eqn in jaxpr.eqns:
-        if not linear.keys().isdisjoint(eqn.inputs):
+        if linear.isdisjoint(eqn.inputs):
+            env.write(eqn.out_binders, bind_eqn(eqn, env.read(eqn.inputs)))
+        else:
             rest.append(eqn)
             for v in eqn.out_binders:
-                linear[v] = UndefPrimal(v.aval)
-        else:
-            ins = [x if type(x) is Lit else primal_env[x] for x in eqn.inputs]
-            primal_env.update(zip(eqn.out_binders, bind_eqn(eqn, ins), strict=True))
+                env[v] = UndefPrimal(v.aval)
+            linear.update(eqn.out_binders)
     return rest
 
 

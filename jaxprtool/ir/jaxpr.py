@@ -6,6 +6,7 @@ The names are Autodidax's. In JAX, `in_binders` is `invars`, `out_binders` is `o
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -79,6 +80,7 @@ class Lit:
 
 
 Atom = Var | Lit
+_aval_of = operator.attrgetter("aval")
 
 
 class _Required:
@@ -234,12 +236,12 @@ class Jaxpr:
     @property
     def in_avals(self) -> list[Any]:
         """Types of the arguments (not of the constants)."""
-        return [v.aval for v in self.in_binders]
+        return [*map(_aval_of, self.in_binders)]
 
     @property
     def out_avals(self) -> list[Any]:
         """Types of the results."""
-        return [x.aval for x in self.outs]
+        return [*map(_aval_of, self.outs)]
 
     def __repr__(self) -> str:
         consts, ins = (" ".join(map(repr, vs)) for vs in (self.const_binders, self.in_binders))

@@ -5,6 +5,7 @@ A call's rules transform the jaxpr that it calls, and call the result.
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,9 +57,12 @@ def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr"
             f"{name}: its jaxpr takes {len(binders)} arguments, and {len(args)} are given",
             "argument-count",
         )
-    if [v.aval.strong for v in binders] != [*args]:
+    if [*map(_type_of, binders)] != [*args]:
         _check_operands(name, args, binders)
-    return [a.strong for a in closed.out_avals]
+    return [*map(_type_of, closed.jaxpr.outs)]
+
+
+_type_of = operator.attrgetter("aval.strong")
 
 
 def _check_operands(name: str, args: Sequence[Any], binders: Sequence[Var]) -> None:

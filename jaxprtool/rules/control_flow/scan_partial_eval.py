@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace
+from jaxprtool.core.env import Env
 from jaxprtool.core.lists import partition_list, split_list, unzip2
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import verified
@@ -125,7 +126,7 @@ def _calls_apart(closed: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
         before, rest, varies, n_shared = partial_eval_jaxpr(closed, varying)
         trace = JaxprTrace()
         with set_current_trace(trace):
-            args = [trace.new_input(v.aval) for v in closed.jaxpr.in_binders]
+            args = trace.new_inputs(closed.jaxpr.in_binders)
             computed = inline(before, args[:n_consts])
             fixed, shared = split_list(computed, len(computed) - n_shared)
             same, each = iter(fixed), iter(inline(rest, [*shared, *args[n_consts:]]))
@@ -164,7 +165,7 @@ def _hoisted(closed: ClosedJaxpr, n_consts: int, n_carry: int, n_out: int) -> _H
                 varying.update(eqn.out_binders)
         results = jaxpr.outs[:n_out]
         computed = varying.difference(xs)
-        stack = list(dict.fromkeys(x for x in jaxpr.outs[n_out:] if x in computed))
+        stack = list(dict.fromkeys(filter(computed.__contains__, jaxpr.outs[n_out:])))
         read = dict.fromkeys(chain(*[e.inputs for e in kept], results))
         shared = [x for x in read if type(x) is not Lit and x not in varying]
         body = Jaxpr([*shared, *carry, *xs], kept, [*results, *stack])
@@ -187,20 +188,20 @@ def _run_known(
     jaxpr, n_out = first.jaxpr, len(first.jaxpr.outs) - n_res
     before, shared, body, stacked = _hoisted(first, len(consts), len(carry), n_out)
     const_vars = jaxpr.const_binders + jaxpr.in_binders[: len(consts)]
-    env: dict[Any, Any] = dict(zip(const_vars, [*first.consts, *consts], strict=True))
+    env = Env(zip(const_vars, [*first.consts, *consts], strict=True))
     for eqn in before:
-        ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
-        env.update(zip(eqn.out_binders, bind_eqn(eqn, ins), strict=True))
+        ins = env.read(eqn.inputs)
+        env.write(eqn.out_binders, bind_eqn(eqn, ins))
     outs: list[Any] = []
     if body.jaxpr.outs:
-        outs = apply_scan(body, [env[v] for v in shared], carry, xs, params)
+        outs = apply_scan(body, env.read(shared), carry, xs, params)
     slices = dict(zip(jaxpr.in_binders[len(consts) + len(carry) :], xs, strict=True))
     same_in_all, of_each, places = [], [], []
     for x in jaxpr.outs[n_out:]:
         same = type(x) is Lit or x in env
         places.append(same)
         if same:
-            same_in_all.append(x if type(x) is Lit else env[x])
+            same_in_all.append(env[x])
         else:
             of_each.append(slices[x] if x in slices else outs[stacked[x]])
     return outs[:n_out], same_in_all, of_each, places

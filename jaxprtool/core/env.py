@@ -1,0 +1,29 @@
+"""`Env`: what the variables of a jaxpr stand for while it is interpreted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from jaxprtool.ir.jaxpr import Lit
+
+__all__ = ["Env"]
+
+
+class Env(dict[Any, Any]):
+    """A value for each variable; literals stand for themselves. Raises KeyError for a variable that is not bound."""
+
+    __slots__ = ()
+
+    def __missing__(self, atom: Any) -> Any:
+        if type(atom) is Lit:
+            return atom
+        raise KeyError(atom)
+
+    def read(self, atoms: Iterable[Any]) -> list[Any]:
+        """What the atoms stand for."""
+        return [*map(self.__getitem__, atoms)]
+
+    def write(self, binders: Iterable[Any], values: Iterable[Any]) -> None:
+        """Bind variables to as many values."""
+        self.update(zip(binders, values, strict=True))
