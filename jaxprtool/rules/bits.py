@@ -14,7 +14,7 @@ from jaxprtool.interpreters.elementwise import elementwise, nary
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import dtype_of
+from jaxprtool.ir.dtypes import INT8, UINT8, dtype_of
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _INTEGER = "iu"
@@ -195,6 +195,19 @@ def _mulhi_64(xp: Any, x: Any, y: Any) -> Any:
     return out.astype(x.dtype)
 
 
+def _mulhi_lower(ctx: Any, x: Any, y: Any) -> Any:
+    """XLA's own, but for types of less than a byte, of which it takes the wrong bits."""
+    dtype = x.aval.dtype
+    if dtype.bits >= 8:
+        return hlo("chlo.mulhi")(ctx, x, y)
+    wide, shift = (INT8, "arithmetic") if dtype.kind == "i" else (UINT8, "logical")
+    out = ctx.out_aval.update(dtype=wide)
+    factors = [ctx.convert(ctx.fill(v, out.shape), wide) for v in (x, y)]
+    product = ctx.op("multiply", *factors, out=out)
+    places = ctx.constant(dtype.bits, out)
+    return ctx.convert(ctx.op(f"shift_right_{shift}", product, places, out=out), dtype)
+
+
 define(
     lax.population_count,
     **elementwise(_INTEGER),
@@ -225,5 +238,5 @@ define(
     **nary(_INTEGER),
     impl=_mulhi_impl,
     **LOCALLY_CONSTANT,
-    lower=hlo("chlo.mulhi"),
+    lower=_mulhi_lower,
 )
