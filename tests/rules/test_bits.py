@@ -87,3 +87,18 @@ def test_mulhi_of_less_than_a_byte(kind, bits):
         out = np.asarray(f(x.astype(dtype), y.astype(dtype))[0])
         assert out.dtype == dtype
         np.testing.assert_array_equal(out.astype(int), (x * y) >> bits)
+
+
+@pytest.mark.parametrize("name", BYTE_FLOATS)
+def test_nextafter_of_bytes(name):
+    """By the order of all numbers; XLA's own is NaN, or far off, where there is no -0, or no sign."""
+    x, y = _all_pairs(name)
+    a, b = (v.astype(np.float64) for v in (x, y))
+    numbers = np.unique(a[~np.isnan(a)])
+    undefined = np.isnan(a) | np.isnan(b)
+    place = np.searchsorted(numbers, np.where(undefined, 0, a))
+    place += np.where(a < b, 1, 0) - np.where(b < a, 1, 0)
+    expected = np.where(undefined, np.nan, numbers[np.clip(place, 0, len(numbers) - 1)])
+    program = jt.make_jaxpr(lambda x, y: [jt.lax.nextafter(x, y)])(x, y)
+    for f in (jt.jaxpr_as_fun(program), jt.compile(program)):
+        np.testing.assert_array_equal(np.asarray(f(x, y)[0]).astype(np.float64), expected)
