@@ -66,19 +66,16 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        host = self.numpy()
-        if dtype is not None and dtype != host.dtype:
-            return host.astype(dtype)
-        return host.copy() if copy else host
+        host = self._host
+        if host is None:
+            host = self._host = self._kind.read(self._buffer, self._kind)
+        if dtype is None and not copy:
+            return host
+        return host.copy() if dtype is None else host.astype(dtype, copy=bool(copy))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         values = [x.numpy() if type(x) is DeviceArray else x for x in inputs]
         return getattr(ufunc, method)(*values, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # protocols that are looked up by name are not NumPy's to answer
-            raise AttributeError(name)
-        return getattr(self.numpy(), name)
 
     def __getitem__(self, index: Any) -> Any:
         return self.numpy()[index]
@@ -115,3 +112,13 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __reduce__(self) -> Any:
         return np.asarray, (np.array(self.numpy()),)
+
+
+def _of_host(name: str) -> property:
+    return property(lambda x: getattr(x.numpy(), name), doc=f"As `numpy.ndarray.{name}`.")
+
+
+# Properties, and no `__getattr__`: NumPy asks for several protocols before `__array__`, and a miss in Python is slow.
+for _name in dir(np.ndarray):
+    if not _name.startswith("_") and not hasattr(DeviceArray, _name):
+        setattr(DeviceArray, _name, _of_host(_name))

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import hashlib
 import math
+import operator
 import platform
 import re
 from collections.abc import Sequence
@@ -173,6 +174,8 @@ def runtime(devices: int = 1) -> Runtime:
 _COPY = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 _LEND = _jax.HostBufferSemantics.ZERO_COPY
 
+_kind_of, _buffer_of = operator.attrgetter("_kind"), operator.attrgetter("_buffer")
+
 
 class Executable:
     """A compiled program.
@@ -205,26 +208,38 @@ class Executable:
         return self.program.out_avals
 
     def __call__(self, *args: Any) -> list[Any]:
-        kinds = self._in
-        if len(args) != len(kinds):
-            self._wrong_count(len(args))
-        buffers, lent = [], False
-        for x, kind in zip(args, kinds, strict=True):
-            if type(x) is DeviceArray and x._kind is kind:
-                buffers.append(x._buffer)
-                continue
-            x = self._host_argument(x, len(buffers))
-            big = x.nbytes >= _LEND_FROM
-            lent = lent or big
-            buffers.append(_put(x, kind, _LEND if big else _COPY))
+        lent = False
+        try:
+            placed = [*map(_kind_of, args)] == self._in
+        except AttributeError:  # an argument of the host's
+            placed = False
+        if placed:
+            buffers = [*map(_buffer_of, args)]
+        else:
+            buffers, lent = self._buffers(args)
         try:
             outs = self._loaded.execute_sharded(buffers).consume_with_handlers(self._handlers)
             if lent:
                 _jax.batched_block_until_ready(outs)
         except RuntimeError as e:
             _cannot_run(e)
-        results = [DeviceArray(b, t) for b, t in zip(outs, self._out, strict=True)]
+        results = [*map(DeviceArray, outs, self._out)]
         return self._special(results) if self._has_special else results
+
+    def _buffers(self, args: Sequence[Any]) -> tuple[list[Any], bool]:
+        """Arguments as XLA takes them, and whether the memory of some is the caller's."""
+        if len(args) != len(self._in):
+            self._wrong_count(len(args))
+        buffers, lent = [], False
+        for i, (x, kind) in enumerate(zip(args, self._in, strict=True)):
+            if type(x) is DeviceArray and x._kind is kind:
+                buffers.append(x._buffer)
+                continue
+            x = self._host_argument(x, i)
+            big = x.nbytes >= _LEND_FROM
+            lent = lent or big
+            buffers.append(_put(x, kind, _LEND if big else _COPY))
+        return buffers, lent
 
     def place(self, args: Sequence[Any]) -> list[DeviceArray]:
         """Arguments as arrays on the device, for calls that take the same ones again and again."""
@@ -329,13 +344,11 @@ class SpmdExecutable(Executable):
 
     def __call__(self, *args: Any) -> list[Any]:
         try:
-            results = self._results(self._loaded.execute_sharded(self._buffers(args)))
+            buffers = [x._buffer for x in self.place(args)]
+            results = self._results(self._loaded.execute_sharded(buffers))
         except RuntimeError as e:
             _cannot_run(e)
         return self._special(results) if self._has_special else results
-
-    def _buffers(self, args: Sequence[Any]) -> list[Any]:
-        return [x._buffer for x in self.place(args)]
 
     def _results(self, outs: Any) -> list[Any]:
         buffers = outs.disassemble_into_single_device_arrays()

@@ -144,17 +144,21 @@ def _declare(stub: Callable[..., Any], name: str, multiple_results: bool) -> Pri
 
 def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable[..., Any]:
     defaults, names = declared.defaults, declared.params.keys()
+    optional, several = defaults.keys() == names, declared.multiple_results
 
     def bound(*operands: Any, **params: Any) -> Any:
         for x in operands:
             if type(x) in _RANK:
                 operands = type_scalars(declared, operands)
                 break
-        params = {**defaults, **params} if params else defaults
-        if params.keys() != names:
-            _fail_params(declared, params)
+        if params or not optional:
+            params = {**defaults, **params}
+            if params.keys() != names:
+                _fail_params(declared, params)
+        else:
+            params = defaults
         out = state.trace.process_primitive(declared, operands, params)
-        if declared.multiple_results:  # of a jaxpr, whose results may be literals
+        if several:  # of a jaxpr, whose results may be literals
             out = [state.trace.literal(x) if type(x) is Lit else x for x in out]
         return out
 

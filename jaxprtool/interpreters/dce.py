@@ -86,22 +86,19 @@ def dce_jaxpr(
 
 
 def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[JaxprEqn], set[Any]]:
-    """The equations that `outs` need, without the parts of them that nobody reads; the variables they read."""
-    live = {x for x in outs if type(x) is not Lit}
+    """The equations that `outs` need, without the parts of them that nobody reads; the atoms they read."""
+    live = set(outs)  # literals among them do no harm
     kept: list[JaxprEqn] = []
     rules = dce_rules.rules
     for eqn in reversed(eqns):
-        used = [v in live for v in eqn.out_binders]
-        if True in used:
-            rule = rules.get(eqn.primitive)
-            if rule is not None:
-                eqn, _ = rule(eqn, used)
-        elif not has_effects(eqn):
-            continue
+        binders = eqn.out_binders
+        if live.isdisjoint(binders):
+            if not has_effects(eqn):
+                continue
+        elif (rule := rules.get(eqn.primitive)) is not None:
+            eqn, _ = rule(eqn, [v in live for v in binders])
         kept.append(eqn)
-        for x in eqn.inputs:
-            if type(x) is not Lit:
-                live.add(x)
+        live.update(eqn.inputs)
     kept.reverse()
     return kept, live
 

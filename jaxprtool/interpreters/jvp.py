@@ -282,32 +282,24 @@ def jvp_interpret(
         v: t for v, t in zip(jaxpr.in_binders, tangents, strict=True) if type(t) is not Zero
     }
     for eqn in jaxpr.eqns:
-        ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
-        ts = [tangent_env.get(x) for x in eqn.inputs]
-        for t in ts:
-            if t is not None:
-                break
-        else:
-            env.update(zip(eqn.out_binders, copy_eqn(eqn, ins), strict=True))
+        inputs, binders, primitive = eqn.inputs, eqn.out_binders, eqn.primitive
+        ins = [x if type(x) is Lit else env[x] for x in inputs]
+        if tangent_env.keys().isdisjoint(inputs):
+            env.update(zip(binders, copy_eqn(eqn, ins), strict=True))
             continue
-        ts = [Zero(x.aval) if t is None else t for t, x in zip(ts, eqn.inputs, strict=True)]
-        primitive = eqn.primitive
-        rule = rule_of(primitive) or jvp_rules[primitive]
-        out, out_tangent = rule(ins, ts, **eqn.params)
-        if eqn.primitive.multiple_results:
-            env.update(zip(eqn.out_binders, out, strict=True))
-            for v, t in zip(eqn.out_binders, out_tangent, strict=True):
+        ts = [tangent_env[x] if x in tangent_env else Zero(x.aval) for x in inputs]
+        out, out_tangent = (rule_of(primitive) or jvp_rules[primitive])(ins, ts, **eqn.params)
+        if primitive.multiple_results:
+            env.update(zip(binders, out, strict=True))
+            for v, t in zip(binders, out_tangent, strict=True):
                 if type(t) is not Zero:
                     tangent_env[v] = t
         else:
-            env[eqn.out_binders[0]] = out
+            env[binders[0]] = out
             if type(out_tangent) is not Zero:
-                tangent_env[eqn.out_binders[0]] = out_tangent
+                tangent_env[binders[0]] = out_tangent
     outs = [x if type(x) is Lit else env[x] for x in jaxpr.outs]
-    out_tangents = [tangent_env.get(x) for x in jaxpr.outs]
-    return outs, [
-        Zero(x.aval) if t is None else t for t, x in zip(out_tangents, jaxpr.outs, strict=True)
-    ]
+    return outs, [tangent_env[x] if x in tangent_env else Zero(x.aval) for x in jaxpr.outs]
 
 
 # -- makers: op -> rule ------------------------------------------------------------------------

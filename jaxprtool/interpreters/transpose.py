@@ -97,18 +97,19 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
     linear_eqns = _forward(jaxpr, primal_env, linear)
     ct_env: dict[Any, Any] = {}
     for x, ct in zip(jaxpr.outs, cts_out, strict=True):
-        if type(x) is not Lit and x in linear and type(ct) is not Zero:
+        if x in linear and type(ct) is not Zero:
             ct_env[x] = add_tangents(ct_env[x], ct) if x in ct_env else ct
     for eqn in reversed(linear_eqns):
-        cts = [ct_env.pop(v, None) for v in eqn.out_binders]
-        if all(ct is None for ct in cts):
+        inputs, binders = eqn.inputs, eqn.out_binders
+        if ct_env.keys().isdisjoint(binders):
             continue
+        cts = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
         ins = [
             x if type(x) is Lit else UndefPrimal(x.aval) if x in linear else primal_env[x]
-            for x in eqn.inputs
+            for x in inputs
         ]
-        for x, ct in zip(eqn.inputs, _transpose_eqn(eqn, cts, ins), strict=True):
-            if ct is not None and type(ct) is not Zero and type(x) is not Lit and x in linear:
+        for x, ct in zip(inputs, _transpose_eqn(eqn, cts, ins), strict=True):
+            if ct is not None and type(ct) is not Zero and x in linear:
                 ct_env[x] = add_tangents(ct_env[x], ct) if x in ct_env else ct
     return [ct_env[v] if v in ct_env else Zero(v.aval) for v in linear_args]
 
@@ -117,11 +118,9 @@ def _forward(jaxpr: Jaxpr, primal_env: dict[Any, Any], linear: dict[Any, None]) 
     """Apply the equations that no linear argument reaches; return the others."""
     rest = []
     for eqn in jaxpr.eqns:
-        for x in eqn.inputs:
-            if type(x) is not Lit and x in linear:
-                rest.append(eqn)
-                linear.update(dict.fromkeys(eqn.out_binders))
-                break
+        if not linear.keys().isdisjoint(eqn.inputs):
+            rest.append(eqn)
+            linear.update(dict.fromkeys(eqn.out_binders))
         else:
             ins = [x if type(x) is Lit else primal_env[x] for x in eqn.inputs]
             primal_env.update(zip(eqn.out_binders, bind_eqn(eqn, ins), strict=True))
@@ -129,16 +128,12 @@ def _forward(jaxpr: Jaxpr, primal_env: dict[Any, Any], linear: dict[Any, None]) 
 
 
 def _transpose_eqn(eqn: JaxprEqn, cts: list[Any], ins: list[Any]) -> Sequence[Any]:
-    rule = transpose_rules.rules.get(eqn.primitive) or transpose_rules[eqn.primitive]
-    if eqn.primitive.multiple_results:
-        ct: Any = [
-            Zero(v.aval) if c is None else c for c, v in zip(cts, eqn.out_binders, strict=True)
-        ]
-    else:
-        ct = cts[0]
+    primitive = eqn.primitive
+    rule = transpose_rules.rules.get(primitive) or transpose_rules[primitive]
+    ct = cts if primitive.multiple_results else cts[0]
     try:
         if isinstance(rule, Unsupported) and rule.why == NONLINEAR.why:
-            not_linear(eqn.primitive.name)
+            not_linear(primitive.name)
         return rule(ct, *ins, **eqn.params)
     except JaxprTypeError as e:
         if e.diagnostics[0].span is None and eqn.span is not None:

@@ -73,7 +73,7 @@ class ShapedArray(AbstractType):
         "shape",
         "size",
         "spec",
-        "strong_aval",
+        "strong",  # pyright: ignore[reportIncompatibleMethodOverride] (a slot is read faster)
         "vary",
         "weak_type",
     )
@@ -85,7 +85,7 @@ class ShapedArray(AbstractType):
     vary: str
     ndim: int
     size: int
-    strong_aval: ShapedArray
+    strong: ShapedArray
     any_annotated: ClassVar[bool] = False  # whether a type with `vary` or `spec` was ever made
     _interned: ClassVar[dict[tuple, ShapedArray]] = {}
 
@@ -119,8 +119,7 @@ class ShapedArray(AbstractType):
             self.ndim = len(shape)
             known = [d for d in shape if isinstance(d, int)]
             self.size = math.prod(known) if len(known) == len(shape) else -1
-            strong = (*canonical[:2], False, *canonical[3:])
-            self.strong_aval = cls(*strong) if weak_type else self
+            self.strong = cls(*canonical[:2], False, *canonical[3:]) if weak_type else self
             if vary or spec:
                 ShapedArray.any_annotated = True
             cls._interned[canonical] = self
@@ -159,14 +158,10 @@ class ShapedArray(AbstractType):
         )
 
     @property
-    def strong(self) -> ShapedArray:
-        return self.strong_aval
-
-    @property
     def physical(self) -> ShapedArray:
         """The type that holds a value of this type: words, u32[..., n], for PRNG keys; else itself."""
         if self.dtype.kind != "k":
-            return self.strong_aval
+            return self.strong
         return ShapedArray((*self.shape, self.dtype.bits // 32), UINT32)
 
     @property
@@ -177,7 +172,7 @@ class ShapedArray(AbstractType):
     def tangent(self) -> ShapedArray:
         """The type of a tangent: itself for floats, float0 of the same shape for the rest."""
         if self.dtype.kind in "fc":
-            return self.strong_aval
+            return self.strong
         return ShapedArray(self.shape, FLOAT0, vary=self.vary)
 
     def __repr__(self) -> str:

@@ -199,6 +199,10 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     params = eqn.params
     closed: ClosedJaxpr = params["jaxpr"]
     n_consts, n_carry = params["num_consts"], params["num_carry"]
+    if all(used_outs):
+        body, used_ins = dce_body(closed, used_outs)
+        if body is closed.jaxpr and all(used_ins[:n_consts] + used_ins[n_consts + n_carry :]):
+            return eqn, [True] * len(used_ins)
     used_carry, used_ys = list(used_outs[:n_carry]), list(used_outs[n_carry:])
 
     def needed(carry: list[bool]) -> list[bool]:
@@ -209,8 +213,6 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     outs_kept = [*carried, *used_ys]
     body, used_ins = dce_body(closed, outs_kept)
     used_ins = used_ins[:n_consts] + carried + used_ins[n_consts + n_carry :]
-    if all(used_ins) and all(outs_kept):
-        return eqn, used_ins
     keep = [i for i, u in enumerate(used_ins) if u]
     small = prune_consts(pick(ClosedJaxpr(body, closed.consts), keep))
     fields = scan_params(small, sum(used_ins[:n_consts]), sum(carried), params)

@@ -62,6 +62,22 @@ def _or_zero(ct: Any, x: UndefPrimal) -> Any:
     return Zero(x.aval) if ct is None else ct
 
 
+class _TransposedBody(NamedTuple):
+    """The body of the transposed scan.
+
+    closed: (non-linear constants, carried cotangents, cotangents of ys, non-linear slices of xs) ->
+    (carried cotangents, cotangents of linear slices of xs). avals, carried: the types of the cotangents of the
+    linear constants and of the carry, and which of them are not always zero; `n_const` of them belong to
+    constants. xs_nonzero: for each linear one of xs whether it gets a cotangent.
+    """
+
+    closed: ClosedJaxpr
+    avals: list[Any]
+    n_const: int
+    carried: list[bool]
+    xs_nonzero: list[bool]
+
+
 def _transposed_body(
     params: dict[str, Any], linear: Sequence[bool], nonzero: Sequence[bool]
 ) -> _TransposedBody:
@@ -69,10 +85,34 @@ def _transposed_body(
     closed: ClosedJaxpr = params["jaxpr"]
     key = ("scan_transpose", params["num_consts"], params["num_carry"], *linear, *nonzero)
     if key not in closed.cache:
-        closed.cache[key] = _TransposedBody(
-            closed, split_operands(linear, params), split_list(nonzero, params["num_carry"])
-        )
+        flags = split_list(nonzero, params["num_carry"])
+        closed.cache[key] = _transpose_body(closed, split_operands(linear, params), flags)
     return closed.cache[key]
+
+
+def _transpose_body(
+    closed: ClosedJaxpr, linear: list[list[bool]], nonzero: list[list[bool]]
+) -> _TransposedBody:
+    """Transpose the body of a scan.
+
+    Args:
+      closed: the body.
+      linear: which of its constants, carry and xs are linear; all of the carry are.
+      nonzero: which results have a cotangent, of the carry and of ys.
+    """
+    build = _Builder(closed, linear, nonzero[1])
+    built: dict[tuple[bool, ...], _Built] = {}
+
+    def body(flags: Sequence[bool]) -> _Built:
+        if tuple(flags) not in built:
+            built[tuple(flags)] = build(flags)
+        return built[tuple(flags)]
+
+    # Most often every constant gets a cotangent: try that first.
+    reached = body([*[True] * build.n_const, *nonzero[0]]).consts_reached
+    carried = fixpoint(lambda flags: body(flags).nonzero, [*reached, *nonzero[0]])
+    made = body(carried)
+    return _TransposedBody(made.closed, build.avals, build.n_const, carried, made.xs_nonzero)
 
 
 class _Built(NamedTuple):
@@ -88,45 +128,21 @@ class _Built(NamedTuple):
     consts_reached: list[bool]
 
 
-class _TransposedBody:
-    """The body of the transposed scan.
-
-    Args:
-      closed: the body.
-      linear: which of its constants, carry and xs are linear; all of the carry are.
-      nonzero: which results have a cotangent, of the carry and of ys.
-
-    Attributes:
-      closed: (non-linear constants, carried cotangents, cotangents of ys, non-linear slices of xs) ->
-        (carried cotangents, cotangents of linear slices of xs).
-      avals, carried: the types of the cotangents of the linear constants and of the carry, and which of
-        them are not always zero; `n_const` of them belong to constants.
-      xs_nonzero: for each linear one of xs whether it gets a cotangent.
-    """
+class _Builder:
+    """Builds the transposed body for the carried cotangents that are nonzero."""
 
     def __init__(
-        self, closed: ClosedJaxpr, linear: list[list[bool]], nonzero: list[list[bool]]
+        self, closed: ClosedJaxpr, linear: list[list[bool]], ys_nonzero: list[bool]
     ) -> None:
-        self.source, self.linear, self.ys_nonzero = closed, linear, nonzero[1]
+        self.source, self.linear, self.ys_nonzero = closed, linear, ys_nonzero
         consts, carry, _ = self.binders = split_list(
             closed.jaxpr.in_binders, len(linear[0]), len(linear[1])
         )
         linear_consts = partition_list(linear[0], consts)[1]
         self.n_const = len(linear_consts)
         self.avals = [v.aval.strong for v in (*linear_consts, *carry)]
-        built: dict[tuple[bool, ...], _Built] = {}
 
-        def body(flags: Sequence[bool]) -> _Built:
-            if tuple(flags) not in built:
-                built[tuple(flags)] = self.build(flags)
-            return built[tuple(flags)]
-
-        # Most often every constant gets a cotangent: try that first.
-        reached = body([*[True] * self.n_const, *nonzero[0]]).consts_reached
-        self.carried = fixpoint(lambda flags: body(flags).nonzero, [*reached, *nonzero[0]])
-        self.closed, _, self.xs_nonzero, _ = body(self.carried)
-
-    def build(self, nonzero: Sequence[bool]) -> _Built:
+    def __call__(self, nonzero: Sequence[bool]) -> _Built:
         """The body for these carried cotangents."""
         jaxpr = self.source.jaxpr
         consts, carry, xs = self.binders
