@@ -151,12 +151,13 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
             if type(x) in _RANK:
                 operands = type_scalars(declared, operands)
                 break
-        if params or not optional:
-            params = {**defaults, **params}
+        if not params and optional:
+            params = defaults
+        else:
+            if len(params) < len(names):
+                params = {**defaults, **params}
             if params.keys() != names:
                 _fail_params(declared, params)
-        else:
-            params = defaults
         out = state.trace.process_primitive(declared, operands, params)
         if several:  # of a jaxpr, whose results may be literals
             out = [state.trace.literal(x) if type(x) is Lit else x for x in out]

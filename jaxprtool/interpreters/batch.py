@@ -23,7 +23,6 @@ from jaxprtool.core.lists import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_prefix_leaves, tree_unflatten
-from jaxprtool.interpreters.dce import live_closed
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
@@ -308,7 +307,7 @@ def _vmap_jaxpr(
         for i, w in enumerate(wanted):
             if w is not None:
                 outs[i], out_dims[i] = materialize(outs[i], out_dims[i], axis_size, w), w
-    return live_closed(trace.build(outs)), out_dims
+    return trace.build_live(outs), out_dims
 
 
 def _acts_along(axis_size: int, primitive: Primitive, params: dict[str, Any]) -> bool:

@@ -75,7 +75,10 @@ def dce_jaxpr(
         kept, live = _live_eqns(jaxpr.eqns, outs)
         if len(outs) == len(jaxpr.outs) and kept == jaxpr.eqns:
             kept, jaxpr.cache["live"] = jaxpr.eqns, live
-    used_ins = [keep_inputs or v in live for v in jaxpr.in_binders]
+    if keep_inputs:
+        used_ins = [True] * len(jaxpr.in_binders)
+    else:
+        used_ins = [v in live for v in jaxpr.in_binders]
     if kept is jaxpr.eqns and all(used_ins):
         return jaxpr, used_ins
     binders = [v for v, used in zip(jaxpr.in_binders, used_ins, strict=True) if used]
@@ -123,9 +126,8 @@ def rebound(
     )
     live = jaxpr.cache.get("live")
     if live is not None:
-        further = [*(outs or ()), *[x for e in before for x in e.inputs]]
-        new = [x for x in further if type(x) is not Lit and x not in live]
-        made.cache["live"] = live.union(new) if new else live
+        new = outs or before
+        made.cache["live"] = live.union(made.outs, *[e.inputs for e in before]) if new else live
     return made
 
 
@@ -135,12 +137,13 @@ def dce_body(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> tuple[Jaxpr, lis
     Returns:
       The smaller jaxpr, all arguments and constants of which stay, and for each argument whether it is read.
     """
-    key = ("dce_body", tuple(used_outs))
-    if key not in closed.cache:
+    key = ("dce_body", *used_outs)
+    found = closed.cache.get(key)
+    if found is None:
         smaller, _ = dce_jaxpr(closed.jaxpr, used_outs, keep_inputs=True)
         live = smaller.cache["live"]
-        closed.cache[key] = smaller, [v in live for v in smaller.in_binders]
-    return closed.cache[key]
+        found = closed.cache[key] = smaller, [v in live for v in smaller.in_binders]
+    return found
 
 
 def prune_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -163,12 +166,6 @@ def dce_closed(closed: ClosedJaxpr) -> ClosedJaxpr:
     """A program without dead equations; all arguments stay, constants only when they are read."""
     jaxpr, _ = dce_jaxpr(closed.jaxpr, keep_inputs=True)
     return prune_consts(ClosedJaxpr(jaxpr, closed.consts))
-
-
-def live_closed(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A program without dead equations; all arguments and all constants stay."""
-    jaxpr, _ = dce_jaxpr(closed.jaxpr, keep_inputs=True)
-    return ClosedJaxpr(jaxpr, closed.consts)
 
 
 def call_dce_rule(param: str = "jaxpr") -> Callable[..., tuple[JaxprEqn, list[bool]]]:

@@ -109,6 +109,8 @@ def transformable(closed: ClosedJaxpr) -> ClosedJaxpr:
       UnsupportedError: an argument is a reference. What is in its cell is an argument and a result of the program
         then, and only who asks for the transformation can say how those are differentiated or batched.
     """
+    if not has_refs(closed.jaxpr):
+        return closed
     closed = pure(closed)
     if has_refs(closed.jaxpr):
         for i, v in enumerate(closed.jaxpr.in_binders):

@@ -118,15 +118,17 @@ def _binary_type(name: str, kinds: str, result: Result) -> Callable[..., ShapedA
             check_kind(name, x, kinds)
             check_kind(name, y, kinds)
             check_same_dtype(name, (x, y))
-        if x is y or not y.shape:
-            out = x
-        elif not x.shape:
-            out = y
-        else:
-            out = broadcast_avals(name, (x, y))
+        out = common_aval(name, x, y)
         return out if result is None else result(out)
 
     return rule
+
+
+def common_aval(name: str, x: ShapedArray, y: ShapedArray) -> ShapedArray:
+    """The type of the common shape of two operands of one element type; see `broadcast_avals`."""
+    if x is y or not y.shape:
+        return x
+    return broadcast_avals(name, (x, y)) if x.shape else y
 
 
 def broadcast_avals(name: str, avals: Sequence[ShapedArray]) -> ShapedArray:

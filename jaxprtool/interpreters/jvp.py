@@ -22,7 +22,6 @@ from jaxprtool.core.lists import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
-from jaxprtool.interpreters.dce import live_closed
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
@@ -261,7 +260,7 @@ def _jvp_jaxpr(
         outs, out_tangents = jvp_interpret(from_jaxpr, consts, primals, tangents, trace.copy_eqn)
         flags = [type(t) is not Zero or w for t, w in zip(out_tangents, wanted, strict=True)]
         kept = [instantiate(t) for t, flag in zip(out_tangents, flags, strict=True) if flag]
-    return live_closed(trace.build([*outs, *kept])), flags
+    return trace.build_live([*outs, *kept]), flags
 
 
 def jvp_interpret(

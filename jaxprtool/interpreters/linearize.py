@@ -22,7 +22,7 @@ from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_unflatten
 from jaxprtool.interpreters.batch import vmap
 from jaxprtool.interpreters.check import verified
-from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
+from jaxprtool.interpreters.dce import prune_consts, rebound
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, jaxpr_as_fun
 from jaxprtool.interpreters.jvp import (
@@ -431,13 +431,11 @@ def _pull_back(lin: _Linearized, keep_outs: bool, cotangent: Callable[[Any], Any
         ]
         pairs = zip(lin.out_tangents, cts, strict=True)
         live = [(t, ct) for t, ct in pairs if type(t) is not Zero]
-        linear = lin.second.finish([t for t, _ in live])
+        linear = lin.second.build([t for t, _ in live])
         undef = [UndefPrimal(v.aval) for v in linear.jaxpr.in_binders]
         out = backward_pass(linear.jaxpr, [*linear.consts, *undef], [ct for _, ct in live])
         results = [instantiate(ct) for ct in out]
-    program = lin.first.build([*(lin.outs if keep_outs else []), *results])
-    jaxpr, _ = dce_jaxpr(program.jaxpr, keep_inputs=True)
-    return prune_consts(ClosedJaxpr(jaxpr, program.consts))
+    return lin.first.finish([*(lin.outs if keep_outs else []), *results])
 
 
 def grad_jaxpr(

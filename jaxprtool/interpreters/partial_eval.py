@@ -29,7 +29,7 @@ from jaxprtool.interpreters.check import (
     verified,
     verifying,
 )
-from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
+from jaxprtool.interpreters.dce import dce_jaxpr, rebound
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
@@ -101,21 +101,14 @@ class PartialEvalTrace(JaxprTrace):
             if type(x) is JaxprTracer and x._trace is self:
                 break
         else:
-            previous, state.trace = state.trace, self.parent
-            try:
-                return self.parent.process_primitive(primitive, args, params)
-            finally:
-                state.trace = previous
+            parent = self.parent
+            if type(parent) is JaxprTrace:  # records, and applies nothing else
+                return parent.process_primitive(primitive, args, params)
+            return self.known(parent.process_primitive, primitive, args, params)
         rule = partial_eval_rules.rules.get(primitive)
         if rule is not None:
             return rule(self, args, **params)
         return super().process_primitive(primitive, args, params)
-
-    def finish(self, outs: Sequence[Any]) -> ClosedJaxpr:
-        """The recorded jaxpr without dead equations; its constants are the residuals it needs."""
-        closed = self.build(outs)
-        jaxpr, _ = dce_jaxpr(closed.jaxpr, keep_inputs=True)
-        return prune_consts(ClosedJaxpr(jaxpr, closed.consts))
 
 
 def partial_eval_flat(
@@ -243,10 +236,14 @@ def parts(
         for e in first.eqns
         if e.primitive in _FILLERS and all(type(x) is Lit for x in e.inputs)
     }
+    if not makers:
+        known = first.build_live([*known_outs, *rest.consts])
+        unknown = rebound(rest.jaxpr, rest.jaxpr.all_binders, const_binders=())
+        return known, verified(ClosedJaxpr(unknown)), len(residuals)
     needed = [x for x, a in zip(rest.consts, residuals, strict=True) if a not in makers]
-    known = first.build([*known_outs, *needed])
-    jaxpr, _ = dce_jaxpr(known.jaxpr, keep_inputs=True)
-    there = {v for e in jaxpr.eqns for v in e.out_binders} if makers else ()
+    known = first.build_live([*known_outs, *needed])
+    jaxpr = known.jaxpr
+    there = {v for e in jaxpr.eqns for v in e.out_binders}
     binders, made, kept = [], [], []
     for v, x in zip(rest.jaxpr.const_binders, residuals, strict=True):
         if x in makers and x not in there:

@@ -7,12 +7,14 @@ array or tracer of an outer trace, becomes a constant binder; a concrete scalar 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
+from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
 from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 
@@ -37,7 +39,7 @@ class JaxprTrace(Trace):
     Attributes:
       eqns: the equations so far.
       in_binders, const_binders, consts: arguments, constants and the constants' values.
-      arg_names: for messages, what each argument is called.
+      arg_names: for messages, what the first arguments are called.
     """
 
     __slots__ = ("arg_names", "const_binders", "const_vars", "consts", "eqns", "in_binders")
@@ -52,11 +54,10 @@ class JaxprTrace(Trace):
         self.const_vars: dict[int, Var] = {}
         self.arg_names: list[str] = []
 
-    def new_input(self, aval: Any, name: str = "") -> JaxprTracer:
+    def new_input(self, aval: Any) -> JaxprTracer:
         """A further argument."""
         var = Var(aval.strong)
         self.in_binders.append(var)
-        self.arg_names.append(name)
         return JaxprTracer(self, var)
 
     def new_const(self, aval: Any, value: Any) -> JaxprTracer:
@@ -106,7 +107,7 @@ class JaxprTrace(Trace):
             if type(x) is JaxprTracer and x._trace is self:
                 a = x.atom
             else:
-                a = x if type(x) is Lit else self.constant(x)
+                a = x if type(x) is Lit else self.const_vars.get(id(x)) or self.constant(x)
             inputs.append(a)
             avals.append(a.aval)
         rule = abstract_eval_rules.rules.get(primitive) or abstract_eval_rules[primitive]
@@ -151,9 +152,20 @@ class JaxprTrace(Trace):
 
     def build(self, outs: Sequence[Any]) -> ClosedJaxpr:
         """The jaxpr with these results."""
+        return verified(ClosedJaxpr(self._jaxpr(outs), self.consts))
+
+    def _jaxpr(self, outs: Sequence[Any]) -> Jaxpr:
         atoms = [self.atom(x) for x in outs]
-        jaxpr = Jaxpr(self.in_binders, self.eqns, atoms, self.const_binders)
+        return Jaxpr(self.in_binders, self.eqns, atoms, self.const_binders)
+
+    def build_live(self, outs: Sequence[Any]) -> ClosedJaxpr:
+        """The jaxpr with these results, without dead equations; all arguments and constants stay."""
+        jaxpr, _ = dce_jaxpr(verified(self._jaxpr(outs)), keep_inputs=True)
         return verified(ClosedJaxpr(jaxpr, self.consts))
+
+    def finish(self, outs: Sequence[Any]) -> ClosedJaxpr:
+        """The jaxpr with these results, without dead equations and constants; all arguments stay."""
+        return prune_consts(self.build_live(outs))
 
     def describe(self, var: Any) -> str:
         """The arguments that a variable depends on, in words."""
@@ -164,11 +176,8 @@ class JaxprTrace(Trace):
             if v not in seen:
                 seen.add(v)
                 stack += [x for x in getattr(producer.get(v), "inputs", ()) if isinstance(x, Var)]
-        names = [
-            name or f"argument {i}"
-            for i, (v, name) in enumerate(zip(self.in_binders, self.arg_names, strict=True))
-            if v in seen
-        ]
+        named = zip_longest(self.in_binders, self.arg_names)
+        names = [name or f"argument {i}" for i, (v, name) in enumerate(named) if v in seen]
         return ", ".join(names)
 
 
@@ -181,8 +190,8 @@ def stage(
     tracers (`closed_jaxpr.consts`).
     """
     trace = JaxprTrace()
-    names = names or [""] * len(in_avals)
-    tracers = [trace.new_input(a, n) for a, n in zip(in_avals, names, strict=True)]
+    trace.arg_names = [*names]
+    tracers = [trace.new_input(a) for a in in_avals]
     with set_current_trace(trace):
         outs = f(*tracers)
     return trace.build(outs)

@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.dce import dce_closed
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
@@ -87,12 +86,9 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
       MissingRuleError: an operation has no transpose, and why.
     """
     primal_env: dict[Any, Any] = {}
-    linear: dict[Any, None] = {}
+    linear: dict[Any, UndefPrimal] = {}
     for v, x in zip(jaxpr.all_binders, args, strict=True):
-        if type(x) is UndefPrimal:
-            linear[v] = None
-        else:
-            primal_env[v] = x
+        (linear if type(x) is UndefPrimal else primal_env)[v] = x
     linear_args = list(linear)
     linear_eqns = _forward(jaxpr, primal_env, linear)
     ct_env: dict[Any, Any] = {}
@@ -103,34 +99,37 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
         inputs, binders = eqn.inputs, eqn.out_binders
         if ct_env.keys().isdisjoint(binders):
             continue
-        cts = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
-        ins = [
-            x if type(x) is Lit else UndefPrimal(x.aval) if x in linear else primal_env[x]
-            for x in inputs
-        ]
-        for x, ct in zip(inputs, _transpose_eqn(eqn, cts, ins), strict=True):
-            if ct is not None and type(ct) is not Zero and x in linear:
-                ct_env[x] = add_tangents(ct_env[x], ct) if x in ct_env else ct
+        if eqn.primitive.multiple_results:
+            ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
+        else:
+            ct = ct_env.pop(binders[0])
+        ins = [x if type(x) is Lit else linear.get(x) or primal_env[x] for x in inputs]
+        for x, ct_in in zip(inputs, _transpose_eqn(eqn, ct, ins), strict=True):
+            if ct_in is not None and type(ct_in) is not Zero and x in linear:
+                ct_env[x] = add_tangents(ct_env[x], ct_in) if x in ct_env else ct_in
     return [ct_env[v] if v in ct_env else Zero(v.aval) for v in linear_args]
 
 
-def _forward(jaxpr: Jaxpr, primal_env: dict[Any, Any], linear: dict[Any, None]) -> list[JaxprEqn]:
+def _forward(
+    jaxpr: Jaxpr, primal_env: dict[Any, Any], linear: dict[Any, UndefPrimal]
+) -> list[JaxprEqn]:
     """Apply the equations that no linear argument reaches; return the others."""
     rest = []
     for eqn in jaxpr.eqns:
         if not linear.keys().isdisjoint(eqn.inputs):
             rest.append(eqn)
-            linear.update(dict.fromkeys(eqn.out_binders))
+            for v in eqn.out_binders:
+                linear[v] = UndefPrimal(v.aval)
         else:
             ins = [x if type(x) is Lit else primal_env[x] for x in eqn.inputs]
             primal_env.update(zip(eqn.out_binders, bind_eqn(eqn, ins), strict=True))
     return rest
 
 
-def _transpose_eqn(eqn: JaxprEqn, cts: list[Any], ins: list[Any]) -> Sequence[Any]:
+def _transpose_eqn(eqn: JaxprEqn, ct: Any, ins: list[Any]) -> Sequence[Any]:
+    """The cotangents of an equation's operands, from that of its result (or those of its results)."""
     primitive = eqn.primitive
     rule = transpose_rules.rules.get(primitive) or transpose_rules[primitive]
-    ct = cts if primitive.multiple_results else cts[0]
     try:
         if isinstance(rule, Unsupported) and rule.why == NONLINEAR.why:
             not_linear(primitive.name)
@@ -194,7 +193,7 @@ def _transpose_jaxpr(
         out = backward_pass(jaxpr, args, cts)
         flags = [w or type(ct) is not Zero for w, ct in zip(wanted, out, strict=True)]
         results = [instantiate(ct) for ct, flag in zip(out, flags, strict=True) if flag]
-    return dce_closed(trace.build(results)), flags
+    return trace.finish(results), flags
 
 
 # -- makers ------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from jaxprtool.interpreters.elementwise import (
     broadcast_to,
     check_kind,
     check_same_dtype,
+    common_aval,
     full_like,
     in_bytes,
     nary,
@@ -113,14 +114,13 @@ define(
 
 
 def _mul_type(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
-    if x is y and out_dtype is None and x.dtype.kind in _NUMBER:
-        return x
+    if out_dtype is None and x.dtype is y.dtype and x.dtype.kind in _NUMBER:
+        return common_aval("mul", x, y)
     check_kind("mul", x, _NUMBER)
     check_kind("mul", y, _NUMBER)
     if out_dtype is None:
         check_same_dtype("mul", (x, y))
-    out = broadcast_avals("mul", (x, y))
-    return out if out_dtype is None else out.update(dtype=out_dtype)
+    return broadcast_avals("mul", (x, y)).update(dtype=out_dtype)
 
 
 class _MulImpl:

@@ -34,6 +34,9 @@ __all__ = ["cond", "switch"]
 
 Branches = tuple[ClosedJaxpr, ...]
 Part = tuple[ClosedJaxpr, ClosedJaxpr, list[bool], int]  # known, unknown, which is which, residuals
+Plan = list[
+    int
+]  # where the residuals of a branch are: slot k, or ~i for the known part's argument i
 
 
 def _types(index: Any, *operands: Any, branches: Any, **_: Any) -> list[Any]:
@@ -176,7 +179,7 @@ def _apply_parts(
 ) -> tuple[list[Any], list[Any]]:
     """Apply the branches' known parts, and record the unknown ones: the results of both."""
     known, unknown, slots, forwarded = _join_residuals(parts)
-    n_known = len(known[0].out_avals) - len(slots)
+    n_known = len(known[0].jaxpr.outs) - len(slots)
     outs: list[Any] = []
     if n_known or slots:
         outs = trace.known(lax.cond_call, index, *known_ops, branches=known, **params)
@@ -194,7 +197,7 @@ def _linearize(
 ) -> tuple[list[Any], list[Any]]:
     index, *operands = primals
     nonzeros = [type(t) is not Zero for t in tangents[1:]]
-    none = [False] * len(branches[0].out_avals)
+    none = [False] * len(branches[0].jaxpr.outs)
     each = [linearize_body(b, nonzeros, none).flags for b in branches]
     flags = [any(f) for f in zip(*each, strict=True)]
     parts = [linearize_body(b, nonzeros, flags) for b in branches]
@@ -213,89 +216,92 @@ def _join_residuals(
     arguments, unknown arguments) -> (unknown results), the slots' types, the forwarded arguments.
     """
     slots: list[Any] = []
-    plans: list[
-        list[tuple[str, int]]
-    ] = []  # of each branch, for each residual: a slot, or an argument
+    plans: list[Plan] = []
     for known, _, _, n_res in parts:
-        binders = {v: i for i, v in enumerate(known.jaxpr.in_binders)}
-        plan: list[tuple[str, int]] = []
-        for x in known.jaxpr.outs[len(known.jaxpr.outs) - n_res :]:
-            in_slot = None if x in binders else _free_slot(slots, plan, x.aval.strong)
-            if in_slot == len(slots):
-                slots.append(x.aval.strong)
-            plan.append(("argument", binders[x]) if in_slot is None else ("slot", in_slot))
+        outs = known.jaxpr.outs
+        arguments = {v: ~i for i, v in enumerate(known.jaxpr.in_binders)}
+        plan: Plan = []
+        for x in outs[len(outs) - n_res :]:
+            place = arguments.get(x)
+            if place is None:
+                place = _free_slot(slots, plan, x.aval.strong)
+                if place == len(slots):
+                    slots.append(x.aval.strong)
+            plan.append(place)
         plans.append(plan)
-    arguments = []
-    for i in dict.fromkeys(k for plan in plans for kind, k in plan if kind == "argument"):
-        if not _put_in_slots(i, parts[0][0].in_avals[i].strong, plans, slots):
-            arguments.append(i)
+    binders = parts[0][0].jaxpr.in_binders
+    forwarded = [
+        i
+        for i in dict.fromkeys([~place for plan in plans for place in plan if place < 0])
+        if not _put_in_slots(i, binders[i].aval.strong, plans, slots)
+    ]
     knowns = tuple(
-        _fill_slots(known, n_res, plan, slots)
-        for (known, _, _, n_res), plan in zip(parts, plans, strict=True)
+        _fill_slots(known, plan, slots) for (known, _, _, _), plan in zip(parts, plans, strict=True)
     )
     unknowns = tuple(
-        _take_slots(unknown, known, plan, slots, arguments)
-        for (known, unknown, _, _), plan in zip(parts, plans, strict=True)
+        _take_slots(unknown, binders, plan, slots, forwarded)
+        for (_, unknown, _, _), plan in zip(parts, plans, strict=True)
     )
-    return knowns, unknowns, slots, arguments
+    return knowns, unknowns, slots, forwarded
 
 
-def _free_slot(slots: Sequence[Any], plan: Sequence[tuple[str, int]], aval: Any) -> int:
+def _free_slot(slots: Sequence[Any], plan: Plan, aval: Any) -> int:
     """The first slot of a type that a plan does not use yet; the number of slots when there is none."""
-    free = (k for k, s in enumerate(slots) if s is aval and ("slot", k) not in plan)
-    return next(free, len(slots))
+    for k, slot in enumerate(slots):
+        if slot is aval and k not in plan:
+            return k
+    return len(slots)
 
 
-def _put_in_slots(
-    i: int, aval: Any, plans: Sequence[list[tuple[str, int]]], slots: Sequence[Any]
-) -> bool:
+def _put_in_slots(i: int, aval: Any, plans: Sequence[Plan], slots: Sequence[Any]) -> bool:
     """Change the plans that need argument i so that it takes a slot that is there anyway, if all can."""
-    needing = [plan for plan in plans if ("argument", i) in plan]
+    needing = [plan for plan in plans if ~i in plan]
     found = [_free_slot(slots, plan, aval) for plan in needing]
     if len(slots) in found:
         return False
     for plan, k in zip(needing, found, strict=True):
-        plan[plan.index(("argument", i))] = ("slot", k)
+        plan[plan.index(~i)] = k
     return True
 
 
-def _fill_slots(
-    known: ClosedJaxpr, n_res: int, plan: Sequence[tuple[str, int]], slots: Sequence[Any]
-) -> ClosedJaxpr:
+def _fill_slots(known: ClosedJaxpr, plan: Plan, slots: Sequence[Any]) -> ClosedJaxpr:
     """A known part that returns its residuals in their slots, and zeros in the others."""
     jaxpr = known.jaxpr
-    outs, residuals = split_list(jaxpr.outs, len(jaxpr.outs) - n_res)
-    values = {k: x for (kind, k), x in zip(plan, residuals, strict=True) if kind == "slot"}
+    outs, residuals = split_list(jaxpr.outs, len(jaxpr.outs) - len(plan))
+    values = {k: x for k, x in zip(plan, residuals, strict=True) if k >= 0}
     empty = [k for k in range(len(slots)) if k not in values]
-    fillers = stage(lambda: [zeros(slots[k]) for k in empty], []).jaxpr
-    values.update(zip(empty, fillers.outs, strict=True))
+    before: list[JaxprEqn] = []
+    if empty:
+        fillers = stage(lambda: [zeros(slots[k]) for k in empty], []).jaxpr
+        values.update(zip(empty, fillers.outs, strict=True))
+        before = fillers.eqns
     outs += [values[k] for k in range(len(slots))]
-    filled = Jaxpr(jaxpr.in_binders, jaxpr.eqns + fillers.eqns, outs, jaxpr.const_binders)
-    return verified(ClosedJaxpr(filled, known.consts))
+    return verified(ClosedJaxpr(rebound(jaxpr, outs=outs, before=before), known.consts))
 
 
 def _take_slots(
     unknown: ClosedJaxpr,
-    known: ClosedJaxpr,
-    plan: Sequence[tuple[str, int]],
+    known_binders: Sequence[Var],
+    plan: Plan,
     slots: Sequence[Any],
-    arguments: Sequence[int],
+    forwarded: Sequence[int],
 ) -> ClosedJaxpr:
     """An unknown part that takes every slot and every forwarded argument, and reads its own."""
     jaxpr = unknown.jaxpr
-    residuals, rest = jaxpr.in_binders[: len(plan)], jaxpr.in_binders[len(plan) :]
-    slot_vars, argument_vars = [Var(a) for a in slots], {}
-    for i in arguments:
-        argument_vars[i] = Var(known.in_avals[i])
-    renamed: dict[Any, Any] = {}
-    for v, (kind, k) in zip(residuals, plan, strict=True):
-        renamed[v] = slot_vars[k] if kind == "slot" else argument_vars[k]
-    eqns = [e.replace(inputs=[renamed.get(x, x) for x in e.inputs]) for e in jaxpr.eqns]
-    outs = [renamed.get(x, x) for x in jaxpr.outs]
-    binders = [*slot_vars, *argument_vars.values(), *rest]
-    taking = Jaxpr(binders, eqns, outs, jaxpr.const_binders)
-    if "live" in jaxpr.cache:
-        taking.cache["live"] = {renamed.get(x, x) for x in jaxpr.cache["live"]}
+    places = {k: Var(a) for k, a in enumerate(slots)}
+    for i in forwarded:
+        places[~i] = Var(known_binders[i].aval)
+    renamed = {v: places[p] for v, p in zip(jaxpr.in_binders[: len(plan)], plan, strict=True)}
+    name = renamed.get
+    eqns = [
+        JaxprEqn(e.primitive, [*map(name, e.inputs, e.inputs)], e.params, e.out_binders, e.span)
+        for e in jaxpr.eqns
+    ]
+    binders = [*places.values(), *jaxpr.in_binders[len(plan) :]]
+    taking = Jaxpr(binders, eqns, [*map(name, jaxpr.outs, jaxpr.outs)], jaxpr.const_binders)
+    live = jaxpr.cache.get("live")
+    if live is not None:
+        taking.cache["live"] = {*map(name, live, live)}
     return verified(ClosedJaxpr(taking, unknown.consts))
 
 

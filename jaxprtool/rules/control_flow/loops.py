@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -89,6 +90,7 @@ def check_carry(
 # -- scan --------------------------------------------------------------------------------------
 
 
+@functools.cache
 def stacked_aval(aval: Any, length: int) -> Any:
     """The type of `length` values along a new first axis."""
     return aval.update(shape=(length, *aval.shape))

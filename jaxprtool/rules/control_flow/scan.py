@@ -7,6 +7,7 @@ constants, and those that are slices already as the arrays they are slices of.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,7 +73,13 @@ def _slice_type(x: Any, length: int, position: int) -> Any:
             f"length={length}",
             "scan-length",
         )
-    return x.update(shape=x.shape[1:])
+    return _slice_aval(x)
+
+
+@functools.cache
+def _slice_aval(aval: Any) -> Any:
+    """The type of one of the values that are stacked along the first axis."""
+    return aval.update(shape=aval.shape[1:])
 
 
 class _Impl:
@@ -117,7 +124,7 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         split_operands(tangents, params),
     )
     const_nz, xs_nz = ([type(t) is not Zero for t in ts] for ts in (const_ts, xs_ts))
-    n_ys = len(closed.out_avals) - len(carry)
+    n_ys = len(closed.jaxpr.outs) - len(carry)
 
     def step(nz: list[bool]) -> list[bool]:
         flags = jvp_jaxpr(
@@ -178,7 +185,7 @@ def _batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
 
     batched = fixpoint(step, [d is not None for d in carry_dims])
     inner = [0 if f else None for f in batched]
-    n_ys = len(closed.out_avals) - len(carry)
+    n_ys = len(closed.jaxpr.outs) - len(carry)
     body, out_dims = vmap_jaxpr(
         closed, axis_size, [*const_dims, *inner, *slice_dims], [*inner, *[None] * n_ys]
     )

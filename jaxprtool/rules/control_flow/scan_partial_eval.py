@@ -6,6 +6,7 @@ What the rest needs of the known part is passed on once where it is the same in 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
@@ -17,11 +18,14 @@ from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.jvp import Zero, instantiate
 from jaxprtool.interpreters.linearize import LinearParts, linearize_body
-from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
+from jaxprtool.interpreters.partial_eval import (
+    PartialEvalTrace,
+    partial_eval_jaxpr,
+    partial_eval_rules,
+)
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.stage import JaxprTrace, stage
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
-from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.rules.calls import inline
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
@@ -56,7 +60,7 @@ def carried_unknowns(
     """Which parts of the carry depend on an unknown operand, in some step."""
     if all(carry):
         return list(carry)
-    n_ys = len(closed.out_avals) - len(carry)
+    n_ys = len(closed.jaxpr.outs) - len(carry)
 
     def step(flags: list[bool]) -> list[bool]:
         wanted = [*flags, *[False] * n_ys]
@@ -77,7 +81,7 @@ def split_scan(
     """
     closed: ClosedJaxpr = params["jaxpr"]
     const_unks, carry_unks, xs_unks = split_operands(unks, params)
-    n_ys = len(closed.out_avals) - len(carry_unks)
+    n_ys = len(closed.jaxpr.outs) - len(carry_unks)
     carried = carried_unknowns(closed, const_unks, carry_unks, xs_unks)
     wanted = [*carried, *[False] * n_ys]
     first, second, unks_out, n_res = partial_eval_jaxpr(
@@ -101,7 +105,7 @@ def _left_to_scan(
     """
     outs, invariant, stacked, places = run
     consts, carry, xs = rest
-    unknown_at = list(range(len(places), len(second.in_avals)))
+    unknown_at = list(range(len(places), len(second.jaxpr.in_binders)))
     consts_at, carry_at, xs_at = split_list(unknown_at, len(consts), len(carry))
     invariant_at = [i for i, same in enumerate(places) if same]
     stacked_at = [i for i, same in enumerate(places) if not same]
@@ -112,8 +116,8 @@ def _left_to_scan(
 def _calls_apart(closed: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
     """The same function, what its calls compute of constants alone being in equations of their own."""
     loops = (lax.scan_call.primitive, lax.while_call.primitive, lax.cond_call.primitive)
-    others = (e for e in closed.jaxpr.eqns if e.primitive not in loops)
-    if not any(True for e in others for _ in sub_jaxprs(e)):
+    used = {e.primitive for e in closed.jaxpr.eqns}
+    if used.difference(loops).isdisjoint(partial_eval_rules.rules):
         return closed
     key = ("calls_apart", n_consts)
     if key not in closed.cache:
@@ -161,11 +165,11 @@ def _hoisted(closed: ClosedJaxpr, n_consts: int, n_carry: int, n_out: int) -> _H
         results = jaxpr.outs[:n_out]
         computed = varying.difference(xs)
         stack = list(dict.fromkeys(x for x in jaxpr.outs[n_out:] if x in computed))
-        read = dict.fromkeys([*[x for e in kept for x in e.inputs], *results])
+        read = dict.fromkeys(chain(*[e.inputs for e in kept], results))
         shared = [x for x in read if type(x) is not Lit and x not in varying]
         body = Jaxpr([*shared, *carry, *xs], kept, [*results, *stack])
         if "live" in jaxpr.cache:  # then all that is kept is read
-            body.cache["live"] = {x for x in (*read, *stack) if type(x) is not Lit}
+            body.cache["live"] = {*read, *stack}
         stacked = {x: i for i, x in enumerate(stack, n_out)}
         closed.cache[key] = _Hoisted(before, shared, verified(ClosedJaxpr(body)), stacked)
     return closed.cache[key]
@@ -180,7 +184,7 @@ def _run_known(
     """
     consts, carry, xs = parts
     first = _calls_apart(first, len(consts))
-    jaxpr, n_out = first.jaxpr, len(first.out_avals) - n_res
+    jaxpr, n_out = first.jaxpr, len(first.jaxpr.outs) - n_res
     before, shared, body, stacked = _hoisted(first, len(consts), len(carry), n_out)
     const_vars = jaxpr.const_binders + jaxpr.in_binders[: len(consts)]
     env: dict[Any, Any] = dict(zip(const_vars, [*first.consts, *consts], strict=True))
@@ -229,7 +233,7 @@ def linearize_scan(
         [type(t) is not Zero for t in ts] for ts in (const_ts, carry_ts, xs_ts)
     )
     n_carry = len(carry_ts)
-    n_ys = len(closed.out_avals) - n_carry
+    n_ys = len(closed.jaxpr.outs) - n_carry
 
     def linearized(carried: Sequence[bool]) -> LinearParts:
         wanted = [*carried, *[False] * n_ys]

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.lists import partition_list, split_list
-from jaxprtool.interpreters.dce import dce_closed
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
@@ -30,9 +29,12 @@ def transpose_scan(cts: Any, *args: Any, **params: Any) -> list[Any]:
     out stacked. Parts of the carry on which no linear argument acts are computed by a forward scan first.
     """
     linear = [is_linear(x) for x in args]
-    if not all(carried_unknowns(params["jaxpr"], *split_operands(linear, params))):
+    linear_consts, linear_carry, linear_xs = split_operands(linear, params)
+    if not all(carried_unknowns(params["jaxpr"], linear_consts, linear_carry, linear_xs)):
         return _transpose_after_split(cts, args, linear, params)
     consts, carry, xs = split_operands(args, params)
+    known_consts, _ = partition_list(linear_consts, consts)
+    known_xs, undef_xs = partition_list(linear_xs, xs)
     carry_cts, ys_cts = split_list(cts, len(carry))
     body = _transposed_body(params, linear, [type(ct) is not Zero for ct in cts])
     start = [*[Zero(a) for a in body.avals[: body.n_const]], *carry_cts]
@@ -40,26 +42,27 @@ def transpose_scan(cts: Any, *args: Any, **params: Any) -> list[Any]:
     outs = iter(
         apply_scan(
             body.closed,
-            [x for x in consts if not is_linear(x)],
+            known_consts,
             [instantiate(ct) for ct, nz in zip(start, body.carried, strict=True) if nz],
-            [*live_ys, *[x for x in xs if not is_linear(x)]],
+            [*live_ys, *known_xs],
             {**params, "reverse": not params["reverse"]},
         )
     )
     carried = [
         next(outs) if nz else Zero(a) for nz, a in zip(body.carried, body.avals, strict=True)
     ]
-    const_cts, carry_cts = iter(carried[: body.n_const]), iter(carried[body.n_const :])
-    xs_cts = iter([next(outs) if nz else None for nz in body.xs_nonzero])
+    const_cts, carry_cts = iter(carried[: body.n_const]), carried[body.n_const :]
+    xs_cts = iter(
+        [
+            next(outs) if nz else Zero(x.aval)
+            for nz, x in zip(body.xs_nonzero, undef_xs, strict=True)
+        ]
+    )
     return [
-        *[next(const_cts) if is_linear(x) else None for x in consts],
-        *[ct if is_linear(x) else None for ct, x in zip(carry_cts, carry, strict=True)],
-        *[_or_zero(next(xs_cts), x) if is_linear(x) else None for x in xs],
+        *[next(const_cts) if lin else None for lin in linear_consts],
+        *[ct if lin else None for ct, lin in zip(carry_cts, linear_carry, strict=True)],
+        *[next(xs_cts) if lin else None for lin in linear_xs],
     ]
-
-
-def _or_zero(ct: Any, x: UndefPrimal) -> Any:
-    return Zero(x.aval) if ct is None else ct
 
 
 class _TransposedBody(NamedTuple):
@@ -175,7 +178,7 @@ class _Builder:
         flags = [type(ct) is not Zero for ct in after]
         xs_flags = [type(ct) is not Zero for ct in xs_cts]
         reached = [type(ct) is not Zero for ct in const_cts]
-        return _Built(dce_closed(trace.build(results)), flags, xs_flags, reached)
+        return _Built(trace.finish(results), flags, xs_flags, reached)
 
 
 def _undefined(trace: JaxprTrace, binders: Sequence[Any], linear: Sequence[bool]) -> list[Any]:
