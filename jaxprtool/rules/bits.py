@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.rule_table import unsupported
+from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.elementwise import elementwise, nary
+from jaxprtool.interpreters.elementwise import (
+    broadcast_avals,
+    broadcast_to,
+    elementwise,
+    nary,
+)
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.interpreters.words import lowered_as, run_as
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import dtype_of
+from jaxprtool.ir.dtypes import INT8, INT32, UINT8, dtype_of
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _INTEGER = "iu"
@@ -171,6 +177,47 @@ def _nextafter_bits(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(xp.isnan(x) | xp.isnan(y), xp.asarray(xp.nan, x.dtype), out).reshape(x.shape)
 
 
+def _is_peculiar(dtype: Any) -> bool:
+    """Whether the numbers of a floating type have no sign, or NaN has the bits of -0."""
+    return dtype.name.endswith(("fnu", "fnuz"))
+
+
+def _stepped(in_avals: Any, x: Any, y: Any) -> Any:
+    """`nextafter` of the peculiar types: by the place of a number in their order, zero having place 0."""
+    dtype, shape = in_avals[0].dtype, broadcast_avals("nextafter", in_avals).shape
+    x, y = broadcast_to(x, shape), broadcast_to(y, shape)
+
+    def where(mask: Any, a: Any, b: Any) -> Any:
+        return lax.select_n(mask, b, a)
+
+    def mirrored(v: Any, mask: Any) -> Any:
+        return where(mask, 128 - v, v) if dtype.name.endswith("fnuz") else v
+
+    bits = lax.bitcast_convert_type(x, new_dtype=UINT8)
+    place = lax.convert_element_type(bits, new_dtype=INT32)
+    place = mirrored(place, place > 127)
+    place = where(x < y, place + 1, where(y < x, place - 1, place))
+    bits = lax.convert_element_type(mirrored(place, place < 0), new_dtype=UINT8)
+    out = lax.bitcast_convert_type(bits, new_dtype=dtype)
+    return where(x != x, x, where(y != y, y, out))
+
+
+@Maker
+def _nextafter_rule(op: Any) -> Any:
+    stepped = run_as(_stepped)(op)
+
+    def impl(xp: Any, x: Any, y: Any) -> Any:
+        peculiar = _is_peculiar(dtype_of(x.dtype))
+        return stepped(xp, x, y) if peculiar else _nextafter_impl(xp, x, y)
+
+    return impl
+
+
+def _nextafter_lower(ctx: Any, x: Any, y: Any) -> Any:
+    rule = lowered_as(_stepped) if _is_peculiar(x.aval.dtype) else hlo("chlo.next_after")
+    return rule(ctx, x, y)
+
+
 def _mulhi_impl(xp: Any, x: Any, y: Any) -> Any:
     dtype = dtype_of(x.dtype)
     assert dtype is not None
@@ -195,6 +242,19 @@ def _mulhi_64(xp: Any, x: Any, y: Any) -> Any:
     return out.astype(x.dtype)
 
 
+def _mulhi_lower(ctx: Any, x: Any, y: Any) -> Any:
+    """XLA's own, but for types of less than a byte, of which it takes the wrong bits."""
+    dtype = x.aval.dtype
+    if dtype.bits >= 8:
+        return hlo("chlo.mulhi")(ctx, x, y)
+    wide, shift = (INT8, "arithmetic") if dtype.kind == "i" else (UINT8, "logical")
+    out = ctx.out_aval.update(dtype=wide)
+    factors = [ctx.convert(ctx.fill(v, out.shape), wide) for v in (x, y)]
+    product = ctx.op("multiply", *factors, out=out)
+    places = ctx.constant(dtype.bits, out)
+    return ctx.convert(ctx.op(f"shift_right_{shift}", product, places, out=out), dtype)
+
+
 define(
     lax.population_count,
     **elementwise(_INTEGER),
@@ -214,10 +274,10 @@ define(
 define(
     lax.nextafter,
     **nary("f"),
-    impl=_nextafter_impl,
+    impl=_nextafter_rule,
     jvp=unsupported("JAX has none either"),
     transpose=NONLINEAR,
-    lower=hlo("chlo.next_after"),
+    lower=_nextafter_lower,
 )
 
 define(
@@ -225,5 +285,5 @@ define(
     **nary(_INTEGER),
     impl=_mulhi_impl,
     **LOCALLY_CONSTANT,
-    lower=hlo("chlo.mulhi"),
+    lower=_mulhi_lower,
 )

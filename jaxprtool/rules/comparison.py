@@ -41,11 +41,17 @@ for _op, _kinds, _function, _direction in (
 
 
 def _place(xp: Any, x: Any) -> Any:
-    """Floats as integers in the same order: those below zero with their bits but the sign turned."""
-    if x.dtype.kind in "biu" or dtype_of(x.dtype).is_integer:  # type: ignore[union-attr]
+    """Floats as integers in the same order: those below zero with their bits but the sign turned.
+
+    Some go as f32, exactly: those without a sign, those whose NaN has the place of -0 (it comes before all
+    numbers, as in XLA), and those of less than a byte.
+    """
+    dtype = dtype_of(x.dtype)
+    assert dtype is not None
+    if dtype.kind != "f":
         return x
-    if dtype_of(x.dtype).bits < 8:  # type: ignore[union-attr]
-        x = x.astype(xp.float32)  # whose sign is the first bit of a number NumPy has
+    if dtype.bits < 8 or dtype.name.endswith(("fnu", "fnuz")):
+        x = x.astype(xp.float32)
     bits = xp.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").reshape(x.shape)
     return xp.where(bits < 0, bits ^ xp.iinfo(bits.dtype).max, bits)
 

@@ -22,7 +22,7 @@ from jaxprtool.interpreters.elementwise import byte_type
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.ir.dtypes import BOOL, FLOAT32
 from jaxprtool.rules.define import define
 
 
@@ -75,7 +75,7 @@ def _cumulative_lower(name: Any, unit: Callable[[Any], Any]) -> Callable[..., An
         padding[axis] = (0, n - 1) if reverse else (n - 1, 0)
         by_name = type(name) is str and x.aval.dtype.kind == "c"
         body = lexicographic(ctx, name) if by_name else name
-        return ctx.reduce_window(body, x, unit(x.aval.dtype), window, [1] * rank, padding)
+        return ctx.reduce_window(body, x, unit(x.aval.dtype), window, padding=padding, out=x.aval)
 
     return lower
 
@@ -256,10 +256,13 @@ _LARGE = {"float16": 6e4, "float64": 1e308}
 
 
 def _cumlogsumexp_lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
-    scalar = ShapedArray((), x.aval.dtype)
-    body = _complex_logaddexp if x.aval.dtype.kind == "c" else _real_logaddexp
+    """Types of 8 bits and less, of which some have no infinity to start from, are computed in f32."""
+    dtype = x.aval.dtype
+    inner = FLOAT32 if dtype.bits <= 8 else dtype
+    scalar = ShapedArray((), inner)
+    body = _complex_logaddexp if dtype.kind == "c" else _real_logaddexp
     rule = _cumulative_lower(lambda a, b: body(ctx, scalar, a, b), lambda d: lowest(d, -1))
-    return rule(ctx, x, axis=axis, reverse=reverse)
+    return ctx.convert(rule(ctx, ctx.convert(x, inner), axis=axis, reverse=reverse), dtype)
 
 
 def _real_logaddexp(ctx: Any, scalar: Any, a: Any, b: Any) -> Any:

@@ -16,7 +16,7 @@ from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL, INT32, UINT32, UINT64
+from jaxprtool.ir.dtypes import BOOL, FLOAT32, INT32, UINT32, UINT64
 from jaxprtool.rules.define import define
 
 # -- orders on NumPy: numbers as integers that compare as they should ---------------------------------
@@ -337,9 +337,12 @@ def _approx_type(
 def _approx_impl(xp: Any, x: Any, *, is_max_k: bool, **params: Any) -> Any:
     axis = params["reduction_dimension"] % x.ndim
     n = _approx_type(x, is_max_k=is_max_k, **params)[0].shape[axis]
+    narrow = x.dtype.bits <= 8  # one of them has no negative numbers
+    dtype = FLOAT32 if narrow else x.dtype
 
     def run(v: Any) -> list[Any]:
-        key = _ordinals(xp, _plain(xp, -v if is_max_k else v), x.dtype)
+        signed = v.astype(xp.float32) if narrow else v
+        key = _ordinals(xp, _plain(xp, -signed if is_max_k else signed), dtype)
         order = _first(xp, key, axis, n)
         return [xp.take_along_axis(v, order, axis=axis), order.astype(xp.int32)]
 

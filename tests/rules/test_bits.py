@@ -6,6 +6,7 @@ import jax
 import ml_dtypes
 import numpy as np
 import pytest
+from jax.extend.core import primitives
 
 import jaxprtool as jt
 
@@ -47,3 +48,57 @@ def test_batched_bitcast_to_a_wider_type(axis):
     moved = np.moveaxis(pairs, 0, axis)
     out = f(moved)
     np.testing.assert_array_equal(out, pairs.copy().view(np.uint16)[..., 0])
+
+
+BYTE_FLOATS = [
+    "float8_e3m4",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+]
+
+
+def _all_pairs(name):
+    """Each number of a type of a byte, NaN too, with each."""
+    numbers = np.arange(256, dtype=np.uint8).view(getattr(ml_dtypes, name))
+    return np.repeat(numbers, 256), np.tile(numbers, 256)
+
+
+def test_total_order_of_bytes():
+    """JAX's, for numbers without a sign, and those whose NaN has the bits of -0, too."""
+    pairs = [_all_pairs(name) for name in BYTE_FLOATS]
+    names = ("eq_to", "le_to", "lt_to")
+    in_jax = [getattr(primitives, f"{name}_p").bind for name in names]
+    expected = jax.jit(lambda pairs: [[f(*p) for f in in_jax] for p in pairs])(pairs)
+    for pair, results in zip(pairs, expected, strict=True):
+        for name, result in zip(names, results, strict=True):
+            np.testing.assert_array_equal(getattr(jt.lax, name)(*pair), result)
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("i", 4), ("u", 4), ("i", 2), ("u", 2)])
+def test_mulhi_of_less_than_a_byte(kind, bits):
+    least = -(1 << bits - 1) if kind == "i" else 0
+    numbers = np.arange(least, least + (1 << bits))
+    x, y = np.repeat(numbers, len(numbers)), np.tile(numbers, len(numbers))
+    dtype = getattr(ml_dtypes, f"{'u' * (kind == 'u')}int{bits}")
+    program = jt.make_jaxpr(lambda a, b: [jt.lax.mulhi(a, b)])(x.astype(dtype), y.astype(dtype))
+    for f in (jt.jaxpr_as_fun(program), jt.compile(program)):
+        out = np.asarray(f(x.astype(dtype), y.astype(dtype))[0])
+        assert out.dtype == dtype
+        np.testing.assert_array_equal(out.astype(int), (x * y) >> bits)
+
+
+@pytest.mark.parametrize("name", BYTE_FLOATS)
+def test_nextafter_of_bytes(name):
+    """By the order of all numbers; XLA's own is NaN, or far off, where there is no -0, or no sign."""
+    x, y = _all_pairs(name)
+    a, b = (v.astype(np.float64) for v in (x, y))
+    numbers = np.unique(a[~np.isnan(a)])
+    undefined = np.isnan(a) | np.isnan(b)
+    place = np.searchsorted(numbers, np.where(undefined, 0, a))
+    place += np.where(a < b, 1, 0) - np.where(b < a, 1, 0)
+    expected = np.where(undefined, np.nan, numbers[np.clip(place, 0, len(numbers) - 1)])
+    program = jt.make_jaxpr(lambda x, y: [jt.lax.nextafter(x, y)])(x, y)
+    for f in (jt.jaxpr_as_fun(program), jt.compile(program)):
+        np.testing.assert_array_equal(np.asarray(f(x, y)[0]).astype(np.float64), expected)

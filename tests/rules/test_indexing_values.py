@@ -123,6 +123,22 @@ def test_order_of_floats(dtype):
     assert best.tolist() == [2, 3, 4, 0, 1, 6, 5]
 
 
+@pytest.mark.parametrize("is_max_k", [True, False])
+def test_approximate_order_of_floats_without_a_sign(is_max_k):
+    x = np.array([2, 0.5, 4, 1], ml_dtypes.float8_e8m0fnu)
+    values, places = lax.approx_top_k(
+        x,
+        k=4,
+        reduction_dimension=0,
+        recall_target=0.95,
+        is_max_k=is_max_k,
+        reduction_input_size_override=-1,
+        aggregate_to_topk=True,
+    )
+    assert values.tolist() == sorted([2, 0.5, 4, 1], reverse=is_max_k)
+    assert places.tolist() == ([2, 0, 3, 1] if is_max_k else [1, 3, 0, 2])
+
+
 @pytest.mark.parametrize("dtype", ["uint32", "uint64", "int64", "int8", "bool"])
 def test_order_of_integers(dtype):
     low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)

@@ -206,6 +206,13 @@ def test_rng_uniform_is_in_range():
         assert (x >= 2).all() and (x < 3).all() and len(set(x.tolist())) > 50
 
 
+def test_all_integers_are_drawn_where_none_is_between_the_bounds():
+    program = jt.make_jaxpr(lambda a, b: [jt.lax.rng_uniform(a, b, shape=(1000,))])(3, 3)
+    for f in (jt.jaxpr_as_fun(program), jt.compile(program)):
+        x = np.asarray(f(3, 3)[0])
+        assert (x < -(2**61)).any() and (x > 2**61).any()
+
+
 def test_no_keys_at_all_are_split():
     """JAX fails here, for want of a first key."""
     keys = jt.KeyArray("urbg", np.zeros((0, 4), np.uint32))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -24,6 +25,15 @@ def test_the_largest_element_is_nan_if_any_is():
     for op in (lax.cummax, lax.cummin):
         assert np.isnan(op(x, axis=0)).tolist() == [False, True, True]
         assert np.isnan(op(x, axis=0, reverse=True)).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3b11fnuz", "float8_e8m0fnu"])
+def test_cumlogsumexp_of_types_without_infinity(name):
+    x = np.array([2, 0.5, 1, 1, 2]).astype(getattr(ml_dtypes, name))
+    program = jt.make_jaxpr(lambda x: [lax.cumlogsumexp(x, axis=0, reverse=False)])(x)
+    expected = np.logaddexp.accumulate(x.astype(np.float64)).astype(x.dtype)
+    for f in (jt.jaxpr_as_fun(program), jt.compile(program)):
+        assert np.asarray(f(x)[0]).tolist() == expected.tolist()
 
 
 def test_no_elements_give_the_unit():

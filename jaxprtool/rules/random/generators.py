@@ -18,8 +18,7 @@ from jaxprtool.interpreters.cost import PER_OUTPUT
 from jaxprtool.interpreters.elementwise import broadcast_avals
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.dtypes import INT32, UINT32, UINT64, dtype_of
+from jaxprtool.ir.dtypes import FLOAT32, INT32, UINT32, UINT64, dtype_of
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 # -- Threefry ------------------------------------------------------------------------------------
@@ -329,22 +328,22 @@ def _uniform_type(a: Any, b: Any, *, shape: Any) -> Any:
 
 
 def _uniform_impl(xp: Any, a: Any, b: Any, *, shape: Any) -> Any:
-    rng = xp.random.default_rng()
-    if a.dtype.kind in "iu":
-        drawn = rng.integers(
-            a, b, tuple(shape), dtype=xp.int64 if a.dtype.kind == "i" else xp.uint64
-        )
-        return xp.asarray(drawn).astype(a.dtype)
-    return (a + (b - a) * xp.asarray(rng.random(tuple(shape))).astype(a.dtype)).astype(a.dtype)
+    """Floats are computed in f64 and rounded once; of integers without any between the bounds all are drawn."""
+    rng, dtype = xp.random.default_rng(), dtype_of(a.dtype)
+    assert dtype is not None
+    if dtype.is_integer:
+        last = (int(b) - int(a) - 1) % 2**64
+        drawn = xp.asarray(rng.integers(0, last, tuple(shape), dtype=xp.uint64, endpoint=True))
+        return (drawn + xp.uint64(int(a) % 2**64)).astype(xp.int64).astype(a.dtype)
+    low, high = a.astype(xp.float64), b.astype(xp.float64)
+    return xp.asarray(low + (high - low) * rng.random(tuple(shape))).astype(a.dtype)
 
 
 def _uniform_lower(ctx: Any, a: Any, b: Any, *, shape: Any) -> Any:
-    """XLA draws integers of 32 bits and more, and aborts the process where others are asked for."""
+    """XLA draws integers from 32 bits and floats from 16, and aborts the process where others are asked for."""
     dtype = a.aval.dtype
-    if dtype.kind == "f" and dtype.bits < 16:
-        fail(UnsupportedError, f"XLA draws no uniform numbers of {dtype}", "no-xla-type")
-    if dtype.bits < 32 and dtype.kind != "f":
-        wide = INT32 if dtype.kind == "i" else UINT32
+    if dtype.bits < (16 if dtype.kind == "f" else 32):
+        wide = {"f": FLOAT32, "i": INT32, "u": UINT32}[dtype.kind]
         out = ShapedArray(tuple(shape), wide)
         drawn = _uniform_draw(ctx, ctx.convert(a, wide), ctx.convert(b, wide), out)
         return ctx.convert(drawn, dtype)
