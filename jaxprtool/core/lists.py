@@ -12,7 +12,8 @@ __all__ = ["merge_lists", "partition_list", "smap", "split_list", "unzip2"]
 
 def split_list(xs: Sequence[T], *sizes: int) -> list[list[T]]:
     """Cut `xs` after `sizes[0]`, then `sizes[1]`, ... elements; the rest comes last."""
-    rest, parts, pos = list(xs), [], 0
+    rest, pos = xs if type(xs) is list else list(xs), 0
+    parts = []
     for n in sizes:
         parts.append(rest[pos : pos + n])
         pos += n

@@ -278,7 +278,7 @@ def jvp_interpret(
     use, or None for that of the table.
     """
     env = Env(zip(jaxpr.all_binders, [*consts, *primals], strict=True))
-    tangent_env = _Tangents()
+    tangent_env, rules = _Tangents(), jvp_rules.rules
     for v, t in zip(jaxpr.in_binders, tangents, strict=True):
         if type(t) is not Zero:
             tangent_env[v] = t
@@ -288,7 +288,7 @@ def jvp_interpret(
         if tangent_env.keys().isdisjoint(inputs):
             env.write(binders, copy_eqn(eqn, ins))
             continue
-        rule = rule_of(primitive) or jvp_rules[primitive]
+        rule = rule_of(primitive) or rules.get(primitive) or jvp_rules[primitive]
         out, out_tangent = rule(ins, tangent_env.read(inputs), **eqn.params)
         if primitive.multiple_results:
             env.write(binders, out)

@@ -112,8 +112,13 @@ def scan_params(
     closed: ClosedJaxpr, n_consts: int, n_carry: int, params: dict[str, Any]
 ) -> dict[str, Any]:
     """The params of a scan with a transformed body."""
-    changes = {"jaxpr": closed, "num_consts": n_consts, "num_carry": n_carry, "linear": None}
-    return {**params, **changes}
+    return {
+        **params,
+        "jaxpr": closed,
+        "num_consts": n_consts,
+        "num_carry": n_carry,
+        "linear": None,
+    }
 
 
 def split_operands(values: Sequence[Any], params: dict[str, Any]) -> list[list[Any]]:

@@ -59,8 +59,10 @@ def _types(
         ill_typed(
             f"scan: jaxpr has {len(outs)} results, fewer than num_carry={num_carry}", "carry-type"
         )
-    check_carry("scan", carry, outs[:num_carry], jaxpr.jaxpr.in_binders[num_consts:])
-    return outs[:num_carry] + [stacked_aval(y, length) for y in outs[num_carry:]]
+    after = outs[:num_carry]
+    if after != carry:
+        check_carry("scan", carry, after, jaxpr.jaxpr.in_binders[num_consts:])
+    return after + [stacked_aval(y, length) for y in outs[num_carry:]]
 
 
 def _slice_type(x: Any, length: int, position: int) -> Any:
