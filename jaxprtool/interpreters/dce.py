@@ -106,6 +106,17 @@ def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[Jaxp
     return kept, live
 
 
+def surely_read(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> set[Any]:
+    """Atoms that `outs` need for certain, where `eqns` hold nothing dead; of nested jaxprs only what all results need."""
+    read = set(outs)
+    for eqn in reversed(eqns):
+        nested = eqn.primitive in dce_rules.rules
+        binders = eqn.out_binders
+        if read.issuperset(binders) if nested else not read.isdisjoint(binders):
+            read.update(eqn.inputs)
+    return read
+
+
 def rebound(
     jaxpr: Jaxpr,
     in_binders: Sequence[Var] | None = None,

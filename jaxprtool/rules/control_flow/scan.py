@@ -17,7 +17,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
-from jaxprtool.interpreters.dce import dce_body, prune_consts
+from jaxprtool.interpreters.dce import dce_body, prune_consts, surely_read
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.steps import steps
@@ -212,13 +212,8 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
         body, used_ins = dce_body(closed, used_outs)
         if body is closed.jaxpr and all(used_ins[:n_consts] + used_ins[n_consts + n_carry :]):
             return eqn, [True] * len(used_ins)
-    used_carry, used_ys = list(used_outs[:n_carry]), list(used_outs[n_carry:])
-
-    def needed(carry: list[bool]) -> list[bool]:
-        used = dce_body(closed, [*carry, *used_ys])[1]
-        return used[n_consts : n_consts + n_carry]
-
-    carried = fixpoint(needed, used_carry)
+    used_ys = used_outs[n_carry:]
+    carried = _needed_carry(closed, n_consts, used_outs[:n_carry], used_ys)
     outs_kept = [*carried, *used_ys]
     body, used_ins = dce_body(closed, outs_kept)
     used_ins = used_ins[:n_consts] + carried + used_ins[n_consts + n_carry :]
@@ -228,6 +223,32 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     inputs = [x for x, u in zip(eqn.inputs, used_ins, strict=True) if u]
     outs = [v for v, u in zip(eqn.out_binders, outs_kept, strict=True) if u]
     return eqn.replace(inputs=inputs, out_binders=outs, params=fields), used_ins
+
+
+def _needed_carry(
+    closed: ClosedJaxpr, n_consts: int, used_carry: Sequence[bool], used_ys: Sequence[bool]
+) -> list[bool]:
+    """Which parts of the carry the results need that are used: the smallest that need no others.
+
+    When none is used itself, as after a transposition, which reads residuals, most often all are needed: that is
+    tried first, and holds if it is certain of each in the body that comes out.
+    """
+    n = len(used_carry)
+    carry_at = slice(n_consts, n_consts + n)
+
+    def needed(flags: list[bool]) -> list[bool]:
+        return dce_body(closed, [*flags, *used_ys])[1][carry_at]
+
+    if any(used_carry):
+        return fixpoint(needed, used_carry)
+    body, _ = dce_body(closed, [*[True] * n, *used_ys])
+
+    def certain(flags: list[bool]) -> list[bool]:
+        outs = [x for x, f in zip(body.outs, flags, strict=False) if f]
+        read = surely_read(body.eqns, [*outs, *body.outs[n:]])
+        return [v in read for v in body.in_binders[carry_at]]
+
+    return fixpoint(needed, fixpoint(certain, used_carry))
 
 
 def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
