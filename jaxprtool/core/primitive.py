@@ -187,6 +187,13 @@ def type_scalars(primitive: Primitive, operands: tuple[Any, ...]) -> tuple[Any, 
 
     Without one they are bool, i64, f64 or c128, as NumPy has it.
     """
+    if len(operands) == 2 and primitive.index_from > 1:
+        number_first = type(operands[0]) is float
+        number, other = operands if number_first else reversed(operands)
+        dtype = getattr(other, "dtype", None)
+        if type(number) is float and type(dtype) is DType and dtype.kind in "fc":  # most often
+            typed_number = scalar_lit(number, dtype)
+            return (typed_number, other) if number_first else (other, typed_number)
     dtypes = [
         dtype_of(getattr(x, "dtype", None))
         for x in operands[: primitive.index_from]

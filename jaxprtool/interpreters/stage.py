@@ -23,6 +23,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 __all__ = ["JaxprTrace", "JaxprTracer", "make_jaxpr", "stage"]
 
 
+_TYPE_RULES = abstract_eval_rules.rules
 _type_of = operator.attrgetter("aval.strong")
 
 
@@ -57,7 +58,7 @@ class JaxprTrace(Trace):
         self.const_binders: list[Var] = []
         self.consts: list[Any] = []
         self.const_vars: dict[int, Var] = {}
-        self.arg_names: list[str] = []
+        self.arg_names: Sequence[str] = ()
 
     def new_input(self, aval: Any) -> JaxprTracer:
         """A further argument."""
@@ -121,7 +122,7 @@ class JaxprTrace(Trace):
                 a = x if type(x) is Lit else self.const_vars.get(id(x)) or self.constant(x)
             inputs.append(a)
             avals.append(a.aval)
-        rule = abstract_eval_rules.rules.get(primitive) or abstract_eval_rules[primitive]
+        rule = _TYPE_RULES.get(primitive) or abstract_eval_rules[primitive]
         if ShapedArray.any_annotated:
             rule = annotated_rule(primitive, rule)
         out = rule(*avals, **params)
@@ -204,7 +205,7 @@ def stage(
     tracers (`closed_jaxpr.consts`).
     """
     trace = JaxprTrace()
-    trace.arg_names = [*names]
+    trace.arg_names = names
     tracers = [trace.new_input(a) for a in in_avals]
     with set_current_trace(trace):
         outs = f(*tracers)
