@@ -12,6 +12,7 @@ old one whether the new one has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 from jaxprtool.core.primitive import primitive_of
@@ -69,7 +70,7 @@ def dce_jaxpr(
     if used_outs is None or all(used_outs):
         outs, kept, live = jaxpr.outs, jaxpr.eqns, jaxpr.cache.get("live")
     else:
-        outs = [x for x, used in zip(jaxpr.outs, used_outs, strict=True) if used]
+        outs = [*compress(jaxpr.outs, used_outs)]
         kept, live = [], None
     if live is None:
         kept, live = _live_eqns(jaxpr.eqns, outs)
@@ -81,7 +82,7 @@ def dce_jaxpr(
         used_ins = [*map(live.__contains__, jaxpr.in_binders)]
     if kept is jaxpr.eqns and all(used_ins):
         return jaxpr, used_ins
-    binders = [v for v, used in zip(jaxpr.in_binders, used_ins, strict=True) if used]
+    binders = [*compress(jaxpr.in_binders, used_ins)]
     smaller = Jaxpr(binders, kept, outs, jaxpr.const_binders, jaxpr.span)
     smaller.comments = jaxpr.comments
     smaller.cache["live"] = live

@@ -468,21 +468,21 @@ def grad_jaxpr(
     for i in wrt:
         _check_wrt(closed, i)
     chosen = set(wrt)
-    lin = _Linearized(closed, [i in chosen for i in range(len(closed.in_avals))])
+    lin = _Linearized(closed, [i in chosen for i in range(len(closed.jaxpr.in_binders))])
     order = [sorted(chosen).index(i) for i in wrt]
     return _pull_back(lin, with_value, lambda aval: scalar_lit(1.0, aval.dtype), order)
 
 
 def _check_wrt(closed: ClosedJaxpr, i: int) -> None:
-    n = len(closed.in_avals)
-    if not 0 <= i < n:
-        fail(UsageError, f"there is no argument {i}: the program takes {n}", "argument-index")
-    aval = closed.in_avals[i]
-    if aval.dtype.kind != "f":
-        v = closed.jaxpr.in_binders[i]
+    binders = closed.jaxpr.in_binders
+    if not 0 <= i < len(binders):
+        message = f"there is no argument {i}: the program takes {len(binders)}"
+        fail(UsageError, message, "argument-index")
+    v = binders[i]
+    if v.aval.dtype.kind != "f":
         fail(
             UsageError,
-            f"grad needs real floating arguments, and argument {i} ({v.name or 'unnamed'}) is {aval}",
+            f"grad needs real floating arguments, and argument {i} ({v.name or 'unnamed'}) is {v.aval}",
             "grad-input",
             span=v.span,
             help="choose other arguments with --wrt",

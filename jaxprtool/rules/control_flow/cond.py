@@ -7,6 +7,7 @@ residual or cotangent is there, the others' are made to be.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -336,15 +337,18 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     each = [dce_body(b, used_outs) for b in branches]
     used = [u for _, u in each]
     used_ins = [any(u) for u in zip(*used, strict=True)] if used[0] else []
-    if all(used_outs) and all(used_ins):
+    if (
+        all(used_outs)
+        and all(used_ins)
+        and all(j is b.jaxpr for b, (j, _) in zip(branches, each, strict=True))
+    ):
         return eqn, [True, *used_ins]
     smaller = []
     for b, (jaxpr, _) in zip(branches, each, strict=True):
-        binders = [v for v, u in zip(jaxpr.in_binders, used_ins, strict=True) if u]
+        binders = [*compress(jaxpr.in_binders, used_ins)]
         smaller.append(verified(ClosedJaxpr(rebound(jaxpr, binders), b.consts)))
     index, *operands = eqn.inputs
-    inputs = [index, *[x for x, u in zip(operands, used_ins, strict=True) if u]]
-    outs = [v for v, u in zip(eqn.out_binders, used_outs, strict=True) if u]
+    inputs, outs = [index, *compress(operands, used_ins)], [*compress(eqn.out_binders, used_outs)]
     params = {**eqn.params, "branches": tuple(smaller)}
     return eqn.replace(inputs=inputs, out_binders=outs, params=params), [True, *used_ins]
 

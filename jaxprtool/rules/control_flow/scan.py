@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -217,11 +218,11 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     outs_kept = [*carried, *used_ys]
     body, used_ins = dce_body(closed, outs_kept)
     used_ins = used_ins[:n_consts] + carried + used_ins[n_consts + n_carry :]
-    keep = [i for i, u in enumerate(used_ins) if u]
-    small = prune_consts(pick(ClosedJaxpr(body, closed.consts), keep))
-    fields = scan_params(small, sum(used_ins[:n_consts]), sum(carried), params)
-    inputs = [x for x, u in zip(eqn.inputs, used_ins, strict=True) if u]
-    outs = [v for v, u in zip(eqn.out_binders, outs_kept, strict=True) if u]
+    small = ClosedJaxpr(body, closed.consts)
+    if not all(used_ins):
+        small = pick(small, [*compress(range(len(used_ins)), used_ins)])
+    fields = scan_params(prune_consts(small), sum(used_ins[:n_consts]), sum(carried), params)
+    inputs, outs = [*compress(eqn.inputs, used_ins)], [*compress(eqn.out_binders, outs_kept)]
     return eqn.replace(inputs=inputs, out_binders=outs, params=fields), used_ins
 
 
@@ -244,8 +245,7 @@ def _needed_carry(
     body, _ = dce_body(closed, [*[True] * n, *used_ys])
 
     def certain(flags: list[bool]) -> list[bool]:
-        outs = [x for x, f in zip(body.outs, flags, strict=False) if f]
-        read = surely_read(body.eqns, [*outs, *body.outs[n:]])
+        read = surely_read(body.eqns, [*compress(body.outs, flags), *body.outs[n:]])
         return [v in read for v in body.in_binders[carry_at]]
 
     return fixpoint(needed, fixpoint(certain, used_carry))
