@@ -159,7 +159,7 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
             if params.keys() != names:
                 _fail_params(declared, params)
         out = state.trace.process_primitive(declared, operands, params)
-        if several:  # of a jaxpr, whose results may be literals
+        if several and Lit in map(type, out):  # of a jaxpr, whose results may be literals
             out = [state.trace.literal(x) if type(x) is Lit else x for x in out]
         return out
 

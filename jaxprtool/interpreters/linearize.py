@@ -13,6 +13,7 @@ primals are known, and the tangents are tracers of `trace` (or Zero). For others
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
@@ -366,7 +367,7 @@ class _Linearized:
             return None
 
         def jvp_rule(primals: Any, tangents: Any, **params: Any) -> Any:
-            if any(self.second.is_unknown(x) for x in primals):
+            if any(map(self.second.is_unknown, primals)):
                 return jvp_rules[primitive](primals, tangents, **params)
             return rule(self.second, primals, tangents, **params)
 
@@ -376,9 +377,7 @@ class _Linearized:
         """Both parts, with the tangents of results that are nonzero or wanted."""
         flags = [w or type(t) is not Zero for w, t in zip(wanted, self.out_tangents, strict=True)]
         with set_current_trace(self.second):
-            kept = [
-                instantiate(t) for t, flag in zip(self.out_tangents, flags, strict=True) if flag
-            ]
+            kept = [*map(instantiate, compress(self.out_tangents, flags))]
         primal, linear, n_res = parts(self.first, self.outs, self.second.finish(kept))
         return LinearParts(primal, linear, flags, n_res)
 

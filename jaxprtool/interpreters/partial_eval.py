@@ -92,8 +92,11 @@ class PartialEvalTrace(JaxprTrace):
 
     def known(self, f: Callable[..., Any], *args: Any, **params: Any) -> Any:
         """Call `f` with the parent as the current trace."""
-        with set_current_trace(self.parent):
+        previous, state.trace = state.trace, self.parent
+        try:
             return f(*args, **params)
+        finally:
+            state.trace = previous
 
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]

@@ -11,7 +11,7 @@ from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.lists import partition_list, split_list
+from jaxprtool.core.lists import partition_list, split_list, unzip2
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
@@ -335,16 +335,12 @@ def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
     branches: Branches = eqn.params["branches"]
     each = [dce_body(b, used_outs) for b in branches]
-    used = [u for _, u in each]
-    used_ins = [any(u) for u in zip(*used, strict=True)] if used[0] else []
-    if (
-        all(used_outs)
-        and all(used_ins)
-        and all(j is b.jaxpr for b, (j, _) in zip(branches, each, strict=True))
-    ):
+    jaxprs, used = unzip2(each)
+    used_ins = [*map(any, zip(*used, strict=True))]
+    if all(used_outs) and all(used_ins) and jaxprs == [b.jaxpr for b in branches]:
         return eqn, [True, *used_ins]
     smaller = []
-    for b, (jaxpr, _) in zip(branches, each, strict=True):
+    for b, jaxpr in zip(branches, jaxprs, strict=True):
         binders = [*compress(jaxpr.in_binders, used_ins)]
         smaller.append(verified(ClosedJaxpr(rebound(jaxpr, binders), b.consts)))
     index, *operands = eqn.inputs

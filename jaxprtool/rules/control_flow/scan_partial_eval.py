@@ -6,7 +6,7 @@ What the rest needs of the known part is passed on once where it is the same in 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
@@ -230,9 +230,8 @@ def linearize_scan(
     """Scan the primal part of the linearized body, and record the scan of its linear part."""
     closed: ClosedJaxpr = params["jaxpr"]
     const_ts, carry_ts, xs_ts = split_operands(tangents, params)
-    const_nz, carry_nz, xs_nz = (
-        [type(t) is not Zero for t in ts] for ts in (const_ts, carry_ts, xs_ts)
-    )
+    nonzero = [type(t) is not Zero for t in tangents]
+    const_nz, carry_nz, xs_nz = split_operands(nonzero, params)
     n_carry = len(carry_ts)
     n_ys = len(closed.jaxpr.outs) - n_carry
 
@@ -244,9 +243,9 @@ def linearize_scan(
     primal, linear, flags, n_res = linearized(carried)
     run = trace.known(_run_known, primal, n_res, split_operands(primals, params), params)
     live = [
-        [t for t in const_ts if type(t) is not Zero],
-        [instantiate(t) for t, nz in zip(carry_ts, carried, strict=True) if nz],
-        [t for t in xs_ts if type(t) is not Zero],
+        [*compress(const_ts, const_nz)],
+        [*map(instantiate, compress(carry_ts, carried))],
+        [*compress(xs_ts, xs_nz)],
     ]
     cut = _left_to_scan(linear, run, live, flags)
     rest = iter(_record_rest(trace, cut, params))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 from jaxprtool.core.bind import set_current_trace
@@ -43,7 +44,7 @@ def transpose_scan(cts: Any, *args: Any, **params: Any) -> list[Any]:
         apply_scan(
             body.closed,
             known_consts,
-            [instantiate(ct) for ct, nz in zip(start, body.carried, strict=True) if nz],
+            [*map(instantiate, compress(start, body.carried))],
             [*live_ys, *known_xs],
             {**params, "reverse": not params["reverse"]},
         )
@@ -173,7 +174,7 @@ class _Builder:
                 add_tangents(a, b) for a, b in zip(before[: self.n_const], const_cts, strict=True)
             ]
             after = [*sums, *carry_cts]
-            kept = [instantiate(ct) for ct, nz in zip(after, nonzero, strict=True) if nz]
+            kept = [*map(instantiate, compress(after, nonzero))]
             results = [*kept, *[ct for ct in xs_cts if type(ct) is not Zero]]
         flags = [type(ct) is not Zero for ct in after]
         xs_flags = [type(ct) is not Zero for ct in xs_cts]
