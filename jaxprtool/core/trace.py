@@ -55,6 +55,16 @@ class Trace:
         """Apply `primitive`; args are tracers of this trace, or constants to it."""
         raise TypeError(f"{type(self).__name__} is abstract")
 
+    def process_typed(
+        self,
+        primitive: Primitive,
+        args: Sequence[Any],
+        params: dict[str, Any],
+        out_avals: Sequence[Any],
+    ) -> list[Any]:
+        """`process_primitive` for operands and params that fit by construction, with results of known types."""
+        return self.process_primitive(primitive, args, params)
+
     def pure(self, value: Any) -> Any:
         """Box a value that this trace knows nothing of."""
         raise TypeError(f"{type(self).__name__} boxes nothing")

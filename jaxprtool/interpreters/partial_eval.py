@@ -98,6 +98,17 @@ class PartialEvalTrace(JaxprTrace):
         finally:
             state.trace = previous
 
+    def process_typed(
+        self,
+        primitive: Primitive,
+        args: Sequence[Any],
+        params: dict[str, Any],
+        out_avals: Sequence[Any],
+    ) -> list[Any]:
+        if any(map(self.is_unknown, args)):
+            return self.process_primitive(primitive, args, params)
+        return self.known(self.parent.process_typed, primitive, args, params, out_avals)
+
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:

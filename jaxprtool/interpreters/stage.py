@@ -132,6 +132,15 @@ class JaxprTrace(Trace):
         self.eqns.append(JaxprEqn(primitive, inputs, params, [var]))
         return JaxprTracer(self, var)
 
+    def process_typed(
+        self,
+        primitive: Primitive,
+        args: Sequence[Any],
+        params: dict[str, Any],
+        out_avals: Sequence[Any],
+    ) -> list[Any]:
+        return self.emit(primitive, [*map(self.atom, args)], params, out_avals)
+
     def emit(
         self,
         primitive: Primitive,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.bind import state
 from jaxprtool.core.lists import split_list
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.dce import rebound
@@ -103,9 +105,16 @@ def apply_scan(
     xs: Sequence[Any],
     params: dict[str, Any],
 ) -> list[Any]:
-    """Apply scan to a transformed body."""
-    fields = scan_params(closed, len(consts), len(carry), params)
-    return lax.scan_call(*consts, *carry, *xs, **fields)
+    """Apply scan to a transformed body, which fits the operands."""
+    n_carry, length = len(carry), params["length"]
+    fields = scan_params(closed, len(consts), n_carry, params)
+    avals = [*map(_type_of, closed.jaxpr.outs)]
+    avals[n_carry:] = [stacked_aval(a, length) for a in avals[n_carry:]]
+    operands = [*consts, *carry, *xs]
+    return state.trace.process_typed(lax.scan_call.primitive, operands, fields, avals)
+
+
+_type_of = operator.attrgetter("aval.strong")
 
 
 def scan_params(
