@@ -6,7 +6,6 @@ array or tracer of an outer trace, becomes a constant binder; a concrete scalar 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from itertools import repeat, zip_longest
 from typing import Any
@@ -18,13 +17,12 @@ from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
 from jaxprtool.ir.avals import AbstractType, ShapedArray
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var, type_of
 
 __all__ = ["JaxprTrace", "JaxprTracer", "make_jaxpr", "stage"]
 
 
 _TYPE_RULES = abstract_eval_rules.rules
-_type_of = operator.attrgetter("aval.strong")
 
 
 class JaxprTracer(Tracer):
@@ -68,7 +66,7 @@ class JaxprTrace(Trace):
 
     def new_inputs(self, binders: Sequence[Var]) -> list[JaxprTracer]:
         """Further arguments of the types of the binders of another jaxpr."""
-        variables = [*map(Var, map(_type_of, binders))]
+        variables = [*map(Var, map(type_of, binders))]
         self.in_binders += variables
         return self._tracers(variables)
 
@@ -155,7 +153,7 @@ class JaxprTrace(Trace):
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:
         """Record an equation of another jaxpr with other operands of the same types."""
-        binders = [*map(Var, map(_type_of, eqn.out_binders))]
+        binders = [*map(Var, map(type_of, eqn.out_binders))]
         inputs = [*map(self.atom, args)]
         self.eqns.append(JaxprEqn(eqn.primitive, inputs, eqn.params, binders, eqn.span))
         return self._tracers(binders)

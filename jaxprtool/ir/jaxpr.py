@@ -24,6 +24,7 @@ __all__ = [
     "Primitive",
     "REQUIRED",
     "Var",
+    "type_of",
 ]
 
 
@@ -80,6 +81,7 @@ class Lit:
 
 
 Atom = Var | Lit
+type_of = operator.attrgetter("aval.strong")  # of an atom, without its weak-type mark
 _aval_of = operator.attrgetter("aval")
 
 

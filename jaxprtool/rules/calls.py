@@ -5,7 +5,6 @@ A call's rules transform the jaxpr that it calls, and call the result.
 
 from __future__ import annotations
 
-import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,7 +32,7 @@ from jaxprtool.interpreters.transpose import (
     not_linear,
     transpose_jaxpr,
 )
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var, type_of
 from jaxprtool.ir.placement import same_but_for_placement
 from jaxprtool.rules.define import define
 
@@ -57,12 +56,9 @@ def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr"
             f"{name}: its jaxpr takes {len(binders)} arguments, and {len(args)} are given",
             "argument-count",
         )
-    if [*map(_type_of, binders)] != [*args]:
+    if [*map(type_of, binders)] != [*args]:
         _check_operands(name, args, binders)
-    return [*map(_type_of, closed.jaxpr.outs)]
-
-
-_type_of = operator.attrgetter("aval.strong")
+    return [*map(type_of, closed.jaxpr.outs)]
 
 
 def _check_operands(name: str, args: Sequence[Any], binders: Sequence[Var]) -> None:

@@ -11,6 +11,7 @@ from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.bind import state
 from jaxprtool.core.lists import partition_list, split_list, unzip2
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
@@ -26,7 +27,7 @@ from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, is_linear, not_linear, transpose_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import BOOL, INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, type_of
 from jaxprtool.rules.calls import check_call, inline
 from jaxprtool.rules.define import define
 from jaxprtool.rules.wrappers import platform_position
@@ -69,6 +70,15 @@ def _choose(xp: Any, index: Any, *operands: Any, branches: Branches, **_: Any) -
     return xp.run(branches[i if 0 <= i < len(branches) else -1], operands)
 
 
+def _apply_cond(
+    index: Any, operands: Sequence[Any], branches: Branches, params: dict[str, Any]
+) -> list[Any]:
+    """Apply cond to transformed branches, which fit the operands."""
+    avals = [*map(type_of, branches[0].jaxpr.outs)]
+    fields = {**params, "branches": branches}
+    return state.trace.process_typed(lax.cond_call.primitive, [index, *operands], fields, avals)
+
+
 def _jvp(primals: Any, tangents: Any, *, branches: Branches, **params: Any) -> Any:
     index, *operands = primals
     nonzeros = [type(t) is not Zero for t in tangents[1:]]
@@ -76,7 +86,7 @@ def _jvp(primals: Any, tangents: Any, *, branches: Branches, **params: Any) -> A
     flags = [any(f) for f in zip(*each, strict=True)]
     transformed = tuple(jvp_jaxpr(b, nonzeros, instantiate_outs=flags)[0] for b in branches)
     live = [t for t in tangents[1:] if type(t) is not Zero]
-    outs = lax.cond_call(index, *operands, *live, branches=transformed, **params)
+    outs = _apply_cond(index, [*operands, *live], transformed, params)
     primals_out, rest = outs[: len(flags)], iter(outs[len(flags) :])
     return primals_out, [
         next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, primals_out, strict=True)
@@ -94,7 +104,7 @@ def _batch(axis_size: int, vals: Any, dims: Any, *, branches: Branches, **params
     each = [vmap_jaxpr(b, axis_size, in_dims, None)[1] for b in branches]
     out_dims = [0 if any(d is not None for d in ds) else None for ds in zip(*each, strict=True)]
     batched = tuple(vmap_jaxpr(b, axis_size, in_dims, out_dims)[0] for b in branches)
-    return lax.cond_call(index, *operands, branches=batched, **params), out_dims
+    return _apply_cond(index, operands, batched, params), out_dims
 
 
 def _batch_by_select(
@@ -135,7 +145,7 @@ def _transpose(cts: Any, index: Any, *operands: Any, branches: Branches, **param
     )
     known = [x for x in operands if not is_linear(x)]
     live = [ct for ct in cts if type(ct) is not Zero]
-    outs = iter(lax.cond_call(index, *known, *live, branches=transposed, **params))
+    outs = iter(_apply_cond(index, [*known, *live], transposed, params))
     undef = [x for x in operands if type(x) is UndefPrimal]
     linear_cts = iter(
         [next(outs) if f else Zero(x.aval) for f, x in zip(flags, undef, strict=True)]
@@ -157,7 +167,7 @@ def _partial_eval(
     index, *operands = args
     if trace.is_unknown(index):
         atoms = [trace.atom(x) for x in args]
-        avals = [a.strong for a in branches[0].out_avals]
+        avals = [*map(type_of, branches[0].jaxpr.outs)]
         fields = {**params, "branches": branches}
         return trace.emit(lax.cond_call.primitive, atoms, fields, avals)
     unks = [trace.is_unknown(x) for x in operands]
@@ -183,12 +193,12 @@ def _apply_parts(
     n_known = len(known[0].jaxpr.outs) - len(slots)
     outs: list[Any] = []
     if n_known or slots:
-        outs = trace.known(lax.cond_call, index, *known_ops, branches=known, **params)
+        outs = trace.known(_apply_cond, index, known_ops, known, params)
     known_outs, residuals = split_list(outs, n_known)
-    if not unknown[0].out_avals:
+    avals = [*map(type_of, unknown[0].jaxpr.outs)]
+    if not avals:
         return known_outs, []
     inputs = [index, *residuals, *[known_ops[i] for i in forwarded], *unknown_ops]
-    avals = [a.strong for a in unknown[0].out_avals]
     atoms, fields = [trace.atom(x) for x in inputs], {**params, "branches": unknown}
     return known_outs, trace.emit(lax.cond_call.primitive, atoms, fields, avals)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from jaxprtool.core.bind import state
 from jaxprtool.core.lists import split_list
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.dce import rebound
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var, type_of
 
 __all__ = [
     "apply_scan",
@@ -108,13 +107,10 @@ def apply_scan(
     """Apply scan to a transformed body, which fits the operands."""
     n_carry, length = len(carry), params["length"]
     fields = scan_params(closed, len(consts), n_carry, params)
-    avals = [*map(_type_of, closed.jaxpr.outs)]
+    avals = [*map(type_of, closed.jaxpr.outs)]
     avals[n_carry:] = [stacked_aval(a, length) for a in avals[n_carry:]]
     operands = [*consts, *carry, *xs]
     return state.trace.process_typed(lax.scan_call.primitive, operands, fields, avals)
-
-
-_type_of = operator.attrgetter("aval.strong")
 
 
 def scan_params(

@@ -26,7 +26,7 @@ from jaxprtool.interpreters.partial_eval import (
 )
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.stage import JaxprTrace, stage
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, type_of
 from jaxprtool.rules.calls import inline
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
@@ -219,8 +219,8 @@ def _record_rest(trace: PartialEvalTrace, cut: ScanSplit, params: dict[str, Any]
     fields = scan_params(cut.closed, len(cut.consts), len(cut.carry), params)
     atoms = [trace.atom(x) for x in (*cut.consts, *cut.carry, *cut.xs)]
     n_carry, length = len(cut.carry), params["length"]
-    avals = [a.strong for a in cut.closed.out_avals]
-    avals = avals[:n_carry] + [stacked_aval(a, length) for a in avals[n_carry:]]
+    avals = [*map(type_of, cut.closed.jaxpr.outs)]
+    avals[n_carry:] = [stacked_aval(a, length) for a in avals[n_carry:]]
     return trace.emit(lax.scan_call.primitive, atoms, fields, avals) if avals else []
 
 
