@@ -10,9 +10,8 @@ from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.env import Env
-from jaxprtool.core.lists import partition_list, split_list, unzip2
+from jaxprtool.core.lists import merge_lists, partition_list, split_list, unzip2
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import has_effects
@@ -25,9 +24,8 @@ from jaxprtool.interpreters.partial_eval import (
     partial_eval_rules,
 )
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_known
-from jaxprtool.interpreters.stage import JaxprTrace, stage
+from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, type_of
-from jaxprtool.rules.calls import inline
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
     fixpoint,
@@ -123,16 +121,26 @@ def _calls_apart(closed: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
     key = ("calls_apart", n_consts)
     if key not in closed.cache:
         varying = [i >= n_consts for i in range(len(closed.in_avals))]
-        before, rest, varies, n_shared = partial_eval_jaxpr(closed, varying)
-        trace = JaxprTrace()
-        with set_current_trace(trace):
-            args = trace.new_inputs(closed.jaxpr.in_binders)
-            computed = inline(before, args[:n_consts])
-            fixed, shared = split_list(computed, len(computed) - n_shared)
-            same, each = iter(fixed), iter(inline(rest, [*shared, *args[n_consts:]]))
-            outs = [next(each) if v else next(same) for v in varies]
-        closed.cache[key] = trace.build(outs)
+        parts = partial_eval_jaxpr(closed, varying)
+        closed.cache[key] = _one_after_the_other(*parts)
     return closed.cache[key]
+
+
+def _one_after_the_other(
+    known: ClosedJaxpr, unknown: ClosedJaxpr, unks_out: Sequence[bool], n_res: int
+) -> ClosedJaxpr:
+    """The parts of a partial evaluation as one jaxpr again: (known arguments, unknown arguments) -> (results)."""
+    first, second = known.jaxpr, unknown.jaxpr
+    known_outs, residuals = split_list(first.outs, len(first.outs) - n_res)
+    binders, unknown_binders = split_list(second.in_binders, n_res)
+    name = dict(zip(binders, residuals, strict=True)).get
+    eqns = [
+        JaxprEqn(e.primitive, [*map(name, e.inputs, e.inputs)], e.params, e.out_binders, e.span)
+        for e in second.eqns
+    ]
+    outs = merge_lists(unks_out, known_outs, [*map(name, second.outs, second.outs)])
+    joined = Jaxpr(first.in_binders + unknown_binders, first.eqns + eqns, outs, first.const_binders)
+    return verified(ClosedJaxpr(joined, known.consts))
 
 
 class _Hoisted(NamedTuple):
