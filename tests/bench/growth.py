@@ -42,7 +42,7 @@ def growth_rows(sizes: list[int]) -> list[Row]:
             "eval": lambda p=program: jt.eval_jaxpr(p.jaxpr, [np.ones(3, np.float32)]),
         }
         for what, run in steps.items():
-            (seconds,) = best(2 if n <= 10_000 else 1, run)
+            (seconds,) = best(2, run)
             rows.append(Row(f"{what} of {n:,} equations", seconds * 1e6 / n, None, None))
     rows.sort(key=lambda r: r.what.split()[0])
     return rows
