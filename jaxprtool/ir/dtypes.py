@@ -55,6 +55,11 @@ class DType:
         return self.kind in "iu"
 
     @property
+    def has_signed_zero(self) -> bool:
+        """Whether the bits of a float are a sign and a magnitude: not where there is no sign, or -0 is NaN."""
+        return self.kind == "f" and not self.name.endswith(("fnu", "fnuz"))
+
+    @property
     def itemsize(self) -> int:
         """Bytes an element takes in an array of its own (sub-byte types take one)."""
         return (self.bits + 7) // 8

@@ -177,13 +177,8 @@ def _nextafter_bits(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(xp.isnan(x) | xp.isnan(y), xp.asarray(xp.nan, x.dtype), out).reshape(x.shape)
 
 
-def _is_peculiar(dtype: Any) -> bool:
-    """Whether the numbers of a floating type have no sign, or NaN has the bits of -0."""
-    return dtype.name.endswith(("fnu", "fnuz"))
-
-
 def _stepped(in_avals: Any, x: Any, y: Any) -> Any:
-    """`nextafter` of the peculiar types: by the place of a number in their order, zero having place 0."""
+    """`nextafter` of types without a signed zero: by the place of a number in their order, zero having place 0."""
     dtype, shape = in_avals[0].dtype, broadcast_avals("nextafter", in_avals).shape
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
 
@@ -207,14 +202,15 @@ def _nextafter_rule(op: Any) -> Any:
     stepped = run_as(_stepped)(op)
 
     def impl(xp: Any, x: Any, y: Any) -> Any:
-        peculiar = _is_peculiar(dtype_of(x.dtype))
-        return stepped(xp, x, y) if peculiar else _nextafter_impl(xp, x, y)
+        dtype = dtype_of(x.dtype)
+        assert dtype is not None
+        return _nextafter_impl(xp, x, y) if dtype.has_signed_zero else stepped(xp, x, y)
 
     return impl
 
 
 def _nextafter_lower(ctx: Any, x: Any, y: Any) -> Any:
-    rule = lowered_as(_stepped) if _is_peculiar(x.aval.dtype) else hlo("chlo.next_after")
+    rule = hlo("chlo.next_after") if x.aval.dtype.has_signed_zero else lowered_as(_stepped)
     return rule(ctx, x, y)
 
 

@@ -50,7 +50,7 @@ def _place(xp: Any, x: Any) -> Any:
     assert dtype is not None
     if dtype.kind != "f":
         return x
-    if dtype.bits < 8 or dtype.name.endswith(("fnu", "fnuz")):
+    if dtype.bits < 8 or not dtype.has_signed_zero:
         x = x.astype(xp.float32)
     bits = xp.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").reshape(x.shape)
     return xp.where(bits < 0, bits ^ xp.iinfo(bits.dtype).max, bits)
