@@ -10,7 +10,7 @@ import functools
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import same_shape_batch
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.elementwise import (
@@ -240,16 +240,28 @@ def _extremum_jvp(op: Any) -> Any:
 
     def rule(primals: Any, tangents: Any) -> Any:
         out = op(*primals)
-        dtype = get_aval(out).dtype
-        won = [lax.convert_element_type(lax.eq(x, out), new_dtype=dtype) for x in primals]
+        wins = [lax.eq(x, out) for x in primals]
+        shares = _scalar_shares if get_aval(out).ndim == 0 else _shares
         parts = [
-            lax.mul(t, lax.div(mine, lax.add(other, 1.0)))
-            for t, mine, other in zip(tangents, won, won[::-1], strict=True)
+            lax.mul(t, lax.div(*shares(mine, other, get_aval(out).dtype)))
+            for t, mine, other in zip(tangents, wins, wins[::-1], strict=True)
             if type(t) is not Zero
         ]
         return out, parts[0] if len(parts) == 1 else lax.add_any(*parts)
 
     return rule
+
+
+def _shares(mine: Any, other: Any, dtype: Any) -> tuple[Any, Any]:
+    """1 where an operand is the result, and the number of operands that are, of which the other may be one."""
+    won, lost = (lax.convert_element_type(x, new_dtype=dtype) for x in (mine, other))
+    return won, lax.add(lost, 1.0)
+
+
+def _scalar_shares(mine: Any, other: Any, dtype: Any) -> tuple[Any, Any]:
+    """`_shares` of rank 0: literals to choose from need no equation."""
+    zero, one, two = (scalar_lit(n, dtype) for n in range(3))
+    return lax.select_n(mine, zero, one), lax.select_n(other, one, two)
 
 
 class _Extremum(numpy_function):
