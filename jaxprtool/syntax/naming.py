@@ -131,11 +131,19 @@ def _spread(nested: Nested, uses: dict[Jaxpr, int]) -> None:
 
 
 def name_variables(
-    nested: Nested, root: Jaxpr, shared: dict[Jaxpr, str], renamed: bool = False
+    nested: Nested,
+    root: Jaxpr,
+    shared: dict[Jaxpr, str],
+    renamed: bool = False,
+    lossless: bool = False,
 ) -> dict[Var, str]:
-    """A name for every variable: those of the source if all have one (and not `renamed`), else JAX's."""
+    """A name for every variable: those of the source if all have one (and not `renamed`), else JAX's.
+
+    JAX names a result of a jit's body `_` where the result of the call is not read, also where the body reads it, and
+    such a text cannot be read back; a lossless one has no such names.
+    """
     names = None if renamed else _source_names(nested)
-    return _Namer(nested, root, shared).names if names is None else names
+    return _Namer(nested, root, shared, lossless).names if names is None else names
 
 
 def _source_names(nested: Nested) -> dict[Var, str] | None:
@@ -163,8 +171,10 @@ def _source_names(nested: Nested) -> dict[Var, str] | None:
 class _Namer:
     """Gives names in the order in which JAX prints, the calls' operands' names to the arguments of jit."""
 
-    def __init__(self, nested: Nested, root: Jaxpr, shared: dict[Jaxpr, str]):
-        self.shared, self.taken = shared, set(shared.values())
+    def __init__(
+        self, nested: Nested, root: Jaxpr, shared: dict[Jaxpr, str], lossless: bool = False
+    ):
+        self.shared, self.taken, self.lossless = shared, set(shared.values()), lossless
         self.calls = {id(eqn): inner for calls in nested.calls.values() for eqn, inner in calls}
         self.names: dict[Var, str] = _unused_results(root)
         self.count = 0
@@ -228,7 +238,8 @@ class _Namer:
                 continue
             used.add(like)
             self._name([like])
-            self.names[v] = self.names[like]
+            if not (self.lossless and self.names[like] == "_"):
+                self.names[v] = self.names[like]
 
 
 def _unused_results(jaxpr: Jaxpr) -> dict[Var, str]:

@@ -92,7 +92,7 @@ class _Printer:
         nested = Nested(program, lossless, definitions.values())
         self.closed, self.root = nested.closed, program.jaxpr
         self.shared = given or shared_jaxprs(nested, program.jaxpr)
-        self.names = name_variables(nested, program.jaxpr, self.shared, renamed)
+        self.names = name_variables(nested, program.jaxpr, self.shared, renamed, lossless)
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.avals: dict[Any, str] = {}
         self.params: dict[int, str] = {}

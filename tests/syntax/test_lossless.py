@@ -139,3 +139,20 @@ def test_a_single_program_has_no_name():
 def test_constants_do_not_run_into_the_next_program():
     text = "a = { lambda b:f32[]; . let  in (b,) }\nwhere b = 1.0\nb = { lambda ; . let  in () }\n"
     assert format_file(parse_file(text)) == text
+
+
+def test_a_call_with_results_that_nobody_reads():
+    """JAX names such results of the body `_`, also where the body returns them again."""
+    text = (
+        "{ lambda ; a:f32[]. let\n    _:f32[] b:f32[] = jit[\n      name=f\n"
+        "      jaxpr={ lambda ; c:f32[]. let d:f32[] = sin c; e:f32[] = cos c in (d, d) }\n"
+        "    ] a\n  in (b,) }"
+    )
+    program = parse(text)
+    for eqn in (program.jaxpr, program.jaxpr.eqns[0].params["jaxpr"].jaxpr):
+        for v in [*eqn.in_binders, *[v for e in eqn.eqns for v in e.out_binders]]:
+            v.name = None  # so that the printer names them
+    printed = format_jaxpr(program, lossless=True)
+    inner = parse(printed).jaxpr.eqns[0].params["jaxpr"].jaxpr
+    assert inner.outs == [inner.eqns[0].out_binders[0]] * 2
+    assert format_jaxpr(parse(printed), lossless=True) == printed
