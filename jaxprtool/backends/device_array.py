@@ -14,7 +14,7 @@ __all__ = ["DeviceArray", "HostType"]
 class HostType:
     """The type of an array as jaxlib wants to be told it, and how to read a buffer of this type.
 
-    `read(buffer, kind)` waits for the value and returns it as NumPy has it.
+    `read(buffer)` waits for the value and returns it as NumPy has it.
     """
 
     __slots__ = ("dtype", "read", "shape", "weak_type")
@@ -23,7 +23,7 @@ class HostType:
         self.shape, self.dtype, self.read, self.weak_type = shape, dtype, read, False
 
 
-class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
+class DeviceArray:
     """An array held by XLA. It is copied to nothing: NumPy reads the same memory, once it is ready.
 
     In everything that a NumPy array is asked for it answers as the (read-only) NumPy array would.
@@ -34,8 +34,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     __slots__ = ("_buffer", "_host", "_kind")
 
-    def __init__(self, buffer: Any, kind: HostType):
-        self._buffer, self._kind = buffer, kind
+    def __init__(self, kind: HostType, buffer: Any):
+        self._kind, self._buffer = kind, buffer
         self._host: np.ndarray | None = None
 
     @property
@@ -57,7 +57,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def numpy(self) -> np.ndarray:
         """The value; waits until it is computed."""
         if self._host is None:
-            self._host = self._kind.read(self._buffer, self._kind)
+            self._host = self._kind.read(self._buffer)
         return self._host
 
     def block_until_ready(self) -> DeviceArray:
@@ -68,7 +68,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         host = self._host
         if host is None:
-            host = self._host = self._kind.read(self._buffer, self._kind)
+            host = self._host = self._kind.read(self._buffer)
         if dtype is None and not copy:
             return host
         return host.copy() if dtype is None else host.astype(dtype, copy=bool(copy))
@@ -118,7 +118,11 @@ def _of_host(name: str) -> property:
     return property(lambda x: getattr(x.numpy(), name), doc=f"As `numpy.ndarray.{name}`.")
 
 
-# Properties, and no `__getattr__`: NumPy asks for several protocols before `__array__`, and a miss in Python is slow.
+# NumPy asks for several protocols before `__array__`. So that a miss is quick, there is no `__getattr__` and no base:
+# the operators of NumPy's mixin are copied, and what else an array has are properties.
+for _name, _operator in vars(np.lib.mixins.NDArrayOperatorsMixin).items():
+    if _name == "__hash__" or callable(_operator):
+        setattr(DeviceArray, _name, _operator)
 for _name in dir(np.ndarray):
     if not _name.startswith("_") and not hasattr(DeviceArray, _name):
         setattr(DeviceArray, _name, _of_host(_name))

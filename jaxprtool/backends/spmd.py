@@ -57,24 +57,24 @@ def shard_slices(sharding: Any, shape: tuple[int, ...], devices: int) -> list[Sl
 
 
 def joined_type(
-    kind: HostType, read: Callable[..., np.ndarray], parts: Sequence[Slices]
+    kind: HostType, reader: Callable[..., Callable[..., np.ndarray]], parts: Sequence[Slices]
 ) -> HostType:
     """The type of a result whose buffer is the list of the devices' buffers.
 
     Args:
       kind: the type of the whole.
-      read: how to read the buffer of one device, given it and its type.
+      reader: what reads the buffer of one device, given the shape and the dtype of the part.
       parts: which part each device holds; of equal ones the first is read.
     """
     first: dict[Any, int] = {}
     for device, part in enumerate(parts):
         first.setdefault(tuple((s.start, s.stop) for s in part), device)
 
-    def join(buffers: Shards, _: HostType) -> np.ndarray:
+    def join(buffers: Shards) -> np.ndarray:
         whole = np.empty(kind.shape, kind.dtype)
         for device in first.values():
             target = whole[(*parts[device], ...)]
-            target[...] = read(buffers[device], HostType(target.shape, kind.dtype, read))
+            target[...] = reader(target.shape, kind.dtype)(buffers[device])
         return whole
 
     return HostType(kind.shape, kind.dtype, join)

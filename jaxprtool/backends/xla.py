@@ -13,7 +13,7 @@ import math
 import operator
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -64,13 +64,14 @@ def _host_type(aval: Any) -> HostType:
 
 @functools.cache
 def _shared_type(shape: tuple[int, ...], dtype: np.dtype) -> HostType:
-    read = _read_plain if dtype.isbuiltin == 1 else _read_extended
-    return HostType(shape, dtype, read)
+    return HostType(shape, dtype, _reader(shape, dtype))
 
 
-def _read_plain(buffer: Any, kind: HostType) -> np.ndarray:
-    """A value of one of NumPy's own types: the same memory."""
-    return np.asarray(memoryview(buffer))
+def _reader(shape: tuple[int, ...], dtype: np.dtype) -> Callable[..., np.ndarray]:
+    """What reads a buffer; of one of NumPy's own types, the same memory."""
+    if dtype.isbuiltin == 1:
+        return np.asarray
+    return functools.partial(_read_extended, shape, dtype)
 
 
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -80,23 +81,23 @@ _PACKED = frozenset({"int2", "int4", "uint2", "uint4", "float4_e2m1fn"})
 _OFFSET = 40  # of `byte_offset` in DLTensor, whose first field is the address
 
 
-def _read_extended(buffer: Any, kind: HostType) -> np.ndarray:
+def _read_extended(shape: tuple[int, ...], dtype: np.dtype, buffer: Any) -> np.ndarray:
     """A value of one of ml_dtypes' types, copied.
 
     Python's buffer protocol has no codes for them, so the address comes from a DLPack capsule. Types
     narrower than a byte are packed there, or missing; jaxlib unpacks them, and imports JAX.
     """
     buffer.block_until_ready()
-    if 0 in kind.shape:
-        return np.zeros(kind.shape, kind.dtype)
-    if kind.dtype.name in _PACKED:
+    if 0 in shape:
+        return np.zeros(shape, dtype)
+    if dtype.name in _PACKED:
         return buffer._single_device_array_to_np_array_did_copy()[0]
     capsule = _jax.buffer_to_dlpack_managed_tensor(buffer)
     tensor = _capsule_pointer(capsule, b"dltensor")
     start = ctypes.c_void_p.from_address(tensor).value or 0
     start += ctypes.c_uint64.from_address(tensor + _OFFSET).value
-    size = math.prod(kind.shape) * kind.dtype.itemsize
-    return np.frombuffer(ctypes.string_at(start, size), kind.dtype).reshape(kind.shape)
+    size = math.prod(shape) * dtype.itemsize
+    return np.frombuffer(ctypes.string_at(start, size), dtype).reshape(shape)
 
 
 class Runtime:
@@ -140,7 +141,9 @@ class Runtime:
         return len(self.local) < len(self.devices)
 
     def result_handler(self, kind: HostType) -> Any:
-        return _jax.array_result_handler(kind, self.sharding, True, True)
+        """What makes a result an array: called from within jaxlib, which is quicker than after it."""
+        handler = _jax.array_result_handler(kind, self.sharding, True, True)
+        return handler.wrap(functools.partial(DeviceArray, kind))
 
     def split(self, kind: HostType) -> tuple[HostType, Any]:
         """The type and the layout under which the devices' parts of an array go to jaxlib."""
@@ -180,9 +183,6 @@ _kind_of, _buffer_of = operator.attrgetter("_kind"), operator.attrgetter("_buffe
 class Executable:
     """A compiled program.
 
-    Calling it with arrays (constants without a value first) returns a list of `DeviceArray`s. Python
-    numbers take the type asked for; arrays have to have it, else UsageError names the argument.
-
     Attributes:
       program: the lowered program, with the types of arguments and results.
     """
@@ -190,7 +190,7 @@ class Executable:
     def __init__(self, program: StableHLO, loaded: Any, r: Runtime, machine_code: bytes = b""):
         self.program = program
         self._runtime = r
-        self._loaded = loaded
+        self._loaded, self._execute = loaded, loaded.execute_sharded
         self._machine_code = machine_code  # jaxlib cannot serialise what it has deserialised
         self._in = [_host_type(a) for a in program.in_avals]
         self._out = [_host_type(a) for a in program.out_avals]
@@ -208,6 +208,15 @@ class Executable:
         return self.program.out_avals
 
     def __call__(self, *args: Any) -> list[Any]:
+        """The results, as a list of `DeviceArray`s.
+
+        Args:
+          args: arrays, those of constants without a value first; Python numbers take the type asked for.
+
+        Raises:
+          UsageError: an array has another type, or there are too few or too many.
+          UnsupportedError: XLA cannot run the program.
+        """
         lent = False
         try:
             placed = [*map(_kind_of, args)] == self._in
@@ -218,12 +227,11 @@ class Executable:
         else:
             buffers, lent = self._buffers(args)
         try:
-            outs = self._loaded.execute_sharded(buffers).consume_with_handlers(self._handlers)
+            results = self._execute(buffers).consume_with_handlers(self._handlers)
             if lent:
-                _jax.batched_block_until_ready(outs)
+                _jax.batched_block_until_ready([*map(_buffer_of, results)])
         except RuntimeError as e:
             _cannot_run(e)
-        results = [*map(DeviceArray, outs, self._out)]
         return self._special(results) if self._has_special else results
 
     def _buffers(self, args: Sequence[Any]) -> tuple[list[Any], bool]:
@@ -246,7 +254,7 @@ class Executable:
         if len(args) != len(self._in):
             self._wrong_count(len(args))
         return [
-            DeviceArray(_put(self._host_argument(x, i), kind, _COPY), kind)
+            DeviceArray(kind, _put(self._host_argument(x, i), kind, _COPY))
             for i, (x, kind) in enumerate(zip(args, self._in, strict=True))
         ]
 
@@ -338,21 +346,21 @@ class SpmdExecutable(Executable):
             shard_slices(s, k.shape, n) for s, k in zip(self._layouts, self._out, strict=True)
         ]
         self._joined = [
-            joined_type(k, k.read, parts)
+            joined_type(k, _reader, parts)
             for k, parts in zip(self._out, self._out_parts, strict=True)
         ]
 
     def __call__(self, *args: Any) -> list[Any]:
         try:
             buffers = [x._buffer for x in self.place(args)]
-            results = self._results(self._loaded.execute_sharded(buffers))
+            results = self._results(self._execute(buffers))
         except RuntimeError as e:
             _cannot_run(e)
         return self._special(results) if self._has_special else results
 
     def _results(self, outs: Any) -> list[Any]:
         buffers = outs.disassemble_into_single_device_arrays()
-        return [DeviceArray(Shards(b), t) for b, t in zip(buffers, self._joined, strict=True)]
+        return [DeviceArray(t, Shards(b)) for b, t in zip(buffers, self._joined, strict=True)]
 
     def place(self, args: Sequence[Any]) -> list[DeviceArray]:
         """Arguments as arrays on the devices, each device holding its part."""
@@ -369,7 +377,7 @@ class SpmdExecutable(Executable):
         stacked, layout = r.split(_shared_type(parts[0].shape[1:], kind.dtype))
         devices = [r.devices[d] for d in r.local]
         put = _jax.batched_device_put(stacked, layout, parts, devices, True, False, _COPY, True)
-        return DeviceArray(put, kind)
+        return DeviceArray(kind, put)
 
 
 class SharedExecutable(SpmdExecutable):
@@ -388,7 +396,7 @@ class SharedExecutable(SpmdExecutable):
         values = self._gather.execute_sharded(outs.consume_with_handlers(handlers))
         wholes = [w[0] for w in values.disassemble_into_single_device_arrays()]
         _jax.batched_block_until_ready(wholes)
-        return [DeviceArray(w, k) for w, k in zip(wholes, self._out, strict=True)]
+        return [DeviceArray(k, w) for w, k in zip(wholes, self._out, strict=True)]
 
     @functools.cached_property
     def _gather(self) -> Any:

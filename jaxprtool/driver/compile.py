@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact
@@ -22,11 +22,14 @@ class Compiled:
     types asked for.
     """
 
+    __slots__ = ("__call__", "_executable")
+    __call__: Callable[..., list[Any]]
+
     def __init__(self, executable: Any):
         self._executable = executable
-
-    def __call__(self, *args: Any) -> list[Any]:
-        return self._executable(*args)
+        self.__call__ = (
+            executable.__call__
+        )  # itself, since each call in between costs what JAX's do not
 
     def place(self, args: Sequence[Any]) -> list[Any]:
         """Arguments as arrays on the device, for calls that take the same ones again and again."""

@@ -1,8 +1,11 @@
-"""Rows of the table, and how a figure is taken: the smallest of a few runs, ours and JAX's in turn."""
+"""Rows of the table, and how a figure is taken: the smallest of a few runs, ours and JAX's in turn.
+
+The order changes from turn to turn, since what runs before a function moves its time by a microsecond."""
 
 from __future__ import annotations
 
 import gc
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,13 +36,15 @@ class Row:
 
 
 def best(runs: int, *functions: Callable[[], Any]) -> list[float]:
-    """The smallest time of each function, run in turn, in seconds."""
+    """The smallest time of each function, run in turn in changing order, in seconds."""
     times = [float("inf")] * len(functions)
+    order, shuffle = [*enumerate(functions)], random.Random(0).shuffle
     gc.collect()
     gc.disable()
     try:
         for _ in range(runs):
-            for i, f in enumerate(functions):
+            shuffle(order)
+            for i, f in order:
                 start = time.perf_counter()
                 f()
                 times[i] = min(times[i], time.perf_counter() - start)
