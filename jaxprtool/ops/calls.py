@@ -107,7 +107,7 @@ def custom_lin(
     num_res: how many of the first operands are residuals; the rest are tangents.
     bwd_jaxpr: the transpose: (*residuals, *cotangents) -> (*cotangents of the tangents).
     bwd: its name.
-    in_zeros: for each tangent of the call, whether it is zero and left out.
+    in_zeros: for each operand of the call, whether its tangent is zero and left out.
     out_avals: the types of the results.
     symbolic_zeros: whether the rule sees which cotangents are zero.
     """

@@ -390,6 +390,8 @@ def _custom_jvp_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn,
 
 
 def _live(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> ClosedJaxpr:
+    if all(used_outs):
+        return closed
     jaxpr, _ = dce_jaxpr(closed.jaxpr, used_outs, keep_inputs=True)
     return ClosedJaxpr(jaxpr, closed.consts)
 
@@ -443,17 +445,17 @@ def _custom_vjp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         return inline_jvp(call, primals, tangents)
     n_res = len(fwd.out_avals) - len(call.out_avals)
     residuals, outs = split_list(inline(fwd, primals), n_res)
-    flags = inexact(call.in_avals)
-    live = [instantiate(t) for t, flag in zip(tangents, flags, strict=True) if flag]
+    zeros = [type(t) is Zero for t in tangents]
+    wanted = [not z for z, f in zip(zeros, inexact(call.in_avals), strict=True) if f]
     out_avals = tuple(a.strong for a in call.out_avals if a.tangent() is a.strong)
     rest = iter(
         lax.custom_lin(
             *residuals,
-            *live,
+            *[t for t in tangents if type(t) is not Zero],
             num_res=n_res,
-            bwd_jaxpr=params["bwd_jaxpr"],
+            bwd_jaxpr=_live(params["bwd_jaxpr"], wanted),
             bwd=params["bwd"],
-            in_zeros=(False,) * len(live),
+            in_zeros=zeros,
             out_avals=out_avals,
             symbolic_zeros=params["symbolic_zeros"],
         )

@@ -196,6 +196,42 @@ def test_traced_and_from_a_file(f, forward):
         close(_floats(jt.jvp(ours, (X,), (X,))[1]), _floats(jax.jvp(f, (X,), (X,))[1]))
 
 
+@jax.custom_vjp
+def _weighted(n, x, y):
+    return n * jnp.sin(x) * y
+
+
+_weighted.defvjp(
+    lambda n, x, y: (_weighted(n, x, y), (n, x, y)),
+    lambda res, ct: (None, 2 * res[0] * ct * res[2], ct * res[1]),
+)
+
+
+@pytest.mark.parametrize("wanted", [(True, False), (False, True), (True, True)])
+def test_custom_vjp_in_some_operands(wanted):
+    n, xs = np.arange(3, dtype=np.int32), (X, X + 1)
+    chosen = [x for x, w in zip(xs, wanted, strict=True) if w]
+
+    def of_chosen(f, xs):
+        def g(*chosen):
+            rest = iter(chosen)
+            return f(n, *[next(rest) if w else x for x, w in zip(xs, wanted, strict=True)])
+
+        return g
+
+    def in_jax(n, x, y, *tangents):
+        given = tuple(v for v, w in zip((x, y), wanted, strict=True) if w)
+        return jax.jvp(of_chosen(lambda _, *xs: _weighted(n, *xs), (x, y)), given, tangents)
+
+    program = jt.from_jax(jax.make_jaxpr(_weighted)(n, *xs))
+    differentiated, _ = jt.jvp_jaxpr(program, [False, *wanted])
+    assert str(differentiated) == str(jax.make_jaxpr(in_jax)(n, *xs, *chosen))
+    text = format_jaxpr(differentiated, lossless=True)
+    assert format_jaxpr(jt.parse(text), lossless=True) == text
+    ours = jt.vjp(of_chosen(jt.jaxpr_as_fun(program), xs), *chosen)[1]([X])
+    close(ours, jax.vjp(of_chosen(jax.jit(_weighted), xs), *chosen)[1](X))
+
+
 # -- custom_vmap -----------------------------------------------------------------------------------
 
 

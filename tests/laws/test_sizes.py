@@ -81,6 +81,34 @@ def test_jvp_is_no_larger_than_jax(example):
     _check(_count(mine.jaxpr), _jax_count(theirs.jaxpr), "jvp")
 
 
+# The rule of `custom_vmap_call` batches tangents of all operands, in JAX as well, where the sample is a jit.
+IN_ONE = [e for e in DIFFERENTIABLE if e.primitive.name not in KEPT | {"custom_vmap_call"}]
+
+
+@law([e for e in IN_ONE if len(e.args) > 1])
+def test_jvp_in_one_operand_is_no_larger_than_jax(example):
+    args = inputs(example)
+    for i in _inexact(args):
+        _check_jvp_in_one(example, args, i)
+
+
+def _check_jvp_in_one(example, args, i):
+    def alone(f):
+        return lambda x: f(*args[:i], x, *args[i + 1 :])
+
+    f, g = alone(ours(example)), alone(in_jax(example))
+    given = args[i], tangent_like(args[i], i)
+    mine = jt.make_jaxpr(lambda x, t: jt.jvp(f, (x,), (t,)))(*given)
+    try:
+        theirs = jax.make_jaxpr(lambda x, t: jax.jvp(g, (x,), (t,)))(*given)
+    except (TypeError, ValueError) as e:
+        assert "Zero" in str(e), (
+            e
+        )  # two of JAX's rules give a primitive the zero that stands for no tangent
+        return
+    _check(_count(mine.jaxpr), _jax_count(theirs.jaxpr), f"jvp in operand {i}")
+
+
 @law(DIFFERENTIABLE)
 def test_linear_part_is_no_larger_than_jax(example):
     args = inputs(example)
