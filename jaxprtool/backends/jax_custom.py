@@ -16,6 +16,7 @@ from jax.extend.core import jaxpr_as_fun
 
 from jaxprtool.backends.jax_rules import is_inexact
 from jaxprtool.core.lists import partition_list, split_list
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 
 __all__ = ["debug_info", "rebuild_custom_rule"]
@@ -193,7 +194,8 @@ def _lin_params(eqn: JaxprEqn, closed: Closed, to_aval: Callable[[Any], Any]) ->
 
     def flat(*xs: Any) -> list[Any]:
         if rule is None:
-            raise NotImplementedError("the backward rule of this custom_lin is not in the text")
+            message = "the backward rule of this custom_lin is not in the text"
+            fail(UnsupportedError, message, "no-rule")
         residuals, cotangents = split_list(xs, p["num_res"])
         kept = [ct for ct, a in zip(cotangents, outs, strict=True) if is_inexact(a)]
         rest = iter(jaxpr_as_fun(closed(rule))(*residuals, *kept))

@@ -232,6 +232,17 @@ def test_custom_vjp_in_some_operands(wanted):
     close(ours, jax.vjp(of_chosen(jax.jit(_weighted), xs), *chosen)[1](X))
 
 
+def test_a_linear_map_from_text_has_no_transpose_in_jax():
+    program = jt.parse(
+        "{ lambda ; a:f32[3] b:f32[3]. let c:f32[3] = custom_lin[in_zeros=[False] num_res=1] a b in (c,) }"
+    )
+    linear = jax.extend.core.jaxpr_as_fun(jt.to_jax(program))
+    with pytest.raises(
+        jt.UnsupportedError, match="the backward rule of this custom_lin is not in the text"
+    ):
+        jax.linear_transpose(lambda t: linear(X, t), X)([X])
+
+
 # -- custom_vmap -----------------------------------------------------------------------------------
 
 
