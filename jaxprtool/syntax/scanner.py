@@ -17,7 +17,7 @@ from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.refs import RAW_EQUATION
 from jaxprtool.syntax.tokens import ATOMS, BINDER, IDENT, Token
-from jaxprtool.syntax.values import ValueScanner, is_key
+from jaxprtool.syntax.values import ValueScanner, are_beside, is_key
 
 __all__ = ["Scanner", "scan"]
 
@@ -373,7 +373,7 @@ class Scanner:
         plain = _plain_param(frame.column) if block else _PLAIN_FLAT
         pos = self.pos
         while True:
-            m = plain.match(text, pos)
+            m = plain.match(text, pos) or (block and self._beside_the_next(frame.primitive, pos))
             if m and odd is not None and odd.match(text, m.start(2)):
                 m = None
             if m and (block or m[3] is None or is_key(frame.primitive, m[1], m[3])):
@@ -406,6 +406,13 @@ class Scanner:
                 return self._tuple
             pos = self.values.value_end(frame.column, frame.primitive, tokens[-1][1], pos)
             tokens.append(("VALUE", text[self.pos : pos], self.pos, pos))
+
+    def _beside_the_next(self, primitive: str, pos: int) -> re.Match[str] | None:
+        """In block layout, a param that the next one follows on its line, as people write and JAX does not."""
+        m = _PLAIN_FLAT.match(self.text, pos)
+        if m is None or m[3] is None or "\n" in self.text[m.end(2) : m.start(3)]:
+            return None
+        return m if are_beside(primitive, m[1], m[3]) else None
 
     def _after_operands(self) -> Any:
         if self.autodidax and (m := _SUBJAXPR.match(self.text, self.pos)):

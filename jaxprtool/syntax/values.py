@@ -49,6 +49,14 @@ def is_key(primitive: str, previous: str, key: str) -> bool:
     return key >= previous or previous == "name" or primitive[:1].isupper()
 
 
+def are_beside(primitive: str, previous: str, key: str) -> bool:
+    """Whether `key=` on a line in block layout begins a param: a declared one, and `previous` is no text."""
+    declared = PRIMITIVES.get(primitive)
+    if declared is None or key not in declared.params:
+        return False
+    return previous not in declared.params or "str" not in declared.params[previous].annotation
+
+
 class ValueScanner:
     """Finds ends of values. What it may spend on unbalanced values is bounded, so it stays linear."""
 

@@ -86,6 +86,10 @@ ACCEPTED = {
     "keys in any order": (
         "{ lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[] = reduce_sum[out_sharding=None axes=(0,)] b in (c,) }"
     ),
+    "params beside one another": (
+        "{ lambda ; a:f32[3]. let\n    b:f32[3] = sin a\n    c:f32[] = reduce_sum[\n"
+        "      out_sharding=None axes=(0,)\n    ] b\n  in (c,) }"
+    ),
     "carriage returns": "{ lambda ; a:f32[3]. let\r\n    b:f32[3] = sin a\r\n    c:f32[] = reduce_sum[axes=(0,)] b\r\n  in (c,) }\r\n",
 }  # fmt: skip
 
@@ -96,6 +100,16 @@ def test_other_layouts_are_accepted(case):
         "{ lambda ; a:f32[3]. let\n    b:f32[3] = sin a\n"
         "    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b\n  in (c,) }"
     )
+
+
+def test_a_text_in_block_layout_may_look_like_params():
+    text = (
+        "{ lambda ; a:f32[3]. let\n    debug_print[\n      fmt=values ordered=True partitioned=True {}\n"
+        "      in_tree=None\n      ordered=False\n    ] a\n  in () }"
+    )
+    params = parse(text).eqns[0].params
+    assert str(params["fmt"]) == "values ordered=True partitioned=True {}"
+    assert params["ordered"] is False
 
 
 def test_a_dropped_result_that_is_returned():
