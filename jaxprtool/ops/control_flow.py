@@ -62,7 +62,7 @@ def scan_call(
     num_carry: how many of the operands after the constants are the carry.
     num_consts: how many of the operands are constants.
     reverse: whether the steps go from the last slice to the first.
-    unroll: a hint to the compiler: how many steps to do at once.
+    unroll: how many steps a turn of the compiled loop takes; 0 stands for all.
     linear: JAX's bookkeeping: which operands the transpose takes as linear.
     _split_transpose: a hint to JAX's transpose.
     """

@@ -65,7 +65,7 @@ def scan(
     length: int | None = None,
     *,
     reverse: bool = False,
-    unroll: int = 1,
+    unroll: int | bool = 1,
 ) -> tuple[Any, Any]:
     """f(carry, x) -> (carry, y), applied to the slices of xs one after the other.
 
@@ -75,7 +75,7 @@ def scan(
       xs: arrays with the same size along their first axes, or None.
       length: the number of steps, where xs does not say it.
       reverse: whether the last slice comes first.
-      unroll: a hint to the compiler: how many steps to do at once.
+      unroll: how many steps a turn of the compiled loop takes; True stands for all.
 
     Returns:
       The last carry, and the ys stacked along new first axes.
@@ -87,6 +87,7 @@ def scan(
     carry, carry_tree = tree_flatten(init)
     slices, xs_tree = tree_flatten(xs)
     n = _length(slices, length)
+    turn = (max(n, 1) if unroll else 1) if isinstance(unroll, bool) else unroll
     avals = [get_aval(x) for x in slices]
     of_slices = [a.update(shape=a.shape[1:]) for a in avals]
     out_trees: list[Any] = []
@@ -111,7 +112,7 @@ def scan(
         num_carry=len(carry),
         num_consts=len(closed.consts),
         reverse=reverse,
-        unroll=unroll,
+        unroll=turn,
     )
     k = len(carry)
     return tree_unflatten(carry_tree, outs[:k]), tree_unflatten(ys_tree, outs[k:])

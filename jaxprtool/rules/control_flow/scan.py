@@ -48,10 +48,17 @@ __all__: list[str] = []
 
 
 def _types(
-    *operands: Any, jaxpr: ClosedJaxpr, length: int, num_carry: int, num_consts: int, **_: Any
+    *operands: Any,
+    jaxpr: ClosedJaxpr,
+    length: int,
+    num_carry: int,
+    num_consts: int,
+    unroll: int,
+    **_: Any,
 ) -> list[Any]:
-    if not isinstance(length, int) or length < 0:
-        ill_typed(f"scan: length={length} is no number of steps", "param-value")
+    for name, n in (("length", length), ("unroll", unroll)):
+        if not isinstance(n, int) or n < 0:
+            ill_typed(f"scan: {name}={n} is no number of steps", "param-value")
     check_counts("scan", len(operands), {"num_consts": num_consts, "num_carry": num_carry})
     consts, carry, xs = split_list(operands, num_consts, num_carry)
     slices = [_slice_type(x, length, i) for i, x in enumerate(xs, num_consts + num_carry)]
@@ -252,31 +259,47 @@ def _needed_carry(
 
 
 def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
-    """A stablehlo.while over a counter, the carry, and the ys so far, which are updated in place."""
-    closed, length, reverse = params["jaxpr"], params["length"], params["reverse"]
+    """A stablehlo.while over a counter, the carry, and the ys so far, which are updated in place.
+
+    As in JAX a turn of it takes `unroll` steps, those left over come after it, and where one turn would
+    be all (0 stands for as many steps as there are), there is no loop.
+    """
+    closed, length = params["jaxpr"], params["length"]
     consts, carry, xs = split_operands(operands, params)
     counter = ShapedArray((), INT32)
     ys_avals = [stacked_aval(a.physical, length) for a in closed.out_avals[len(carry) :]]
     ys = [ctx.constant(False if a.dtype.kind == "b" else 0, a) for a in ys_avals]
-    if length == 0:
-        return [*carry, *ys]
-    state = [ctx.constant(0, counter), *carry, *ys]
+    unroll = params["unroll"] or length
+    in_loop = length - length % unroll if unroll == 1 or unroll < length else 0
+
+    def number(i: Any, k: int) -> Any:
+        """Where the k-th step after turn `i` began reads and writes."""
+        if params["reverse"]:
+            return ctx.op("subtract", ctx.constant(length - 1 - k, counter), i, out=counter)
+        return ctx.op("add", i, ctx.constant(k, counter), out=counter) if k else i
+
+    def take(n: int, i: Any, *state: Any) -> list[Any]:
+        now, so_far = split_list(state, len(carry))
+        for k in range(n):
+            at = number(i, k)
+            slices = [_slice_at(ctx, x, at) for x in xs]
+            now, parts = split_list(ctx.inline(closed, [*consts, *now, *slices]), len(carry))
+            so_far = [_write_at(ctx, y, part, at) for y, part in zip(so_far, parts, strict=True)]
+        return [*now, *so_far]
 
     def holds(i: Any, *_: Any) -> list[Any]:
-        return [ctx.compare("LT", i, ctx.constant(length, counter))]
+        return [ctx.compare("LT", i, ctx.constant(in_loop, counter))]
 
-    def step(i: Any, *rest: Any) -> list[Any]:
-        now, so_far = split_list(rest, len(carry))
-        at = i
-        if reverse:
-            at = ctx.op("subtract", ctx.constant(length - 1, counter), i, out=counter)
-        slices = [_slice_at(ctx, x, at) for x in xs]
-        outs = ctx.inline(closed, [*consts, *now, *slices])
-        new, parts = split_list(outs, len(carry))
-        written = [_write_at(ctx, y, part, at) for y, part in zip(so_far, parts, strict=True)]
-        return [ctx.op("add", i, ctx.constant(1, counter), out=counter), *new, *written]
+    def turn(i: Any, *state: Any) -> list[Any]:
+        new = take(unroll, i, *state)
+        return [ctx.op("add", i, ctx.constant(unroll, counter), out=counter), *new]
 
-    return ctx.loop(state, holds, step, None, closed)[1:]
+    state = [*carry, *ys]
+    if in_loop:
+        state = ctx.loop([ctx.constant(0, counter), *state], holds, turn, None, closed)[1:]
+    if in_loop < length:
+        state = take(length - in_loop, ctx.constant(in_loop, counter), *state)
+    return state
 
 
 def _slice_at(ctx: Any, x: Any, i: Any) -> Any:
