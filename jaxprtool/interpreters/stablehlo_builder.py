@@ -85,6 +85,7 @@ class Builder:
     def op(
         self,
         name: str,
+        /,
         *operands: Value,
         out: Any = None,
         regions: Sequence[str] = (),

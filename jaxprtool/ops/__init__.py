@@ -9,6 +9,7 @@ from jaxprtool.ops.bits import *
 from jaxprtool.ops.bitwise import *
 from jaxprtool.ops.calls import *
 from jaxprtool.ops.comparison import *
+from jaxprtool.ops.composite import *
 from jaxprtool.ops.control_flow import *
 from jaxprtool.ops.convert import *
 from jaxprtool.ops.convolution import *

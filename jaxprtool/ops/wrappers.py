@@ -10,7 +10,6 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 __all__ = [
     "call",
     "closed_call",
-    "composite",
     "core_call",
     "custom_vmap_call",
     "linear_call",
@@ -51,19 +50,6 @@ def named_call(*args, call_jaxpr: ClosedJaxpr, name: str = shown("f")):
 
     call_jaxpr: the function.
     name: its name.
-    """
-
-
-@primitive(multiple_results=True)
-def composite(
-    *args, jaxpr: ClosedJaxpr, name: str, attributes: Any = shown(()), version: int = shown(0)
-):
-    """jaxpr(*args), which a compiler may know by its name as one operation.
-
-    jaxpr: what it is made of.
-    name: its name.
-    attributes: params of the named operation.
-    version: the version of its meaning.
     """
 
 

@@ -5,6 +5,7 @@ from jaxprtool.rules import bits as bits
 from jaxprtool.rules import bitwise as bitwise
 from jaxprtool.rules import calls as calls
 from jaxprtool.rules import comparison as comparison
+from jaxprtool.rules import composite as composite
 from jaxprtool.rules import control_flow as control_flow
 from jaxprtool.rules import convert as convert
 from jaxprtool.rules import convolution as convolution

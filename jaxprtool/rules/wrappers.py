@@ -1,4 +1,4 @@
-"""Rows of plain calls, `composite`, `linear_call`, `optimization_barrier` and `platform_index`."""
+"""Rows of plain calls, `linear_call`, `optimization_barrier` and `platform_index`."""
 
 from __future__ import annotations
 
@@ -58,28 +58,6 @@ define(
         **CallRules(lax.remat_opt, "fwd_jaxpr", _uncounted).columns(),
         "abstract_eval": _remat_opt_types,
         "dce": _remat_opt_dce,
-    },
-)
-
-
-# -- composite ---------------------------------------------------------------------------------
-
-
-def _composite_batch(axis_size: int, vals: Any, dims: Any, *, jaxpr: ClosedJaxpr, **_: Any) -> Any:
-    """What is batched is not the named operation any more, so its parts take its place."""
-    batched, out_dims = vmap_jaxpr(jaxpr, axis_size, dims, None)
-    return inline(batched, vals), out_dims
-
-
-define(
-    lax.composite,
-    **{
-        **CallRules(lax.composite).columns(),
-        "jvp": lambda primals, tangents, *, jaxpr, **_: inline_jvp(jaxpr, primals, tangents),
-        "transpose": lambda cts, *args, jaxpr, **_: inline_transpose(cts, args, jaxpr),
-        "batch": _composite_batch,
-        "lower": lambda ctx, *args, jaxpr, name, **_: ctx.call(jaxpr, args, name),
-        "partial_eval": lambda trace, args, *, jaxpr, **_: inline(jaxpr, args),
     },
 )
 

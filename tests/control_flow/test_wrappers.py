@@ -1,4 +1,4 @@
-"""Plain calls, composite, linear_call, barriers, a choice by platform, custom derivatives' odd corners."""
+"""Plain calls, linear_call, barriers, a choice by platform, custom derivatives' odd corners."""
 
 from __future__ import annotations
 
@@ -32,15 +32,6 @@ def test_linear_call_read_from_text_is_transposed_itself():
 
     program = jt.parse(str(jax.make_jaxpr(f)(X)))
     close(jt.vjp(jt.jaxpr_as_fun(program), X)[1](X), [2 * X])
-
-
-def test_composite():
-    f = jax.lax.composite(lambda x: jnp.sin(x) * 2, name="my.sin")
-    program = compare(f, X, forward=False, reverse=False, batch=False)
-    ours = jt.jaxpr_as_fun(program)
-    close(jt.jvp(ours, (X,), (X,))[1], [2 * np.cos(X) * X])
-    close(jt.vjp(ours, X)[1](X), [2 * np.cos(X) * X])
-    close(jt.vmap(ours)(np.stack([X, X])), [np.stack([2 * np.sin(X)] * 2)])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Sample operands of composite, linear_call, custom_vmap_call, remat_opt, optimization_barrier and platform_index."""
+"""Sample operands of linear_call, custom_vmap_call, remat_opt, optimization_barrier and platform_index."""
 
 from __future__ import annotations
 
@@ -28,11 +28,6 @@ def _platform_in_jax(*, platforms):
 def _platform(*platforms):
     params = {"platforms": platforms}
     return Example(lax.platform_index, (), params, jax=_platform_in_jax)
-
-
-def _composite(label, f, *types, **params):
-    params = {"jaxpr": body(f, *types), "name": f"my.{label}", **params}
-    return Example(lax.composite, tuple(map(arg, types)), params, label=label, differentiable=False)
 
 
 def _linear(label, callee, transpose, types, counts, values=None):
@@ -92,8 +87,6 @@ def _remat_opt():
 EXAMPLES = [
     _custom_vmap(),
     _remat_opt(),
-    _composite("sine", lambda x: lax.sin(x) * x, "f64[3]"),
-    _composite("two", lambda x, n: (x, n + n), "f64[3]", "i32[2]", version=1),
     _linear("times", _scaled, _scaled, (["i32[3]", "f64[3]"], ["i32[3]", "f64[3]"]), (0, 1)),
     _linear(
         "of-two",

@@ -1,0 +1,146 @@
+"""The attributes of a composite: from what JAX prints of them, or the objects of a running JAX, to MLIR.
+
+JAX keeps each as (name, leaves, PyTreeDef), and gives MLIR the value that they make: scalars and arrays of NumPy with
+their types, Python's with 64 bits, strings, dtypes as types, and lists and dictionaries of these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from jaxprtool.interpreters.stablehlo_text import dense, element_type, mlir_type, scalar_text
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
+from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.syntax.params import read_value
+
+__all__ = ["composite_attributes"]
+
+_TREE = re.compile(r"PyTreeDef\((.*)\)", re.DOTALL)
+_QUOTED_OR_LEAF = re.compile(r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|\*")
+_BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
+_PYTHON = {"bool": "bool", "int": "int64", "float": "float64"}
+_BOOLEANS = {"np.True_": "true", "np.False_": "false"}
+
+
+class _NoSpelling(Exception):
+    """MLIR has no attribute for a value, or its text does not say what it is."""
+
+
+def composite_attributes(attributes: Any) -> str | None:
+    """`{scale = 2.000000e+00 : f32, axes = [0 : i64, 1 : i64]}`; None where a value cannot be written."""
+    if not isinstance(attributes, (tuple, list)):
+        return None
+    try:
+        values = {name: _unflatten(str(tree), iter(leaves)) for name, leaves, tree in attributes}
+        return _dictionary({k: v for k, v in values.items() if v is not None})
+    except (_NoSpelling, TypeError, ValueError):
+        return None
+
+
+def _unflatten(tree: str, leaves: Iterator[Any]) -> Any:
+    """The value with the given structure, `PyTreeDef({'u': *, 'v': (*, *)})`."""
+    m = _TREE.fullmatch(tree)
+    if m is None:
+        raise _NoSpelling(tree)
+
+    def fill(node: Any) -> Any:
+        if isinstance(node, Record) and node.name == "Leaf":
+            return next(leaves)
+        if isinstance(node, dict):
+            return {k: fill(v) for k, v in node.items()}
+        if isinstance(node, (tuple, list)):
+            return [fill(v) for v in node]
+        if node is not None:
+            raise _NoSpelling(node)
+        return None
+
+    return fill(read_value(_QUOTED_OR_LEAF.sub(lambda m: m[1] or "Leaf()", m[1])))
+
+
+def _dictionary(fields: dict[str, Any]) -> str:
+    pairs = (
+        f"{k if _BARE_NAME.fullmatch(k) else _string(k)} = {_value(v)}" for k, v in fields.items()
+    )
+    return f"{{{', '.join(pairs)}}}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Opaque):
+        array = getattr(getattr(value, "value", None), "val", None)
+        return _array(array, array.dtype) if array is not None else _value(_read(value))
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return _dictionary(value)
+    if isinstance(value, Word):
+        return _BOOLEANS.get(value) or _type(find_dtype(value))
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, DType):
+        return _type(value)
+    if isinstance(value, Record):
+        return _record(value)
+    if isinstance(value, NumpyScalar):
+        return _scalar(int(value), find_dtype(value.type_name.removeprefix("np.")))
+    return _scalar(value, find_dtype(_PYTHON.get(type(value).__name__, "")))
+
+
+def _read(value: Opaque) -> Any:
+    found = read_value(value.text)
+    if isinstance(found, Opaque):
+        raise _NoSpelling(value)
+    return found
+
+
+def _record(value: Record) -> str:
+    """`np.float32(2.0)`, `dtype('float32')`, `HashableArray(array([0, 1], dtype=int32))`."""
+    content = value.args[0] if len(value.args) == 1 else None
+    if value.name == "HashableArray" and isinstance(content, Record) and content.name == "array":
+        return _printed_array(content)
+    if value.name == "dtype":
+        return _type(find_dtype(str(content)))
+    return _scalar(content, find_dtype(value.name.removeprefix("np.")))
+
+
+def _printed_array(array: Record) -> str:
+    (rows,) = array.args
+    shape, at = [], rows
+    while isinstance(at, (tuple, list)):
+        shape.append(len(at))
+        at = at[0] if at else None
+    name = _PYTHON.get(type(at).__name__, "float64")
+    dtype = dtype_of(array.fields.get("dtype", name))
+    if dtype is None:
+        raise _NoSpelling(array)
+    aval = ShapedArray(array.fields.get("shape", tuple(shape)), dtype)
+    return f"{dense(rows, aval)} : {mlir_type(aval)}"
+
+
+def _array(array: Any, dtype: Any) -> str:
+    aval = ShapedArray(array.shape, dtype_of(dtype))
+    return f"{dense(array, aval)} : {mlir_type(aval)}"
+
+
+def _scalar(value: Any, dtype: DType | None) -> str:
+    if dtype is None or dtype.kind == "c":
+        raise _NoSpelling(value)
+    text = scalar_text(value, dtype)
+    return text if dtype.kind == "b" else f"{text} : {element_type(dtype)}"
+
+
+def _type(dtype: DType | None) -> str:
+    if dtype is None:
+        raise _NoSpelling
+    return element_type(dtype)
+
+
+def _string(text: str) -> str:
+    return '"' + "".join(map(_character, text.encode())) + '"'
+
+
+def _character(code: int) -> str:
+    plain = 32 <= code < 127 and code not in b'"\\'
+    return chr(code) if plain else f"\\{code:02X}"

@@ -1,0 +1,23 @@
+"""A function that a compiler may know by its name as one operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+
+__all__ = ["composite"]
+
+
+@primitive(multiple_results=True)
+def composite(
+    *args, jaxpr: ClosedJaxpr, name: str, attributes: Any = shown(()), version: int = shown(0)
+):
+    """jaxpr(*args), which a compiler may know by its name as one operation.
+
+    jaxpr: what it is made of.
+    name: its name.
+    attributes: params of the named operation, each a (name, leaves, PyTreeDef).
+    version: the version of its meaning.
+    """

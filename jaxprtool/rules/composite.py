@@ -1,0 +1,53 @@
+"""The row of `composite`: in StableHLO the named operation; to transformations, what it is made of."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jaxprtool import ops as lax
+from jaxprtool.interpreters.attributes import composite_attributes
+from jaxprtool.interpreters.batch import vmap_jaxpr
+from jaxprtool.interpreters.ordering import is_ordered
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.rules.calls import CallRules, inline, inline_jvp, inline_transpose
+from jaxprtool.rules.define import define
+
+__all__: list[str] = []
+
+# Names that StableHLO takes (spec of `composite`, as its verifier has it).
+_NAMESPACED = re.compile(r"[a-zA-Z]\w*(\.[\w$]+)+", re.ASCII)
+
+
+def _batch(axis_size: int, vals: Any, dims: Any, *, jaxpr: ClosedJaxpr, **_: Any) -> Any:
+    """What is batched is not the named operation any more, so its parts take its place."""
+    batched, out_dims = vmap_jaxpr(jaxpr, axis_size, dims, None)
+    return inline(batched, vals), out_dims
+
+
+def _lower(
+    ctx: Any, *args: Any, jaxpr: ClosedJaxpr, name: str, attributes: Any, version: int
+) -> list[Any]:
+    """A stablehlo.composite; a call of its parts where StableHLO has no room for its name or attributes."""
+    values = composite_attributes(attributes)
+    if values is None or not _NAMESPACED.fullmatch(name) or is_ordered(jaxpr):
+        return ctx.call(jaxpr, args, name)
+    fields = {"name": f'"{name}"', "decomposition": f"@{ctx.function(jaxpr, name)}"}
+    if values != "{}":
+        fields["composite_attributes"] = values
+    if version:
+        fields["version"] = f"{version} : i32"
+    return ctx.op("composite", *args, out=[a.physical for a in jaxpr.out_avals], **fields)
+
+
+define(
+    lax.composite,
+    **{
+        **CallRules(lax.composite).columns(),
+        "jvp": lambda primals, tangents, *, jaxpr, **_: inline_jvp(jaxpr, primals, tangents),
+        "transpose": lambda cts, *args, jaxpr, **_: inline_transpose(cts, args, jaxpr),
+        "batch": _batch,
+        "lower": _lower,
+        "partial_eval": lambda trace, args, *, jaxpr, **_: inline(jaxpr, args),
+    },
+)
