@@ -25,6 +25,7 @@ from jaxlib import (
 
 from jaxprtool.backends.device_array import DeviceArray, HostType
 from jaxprtool.backends.numpy_eval import argument, float0, keys, np_dtype, words
+from jaxprtool.backends.placed_call import placed_call
 from jaxprtool.backends.spmd import Shards, gathering, joined_type, shard_slices
 from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -207,6 +208,13 @@ class Executable:
         """The types of the results."""
         return self.program.out_avals
 
+    @property
+    def call(self) -> Callable[..., list[Any]]:
+        """What does the same as calling the executable, as soon as it can be done."""
+        if self._has_special:
+            return self.__call__
+        return placed_call(self._execute, self._handlers, self._in, self.__call__, _cannot_run)
+
     def __call__(self, *args: Any) -> list[Any]:
         """The results, as a list of `DeviceArray`s.
 
@@ -349,6 +357,10 @@ class SpmdExecutable(Executable):
             joined_type(k, _reader, parts)
             for k, parts in zip(self._out, self._out_parts, strict=True)
         ]
+
+    @property
+    def call(self) -> Callable[..., list[Any]]:
+        return self.__call__
 
     def __call__(self, *args: Any) -> list[Any]:
         try:

@@ -27,9 +27,8 @@ class Compiled:
 
     def __init__(self, executable: Any):
         self._executable = executable
-        self.__call__ = (
-            executable.__call__
-        )  # itself, since each call in between costs what JAX's do not
+        # Not a method, since one more call of Python would cost a tenth of the call of a small program.
+        self.__call__ = executable.call
 
     def place(self, args: Sequence[Any]) -> list[Any]:
         """Arguments as arrays on the device, for calls that take the same ones again and again."""
