@@ -10,7 +10,6 @@ import ctypes
 import functools
 import hashlib
 import math
-import operator
 import platform
 import re
 from collections.abc import Callable, Sequence
@@ -178,8 +177,6 @@ def runtime(devices: int = 1) -> Runtime:
 _COPY = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 _LEND = _jax.HostBufferSemantics.ZERO_COPY
 
-_kind_of, _buffer_of = operator.attrgetter("_kind"), operator.attrgetter("_buffer")
-
 
 class Executable:
     """A compiled program.
@@ -210,7 +207,7 @@ class Executable:
 
     @property
     def call(self) -> Callable[..., list[Any]]:
-        """What does the same as calling the executable, as soon as it can be done."""
+        """What does the same as the executable, called; the quickest where arguments are on the device."""
         if self._has_special:
             return self.__call__
         return placed_call(self._execute, self._handlers, self._in, self.__call__, _cannot_run)
@@ -225,19 +222,11 @@ class Executable:
           UsageError: an array has another type, or there are too few or too many.
           UnsupportedError: XLA cannot run the program.
         """
-        lent = False
-        try:
-            placed = [*map(_kind_of, args)] == self._in
-        except AttributeError:  # an argument of the host's
-            placed = False
-        if placed:
-            buffers = [*map(_buffer_of, args)]
-        else:
-            buffers, lent = self._buffers(args)
+        buffers, lent = self._buffers(args)
         try:
             results = self._execute(buffers).consume_with_handlers(self._handlers)
             if lent:
-                _jax.batched_block_until_ready([*map(_buffer_of, results)])
+                _jax.batched_block_until_ready([x._buffer for x in results])
         except RuntimeError as e:
             _cannot_run(e)
         return self._special(results) if self._has_special else results
