@@ -321,12 +321,15 @@ def _word(prim: Any, key: str, v: Word) -> Any:
     return _unknown_param(prim, key, v)
 
 
+_MODULES = ("jax._src.ad_checkpoint", "jax._src.core", "jax._src.dispatch")
+
+
 @functools.cache
 def _class_named(name: str) -> Any:
     """A class of JAX's that params are made of: an enum, a named tuple or a dataclass."""
     last = name.rpartition(".")[2]
     for module_name, module in list(sys.modules.items()):
-        if module_name.startswith("jax._src.lax.") or module_name == "jax._src.ad_checkpoint":
+        if module_name.startswith("jax._src.lax.") or module_name in _MODULES:
             found = getattr(module, last, None)
             if isinstance(found, type):
                 return found
@@ -343,6 +346,9 @@ def _key_impl(dtype: DType) -> Any:
     return next(p for p in prngs.values() if f"key<{p.tag}>" == dtype.name)
 
 
+_MEMORY = {"": core.MemorySpace.Device, "host": core.MemorySpace.Host}
+
+
 @functools.lru_cache(4096)
 def _aval(aval: Any) -> Any:
     """A type of ours as JAX's."""
@@ -352,10 +358,13 @@ def _aval(aval: Any) -> Any:
         return core.AbstractFuture(_aval(aval.inner))
     if isinstance(aval, RefType) and not aval.space:
         return AbstractRef(_aval(aval.inner))
-    if isinstance(aval, ShapedArray) and not (aval.spec or aval.memory or aval.vary):
+    if isinstance(aval, ShapedArray) and not (aval.spec or aval.vary) and aval.memory in _MEMORY:
         known = not any(isinstance(d, SymbolicDim) for d in aval.shape)
         if known and aval.dtype.kind != "?":
-            return core.ShapedArray(aval.shape, _dtype(aval.dtype), aval.weak_type)
+            space = _MEMORY[aval.memory]
+            return core.ShapedArray(
+                aval.shape, _dtype(aval.dtype), aval.weak_type, memory_space=space
+            )
     return fail(UnsupportedError, f"the type {aval} cannot be handed to JAX", "opaque-type")
 
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import jax
 from jax._src import ad_checkpoint
-from jax._src.interpreters.partial_eval import RecomputeType, ensure_enum
+from jax._src.interpreters.partial_eval import Offloadable, RecomputeType, ensure_enum
 
 from jaxprtool.backends.jax_live import LiveOpaque, LiveRecord, LiveWord, masked_text
+from jaxprtool.interpreters.saving import Offload
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import JaxprEqn
-from jaxprtool.rules.policies import POLICIES
+from jaxprtool.rules.policies import POLICIES, offload
 
 __all__ = ["LivePolicy", "policy_from_jax", "policy_maker"]
 
@@ -47,11 +48,11 @@ class LivePolicy(LiveOpaque):
         super().__init__(masked_text(policy, True), policy)
         self.as_jax = as_jax
 
-    def asks(self, eqn: JaxprEqn) -> bool:
+    def asks(self, eqn: JaxprEqn) -> bool | Offload:
         """Whether the policy saves the results of an equation.
 
         It is called as JAX calls it, with JAX's primitive, types and params; a primitive that JAX does not have is
-        not saved. To be moved to another memory counts as saved.
+        not saved.
 
         Raises:
           UsageError: the policy fails, or answers with something else than JAX takes.
@@ -69,6 +70,8 @@ class LivePolicy(LiveOpaque):
                 f"the policy {self.text} of remat2 fails on {eqn.primitive}: {e}",
                 "remat-policy",
             )
+        if isinstance(answer, Offloadable):
+            return offload(answer.src, answer.dst)
         return not isinstance(answer, RecomputeType)
 
 

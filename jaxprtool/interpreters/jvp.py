@@ -25,6 +25,7 @@ from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
+from jaxprtool.interpreters.memory import put_in_memory
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -71,6 +72,7 @@ def zeros(aval: ShapedArray) -> Any:
         return numpy_namespace().float0_zeros(aval.shape)
     zero = scalar_lit(False if kind == "b" else 0, aval.dtype)
     out = lax.broadcast_in_dim(zero, shape=aval.shape) if aval.shape else zero
+    out = put_in_memory(out, aval.memory) if aval.memory else out
     return lax.pvary(out, axes=varying_axes(aval)) if aval.vary else out
 
 

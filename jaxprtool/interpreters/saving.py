@@ -13,6 +13,7 @@ It gets an equation, for each operand whether it is unknown, and the policy. Non
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,13 +23,30 @@ from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.evaluate import bind_eqn
+from jaxprtool.interpreters.memory import put_in_memory
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_rules
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit
 
-__all__ = ["Saves", "Saving", "save_nothing", "saving_rules", "split_saving", "without_known"]
+__all__ = [
+    "Offload",
+    "Saves",
+    "Saving",
+    "save_nothing",
+    "saving_rules",
+    "split_saving",
+    "without_known",
+]
 
-Saves = Callable[[JaxprEqn], bool]
+
+class Offload(NamedTuple):
+    """What a policy answers for a value that waits for the second computation in another memory (`host`; "" is the device's)."""
+
+    source: str
+    memory: str
+
+
+Saves = Callable[[JaxprEqn], bool | Offload]
 
 saving_rules = RuleTable("saving")
 
@@ -134,6 +152,14 @@ class _Splitter:
         self.saved.append((value, given))
         return given
 
+    def offload(self, move: Offload, value: Any) -> Any:
+        """Hand a value over by way of another memory."""
+        with set_current_trace(self.first):
+            moved = put_in_memory(value, move.memory)
+        given = self.save(moved)
+        with set_current_trace(self.second):
+            return put_in_memory(given, move.source)
+
     def equation(self, eqn: JaxprEqn, ins: list[Any], again: list[Any]) -> list[tuple[Any, Any]]:
         """Record an equation; its results in both computations."""
         unks = [x is None for x in ins]
@@ -146,10 +172,12 @@ class _Splitter:
                 zip(self.known_results(eqn, ins), self.second.copy_eqn(eqn, again), strict=True)
             )
         outs = self.first.copy_eqn(eqn, ins)
-        if not self.saves(eqn):
+        answer = self.saves(eqn)
+        if not answer:
             return list(zip(outs, self.second.copy_eqn(eqn, again), strict=True))
+        save = self.save if answer is True else functools.partial(self.offload, answer)
         binders = zip(eqn.out_binders, outs, strict=True)
-        return [(x, x if type(v) is DropVar else self.save(x)) for v, x in binders]
+        return [(x, x if type(v) is DropVar else save(x)) for v, x in binders]
 
     def nested(self, cut: Saving, ins: list[Any], again: list[Any]) -> list[tuple[Any, Any]]:
         """Put both computations of an equation in its place."""

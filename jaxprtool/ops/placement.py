@@ -25,7 +25,7 @@ def device_put(
 ):
     """The operands, each on a device.
 
-    devices: for each operand the device or sharding, None for where it is.
+    devices: for each operand the device, sharding or memory space, None for where it is.
     srcs: for each operand where it comes from, or None.
     copy_semantics: for each operand whether the buffer is used again, lent or copied.
     """

@@ -10,12 +10,14 @@ from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, linear
+from jaxprtool.interpreters.memory import put_in_memory
 from jaxprtool.interpreters.transpose import is_linear, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
+_MEMORY_KIND = re.compile(r"\bmemory_kind=(\w+)")
 _AXIS_SIZE = re.compile(r"'\w+': (\d+)")
 
 
@@ -41,7 +43,18 @@ def _put_type(*xs: Any, devices: Any, srcs: Any, copy_semantics: Any) -> Any:
                 f"device_put has {len(xs)} operands, and {key} has {len(values)} entries",
                 "param-value",
             )
-    return list(xs)
+    if not devices:
+        return list(xs)
+    return [x.update(memory=_memory(d, x.memory)) for x, d in zip(xs, devices, strict=True)]
+
+
+def _memory(destination: Any, now: str) -> str:
+    """The memory that a memory space or a sharding of JAX means: `host`, or "" for the device's own."""
+    text = str(destination)
+    kind = _MEMORY_KIND.search(text)
+    if kind and kind[1] != "None":
+        return "host" if kind[1] == "pinned_host" else ""
+    return {"MemorySpace.Host": "host", "MemorySpace.Device": ""}.get(text, now)
 
 
 def _put_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
@@ -53,8 +66,11 @@ def _put_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def _put_transpose(cts: Any, *xs: Any, **_params: Any) -> Any:
-    """Cotangents stay where they are."""
-    return [ct if is_linear(x) else None for ct, x in zip(cts, xs, strict=True)]
+    """Cotangents stay where they are, unless that is another memory than the operand's."""
+    return [
+        None if not is_linear(x) else ct if type(ct) is Zero else put_in_memory(ct, x.aval.memory)
+        for ct, x in zip(cts, xs, strict=True)
+    ]
 
 
 def _put_lower(_ctx: Any, *xs: Any, devices: Any, **_params: Any) -> Any:

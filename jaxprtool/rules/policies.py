@@ -1,4 +1,4 @@
-"""The policies of `remat2`: which equations' results the second computation is given.
+"""The policies of `remat2`: which equations' results the second computation is given, and by way of which memory.
 
 A policy of a traced program may be a live function (`asks`); in a file it is one of JAX's by name.
 """
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jaxprtool.interpreters.saving import Saves, save_nothing
+from jaxprtool.interpreters.saving import Offload, Saves, save_nothing
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.params import Opaque, Record, Word
 
-__all__ = ["POLICIES", "PolicyWarning", "policy_saves", "save_everything"]
+__all__ = ["POLICIES", "PolicyWarning", "offload", "policy_saves", "save_everything"]
 
 
 class PolicyWarning(UserWarning):
@@ -58,8 +58,24 @@ class _Either:
     first: Saves
     second: Saves
 
-    def __call__(self, eqn: JaxprEqn) -> bool:
+    def __call__(self, eqn: JaxprEqn) -> bool | Offload:
         return self.first(eqn) or self.second(eqn)
+
+
+@dataclass(frozen=True)
+class _Offloading:
+    """Moves to another memory what a policy saves."""
+
+    saves: Saves
+    move: Offload
+
+    def __call__(self, eqn: JaxprEqn) -> bool | Offload:
+        return self.move if self.saves(eqn) else False
+
+
+def offload(source: str, destination: str) -> Offload:
+    """A move between memories by JAX's names of their kinds: `pinned_host` is the host's, others the device's."""
+    return Offload(*["host" if kind == "pinned_host" else "" for kind in (source, destination)])
 
 
 POLICIES: dict[str, Saves] = {
@@ -80,7 +96,7 @@ _FUNCTION = re.compile(r"<function ([\w.]+?)(\.<locals>[\w.<>]*)? at 0x\w+>")
 
 
 def policy_saves(policy: Any) -> Saves:
-    """Which equations' results a policy keeps; what it moves to another memory counts as kept.
+    """Which equations' results a policy keeps, and which it moves to another memory meanwhile.
 
     Args:
       policy: None, a name (`dots_saveable`), a record (`SaveOnlyTheseNames(...)`), the text of a function, or an
@@ -117,9 +133,14 @@ def _warn_unknown(policy: Any) -> None:
 
 
 def _saved_or_offloaded(
-    names_which_can_be_saved: Any, names_which_can_be_offloaded: Any, **_: Any
+    names_which_can_be_saved: Any,
+    names_which_can_be_offloaded: Any,
+    offload_src: str,
+    offload_dst: str,
 ) -> Saves:
-    return _Named(frozenset(names_which_can_be_saved) | frozenset(names_which_can_be_offloaded))
+    saved = _Named(frozenset(names_which_can_be_saved))
+    moved = _Named(frozenset(names_which_can_be_offloaded))
+    return _Either(saved, _Offloading(moved, offload(offload_src, offload_dst)))
 
 
 _RECORDS: dict[str, Callable[..., Saves]] = {
@@ -128,7 +149,9 @@ _RECORDS: dict[str, Callable[..., Saves]] = {
     ),
     "SaveOnlyTheseNames": lambda saveable_names: _Named(frozenset(saveable_names)),
     "SaveAnyNamesButThese": lambda names: _Named(frozenset(names), but=True),
-    "offload_dot_with_no_batch_dims": lambda **_: _is_dot_without_batch,
+    "offload_dot_with_no_batch_dims": lambda offload_src, offload_dst: _Offloading(
+        _is_dot_without_batch, offload(offload_src, offload_dst)
+    ),
     "save_anything_except_these_names": lambda **_: save_everything,
     "save_and_offload_only_these_names": _saved_or_offloaded,
     "save_from_both_policies": lambda policy_1, policy_2: _Either(
