@@ -48,6 +48,7 @@ __all__ = [
     "ill_typed",
     "annotated_rule",
     "keeps_track_of_varying",
+    "moves_between_memories",
     "set_verify",
     "typecheck_eqn",
     "typecheck_jaxpr",
@@ -83,8 +84,33 @@ def keeps_track_of_varying(primitive: Primitive) -> None:
     _KEEPS_TRACK.add(primitive)
 
 
+_MOVES: set[Primitive] = set()
+
+
+def moves_between_memories(primitive: Primitive) -> None:
+    """State that a primitive's `abstract_eval` rule itself says in which memory its results are."""
+    _MOVES.add(primitive)
+
+
+def _memory_of(primitive: Primitive, in_avals: Sequence[Any]) -> str:
+    """The memory that the operands of an ordinary operation are in, which its results are in, too.
+
+    As in JAX (`lax.utils._default_memory_space_rule`) operands of rank 0 may be anywhere, and others have to be together.
+    """
+    arrays = [a for a in in_avals if isinstance(a, ShapedArray) and a.shape]
+    for a in arrays:
+        if a.memory != arrays[0].memory:
+            ill_typed(
+                f"{primitive} needs operands in one memory, got {arrays[0]} and {a}",
+                "operand-memories",
+                help="device_put moves an array from one to the other",
+            )
+    return arrays[0].memory if arrays else ""
+
+
 def annotated_rule(primitive: Primitive, rule: Any) -> Any:
-    """The type rule where types say along which manual axes values vary (`{V:i}`), and how they are laid out.
+    """The type rule where types say along which manual axes values vary (`{V:i}`), how they are laid out, and
+    in which memory they are.
 
     What an ordinary operation computes varies along the axes along which some operand does.
     """
@@ -93,13 +119,19 @@ def annotated_rule(primitive: Primitive, rule: Any) -> Any:
 
     def typed(*in_avals: Any, **params: Any) -> Any:
         names = dict.fromkeys(n for a in in_avals for n in varying_axes(a))
-        if not names and not any(any(placement_of(a)) for a in in_avals):
+        somewhere = any(isinstance(a, ShapedArray) and a.memory for a in in_avals)
+        if not somewhere and not names and not any(any(placement_of(a)) for a in in_avals):
             return rule(*in_avals, **params)
+        moves = primitive in _MOVES
+        memory = "" if moves else _memory_of(primitive, in_avals)
         order = current_axes().sizes
         out = rule(*[placed(with_varying(a, ()), Placement()) for a in in_avals], **params)
 
         def annotated(aval: Any) -> Any:
-            return with_varying(laid_out(primitive, in_avals, aval, params), names, order)
+            aval = with_varying(laid_out(primitive, in_avals, aval, params), names, order)
+            return (
+                aval if moves or not isinstance(aval, ShapedArray) else aval.update(memory=memory)
+            )
 
         return [annotated(a) for a in out] if isinstance(out, list) else annotated(out)
 

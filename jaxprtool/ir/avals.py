@@ -86,7 +86,9 @@ class ShapedArray(AbstractType):
     ndim: int
     size: int
     strong: ShapedArray
-    any_annotated: ClassVar[bool] = False  # whether a type with `vary` or `spec` was ever made
+    any_annotated: ClassVar[bool] = (
+        False  # whether a type with `vary`, `spec` or `memory` was ever made
+    )
     _interned: ClassVar[dict[tuple, ShapedArray]] = {}
 
     def __new__(
@@ -120,7 +122,7 @@ class ShapedArray(AbstractType):
             known = [d for d in shape if isinstance(d, int)]
             self.size = math.prod(known) if len(known) == len(shape) else -1
             self.strong = cls(*canonical[:2], False, *canonical[3:]) if weak_type else self
-            if vary or spec:
+            if vary or spec or memory:
                 ShapedArray.any_annotated = True
             cls._interned[canonical] = self
         return self

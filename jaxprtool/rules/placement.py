@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker, unsupported
-from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.check import ill_typed, moves_between_memories
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, linear
 from jaxprtool.interpreters.memory import put_in_memory
@@ -89,6 +89,8 @@ define(
     lower=_put_lower,
     cost=FREE,
 )
+
+moves_between_memories(lax.device_put.primitive)
 
 # -- sharding_constraint, tie ----------------------------------------------------------------------
 

@@ -73,3 +73,47 @@ def test_programs_with_memories_go_back_to_jax():
     again = jt.to_jax(jt.parse(str(closed)))
     assert str(again) == str(closed)
     np.testing.assert_allclose(jax.jit(jax.extend.core.jaxpr_as_fun(again))(X)[0], np.sin(2 * X))
+
+
+ON_THE_HOST = {
+    "sin": jnp.sin,
+    "sum": lambda h: jax.lax.reduce_sum_p.bind(h, axes=(0,), out_sharding=None),
+    "broadcast": lambda h: jax.lax.broadcast_in_dim(h, (2, 3), (1,)),
+    "with a literal": lambda h: h + 1.0,
+    "reshape": lambda h: jax.lax.reshape(h, (3, 1)),
+    "comparison": lambda h: jax.lax.select_n(h < h, h, h),
+    "convert": lambda h: jax.lax.convert_element_type(h, "int32"),
+    "concatenate": lambda h: jax.lax.concatenate([h, h], 0),
+    "jit": lambda h: jax.jit(jnp.negative)(h),
+    "dot": lambda h: h @ h,
+    "slice": lambda h: jax.lax.dynamic_slice(h, (1,), (2,)),
+    "update": lambda h: jax.lax.dynamic_update_slice(h, h[:1], (1,)),
+    "cumsum": lambda h: jax.lax.cumsum(h, axis=0),
+    "sort": lambda h: jax.lax.sort(h),
+    "pad": lambda h: jax.lax.pad(h, np.float32(0), [(1, 1, 0)]),
+    "rank 0": lambda h: jnp.sin(jax.lax.reduce_sum_p.bind(h, axes=(0,), out_sharding=None)),
+    "scan": lambda h: jax.lax.scan(lambda c, v: (c, v), 0.0, jnp.stack([h, h]) * 2)[1],
+}
+
+
+@pytest.mark.parametrize("f", ON_THE_HOST.values(), ids=ON_THE_HOST)
+def test_results_are_in_the_memory_of_the_operands(f):
+    closed = jax.make_jaxpr(lambda x: f(jax.device_put(x, HOST)))(X)
+    for program in (jt.from_jax(closed), jt.parse(str(closed))):
+        jt.typecheck_jaxpr(program)
+        assert str(program) == str(closed)
+    again = jt.make_jaxpr(jt.jaxpr_as_fun(jt.from_jax(closed)))(X)  # types as our rules give them
+    assert [str(a) for a in again.out_avals] == [
+        v.aval.str_short(True) for v in closed.jaxpr.outvars
+    ]
+
+
+def test_operands_in_different_memories():
+    with pytest.raises(ValueError, match="memory_space of all inputs passed to `mul`"):
+        jax.make_jaxpr(lambda x: jax.device_put(x, HOST) * x)(X)
+    text = "{ lambda ; a:f32<host>[3] b:f32[3]. let c:f32[3] = mul a b in (c,) }"
+    message = (
+        r"mul needs operands in one memory, got f32<host>\[3\] and f32\[3\] \[operand-memories\]"
+    )
+    with pytest.raises(jt.JaxprTypeError, match=message):
+        jt.typecheck_jaxpr(jt.parse(text))
