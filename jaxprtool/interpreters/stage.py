@@ -19,10 +19,18 @@ from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
 from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var, type_of
 
-__all__ = ["JaxprTrace", "JaxprTracer", "make_jaxpr", "stage"]
+__all__ = ["JaxprTrace", "JaxprTracer", "make_jaxpr", "same_when_of_one_type", "stage"]
 
 
 _TYPE_RULES = abstract_eval_rules.rules
+
+
+_SAME_WHEN_OF_ONE_TYPE: set[Primitive] = set()
+
+
+def same_when_of_one_type(primitive: Primitive) -> None:
+    """State that an operation whose result has the type of its first operand is that operand."""
+    _SAME_WHEN_OF_ONE_TYPE.add(primitive)
 
 
 class JaxprTracer(Tracer):
@@ -152,7 +160,11 @@ class JaxprTrace(Trace):
         return self._tracers(binders)
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:
-        """Record an equation of another jaxpr with other operands of the same types."""
+        """Record an equation of another jaxpr with other operands of the same types, if it does anything."""
+        if eqn.primitive in _SAME_WHEN_OF_ONE_TYPE:
+            (x,) = args
+            if type(x) is JaxprTracer and x.aval is eqn.out_binders[0].aval:
+                return [x]
         binders = [*map(Var, map(type_of, eqn.out_binders))]
         inputs = [*map(self.atom, args)]
         self.eqns.append(JaxprEqn(eqn.primitive, inputs, eqn.params, binders, eqn.span))

@@ -376,24 +376,23 @@ def _custom_jvp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
 def _custom_jvp_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
     """Leave out the results nobody reads, and their tangents; the operands stay, as the rule's do."""
     params, kept = eqn.params, [True] * len(eqn.inputs)
-    if all(used_outs):
-        return eqn, kept
     call: ClosedJaxpr = params["call_jaxpr"]
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
-    flags = inexact(call.out_avals)
-    tangents = [u for u, f in zip(used_outs, flags, strict=True) if f]
-    fields = {**params, "call_jaxpr": _live(call, used_outs)}
+    live = _live(call, used_outs)
+    if live is call:
+        return eqn, kept
+    fields = {**params, "call_jaxpr": live}
     if rule is not None:
+        flags = inexact(call.out_avals)
+        tangents = [u for u, f in zip(used_outs, flags, strict=True) if f]
         fields["jvp_jaxpr"] = _live(rule, [*used_outs, *tangents])
     outs = [v for v, u in zip(eqn.out_binders, used_outs, strict=True) if u]
     return eqn.replace(params=fields, out_binders=outs), kept
 
 
 def _live(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> ClosedJaxpr:
-    if all(used_outs):
-        return closed
     jaxpr, _ = dce_jaxpr(closed.jaxpr, used_outs, keep_inputs=True)
-    return ClosedJaxpr(jaxpr, closed.consts)
+    return closed if jaxpr is closed.jaxpr else ClosedJaxpr(jaxpr, closed.consts)
 
 
 @Maker

@@ -29,6 +29,7 @@ from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.stage import same_when_of_one_type
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
@@ -143,6 +144,7 @@ define(
     ),
     cost=FREE,
 )
+same_when_of_one_type(lax.broadcast_in_dim.primitive)
 
 # -- reshape, squeeze, expand_dims -----------------------------------------------------------------
 
