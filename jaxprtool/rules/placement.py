@@ -11,13 +11,16 @@ from jaxprtool.interpreters.check import ill_typed, moves_between_memories
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, linear
 from jaxprtool.interpreters.memory import put_in_memory
+from jaxprtool.interpreters.stablehlo_text import mlir_type
 from jaxprtool.interpreters.transpose import is_linear, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import dtype_of
+from jaxprtool.ir.sharding import Mesh, Spec, read_mesh, read_specs
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _MEMORY_KIND = re.compile(r"\bmemory_kind=(\w+)")
+_SPEC = re.compile(r"\b(?:P|PartitionSpec)\((?:[^()]|\([^()]*\))*\)")
 _AXIS_SIZE = re.compile(r"'\w+': (\d+)")
 
 
@@ -73,12 +76,6 @@ def _put_transpose(cts: Any, *xs: Any, **_params: Any) -> Any:
     ]
 
 
-def _put_lower(_ctx: Any, *xs: Any, devices: Any, **_params: Any) -> Any:
-    for d in devices:
-        _one_device("device_put", d)
-    return list(xs)
-
-
 define(
     lax.device_put,
     abstract_eval=_put_type,
@@ -86,7 +83,7 @@ define(
     jvp=_put_jvp,
     transpose=_put_transpose,
     batch=lambda size, vals, dims, **params: (lax.device_put(*vals, **params), list(dims)),
-    lower=_put_lower,
+    lower=lambda ctx, *xs, **_: list(xs),  # as JAX's, on the CPU
     cost=FREE,
 )
 
@@ -101,9 +98,37 @@ def _constraint_type(
     return x
 
 
-def _constraint_lower(_ctx: Any, x: Any, *, sharding: Any, **_params: Any) -> Any:
-    _one_device("sharding_constraint", sharding)
-    return x
+def _read_named(sharding: Any) -> tuple[Mesh, Spec] | None:
+    """The mesh and the spec of a NamedSharding; None for another sharding, or a spec that says more."""
+    text = str(sharding)
+    spec = _SPEC.search(text)
+    if not text.startswith("NamedSharding(") or spec is None:
+        return None
+    try:
+        return read_mesh(text), read_specs(f"({spec[0].replace('UNCONSTRAINED', 'None')},)")[0]
+    except ValueError:
+        return None
+
+
+def _constraint_lower(
+    ctx: Any, x: Any, *, sharding: Any, unconstrained_dims: Any, **_params: Any
+) -> Any:
+    """An sdy.sharding_constraint over the axes of the mesh that no shard_map around it has taken."""
+    layout = _read_named(sharding)
+    if layout is None:
+        _one_device("sharding_constraint", sharding)
+        return x
+    mesh, spec = layout
+    if mesh.size == 1 or all(n in ctx.manual for n in mesh.sizes):
+        return x
+    axes = [[n for n in names if n not in ctx.manual] for names in spec]
+    axes += [[]] * (len(x.aval.shape) - len(axes))
+    dims = [", ".join(f'"{n}"' for n in names) for names in axes]
+    dims = ["?" if d in unconstrained_dims else names for d, names in enumerate(dims)]
+    split = ", ".join(f"{{{names}}}" for names in dims)
+    symbol = ctx.module.mesh_symbol(mesh)
+    operation = f"sdy.sharding_constraint {x.name} <@{symbol}, [{split}]>"
+    return ctx.write(f"{operation} : {mlir_type(x.aval)}", x.aval)
 
 
 @Maker

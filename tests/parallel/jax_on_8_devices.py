@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax._src.lax import parallel
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 LINE = Mesh(np.array(jax.devices()), ("i",))
@@ -195,6 +195,39 @@ _DOTS = jax.checkpoint_policies.dots_saveable
 for _name in ("rematerialised", "rematerialised_checked"):
     _f, _shapes = PROGRAMS[_name]
     PROGRAMS[_name] = jax.checkpoint(_f, policy=_DOTS), _shapes
+
+
+def _constrained(x, *axes):
+    return lax.with_sharding_constraint(x, NamedSharding(GRID, P(*axes)))
+
+
+def _product(x, w):
+    return jnp.tanh(_constrained(_constrained(x, "i") @ _constrained(w, None, "j"), "i", "j"))
+
+
+def _in_part(x, w):
+    return _constrained(_constrained(jnp.sin(x), P.UNCONSTRAINED, "j") @ w)
+
+
+def _in_a_scan(x, w):
+    c, ys = lax.scan(lambda c, v: (_constrained(jnp.sin(c * v), "j"), c.sum()), jnp.ones(4), x)
+    return c @ w, ys
+
+
+def _beside_shards(x, w):
+    halves = jax.shard_map(
+        lambda v: v * lax.axis_size("i"), mesh=GRID, in_specs=P("i"), out_specs=P("i")
+    )
+    return _constrained(halves(x), ("j", "i")) @ w
+
+
+for _name, _f in [
+    ("constrained", _product),
+    ("constrained_in_part", _in_part),
+    ("constrained_in_a_scan", _in_a_scan),
+    ("constrained_beside_shards", _beside_shards),
+]:
+    PROGRAMS[_name] = _f, ((8, 4), (4, 6))
 
 
 @jax.pmap

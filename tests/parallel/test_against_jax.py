@@ -34,6 +34,10 @@ UNCHECKED = [
     "partly_manual",
     "pmap",
     "pmap_axes",
+    "constrained",
+    "constrained_in_part",
+    "constrained_in_a_scan",
+    "constrained_beside_shards",
 ]
 NAMES = [*CHECKED, *(f"{n}_checked" for n in CHECKED), *UNCHECKED]
 

@@ -72,10 +72,10 @@ def test_rejections(equation, binder, message):
     assert message in str(info.value)
 
 
-def test_sharding_over_several_devices_is_not_compiled():
+def test_a_sharding_that_is_not_read_is_not_compiled_for_several_devices():
     text = (
         "{ lambda ; x:f32[2]. let a:f32[2] = sharding_constraint[context_mesh=Mesh() layout=None "
-        "sharding=NamedSharding(mesh=Mesh('data': 2, axis_types=(Auto,)), spec=P('data',)) "
+        "sharding=NamedSharding(mesh=Mesh('data': 2, axis_types=(Auto,)), spec=P('data', unreduced={'x'})) "
         "unconstrained_dims=frozenset({})] x in (a,) }"
     )
     program = jt.parse(text)
