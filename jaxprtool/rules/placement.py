@@ -25,12 +25,12 @@ _AXIS_SIZE = re.compile(r"'\w+': (\d+)")
 
 
 def _one_device(primitive: str, sharding: Any) -> None:
-    """Raise UnsupportedError for a sharding over a mesh of several devices."""
+    """Raise UnsupportedError for a sharding over a mesh of several devices that is more than a mesh and a spec."""
     sizes = [int(n) for n in _AXIS_SIZE.findall(str(sharding))]
     if any(n > 1 for n in sizes):
         fail(
             UnsupportedError,
-            f"{primitive} over several devices, and programs are compiled for one: {sharding}",
+            f"{primitive} over several devices, by a sharding that is not read: {sharding}",
             "several-devices",
             help="the evaluation on NumPy, which has no devices, runs it",
         )
