@@ -12,6 +12,7 @@ from typing import Any
 
 from jaxprtool.interpreters.stablehlo_text import dense, element_type, mlir_type, scalar_text
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
 from jaxprtool.syntax.params import read_value
@@ -36,7 +37,7 @@ def composite_attributes(attributes: Any) -> str | None:
     try:
         values = {name: _unflatten(str(tree), iter(leaves)) for name, leaves, tree in attributes}
         return _dictionary({k: v for k, v in values.items() if v is not None})
-    except (_NoSpelling, TypeError, ValueError):
+    except (_NoSpelling, TypeError, ValueError, UnsupportedError):
         return None
 
 

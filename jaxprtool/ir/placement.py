@@ -6,11 +6,10 @@ that it does not print; so types that differ in it alone are both accepted where
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.sharding import read_specs, varying_axes, with_varying
+from jaxprtool.ir.sharding import find_spec, varying_axes, with_varying
 
 __all__ = ["Placement", "placed", "placement_of", "read_placement", "same_but_for_placement"]
 
@@ -34,7 +33,6 @@ class Placement(NamedTuple):
 
 
 _NOWHERE = Placement()
-_SPEC = re.compile(r"\b(?:P|PartitionSpec)\((?:[^()]|\([^()]*\))*\)")
 
 
 def placement_of(aval: Any) -> Placement:
@@ -65,12 +63,8 @@ def read_placement(value: Any, ndim: int) -> Placement | None:
     """The placement that a param `dst_sharding` holds, or None when it cannot be read."""
     if isinstance(value, Placement):
         return value
-    found = _SPEC.search(str(value))
-    if found is None:
-        return None
-    try:
-        (axes,) = read_specs(f"({found[0]},)")
-    except ValueError:
+    axes = find_spec(value)
+    if axes is None:
         return None
     words = [a[0] if len(a) == 1 else f"({','.join(a)})" if a else None for a in axes]
     return Placement(tuple(words + [None] * (ndim - len(words))) if any(words) else ())

@@ -20,6 +20,7 @@ __all__ = [
     "Spec",
     "batch_spec",
     "axis_set",
+    "find_spec",
     "mentioned",
     "mesh_text",
     "read_axis_set",
@@ -36,6 +37,7 @@ Spec = tuple[tuple[str, ...], ...]
 
 _AXIS = re.compile(r"'([^']*)': (\d+)")
 _OLD_MESH = re.compile(r"array\((.*)\), axis_names=\(([^()]*)\)", re.S)
+_SPEC = re.compile(r"\b(?:P|PartitionSpec)\((?:[^()]|\([^()]*\))*\)")
 _TYPES = re.compile(r"axis_types=\(([^()]*)\)")
 _KEYWORD = re.compile(r",?\s*\w+=.*", re.S)
 
@@ -104,6 +106,16 @@ def mesh_text(sizes: Mapping[str, int]) -> Opaque:
 def read_specs(value: Any) -> tuple[Spec, ...]:
     """The partition specs that a param holds. Raises ValueError when they cannot be read."""
     return _read_specs(str(value))
+
+
+def find_spec(value: Any) -> Spec | None:
+    """The partition spec in a param that holds a sharding; unconstrained dimensions are not split. None without one
+    that can be read."""
+    found = _SPEC.search(str(value))
+    try:
+        return _read_specs(f"({found[0].replace('UNCONSTRAINED', 'None')},)")[0] if found else None
+    except ValueError:
+        return None
 
 
 @functools.cache

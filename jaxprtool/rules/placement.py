@@ -16,11 +16,10 @@ from jaxprtool.interpreters.transpose import is_linear, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import dtype_of
-from jaxprtool.ir.sharding import Mesh, Spec, read_mesh, read_specs
+from jaxprtool.ir.sharding import find_spec, read_mesh
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _MEMORY_KIND = re.compile(r"\bmemory_kind=(\w+)")
-_SPEC = re.compile(r"\b(?:P|PartitionSpec)\((?:[^()]|\([^()]*\))*\)")
 _AXIS_SIZE = re.compile(r"'\w+': (\d+)")
 
 
@@ -98,27 +97,15 @@ def _constraint_type(
     return x
 
 
-def _read_named(sharding: Any) -> tuple[Mesh, Spec] | None:
-    """The mesh and the spec of a NamedSharding; None for another sharding, or a spec that says more."""
-    text = str(sharding)
-    spec = _SPEC.search(text)
-    if not text.startswith("NamedSharding(") or spec is None:
-        return None
-    try:
-        return read_mesh(text), read_specs(f"({spec[0].replace('UNCONSTRAINED', 'None')},)")[0]
-    except ValueError:
-        return None
-
-
 def _constraint_lower(
     ctx: Any, x: Any, *, sharding: Any, unconstrained_dims: Any, **_params: Any
 ) -> Any:
     """An sdy.sharding_constraint over the axes of the mesh that no shard_map around it has taken."""
-    layout = _read_named(sharding)
-    if layout is None:
+    spec = find_spec(sharding)
+    if spec is None or not str(sharding).startswith("NamedSharding("):
         _one_device("sharding_constraint", sharding)
         return x
-    mesh, spec = layout
+    mesh = read_mesh(str(sharding))
     if mesh.size == 1 or all(n in ctx.manual for n in mesh.sizes):
         return x
     axes = [[n for n in names if n not in ctx.manual] for names in spec]
