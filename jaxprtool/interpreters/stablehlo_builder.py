@@ -185,7 +185,7 @@ class Builder:
 
     def broadcast(self, x: Value, aval: Any, dims: Sequence[int] = ()) -> Value:
         """broadcast_in_dim: dimension i of x becomes dimension dims[i] of the result."""
-        if mlir_type(x.aval) == mlir_type(aval):
+        if mlir_type(x.aval) == mlir_type(aval) and [*dims] == sorted(dims):
             return x
         types = f"({mlir_type(x.aval)}) -> {mlir_type(aval)}"
         return self.write(

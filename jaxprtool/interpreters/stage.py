@@ -25,12 +25,14 @@ __all__ = ["JaxprTrace", "JaxprTracer", "make_jaxpr", "same_when_of_one_type", "
 _TYPE_RULES = abstract_eval_rules.rules
 
 
-_SAME_WHEN_OF_ONE_TYPE: set[Primitive] = set()
+_SAME_WHEN_OF_ONE_TYPE: dict[Primitive, Callable[[dict[str, Any]], bool]] = {}
 
 
-def same_when_of_one_type(primitive: Primitive) -> None:
-    """State that an operation whose result has the type of its first operand is that operand."""
-    _SAME_WHEN_OF_ONE_TYPE.add(primitive)
+def same_when_of_one_type(
+    primitive: Primitive, given: Callable[[dict[str, Any]], bool] = lambda params: True
+) -> None:
+    """State that an operation whose result has the type of its first operand is that operand, with params that are so."""
+    _SAME_WHEN_OF_ONE_TYPE[primitive] = given
 
 
 class JaxprTracer(Tracer):
@@ -43,6 +45,11 @@ class JaxprTracer(Tracer):
 
     def origin(self) -> str:
         return self._trace.describe(self.atom)
+
+
+def _is_operand(eqn: JaxprEqn, x: Any) -> bool:
+    """Whether x is a tracer of the type of the equation's only result."""
+    return type(x) is JaxprTracer and x.aval is eqn.out_binders[0].aval
 
 
 class JaxprTrace(Trace):
@@ -161,10 +168,9 @@ class JaxprTrace(Trace):
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:
         """Record an equation of another jaxpr with other operands of the same types, if it does anything."""
-        if eqn.primitive in _SAME_WHEN_OF_ONE_TYPE:
-            (x,) = args
-            if type(x) is JaxprTracer and x.aval is eqn.out_binders[0].aval:
-                return [x]
+        same = _SAME_WHEN_OF_ONE_TYPE.get(eqn.primitive)
+        if same is not None and _is_operand(eqn, args[0]) and same(eqn.params):
+            return [args[0]]
         binders = [*map(Var, map(type_of, eqn.out_binders))]
         inputs = [*map(self.atom, args)]
         self.eqns.append(JaxprEqn(eqn.primitive, inputs, eqn.params, binders, eqn.span))

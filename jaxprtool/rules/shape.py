@@ -92,8 +92,16 @@ def _broadcast_impl(xp: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, *
     return run
 
 
+def _keeps_order(dims: Any) -> bool:
+    return all(a < b for a, b in itertools.pairwise(dims))
+
+
 def _broadcast_jvp(primals: Any, tangents: Any, *, shape: Any, **params: Any) -> Any:
-    if get_aval(primals[0]).shape == shape and shape:
+    if (
+        get_aval(primals[0]).shape == shape
+        and shape
+        and _keeps_order(params["broadcast_dimensions"])
+    ):
         return primals[0], tangents[0]
     return tuple(lax.broadcast_in_dim(v, shape=shape, **params) for v in (*primals, *tangents))
 
@@ -119,7 +127,7 @@ def _broadcast_batch(
     size: int, vals: Any, dims: Any, *, shape: Any, broadcast_dimensions: Any, **params: Any
 ) -> Any:
     (x,), (dim,) = vals, dims
-    increasing = all(a < b for a, b in itertools.pairwise(broadcast_dimensions))
+    increasing = _keeps_order(broadcast_dimensions)
     if not increasing:
         x, dim = moveaxis(x, dim, 0), 0
     # the batch axis goes in front of where the operand's next axis goes, so that none has to move
@@ -144,7 +152,9 @@ define(
     ),
     cost=FREE,
 )
-same_when_of_one_type(lax.broadcast_in_dim.primitive)
+same_when_of_one_type(
+    lax.broadcast_in_dim.primitive, lambda params: _keeps_order(params["broadcast_dimensions"])
+)
 
 # -- reshape, squeeze, expand_dims -----------------------------------------------------------------
 

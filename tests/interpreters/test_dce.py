@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import jaxprtool as jt
@@ -101,3 +102,17 @@ def test_a_variable_that_is_not_bound_is_an_error():
         Env().read([Var(aval)])
     with pytest.raises(ValueError, match="shorter"):
         Env().write([Var(aval), Var(aval)], [1])
+
+
+PERMUTED = "{ lambda ; a:f32[2,2]. let b:f32[2,2] = broadcast_in_dim[broadcast_dimensions=(1, 0) shape=(2, 2)] a in (b,) }"
+
+
+def test_a_broadcast_that_permutes_is_no_identity():
+    # To JAX it is one (it drops the equation, so it prints none); to StableHLO it is a transposition.
+    x = np.arange(4, dtype=np.float32).reshape(2, 2)
+    program = jt.parse(PERMUTED)
+    transformed, _ = jt.jvp_jaxpr(program)
+    untouched, _ = jt.jvp_jaxpr(program, [False])
+    for p, args in ((program, [x]), (transformed, [x, x]), (untouched, [x])):
+        for out in (jt.eval_jaxpr(p, args)[0], np.asarray(jt.compile(p)(*args)[0])):
+            np.testing.assert_array_equal(out, x.T)
