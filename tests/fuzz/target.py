@@ -1,0 +1,64 @@
+"""What a fuzz target is, and how its cases are drawn and run."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.fuzz import targets
+
+__all__ = ["Failure", "Target", "all_targets", "run_target"]
+
+
+class Failure(AssertionError):
+    """What has to hold does not hold for a case."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A law and the cases that it is tried on.
+
+    Attributes:
+      name: for `--only`.
+      draw: makes a case from a generator of random numbers, and from nothing else: the seed is enough to make it again.
+      check: raises `Failure` (or any exception) where the law does not hold.
+      show: the text of a case, for the report of a failure.
+    """
+
+    name: str
+    draw: Callable[[random.Random], Any]
+    check: Callable[[Any], None]
+    show: Callable[[Any], str] = str
+
+
+def all_targets() -> list[Target]:
+    """Every target, in order of names."""
+    found = []
+    for module in pkgutil.iter_modules(targets.__path__):
+        found.append(importlib.import_module(f"{targets.__name__}.{module.name}").TARGET)
+    return sorted(found, key=lambda t: t.name)
+
+
+def run_target(target: Target, seconds: float, seed: int, least: int = 1) -> int:
+    """Try a target for a time, on `least` cases or more; case i is drawn with the seed `seed + i`.
+
+    Returns: the number of cases.
+    Raises:
+      Failure: for the first case that fails, with its seed and its text.
+    """
+    end = time.monotonic() + seconds
+    done = 0
+    while done < least or time.monotonic() < end:
+        case = target.draw(random.Random(seed + done))
+        try:
+            target.check(case)
+        except Exception as e:
+            where = f"python -m tests.fuzz --only {target.name} --seed {seed + done} --cases 1"
+            raise Failure(f"{type(e).__name__}: {e}\n  again: {where}\n{target.show(case)}") from e
+        done += 1
+    return done
