@@ -159,7 +159,7 @@ class _Reader:
         name = eqn.primitive.name
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
             return capture_custom_rule(eqn, self.closed, self.value, self.rules)
-        params = {k: self.value(v) for k, v in eqn.params.items()}
+        params = {k: self.value(v) for k, v in _printed_order(eqn)}
         if name in ("broadcast_in_dim", "convert_element_type") and _is_unsharded(eqn):
             params["sharding"] = None
         if name == "reshard":
@@ -336,3 +336,9 @@ def const_value(c: Any) -> Any:
         return np.asarray(c)
     except TypeError:
         return c
+
+
+def _printed_order(eqn: Any) -> list[tuple[str, Any]]:
+    """Params in the order in which JAX prints them: sorted, but for its primitives with CamelCase names."""
+    items = list(eqn.params.items())
+    return items if eqn.primitive.name[:1].isupper() else sorted(items, key=lambda kv: kv[0])

@@ -9,6 +9,7 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import AbstractType, OpaqueType, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.spans import Excerpt, Source, Span
 from jaxprtool.syntax.autodidax import UntypedLit, from_autodidax, type_result
 from jaxprtool.syntax.consts import read_const
@@ -20,6 +21,7 @@ from jaxprtool.syntax.refs import read_reference
 from jaxprtool.syntax.scanner import Scanner
 from jaxprtool.syntax.tokens import BINDER, WEAK, Token
 from jaxprtool.syntax.types import read_scalar, read_type, untyped_scalar
+from jaxprtool.syntax.values import fault
 
 __all__ = ["Builder"]
 
@@ -526,7 +528,7 @@ class Builder:
         cached = self.values.get((annotation, text), self)
         if cached is not self:
             return cached
-        if self.definitions.names and (annotation != "str" and key != "name"):
+        if self.definitions.names and (annotation not in ("str", "Text") and key != "name"):
             if primitive.known and "Jaxpr" not in annotation:
                 pass
             elif (found := self.definitions.value(text, at)) is not None:
@@ -534,10 +536,30 @@ class Builder:
         if annotation.startswith("ClosedJaxpr") and text != "None":
             self._error(f"{text} is not defined here", "undefined-jaxpr", at, at + len(text))
         if "lambda" in text:
-            return read_value(text, annotation, lambda rest, offset: self._inner(rest, at + offset))
-        value = self.values[annotation, text] = read_value(text, annotation)
+            inner = lambda rest, offset: self._inner(rest, at + offset)  # noqa: E731
+            return self._sound(
+                primitive, key, read_value(text, annotation, inner), annotation, text, at
+            )
+        value = read_value(text, annotation)
+        value = self.values[annotation, text] = self._sound(
+            primitive, key, value, annotation, text, at
+        )
         if type(value) in (list, dict):
             del self.values[annotation, text]
+        return value
+
+    def _sound(
+        self, primitive: Primitive, key: str, value: Any, annotation: str, text: str, at: int
+    ) -> Any:
+        """The value; an error where it is only text, and something that has a meaning would be lost in it."""
+        if (
+            annotation == "Text"
+            or type(value) not in (str, Opaque)
+            or text in self.definitions.names
+        ):
+            return value
+        if primitive.known and (wrong := fault(text)):
+            self._error(f"the value of {key} {wrong}", "bad-param", at, at + len(text))
         return value
 
 

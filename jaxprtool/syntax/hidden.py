@@ -85,10 +85,13 @@ def recover_params(
 
 
 def params_order(primitive: Primitive, params: dict[str, Any]) -> list[str]:
-    """The order in which params are printed: sorted, but for a `name` that comes first."""
+    """The order in which params are printed: sorted, but for a `name` that comes first.
+
+    Those of a primitive that we do not know stay as they were given.
+    """
     if primitive.name in NAME_FIRST and "name" in params:
         return ["name", *sorted(k for k in params if k != "name")]
-    return list(params) if primitive.name[:1].isupper() else sorted(params)
+    return sorted(params) if primitive.known else list(params)
 
 
 def printed_params(

@@ -51,7 +51,7 @@ def read_value(text: str, annotation: str = "", read_jaxpr: ReadJaxpr | None = N
       read_jaxpr: takes the rest of the text from where a jaxpr begins, and the offset of that; returns
         the jaxpr and the length it took, or None when it is none.
     """
-    if annotation == "str":
+    if annotation in ("str", "Text"):
         return text
     raw, text = text, text.rstrip()
     if "DType" in annotation and (dtype := find_dtype(text)) is not None:

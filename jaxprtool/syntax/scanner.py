@@ -17,7 +17,7 @@ from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.refs import RAW_EQUATION
 from jaxprtool.syntax.tokens import ATOMS, BINDER, IDENT, Token
-from jaxprtool.syntax.values import ValueScanner, are_beside, is_key
+from jaxprtool.syntax.values import ValueScanner, free_params
 
 __all__ = ["Scanner", "scan"]
 
@@ -56,18 +56,21 @@ _SIGNATURE_END = re.compile(r"\s*+, .*\)\s*+\Z", re.DOTALL)
 def _plain_param(column: int) -> re.Pattern[str]:
     """`key=value` for a value without brackets in it but parentheses, in block layout with keys in `column`."""
     return re.compile(
-        rf"\n {{{column}}}({IDENT})=([^\s\[\](){{}}'\"<=]++|\([^()\[\]{{}}'\"<]*+\))"
+        rf"\n {{{column}}}({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<!,)|\([^()\[\]{{}}'\"<=#]*+\))"
         rf"(?=\n {{{column}}}{IDENT}=|\n {{{max(column - 2, 0)}}}\])"
     )
 
 
-_KEY = re.compile(rf"\s*+({IDENT})=")
-_PLAIN_FLAT = re.compile(
-    rf"\s*+({IDENT})=([^\s\[\](){{}}'\"<=]++|\([^()\[\]{{}}'\"<]*+\))(?=\s++({IDENT})=|\s*+\])"
+_KEY = re.compile(
+    rf"\s*+,?+\s*+({IDENT})(?:[ \t]++=[ \t]*+|=(?:[ \t]++(?!{IDENT}[ \t]*+=|\]))?+)(?!=)"
 )
+_PLAIN_FLAT = re.compile(
+    rf"\s*+({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<!,)|\([^()\[\]{{}}'\"<=#]*+\))(?=\s++{IDENT}=|\s*+\])"
+)
+_JAXPR = re.compile(r"\s*+(?=\{\s*+lambda\b)")
 _JAXPRS = re.compile(r"\((?=\s*+(?:[^\s(),\[\]{}]++\s++)*+\{ lambda\b)")
 _NAME = re.compile(r"\s*+([^\s(){}]++)")
-_CLOSE = re.compile(r"[ \n]*+\]")
+_CLOSE = re.compile(r"[ \n]*+,?+[ \n]*+\]")
 
 
 def _odd_names(names: set[str]) -> re.Pattern[str] | None:
@@ -368,15 +371,18 @@ class Scanner:
     def _params(self) -> Any:
         """Params up to the closing bracket and the operands after it, or up to a jaxpr among them."""
         text, tokens, frame = self.text, self.tokens, self.open[-1]
-        block = frame.column >= 0
-        odd = self.odd_name
-        plain = _plain_param(frame.column) if block else _PLAIN_FLAT
-        pos = self.pos
+        odd, free = self.odd_name, free_params(frame.primitive)
+        plain = _plain_param(frame.column) if frame.column >= 0 else _PLAIN_FLAT
+        pos, comments = self.pos, self.comments.present
         while True:
-            m = plain.match(text, pos) or (block and self._beside_the_next(frame.primitive, pos))
+            if comments:
+                self.pos = pos
+                self.comments.skip_inside(self)
+                pos = self.pos
+            m = plain.match(text, pos)
             if m and odd is not None and odd.match(text, m.start(2)):
                 m = None
-            if m and (block or m[3] is None or is_key(frame.primitive, m[1], m[3])):
+            if m and m[1] not in free:
                 pos = m.end(2)
                 tokens.append(("KEY", m[1], m.start(1), m.start(2)))
                 tokens.append(("VALUE", m[2], m.start(2), pos))
@@ -394,7 +400,8 @@ class Scanner:
                 return self._junk()
             tokens.append(("KEY", m[1], m.start(1), m.end()))
             pos = self.pos = m.end()
-            if _LAMBDA.match(text, pos):
+            if m := _JAXPR.match(text, pos):
+                self.pos = m.end()
                 return self._header
             if odd is not None and (m := odd.match(text, pos)):
                 tokens.append(("VALUE", m[0], pos, m.end()))
@@ -406,13 +413,6 @@ class Scanner:
                 return self._tuple
             pos = self.values.value_end(frame.column, frame.primitive, tokens[-1][1], pos)
             tokens.append(("VALUE", text[self.pos : pos], self.pos, pos))
-
-    def _beside_the_next(self, primitive: str, pos: int) -> re.Match[str] | None:
-        """In block layout, a param that the next one follows on its line, as people write and JAX does not."""
-        m = _PLAIN_FLAT.match(self.text, pos)
-        if m is None or m[3] is None or "\n" in self.text[m.end(2) : m.start(3)]:
-            return None
-        return m if are_beside(primitive, m[1], m[3]) else None
 
     def _after_operands(self) -> Any:
         if self.autodidax and (m := _SUBJAXPR.match(self.text, self.pos)):
