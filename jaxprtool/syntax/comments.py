@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["CommentScanner"]
 
 _GAP = re.compile(r"[\s;]*+")
-_INSIDE = re.compile(r"\s*+(#[^\n]*+)")
+_INSIDE = re.compile(r"\s*+[,;]?+\s*+(#[^\n]*+)")
 _COMMENT = re.compile(r"#[^\n]*+")
 
 
@@ -52,7 +52,7 @@ class CommentScanner:
         return True
 
     def skip_inside(self, scanner: Any) -> None:
-        """Past comments after `[`, or after a jaxpr among params: they go to the last equation."""
+        """Past comments among params: they go to the last equation."""
         while m := _INSIDE.match(scanner.text, scanner.pos):
             self._give(scanner.equation_start, m[1])
             scanner.pos = m.end()

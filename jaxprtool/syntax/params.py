@@ -51,9 +51,11 @@ def read_value(text: str, annotation: str = "", read_jaxpr: ReadJaxpr | None = N
       read_jaxpr: takes the rest of the text from where a jaxpr begins, and the offset of that; returns
         the jaxpr and the length it took, or None when it is none.
     """
-    if annotation in ("str", "Text"):
+    if annotation == "Text":
         return text
-    raw, text = text, text.rstrip()
+    if annotation == "str":
+        return text.strip()
+    raw, text = text, text.strip()
     if "DType" in annotation and (dtype := find_dtype(text)) is not None:
         return dtype
     value = untyped_scalar(text)

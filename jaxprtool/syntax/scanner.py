@@ -56,21 +56,21 @@ _SIGNATURE_END = re.compile(r"\s*+, .*\)\s*+\Z", re.DOTALL)
 def _plain_param(column: int) -> re.Pattern[str]:
     """`key=value` for a value without brackets in it but parentheses, in block layout with keys in `column`."""
     return re.compile(
-        rf"\n {{{column}}}({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<!,)|\([^()\[\]{{}}'\"<=#]*+\))"
+        rf"\n {{{column}}}({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<![,;])|\([^()\[\]{{}}'\"<=#]*+\))"
         rf"(?=\n {{{column}}}{IDENT}=|\n {{{max(column - 2, 0)}}}\])"
     )
 
 
 _KEY = re.compile(
-    rf"\s*+,?+\s*+({IDENT})(?:[ \t]++=[ \t]*+|=(?:[ \t]++(?!{IDENT}[ \t]*+=|\]))?+)(?!=)"
+    rf"\s*+[,;]?+\s*+({IDENT})(?:[ \t]++=[ \t]*+|=(?:[ \t]++(?!{IDENT}[ \t]*+=|\]))?+)(?!=)"
 )
 _PLAIN_FLAT = re.compile(
-    rf"\s*+({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<!,)|\([^()\[\]{{}}'\"<=#]*+\))(?=\s++{IDENT}=|\s*+\])"
+    rf"\s*+({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<![,;])|\([^()\[\]{{}}'\"<=#]*+\))(?=\s++{IDENT}=|\s*+\])"
 )
 _JAXPR = re.compile(r"\s*+(?=\{\s*+lambda\b)")
 _JAXPRS = re.compile(r"\((?=\s*+(?:[^\s(),\[\]{}]++\s++)*+\{ lambda\b)")
 _NAME = re.compile(r"\s*+([^\s(){}]++)")
-_CLOSE = re.compile(r"[ \n]*+,?+[ \n]*+\]")
+_CLOSE = re.compile(r"\s*+[,;]?+\s*+\]")
 
 
 def _odd_names(names: set[str]) -> re.Pattern[str] | None:
@@ -399,7 +399,10 @@ class Scanner:
                 self.pos = pos
                 return self._junk()
             tokens.append(("KEY", m[1], m.start(1), m.end()))
-            pos = self.pos = m.end()
+            self.pos = m.end()
+            if comments and m[1] not in free:
+                self.comments.skip_inside(self)
+            pos = self.pos
             if m := _JAXPR.match(text, pos):
                 self.pos = m.end()
                 return self._header

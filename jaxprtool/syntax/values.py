@@ -21,7 +21,7 @@ __all__ = ["ValueScanner", "fault", "free_params"]
 _SPECIAL = re.compile(
     r"(?P<bracket>[()\[\]{}])|(?P<quote>(?<!\w)['\"])"
     rf"|(?<!\s)\s++(?P<end>{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:(?={IDENT}\[))"
-    rf"|(?:(?<!\s)\s++)?+,(?=\s*+(?:{IDENT}[ \t]*+=(?!=)|\]))"
+    rf"|(?:(?<!\s)\s++)?+[,;](?=\s*+(?:{IDENT}[ \t]*+=(?!=)|\]|\#))"
 )
 _SPECIAL_DATA = re.compile(r"[()\[\]{}]|(?<!\w)['\"]")
 _SCALAR = re.compile(r"[^\s\[\](),;{}]++(?:\([^()\n]*+\))?+|\([^()\n]*+\)")
@@ -176,6 +176,9 @@ def fault(text: str) -> str:
     Such a value may hold no jaxpr and no `key=` of its own, which would be lost in it, and its brackets balance,
     so that its end is found again.
     """
+    word = text.strip()
+    if word and (word[0] in ",;" or word[-1] in ",;"):
+        return "has a separator that separates nothing"
     if "=" not in text and "{" not in text and "(" not in text and "[" not in text:
         return "" if not text or text[-1] not in ")]}" else "has a bracket that is not opened"
     depth: list[str] = []
