@@ -23,7 +23,7 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<num>[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?j?|(?:inf|nan)j?)(?![\w.]))"
     r"|(?P<str>'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
     r"|(?P<opaque><(?:[^<>\n]|<[^<>\n]*>)*>)"
-    r"|(?P<jaxpr>\{\s*lambda\b|let [^\n]+? = \{ lambda\b)"
+    r"|(?P<jaxpr>\{\s*lambda\b|let [^\n]{1,200}? = \{ lambda\b)"
     r"|(?P<word>[^\W\d][\w.]*(?:<\w+>)?)"
     r"|(?P<mark>[()\[\]{},:=]))"
 )
@@ -55,7 +55,7 @@ def read_value(text: str, annotation: str = "", read_jaxpr: ReadJaxpr | None = N
         return text
     if annotation == "str":
         return text.strip()
-    raw, text = text, text.strip()
+    raw, text = text, text.rstrip()
     if "DType" in annotation and (dtype := find_dtype(text)) is not None:
         return dtype
     value = untyped_scalar(text)

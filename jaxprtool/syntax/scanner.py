@@ -12,6 +12,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.ir.diagnostics import JaxprParseError, fail
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.comments import CommentScanner
@@ -23,9 +24,9 @@ __all__ = ["Scanner", "scan"]
 
 _blank = re.compile(r"\s*+").match
 _gap = re.compile(r"[\s;]*+").match
-_LET = re.compile(r"let ([^\n]+?) = (?=\{ lambda\b)")
-_DEFINED = re.compile(r"(?:^|\n|= |\()[ ]*+let ([^\n]+?) = \{ lambda\b")
-_NAMED = re.compile(r"([\w.\-]++)\s*+=\s*+(?=\{ lambda\b|let [^\n]+? = \{ lambda\b|#)")
+_LET = re.compile(r"let ([^\n]{1,200}?) = (?=\{ lambda\b)")
+_DEFINED = re.compile(r"(?:^|\n|= |\()[ ]*+let ([^\n]{1,200}?) = \{ lambda\b")
+_NAMED = re.compile(r"([\w.\-]++)\s*+=\s*+(?=\{ lambda\b|let [^\n]{1,200}? = \{ lambda\b|#)")
 _LAMBDA = re.compile(r"\{\s*+lambda\b")
 _BINDERS = re.compile(rf"\s*+((?:{BINDER},?+(?:\s++|(?=[;.])))++)")
 _SEMICOLON = re.compile(r"\s*+;")
@@ -67,6 +68,7 @@ _KEY = re.compile(
 _PLAIN_FLAT = re.compile(
     rf"\s*+({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<![,;])|\([^()\[\]{{}}'\"<=#]*+\))(?=\s++{IDENT}=|\s*+\])"
 )
+_BEFORE_VALUE = re.compile(rf"\s++(?!{IDENT}[ \t]*+=|[\],;#])")
 _JAXPR = re.compile(r"\s*+(?=\{\s*+lambda\b)")
 _JAXPRS = re.compile(r"\((?=\s*+(?:[^\s(),\[\]{}]++\s++)*+\{ lambda\b)")
 _NAME = re.compile(r"\s*+([^\s(){}]++)")
@@ -373,7 +375,7 @@ class Scanner:
         text, tokens, frame = self.text, self.tokens, self.open[-1]
         odd, free = self.odd_name, free_params(frame.primitive)
         plain = _plain_param(frame.column) if frame.column >= 0 else _PLAIN_FLAT
-        pos, comments = self.pos, self.comments.present
+        pos, comments, known = self.pos, self.comments.present, frame.primitive in PRIMITIVES
         while True:
             if comments:
                 self.pos = pos
@@ -402,6 +404,8 @@ class Scanner:
             self.pos = m.end()
             if comments and m[1] not in free:
                 self.comments.skip_inside(self)
+            if known and (m := _BEFORE_VALUE.match(text, self.pos)):
+                self.pos = m.end()
             pos = self.pos
             if m := _JAXPR.match(text, pos):
                 self.pos = m.end()
