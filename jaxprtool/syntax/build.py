@@ -11,16 +11,17 @@ from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.spans import Excerpt, Source, Span
-from jaxprtool.syntax.autodidax import UntypedLit, from_autodidax, type_result
+from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.consts import read_const
 from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.hidden import recover_params
-from jaxprtool.syntax.older import OLDER, from_older
+from jaxprtool.syntax.infer import UntypedLit, infer_literals, untyped_literal
+from jaxprtool.syntax.older import OLDER, declarations, from_older
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.refs import read_reference
 from jaxprtool.syntax.scanner import Scanner
 from jaxprtool.syntax.tokens import BINDER, WEAK, Token
-from jaxprtool.syntax.types import read_scalar, read_type, untyped_scalar
+from jaxprtool.syntax.types import read_scalar, read_type
 from jaxprtool.syntax.values import fault
 
 __all__ = ["Builder"]
@@ -61,6 +62,7 @@ class Builder:
         self.literals: dict[str, tuple[Any, AbstractType]] = {}
         self.values: dict[tuple[str, str], Any] = {}
         self.dropped_outs: dict[Jaxpr, tuple[list[int], _Scope]] = {}
+        self.has_untyped, self.wide = False, scanner.autodidax  # literals without a type
         self.drop_reads = (-1, 0)  # the operands that read `_` last, and how many times
         self.lone = bool(scanner.tokens) and scanner.tokens[0][0] in ("EQUATION", "REFERENCE")
         if self.lone:
@@ -118,17 +120,22 @@ class Builder:
         outs = [v for v in eqn.out_binders if not isinstance(v, DropVar)]
         jaxpr = Jaxpr(scope.inputs, [eqn], outs, span=eqn.span)
         jaxpr.cache["lone_equation"] = True
-        return {"": ClosedJaxpr(jaxpr)}
+        self._infer_types(program := ClosedJaxpr(jaxpr))
+        return {"": program}
 
     def on_program(self, _: Any, program: ClosedJaxpr) -> ClosedJaxpr:
         program.jaxpr.cache["definitions"] = self.definitions.listed()
         return self.on_program_alone(program)
 
     def on_program_alone(self, program: ClosedJaxpr) -> ClosedJaxpr:
+        self._infer_types(program)
         self.parse_errors += self.definitions.finish()
-        outs = program.jaxpr.outs
-        outs[:] = [type_result(x) for x in outs]
         return program
+
+    def _infer_types(self, program: ClosedJaxpr) -> None:
+        if self.has_untyped:
+            infer_literals([program, *self.definitions.shells.values()], self.wide)
+            self.has_untyped = False
 
     def on_nothing(self, *_: Any) -> None:
         pass
@@ -308,11 +315,9 @@ class Builder:
         given = self._params(primitive, params) if params else {}
         binders = self._binders(match[2], token[2]) if match[2] else []
         if scope.autodidax:
-            primitive, inputs, given, before = from_autodidax(
-                primitive, inputs, given, binders, jaxprs
-            )
+            primitive, inputs, given, before = from_autodidax(primitive, inputs, given, jaxprs)
         elif primitive.name in OLDER:
-            primitive, given = from_older(primitive, given)
+            primitive, inputs, given = from_older(primitive, inputs, given)
         given = recover_params(primitive, given, binders)
         span = Span(self.source, token[2], operands[3])
         eqn = JaxprEqn(primitive, inputs, given, binders, span)
@@ -343,6 +348,7 @@ class Builder:
             self._error("malformed equation on a reference", "syntax", start, end)
             return JaxprEqn(find_primitive("get"), [], {}, [])
         inputs = [self._atom(word, scope, start, end) for word in reference.operands]
+        self._type_stored(reference.primitive, inputs)
         binders: list[Var] = self._binders(reference.out, start) if reference.out else []
         if reference.primitive == "swap" and not binders:
             binders = [DropVar(_held_by(inputs[1].aval))]  # type: ignore[list-item]
@@ -353,6 +359,12 @@ class Builder:
         if self.comments.present:
             self._comment(eqn, start)
         return eqn
+
+    def _type_stored(self, primitive: str, inputs: list[Any]) -> None:
+        """Give a literal that goes into a cell the element type of the cell."""
+        if primitive != "get" and isinstance(inputs[1], UntypedLit):
+            dtypes = inputs[1].types([inputs[0].aval], self.wide)
+            inputs[1] = inputs[1].typed(dtypes[0])
 
     # ---- binders and atoms
 
@@ -410,8 +422,9 @@ class Builder:
         value, colon, kind = word.rpartition(":")
         if colon:
             return self._literal(word, value, kind, start, end)
-        if scope.autodidax and (scalar := untyped_scalar(word)) is not None:
-            return UntypedLit(scalar)
+        if (untyped := untyped_literal(word)) is not None:
+            self.has_untyped = True
+            return untyped
         at = self._find(word, start, end)
         if self.lone and _NAME.fullmatch(word):
             scope.inputs.append(Var(OpaqueType("?"), word, Span(self.source, at, at + len(word))))
@@ -431,11 +444,6 @@ class Builder:
     def _not_an_atom(self, word: str, scope: _Scope, at: int) -> None:
         if _NAME.fullmatch(word):
             self._error(f"{word} is not bound", "unbound-variable", at, at + len(word))
-        elif untyped_scalar(word) is not None:
-            self._error(
-                f"the literal {word} has no type", "no-type", at, at + len(word),
-                f"write its type after a colon: {word}:f32[]",
-            )  # fmt: skip
         else:
             self._error(f"{word} is not an operand", "syntax", at, at + len(word))
         del scope
@@ -501,7 +509,7 @@ class Builder:
 
     def _params(self, primitive: Primitive, params: list[tuple[Token, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        declared = primitive.params
+        declared = declarations(primitive)
         for (_, key, start, end), raw in params:
             if type(raw) is tuple:
                 declaration = declared.get(key)

@@ -279,7 +279,9 @@ class Scanner:
         while text.startswith(after_line, end):
             indent = _blank(text, end).end()  # type: ignore[union-attr]
             more = _OPERANDS.match(text, indent - 1).end()  # type: ignore[union-attr]
-            if more <= indent:
+            if more <= indent or text.startswith(
+                "= ", indent
+            ):  # the next equation, without results
                 break
             end = more
         self.tokens.append(("OPERANDS", text[pos:end], pos, end))
