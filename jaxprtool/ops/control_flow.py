@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.primitive import Bookkeeping, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["cond_call", "scan_call", "while_call"]
@@ -49,8 +49,8 @@ def scan_call(
     num_consts: int,
     reverse: bool = shown(False),
     unroll: int = shown(1),
-    linear: Any = None,
-    _split_transpose: bool = False,
+    linear: Bookkeeping = None,
+    _split_transpose: Bookkeeping = False,
 ):
     """The last carry, and the stacked ys, of `length` steps of jaxpr.
 

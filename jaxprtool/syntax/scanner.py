@@ -145,7 +145,7 @@ class Scanner:
     # ---- module, definitions, header
 
     def _module(self) -> Any:
-        self.comments.skip(self)
+        self.comments.skip_pasted(self)
         pos = _blank(self.text, self.pos).end()  # type: ignore[union-attr]
         if not self.tokens and self.text.startswith(("({ lambda", "(let "), pos):
             self.signature, pos = True, pos + 1
