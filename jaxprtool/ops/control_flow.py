@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from jaxprtool.core.inner import Arguments, slice_of, takes
 from jaxprtool.core.primitive import Bookkeeping, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -66,3 +68,28 @@ def scan_call(
     linear: JAX's bookkeeping: which operands the transpose takes as linear.
     _split_transpose: a hint to JAX's transpose.
     """
+
+
+def _by_branches(avals: Sequence[Any], *, branches: Any, **params: Any) -> Arguments:
+    del params
+    return [(branch, avals[1:]) for branch in branches]
+
+
+def _by_condition_and_body(
+    avals: Sequence[Any], *, cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int
+) -> Arguments:
+    carry = avals[cond_nconsts + body_nconsts :]
+    return [(cond_jaxpr, [*avals[:cond_nconsts], *carry]), (body_jaxpr, avals[cond_nconsts:])]
+
+
+def _by_steps(
+    avals: Sequence[Any], *, jaxpr: Any, num_consts: int, num_carry: int, **params: Any
+) -> Arguments:
+    del params
+    whole = num_consts + num_carry
+    return [(jaxpr, [*avals[:whole], *(slice_of(a, 0) for a in avals[whole:])])]
+
+
+takes(cond_call, _by_branches)
+takes(while_call, _by_condition_and_body)
+takes(scan_call, _by_steps)

@@ -1,4 +1,6 @@
-"""Types of literals that have none in the text, as releases before 0.6.1 print them (`mul c 3.0`).
+"""Types of literals and of binders that have none in the text.
+
+Releases before 0.6.1 print literals without types (`mul c 3.0`), `print_shapes=False` leaves out those of binders.
 
 The type rules of the primitives say which types fit: of the types that a literal may have, the first is taken with which
 the equation has the results that its binders announce. The rules live in a layer above, which hands them in.
@@ -7,10 +9,14 @@ the equation has the results that its binders announce. The rules live in a laye
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from jaxprtool.core.bind import state
+from jaxprtool.core.inner import inner_arguments
 from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
 from jaxprtool.ir.dtypes import (
     BOOL,
     COMPLEX64,
@@ -26,14 +32,16 @@ from jaxprtool.ir.dtypes import (
 )
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.walk import sub_jaxprs
-from jaxprtool.syntax.types import read_scalar, untyped_scalar
+from jaxprtool.ops.parallel import inner_axes
+from jaxprtool.syntax.types import UNTYPED, read_scalar, untyped_scalar
 
-__all__ = ["UntypedLit", "infer_literals", "set_type_rule", "untyped_literal"]
+__all__ = ["UntypedLit", "infer_binders", "infer_literals", "set_type_rule", "untyped_literal"]
 
 TypeRule = Callable[[Primitive, Sequence[Any], dict[str, Any]], Sequence[Any]]
 _rule: list[TypeRule] = []
 
 _MOST_TRIES = 400  # combinations of types that are tried for one equation
+_LARGEST = 3.4028236e38  # no type of 32 bits or fewer holds more
 _EMPTY = "(b'',)"  # the value of a float0
 _NARROW = (BOOL, INT32, FLOAT32, COMPLEX64, INT64, UINT32, UINT64, FLOAT64, COMPLEX128)
 _WIDE = (BOOL, INT64, FLOAT64, COMPLEX128, INT32, UINT64, UINT32, FLOAT32, COMPLEX64)
@@ -74,9 +82,11 @@ class UntypedLit:
 
     def _fits(self, dtype: DType) -> bool:
         try:
-            read_scalar(self.text, dtype)
+            value = read_scalar(self.text, dtype)
         except ValueError:
             return False
+        if dtype.kind == "f" and dtype.bits < 64 and math.isfinite(value):
+            return abs(value) <= _LARGEST
         return dtype.kind != "0"
 
 
@@ -187,7 +197,8 @@ def _fits(eqn: JaxprEqn, operands: Sequence[Any]) -> bool:
     try:
         found = _rule[0](eqn.primitive, [x.aval.strong for x in operands], eqn.params)
         return len(found) == len(eqn.out_binders) and all(
-            _key(a) == _key(v.aval) for a, v in zip(found, eqn.out_binders, strict=True)
+            v.aval is UNTYPED or _key(a) == _key(v.aval)
+            for a, v in zip(found, eqn.out_binders, strict=True)
         )
     except Exception:  # a rule may trip over operands and params that do not fit
         return False
@@ -195,3 +206,114 @@ def _fits(eqn: JaxprEqn, operands: Sequence[Any]) -> bool:
 
 def _key(aval: Any) -> Any:
     return (aval.shape, aval.dtype) if isinstance(aval, ShapedArray) else aval
+
+
+# -- binders -----------------------------------------------------------------------------------
+
+_HELP = "write it after a colon (a:f32[3]), or print the jaxpr without print_shapes=False"
+
+
+def infer_binders(
+    program: ClosedJaxpr, definitions: Iterable[ClosedJaxpr], wide: bool
+) -> list[Diagnostic]:
+    """Give a type to every result of an equation that has none, in place, and to arguments of jaxprs inside.
+
+    Args:
+      program: the outermost jaxpr; its arguments need types in the text.
+      definitions: jaxprs that it may use.
+      wide: as for `infer_literals`.
+
+    Returns:
+      What cannot be told: the arguments without a type, equations that their types do not fit.
+    """
+    errors = _without_type(program.jaxpr)
+    if errors or not _rule:
+        return errors
+    inference = _Inference(wide)
+    outer = state.axes
+    stack = [inference.jaxpr(program.jaxpr, outer)]
+    try:
+        while stack:  # jaxprs may be nested deeper than Python's stack
+            inner = next(stack[-1], None)
+            if inner is None:
+                stack.pop()
+            else:
+                stack.append(inner)
+    finally:
+        state.axes = outer
+    if (
+        not inference.errors
+    ):  # what is used by nobody, or in a way that says nothing about its types
+        for jaxpr in _reachable([program.jaxpr, *(c.jaxpr for c in definitions)]):
+            inference.errors += _without_type(jaxpr)
+    return inference.errors
+
+
+def _without_type(jaxpr: Jaxpr) -> list[Diagnostic]:
+    return [
+        Diagnostic(f"the type of the argument {v.name} cannot be told", "no-type", v.span, _HELP)
+        for v in jaxpr.all_binders
+        if v.aval is UNTYPED
+    ]
+
+
+class _Inference:
+    """The walk over a program and the jaxprs inside, in the order of evaluation."""
+
+    def __init__(self, wide: bool):
+        self.wide = wide
+        self.errors: list[Diagnostic] = []
+        self.seen: set[Jaxpr] = set()
+
+    def jaxpr(self, jaxpr: Jaxpr, axes: Any) -> Iterator[Any]:
+        """Give types to the results of the equations, with named axes in scope; yields the walks of jaxprs inside."""
+        for eqn in jaxpr.eqns:
+            if any(type(x) is UntypedLit for x in eqn.inputs):
+                eqn.inputs = _typed_operands(eqn, self.wide)
+            if any(x.aval is UNTYPED for x in eqn.inputs):
+                continue  # what that comes from is reported
+            state.axes = axes
+            yield from self.inside(eqn)
+            state.axes = axes
+            if any(v.aval is UNTYPED for v in eqn.out_binders):
+                self.results(eqn)
+        for i, x in enumerate(jaxpr.outs):
+            if type(x) is UntypedLit:
+                jaxpr.outs[i] = x.typed(x.types((), self.wide)[0])
+
+    def inside(self, eqn: JaxprEqn) -> Iterator[Any]:
+        avals = [x.aval for x in eqn.inputs]
+        try:
+            axes = inner_axes(eqn) or state.axes
+            found = inner_arguments(eqn.primitive, avals, eqn.params)
+        except (TypeError, ValueError, KeyError, AttributeError):  # params that do not fit
+            return
+        for closed, types in found:
+            jaxpr = closed.jaxpr
+            if jaxpr in self.seen:
+                continue
+            self.seen.add(jaxpr)
+            for v, aval in zip(jaxpr.in_binders, types, strict=False):
+                if v.aval is UNTYPED:
+                    v.aval = aval.strong
+            self.errors += _without_type(jaxpr)
+            yield self.jaxpr(jaxpr, axes)
+
+    def results(self, eqn: JaxprEqn) -> None:
+        names = ", ".join(v.name or "_" for v in eqn.out_binders)
+        unknown = Diagnostic(f"the type of {names} cannot be told", "no-type", eqn.span, _HELP)
+        try:
+            avals = [x.aval.strong for x in eqn.inputs]
+            found = _rule[0](eqn.primitive, avals, eqn.params)
+        except JaxprToolError as e:
+            self.errors += [Diagnostic(d.message, d.code, eqn.span, d.help) for d in e.diagnostics]
+            return
+        except Exception:  # a rule may trip over operands and params that do not fit
+            self.errors.append(unknown)
+            return
+        if len(found) != len(eqn.out_binders):
+            self.errors.append(unknown)
+            return
+        for v, aval in zip(eqn.out_binders, found, strict=True):
+            if v.aval is UNTYPED:
+                v.aval = aval

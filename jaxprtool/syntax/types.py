@@ -16,7 +16,9 @@ from jaxprtool.ir.avals import (
 )
 from jaxprtool.ir.dtypes import DType, find_dtype
 
-__all__ = ["read_scalar", "read_type", "scalar_text", "untyped_scalar"]
+__all__ = ["UNTYPED", "read_scalar", "read_type", "scalar_text", "untyped_scalar"]
+
+UNTYPED = OpaqueType("?")  # of what has no type in the text
 
 _ARRAY = re.compile(r"(\w+(?:<(?:fry|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:\{.*\})?)")
 _REF = re.compile(r"Ref(?:<(\w+)>)?\{(.*)\}")

@@ -7,6 +7,7 @@ The texts in `documentation/` are what releases of those years print: literals w
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ import pytest
 from jax import lax
 
 import jaxprtool as jt
+from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.diff import diff
 from tests.invoke import VERBS, invoke
 
@@ -150,6 +152,51 @@ def test_check_fmt_and_diff(page):
         assert old not in text or path.stem == "scan"
 
 
+PROMPT = ">>> def f(x):\n...   return lax.cond(x)\n...\n>>> print(make_jaxpr(f)(5.))\n"
+
+
+def indented(text: str, by: int) -> str:
+    return "".join(f"{' ' * by}{line}\n" for line in text.splitlines())
+
+
+def test_as_it_is_pasted_from_a_document(page):
+    """Indented, with what was typed before, in a fenced block, with remarks."""
+    _, path, program = page
+    text = path.read_text()
+    remarks = "".join(
+        f"{line}  # line {i}\n"
+        if " = " in line and "[" not in line.partition(" = ")[2]
+        else line + "\n"
+        for i, line in enumerate(text.splitlines())
+    )
+    for pasted in (
+        *(indented(text, by) for by in (1, 4, 7)),
+        text.replace("\n", "  \n"),
+        PROMPT + text,
+        indented(PROMPT + text, 2),
+        f"```\n{text}```\n",
+        f"```python\n{PROMPT}{text}```",
+        remarks,
+    ):
+        read = jt.parse(pasted)
+        assert same_program(read, program)
+        assert same_program(jt.parse(jt.format_jaxpr(read, lossless=True)), program)
+    assert "# >>> print(make_jaxpr(f)(5.))\n" in run("fmt -", PROMPT + text)
+
+
+def without_types(text: str) -> str:
+    """The text under `print_shapes=False`, but for the arguments of the program."""
+    head, let, body = text.partition(". let")
+    return head + let + re.sub(r"\b([a-z_]+):\w+\[[\d,]*\]", r"\1", body)
+
+
+def test_without_the_types_of_binders(page):
+    _, path, program = page
+    text = without_types(path.read_text())
+    assert ":" not in text.partition(". let")[2]
+    assert same_program(jt.parse(text), program)
+
+
 def test_values(page, tmp_path):
     case, path, _ = page
     want = case.function(*case.args)
@@ -158,10 +205,9 @@ def test_values(page, tmp_path):
     close(values(path.read_text(), args, tmp_path, "--jit"), want)
 
 
-def test_the_same_function_traced_today(page):
-    case, _, program = page
-    if not case.same:
-        pytest.skip("JAX traces other equations today")
+@pytest.mark.parametrize("name", [n for n in PAGES if PAGES[n].same])
+def test_the_same_function_traced_today(name):
+    case, program = PAGES[name], jt.parse((FOLDER / f"{name}.jaxpr").read_text())
     args = [x if x.shape else x.item() for x in case.args]  # scalars of Python's, as in the page
     traced = jax.make_jaxpr(case.function)(*args)
     found = diff({"": program}, {"": jt.from_jax(traced)}, "page", "traced")
