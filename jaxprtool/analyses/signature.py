@@ -1,18 +1,26 @@
 """Structural identity: two jaxprs have the same signature when they are equal up to names.
 
 A signature is a small integer, interned: equal structures get equal numbers from one `Signatures`. Weak types
-do not count, nor do names, layout, comments and positions; the order of equations does.
+do not count, nor do JAX's bookkeeping (`linear` of a scan), names, layout, comments and positions; the
+order of equations does.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Primitive
 from jaxprtool.ir.params import Record
 
 __all__ = ["Signatures", "same_program"]
+
+
+@functools.cache
+def _bookkeeping(primitive: Primitive) -> frozenset[str]:
+    """The params that say nothing about what is computed."""
+    return frozenset(p.name for p in primitive.params.values() if p.annotation == "Bookkeeping")
 
 
 class Signatures:
@@ -54,7 +62,9 @@ class Signatures:
         params = eqn.params
         frozen: Any = ()
         if params:
-            frozen = tuple([(k, self.freeze(params[k], nested)) for k in sorted(params)])
+            ignored = _bookkeeping(eqn.primitive)
+            keys = [k for k in sorted(params) if k not in ignored]
+            frozen = tuple([(k, self.freeze(params[k], nested)) for k in keys])
         outs = tuple([v.aval.strong for v in eqn.out_binders])
         return self.number((eqn.primitive.name, frozen, outs))
 

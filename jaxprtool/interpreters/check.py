@@ -39,6 +39,7 @@ from jaxprtool.ir.placement import Placement, placed, placement_of, same_but_for
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
+from jaxprtool.syntax.infer import set_type_rule
 
 __all__ = [
     "abstract_eval",
@@ -461,3 +462,6 @@ def _strong_list(avals: Sequence[Any]) -> list[Any]:
 
 def _strong(t: JaxprType) -> tuple[list[Any], list[Any]]:
     return _strong_list(t.in_types), _strong_list(t.out_types)
+
+
+set_type_rule(abstract_eval)

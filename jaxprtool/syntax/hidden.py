@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxprtool.ir.jaxpr import Primitive, Var
 from jaxprtool.ir.placement import Placement, placement_of
+from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["ALWAYS_HIDDEN", "NAME_FIRST", "params_order", "printed_params", "recover_params"]
 
@@ -78,7 +79,7 @@ def recover_params(
         if absent:
             params = {k: v for k, v in params.items() if k not in absent}
     recover = _RECOVER.get(primitive.name)
-    if recover is not None:
+    if recover is not None and not any(v.aval is UNTYPED for v in binders):
         params = dict(params)
         recover(params, binders)
     return params

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
 from jaxprtool.ir.jaxpr import DropVar, JaxprEqn
-from jaxprtool.syntax.tokens import BINDER, IDENT
+from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER
 
 __all__ = [
     "RAW_EQUATION",
@@ -32,11 +32,11 @@ _RAW = re.compile(rf"(?={RAW_EQUATION})([a-z_]+)(.*)")
 _PATH = r"(?:\[[^\]\n]*+\]|\{[^{}\n]*+\})++"
 _FLAGS = r"(?: mask=(?P<mask>\S++))?(?: other=(?P<other>\S++))?"
 _FORMS = (
-    ("get", re.compile(rf"(?P<out>{BINDER}) <- (?P<ref>{IDENT})(?P<path>{_PATH}){_FLAGS}")),
+    ("get", re.compile(rf"(?P<out>{LOOSE_BINDER}) <- (?P<ref>{IDENT})(?P<path>{_PATH}){_FLAGS}")),
     (
         "swap",
         re.compile(
-            rf"(?P<out>{BINDER}), {IDENT}{_PATH} <- "
+            rf"(?P<out>{LOOSE_BINDER}), {IDENT}{_PATH} <- "
             rf"(?P<ref>{IDENT})(?P<path>{_PATH}), (?P<value>[^\s,;]++){_FLAGS}"
         ),
     ),

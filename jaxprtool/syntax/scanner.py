@@ -13,11 +13,10 @@ from functools import lru_cache
 from typing import Any
 
 from jaxprtool.core.primitive import PRIMITIVES
-from jaxprtool.ir.diagnostics import JaxprParseError, fail
-from jaxprtool.ir.spans import Source, Span
+from jaxprtool.ir.spans import Source
 from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.refs import RAW_EQUATION
-from jaxprtool.syntax.tokens import ATOMS, BINDER, IDENT, Token
+from jaxprtool.syntax.tokens import ATOMS, BINDER, IDENT, LOOSE_BINDER, Token
 from jaxprtool.syntax.values import ValueScanner, free_params
 
 __all__ = ["Scanner", "scan"]
@@ -28,16 +27,15 @@ _LET = re.compile(r"let ([^\n]{1,200}?) = (?=\{ lambda\b)")
 _DEFINED = re.compile(r"(?:^|\n|= |\()[ ]*+let ([^\n]{1,200}?) = \{ lambda\b")
 _NAMED = re.compile(r"([\w.\-]++)\s*+=\s*+(?=\{ lambda\b|let [^\n]{1,200}? = \{ lambda\b|#)")
 _LAMBDA = re.compile(r"\{\s*+lambda\b")
-_BINDERS = re.compile(rf"\s*+((?:{BINDER},?+(?:\s++|(?=[;.])))++)")
+_BINDERS = re.compile(rf"\s*+((?:{LOOSE_BINDER},?+(?:\s++|(?=[;.])))++)")
 _SEMICOLON = re.compile(r"\s*+;")
 _DOT = re.compile(r"\s*+\.(?:\s*+let\b)?+")
-_UNTYPED = re.compile(rf"\s*+(?:{IDENT}|\*)(?=[\s;.])")
 _EQUATION = re.compile(rf"([\s;]*+)((?:{BINDER}[ \n]++)++)= ([^\s\[]++)")
-_UNTYPED_RESULT = re.compile(rf"[\s;]*+{IDENT}(?=(?: {IDENT})*+ = )")
+_LOOSE_EQUATION = re.compile(rf"([\s;]*+)((?:{LOOSE_BINDER}(?:[ ]++|\n[ ]++))++)= ([^\s\[=]++)")
 _NO_RESULT = re.compile(r"([\s;]*+)()(?:= )?+([^\W\d][^\s\[\](){}=:,]*+)(?=[ \[\n;]|\Z)")
 _REF = rf"(?:{IDENT}|\((?:[^()\n]|\([^()\n]*+\))*+\))(?:\[[^\]\n]*+\]|\{{[^{{}}\n]*+\}})++"
 _REFERENCE = re.compile(
-    rf"[\s;]*+({RAW_EQUATION}|(?:({BINDER})(?:, {_REF})?+|{_REF})(?: <- | \+= )"
+    rf"[\s;]*+({RAW_EQUATION}|(?:({LOOSE_BINDER})(?:, {_REF})?+|{_REF})(?: <- | \+= )"
     rf"(?:{_REF}(?:, [^\s;,]++)?+|(?!in \()[^\s;,]++)(?: (?:mask|other)=[^\s;]++)*+)"
 )
 _OPERANDS = re.compile(ATOMS)
@@ -147,7 +145,7 @@ class Scanner:
     # ---- module, definitions, header
 
     def _module(self) -> Any:
-        self.comments.skip(self)
+        self.comments.skip_pasted(self)
         pos = _blank(self.text, self.pos).end()  # type: ignore[union-attr]
         if not self.tokens and self.text.startswith(("({ lambda", "(let "), pos):
             self.signature, pos = True, pos + 1
@@ -185,38 +183,22 @@ class Scanner:
         elif self._is_tutorial_s():
             self.autodidax = True
         else:
-            return self._untyped_or_junk()
+            return self._junk()
         if m := _DOT.match(self.text, self.pos):
             self._add("DOT", m)
             return self._equations
-        return self._untyped_or_junk()
+        return self._junk()
 
     def _is_tutorial_s(self) -> bool:
         """Whether a dot with a blank before it follows: that is Autodidax's; JAX has a `;` before that."""
         dot = _blank(self.text, self.pos).end()  # type: ignore[union-attr]
         return self.text.startswith(".", dot) and self.text[dot - 1].isspace()
 
-    def _untyped_or_junk(self) -> None:
-        """A header went wrong: because a binder has no type, or for another reason."""
-        if m := _UNTYPED.match(self.text, self.pos):
-            self._untyped(m)
-        self._junk()
-
     def _binders(self) -> None:
         if m := _BINDERS.match(self.text, self.pos):
             start = m.start(1)
             self.tokens.append(("BINDERS", m[1], start, m.end()))
             self.pos = m.end()
-
-    def _untyped(self, m: re.Match[str]) -> None:
-        name = m[0].strip("; \n\t")
-        fail(
-            JaxprParseError,
-            f"the binder {name} has no type",
-            "no-type",
-            span=Span(self.source, m.end() - len(name), m.end()),
-            help="types are needed: print the jaxpr without print_shapes=False",
-        )
 
     # ---- equations
 
@@ -270,9 +252,16 @@ class Scanner:
             self.tokens.append(("REFERENCE", m, m.start(1), m.end()))
             self.pos, self.equation_start = m.end(), m.start(1)
             return m
-        if m := _UNTYPED_RESULT.match(self.text, self.pos):
-            self._untyped(m)
+        if m := self._without_types():
+            return m
         return _NO_RESULT.match(self.text, self.pos)
+
+    def _without_types(self) -> re.Match[str] | None:
+        """An equation whose binders have no types; a line that they go on in is indented deeper than the first."""
+        m = _LOOSE_EQUATION.match(self.text, self.pos)
+        if m is None or "\n" not in m[2]:
+            return m
+        return m if "\n" in m[1] and self._after_line(m[1]) in m[2] else None
 
     def _operands(self, pos: int, after_line: str) -> int:
         text = self.text
@@ -281,7 +270,9 @@ class Scanner:
         while text.startswith(after_line, end):
             indent = _blank(text, end).end()  # type: ignore[union-attr]
             more = _OPERANDS.match(text, indent - 1).end()  # type: ignore[union-attr]
-            if more <= indent:
+            if more <= indent or text.startswith(
+                "= ", indent
+            ):  # the next equation, without results
                 break
             end = more
         self.tokens.append(("OPERANDS", text[pos:end], pos, end))

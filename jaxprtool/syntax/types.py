@@ -16,7 +16,9 @@ from jaxprtool.ir.avals import (
 )
 from jaxprtool.ir.dtypes import DType, find_dtype
 
-__all__ = ["read_scalar", "read_type", "scalar_text", "untyped_scalar"]
+__all__ = ["UNTYPED", "read_scalar", "read_type", "scalar_text", "untyped_scalar"]
+
+UNTYPED = OpaqueType("?")  # of what has no type in the text
 
 _ARRAY = re.compile(r"(\w+(?:<(?:fry|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:\{.*\})?)")
 _REF = re.compile(r"Ref(?:<(\w+)>)?\{(.*)\}")
@@ -39,13 +41,14 @@ def read_type(text: str) -> AbstractType:
     if m is None:
         return _other_type(text)
     name, memory, dims, vary = m.groups()
-    dtype = find_dtype(name)
+    dtype = find_dtype("float0" if name == "void" else name)  # so to 0.4.28
     if dtype is None:
         if _NUMERIC.fullmatch(name):
             raise ValueError(f"unknown element type {name} in {text}")
         return OpaqueType(text)
     if vary and ":" not in vary:  # JAX 0.7 and 0.8.0 print `{i,j}` for `{V:(i,j)}`
         vary = f"{{V:{f'({vary[1:-1]})' if ',' in vary else vary[1:-1]}}}"
+    dims, _, _ = dims.partition(";")  # `f32[3;i:4]`: named axes, to 0.4.30
     shape, spec = _read_dims(dims, text)
     return ShapedArray(shape, dtype, False, spec, memory or "", vary)
 
