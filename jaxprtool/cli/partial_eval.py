@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import Positions, file_argument, output_option, verb
+from jaxprtool.cli.options import file_argument, output_option, verb
+from jaxprtool.cli.param_types import Positions
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import partial_eval as driver
 

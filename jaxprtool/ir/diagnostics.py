@@ -23,6 +23,7 @@ __all__ = [
     "ScopeError",
     "UnsupportedError",
     "UsageError",
+    "counted",
     "fail",
 ]
 
@@ -110,6 +111,14 @@ class MissingRuleError(UnsupportedError):
 
 class InternalError(Exception):
     """Something that cannot happen did: a fault of ours. The message says what."""
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun: `1 result`, `2 results`."""
+    if n == 1:
+        return f"1 {noun}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
+    return f"{n:,} {plural}"
 
 
 def fail(
