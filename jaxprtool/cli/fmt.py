@@ -29,6 +29,7 @@ def fmt(
       jaxprtool fmt -i examples/*.jaxpr
       jaxprtool fmt --check loss.jaxpr
       jaxprtool fmt --style autodidax loss.jaxpr
+      jaxprtool fmt --style autodidax train.py:loss --shape f32[3]
     """
     files = files or ("-",)
     if in_place and ("-" in files or any(map(is_function, files)) or output != "-" or check):

@@ -22,6 +22,7 @@ from jaxprtool.driver.plugins import load_plugin
 from jaxprtool.driver.run import default_max_bytes
 from jaxprtool.driver.values import is_word
 from jaxprtool.interpreters.check import set_verify, verifying
+from jaxprtool.ir.diagnostics import UsageError, fail
 
 __all__ = [
     "args_option",
@@ -62,6 +63,23 @@ class _Verb(click.Command):
                 formatter.write_dl(groups[functions])
 
 
+def _refuse_unquoted(words: Sequence[str]) -> None:
+    """Raise UsageError where the first words are a list that the shell has cut at its spaces: `[1, 2, 3]`."""
+    depth = 0
+    for i, word in enumerate(words):
+        depth += sum(word.count(c) for c in "[(") - sum(word.count(c) for c in "])")
+        if depth <= 0:
+            if i:
+                whole = " ".join(words[: i + 1])
+                fail(
+                    UsageError,
+                    f"--args {words[0]}: the list is cut at its spaces",
+                    "bad-value",
+                    help=f"quote it: --args '{whole}'",
+                )
+            return
+
+
 def _gather_words(args: Sequence[str]) -> list[str]:
     """`--args 1 2 f` as `--args=1 --args=2 f`: the first word after --args, and those like values."""
     out: list[str] = []
@@ -71,9 +89,11 @@ def _gather_words(args: Sequence[str]) -> list[str]:
         if word != "--args" or not rest:
             out.append(word)
             continue
-        out.append(f"--args={rest.pop(0)}")
-        while rest and is_word(rest[0]):
+        first = True
+        while rest and (first or is_word(rest[0])):
+            _refuse_unquoted(rest)
             out.append(f"--args={rest.pop(0)}")
+            first = False
     return out
 
 
@@ -159,7 +179,8 @@ def args_option(f: F) -> F:
         multiple=True,
         metavar="VALUE...",
         help="Values of the arguments, one or more words: 3.0, [[1,2],[3,4]], x.npy, inputs.npz, "
-        "random:SEED, zeros, ones, ramp. One of the last four as the last word gives all arguments left. Of a PRNG key: its seed, or its words.",
+        "random:SEED, zeros, ones, ramp. One of the last four as the last word gives all arguments left. "
+        "By name: a=1 b=x.npy; other words are for those not named. Of a PRNG key: its seed, or its words.",
     )(f)
 
 
@@ -177,7 +198,8 @@ def max_bytes_option(f: F) -> F:
 
 def wrt_option(what: str) -> Callable[[F], F]:
     """`--wrt 0,2`."""
-    return click.option("--wrt", type=Positions(), metavar="I,J", help=what)
+    help = f"{what} Positions, ranges (0-3), names (w1,b1)."
+    return click.option("--wrt", type=Positions(), metavar="I,J", help=help)
 
 
 def processes_options(f: F) -> F:

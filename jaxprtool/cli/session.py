@@ -54,11 +54,11 @@ class Session:
     warned: set[str] = field(default_factory=set)
     tracing: dict[str, Any] = field(default_factory=dict)
 
-    def warn(self, message: str, code: str) -> None:
-        """Write a warning to standard error, the same one once."""
+    def warn(self, message: str, code: str, severity: str = "warning") -> None:
+        """Write a warning, or a note, to standard error, the same one once."""
         if message not in self.warned:
             self.warned.add(message)
-            d = Diagnostic(message, code, severity="warning")
+            d = Diagnostic(message, code, severity=severity)
             click.echo(render(d, self.error_format, color=colored(sys.stderr)), err=True)
 
     def show_warning(self, message: Warning | str, category: type[Warning], *_: object) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "JaxprToolError",
     "JaxprTypeError",
     "MissingRuleError",
+    "NotLinearError",
     "ScopeError",
     "UnsupportedError",
     "UsageError",
@@ -77,6 +78,12 @@ class JaxprTypeError(JaxprToolError, TypeError):
     """A jaxpr, an equation or an operation is ill-typed."""
 
     exit_code = 1
+
+
+class NotLinearError(JaxprTypeError):
+    """A program is not linear in the arguments to transpose: well-typed, but not what was asked for."""
+
+    exit_code = 2
 
 
 class ScopeError(JaxprTypeError):
