@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.interpreters.check import close_names
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.synonyms import close_names
 
 __all__ = [
     "Position",

@@ -15,9 +15,9 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, NoReturn
 
 from jaxprtool.driver.modules import module_of_file
-from jaxprtool.interpreters.check import close_names
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
 from jaxprtool.ir.spans import Source, Span
+from jaxprtool.ir.synonyms import close_names
 
 __all__ = ["class_named", "example_arguments", "is_function", "load_function", "user_error"]
 

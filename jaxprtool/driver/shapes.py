@@ -18,6 +18,7 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.spans import Source, Span
+from jaxprtool.ir.synonyms import dtype_meant
 
 __all__ = ["parse_shape"]
 
@@ -167,14 +168,18 @@ class _Reader:
         if find_dtype(text) is not None:
             help = f"a scalar is spelled {text}[]"
             self.fail(start, end, f"the element type {text} needs a shape", help)
-        self.fail(start, end, f"unknown type {text!r}", help="a type is spelled f32[3,4]")
+        found = dtype_meant(text)
+        help = f"did you mean {found}[]?" if found else "a type is spelled f32[3,4]"
+        self.fail(start, end, f"unknown type {text!r}", help)
 
     def type(self, text: str, start: int) -> ShapedArray:
         name, _, rest = text.partition("[")
         name, end = name.rstrip(), start + len(text)
         dtype = find_dtype(name)
         if dtype is None:
-            self.fail(start, start + len(name), f"unknown element type {name!r}")
+            found = dtype_meant(name)
+            help = f"did you mean {found}[{rest}?" if found else ""
+            self.fail(start, start + len(name), f"unknown element type {name!r}", help)
         if not rest.endswith("]"):
             self.fail(end, end + 1, "']' was expected at the end of the shape")
         shape, at = [], start + text.index("[") + 1

@@ -12,9 +12,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from jaxprtool.interpreters.check import close_names
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
+from jaxprtool.ir.synonyms import close_names
 
 __all__ = ["arguments", "is_word", "open_binders", "open_names", "parse_literal", "split_words"]
 
