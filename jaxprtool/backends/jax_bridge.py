@@ -39,7 +39,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import NumpyScalar, Record
 from jaxprtool.ir.placement import placement_of
 
-__all__ = ["from_jax", "trace_with_jax"]
+__all__ = ["as_struct", "from_jax"]
 
 
 def from_jax(closed_jaxpr: Any) -> ClosedJaxpr:
@@ -57,20 +57,8 @@ def from_jax(closed_jaxpr: Any) -> ClosedJaxpr:
     return _Reader().program(closed_jaxpr)
 
 
-def trace_with_jax(f: Callable[..., Any], args: tuple[Any, ...], x64: bool) -> ClosedJaxpr:
-    """The program of a JAX function; the leaves of `args` are `ShapedArray`s.
-
-    Args:
-      f: the function.
-      args: its arguments, pytrees of types.
-      x64: whether 64-bit types are on while it is traced (else they become 32-bit ones).
-    """
-    with jax.enable_x64(x64):
-        specs = jax.tree.map(_as_struct, args, is_leaf=lambda x: isinstance(x, ShapedArray))
-        return from_jax(jax.make_jaxpr(f)(*specs))
-
-
-def _as_struct(aval: ShapedArray) -> Any:
+def as_struct(aval: ShapedArray) -> Any:
+    """A type of ours as JAX's `ShapeDtypeStruct`."""
     if aval.dtype.kind == "k":
         key = jax.eval_shape(lambda: jax.random.key(0, impl=_KEY_IMPLS[aval.dtype.name]))
         return jax.ShapeDtypeStruct(aval.shape, key.dtype)
@@ -165,7 +153,7 @@ class _Reader:
         if name == "reshard":
             return {"dst_sharding": placement_of(self.aval(eqn.outvars[0].aval))}
         if name == "custom_vmap_call":
-            params["rule"] = LiveVmapRule(eqn, from_jax, _as_struct)
+            params["rule"] = LiveVmapRule(eqn, from_jax, as_struct)
         if name == "linear_call":
             params["transpose_jaxpr"] = self.linear_transpose(eqn)
         if name in ("get", "swap", "addupdate"):

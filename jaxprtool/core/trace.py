@@ -152,7 +152,7 @@ class Tracer:
 
 _INSTEAD = {
     "bool": "use jaxprtool.cond for a branch, select_n for a choice of values, "
-    "or mark the argument static; Python's `if` works under jvp, grad and linearize of concrete values",
+    "or mark the argument static (--static name=value); Python's `if` works under jvp, grad and linearize of concrete values",
     "array": "use the functions of jaxprtool.lax (or NumPy's functions on the tracer itself) "
     "instead of converting it with numpy.asarray",
 }

@@ -15,6 +15,7 @@ from jaxprtool.ir.avals import (
     SymbolicDim,
 )
 from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.synonyms import dtype_meant
 
 __all__ = ["UNTYPED", "read_scalar", "read_type", "scalar_text", "untyped_scalar"]
 
@@ -43,6 +44,8 @@ def read_type(text: str) -> AbstractType:
     name, memory, dims, vary = m.groups()
     dtype = find_dtype("float0" if name == "void" else name)  # so to 0.4.28
     if dtype is None:
+        if found := dtype_meant(name):
+            raise ValueError(f"unknown element type {name}, did you mean {found}[{dims}]?")
         if _NUMERIC.fullmatch(name):
             raise ValueError(f"unknown element type {name} in {text}")
         return OpaqueType(text)
@@ -88,6 +91,8 @@ def _other_type(text: str) -> AbstractType:
         return FutureType(read_type(m[1]))
     if find_dtype(text) is not None or _NUMERIC.fullmatch(text):
         raise ValueError(f"the type {text} has no shape (a scalar is {text}[])")
+    if found := dtype_meant(text):
+        raise ValueError(f"unknown type {text}, did you mean {found}[]?")
     return OpaqueType(text)
 
 
