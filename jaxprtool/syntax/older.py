@@ -44,7 +44,10 @@ def _without_groups(params: Params) -> Params:
     return params
 
 
-_FORGOTTEN = frozenset({"backend", "device", "donated_invars", "inline", "keep_unused"})
+_FORGOTTEN = frozenset(
+    {"backend", "device", "donated_invars", "inline", "keep_unused"}
+    | {"in_positional_semantics", "out_positional_semantics", "resource_env"}
+)
 
 
 def _jit(params: Params) -> Params:
