@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxprtool.analyses.align import align, align_equations
-from jaxprtool.analyses.signature import Signatures, lit_text
+from jaxprtool.analyses.canonical import canonical_consts, canonical_lit, canonical_params
+from jaxprtool.analyses.signature import Signatures
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
-from jaxprtool.ir.params import Word
-from jaxprtool.ir.walk import map_jaxprs, sub_jaxprs
+from jaxprtool.ir.walk import sub_jaxprs
 
 __all__ = ["diff_programs", "unified"]
 
@@ -125,30 +125,20 @@ class _Diff:
         return _merge([where] if x is not None else [], [where] if y is not None else [])
 
     def _line(self, eqn: JaxprEqn, side: Side, indent: str) -> str:
-        params = " ".join(f"{k}={_shown(v)}" for k, v in _visible(eqn))
+        params = " ".join(f"{k}={text}" for k, text in canonical_params(eqn, _elsewhere))
         outs = " ".join(f"{side[v]}:{v.aval}" for v in eqn.out_binders)
         ins = " ".join(_atom(x, side) for x in eqn.inputs)
         equals = f"{outs} = " if outs else ""
         return f"{indent}{equals}{eqn.primitive}{f'[{params}]' if params else ''} {ins}".rstrip()
 
 
-def _visible(eqn: JaxprEqn) -> list[tuple[str, Any]]:
-    """The params that are not at a hidden default, in the order of their names."""
-    declared = eqn.primitive.params
-    return [
-        (k, eqn.params[k])
-        for k in sorted(eqn.params)
-        if k not in declared or not declared[k].hidden or eqn.params[k] != declared[k].default
-    ]
-
-
-def _shown(value: Any) -> str:
-    elsewhere: Any = Word("{...}")  # it is printed below its equation
-    return str(map_jaxprs(value, lambda _: elsewhere))
+def _elsewhere(program: ClosedJaxpr) -> str:
+    """A jaxpr inside a line: it is printed below its equation."""
+    return "{...}"
 
 
 def _atom(x: Any, side: Side) -> str:
-    return f"{lit_text(x)}:{x.aval}" if type(x) is Lit else side.get(x, "?")
+    return f"{canonical_lit(x)}:{x.aval}" if type(x) is Lit else side.get(x, "?")
 
 
 def _outs(program: ClosedJaxpr, side: Side) -> str:
@@ -163,10 +153,9 @@ def _head(program: ClosedJaxpr, side: Side, indent: str) -> list[str]:
         for vs in (jaxpr.const_binders, jaxpr.in_binders)
     )
     lines = [f"{indent}{{ lambda {consts}; {ins}. let"]
-    for v, c in zip(jaxpr.const_binders, program.consts, strict=True):
-        if c is not None:
-            tolist = getattr(c, "tolist", None)
-            lines.append(f"{indent}    where {side[v]} = {tolist() if tolist else c}")
+    for v, text in zip(jaxpr.const_binders, canonical_consts(program), strict=True):
+        if text:
+            lines.append(f"{indent}    where {side[v]} = {text}")
     return lines
 
 

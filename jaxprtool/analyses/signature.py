@@ -1,26 +1,19 @@
 """Structural identity: two jaxprs have the same signature when they are equal up to names.
 
 A signature is a small integer, interned: equal structures get equal numbers from one `Signatures`. Weak types
-do not count, nor do JAX's bookkeeping (`linear` of a scan), names, layout, comments and positions; the
-order of equations does.
+do not count, nor do JAX's bookkeeping (`linear` of a scan), names, layout, comments and positions; the order of equations
+does. Values are compared by their canonical texts, of which the lines of a diff are made too: it marks a line where, and
+only where, signatures differ.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable
 from typing import Any
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Primitive
-from jaxprtool.ir.params import Record
+from jaxprtool.analyses.canonical import canonical_consts, canonical_lit, canonical_params
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 
-__all__ = ["Signatures", "same_program"]
-
-
-@functools.cache
-def _bookkeeping(primitive: Primitive) -> frozenset[str]:
-    """The params that say nothing about what is computed."""
-    return frozenset(p.name for p in primitive.params.values() if p.annotation == "Bookkeeping")
+__all__ = ["Signatures", "same_program", "same_programs"]
 
 
 class Signatures:
@@ -29,6 +22,8 @@ class Signatures:
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
         self._programs: dict[int, int] = {}
+        self._types: dict[Any, str] = {}
+        self._lits: dict[Any, Any] = {}
 
     def number(self, key: Any) -> int:
         """The number of a hashable key."""
@@ -53,55 +48,39 @@ class Signatures:
             for v in eqn.out_binders:
                 place[v] = len(place)
         outs = tuple(place.get(x, -1) if type(x) is not Lit else self.lit(x) for x in jaxpr.outs)
-        types = tuple(v.aval.strong for v in jaxpr.all_binders)
-        consts = tuple(map(self.value, program.consts))
+        types = tuple([self.type_of(v) for v in jaxpr.all_binders])
+        consts = tuple(canonical_consts(program))
         return self.number((types, len(jaxpr.const_binders), tuple(body), outs, consts))
 
     def shallow(self, eqn: JaxprEqn, *, nested: bool) -> int:
         """What an equation does, whatever its operands are; with or without the jaxprs in its params."""
-        params = eqn.params
-        frozen: Any = ()
-        if params:
-            ignored = _bookkeeping(eqn.primitive)
-            keys = [k for k in sorted(params) if k not in ignored]
-            frozen = tuple([(k, self.freeze(params[k], nested)) for k in keys])
-        outs = tuple([v.aval.strong for v in eqn.out_binders])
-        return self.number((eqn.primitive.name, frozen, outs))
+        params: Any = ()
+        if eqn.params:
+            params = tuple(canonical_params(eqn, self._inner if nested else _any_jaxpr))
+        outs = tuple([self.type_of(v) for v in eqn.out_binders])
+        return self.number((eqn.primitive.name, params, outs))
+
+    def _inner(self, program: ClosedJaxpr) -> str:
+        return f"{{{self.of(program)}}}"
+
+    def type_of(self, x: Any) -> str:
+        """The text of an atom's type."""
+        found = self._types.get(x.aval)
+        if found is None:
+            found = self._types[x.aval] = str(x.aval)
+        return found
 
     def lit(self, x: Lit) -> Any:
         """A literal: its value, as its type has it, and its type."""
-        return ("lit", lit_text(x), x.aval.strong)
-
-    def freeze(self, value: Any, nested: bool) -> Any:
-        """A hashable stand-in for a param value."""
-        if value is None or type(value) in (bool, int, str):
-            return type(value).__name__, value
-        if isinstance(value, ClosedJaxpr):
-            return ("jaxpr", self.of(value)) if nested else "jaxpr"
-        if isinstance(value, (tuple, list)):
-            return ("list", *self._freeze_all(value, nested))
-        if isinstance(value, dict):
-            return ("dict", *self._freeze_all(sorted(value.items(), key=str), nested))
-        if isinstance(value, Record):
-            fields = self._freeze_all(value.fields.items(), nested)
-            return ("record", value.name, *self._freeze_all(value.args, nested), *fields)
-        return "text", str(value)
-
-    def _freeze_all(self, values: Iterable[Any], nested: bool) -> tuple[Any, ...]:
-        return tuple([self.freeze(v, nested) for v in values])
-
-    def value(self, x: Any) -> Any:
-        """A hashable stand-in for the value of a constant."""
-        tolist = getattr(x, "tolist", None)
-        return str(tolist() if tolist is not None else x)
+        key = repr(x.val), x.aval
+        found = self._lits.get(key)
+        if found is None:
+            found = self._lits[key] = ("lit", canonical_lit(x), self.type_of(x))
+        return found
 
 
-def lit_text(x: Lit) -> str:
-    """The value of a literal as its type writes it: `2` of an f32 is `2.0`."""
-    value, kind = x.val, getattr(getattr(x.aval, "dtype", None), "kind", "?")
-    if type(value) is int and kind == "f":
-        return repr(float(value))
-    return str(value)
+def _any_jaxpr(program: ClosedJaxpr) -> str:
+    return "{...}"
 
 
 def same_program(a: ClosedJaxpr, b: ClosedJaxpr) -> bool:
@@ -111,6 +90,6 @@ def same_program(a: ClosedJaxpr, b: ClosedJaxpr) -> bool:
 
 
 def same_programs(a: dict[str, ClosedJaxpr], b: dict[str, ClosedJaxpr]) -> bool:
-    """Whether two files hold equal programs under equal names."""
+    """Whether two files hold equal programs under equal names, in whatever order."""
     signatures = Signatures()
-    return list(a) == list(b) and all(signatures.of(a[k]) == signatures.of(b[k]) for k in a)
+    return a.keys() == b.keys() and all(signatures.of(a[k]) == signatures.of(b[k]) for k in a)

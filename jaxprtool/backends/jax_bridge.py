@@ -21,10 +21,10 @@ from jaxprtool.backends.jax_batching import LiveVmapRule
 from jaxprtool.backends.jax_export import eqn_to_jax
 from jaxprtool.backends.jax_live import LiveOpaque, LiveRecord, LiveWord, masked_text
 from jaxprtool.backends.jax_policies import policy_from_jax
-from jaxprtool.backends.jax_refs import index_from_jax
+from jaxprtool.backends.jax_primitives import primitive_from_jax
+from jaxprtool.backends.jax_refs import index_from_jax, references_and_indices
 from jaxprtool.backends.jax_rules import capture_custom_rule
 from jaxprtool.backends.numpy_eval import KeyArray
-from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import (
     AbstractToken,
     FutureType,
@@ -35,9 +35,11 @@ from jaxprtool.ir.avals import (
 )
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import custom_dtype, dtype_of, find_dtype
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.params import NumpyScalar, Record
 from jaxprtool.ir.placement import placement_of
+from jaxprtool.syntax.hidden import OPTIONAL
+from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
 
 __all__ = ["as_struct", "from_jax"]
 
@@ -137,14 +139,23 @@ class _Reader:
         return Lit(array if array.shape else array.item(), self.aval(x.aval).strong)
 
     def eqn(self, eqn: Any, env: dict[Any, Var]) -> JaxprEqn:
-        inputs = [self.atom(x, env) for x in eqn.invars]
-        primitive = find_primitive(eqn.primitive.name)
-        params = {**primitive.defaults, **self.params(eqn)}
+        primitive = primitive_from_jax(eqn.primitive)
+        operands = eqn.invars
+        if primitive.known and primitive.name in REFERENCE_PRIMITIVES:
+            operands = references_and_indices(eqn)
+        inputs = [self.atom(x, env) for x in operands]
+        params = self.params(eqn, primitive)
+        if primitive.known:
+            absent = OPTIONAL.get(primitive.name, frozenset()) - params.keys()
+            params = {**primitive.defaults, **params}
+            params = {k: v for k, v in params.items() if k not in absent} if absent else params
         outs = [self.binder(v, env) for v in eqn.outvars]
         return JaxprEqn(primitive, inputs, params, outs)
 
-    def params(self, eqn: Any) -> dict[str, Any]:
-        name = eqn.primitive.name
+    def params(self, eqn: Any, primitive: Primitive) -> dict[str, Any]:
+        if not primitive.known:
+            return {k: self.value(v) for k, v in eqn.params.items()}
+        name = primitive.name
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
             return capture_custom_rule(eqn, self.closed, self.value, self.rules)
         params = {k: self.value(v) for k, v in _printed_order(eqn)}
@@ -156,8 +167,8 @@ class _Reader:
             params["rule"] = LiveVmapRule(eqn, from_jax, as_struct)
         if name == "linear_call":
             params["transpose_jaxpr"] = self.linear_transpose(eqn)
-        if name in ("get", "swap", "addupdate"):
-            params["index"] = index_from_jax(eqn)
+        if name in REFERENCE_PRIMITIVES:
+            params = {"index": index_from_jax(eqn)}
         if name == "remat2":
             params["policy"] = policy_from_jax(eqn.params["policy"], self.value, eqn_to_jax)
         if name == "jit":

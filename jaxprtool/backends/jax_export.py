@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import enum
 import functools
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jax._src import core
+from jax._src import core, literals
 from jax._src.mesh import empty_concrete_mesh
 from jax._src.named_sharding import UNSPECIFIED
-from jax._src.random.prng import prngs
 from jax._src.state.types import AbstractRef
-from jax.extend.core import primitives as public_primitives
 
 from jaxprtool.backends.jax_custom import debug_info, rebuild_custom_rule
-from jaxprtool.backends.jax_live import LiveOpaque, LiveRecord, LiveWord
+from jaxprtool.backends.jax_live import LiveOpaque, LivePrimitive, LiveRecord, LiveWord, Named
+from jaxprtool.backends.jax_objects import (
+    UNREADABLE,
+    key_impl,
+    object_of_record,
+    object_of_text,
+)
 from jaxprtool.backends.jax_policies import policy_maker
+from jaxprtool.backends.jax_primitives import jax_primitive
 from jaxprtool.backends.jax_refs import index_to_jax
 from jaxprtool.backends.jax_slices import BATCHED_SLICES, call_jaxpr
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
@@ -67,28 +70,6 @@ def _unplaced(aval: Any) -> Any:
     return aval.update(spec=(), memory="", vary="") if isinstance(aval, ShapedArray) else aval
 
 
-@functools.cache
-def _registry() -> dict[str, Any]:
-    """JAX's primitives by name: those of loaded modules, public ones first."""
-    found: dict[str, Any] = {}
-    modules = [m for n, m in sys.modules.items() if n == "jax" or n.startswith("jax.")]
-    for module in [public_primitives, *modules]:
-        for v in list(vars(module).values()):
-            if isinstance(v, core.Primitive):
-                found.setdefault(v.name, v)
-    return found
-
-
-def _primitive(name: str) -> Any:
-    found = _registry().get(name)
-    if found is None:
-        _registry.cache_clear()  # a module with further primitives may have been loaded since
-        found = _registry().get(name)
-    if found is None:
-        fail(UnsupportedError, f"JAX has no primitive named {name}", "unknown-primitive")
-    return found
-
-
 class _Writer:
     """One conversion; a jaxpr that was met before is the same object again."""
 
@@ -116,6 +97,8 @@ class _Writer:
             if aval.dtype.kind == "k":
                 words = jax.numpy.asarray(value.tolist(), np.uint32)
                 return jax.random.wrap_key_data(words, impl=_key_impl(aval.dtype).name)
+            if aval.dtype.kind == "0":
+                return np.zeros(aval.shape, np_dtype(aval.dtype))
             value = np.asarray(value.tolist(), np_dtype(aval.dtype))
         return jax.numpy.asarray(value)
 
@@ -141,7 +124,7 @@ class _Writer:
     def atom(self, x: Any, env: dict[Any, Any]) -> Any:
         if type(x) is not Lit:
             return env[x]
-        return core.Literal(_literal(x), _aval(x.aval))
+        return _literal(x)
 
     def eqn(self, eqn: JaxprEqn, env: dict[Any, Any]) -> Any:
         inputs, outs, prim, params = self.parts(eqn, env)
@@ -160,8 +143,8 @@ class _Writer:
             call = {"jaxpr": called, "name": name, "keep_unused": False, "inline": True}
             restored = {**call, "compiler_options_kvs": ()}
             _fill_jit(restored, len(inputs), len(outs))
-            return inputs, outs, _primitive("jit"), restored
-        prim = _primitive(name)
+            return inputs, outs, jax_primitive("jit"), restored
+        prim = eqn.primitive.value if type(eqn.primitive) is LivePrimitive else jax_primitive(name)
         if name in REFERENCE_PRIMITIVES:
             inputs, tree = index_to_jax(eqn, inputs)
             restored = {"tree": tree}
@@ -174,17 +157,23 @@ class _Writer:
         if name == "jit":
             _fill_jit(restored, len(inputs), len(outs))
         if isinstance(restored.get("computation"), Opaque):
-            restored["computation"] = _computation(restored["jaxpr"])
+            computation = _computation(restored["jaxpr"])
+            restored["computation"] = Named(computation, restored["computation"].text)
         return inputs, outs, prim, restored
 
     def with_thunk(self, eqn: JaxprEqn) -> dict[str, Any]:
         """The params of a `linear_call` with JAX's function that gives the transpose."""
         rule = eqn.params["transpose_jaxpr"]
-        if rule is None:
-            return eqn.params
-        transpose = self.closed(rule)
-        thunk = LiveOpaque("transpose_thunk", lambda: (transpose, ()))
-        return {**eqn.params, "transpose_thunk": thunk}
+        transpose = None if rule is None else self.closed(rule)
+
+        def thunk() -> Any:
+            if transpose is None:
+                message = "the transpose of this linear_call is not in the text"
+                fail(UnsupportedError, message, "no-rule")
+            return transpose, ()
+
+        text = str(eqn.params["transpose_thunk"])
+        return {**eqn.params, "transpose_thunk": LiveOpaque(text, Named(thunk, text))}
 
     def params(self, prim: Any, params: dict[str, Any]) -> dict[str, Any]:
         """The params of an ordinary equation, without those that JAX does not have."""
@@ -218,8 +207,8 @@ class _Writer:
             return _aval(v)
         if isinstance(v, Record):
             return self.record(prim, key, v)
-        if isinstance(v, Word):
-            return _word(prim, key, v)
+        if isinstance(v, Word) or (key == "impl" and type(v) is str):
+            return _named(prim, key, v)
         if type(v) is int and (prim.name, key) in _INT_ENUMS:
             return _INT_ENUMS[prim.name, key](v)
         if isinstance(v, Opaque) and key == "ty":
@@ -229,28 +218,49 @@ class _Writer:
         if isinstance(v, Opaque) and key == "policy":
             return policy_maker(v.text.split()[1]) or _unknown_param(prim, key, v)
         if isinstance(v, Opaque) and key != "computation":
-            _unknown_param(prim, key, v)
+            return _named(prim, key, v)
         return v
 
     def record(self, prim: Any, key: str, v: Record) -> Any:
-        cls = policy_maker(v.name) if key == "policy" else None
-        cls = cls or _class_named(v.name)
-        if cls is None or v.args:
-            return _unknown_param(prim, key, v)
-        return cls(**{k: self.param(prim, key, x) for k, x in v.fields.items()})
+        maker = policy_maker(v.name) if key == "policy" else None
+        if maker is not None and not v.args:
+            return maker(**{k: self.param(prim, key, x) for k, x in v.fields.items()})
+        found = object_of_record(key, v, functools.partial(self.param, prim, key))
+        return _unknown_param(prim, key, v) if found is UNREADABLE else found
 
 
-_SCALARS: dict[str, Callable[[Any], Any]] = {"b": bool, "f": float, "c": complex}
+_SCALARS: dict[str, Any] = {
+    "i": (int, literals.TypedInt),
+    "u": (int, literals.TypedInt),
+    "f": (float, literals.TypedFloat),
+    "c": (complex, literals.TypedComplex),
+}
 
 
 def _literal(x: Lit) -> Any:
-    """A literal's value; a weak one is a Python scalar, of more digits perhaps than its type has."""
-    if x.aval.weak_type:
-        return _SCALARS.get(x.aval.dtype.kind, int)(x.val)
-    if x.aval.dtype.kind == "0":
-        return np.zeros((), np_dtype(x.aval.dtype))
-    array = np.asarray(x.val, np_dtype(x.aval.dtype))
-    return array if array.shape else array[()]
+    """JAX's literal for one of ours.
+
+    A weak one is a Python scalar, which may have more digits than its type has. Text does not say which are weak, but a
+    number that its type does not hold is one.
+    """
+    aval, dtype = x.aval, np_dtype(x.aval.dtype)
+    if aval.dtype.kind == "0":
+        return core.Literal(np.zeros((), dtype), _aval(aval))
+    array = np.asarray(x.val, dtype)
+    if array.shape:
+        return core.Literal(array, _aval(aval))
+    kind, typed = _SCALARS.get(aval.dtype.kind, (bool, None))
+    if typed is None or not (
+        aval.weak_type or (kind is not int and _has_more_digits(array, x.val))
+    ):
+        return core.Literal(array[()] if typed or not aval.weak_type else bool(x.val), _aval(aval))
+    return core.Literal(typed(kind(x.val), dtype), _aval(aval.update(weak_type=True)))
+
+
+def _has_more_digits(array: Any, value: Any) -> bool:
+    """Whether a Python number is not the one that an array of its type made of it."""
+    item = array.item()
+    return isinstance(item, (float, complex)) and item != value and value == value
 
 
 # Params that hold a jaxpr without constants, where JAX has no `ClosedJaxpr`.
@@ -286,14 +296,6 @@ _INT_ENUMS: dict[tuple[str, str], Callable[[int], Any]] = {
     ("fft", "fft_type"): jax.lax.FftType,
 }
 
-_WORD_ENUMS = {
-    "precision": jax.lax.Precision,
-    "accuracy": jax.lax.AccuracyMode,
-    "algorithm": jax.lax.RandomAlgorithm,
-    "mode": jax.lax.GatherScatterMode,
-    "fft_type": jax.lax.FftType,
-}
-
 
 def _unknown_param(prim: Any, key: str, v: Any) -> Any:
     fail(
@@ -303,37 +305,20 @@ def _unknown_param(prim: Any, key: str, v: Any) -> Any:
     )
 
 
-def _word(prim: Any, key: str, v: Word) -> Any:
-    """An enum member or the like from its printed name."""
-    cls = _class_named(v.rpartition(".")[0]) if "." in v else _WORD_ENUMS.get(key)
-    if isinstance(cls, enum.EnumMeta) and v.member in cls.__members__:
-        return cls[v.member]
-    dtype = find_dtype(v)
-    if dtype is not None:
-        return _dtype(dtype)
-    if key == "policy" and policy_maker(v.member):
-        return policy_maker(v.member)
-    if key == "select_prim" and v in _registry():
-        return _registry()[v]
-    impl = next((p for p in prngs.values() if p.tag == v), None)
-    if key == "impl" and impl is not None:
-        return impl
+def _named(prim: Any, key: str, v: Any) -> Any:
+    """The object that a word, or a text outside of the grammar, stands for."""
+    text = str(v)
+    last = text.rpartition(".")[2]
+    if key == "policy" and policy_maker(last):
+        return policy_maker(last)
+    if key == "select_prim":
+        return jax_primitive(text)
+    found = object_of_text(key, text)
+    if found is not UNREADABLE:
+        return found
+    if isinstance(v, Word) and "." not in text:  # a string, which JAX prints without quotes
+        return text
     return _unknown_param(prim, key, v)
-
-
-_MODULES = ("jax._src.ad_checkpoint", "jax._src.core", "jax._src.dispatch")
-
-
-@functools.cache
-def _class_named(name: str) -> Any:
-    """A class of JAX's that params are made of: an enum, a named tuple or a dataclass."""
-    last = name.rpartition(".")[2]
-    for module_name, module in list(sys.modules.items()):
-        if module_name.startswith("jax._src.lax.") or module_name in _MODULES:
-            found = getattr(module, last, None)
-            if isinstance(found, type):
-                return found
-    return None
 
 
 def _dtype(dtype: DType) -> Any:
@@ -343,7 +328,7 @@ def _dtype(dtype: DType) -> Any:
 
 
 def _key_impl(dtype: DType) -> Any:
-    return next(p for p in prngs.values() if f"key<{p.tag}>" == dtype.name)
+    return key_impl(dtype.name.removeprefix("key<").removesuffix(">"))
 
 
 _MEMORY = {"": core.MemorySpace.Device, "host": core.MemorySpace.Host}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
+from jaxprtool.ir.jaxpr import Primitive
 from jaxprtool.ir.params import Opaque, Record, Word
 
-__all__ = ["LiveOpaque", "LiveRecord", "LiveWord", "masked_text"]
+__all__ = ["LiveOpaque", "LivePrimitive", "LiveRecord", "LiveWord", "Named", "masked_text"]
 
 
 class LiveOpaque(Opaque):
@@ -36,6 +38,33 @@ class LiveRecord(Record):
 
     __slots__ = ("value",)
     value: Any
+
+
+class LivePrimitive(Primitive):
+    """A primitive that this process declared to JAX and nobody to us.
+
+    Attributes:
+      value: JAX's primitive.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        super().__init__(value.name, multiple_results=True, known=False)
+        self.value = value
+
+
+class Named:
+    """A function that prints as another one, whose text is all that is left of it."""
+
+    def __init__(self, function: Callable[..., Any], text: str):
+        self.function, self.text = function, text
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args)
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 _ADDRESS = re.compile(r" at 0x([0-9a-fA-F]+)")

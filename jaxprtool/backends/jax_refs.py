@@ -13,18 +13,36 @@ from jax._src.state.indexing import NDIndexer
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.rules.state.indices import Operand, Range, read_index, selected_shape
 
-__all__ = ["index_from_jax", "index_to_jax"]
+__all__ = ["index_from_jax", "index_to_jax", "references_and_indices"]
 
 
 def index_from_jax(eqn: Any) -> tuple[Any, ...]:
     """The index of JAX's equation on a reference, as `syntax.refs` has it: text, and operands' positions."""
-    operands = eqn.invars[1 if eqn.primitive.name == "get" else 2 :]
-    marks = {v: f"\0{i}\0" for i, v in enumerate(operands) if isinstance(v, core.Var)}
+    operands = _indices(eqn)
+    marks = {v: f"\0{i}\0" for i, v in enumerate(filter(_is_var, operands))}
     context = core.JaxprPpContext(marks)
     transforms = jax.tree.unflatten(eqn.params["tree"], operands)
     text = "".join(_text(t, context) for t in transforms) or "[...]"
     pieces = text.split("\0")
     return tuple(int(p) if i % 2 else p for i, p in enumerate(pieces) if p)
+
+
+def references_and_indices(eqn: Any) -> list[Any]:
+    """The operands of JAX's equation on a reference that are operands of ours: a literal index is in the text."""
+    n = _first_index(eqn)
+    return [*eqn.invars[:n], *filter(_is_var, eqn.invars[n:])]
+
+
+def _indices(eqn: Any) -> list[Any]:
+    return eqn.invars[_first_index(eqn) :]
+
+
+def _first_index(eqn: Any) -> int:
+    return 1 if eqn.primitive.name == "get" else 2
+
+
+def _is_var(x: Any) -> bool:
+    return isinstance(x, core.Var)
 
 
 def _text(transform: Any, context: Any) -> str:
@@ -53,7 +71,7 @@ def index_to_jax(eqn: JaxprEqn, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
       eqn: the equation.
       inputs: its inputs as JAX's atoms.
     """
-    n = 1 if eqn.primitive.name == "get" else 2
+    n = _first_index(eqn)
     avals = [x.aval for x in eqn.inputs[n:]]
     shape = eqn.inputs[0].aval.strong.inner.shape
     transforms = []

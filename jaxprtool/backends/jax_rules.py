@@ -1,7 +1,7 @@
 """The rules of `custom_jvp` and `custom_vjp` functions: from JAX's callables to jaxprs of ours.
 
 JAX keeps a rule as a function that traces it on demand, for a given pattern of zero tangents. We ask for the
-one in which every inexact argument has a tangent, and keep the jaxpr. A rule commonly calls its own function
+one in which every inexact argument has a tangent, or as many of them as the rule takes tangents of, and keep the jaxpr. A rule commonly calls its own function
 again, whose rule we ask for too, and so on: `DEPTH` of them are kept, which makes derivatives of that order
 follow the rules; below that the function itself is differentiated.
 """
@@ -90,16 +90,65 @@ def _without_tracers(jaxpr: Any, consts: Sequence[Any]) -> Any:
     return core.ClosedJaxpr(jaxpr, list(consts))
 
 
+_MOST_TRIES = 64
+
+
+def _traced(flags: Sequence[bool], trace: Callable[[list[bool]], Any]) -> tuple[list[bool], Any]:
+    """What `trace` gives when it is told which arguments have tangents, and that pattern.
+
+    A rule may refuse tangents of some arguments, which then never have any. They are found by halving.
+
+    Args:
+      flags: which arguments can have tangents.
+      trace: raises any exception where the rule refuses.
+
+    Raises:
+      Exception: what `trace` raised last, where it takes tangents of no argument.
+    """
+    chosen: list[int] = []
+    found: Any = None
+    error: Exception | None = None
+    todo = [[i for i, f in enumerate(flags) if f]]
+    for _ in range(_MOST_TRIES):
+        if not todo:
+            break
+        more = todo.pop()
+        pattern = [i in chosen or i in more for i in range(len(flags))]
+        try:
+            found = trace(pattern)
+        except (
+            Exception
+        ) as e:  # a user's function runs here, out of its context: any error is possible
+            error = e
+            half = len(more) // 2
+            todo += [more[half:], more[:half]] if half else []
+        else:
+            chosen += more
+    if not chosen and error is not None:
+        raise error
+    return [i in chosen for i in range(len(flags))], found
+
+
 def _jvp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
     call, fun, n = (eqn.params[k] for k in ("call_jaxpr", "jvp_jaxpr_fun", "num_consts"))
     flags = [is_inexact(a) for a in call.in_avals]
 
     def capture() -> ClosedJaxpr:
         with with_wide_types([*call.in_avals, *call.out_avals]):
-            jaxpr, consts, out_zeros = fun.call_wrapped(*[not f for f in flags[n:]])
+            taken, traced = _traced(
+                flags[n:], lambda given: fun.call_wrapped(*[not g for g in given])
+            )
+        jaxpr, consts, out_zeros = traced
         rule = closed(_without_tracers(jaxpr, consts))
-        primals, tangents = split_list(rule.jaxpr.in_binders, len(flags) - n)
-        extra = [Var(a.strong) for a in closed(call).in_avals[:n]]
+        primals, given = split_list(rule.jaxpr.in_binders, len(flags) - n)
+        avals = closed(call).in_avals
+        rest = iter(given)
+        tangents = [
+            next(rest) if t else Var(a.strong)
+            for t, f, a in zip(taken, flags[n:], avals[n:], strict=True)
+            if f
+        ]
+        extra = [Var(a.strong) for a in avals[:n]]
         extra_tangents = [Var(v.aval) for v, f in zip(extra, flags, strict=False) if f]
         binders = [*extra, *primals, *extra_tangents, *tangents]
         eqns = list(rule.jaxpr.eqns)
@@ -138,14 +187,21 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
     n = eqn.params["num_consts"]
     consts_in, in_avals = split_list(call.in_avals, n)
 
+    def trace(taken: list[bool]) -> Any:
+        jaxpr, consts = thunk.call_wrapped(*taken)
+        _, res_tree, forwards = eqn.params["out_trees"]()
+        n_given = res_tree.num_leaves - sum(f is not None for f in forwards)
+        given = iter(jaxpr.outvars[:n_given])
+        residuals = [next(given) if f is None else jaxpr.invars[f - n] for f in forwards]
+        values = dict(zip(jaxpr.constvars, consts, strict=True))
+        fixed = [x.val if isinstance(x, core.Literal) else values.get(x) for x in residuals]
+        back = _trace_bwd(bwd, residuals, fixed, call.out_avals, in_avals, consts_in)
+        return jaxpr, consts, residuals, n_given, back
+
     def capture() -> tuple[ClosedJaxpr, ClosedJaxpr]:
         with with_wide_types([*call.in_avals, *call.out_avals]):
-            jaxpr, consts = thunk.call_wrapped(*[is_inexact(a) for a in in_avals])
-            _, res_tree, forwards = eqn.params["out_trees"]()
-            n_given = res_tree.num_leaves - sum(f is not None for f in forwards)
-            given = iter(jaxpr.outvars[:n_given])
-            residuals = [next(given) if f is None else jaxpr.invars[f - n] for f in forwards]
-            back = _trace_bwd(bwd, [r.aval for r in residuals], call.out_avals, in_avals, consts_in)
+            _, traced = _traced([is_inexact(a) for a in in_avals], trace)
+        jaxpr, consts, residuals, n_given, back = traced
         outs = [*residuals, *jaxpr.outvars[n_given:]]
         unnamed = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
         fwd = closed(_without_tracers(jaxpr.replace(outvars=outs, debug_info=unnamed), consts))
@@ -165,7 +221,9 @@ def _lin_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
 
     def capture() -> ClosedJaxpr:
         with with_wide_types([*in_avals, *p["out_avals"]]):
-            back = _trace_bwd(p["bwd"], in_avals[: p["num_res"]], p["out_avals"], wanted)
+            residuals = eqn.invars[: p["num_res"]]
+            fixed = [x.val if isinstance(x, core.Literal) else None for x in residuals]
+            back = _trace_bwd(p["bwd"], residuals, fixed, p["out_avals"], wanted)
         return closed(_without_tracers(back.jaxpr, back.consts))
 
     return {"bwd_jaxpr": _guarded(p["bwd"], active, capture, None)}
@@ -173,24 +231,27 @@ def _lin_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
 
 def _trace_bwd(
     bwd: Any,
-    res_avals: Sequence[Any],
+    residuals: Sequence[Any],
+    fixed: Sequence[Any],
     out_avals: Sequence[Any],
     in_avals: Sequence[Any],
     consts_in: Sequence[Any] = (),
 ) -> Any:
     """The backward rule as a jaxpr of JAX's: (*residuals, *cotangents) -> (*cotangents).
 
-    Cotangents are those of the inexact results, and of the inexact constants (zeros) and arguments; an
+    Residuals are JAX's atoms, and `fixed` their values where the forward rule knows them (else None): a rule may look at
+    those in Python. Cotangents are those of the inexact results, and of the inexact constants (zeros) and arguments; an
     argument whose type is None is left out.
     """
 
     def run(*xs: Any) -> list[Any]:
-        residuals, cotangents = split_list(xs, len(res_avals))
+        traced, cotangents = split_list(xs, len(residuals))
         rest = iter(cotangents)
         full = [
             next(rest) if is_inexact(a) else np.zeros(a.shape, jax.dtypes.float0) for a in out_avals
         ]
-        results = bwd.call_wrapped(*residuals, *full)
+        known = [x if c is None else c for x, c in zip(traced, fixed, strict=True)]
+        results = bwd.call_wrapped(*known, *full)
         zeros = [jax.numpy.zeros(a.shape, a.dtype) for a in consts_in if is_inexact(a)]
         return zeros + [
             ct if hasattr(ct, "dtype") else jax.numpy.zeros(a.shape, a.dtype)
@@ -199,7 +260,7 @@ def _trace_bwd(
         ]
 
     cts = [a for a in out_avals if is_inexact(a)]
-    return jax.make_jaxpr(run)(*[_struct(a) for a in [*res_avals, *cts]])
+    return jax.make_jaxpr(run)(*[_struct(a) for a in [*(x.aval for x in residuals), *cts]])
 
 
 def _struct(aval: Any) -> Any:

@@ -9,7 +9,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.consts import ArrayRef
 
-__all__ = ["anchor", "load_constants"]
+__all__ = ["anchor", "has_references", "load_constants"]
 
 
 def _all_programs(program: ClosedJaxpr) -> Iterator[ClosedJaxpr]:
@@ -36,6 +36,11 @@ def anchor(program: ClosedJaxpr, folder: str) -> None:
         for i, c in enumerate(current.consts):
             if isinstance(c, ArrayRef):
                 current.consts[i] = ArrayRef(os.path.abspath(os.path.join(folder, c.file)), c.key)
+
+
+def has_references(program: ClosedJaxpr) -> bool:
+    """Whether constants of a program, or of a jaxpr in it, are in files that were not read yet."""
+    return any(isinstance(c, ArrayRef) for p in _all_programs(program) for c in p.consts)
 
 
 def load_constants(program: ClosedJaxpr) -> ClosedJaxpr:

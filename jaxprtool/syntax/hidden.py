@@ -9,7 +9,14 @@ from jaxprtool.ir.jaxpr import Primitive, Var
 from jaxprtool.ir.placement import Placement, placement_of
 from jaxprtool.syntax.types import UNTYPED
 
-__all__ = ["ALWAYS_HIDDEN", "NAME_FIRST", "params_order", "printed_params", "recover_params"]
+__all__ = [
+    "ALWAYS_HIDDEN",
+    "NAME_FIRST",
+    "OPTIONAL",
+    "params_order",
+    "printed_params",
+    "recover_params",
+]
 
 NAME_FIRST = frozenset({"jit", "pjit", "custom_jvp_call", "custom_vjp_call"})
 
@@ -27,7 +34,7 @@ ALWAYS_HIDDEN: dict[str, frozenset[str]] = {
 _NEVER: frozenset[str] = frozenset()
 
 # Params that an equation may be without, which stands for their default.
-_OPTIONAL = {"svd": frozenset({"algorithm"})}
+OPTIONAL = {"svd": frozenset({"algorithm"})}
 
 # Per-operand params of jit that JAX leaves out when every entry is the default.
 _JIT_LISTS = frozenset(
@@ -74,7 +81,7 @@ def recover_params(
 ) -> dict[str, Any]:
     """All params of an equation, from those that stand in its text and the types of its binders."""
     if primitive.known and primitive.defaults:
-        absent = _OPTIONAL.get(primitive.name, _NEVER) - params.keys()
+        absent = OPTIONAL.get(primitive.name, _NEVER) - params.keys()
         params = {**primitive.defaults, **params} if params else primitive.defaults
         if absent:
             params = {k: v for k, v in params.items() if k not in absent}

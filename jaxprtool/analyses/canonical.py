@@ -1,0 +1,211 @@
+"""One text for each value, however it is spelled, and whether it was read from a file or comes from a running JAX.
+
+Two params, literals or constants are equal when their canonical texts are. `diff` shows these texts and nothing else of a
+value, so that two equations which differ never look the same. The sign of a zero and the bits of a NaN count; kinds of
+brackets, addresses in memory, the class before the name of an enum's member, and digits beyond a type's precision do not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.ir.params import Opaque, Record, Word
+from jaxprtool.syntax.hidden import printed_params
+from jaxprtool.syntax.params import format_value
+
+__all__ = ["canonical_consts", "canonical_lit", "canonical_params", "canonical_value"]
+
+Inner = Callable[[ClosedJaxpr], str]
+
+SHOWN = 100  # a constant of more elements than this is known by its digest
+
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-FX]+")
+_MEMBER = re.compile(r"<?(?:\w+\.)*[A-Z]\w*\.([A-Z][A-Z0-9_]*)(?:: [^<>]*>)?")
+_FORMATS = {"float64": "d", "float32": "f", "complex128": "d", "complex64": "f"}
+
+
+def canonical_params(eqn: JaxprEqn, inner: Inner) -> list[tuple[str, str]]:
+    """The params that say something, as names and texts, by name: none at a hidden default, no bookkeeping."""
+    declared = eqn.primitive.params
+    found = []
+    for key, value in printed_params(eqn.primitive, eqn.params, lossless=True):
+        declaration = declared.get(key)
+        annotation = declaration.annotation if declaration is not None else ""
+        if annotation == "Bookkeeping":
+            continue
+        text = canonical_value(value, inner, annotation)
+        if declaration is not None and declaration.hidden:
+            if text == canonical_value(declaration.default, inner, annotation):
+                continue
+        found.append((key, text))
+    return sorted(found)
+
+
+def canonical_value(value: Any, inner: Inner, annotation: str = "") -> str:
+    """The text of a param's value.
+
+    Args:
+      value: the value.
+      inner: the text of a jaxpr inside it.
+      annotation: as the primitive's stub has it, or "".
+    """
+    if isinstance(value, str):
+        if "str" in annotation:
+            return str(value)
+        dtype = find_dtype(value) if "DType" in annotation else None
+        return dtype.name if dtype is not None else _word(str(value))
+    if type(value) is int and annotation.startswith("float"):
+        value = float(value)
+    return _inside(value, inner)
+
+
+def _inside(value: Any, inner: Inner) -> str:
+    if isinstance(value, ClosedJaxpr):
+        return inner(value)
+    if isinstance(value, (tuple, list)):
+        parts = [_inside(v, inner) for v in value]
+        return f"({parts[0]},)" if len(parts) == 1 else f"({_joined(parts)})"
+    if isinstance(value, dict):
+        pairs = [f"{_inside(k, inner)}: {_inside(v, inner)}" for k, v in value.items()]
+        return f"{{{_joined(sorted(pairs))}}}"
+    if isinstance(value, (frozenset, set)):
+        return f"frozenset({_joined(sorted(_inside(v, inner) for v in value))})"
+    if isinstance(value, Record):
+        parts = [_inside(v, inner) for v in value.args]
+        parts += sorted(f"{k}={_inside(v, inner)}" for k, v in value.fields.items())
+        return f"{value.name}({_joined(parts)})"
+    if isinstance(value, (Word, Opaque)):
+        return _word(str(value))
+    if isinstance(value, (bool, str)) or value is None:
+        return repr(value)
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, (float, complex)):
+        return _number(value, 64)
+    return _ADDRESS.sub("0x", format_value(value))
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return ", ".join(parts)
+
+
+def _word(text: str) -> str:
+    """A bare name or text: an enum's member by its own name alone, and addresses without their digits."""
+    member = _MEMBER.fullmatch(text)
+    return member[1] if member else _ADDRESS.sub("0x", text)
+
+
+def canonical_lit(x: Lit) -> str:
+    """The value of a literal, as its type holds it."""
+    dtype = getattr(x.aval, "dtype", None)
+    value = x.val
+    if getattr(value, "shape", ()):
+        return canonical_const(value, x.aval)
+    item = getattr(value, "item", None)
+    return canonical_scalar(item() if item is not None else value, dtype)
+
+
+def canonical_scalar(value: Any, dtype: DType | None) -> str:
+    """A Python scalar as an element of a type: `2` of an f32 is `2.0`, and 1e-5 is the f32 nearest to it."""
+    kind = dtype.kind if isinstance(dtype, DType) else "?"
+    if kind == "0":
+        return "0"
+    if kind == "f" and isinstance(value, (int, float)):
+        return _number(_rounded(float(value), dtype), _precision(dtype))
+    if kind == "c" and isinstance(value, (int, float, complex)):
+        half = dtype.real  # type: ignore[union-attr]
+        z = complex(value)
+        parts = (_number(_rounded(x, half), _precision(half)) for x in (z.real, z.imag))
+        return "({}, {}j)".format(*parts)
+    return str(value)
+
+
+def _precision(dtype: Any) -> int:
+    return dtype.bits if dtype.name in _FORMATS else 64
+
+
+def _number(x: Any, bits: int) -> str:
+    """The shortest text of a number of this width; a NaN that is not the usual one with its bits."""
+    if isinstance(x, complex):
+        return f"({_number(x.real, bits)}, {_number(x.imag, bits)}j)"
+    if math.isnan(x):
+        (word,) = struct.unpack("<Q", struct.pack("<d", x))
+        return "nan" if word == 0x7FF8 << 48 else f"nan<{word:x}>"
+    if bits == 64 or not math.isfinite(x):
+        return repr(float(x))
+    for digits in range(6, 10):
+        short = float(f"{x:.{digits}g}")
+        if _single(short) == x:
+            return repr(short)
+    return repr(x)
+
+
+def _single(x: float) -> float:
+    return array("f", [x])[0]
+
+
+def _rounded(x: float, dtype: Any) -> float:
+    """The number of a type that is nearest to x, for the types whose literals have more digits than they hold."""
+    if dtype.name == "float32":
+        return _single(x)
+    if not math.isfinite(x) or x == 0 or dtype.name not in _SMALL:
+        return x
+    digits, least = _SMALL[dtype.name]
+    quantum = math.ldexp(1.0, max(math.frexp(x)[1] - 1, least) - digits)
+    return math.copysign(round(x / quantum) * quantum, x)
+
+
+_SMALL = {"float16": (10, -14), "bfloat16": (7, -126)}  # bits of the fraction, least exponent
+
+
+def canonical_consts(program: ClosedJaxpr) -> list[str]:
+    """The values of a program's constants; "" for those that are not known."""
+    binders = program.jaxpr.const_binders
+    values = [*program.consts, *[None] * (len(binders) - len(program.consts))]
+    return [canonical_const(c, v.aval) for c, v in zip(values, binders, strict=True)]
+
+
+def canonical_const(value: Any, aval: Any) -> str:
+    """The value of a constant of type `aval`; "" for one that is not known.
+
+    Args:
+      value: an array (NumPy's, JAX's, or the text of one), keys, a reference into a file, or None.
+      aval: the type of its binder.
+    """
+    if value is None:
+        return ""
+    data = value.data if hasattr(value, "impl") and hasattr(value, "data") else value
+    if not hasattr(data, "tolist"):
+        return _ADDRESS.sub("0x", str(value))
+    dtype = getattr(aval, "dtype", None)
+    flat = _flat(data.tolist())
+    if len(flat) <= SHOWN:
+        return f"[{_joined(canonical_scalar(x, dtype) for x in flat)}]"
+    return f"<{len(flat)} values, SHA-256 {_digest(flat, dtype)}>"
+
+
+def _flat(values: Any) -> list[Any]:
+    """The elements of nested lists; a level that is a scalar ends it."""
+    level = [values]
+    while level and isinstance(level[0], list):
+        level = [x for row in level for x in row]
+    return level
+
+
+def _digest(flat: list[Any], dtype: Any) -> str:
+    import hashlib  # noqa: PLC0415 (5 ms, and only large constants need it)
+
+    code = _FORMATS.get(getattr(dtype, "name", ""))
+    if code is None:
+        raw = ",".join([canonical_scalar(x, dtype) for x in flat]).encode()
+    else:
+        parts = [p for z in flat for p in (z.real, z.imag)] if dtype.kind == "c" else flat
+        raw = array(code, parts).tobytes()
+    return hashlib.sha256(raw).hexdigest()[:24]

@@ -1,0 +1,216 @@
+"""Objects of JAX's from the text that they print: members of enums, effects, devices, generators, meshes, shardings.
+
+A text names an object of the running process, such as a device, where the process has one that prints so.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import effects
+from jax._src.named_sharding import UNSPECIFIED
+from jax._src.random.prng import prngs
+
+from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.ir.params import Opaque, Record, Word
+from jaxprtool.syntax.params import read_value
+
+__all__ = ["UNREADABLE", "class_named", "key_impl", "object_of_record", "object_of_text"]
+
+UNREADABLE: Any = object()  # instead of an object, where the process has none that prints so
+
+_PREFERRED = {  # enums whose members print without the name of the enum
+    "precision": (jax.lax.Precision, jax.lax.DotAlgorithmPreset),
+    "accuracy": (jax.lax.AccuracyMode,),
+    "algorithm": (jax.lax.RandomAlgorithm,),
+    "mode": (jax.lax.GatherScatterMode,),
+    "fft_type": (jax.lax.FftType,),
+}
+_MESH = re.compile(r"\b((?:Abstract)?Mesh)\(((?:'[^']*': \d+(?:, )?)*)")
+_SPEC = re.compile(r"\b(?:P|PartitionSpec)\(([^()]*(?:\([^()]*\)[^()]*)*),\)")
+_CLASS = re.compile(r"<class '(?:[\w.]+\.)?(\w+)'>")
+
+
+def key_impl(name: str) -> Any:
+    """The generator of keys with this tag (`fry`) or name (`threefry2x32`); None where there is none."""
+    return next((p for p in prngs.values() if name in (p.tag, p.name)), None)
+
+
+def object_of_text(key: str, text: str) -> Any:
+    """The object that a param `key` prints as `text`, or `UNREADABLE`."""
+    for read in (_member, _singleton, _type, _device, _tree, _compound):
+        found = read(key, text)
+        if found is not UNREADABLE:
+            return found
+    return UNREADABLE
+
+
+def _member(key: str, text: str) -> Any:
+    """A member of an enum, by its name or with that of its class before it."""
+    prefix, _, name = text.rpartition(".")
+    classes = (class_named(prefix),) if prefix else _PREFERRED.get(key, ())
+    for cls in classes:
+        if isinstance(cls, enum.EnumMeta) and name in cls.__members__:
+            return cls[name]
+    return UNREADABLE
+
+
+def _jax_modules() -> Iterator[Any]:
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("jax._src.", "jax.")):
+            yield module
+
+
+@functools.cache
+def _singletons() -> dict[str, Any]:
+    """Effects and members of enums by what they print; what two of them print is left out."""
+    found: dict[str, Any] = {}
+    for module in _jax_modules():
+        for v in list(vars(module).values()):
+            members = list(v) if isinstance(v, enum.EnumMeta) else [v]
+            for x in members:
+                if isinstance(x, (enum.Enum, effects.Effect)):
+                    for text in {str(x), repr(x)}:
+                        known = found.setdefault(text, x)
+                        if known is not x and known != x:
+                            found[text] = UNREADABLE
+    return found
+
+
+def _singleton(key: str, text: str) -> Any:
+    if key == "impl" and (impl := key_impl(text)) is not None:
+        return impl
+    if text == "UnspecifiedValue":
+        return UNSPECIFIED
+    return _singletons().get(text, UNREADABLE)
+
+
+def _type(key: str, text: str) -> Any:
+    """A class of numbers, `<class 'numpy.float32'>`, or a dtype."""
+    m = _CLASS.fullmatch(text)
+    dtype = find_dtype(m[1] if m else text)
+    if dtype is None or dtype.kind in "k?":
+        return UNREADABLE
+    return np_dtype(dtype).type if m else np_dtype(dtype)
+
+
+def _device(key: str, text: str) -> Any:
+    if "(" not in text or "id=" not in text:
+        return UNREADABLE
+    return next((d for d in jax.devices() if text in (repr(d), str(d))), UNREADABLE)
+
+
+def _tree(key: str, text: str) -> Any:
+    """The structure of a pytree of tuples, lists, dicts and None."""
+    if not text.startswith("PyTreeDef(") or "CustomNode" in text:
+        return UNREADABLE
+    inside = text[len("PyTreeDef(") : -1]
+    tree = read_value(inside.replace("*", "0"))
+    return UNREADABLE if _holds_text(tree) else jax.tree.structure(tree)
+
+
+def _holds_text(tree: Any) -> bool:
+    return any(x != 0 for x in jax.tree.leaves(tree))
+
+
+def _compound(key: str, text: str) -> Any:
+    """What holds meshes or shardings: their texts are calls but for the sizes of a mesh."""
+    if not _MESH.search(text):
+        return UNREADABLE
+    called = _MESH.sub(lambda m: f"{m[1]}(sizes={{{m[2].rstrip(', ')}}}, ", text)
+    value = read_value(_SPEC.sub(r"P(\1)", called.replace(", )", ")")))
+    return UNREADABLE if isinstance(value, Opaque) else _restored(key, value)
+
+
+def _restored(key: str, v: Any) -> Any:
+    """A value that was read, with JAX's objects in it."""
+    if type(v) in (tuple, list, frozenset):
+        items = [_restored(key, x) for x in v]
+        return UNREADABLE if any(x is UNREADABLE for x in items) else type(v)(items)
+    if isinstance(v, Record):
+        return object_of_record(key, v, functools.partial(_restored, key))
+    if isinstance(v, (Word, Opaque)):
+        return object_of_text(key, str(v))
+    return v
+
+
+def object_of_record(key: str, record: Record, restored: Callable[[Any], Any]) -> Any:
+    """The object that prints as a call, `Name(field=value, ...)`, or `UNREADABLE`.
+
+    Args:
+      key: the param.
+      record: the call.
+      restored: makes JAX's value of a field's.
+    """
+    maker = _MAKERS.get(record.name)
+    device = _device(key, repr(record))
+    if device is not UNREADABLE:
+        return device
+    cls = class_named(record.name) if maker is None else None
+    if maker is None and (cls is None or record.args):
+        return UNREADABLE
+    args = [restored(x) for x in record.args]
+    fields = {
+        k: str(x) if k == "memory_kind" and x is not None else restored(x)
+        for k, x in record.fields.items()
+    }
+    if any(x is UNREADABLE for x in (*args, *fields.values())):
+        return UNREADABLE
+    try:
+        return maker(*args, **fields) if maker is not None else cls(**fields)
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ):  # not how this release makes one, or no such devices
+        return UNREADABLE
+
+
+def _axis_types(sizes: Any, types: Any) -> Any:
+    return types if types is not None else (jax.sharding.AxisType.Auto,) * len(sizes)
+
+
+def _mesh(sizes: dict[str, int], axis_types: Any = None, **_: Any) -> Any:
+    """A mesh of the first devices there are; raises ValueError where there are too few."""
+    shape = tuple(sizes.values())
+    n = int(np.prod(shape, dtype=int))
+    if len(jax.devices()) < n:
+        raise ValueError(f"the mesh has {n} devices")
+    devices = np.asarray(jax.devices()[:n]).reshape(shape)
+    return jax.sharding.Mesh(devices, tuple(sizes), axis_types=_axis_types(sizes, axis_types))
+
+
+def _abstract_mesh(sizes: dict[str, int], axis_types: Any = None, **_: Any) -> Any:
+    types = _axis_types(sizes, axis_types)
+    return jax.sharding.AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=types)
+
+
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "AbstractMesh": _abstract_mesh,
+    "Mesh": _mesh,
+    "NamedSharding": jax.sharding.NamedSharding,
+    "P": jax.sharding.PartitionSpec,
+    "PartitionSpec": jax.sharding.PartitionSpec,
+    "SingleDeviceSharding": jax.sharding.SingleDeviceSharding,
+}
+_MODULES = ("jax._src.ad_checkpoint", "jax._src.core", "jax._src.dispatch")
+
+
+@functools.cache
+def class_named(name: str) -> Any:
+    """A class of JAX's that params are made of: an enum, a named tuple or a dataclass; None where there is none."""
+    last = name.rpartition(".")[2]
+    for module_name, module in list(sys.modules.items()):
+        if module_name.startswith("jax._src.lax.") or module_name in _MODULES:
+            found = getattr(module, last, None)
+            if isinstance(found, type):
+                return found
+    return None

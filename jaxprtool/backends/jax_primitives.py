@@ -1,0 +1,102 @@
+"""JAX's primitives by name, and those that the user's process declared itself."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+from typing import Any
+
+from jax._src import core
+from jax.extend.core import primitives as public_primitives
+
+from jaxprtool.backends.jax_live import LivePrimitive
+from jaxprtool.core.primitive import find_primitive
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.jaxpr import Primitive
+
+__all__ = ["jax_primitive", "primitive_from_jax"]
+
+_live: dict[int, LivePrimitive] = {}  # by the identity of JAX's, which each of these keeps alive
+
+
+def primitive_from_jax(theirs: Any) -> Primitive:
+    """Our primitive for one of JAX's: the declared one of its name, or one that keeps JAX's object.
+
+    A primitive of the user's own that only shares its name with one of JAX's is not that one.
+    """
+    found = find_primitive(theirs.name)
+    if found.known and not _is_namesake(theirs):
+        return found
+    if _is_registered(theirs):
+        return found
+    if id(theirs) not in _live:
+        _live[id(theirs)] = LivePrimitive(theirs)
+    return _live[id(theirs)]
+
+
+def _is_registered(theirs: Any) -> bool:
+    return theirs in _registry().get(theirs.name, ())
+
+
+def _is_namesake(theirs: Any) -> bool:
+    """Whether JAX has primitives of this name, and this is none of them."""
+    own = _registry().get(theirs.name, ())
+    if not own or theirs in own:
+        return False
+    _registry.cache_clear()  # a module with further primitives may have been loaded since
+    return theirs not in _registry().get(theirs.name, ())
+
+
+@functools.cache
+def _registry() -> dict[str, list[Any]]:
+    """JAX's primitives by name: those of its loaded modules, public ones first."""
+    found: dict[str, list[Any]] = {}
+    modules = [m for n, m in sys.modules.items() if n == "jax" or n.startswith("jax.")]
+    for module in [public_primitives, *modules]:
+        for v in list(vars(module).values()):
+            if isinstance(v, core.Primitive) and v not in found.setdefault(v.name, []):
+                found[v.name].append(v)
+    return found
+
+
+def has_primitive(name: str) -> bool:
+    """Whether JAX itself has a primitive of this name."""
+    return name in _registry()
+
+
+def jax_primitive(name: str) -> Any:
+    """The primitive of this name: JAX's, else the one that a module of this process has, else any there is.
+
+    Raises:
+      UnsupportedError: there is none, or there are several in no module.
+    """
+    for find in (_registry_entry, _in_modules, _anywhere):
+        found = find(name)
+        if found is not None:
+            return found
+    return fail(UnsupportedError, f"JAX has no primitive named {name}", "unknown-primitive")
+
+
+def _registry_entry(name: str) -> Any:
+    if name not in _registry():
+        _registry.cache_clear()
+    return next(iter(_registry().get(name, ())), None)
+
+
+def _in_modules(name: str) -> Any:
+    """A primitive that is a global of a module."""
+    for module in list(sys.modules.values()):
+        for v in list(getattr(module, "__dict__", {}).values()):
+            if isinstance(v, core.Primitive) and v.name == name:
+                return v
+    return None
+
+
+def _anywhere(name: str) -> Any:
+    """A primitive that only a function or an object holds; JAX's tables of rules keep it alive."""
+    found = [v for v in gc.get_objects() if isinstance(v, core.Primitive) and v.name == name]
+    if len(found) > 1:
+        message = f"this process has {len(found)} primitives named {name}"
+        fail(UnsupportedError, message, "unknown-primitive", help="make one of them a global")
+    return found[0] if found else None
