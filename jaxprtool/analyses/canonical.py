@@ -41,9 +41,9 @@ def canonical_params(eqn: JaxprEqn, inner: Inner) -> list[tuple[str, str]]:
         if annotation == "Bookkeeping":
             continue
         text = canonical_value(value, inner, annotation)
-        if declaration is not None and declaration.hidden:
-            if text == canonical_value(declaration.default, inner, annotation):
-                continue
+        hidden = declaration is not None and declaration.hidden
+        if hidden and text == canonical_value(declaration.default, inner, annotation):
+            continue
         found.append((key, text))
     return sorted(found)
 

@@ -28,7 +28,7 @@ from jaxprtool.backends.jax_slices import BATCHED_SLICES, call_jaxpr
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
 from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES

@@ -62,6 +62,9 @@ class Reference(NamedTuple):
     params: dict[str, Any]
 
 
+_LITERALS = frozenset({"True", "False", "inf", "nan"})  # which are no indices
+
+
 def read_reference(text: str, bound: Container[str]) -> Reference | None:
     """Take an equation on a reference apart; None when it has another form.
 
@@ -74,6 +77,8 @@ def read_reference(text: str, bound: Container[str]) -> Reference | None:
         if m := form.fullmatch(text):
             parts = m.groupdict()
             index, variables = _split_index(parts["path"])
+            if any(v in _LITERALS and v not in bound for v in variables):
+                return None
             operands = [parts["ref"], *([parts["value"]] if "value" in parts else []), *variables]
             params: dict[str, Any] = {"index": index}
             for flag in ("mask", "other"):

@@ -27,6 +27,8 @@ _SPECIAL_DATA = re.compile(r"[()\[\]{}]|(?<!\w)['\"]")
 _SCALAR = re.compile(r"[^\s\[\](),;{}]++(?:\([^()\n]*+\))?+|\([^()\n]*+\)")
 _FLAT_KEY = re.compile(rf"\s({IDENT})=")
 _FLAT_END = re.compile(r"\](?=[ \n]|\Z)")
+_EMPTY = re.compile(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
+_SUSPECT = re.compile(r"[=()\[\]{}]")
 _STRAY = re.compile(rf"{IDENT}\s*+:?=(?!=)")
 _JAXPR = re.compile(r"\{\s*+lambda\b")
 _QUOTED = {q: re.compile(rf"{q}(?:[^{q}\\\n]|\\.)*+{q}") for q in "'\""}
@@ -94,6 +96,8 @@ class ValueScanner:
     def _balanced_end(self, pos: int) -> int:
         """The end of a value by its brackets and quotes; -1 where they do not balance."""
         text, at, skip = self.text, pos, pos
+        if _EMPTY.match(text, pos):
+            return pos
         depth: list[str] = []
         for m in _SPECIAL.finditer(text, pos):
             at = m.start()
@@ -179,8 +183,8 @@ def fault(text: str) -> str:
     word = text.strip()
     if word and (word[0] in ",;" or word[-1] in ",;"):
         return "has a separator that separates nothing"
-    if "=" not in text and "{" not in text and "(" not in text and "[" not in text:
-        return "" if not text or text[-1] not in ")]}" else "has a bracket that is not opened"
+    if not _SUSPECT.search(text):
+        return ""
     depth: list[str] = []
     inside = ValueScanner(text)
     pieces, at, skip = [], 0, 0

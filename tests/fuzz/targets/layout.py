@@ -16,7 +16,7 @@ from jaxprtool.syntax.print import format_file
 from tests.fuzz.target import Failure, Target
 from tests.fuzz.targets.mutated_text import texts
 
-_KEY = re.compile(r"(?<=[\[\s])[^\W\d]\w*=(?=\S)")
+_KEY = re.compile(r"(?<=[\[\s])(?<!,\s)[^\W\d]\w*=(?=\S)")
 _BLANK = re.compile(r"(?<=[^\s,])\s+(?=[^\W\d]\w*=\S)")
 _LINE = re.compile(r"\n *")
 _END = re.compile(r"(?<=\S)(?=\n)")
