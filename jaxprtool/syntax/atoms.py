@@ -16,6 +16,7 @@ from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type
 __all__ = ["Atoms", "Scope", "undrop"]
 
 _BINDER = re.compile(f"({LOOSE_BINDER})")
+_WORD = re.compile(r"\S+")
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -48,6 +49,7 @@ class Atoms:
         self.source, self._error, self.wide, self.lone = source, error, wide, lone
         self.types: dict[str, AbstractType] = {}
         self.literals: dict[str, tuple[Any, AbstractType]] = {}
+        self.places: tuple[int, int, dict[str, int]] = -1, -1, {}  # of words in a run of operands
         self.drop_reads = (-1, 0)  # the operands that read `_` last, and how many times
         self.untyped_literals = self.untyped_binders = False
 
@@ -140,11 +142,13 @@ class Atoms:
             self._error(f"{word} is not an operand", "syntax", at, at + len(word))
 
     def _find(self, word: str, start: int, end: int) -> int:
-        """Where a word stands between two offsets (`start`, when it is known exactly)."""
+        """Where a word first stands between two offsets (`start`, when it is known exactly)."""
         if end < 0:
             return start
-        m = re.compile(rf"(?<!\S){re.escape(word)}(?!\S)").search(self.source.text, start, end)
-        return m.start() if m else start
+        if self.places[:2] != (start, end):
+            words = _WORD.finditer(self.source.text, start, end)
+            self.places = start, end, {m[0]: m.start() for m in reversed(list(words))}
+        return self.places[2].get(word, start)
 
     def _literal(self, word: str, value: str, kind: str, start: int, end: int) -> Lit:
         weak, kind = kind[-1:] == WEAK, kind.removesuffix(WEAK)

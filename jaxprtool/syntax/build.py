@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import Any
 
 from jaxprtool.core.primitive import find_primitive
@@ -10,7 +11,7 @@ from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive, Var
 from jaxprtool.ir.params import Opaque
-from jaxprtool.ir.spans import Excerpt, Source, Span
+from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.atoms import Atoms, Scope, undrop
 from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.consts import read_const
@@ -34,7 +35,7 @@ class Builder:
     """Builds the IR from reductions. One builder reads one text."""
 
     def __init__(self, source: Source, scanner: Scanner, read_inner: Any, depth: int = 0):
-        self.source, self.comments = source, scanner.comments
+        self.source, self.scanner, self.comments = source, scanner, scanner.comments
         self.read_inner, self.depth = read_inner, depth
         self.scopes: list[Scope] = []
         self.definitions = Definitions(source, scanner.names)
@@ -49,8 +50,7 @@ class Builder:
 
     def callbacks(self) -> dict[str, Any]:
         """The methods that build, by the name that the grammar has for each rule."""
-        names = (name for name in dir(self) if name.startswith("on_"))
-        return {name[3:]: getattr(self, name) for name in names}
+        return {name[3:]: getattr(self, name) for name in _CALLBACKS}
 
     def finish(self, programs: dict[str, ClosedJaxpr]) -> None:
         """Give comments at the end to the last program, and raise what was found wrong, all of it."""
@@ -206,14 +206,18 @@ class Builder:
     def _read_drops(self, jaxpr: Jaxpr, outs: list[Any], avals: list[Any]) -> None:
         """Give each `_` among the results the next `_` binder of its type (of any, if it is not known)."""
         positions, scope = self.dropped_outs[jaxpr]
-        free = list(scope.drops)
+        drops = scope.drops
+        of_type: dict[Any, deque[int]] = {}
+        for k, (binders, j) in enumerate(drops):
+            of_type.setdefault(binders[j].aval, deque()).append(k)
+        free = dict.fromkeys(range(len(drops)))  # in the order of binding
         for i in positions:
-            aval = avals[i] if i < len(avals) else None
-            fits = [d for d in free if aval is None or d[0][d[1]].aval is aval]
-            binders, j = (fits or free or scope.drops)[0]
-            if free:
-                free.remove((fits or free)[0])
-            outs[i] = undrop(binders, j)
+            fits = of_type.get(avals[i]) if i < len(avals) and avals[i] is not None else None
+            while fits and fits[0] not in free:
+                fits.popleft()
+            k = fits[0] if fits else next(iter(free), 0)
+            free.pop(k, None)
+            outs[i] = undrop(*drops[k])
 
     def _where(
         self, entries: list[tuple[str, Any, Token]], scope: Scope, closed: ClosedJaxpr
@@ -394,15 +398,15 @@ class Builder:
             found[key] = raw
         return found
 
-    def _inner(self, text: str, at: int) -> tuple[ClosedJaxpr, int] | None:
-        """A jaxpr inside another value; errors in it are errors of this text."""
-        read = self.read_inner(Excerpt(self.source, at, text), self.depth + 1)
+    def _inner(self, at: int) -> tuple[ClosedJaxpr, int] | None:
+        """A jaxpr that begins at `at`, inside another value, and its length; errors in it are errors of this text."""
+        read = self.read_inner(self.scanner, at, self.depth + 1)
         if read is None:
             return None
-        builder, closed, length = read
+        builder, closed, end = read
         self.parse_errors += builder.parse_errors
         self.type_errors += builder.type_errors
-        return closed, length
+        return closed, end - at
 
     def _value(self, primitive: Primitive, key: str, annotation: str, text: str, at: int) -> Any:
         cached = self.values.get((annotation, text), self)
@@ -416,7 +420,7 @@ class Builder:
         if annotation.startswith("ClosedJaxpr") and text != "None":
             self._error(f"{text} is not defined here", "undefined-jaxpr", at, at + len(text))
         if "lambda" in text:
-            inner = lambda rest, offset: self._inner(rest, at + offset)  # noqa: E731
+            inner = lambda offset: self._inner(at + offset)  # noqa: E731
             return self._sound(
                 primitive, key, read_value(text, annotation, inner), annotation, text, at
             )
@@ -441,6 +445,9 @@ class Builder:
         if primitive.known and (wrong := fault(text)):
             self._error(f"the value of {key} {wrong}", "bad-param", at, at + len(text))
         return value
+
+
+_CALLBACKS = [name for name in dir(Builder) if name.startswith("on_")]
 
 
 def _held_by(aval: Any) -> Any:

@@ -41,6 +41,7 @@ TypeRule = Callable[[Primitive, Sequence[Any], dict[str, Any]], Sequence[Any]]
 _rule: list[TypeRule] = []
 
 _MOST_TRIES = 400  # combinations of types that are tried for one equation
+_USUAL_OPERANDS = 20  # an equation with more has fewer tries
 _LARGEST = 3.4028236e38  # no type of 32 bits or fewer holds more
 _EMPTY = "(b'',)"  # the value of a float0
 _NARROW = (BOOL, INT32, FLOAT32, COMPLEX64, INT64, UINT32, UINT64, FLOAT64, COMPLEX128)
@@ -151,11 +152,12 @@ def _typed_operands(eqn: JaxprEqn, wide: bool) -> list[Any]:
     """The operands of an equation with a type for each literal, such that the equation fits."""
     inputs = eqn.inputs
     places = [i for i, x in enumerate(inputs) if type(x) is UntypedLit]
-    around = [x.aval for x in inputs] + [v.aval for v in eqn.out_binders]
-    inner = list(sub_jaxprs(eqn))
-    choices = [inputs[i].types([*_formals(eqn, inner, i), *around], wide) for i in places]
+    around = list(dict.fromkeys(map(_dtype, _avals_around(eqn))))
+    formals = _formals(eqn, list(sub_jaxprs(eqn)))
+    choices = [inputs[i].types([*formals.get(i, ()), *around], wide) for i in places]
+    tries = min(_MOST_TRIES, 1 + _MOST_TRIES * _USUAL_OPERANDS // len(inputs))
     first: list[Any] = []
-    for dtypes in itertools.islice(_combinations(choices), _MOST_TRIES):
+    for dtypes in itertools.islice(_combinations(choices), tries):
         operands = list(inputs)
         for i, dtype in zip(places, dtypes, strict=True):
             operands[i] = inputs[i].typed(dtype)
@@ -175,21 +177,24 @@ def _combinations(choices: list[list[DType]]) -> Iterator[tuple[DType, ...]]:
     yield from itertools.product(*choices)
 
 
-def _formals(eqn: JaxprEqn, inner: Sequence[ClosedJaxpr], i: int) -> Iterator[Any]:
-    """Types that the operand at `i` may have by what takes it.
+def _avals_around(eqn: JaxprEqn) -> list[Any]:
+    return [x.aval for x in eqn.inputs] + [v.aval for v in eqn.out_binders]
+
+
+def _formals(eqn: JaxprEqn, inner: Sequence[ClosedJaxpr]) -> dict[int, list[Any]]:
+    """Types that operands may have by what takes them, for each operand.
 
     The arguments of a jaxpr are the last operands (all of a call's; all but the index of a cond's; what follows the other
     jaxpr's constants in a loop), or, where it has constants of its own in a loop, the first of them.
     """
-    if i >= eqn.primitive.index_from:
-        yield INT32
     count = len(eqn.inputs)
+    found: dict[int, list[Any]] = {i: [INT32] for i in range(eqn.primitive.index_from, count)}
     for last in (True, False):
         for closed in inner:
             avals = closed.jaxpr.in_avals
-            at = i - (count - len(avals)) if last else i
-            if 0 <= at < len(avals):
-                yield avals[at]
+            for i, aval in enumerate(avals, count - len(avals) if last else 0):
+                found.setdefault(i, []).append(aval)
+    return found
 
 
 def _fits(eqn: JaxprEqn, operands: Sequence[Any]) -> bool:

@@ -35,7 +35,7 @@ _SHAPED_ARRAY = re.compile(r"([\w<>]+\[[^\]]*\])(, weak_type=True)?\)")
 _MAX_DEPTH = 100
 _SCALAR_TYPES = re.compile(r"np\.(?:u?int\d+)")
 
-ReadJaxpr = Callable[[str, int], "tuple[ClosedJaxpr, int] | None"]
+ReadJaxpr = Callable[[int], "tuple[ClosedJaxpr, int] | None"]
 
 
 class _Outside(Exception):
@@ -48,8 +48,8 @@ def read_value(text: str, annotation: str = "", read_jaxpr: ReadJaxpr | None = N
     Args:
       text: what stands after `key=`.
       annotation: as the primitive's stub has it (`DType`, `str`, `tuple[int, ...]`), or "".
-      read_jaxpr: takes the rest of the text from where a jaxpr begins, and the offset of that; returns
-        the jaxpr and the length it took, or None when it is none.
+      read_jaxpr: takes the offset in the text where a jaxpr begins; returns the jaxpr and the length it took, or
+        None when it is none.
     """
     if annotation == "Text":
         return text
@@ -120,7 +120,7 @@ class _Reader:
     def jaxpr(self, start: int) -> ClosedJaxpr:
         if self.read_jaxpr is None:
             raise _Outside
-        read = self.read_jaxpr(self.text[start:], start)
+        read = self.read_jaxpr(start)
         if read is None:
             raise _Outside
         found, length = read

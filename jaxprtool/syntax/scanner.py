@@ -8,6 +8,7 @@ closing bracket stands in its column.
 
 from __future__ import annotations
 
+import copy
 import re
 from functools import lru_cache
 from typing import Any
@@ -107,8 +108,8 @@ class Scanner:
       one: whether to stop after one program, whatever follows.
     """
 
-    def __init__(self, source: Source, one: bool = False):
-        self.source, self.text, self.pos, self.one = source, source.text, 0, one
+    def __init__(self, source: Source):
+        self.source, self.text, self.pos, self.one = source, source.text, 0, False
         self.tokens: list[Token] = []
         self.open: list[_Frame] = []
         self.comments = CommentScanner(self.text)
@@ -120,6 +121,13 @@ class Scanner:
         self.autodidax = False  # the text is Autodidax's
         self._last_blank, self._last_after = "", "\n\n"
         self.has_where = "where" in self.text
+
+    def inner(self, at: int) -> Scanner:
+        """A scanner of one program that begins at `at`, inside a value of this text."""
+        scanner = copy.copy(self)
+        scanner.pos, scanner.one, scanner.tokens, scanner.open = at, True, [], []
+        scanner.signature = scanner.autodidax = False
+        return scanner
 
     def run(self) -> None:
         state: Any = self._module

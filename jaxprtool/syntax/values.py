@@ -58,7 +58,7 @@ class ValueScanner:
     def __init__(self, text: str):
         self.text = text
         self.budget = 8 * len(text) + 1_000_000
-        self.unquoted = {"'": -1, '"': -1}  # up to where no quote of this kind is closed
+        self.unquoted = {"'": (0, 0), '"': (0, 0)}  # where no quote of this kind is closed
 
     def value_end(self, column: int, primitive: str, key: str, pos: int) -> int:
         """The offset where the value of `key` that starts at `pos` ends; `column` is -1 in flat layout."""
@@ -128,11 +128,12 @@ class ValueScanner:
     def _quote_end(self, pos: int) -> int:
         """The offset after the closing quote, on this line; `pos + 1` when there is none."""
         quote = self.text[pos]
-        if pos < self.unquoted[quote]:
+        start, end = self.unquoted[quote]
+        if start <= pos < end:
             return pos + 1
         m = _QUOTED[quote].match(self.text, pos)
         if m is None:
-            self.unquoted[quote] = self._line_end(pos)
+            self.unquoted[quote] = pos, self._line_end(pos)
             return pos + 1
         return m.end()
 
