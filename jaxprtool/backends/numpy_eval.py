@@ -15,7 +15,7 @@ from jaxprtool.interpreters.evaluate import run_closed
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import Lit
-from jaxprtool.syntax.consts import ArrayText
+from jaxprtool.syntax.consts import ArrayBytes, ArrayText
 
 __all__ = ["KeyArray", "float0", "load_namespace", "np_dtype"]
 
@@ -115,12 +115,22 @@ def value(x: Any, aval: Any = None) -> Any:
         if x.dtype.kind == "k":
             return KeyArray(x.dtype.name[4:-1], x.values)
         return np.asarray(x.values, np_dtype(x.dtype)).reshape(x.shape)[()]
+    if isinstance(x, ArrayBytes):
+        return _from_bytes(x)
     dtype = (
         None
         if aval is None and not isinstance(x, (bool, int, float, complex))
         else np_dtype((aval or get_aval(x)).dtype)
     )
     return np.asarray(x) if dtype is None else np.asarray(x, dtype)[()]
+
+
+def _from_bytes(x: ArrayBytes) -> Any:
+    """The array, or the keys, whose bytes a file held."""
+    is_keys = x.dtype.kind == "k"
+    dtype = np.dtype(np.uint32 if is_keys else np_dtype(x.dtype)).newbyteorder("<")
+    data = np.frombuffer(x.data, dtype).reshape(x.shape).astype(dtype.newbyteorder("="))
+    return keys(data, x.dtype) if is_keys else data[()]
 
 
 def argument(x: Any, aval: Any, position: int) -> Any:
