@@ -108,7 +108,8 @@ def value(x: Any, aval: Any = None) -> Any:
     if type(x) is Lit:
         if x.cached is None:
             check_literal(x)
-            x.cached = np.asarray(x.val, np_dtype(x.aval.dtype))[()]
+            dtype = np_dtype(x.aval.dtype)
+            x.cached = np.zeros((), dtype) if dtype == float0 else np.asarray(x.val, dtype)[()]
         return x.cached
     if isinstance(x, Tracer):
         raise TypeError(f"a tracer is no value: {x}")

@@ -21,6 +21,7 @@ __all__ = [
     "check_declared",
     "fail_params",
     "failed_rule",
+    "holds_integers",
     "no_type",
     "shown",
     "signature",
@@ -136,6 +137,12 @@ def no_type(primitive: Primitive, out: Any) -> Diagnostic | None:
         return None
     message = f"the abstract_eval rule of {primitive} gives {shown(out)}, and has to give {wanted}"
     return Diagnostic(message, "type-rule")
+
+
+def holds_integers(value: Any) -> bool:
+    """Whether a value is an integer, or a tuple of some."""
+    items = value if isinstance(value, (tuple, list)) else [value]
+    return all(isinstance(x, int) and not isinstance(x, bool) for x in items)
 
 
 def shown(value: Any) -> str:

@@ -81,6 +81,7 @@ _SIMPLE = {
     "bool": Kind("True or False", "booleans", _is_bool),
     "float": Kind("a number", "numbers", _is_float),
     "str": Kind("a name", "names", _is_name),
+    "Text": Kind("a text", "texts", _is_name),
     "DType": Kind("an element type", "element types", lambda x: isinstance(x, DType)),
     "ClosedJaxpr": Kind("a jaxpr", "jaxprs", lambda x: isinstance(x, ClosedJaxpr)),
     "None": Kind("None", "None", lambda x: x is None),

@@ -27,7 +27,7 @@ from jaxprtool.core.tree import tree_flatten, tree_paths, tree_prefix_leaves, tr
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
-from jaxprtool.ir.avals import FutureType, ShapedArray
+from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.placement import placement_of
@@ -272,7 +272,7 @@ def _batch_axes(axes: Sequence[int | None], avals: Sequence[Any], what: str) -> 
         fail(UsageError, message, "axes-count")
     found: list[int | None] = []
     for i, (d, a) in enumerate(zip(axes, avals, strict=True)):
-        if d is not None and not isinstance(a, (ShapedArray, FutureType)):
+        if d is not None and not isinstance(a, ShapedArray):
             fail(
                 UnsupportedError, f"vmap: {what} {i} is {a}, which has no axes", "unsupported-type"
             )

@@ -17,12 +17,12 @@ from typing import Any, NoReturn, TypeVar
 
 from jaxprtool.core.axes import current_axes
 from jaxprtool.core.bind import state
-from jaxprtool.core.declared import check_declared, failed_rule, no_type
+from jaxprtool.core.declared import check_declared, failed_rule, holds_integers, no_type
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.layouts import laid_out
-from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.avals import ARRAY_LIMIT, ShapedArray
 from jaxprtool.ir.diagnostics import (
     Diagnostic,
     InternalError,
@@ -83,9 +83,11 @@ def abstract_eval(
         out = rule(*in_avals, **params)
     except JaxprToolError as e:
         d = e.diagnostics[0]
-        if d.code != "array-limit":
+        if d.code != ARRAY_LIMIT:
             raise
-        raise JaxprTypeError(replace(d, message=f"{primitive}: {d.message}")) from e
+        sizes = [f" {k}={v}" for k, v in params.items() if v and holds_integers(v)]
+        message = f"{primitive}{''.join(sizes)}: {d.message}"
+        raise JaxprTypeError(replace(d, message=message)) from e
     except _FAULTS as e:
         raise JaxprTypeError(failed_rule(primitive, in_avals, e)) from e
     wrong = no_type(primitive, out)

@@ -53,8 +53,8 @@ def check_reducer(
     fits = all(_is_value(c, v.aval) for c, v in zip(consts, binders, strict=False))
     if len(consts) not in (0, len(binders)) or not fits:
         ill_typed(
-            f"{name}: the jaxpr of {param} has the constants ({_types([v.aval for v in binders])}), "
-            f"and the values given for them are {tuple(consts)}",
+            f"{name}: {param.replace('jaxpr', 'consts')} is {tuple(consts)}, and the constants of {param} "
+            f"are ({_types([v.aval for v in binders])})",
             "reducer-constants",
         )
 

@@ -56,6 +56,7 @@ class AbstractType:
 
 MAX_RANK = 64  # NumPy's limit
 MAX_BYTES = (1 << 63) - 1
+ARRAY_LIMIT = "array-limit"
 
 
 def _check_limits(shape: tuple[Any, ...], dtype: DType) -> None:
@@ -73,7 +74,7 @@ def _check_limits(shape: tuple[Any, ...], dtype: DType) -> None:
         why = f"an array has at most {MAX_RANK - (dtype.kind == 'k')} dimensions, this one {len(shape)}"
     else:
         why = "dimensions other than 0, and the bytes of an element, multiply to less than 2^63"
-    raise JaxprTypeError(Diagnostic(f"there is no array of type {text}: {why}", "array-limit"))
+    raise JaxprTypeError(Diagnostic(f"there is no array of type {text}: {why}", ARRAY_LIMIT))
 
 
 class ShapedArray(AbstractType):

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-<<<<<<< HEAD
 from jaxprtool.core.inner import Arguments, slice_of, takes
-from jaxprtool.core.primitive import Bookkeeping, primitive, shown
-=======
 from jaxprtool.core.param_kinds import Platforms
-from jaxprtool.core.primitive import primitive, shown
->>>>>>> 367b821 (Operands and params are checked against the stub in one place; derivative rules have to fit; no shape is beyond what an array can have)
+from jaxprtool.core.primitive import Bookkeeping, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["cond_call", "scan_call", "while_call"]

@@ -10,11 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.axes import AxisEnv, current_axes
-<<<<<<< HEAD
 from jaxprtool.core.inner import Arguments, slice_of, takes
-=======
 from jaxprtool.core.param_kinds import Groups, Names, Pairs
->>>>>>> 367b821 (Operands and params are checked against the stub in one place; derivative rules have to fit; no shape is beyond what an array can have)
 from jaxprtool.core.primitive import primitive, primitive_of, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.sharding import read_axis_set, read_mesh

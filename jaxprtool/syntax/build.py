@@ -6,15 +6,9 @@ import re
 from typing import Any
 
 from jaxprtool.core.primitive import find_primitive
-<<<<<<< HEAD
-from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.avals import ARRAY_LIMIT, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive, Var
-=======
-from jaxprtool.ir.avals import AbstractType, OpaqueType, RefType, ShapedArray
-from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, JaxprTypeError, ScopeError
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
->>>>>>> 367b821 (Operands and params are checked against the stub in one place; derivative rules have to fit; no shape is beyond what an array can have)
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.spans import Excerpt, Source, Span
 from jaxprtool.syntax.atoms import Atoms, Scope, undrop
@@ -33,13 +27,8 @@ from jaxprtool.syntax.values import fault
 __all__ = ["Builder"]
 
 _MOST_ERRORS = 200
-<<<<<<< HEAD
-=======
-_BINDER = re.compile(f"({BINDER})")
-_TYPE_ERRORS = frozenset({"unbound-variable", "bound-twice", "array-limit"})
-_NAME = re.compile(r"[^\W\d]\w*")
->>>>>>> 367b821 (Operands and params are checked against the stub in one place; derivative rules have to fit; no shape is beyond what an array can have)
 _OUT = re.compile(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|[^\s,()])+)\s*(?:,|\Z)")
+_TYPE_ERRORS = frozenset({"unbound-variable", "bound-twice", ARRAY_LIMIT})
 
 
 class Builder:
@@ -354,122 +343,6 @@ class Builder:
             self._comment(eqn, start)
         return eqn
 
-<<<<<<< HEAD
-=======
-    # ---- binders and atoms
-
-    def _binders(self, text: str, start: int) -> list[Var]:
-        """Bind the names of a run of binders."""
-        text = text.rstrip()
-        if " " not in text and "\n" not in text and "," not in text:
-            pieces = ((0, text),)
-        else:
-            pieces = [(m.start(), m[0]) for m in _BINDER.finditer(text)]
-        scope = self.scopes[-1]
-        found: list[Var] = []
-        for offset, piece in pieces:
-            name, _, kind = piece.partition(":")
-            at = start + offset
-            aval = self.types.get(kind)
-            if aval is None:
-                aval = self._type(kind, at + len(name) + 1)
-            span = Span(self.source, at, at + len(piece))
-            if name == "_":
-                scope.drops.append((found, len(found)))
-                found.append(DropVar(aval, "_", span))
-                continue
-            var = Var(aval, name, span)
-            if name in scope.vars:
-                self._bound_twice(name, scope.vars[name], at)
-            scope.vars[name] = var
-            found.append(var)
-        return found
-
-    def _bound_twice(self, name: str, first: Var, at: int) -> None:
-        place = first.span
-        where = f" (first at {place})" if place else ""
-        self._error(f"{name} is bound twice{where}", "bound-twice", at, at + len(name))
-
-    def _type(self, text: str, at: int) -> AbstractType:
-        try:
-            found = read_type(text)
-        except ValueError as e:
-            self._error(str(e), "bad-type", at, at + len(text))
-            return OpaqueType(text)
-        except JaxprTypeError as e:
-            self._error(e.diagnostics[0].message, "array-limit", at, at + len(text))
-            return OpaqueType(text)
-        self.types[text] = found
-        return found
-
-    def _atom(self, word: str, scope: _Scope, start: int, end: int = -1) -> Any:
-        """A variable, or a literal; an error that stands for a variable otherwise."""
-        var = scope.vars.get(word)
-        if var is not None:
-            return var
-        literal = self.literals.get(word)
-        if literal is not None:
-            return Lit(*literal)
-        if word == "_" and scope.drops:
-            return self._read_drop(scope, start)
-        value, colon, kind = word.rpartition(":")
-        if colon:
-            return self._literal(word, value, kind, start, end)
-        if scope.autodidax and (scalar := untyped_scalar(word)) is not None:
-            return UntypedLit(scalar)
-        at = self._find(word, start, end)
-        if self.lone and _NAME.fullmatch(word):
-            scope.inputs.append(Var(OpaqueType("?"), word, Span(self.source, at, at + len(word))))
-            scope.vars[word] = scope.inputs[-1]
-            return scope.inputs[-1]
-        self._not_an_atom(word, scope, at)
-        span = Span(self.source, at, at + len(word))
-        return scope.vars.setdefault(word, Var(OpaqueType("?"), word, span))
-
-    def _read_drop(self, scope: _Scope, start: int) -> Var:
-        """An operand `_`: the text does not say which; successive ones are taken in the order of binding."""
-        last, count = self.drop_reads
-        count = count + 1 if last == start else 0
-        self.drop_reads = start, count
-        return _undrop(*scope.drops[min(count, len(scope.drops) - 1)])
-
-    def _not_an_atom(self, word: str, scope: _Scope, at: int) -> None:
-        if _NAME.fullmatch(word):
-            self._error(f"{word} is not bound", "unbound-variable", at, at + len(word))
-        elif untyped_scalar(word) is not None:
-            self._error(
-                f"the literal {word} has no type", "no-type", at, at + len(word),
-                f"write its type after a colon: {word}:f32[]",
-            )  # fmt: skip
-        else:
-            self._error(f"{word} is not an operand", "syntax", at, at + len(word))
-        del scope
-
-    def _find(self, word: str, start: int, end: int) -> int:
-        """Where a word stands between two offsets (`start`, when it is known exactly)."""
-        if end < 0:
-            return start
-        m = re.compile(rf"(?<!\S){re.escape(word)}(?!\S)").search(self.source.text, start, end)
-        return m.start() if m else start
-
-    def _literal(self, word: str, value: str, kind: str, start: int, end: int) -> Lit:
-        weak, kind = kind[-1:] == WEAK, kind.removesuffix(WEAK)
-        aval = self.types.get(kind) or self._type(kind, start)
-        scalar: Any = None
-        try:
-            if not isinstance(aval, ShapedArray):
-                raise ValueError(f"a literal of type {kind}")
-            if value != "[...]":
-                scalar = read_scalar(value, aval.dtype)
-        except ValueError as e:
-            at = self._find(word, start, end)
-            self._error(str(e), "bad-literal", at, at + len(word))
-        if weak and isinstance(aval, ShapedArray):
-            aval = aval.update(weak_type=True)
-        self.literals[word] = scalar, aval
-        return Lit(scalar, aval)
-
->>>>>>> 367b821 (Operands and params are checked against the stub in one place; derivative rules have to fit; no shape is beyond what an array can have)
     # ---- params
 
     def on_first_param(self, param: tuple[Token, Any]) -> list[tuple[Token, Any]]:
