@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxprtool.core.trace import Tracer, get_aval
 from jaxprtool.interpreters.cells import Cell, Token
-from jaxprtool.interpreters.evaluate import run_closed
+from jaxprtool.interpreters.evaluate import check_literal, run_closed
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import Lit
@@ -107,7 +107,9 @@ def value(x: Any, aval: Any = None) -> Any:
         return x
     if type(x) is Lit:
         if x.cached is None:
-            x.cached = np.asarray(x.val, np_dtype(x.aval.dtype))[()]
+            check_literal(x)
+            dtype = np_dtype(x.aval.dtype)
+            x.cached = np.zeros((), dtype) if dtype == float0 else np.asarray(x.val, dtype)[()]
         return x.cached
     if isinstance(x, Tracer):
         raise TypeError(f"a tracer is no value: {x}")

@@ -31,6 +31,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
 __all__ = [
     "EvalTrace",
     "as_value",
+    "check_literal",
     "eval_jaxpr",
     "impl_rules",
     "jaxpr_as_fun",
@@ -194,6 +195,18 @@ def runner(closed: ClosedJaxpr) -> Callable[[Sequence[Any]], list[Any]]:
         return program.run
     consts = _known_consts(closed)
     return lambda args: program.run([*consts, *args])
+
+
+def check_literal(lit: Lit) -> None:
+    """Raise UsageError for a literal whose value the text leaves out (`[...]:f32[3]`)."""
+    if lit.val is None:
+        fail(
+            UsageError,
+            f"the value of the literal [...]:{lit.aval} is not in the text",
+            "missing-constant",
+            span=lit.span,
+            help="JAX prints no values of literals that are arrays; `jaxprtool trace` keeps them",
+        )
 
 
 def _known_consts(closed: ClosedJaxpr) -> list[Any]:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.interpreters.discharge import pure
+from jaxprtool.interpreters.evaluate import check_literal
 from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.stablehlo_builder import Builder, Value, result_types, types_of
 from jaxprtool.interpreters.stablehlo_text import mlir_type
@@ -220,6 +221,7 @@ class LoweringContext(Builder):
         """A literal operand."""
         if type(x.val) in (bool, int, float, complex):
             return self.constant(x.val, x.aval)
+        check_literal(x)
         return self.array(x.val, x.aval)
 
     def call(self, closed: ClosedJaxpr, operands: Sequence[Value], name: str = "f") -> list[Value]:

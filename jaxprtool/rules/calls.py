@@ -16,7 +16,7 @@ from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
-from jaxprtool.interpreters.check import ill_typed, verified
+from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import call_dce_rule, dce_jaxpr, rebound
 from jaxprtool.interpreters.evaluate import bind_eqn, interpret_jaxpr, prepared
@@ -32,8 +32,15 @@ from jaxprtool.interpreters.transpose import (
     not_linear,
     transpose_jaxpr,
 )
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var, type_of
-from jaxprtool.ir.placement import same_but_for_placement
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.rules.call_types import (
+    check_call,
+    custom_jvp_types,
+    custom_lin_types,
+    custom_vjp_types,
+    inexact,
+)
 from jaxprtool.rules.define import define
 
 __all__ = ["CallRules", "CustomRuleWarning", "jit", "set_compiler"]
@@ -44,30 +51,6 @@ class CustomRuleWarning(UserWarning):
 
 
 # -- what all calls share ----------------------------------------------------------------------
-
-
-def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr") -> list[Any]:
-    """The result types of a call; ill-typed when the operands do not fit the jaxpr."""
-    if not isinstance(closed, ClosedJaxpr):
-        ill_typed(f"{name}: the param {param} is not a jaxpr: {closed}", "bad-param")
-    binders = closed.jaxpr.in_binders
-    if len(args) != len(binders):
-        ill_typed(
-            f"{name}: its jaxpr takes {len(binders)} arguments, and {len(args)} are given",
-            "argument-count",
-        )
-    if [*map(type_of, binders)] != [*args]:
-        _check_operands(name, args, binders)
-    return [*map(type_of, closed.jaxpr.outs)]
-
-
-def _check_operands(name: str, args: Sequence[Any], binders: Sequence[Var]) -> None:
-    """Report the first operand that is not what the jaxpr takes, wherever it is placed."""
-    for i, (a, v) in enumerate(zip(args, binders, strict=True)):
-        if a is not v.aval.strong and not same_but_for_placement(a, v.aval):
-            ill_typed(
-                f"{name}: operand {i} is {a}, and the jaxpr takes {v.aval} there", "argument-type"
-            )
 
 
 class CallImpl:
@@ -339,11 +322,6 @@ def _warn_rule_missing(kind: str, name: str, rule: str) -> None:
     )
 
 
-def inexact(avals: Sequence[Any]) -> list[bool]:
-    """Which of these types have tangents."""
-    return [a.tangent() is a.strong for a in avals]
-
-
 def _custom_jvp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     call: ClosedJaxpr = params["call_jaxpr"]
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
@@ -410,13 +388,6 @@ def _custom_partial_eval(op: Any) -> Any:
 
 # Columns of calls with derivatives of their own: in all else they are their body.
 _CUSTOM = {
-    "abstract_eval": Maker(
-        lambda op: (
-            lambda *avals, call_jaxpr, name, **_: check_call(
-                f"{op.primitive} of {name}", call_jaxpr, avals, "call_jaxpr"
-            )
-        )
-    ),
     "impl": CallImpl("call_jaxpr"),
     "transpose": lambda cts, *args, call_jaxpr, **_: inline_transpose(cts, args, call_jaxpr),
     "lower": lambda ctx, *args, call_jaxpr, **_: ctx.inline(call_jaxpr, args),
@@ -427,6 +398,7 @@ _CUSTOM = {
 define(
     lax.custom_jvp_call,
     **_CUSTOM,
+    abstract_eval=custom_jvp_types,
     jvp=_custom_jvp_jvp,
     batch=_custom_jvp_batch,
     dce=_custom_jvp_dce,
@@ -495,6 +467,7 @@ def _custom_vjp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
 define(
     lax.custom_vjp_call,
     **_CUSTOM,
+    abstract_eval=custom_vjp_types,
     jvp=_custom_vjp_jvp,
     batch=_custom_vjp_batch,
 )
@@ -519,6 +492,9 @@ def _custom_lin_transpose(cts: Any, *args: Any, num_res: int, bwd_jaxpr: Any, **
 
 def _custom_lin_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
     n_res, bwd = params["num_res"], params["bwd_jaxpr"]
+    if bwd is None:
+        message = "no batch rule for custom_lin: its backward rule is not in the text"
+        fail(UnsupportedError, message, "no-rule")
     (res, tangents), (res_dims, tangent_dims) = split_list(vals, n_res), split_list(dims, n_res)
     tangents = [materialize(t, d, axis_size) for t, d in zip(tangents, tangent_dims, strict=True)]
     n_cts = len(bwd.in_avals) - n_res
@@ -528,15 +504,9 @@ def _custom_lin_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
     return lax.custom_lin(*res, *tangents, **fields), [0] * len(avals)
 
 
-def _custom_lin_types(*avals: Any, out_avals: Any, **_: Any) -> list[Any]:
-    if out_avals is None:
-        ill_typed("custom_lin: the types of its results are not in the text", "missing-param")
-    return list(out_avals)
-
-
 define(
     lax.custom_lin,
-    abstract_eval=_custom_lin_types,
+    abstract_eval=custom_lin_types,
     impl=_FORWARD_ONLY_BY_TRANSPOSE,
     jvp=_FORWARD_ONLY_BY_TRANSPOSE,
     transpose=_custom_lin_transpose,

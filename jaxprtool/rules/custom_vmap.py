@@ -20,6 +20,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.stage import stage
+from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Opaque
 from jaxprtool.rules.calls import CallRules, CustomRuleWarning, inexact, inline, inline_transpose
@@ -88,6 +89,12 @@ def _batch(axis_size: int, vals: Any, dims: Any, *, call: ClosedJaxpr, rule: Any
     vals = [x if d is None else moveaxis(x, d, 0) for x, d in zip(vals, dims, strict=True)]
     flags = [d is not None for d in dims]
     batched, out_batched = rule.batched(int(axis_size), flags, [get_aval(x).strong for x in vals])
+    if len(batched.out_avals) != len(call.out_avals):
+        message = (
+            f"the batching rule {rule} of custom_vmap_call gives {len(batched.out_avals)} results, and "
+            f"the call {len(call.out_avals)}"
+        )
+        fail(UsageError, message, "batching-rule")
     return inline(batched, vals), [0 if b else None for b in out_batched]
 
 

@@ -136,6 +136,18 @@ define(
 )
 
 
+define(
+    lax.layout_constraint,
+    abstract_eval=lambda x, *, layout: x,
+    impl=lambda xp, x, *, layout: x,
+    jvp=linear,
+    transpose=transpose_unary(lambda ct, aval, **params: lax.layout_constraint(ct, **params)),
+    batch=_constraint_batch,
+    lower=lambda ctx, x, *, layout: x,  # on one CPU nothing sees the layout of a value in between
+    cost=FREE,
+)
+
+
 def _tie_jvp(primals: Any, tangents: Any) -> Any:
     return lax.tie(*primals), tangents[1]
 

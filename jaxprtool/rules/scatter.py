@@ -178,7 +178,7 @@ def _scatter_impl(ufunc: str) -> Callable[..., Any]:
         update_consts: Any,
         **_: Any,
     ) -> Any:
-        if not updates.size:
+        if not updates.size or not x.size:
             return lambda v, i, u: v
         w = windows_of("scatter", dimension_numbers)
         sizes = window_sizes(w, x.ndim, updates.shape)

@@ -16,7 +16,8 @@ from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
-from jaxprtool.rules.calls import CallRules, check_call, inline, inline_jvp, inline_transpose
+from jaxprtool.rules.call_types import check_call
+from jaxprtool.rules.calls import CallRules, inline, inline_jvp, inline_transpose
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 __all__: list[str] = []
@@ -68,6 +69,9 @@ define(
 def _linear_types(*avals: Any, callee: ClosedJaxpr, transpose_jaxpr: Any, **params: Any) -> Any:
     out = check_call("linear_call", callee, avals, "callee")
     n_fixed = params["num_callee_consts"] + params["num_res"]
+    for key in ("num_callee_consts", "num_res"):
+        if params[key] < 0:
+            ill_typed(f"linear_call: {key}={params[key]} is negative", "param-value")
     if n_fixed > len(avals):
         ill_typed(
             f"linear_call: num_callee_consts + num_res is {n_fixed}, and there are {len(avals)} operands",

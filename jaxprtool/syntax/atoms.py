@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from jaxprtool.ir.avals import AbstractType, OpaqueType, ShapedArray
+from jaxprtool.ir.avals import ARRAY_LIMIT, AbstractType, OpaqueType, ShapedArray
+from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.jaxpr import DropVar, Lit, Var
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
@@ -99,6 +100,9 @@ class Atoms:
             found = read_type(text)
         except ValueError as e:
             self._error(str(e), "bad-type", at, at + len(text))
+            return OpaqueType(text)
+        except JaxprTypeError as e:
+            self._error(e.diagnostics[0].message, ARRAY_LIMIT, at, at + len(text))
             return OpaqueType(text)
         self.types[text] = found
         return found

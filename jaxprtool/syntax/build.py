@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 from jaxprtool.core.primitive import find_primitive
-from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.avals import ARRAY_LIMIT, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive, Var
 from jaxprtool.ir.params import Opaque
@@ -29,6 +29,7 @@ __all__ = ["Builder"]
 
 _MOST_ERRORS = 200
 _OUT = re.compile(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|[^\s,()])+)\s*(?:,|\Z)")
+_TYPE_ERRORS = frozenset({"unbound-variable", "bound-twice", ARRAY_LIMIT})
 
 
 class Builder:
@@ -68,9 +69,7 @@ class Builder:
             raise JaxprParseError(errors) if self.parse_errors else ScopeError(errors, programs)
 
     def _error(self, message: str, code: str, start: int, end: int, help: str = "") -> None:
-        found = (
-            self.type_errors if code in ("unbound-variable", "bound-twice") else self.parse_errors
-        )
+        found = self.type_errors if code in _TYPE_ERRORS else self.parse_errors
         found.append(Diagnostic(message, code, Span(self.source, start, end), help))
 
     # ---- files and programs

@@ -28,7 +28,8 @@ from jaxprtool.interpreters.transpose import UndefPrimal, is_linear, not_linear,
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import BOOL, INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, type_of
-from jaxprtool.rules.calls import check_call, inline
+from jaxprtool.rules.call_types import check_call
+from jaxprtool.rules.calls import inline
 from jaxprtool.rules.define import define
 from jaxprtool.rules.wrappers import platform_position
 

@@ -25,7 +25,7 @@ from jaxprtool.interpreters.steps import steps
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
-from jaxprtool.rules.calls import check_call
+from jaxprtool.rules.call_types import check_call
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
     check_carry,

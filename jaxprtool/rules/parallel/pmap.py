@@ -22,7 +22,8 @@ from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.sharding import Spec, axis_set, mesh_text, specs_text
-from jaxprtool.rules.calls import check_call, inline
+from jaxprtool.rules.call_types import check_call
+from jaxprtool.rules.calls import inline
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
