@@ -13,25 +13,10 @@ from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.params import Record
-from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["LEVELS", "program", "unique_size"]
+__all__ = ["LEVELS", "program"]
 
 X = jt.parse("{ lambda ; a:f32[3]. let in (a,) }").in_avals[0]
-
-
-def unique_size(*programs: ClosedJaxpr) -> int:
-    """The number of equations of programs, those of an inner jaxpr once however often it is used."""
-    seen: set[Jaxpr] = set()
-    pending = [p.jaxpr for p in programs]
-    total = 0
-    while pending:
-        jaxpr = pending.pop()
-        if jaxpr not in seen:
-            seen.add(jaxpr)
-            total += len(jaxpr.eqns)
-            pending += [c.jaxpr for eqn in jaxpr.eqns for c in sub_jaxprs(eqn)]
-    return total
 
 
 def _staged(f, *avals) -> ClosedJaxpr:
@@ -47,14 +32,19 @@ class Level:
 
 def _bottom() -> Level:
     def jvp(x, t):
-        return [lax.sin(x), lax.mul(t, lax.cos(x))]
+        return [lax.cos(x), lax.neg(lax.mul(t, lax.sin(x)))]
 
     return Level(
-        _staged(lambda x: [lax.sin(x)], X),
+        _staged(lambda x: [lax.cos(x)], X),
         _staged(jvp, X, X),
-        _staged(lambda x: [lax.cos(x), lax.sin(x)], X),
+        _staged(lambda x: [lax.neg(lax.sin(x)), lax.cos(x)], X),
         _staged(lambda c, ct: [lax.mul(c, ct)], X, X),
     )
+
+
+def _mixed(x, y):
+    """A value between -1 and 1 that depends on both, so that no derivative vanishes."""
+    return lax.mul(lax.add(x, lax.mul(y, y)), 0.5)
 
 
 def _twice(call: Callable) -> Callable[[Level], Level]:
@@ -63,7 +53,7 @@ def _twice(call: Callable) -> Callable[[Level], Level]:
     def level(last: Level) -> Level:
         def body(x):
             y = call(last, x)
-            return [lax.mul(call(last, y), y)]
+            return [_mixed(x, call(last, y))]
 
         return Level(_staged(body, X))
 
@@ -80,7 +70,7 @@ def _custom_jvp(f: Level) -> Level:
 
     def jvp(x, t):
         y, dy = lax.jit_call(x, t, jaxpr=f.jvp, name="jvp")
-        return lax.jit_call(use(y), lax.mul(dy, y), jaxpr=f.jvp, name="jvp")
+        return lax.jit_call(y, dy, jaxpr=f.jvp, name="jvp")
 
     return Level(_staged(lambda x: [use(use(x))], X), _staged(jvp, X, X))
 
@@ -119,7 +109,7 @@ def _scan(f: Level) -> Level:
             x, jaxpr=body, length=2, num_carry=1, num_consts=0, reverse=False, unroll=1
         )[0]
 
-    return Level(_staged(lambda x: [lax.mul(use(use(x, f.body), f.body), use(x, step))], X))
+    return Level(_staged(lambda x: [_mixed(use(x, step), use(use(x, f.body), f.body))], X))
 
 
 def _cond(f: Level) -> Level:
@@ -129,7 +119,7 @@ def _cond(f: Level) -> Level:
         index = lax.convert_element_type(lax.reduce_sum(x, axes=(0,)), new_dtype=INT32)
         return lax.cond_call(index, x, branches=(f.body, f.body, other))[0]
 
-    return Level(_staged(lambda x: [lax.mul(use(use(x)), x)], X))
+    return Level(_staged(lambda x: [_mixed(x, use(use(x)))], X))
 
 
 def _while(f: Level) -> Level:
@@ -139,7 +129,7 @@ def _while(f: Level) -> Level:
         counts = {"cond_nconsts": 0, "body_nconsts": 0}
         return lax.while_call(x, cond_jaxpr=holds, body_jaxpr=f.body, **counts)[0]
 
-    return Level(_staged(lambda x: [lax.mul(use(use(x)), x)], X))
+    return Level(_staged(lambda x: [_mixed(x, use(use(x)))], X))
 
 
 def _while_condition(f: Level) -> Level:
@@ -157,7 +147,7 @@ def _while_condition(f: Level) -> Level:
             body_nconsts=0,
         )[0]
 
-    return Level(_staged(lambda x: [lax.mul(use(use(x)), x)], X))
+    return Level(_staged(lambda x: [_mixed(x, use(use(x)))], X))
 
 
 def _linear_solve(f: Level) -> Level:
@@ -172,7 +162,7 @@ def _linear_solve(f: Level) -> Level:
     def use(x):
         return lax.linear_solve(x, const_lengths=lengths, jaxprs=jaxprs)[0]
 
-    return Level(_staged(lambda x: [lax.mul(use(use(x)), x)], X))
+    return Level(_staged(lambda x: [_mixed(x, use(use(x)))], X))
 
 
 def _run_state(f: Level) -> Level:
@@ -187,7 +177,7 @@ def _run_state(f: Level) -> Level:
     def use(x):
         return lax.run_state(x, jaxpr=body, which_linear=(False,))[0]
 
-    return Level(_staged(lambda x: [lax.mul(use(use(x)), x)], X))
+    return Level(_staged(lambda x: [_mixed(x, use(use(x)))], X))
 
 
 LEVELS: dict[str, Callable[[Level], Level]] = {
