@@ -272,9 +272,10 @@ def bind_eqn(eqn: JaxprEqn, args: Sequence[Any]) -> list[Any]:
     return out if eqn.primitive.multiple_results else [out]
 
 
-def interpret_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+def apply_eqns(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """Apply a jaxpr's equations one by one in the current trace, whatever that is."""
-    env = Env(zip(jaxpr.all_binders, [*consts, *args], strict=True))
+    jaxpr = closed.jaxpr
+    env = Env(zip(jaxpr.all_binders, [*closed.consts, *args], strict=True))
     for eqn in jaxpr.eqns:
         ins = env.read(eqn.inputs)
         env.write(eqn.out_binders, bind_eqn(eqn, ins))
@@ -302,8 +303,7 @@ def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Any]]:
                 f"the program takes {n} arguments, and {len(args)} were given",
                 "argument-count",
             )
-        known = pure(program)
-        return [as_value(x) for x in interpret_jaxpr(known.jaxpr, known.consts, args)]
+        return [as_value(x) for x in apply_eqns(pure(program), args)]
 
     fun.program = program  # type: ignore[attr-defined]
     return fun

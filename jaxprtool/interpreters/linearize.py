@@ -36,6 +36,7 @@ from jaxprtool.interpreters.jvp import (
     zeros,
 )
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, parts
+from jaxprtool.interpreters.sharing import computes_again, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -331,7 +332,10 @@ def linearize_body(
     """
     key = ("linearize", tuple(nonzeros), tuple(wanted))
     if key not in closed.cache:
-        made = closed.cache[key] = _Linearized(closed, nonzeros).split(wanted)
+        made = _Linearized(closed, nonzeros).split(wanted)
+        if computes_again(closed, made.n_res):
+            made = _Linearized(rematerialised(closed), nonzeros).split(wanted)
+        closed.cache[key] = made
         # who asks for what came out gets the same
         closed.cache["linearize", tuple(nonzeros), tuple(made.flags)] = made
     return closed.cache[key]

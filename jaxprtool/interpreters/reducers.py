@@ -9,8 +9,8 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.axes import lowest
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.evaluate import interpret_jaxpr
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -169,6 +169,6 @@ def _reducer_jvp(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:
     def both(*xs: Any) -> list[Any]:
         left, right = xs[: len(half)], xs[len(half) :]
         args = [*left[:n], *right[:n], *left[n:], *right[n:]]
-        return interpret_jaxpr(derivative.jaxpr, derivative.consts, args)
+        return apply_jaxpr(derivative, args)
 
     return stage(both, [*half, *half]), inexact

@@ -18,12 +18,13 @@ from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
-from jaxprtool.interpreters.dce import call_dce_rule, dce_jaxpr, rebound
-from jaxprtool.interpreters.evaluate import bind_eqn, interpret_jaxpr, prepared
+from jaxprtool.interpreters.dce import call_dce_rule, dce_body, rebound
+from jaxprtool.interpreters.evaluate import bind_eqn, prepared
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_interpret, jvp_jaxpr
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_part, split_call
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving
+from jaxprtool.interpreters.sharing import apply_jaxpr, derived, multiplies
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import (
     UndefPrimal,
@@ -70,20 +71,19 @@ class CallImpl:
         return lambda *args: program.run(args)
 
 
-def inline(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-    """Apply a jaxpr's equations in the current trace."""
-    return interpret_jaxpr(closed.jaxpr, closed.consts, args)
-
-
 def inline_jvp(
     closed: ClosedJaxpr, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """jvp of a jaxpr, its equations applied in the current trace."""
+    """jvp of a jaxpr, its equations applied in the current trace (or called: Note [In place or called])."""
+    if multiplies(closed):
+        return _JIT.jvp(primals, tangents, **_jit_params(closed))
     return jvp_interpret(closed.jaxpr, closed.consts, primals, tangents, bind_eqn)
 
 
 def inline_transpose(cts: Sequence[Any], args: Sequence[Any], closed: ClosedJaxpr) -> list[Any]:
     """Cotangents of the linear operands of a call, None for the others."""
+    if multiplies(closed):
+        return _JIT.transpose(cts, *args, **_jit_params(closed))
     out = iter(backward_pass(closed.jaxpr, [*closed.consts, *args], cts))
     return [next(out) if is_linear(x) else None for x in args]
 
@@ -226,6 +226,12 @@ class JitImpl(CallImpl):
 
 _JIT = CallRules(lax.jit_call, "jaxpr", lambda params: {**params, **PER_ARGUMENT})
 
+
+def _jit_params(closed: ClosedJaxpr) -> dict[str, Any]:
+    """The params of a call of a jaxpr."""
+    return {**lax.jit_call.primitive.defaults, "jaxpr": closed}
+
+
 define(
     lax.jit_call,
     **{
@@ -330,7 +336,7 @@ def _custom_jvp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         return inline_jvp(call, primals, tangents)
     flags = inexact(call.in_avals)
     live = [instantiate(t) for t, flag in zip(tangents, flags, strict=True) if flag]
-    outs, out_tangents = split_list(inline(rule, [*primals, *live]), len(call.out_avals))
+    outs, out_tangents = split_list(apply_jaxpr(rule, [*primals, *live]), len(call.out_avals))
     rest = iter(out_tangents)
     flags = inexact(call.out_avals)
     return outs, [next(rest) if f else Zero(a) for f, a in zip(flags, call.out_avals, strict=True)]
@@ -369,8 +375,10 @@ def _custom_jvp_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn,
 
 
 def _live(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> ClosedJaxpr:
-    jaxpr, _ = dce_jaxpr(closed.jaxpr, used_outs, keep_inputs=True)
-    return closed if jaxpr is closed.jaxpr else ClosedJaxpr(jaxpr, closed.consts)
+    jaxpr, _ = dce_body(closed, used_outs)
+    if jaxpr is closed.jaxpr:
+        return closed
+    return derived(closed, ("live", *used_outs), lambda: ClosedJaxpr(jaxpr, closed.consts))
 
 
 @Maker
@@ -381,7 +389,7 @@ def _custom_partial_eval(op: Any) -> Any:
         if all(trace.is_unknown(x) for x in args):
             atoms = [trace.atom(x) for x in args]
             return trace.emit(op.primitive, atoms, params, params["call_jaxpr"].out_avals)
-        return inline(params["call_jaxpr"], args)
+        return apply_jaxpr(params["call_jaxpr"], args)
 
     return rule
 
@@ -415,7 +423,7 @@ def _custom_vjp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         _warn_rule_missing("vjp", params["name"], params["bwd"])
         return inline_jvp(call, primals, tangents)
     n_res = len(fwd.out_avals) - len(call.out_avals)
-    residuals, outs = split_list(inline(fwd, primals), n_res)
+    residuals, outs = split_list(apply_jaxpr(fwd, primals), n_res)
     zeros = [type(t) is Zero for t in tangents]
     wanted = [not z for z, f in zip(zeros, inexact(call.in_avals), strict=True) if f]
     out_avals = tuple(a.strong for a in call.out_avals if a.tangent() is a.strong)
@@ -484,7 +492,7 @@ def _custom_lin_transpose(cts: Any, *args: Any, num_res: int, bwd_jaxpr: Any, **
     residuals, tangents = split_list(args, num_res)
     if bwd_jaxpr is None:
         not_linear("custom_lin", "its backward rule is not in the text")
-    out = inline(bwd_jaxpr, [*residuals, *map(instantiate, cts)])
+    out = apply_jaxpr(bwd_jaxpr, [*residuals, *map(instantiate, cts)])
     return [None] * num_res + [
         ct if type(t) is UndefPrimal else None for ct, t in zip(out, tangents, strict=True)
     ]

@@ -12,12 +12,13 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import call_dce_rule
 from jaxprtool.interpreters.jvp import Zero, instantiate
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.rules.call_types import check_call
-from jaxprtool.rules.calls import CallRules, inline, inline_jvp, inline_transpose
+from jaxprtool.rules.calls import CallRules, inline_jvp, inline_transpose
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 __all__: list[str] = []
@@ -111,7 +112,7 @@ def _linear_transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
     if back is None or n_consts or not all(is_linear(x) for x in linear):
         if back is None:
             return inline_transpose(cts, args, params["callee"])
-        out = inline(back, [*residuals, *map(instantiate, cts)])
+        out = apply_jaxpr(back, [*residuals, *map(instantiate, cts)])
     else:
         fields = {**params, "callee": back, "transpose_jaxpr": params["callee"]}
         fields["transpose_thunk"] = None

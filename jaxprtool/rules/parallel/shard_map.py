@@ -22,11 +22,11 @@ from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.sharding import Spec, batch_spec, varying_axes
-from jaxprtool.rules.calls import inline
 from jaxprtool.rules.control_flow.loops import pick
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.lowering import manual_computation
@@ -345,7 +345,7 @@ class _Residuals:
             return small
 
         def lifting(*args: Any) -> list[Any]:
-            outs, new = split_list(inline(small, args), n)
+            outs, new = split_list(apply_jaxpr(small, args), n)
             return [
                 *outs,
                 *[
@@ -371,7 +371,7 @@ class _Residuals:
                 lax.squeeze(x, dimensions=(0,)) if f else x
                 for f, x in zip(lifted, residuals, strict=True)
             ]
-            return inline(unknown, [*plain, *rest])
+            return apply_jaxpr(unknown, [*plain, *rest])
 
         return stage(lowering, [*avals, *unknown.in_avals[len(lifted) :]])
 

@@ -18,8 +18,8 @@ from jaxprtool.interpreters.check import declare_end_of_life, ill_typed
 from jaxprtool.interpreters.cost import FREE, PER_OUTPUT, cost_jaxpr
 from jaxprtool.interpreters.dce import declare_effect
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
-from jaxprtool.interpreters.evaluate import interpret_jaxpr
 from jaxprtool.interpreters.jvp import instantiate
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -402,8 +402,7 @@ def _run(xp: Any, *args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
 
 
 def _discharge_run(*args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
-    body = discharge_jaxpr(jaxpr)
-    return interpret_jaxpr(body.jaxpr, body.consts, args)
+    return apply_jaxpr(discharge_jaxpr(jaxpr), args)
 
 
 define(
