@@ -14,6 +14,7 @@ import click
 import jaxprtool
 from jaxprtool.cli import report
 from jaxprtool.cli.session import Session
+from jaxprtool.driver.writing import remove_temporaries, removing_temporaries
 from jaxprtool.ir.synonyms import VERBS as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
 from jaxprtool.rules.calls import CustomRuleWarning
@@ -141,16 +142,27 @@ def _in_deep_thread(argv: Sequence[str], session: Session) -> int:
     return status[0]
 
 
+def _occupy_descriptors() -> None:
+    """Open what of the three standard streams is closed, lest a file that is read or written take its place."""
+    handle = os.open(os.devnull, os.O_RDWR)
+    while handle <= 2:
+        handle = os.open(os.devnull, os.O_RDWR)
+    os.close(handle)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """The entry point: run the command and exit with its status."""
     argv = sys.argv[1:] if argv is None else argv
     session = Session(error_format=report.format_from(argv))
-    try:
-        status = _in_deep_thread(argv, session)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except (KeyboardInterrupt, OSError) as e:
-        status = report.report(e, session, argv)
+    _occupy_descriptors()
+    with removing_temporaries():
+        try:
+            status = _in_deep_thread(argv, session)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except (KeyboardInterrupt, OSError) as e:
+            status = report.report(e, session, argv)
+            remove_temporaries()
     if sys.stderr is not None:
         sys.stderr.flush()
     # nothing is left to do, and tearing down modules takes longer than a small verb
