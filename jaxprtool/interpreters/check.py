@@ -22,7 +22,14 @@ from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.layouts import laid_out
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import Diagnostic, InternalError, JaxprToolError, JaxprTypeError
+from jaxprtool.ir.diagnostics import (
+    Diagnostic,
+    InternalError,
+    JaxprToolError,
+    JaxprTypeError,
+    are,
+    counted,
+)
 from jaxprtool.ir.jaxpr import (
     REQUIRED,
     ClosedJaxpr,
@@ -236,7 +243,12 @@ def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
     """Diagnostics of constants that are not what their binders say."""
     binders, consts = closed.jaxpr.const_binders, closed.consts
     if len(binders) != len(consts):
-        return [Diagnostic(f"{len(binders)} constants, {len(consts)} values", "constant-count")]
+        return [
+            Diagnostic(
+                f"{counted(len(binders), 'constant')}, {counted(len(consts), 'value')}",
+                "constant-count",
+            )
+        ]
     return [
         Diagnostic(f"a constant is {get_aval(c)}, its binder {v.aval}", "constant-type")
         for v, c in zip(binders, consts, strict=True)
@@ -380,7 +392,7 @@ class _Checker:
         binders = eqn.out_binders
         if len(expected) != len(binders):
             self.report(
-                f"{eqn.primitive} has {len(expected)} results, and {len(binders)} are bound",
+                f"{eqn.primitive} has {counted(len(expected), 'result')}, and {are(len(binders))} bound",
                 "result-count",
                 eqn.span,
             )
@@ -402,7 +414,7 @@ def _bad_params(eqn: JaxprEqn, error: Exception) -> str:
     n, operands = len(eqn.inputs), eqn.primitive.operands
     if not any(o.startswith("*") for o in operands) and n != len(operands):
         noun = "operand" if len(operands) == 1 else "operands"
-        return f"{eqn.primitive} takes {len(operands)} {noun}, and {n} are given"
+        return f"{eqn.primitive} takes {len(operands)} {noun}, and {are(n)} given"
     opaque = [k for k, v in eqn.params.items() if isinstance(v, Opaque)]
     if opaque:
         return f"{eqn.primitive}: the value of param {opaque[0]} cannot be read"

@@ -32,6 +32,7 @@ from jaxprtool.interpreters.transpose import (
     not_linear,
     transpose_jaxpr,
 )
+from jaxprtool.ir.diagnostics import are, counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var, type_of
 from jaxprtool.ir.placement import same_but_for_placement
 from jaxprtool.rules.define import define
@@ -53,7 +54,7 @@ def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr"
     binders = closed.jaxpr.in_binders
     if len(args) != len(binders):
         ill_typed(
-            f"{name}: its jaxpr takes {len(binders)} arguments, and {len(args)} are given",
+            f"{name}: its jaxpr takes {counted(len(binders), 'argument')}, and {are(len(args))} given",
             "argument-count",
         )
     if [*map(type_of, binders)] != [*args]:
