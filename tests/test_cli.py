@@ -291,6 +291,18 @@ def test_a_plugin_declares_a_primitive(folder: Path) -> None:
     assert "jaxprtool.define(multiply_add, jvp=...)" in done.stderr
 
 
+def test_a_plugin_that_says_no_types(folder: Path) -> None:
+    Path("bare.py").write_text(
+        "import jaxprtool as jt\n@jt.primitive\ndef bare_one(x):\n    'Nothing.'\n"
+    )
+    Path("p.jaxpr").write_text("{ lambda ; a:f32[2]. let b:f32[2] = bare_one a in (b,) }\n")
+    done = process("check", "--plugin", "bare.py", "p.jaxpr")
+    assert done.returncode == 1
+    assert "p.jaxpr:1:26: error: bare_one has no abstract_eval rule [no-rule]" in done.stderr
+    assert "jaxprtool.define(bare_one, abstract_eval=...)" in done.stderr
+    assert "unknown primitive" in process("check", "p.jaxpr").stderr
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

@@ -362,6 +362,10 @@ class _Checker:
 
     def unknown(self, eqn: JaxprEqn) -> None:
         name = eqn.primitive.name
+        if eqn.primitive.known:
+            help = f"add one with jaxprtool.define({name}, abstract_eval=...) in the module that declares it"
+            self.report(f"{name} has no abstract_eval rule", "no-rule", eqn.span, help)
+            return
         near = close_names(name, [p.name for p in abstract_eval_rules])
         found = meant(name, PRIMITIVES) or (near[0] if near else "")
         help = f"did you mean {found}?" if found else _DECLARE
