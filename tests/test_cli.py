@@ -435,6 +435,27 @@ def test_long_work_is_announced_on_a_terminal_only(monkeypatch: pytest.MonkeyPat
     assert announced == ["compiling", "stopped"]
 
 
+def test_interrupting_takes_away_what_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped: list[str] = []
+
+    class Spinner:
+        def stop(self) -> None:
+            stopped.append("stopped")
+
+    monkeypatch.setattr("jaxprtool.backends.terminal.start", lambda message: Spinner())
+    monkeypatch.setattr(progress, "DELAY", 0.01)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with progress.working("compiling"):
+        time.sleep(0.3)
+        assert report.report(KeyboardInterrupt(), Session(), ["run"]) == 130
+        assert stopped == ["stopped"]
+    assert capsys.readouterr().err == "\r\x1b[Kinterrupted\n"
+    assert report.report(KeyboardInterrupt(), Session(error_format="json"), ["run"]) == 130
+    assert json.loads(capsys.readouterr().err)["code"] == "interrupted"
+
+
 # -- processes ----------------------------------------------------------------------------------------
 
 

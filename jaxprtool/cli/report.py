@@ -12,6 +12,7 @@ import click
 import jaxprtool
 from jaxprtool.cli.render import BOLD, CYAN, GREEN, colored, paint, render
 from jaxprtool.cli.session import Session
+from jaxprtool.driver.progress import stop_showing
 from jaxprtool.interpreters.steps import where
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
 from jaxprtool.ir.printable import printable
@@ -57,13 +58,13 @@ def report(error: BaseException, session: Session, argv: Sequence[str]) -> int:
     return _internal(error, session, argv)
 
 
-# What a terminal shows when Ctrl-C comes: `^C`, perhaps a progress bar, and no cursor while that is drawn.
-_CLEAN_LINE = "\r\x1b[K\x1b[?25h"
+_CLEAN_LINE = "\r\x1b[K"  # of the `^C` that a terminal shows
 
 
 def _interrupted(session: Session) -> int:
     """Say that the command was interrupted, and where, on a line of its own."""
     place = printable(where())
+    stop_showing()
     if session.error_format != "text":
         _write([Diagnostic(f"interrupted {place}".rstrip(), "interrupted")], session)
         return 130
