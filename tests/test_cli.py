@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -98,6 +99,48 @@ def test_bad_usage_is_status_2_with_one_line(line: str, message: str) -> None:
     done = invoke(line)
     assert done.status == 2 and not done.output
     assert message in done.error and "[usage]" in done.error and "Traceback" not in done.error
+
+
+VECTOR = "{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }"
+
+
+@pytest.mark.parametrize(
+    ("status", "line", "text"),
+    [
+        (0, "check", LOSS),
+        (0, "fmt --check", LOSS),
+        (1, "check", LOSS.replace("d:f32[3]", "d:f32[4]")),
+        (1, "grad", LOSS.replace("d:f32[3]", "d:f32[4]")),
+        (1, "run --args ones", LOSS.replace("mul c b", "mul c q")),
+        (1, "lower", LOSS.replace("sin", "add")),
+        (1, "fmt --check", LOSS.replace("(e,) }", "(e,)  }")),
+        (2, "check", "no jaxpr"),
+        (2, "check no_such_file", ""),
+        (2, "check --no-such-option", LOSS),
+        (2, "check no_such_module:f", ""),
+        (2, "transpose --linear 0", VECTOR),
+        (2, "grad", VECTOR),
+        (2, "grad", VECTOR.replace("f32", "i32").replace("sin", "neg")),
+        (2, "jvp --wrt nothing", VECTOR),
+        (2, "vmap --axis-size 0", VECTOR),
+        (2, "jvp", VECTOR.replace("sin", "foo")),
+        (2, "run --args ones", VECTOR.replace("sin", "foo")),
+        (2, "lower", VECTOR.replace("sin", "foo")),
+        (2, "run --max-bytes 1 --args ones", VECTOR),
+        (2, "run --args ones -o out.txt", VECTOR),
+        (2, "run --args 1", VECTOR),
+    ],
+)
+def test_the_table_of_exit_statuses(status: int, line: str, text: str) -> None:
+    done = invoke(line, text)
+    assert done.status == status, done.error
+
+
+def test_the_table_of_exit_statuses_is_told_in_both_places() -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    for status in ("0", "1", "2", "3", "130", "141"):
+        assert re.search(rf"^ +{status} +\w", invoke("--help").output, re.MULTILINE)
+        assert re.search(rf"^\| (\d+, )?{status}(, \d+)? \|", readme, re.MULTILINE)
 
 
 # -- files and pipes ------------------------------------------------------------------------------

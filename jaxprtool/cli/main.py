@@ -86,15 +86,25 @@ def cli(ctx: click.Context) -> None:
     """Read, check, run, transform and compile jaxprs, JAX's intermediate representation.
 
     A verb reads a FILE, or standard input when there is none (or it is -), and writes to standard output, so verbs
-    pipe into each other. FILE#NAME picks one jaxpr of a file that holds several.
+    pipe into each other. FILE#NAME picks one jaxpr of a file that holds several. A function, file.py:name or
+    module:name, may take the place of a FILE; it is traced first.
 
     \b
     Example:
       jaxprtool trace mlp.py:loss --shape 'f32[3,4]' --shape 'f32[4]' \\
         | jaxprtool grad - | jaxprtool run - --args random:0
+      jaxprtool check train.py:loss --like example_args
 
-    Exit status: 0 yes, equal, clean; 1 the answer is no (ill-typed, differs, would reformat); 2 bad usage or
-    unreadable input; 3 a fault of ours.
+    \b
+    Exit status:
+      0    yes: done, well-typed, equal, clean
+      1    the answer is no: ill-typed, different, would be reformatted
+      2    it cannot be done as asked: bad usage, input that cannot be
+           read, a program that the verb is not for, a missing rule,
+           a limit
+      3    a fault of ours
+      130  interrupted
+      141  the reader of the output has gone
     """
     if ctx.obj is None:
         ctx.obj = Session()
