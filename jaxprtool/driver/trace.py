@@ -22,6 +22,7 @@ from jaxprtool.interpreters.stage import make_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.synonyms import close_names
 
 __all__ = ["FRONTENDS", "choose_frontend", "trace"]
 
@@ -66,7 +67,7 @@ def trace(
         frontend = choose_frontend(f, loaded)
     if frontend == "jax" and x64 is False and any(map(_is_wide, args)):
         fail(UsageError, "an argument has a 64-bit type, and 64-bit types are off", "x64")
-    bound = functools.partial(f, **static) if static else f
+    bound = _with_static(f, static) if static else f
     _check_arguments(f, bound, args)
     try:
         if frontend != "jax":
@@ -139,6 +140,33 @@ def _parameters(f: Callable[..., Any], n: int) -> list[str]:
     except (TypeError, ValueError):  # a builtin may have none
         names = []
     return [names[i] if i < len(names) else str(i) for i in range(n)]
+
+
+def _with_static(f: Callable[..., Any], static: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function of the other parameters, in their order, wherever the static ones stand among them."""
+    bound = functools.partial(f, **static)
+    try:
+        parameters = inspect.signature(f).parameters
+    except (TypeError, ValueError):  # a builtin may have none
+        return bound
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    unknown = [name for name in static if name not in parameters]
+    if unknown and not takes_any:
+        message = f"--static {unknown[0]}: {_name(f)}{inspect.signature(f)} has no such parameter"
+        near = close_names(unknown[0], parameters)
+        help = f"did you mean {near[0]}?" if near else ""
+        fail(UsageError, message, "bad-static", help=help)
+    left = [p for name, p in parameters.items() if name not in static]
+    if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in left):
+        return bound
+
+    @functools.wraps(f)
+    def of_the_others(*args: Any) -> Any:
+        names = (p.name for p in left)
+        return bound(**dict(zip(names, args, strict=False)))
+
+    of_the_others.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]
+    return of_the_others
 
 
 def _name(f: Any) -> str:
