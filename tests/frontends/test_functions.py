@@ -169,6 +169,23 @@ def test_diff_of_two_functions_and_of_a_function_and_a_file(folder: Path) -> Non
     assert invoke("diff train.py:cell train.py:draw --like draw_args").status == 2
 
 
+def test_what_traces_a_function_does_not_depend_on_what_was_loaded_before(folder: Path) -> None:
+    """A function that names nothing of JAX's, in a module that does, twice in one process."""
+    (folder / "plain.py").write_text("import jax.numpy as jnp\ndef matvec(m, x): return m @ x\n")
+    (folder / "brings.py").write_text("import plain\ndef matvec(m, x): return m @ x\n")
+    shapes = ["--shape", "f32[2,3]", "--shape", "f32[3]"]
+    for pair in ("plain.py:matvec plain.py:matvec", "brings.py:matvec plain.py:matvec"):
+        done = subprocess.run(
+            [sys.executable, "-m", "jaxprtool", "diff", *pair.split(), *shapes],
+            capture_output=True,
+            text=True,
+            env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, ""), done
+    assert "preferred_element_type" in invoke(["trace", "plain.py:matvec", *shapes]).output
+
+
 def test_a_file_of_the_same_spelling_wins(folder: Path) -> None:
     assert is_function("train.py:loss") and is_function("pkg.mod:f") and is_function("a/b.py:C.f")
     assert not any(map(is_function, ("-", "loss.jaxpr", "a.jaxpr#b", "train.py", "C:\\x.jaxpr")))
