@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +19,14 @@ from jaxprtool.driver.files import (
     read_bytes,
     split_selector,
     the_one,
-    write_output,
 )
 from jaxprtool.driver.loading import is_function
 from jaxprtool.driver.trace import trace
 from jaxprtool.driver.verify import check_results
-from jaxprtool.ir.diagnostics import Diagnostic
+from jaxprtool.driver.writing import write_output
+from jaxprtool.ir.diagnostics import Diagnostic, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.printable import printable
 from jaxprtool.syntax.print import format_file
 
 __all__ = ["Session"]
@@ -120,17 +121,30 @@ class Session:
     def write_text(self, text: str, output: str) -> None:
         """Write a text to a file, or to standard output for `-`."""
         if output == "-":
-            click.echo(text, nl=not text.endswith("\n"))
+            stream = standard_output()
+            click.echo(printable(text) if stream.isatty() else text, nl=not text.endswith("\n"))
         else:
             write_output(output, text if text.endswith("\n") else text + "\n")
 
     def write_bytes(self, data: bytes, output: str) -> None:
         """Write bytes to a file, or to standard output for `-`."""
         if output == "-":
-            sys.stdout.buffer.write(data)
+            standard_output().buffer.write(data)
         else:
             write_output(output, data)
 
-    def echo_lines(self, lines: Sequence[str]) -> None:
-        """Print lines to standard output, coloured where they are."""
-        click.echo("\n".join(lines), color=True)
+    def echo_lines(self, lines: Sequence[str], paint: Painter | None = None) -> None:
+        """Print lines to standard output, with what is in them shown and not done; `paint` colours them."""
+        standard_output()
+        shown = [printable(line) for line in lines]
+        click.echo("\n".join(paint(shown) if paint else shown), color=True)
+
+
+Painter = Callable[[Sequence[str]], Sequence[str]]
+
+
+def standard_output() -> Any:
+    """The stream of results. Raises UsageError when it is closed."""
+    if sys.stdout is None or sys.stdout.closed:
+        fail(UsageError, "cannot write to standard output: it is closed", "unwritable-file")
+    return sys.stdout

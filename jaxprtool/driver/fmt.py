@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jaxprtool.analyses.signature import same_programs
-from jaxprtool.driver.files import STDIN
+from jaxprtool.driver.files import STDIN, read_programs
 from jaxprtool.ir.diagnostics import InternalError, JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Opaque
@@ -37,7 +37,7 @@ def fmt(text: str, name: str = STDIN, *, style: str = "jax") -> Formatted:
       JaxprParseError: the text is no jaxpr.
       InternalError: the new text does not say the same; it is never written.
     """
-    programs = parse_file(text, name)
+    programs = read_programs(text, name)
     new = format_file(programs, style=style, lossless=True)
     if not new.endswith("\n"):
         new += "\n"

@@ -267,7 +267,12 @@ def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
     """Diagnostics of constants that are not what their binders say."""
     binders, consts = closed.jaxpr.const_binders, closed.consts
     if len(binders) != len(consts):
-        return [Diagnostic(f"{len(binders)} constants, {len(consts)} values", "constant-count")]
+        return [
+            Diagnostic(
+                f"{counted(len(binders), 'constant')}, {counted(len(consts), 'value')}",
+                "constant-count",
+            )
+        ]
     return [
         Diagnostic(f"a constant is {get_aval(c)}, its binder {v.aval}", "constant-type")
         for v, c in zip(binders, consts, strict=True)
@@ -389,7 +394,7 @@ class _Checker:
         binders = eqn.out_binders
         if len(expected) != len(binders):
             self.report(
-                f"{eqn.primitive} has {len(expected)} results, and {len(binders)} are bound",
+                f"{eqn.primitive} has {counted(len(expected), 'result')}, and {are(len(binders))} bound",
                 "result-count",
                 eqn.span,
             )

@@ -25,7 +25,7 @@ from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.discharge import pure
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
 
 __all__ = [
@@ -246,7 +246,9 @@ def eval_jaxpr(
     xp = numpy_namespace()
     binders = jaxpr.all_binders
     if len(args) != len(binders):
-        message = f"the program takes {len(binders)} arguments, and {len(args)} were given"
+        message = (
+            f"the program takes {counted(len(binders), 'argument')}, and {are(len(args))} given"
+        )
         fail(UsageError, message, "argument-count")
     values = [xp.argument(x, v.aval, i) for i, (x, v) in enumerate(zip(args, binders, strict=True))]
     program = prepared(jaxpr)
@@ -300,7 +302,7 @@ def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Any]]:
             n = len(program.jaxpr.in_binders)
             fail(
                 UsageError,
-                f"the program takes {n} arguments, and {len(args)} were given",
+                f"the program takes {counted(n, 'argument')}, and {are(len(args))} given",
                 "argument-count",
             )
         return [as_value(x) for x in apply_eqns(pure(program), args)]

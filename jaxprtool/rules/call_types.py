@@ -11,6 +11,7 @@ from typing import Any
 
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import are, counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var, type_of
 from jaxprtool.ir.placement import same_but_for_placement
 
@@ -24,7 +25,7 @@ def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr"
     binders = closed.jaxpr.in_binders
     if len(args) != len(binders):
         ill_typed(
-            f"{name}: its jaxpr takes {len(binders)} arguments, and {len(args)} are given",
+            f"{name}: its jaxpr takes {counted(len(binders), 'argument')}, and {are(len(args))} given",
             "argument-count",
         )
     if [*map(type_of, binders)] != [*args]:

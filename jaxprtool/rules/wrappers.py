@@ -15,6 +15,7 @@ from jaxprtool.interpreters.jvp import Zero, instantiate
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.rules.call_types import check_call
@@ -75,7 +76,7 @@ def _linear_types(*avals: Any, callee: ClosedJaxpr, transpose_jaxpr: Any, **para
             ill_typed(f"linear_call: {key}={params[key]} is negative", "param-value")
     if n_fixed > len(avals):
         ill_typed(
-            f"linear_call: num_callee_consts + num_res is {n_fixed}, and there are {len(avals)} operands",
+            f"linear_call: num_callee_consts + num_res is {n_fixed}, and there {'is' if len(avals) == 1 else 'are'} {counted(len(avals), 'operand')}",
             "argument-count",
         )
     if transpose_jaxpr is not None:

@@ -26,7 +26,7 @@ from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_k
 from jaxprtool.interpreters.sharing import apply_jaxpr, derived
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, is_linear, not_linear, transpose_jaxpr
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import BOOL, INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, type_of
 from jaxprtool.rules.call_types import check_call
@@ -60,7 +60,9 @@ def _types(index: Any, *operands: Any, branches: Any, **_: Any) -> list[Any]:
 
 def _branches_differ(i: int, first: Sequence[Any], types: Sequence[Any]) -> None:
     if len(types) != len(first):
-        message = f"cond: branch 0 has {len(first)} results, and branch {i} has {len(types)}"
+        message = (
+            f"cond: branch 0 has {counted(len(first), 'result')}, and branch {i} has {len(types)}"
+        )
     else:
         k = next(k for k, (a, b) in enumerate(zip(first, types, strict=True)) if a is not b)
         message = f"cond: result {k} is {first[k]} in branch 0, and {types[k]} in branch {i}"

@@ -13,6 +13,7 @@ from jaxprtool.core.lists import split_list
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.dce import dce_body, prune_consts, rebound
 from jaxprtool.interpreters.sharing import derived
+from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var, type_of
 
 __all__ = [
@@ -94,7 +95,10 @@ def check_counts(name: str, n_operands: int, counts: dict[str, Any]) -> None:
             ill_typed(f"{name}: {key}={n} is no number of operands", "param-value")
     if sum(counts.values()) > n_operands:
         wanted = " and ".join(f"{k}={v}" for k, v in counts.items())
-        ill_typed(f"{name}: {wanted}, and there are {n_operands} operands", "argument-count")
+        ill_typed(
+            f"{name}: {wanted}, and there {'is' if n_operands == 1 else 'are'} {counted(n_operands, 'operand')}",
+            "argument-count",
+        )
 
 
 def check_carry(

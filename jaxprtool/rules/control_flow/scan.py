@@ -23,6 +23,7 @@ from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.steps import steps
 from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.rules.call_types import check_call
@@ -66,7 +67,8 @@ def _types(
     outs = check_call("scan", jaxpr, [*consts, *carry, *slices])
     if len(outs) < num_carry:
         ill_typed(
-            f"scan: jaxpr has {len(outs)} results, fewer than num_carry={num_carry}", "carry-type"
+            f"scan: jaxpr has {counted(len(outs), 'result')}, fewer than num_carry={num_carry}",
+            "carry-type",
         )
     after = outs[:num_carry]
     if after != carry:

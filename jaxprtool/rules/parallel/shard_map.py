@@ -25,6 +25,7 @@ from jaxprtool.interpreters.saving import Saves, Saving, split_saving
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
+from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.sharding import Spec, batch_spec, varying_axes
 from jaxprtool.rules.control_flow.loops import pick
@@ -50,7 +51,9 @@ def _types(*operands: Any, **params: Any) -> list[Any]:
         ill_typed(message, "argument-count")
     if len(layout.out_specs) != len(closed.out_avals):
         n, m = len(layout.out_specs), len(closed.out_avals)
-        ill_typed(f"shard_map: {n} out_specs, and a jaxpr of {m} results", "argument-count")
+        ill_typed(
+            f"shard_map: {n} out_specs, and a jaxpr of {counted(m, 'result')}", "argument-count"
+        )
     for i, (x, spec, binder) in enumerate(
         zip(operands, layout.in_specs, closed.in_avals, strict=True)
     ):
