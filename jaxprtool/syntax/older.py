@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -106,7 +107,7 @@ def _pure_callback(params: Params, inputs: Inputs) -> Params:
     if "vectorized" not in params:
         return params
     new = {k: v for k, v in params.items() if k != "vectorized"}
-    new.setdefault("vmap_method", "expand_dims" if params["vectorized"] is True else None)
+    new.setdefault("vmap_method", Word("expand_dims") if params["vectorized"] is True else None)
     return new
 
 
@@ -152,13 +153,15 @@ def _bit_generator(params: Params, inputs: Inputs) -> Params:
 
 
 _FUNCTION = re.compile(r"<function (?:[\w<>]+\.)*([\w<>]+) at 0x\w+>")
+_CORE = re.compile(r"\nCore: (\w+)\s*\Z")
 
 
 def _custom_vjp(params: Params, inputs: Inputs) -> Params:
     """The backward rule as a function, to 0.6.0: its name is kept."""
     del inputs
     new = dict(params)
-    m = _FUNCTION.fullmatch(str(new.pop("bwd", "")))
+    text = str(new.pop("bwd", ""))
+    m = _FUNCTION.fullmatch(text) or _CORE.search(text)
     return {**new, "bwd": m[1]} if m else new
 
 
@@ -231,6 +234,12 @@ def declared_params(name: str) -> dict[str, Param] | None:
     older, primitive = OLDER.get(name), PRIMITIVES.get(name)
     if older is None:
         return None if primitive is None else primitive.params
+    return _declared(name, primitive)
+
+
+@functools.cache
+def _declared(name: str, primitive: Primitive | None) -> dict[str, Param]:
+    older = OLDER[name]
     declared = find_primitive(older.name).params if older.name else {}
     found = {**(primitive.params if primitive else {}), **declared}
     for old, new in older.renamed.items():
