@@ -40,7 +40,7 @@ __all__ = ["UntypedLit", "infer_binders", "infer_literals", "set_type_rule", "un
 TypeRule = Callable[[Primitive, Sequence[Any], dict[str, Any]], Sequence[Any]]
 _rule: list[TypeRule] = []
 
-_MOST_TRIES = 400  # combinations of types that are tried for one equation
+_MOST_TRIES = 60  # combinations of types that are tried for one equation
 _USUAL_OPERANDS = 20  # an equation with more has fewer tries
 _LARGEST = 3.4028236e38  # no type of 32 bits or fewer holds more
 _EMPTY = "(b'',)"  # the value of a float0
