@@ -71,6 +71,11 @@ class PartialVal:
         """Only a type."""
         return cls(aval, False)
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether only its type is known."""
+        return not self.is_known
+
     def __repr__(self) -> str:
         return f"known({self.const})" if self.is_known else f"unknown({self.aval})"
 

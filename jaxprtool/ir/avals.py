@@ -163,6 +163,10 @@ class ShapedArray(AbstractType):
             self.vary,
         )
 
+    def str_short(self) -> str:
+        """Shape and element type as the Autodidax tutorial spells them: `float64[2,3]`."""
+        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+
     def update(
         self,
         *,

@@ -18,7 +18,7 @@ from jaxprtool.syntax.consts import read_const
 from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.hidden import recover_params
 from jaxprtool.syntax.infer import infer_binders, infer_literals
-from jaxprtool.syntax.older import OLDER, declarations, from_older
+from jaxprtool.syntax.older import OLDER, declared_params, from_older
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.refs import read_reference
 from jaxprtool.syntax.scanner import Scanner
@@ -384,7 +384,7 @@ class Builder:
 
     def _params(self, primitive: Primitive, params: list[tuple[Token, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        declared = declarations(primitive)
+        declared = declared_params(primitive.name) or primitive.params
         for (_, key, start, end), raw in params:
             if type(raw) is tuple:
                 declaration = declared.get(key)

@@ -43,7 +43,7 @@ def format_jaxpr(
       The text, without a line break at its end.
     """
     if style == "autodidax":
-        return format_autodidax(program, _format_inside)
+        return format_autodidax(program, _format_inside, lossless)
     if style != "jax":
         fail(
             UsageError, f"no style {style!r}", "bad-style", help="the styles are jax and autodidax"
