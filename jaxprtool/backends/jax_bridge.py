@@ -19,7 +19,14 @@ from jax.extend import core as jax_core
 
 from jaxprtool.backends.jax_batching import LiveVmapRule
 from jaxprtool.backends.jax_export import eqn_to_jax
-from jaxprtool.backends.jax_live import LiveOpaque, LiveRecord, LiveWord, masked_text
+from jaxprtool.backends.jax_foreign import expanded, give_rules
+from jaxprtool.backends.jax_live import (
+    LiveOpaque,
+    LivePrimitive,
+    LiveRecord,
+    LiveWord,
+    masked_text,
+)
 from jaxprtool.backends.jax_policies import policy_from_jax
 from jaxprtool.backends.jax_primitives import primitive_from_jax
 from jaxprtool.backends.jax_refs import index_from_jax, references_and_indices
@@ -62,6 +69,8 @@ def from_jax(closed_jaxpr: Any) -> ClosedJaxpr:
 def trace_with_jax(f: Callable[..., Any], args: tuple[Any, ...], x64: bool) -> ClosedJaxpr:
     """The program of a JAX function; the leaves of `args` are `ShapedArray`s.
 
+    Primitives that only this process knows become calls of their implementation, where JAX can trace it.
+
     Args:
       f: the function.
       args: its arguments, pytrees of types.
@@ -69,7 +78,7 @@ def trace_with_jax(f: Callable[..., Any], args: tuple[Any, ...], x64: bool) -> C
     """
     with jax.enable_x64(x64):
         specs = jax.tree.map(_as_struct, args, is_leaf=lambda x: isinstance(x, ShapedArray))
-        return from_jax(jax.make_jaxpr(f)(*specs))
+        return expanded(from_jax(jax.make_jaxpr(f)(*specs)))
 
 
 def _as_struct(aval: ShapedArray) -> Any:
@@ -152,6 +161,8 @@ class _Reader:
 
     def eqn(self, eqn: Any, env: dict[Any, Var]) -> JaxprEqn:
         primitive = primitive_from_jax(eqn.primitive)
+        if isinstance(primitive, LivePrimitive):
+            give_rules(primitive, from_jax, _aval)
         operands = eqn.invars
         if primitive.known and primitive.name in REFERENCE_PRIMITIVES:
             operands = references_and_indices(eqn)

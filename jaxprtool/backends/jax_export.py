@@ -34,7 +34,7 @@ from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
 from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
 from jaxprtool.syntax.types import read_type
 
-__all__ = ["eqn_to_jax", "to_jax"]
+__all__ = ["eqn_to_jax", "jax_params", "to_jax"]
 
 
 def to_jax(program: ClosedJaxpr) -> Any:
@@ -64,6 +64,11 @@ def eqn_to_jax(eqn: JaxprEqn) -> Any:
     binders = [Var(_unplaced(v.aval)) for v in eqn.out_binders]
     parts = _Writer().parts(eqn.replace(inputs=inputs, out_binders=binders), env)
     return core.new_jaxpr_eqn(*parts, core.no_effects)
+
+
+def jax_params(prim: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """The params of an equation of `prim`, a primitive of JAX's, as JAX holds them. Raises UnsupportedError."""
+    return _Writer().params(prim, params)
 
 
 def _unplaced(aval: Any) -> Any:
