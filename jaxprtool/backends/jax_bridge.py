@@ -18,8 +18,9 @@ from jax._src import core
 from jax.extend import core as jax_core
 
 from jaxprtool.backends.jax_batching import LiveVmapRule
+from jaxprtool.backends.jax_expansion import expanded
 from jaxprtool.backends.jax_export import eqn_to_jax
-from jaxprtool.backends.jax_foreign import expanded, give_rules
+from jaxprtool.backends.jax_foreign import give_rules
 from jaxprtool.backends.jax_live import (
     LiveOpaque,
     LivePrimitive,

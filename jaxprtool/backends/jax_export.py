@@ -28,7 +28,7 @@ from jaxprtool.backends.jax_slices import BATCHED_SLICES, call_jaxpr
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
 from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
@@ -255,7 +255,9 @@ def _literal(x: Lit) -> Any:
     if array.shape:
         return core.Literal(array, _aval(aval))
     kind, typed = _SCALARS.get(aval.dtype.kind, (bool, None))
-    if typed is None or not (aval.weak_type or (kind is not int and _has_more_digits(array, x.val))):
+    if typed is None or not (
+        aval.weak_type or (kind is not int and _has_more_digits(array, x.val))
+    ):
         return core.Literal(array[()] if typed or not aval.weak_type else bool(x.val), _aval(aval))
     return core.Literal(typed(kind(x.val), dtype), _aval(aval.update(weak_type=True)))
 
@@ -298,6 +300,7 @@ _INT_ENUMS: dict[tuple[str, str], Callable[[int], Any]] = {
     ("round", "rounding_method"): jax.lax.RoundingMethod,
     ("fft", "fft_type"): jax.lax.FftType,
 }
+
 
 def _unknown_param(prim: Any, key: str, v: Any) -> Any:
     fail(

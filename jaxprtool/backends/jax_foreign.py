@@ -1,7 +1,7 @@
 """Primitives that only a running JAX knows: every rule of ours asks JAX's rule, and takes the jaxpr that it makes.
 
-    jvp, batch, transpose     JAX's rules of the primitive, traced for the operands' types
-    impl, lower               the function that implements it, which is also what `expanded` puts in its place
+jvp, batch, transpose     JAX's rules of the primitive, traced for the operands' types
+impl, lower               the function that implements it
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from jax._src.interpreters import mlir
 
 from jaxprtool.backends.jax_export import jax_params
 from jaxprtool.backends.jax_live import LivePrimitive
-from jaxprtool.backends.jax_rules import with_wide_types
+from jaxprtool.backends.jax_rules import is_inexact, with_wide_types
 from jaxprtool.backends.numpy_eval import np_dtype
-from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.check import abstract_eval_rules
@@ -29,11 +28,11 @@ from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.transpose import is_linear, transpose_rules
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
-from jaxprtool.ir.walk import map_jaxprs, sub_jaxprs
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.rules.calls import inline
 
-__all__ = ["expanded", "give_rules"]
+__all__ = ["give_rules"]
 
 
 def give_rules(
@@ -56,48 +55,6 @@ def give_rules(
     lowering_rules.define(primitive, rules.lower)
     cost_rules.define(primitive, FREE)
     primitive.rules = rules
-
-
-def expanded(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with calls of their implementation in place of primitives that only this process knows.
-
-    One whose implementation JAX cannot trace stays as it is.
-    """
-    return _Expansion().closed(program)
-
-
-class _Expansion:
-    """One pass; a jaxpr that occurs twice stays one object, and one in which nothing changes the same one."""
-
-    def __init__(self) -> None:
-        self.done: dict[int, ClosedJaxpr] = {}
-        self.alive: list[ClosedJaxpr] = []
-
-    def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
-        found = self.done.get(id(program))
-        if found is None:
-            self.alive.append(program)
-            jaxpr = program.jaxpr
-            eqns = [self.eqn(e) for e in jaxpr.eqns]
-            found = program
-            if any(a is not b for a, b in zip(eqns, jaxpr.eqns, strict=True)):
-                changed = Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders)
-                found = ClosedJaxpr(changed, program.consts)
-            self.done[id(program)] = found
-        return found
-
-    def eqn(self, eqn: JaxprEqn) -> JaxprEqn:
-        if isinstance(eqn.primitive, LivePrimitive):
-            try:
-                body = eqn.primitive.rules.expansion([x.aval for x in eqn.inputs], eqn.params)
-            except MissingRuleError:
-                return eqn
-            call = find_primitive("jit")
-            params = {**call.defaults, "jaxpr": self.closed(body), "name": eqn.primitive.name}
-            return eqn.replace(primitive=call, params=params)
-        params = {k: map_jaxprs(v, self.closed) for k, v in eqn.params.items()}
-        same = all(params[k] is v or params[k] == v for k, v in eqn.params.items())
-        return eqn if same else eqn.replace(params=params)
 
 
 class _Rules:
@@ -173,7 +130,19 @@ class _Rules:
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         live = [type(t) is not Zero for t in tangents]
-        n, bind = len(primals), self.bind(params)
+        given = [t for t in tangents if type(t) is not Zero]
+        rule = self.jvp_program([get_aval(x) for x in primals], live, params)
+        outs = inline(rule, [*primals, *given])
+        n_out = len(self.types(*[get_aval(x).strong for x in primals], **params))
+        results, rest = outs[:n_out], iter(outs[n_out:])
+        kinds = [get_aval(x) for x in results]
+        return results, [next(rest) if a.tangent() is a.strong else Zero(a) for a in kinds]
+
+    def jvp_program(
+        self, avals: Sequence[Any], live: Sequence[bool], params: dict[str, Any]
+    ) -> ClosedJaxpr:
+        """(*primals, *tangents of those that are `live`) -> (*results, *tangents of the inexact ones)."""
+        n, bind = len(avals), self.bind(params)
 
         def f(*xs: Any) -> list[Any]:
             values = xs[:n]
@@ -186,13 +155,8 @@ class _Rules:
             outs, out_tangents = jax.jvp(of_moving, moving, list(xs[n:]))
             return [*outs, *[t for t in out_tangents if t.dtype != jax.dtypes.float0]]
 
-        given = [t for t in tangents if type(t) is not Zero]
-        avals = [get_aval(x) for x in (*primals, *given)]
-        outs = inline(self.trace("jvp", params, avals, tuple(live), f), [*primals, *given])
-        n_out = len(self.types(*[get_aval(x).strong for x in primals], **params))
-        results, rest = outs[:n_out], iter(outs[n_out:])
-        kinds = [get_aval(x) for x in results]
-        return results, [next(rest) if a.tangent() is a.strong else Zero(a) for a in kinds]
+        given = [a for a, on in zip(avals, live, strict=True) if on]
+        return self.trace("jvp", params, [*avals, *given], tuple(live), f)
 
     def batch(self, axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
         size, bind = int(axis_size), self.bind(params)
@@ -227,24 +191,38 @@ class _Rules:
     def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
         linear = [is_linear(x) for x in args]
         values = [x for x, flag in zip(args, linear, strict=True) if not flag]
+        avals = [x.aval.strong if is_linear(x) else get_aval(x).strong for x in args]
+        kinds = self.types(*avals, **params)
+        given = [ct for ct, a in zip(cts, kinds, strict=True) if a.tangent() is a]
+        full = [instantiate(ct) for ct in given]
+        back = self.transpose_program(avals, linear, [get_aval(x) for x in full], params)
+        out = iter(inline(back, [*values, *full]))
+        return [next(out) if flag else None for flag in linear]
+
+    def transpose_program(
+        self,
+        avals: Sequence[Any],
+        linear: Sequence[bool],
+        ct_avals: Sequence[Any],
+        params: dict[str, Any],
+    ) -> ClosedJaxpr:
+        """(*operands that are not `linear`, *cotangents of inexact results) -> (*cotangents of the others)."""
         bind = self.bind(params)
-        wanted = [x.aval.strong for x in args if is_linear(x)]
+        fixed_avals = [a for a, flag in zip(avals, linear, strict=True) if not flag]
+        wanted = [a.strong for a, flag in zip(avals, linear, strict=True) if flag]
         structs = [jax.ShapeDtypeStruct(a.shape, np_dtype(a.dtype)) for a in wanted]
+        n = len(fixed_avals)
 
         def f(*xs: Any) -> list[Any]:
-            fixed, given = xs[: len(values)], xs[len(values) :]
-
             def of_linear(*moving: Any) -> list[Any]:
-                rest, others = iter(moving), iter(fixed)
-                return bind(*[next(rest) if flag else next(others) for flag in linear])
+                rest, others = iter(moving), iter(xs[:n])
+                outs = bind(*[next(rest) if flag else next(others) for flag in linear])
+                return [x for x in outs if is_inexact(x.aval)]
 
-            return list(jax.linear_transpose(of_linear, *structs)(list(given)))
+            return list(jax.linear_transpose(of_linear, *structs)(list(xs[n:])))
 
-        full = [instantiate(ct) for ct in cts]
-        avals = [get_aval(x) for x in (*values, *full)]
         key = (tuple(linear), tuple(wanted))
-        out = iter(inline(self.trace("transpose", params, avals, key, f), [*values, *full]))
-        return [next(out) if flag else None for flag in linear]
+        return self.trace("transpose", params, [*fixed_avals, *ct_avals], key, f)
 
     def lower(self, ctx: Any, *operands: Any, **params: Any) -> list[Any]:
         return ctx.inline(self.expansion(ctx.in_avals, params), operands)

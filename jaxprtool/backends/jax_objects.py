@@ -166,7 +166,11 @@ def object_of_record(key: str, record: Record, restored: Callable[[Any], Any]) -
         return UNREADABLE
     try:
         return maker(*args, **fields) if maker is not None else cls(**fields)
-    except (TypeError, ValueError, RuntimeError):  # not how this release makes one, or no such devices
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ):  # not how this release makes one, or no such devices
         return UNREADABLE
 
 

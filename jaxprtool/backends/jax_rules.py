@@ -21,7 +21,7 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
-__all__ = ["DEPTH", "capture_custom_rule", "is_inexact", "with_wide_types"]
+__all__ = ["DEPTH", "capture_custom_rule", "is_inexact", "patterns", "with_wide_types"]
 
 DEPTH = 2
 
@@ -93,7 +93,7 @@ def _without_tracers(jaxpr: Any, consts: Sequence[Any]) -> Any:
 _MOST_TRIES = 64
 
 
-def _traced(flags: Sequence[bool], trace: Callable[[list[bool]], Any]) -> tuple[list[bool], Any]:
+def patterns(flags: Sequence[bool], trace: Callable[[list[bool]], Any]) -> tuple[list[bool], Any]:
     """What `trace` gives when it is told which arguments have tangents, and that pattern.
 
     A rule may refuse tangents of some arguments, which then never have any. They are found by halving.
@@ -116,7 +116,9 @@ def _traced(flags: Sequence[bool], trace: Callable[[list[bool]], Any]) -> tuple[
         pattern = [i in chosen or i in more for i in range(len(flags))]
         try:
             found = trace(pattern)
-        except Exception as e:  # a user's function runs here, out of its context: any error is possible
+        except (
+            Exception
+        ) as e:  # a user's function runs here, out of its context: any error is possible
             error = e
             half = len(more) // 2
             todo += [more[half:], more[:half]] if half else []
@@ -133,7 +135,9 @@ def _jvp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
 
     def capture() -> ClosedJaxpr:
         with with_wide_types([*call.in_avals, *call.out_avals]):
-            taken, traced = _traced(flags[n:], lambda given: fun.call_wrapped(*[not g for g in given]))
+            taken, traced = patterns(
+                flags[n:], lambda given: fun.call_wrapped(*[not g for g in given])
+            )
         jaxpr, consts, out_zeros = traced
         rule = closed(_without_tracers(jaxpr, consts))
         primals, given = split_list(rule.jaxpr.in_binders, len(flags) - n)
@@ -196,7 +200,7 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
 
     def capture() -> tuple[ClosedJaxpr, ClosedJaxpr]:
         with with_wide_types([*call.in_avals, *call.out_avals]):
-            _, traced = _traced([is_inexact(a) for a in in_avals], trace)
+            _, traced = patterns([is_inexact(a) for a in in_avals], trace)
         jaxpr, consts, residuals, n_given, back = traced
         outs = [*residuals, *jaxpr.outvars[n_given:]]
         unnamed = jaxpr.debug_info._replace(arg_names=None, result_paths=None)

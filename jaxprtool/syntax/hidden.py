@@ -8,7 +8,14 @@ from typing import Any
 from jaxprtool.ir.jaxpr import Primitive, Var
 from jaxprtool.ir.placement import Placement, placement_of
 
-__all__ = ["ALWAYS_HIDDEN", "NAME_FIRST", "OPTIONAL", "params_order", "printed_params", "recover_params"]
+__all__ = [
+    "ALWAYS_HIDDEN",
+    "NAME_FIRST",
+    "OPTIONAL",
+    "params_order",
+    "printed_params",
+    "recover_params",
+]
 
 NAME_FIRST = frozenset({"jit", "pjit", "custom_jvp_call", "custom_vjp_call"})
 

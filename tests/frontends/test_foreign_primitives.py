@@ -16,7 +16,9 @@ from jaxprtool.driver.trace import trace
 X = np.linspace(0.1, 1.2, 6, dtype=np.float32).reshape(2, 3)
 
 
-def declared(name, f, abstract_eval, *, several=False, jvp=None, transpose=None, batch=None, impl=True):
+def declared(
+    name, f, abstract_eval, *, several=False, jvp=None, transpose=None, batch=None, impl=True
+):
     """A primitive of JAX's with the rules that are given."""
     p = Primitive(name)
     p.multiple_results = several
@@ -34,7 +36,7 @@ def declared(name, f, abstract_eval, *, several=False, jvp=None, transpose=None,
     return p
 
 
-same = lambda x, **_: x  # noqa: E731
+same = lambda x, **_: x
 
 # 3 sin x, whose derivative is said to be 5 t: nobody can guess it from the implementation
 odd_p = declared(
@@ -66,6 +68,31 @@ both_p = declared(
     ],
     batch=lambda xs, ds, *, scale: (both_p.bind(*xs, scale=scale), [ds[0], ds[0]]),
 )
+# a solver, whose implementation has no derivative, with a count of steps beside its result
+solve_p = declared(
+    "solve_and_count",
+    lambda a, b: [lax.stop_gradient(jnp.linalg.solve(a, b)), jnp.int32(3)],
+    lambda a, b: [b, jax.core.ShapedArray((), np.int32)],
+    several=True,
+)
+
+
+def solve_jvp(primals, tangents):
+    (a, b), (da, db) = primals, map(ad.instantiate_zeros, tangents)
+    x, n = solve_p.bind(a, b)
+    dx, _ = solve_p.bind(a, db - da @ x)
+    return [x, n], [dx, np.zeros((), jax.dtypes.float0)]
+
+
+def solve_transpose(cts, a, b):
+    return [None, solve_p.bind(a.T, ad.instantiate_zeros(cts[0]))[0]]
+
+
+ad.primitive_jvps[solve_p], ad.primitive_transposes[solve_p] = solve_jvp, solve_transpose
+batching.primitive_batchers[solve_p] = lambda xs, ds: (
+    jax.vmap(lambda a, b: [jnp.linalg.solve(a, b), jnp.int32(3)], ds)(*xs),
+    [0, 0],
+)
 # an implementation that JAX cannot trace
 opaque_p = Primitive("opaque_sine")
 opaque_p.def_abstract_eval(same)
@@ -89,7 +116,11 @@ def in_a_scan(x):
     return lax.scan(jax.jit(lambda c, row: (c + odd(row), both(row))), x[0], x)[1]
 
 
-FUNCTIONS = {"odd": odd, "halved": halved, "both": both, "in a scan": in_a_scan}
+def solved(x):
+    return solve_p.bind(x @ x.T + jnp.eye(2), x[:, 0])[0]
+
+
+FUNCTIONS = {"solved": solved, "odd": odd, "halved": halved, "both": both, "in a scan": in_a_scan}
 
 
 def live(f, *args):
@@ -100,7 +131,9 @@ def live(f, *args):
 class TestTransformations:
     def test_values(self, name):
         f = FUNCTIONS[name]
-        np.testing.assert_allclose(live(f, X)(X)[0], f(X) if name != "odd" else jax.jit(f)(X), rtol=1e-5)
+        np.testing.assert_allclose(
+            live(f, X)(X)[0], f(X) if name != "odd" else jax.jit(f)(X), rtol=1e-5
+        )
 
     def test_compiled(self, name):
         f = FUNCTIONS[name]
@@ -125,7 +158,24 @@ class TestTransformations:
         read = jt.parse(jt.format_jaxpr(program, lossless=True))
         jt.typecheck_jaxpr(read.jaxpr)
         f = FUNCTIONS[name]
-        np.testing.assert_allclose(jt.eval_jaxpr(read.jaxpr, [*read.consts, X])[0], jax.jit(f)(X), rtol=1e-5)
+        np.testing.assert_allclose(
+            jt.eval_jaxpr(read.jaxpr, [*read.consts, X])[0], jax.jit(f)(X), rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n != "halved"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_derivatives_of_what_trace_writes_follow_the_rules(name, order):
+    f = FUNCTIONS[name]
+    program = trace(f, ["f32[2,3]"], frontend="jax")
+    read = jt.jaxpr_as_fun(jt.parse(jt.format_jaxpr(program, lossless=True)))
+    ours, theirs = lambda x: read(x)[0].sum(), lambda x: f(x).sum()
+    for _ in range(order):
+        ours, theirs = (
+            jt.grad(lambda x, g=ours: g(x).sum()),
+            jax.grad(lambda x, g=theirs: g(x).sum()),
+        )
+    np.testing.assert_allclose(ours(X), jax.jit(theirs)(X), rtol=1e-5)
 
 
 def test_one_without_a_traceable_implementation_is_kept_and_runs():
@@ -136,7 +186,9 @@ def test_one_without_a_traceable_implementation_is_kept_and_runs():
 
 def test_what_jax_has_no_rule_for_is_said_so():
     f = live(lambda x: opaque_p.bind(x).sum(), X[0])
-    with pytest.raises(jt.MissingRuleError, match="JAX gives no jvp rule for the primitive opaque_sine"):
+    with pytest.raises(
+        jt.MissingRuleError, match="JAX gives no jvp rule for the primitive opaque_sine"
+    ):
         jt.grad(lambda x: f(x)[0])(X[0])
 
 
@@ -220,7 +272,9 @@ def refuses_jvp(x, rate):
 
 def nested(x, rate):
     def body(c, row):
-        return jax.jit(lambda c: lax.cond(c.sum() > 0, grow, lambda c, r: c * r, c + row, rate))(c), ()
+        return jax.jit(lambda c: lax.cond(c.sum() > 0, grow, lambda c, r: c * r, c + row, rate))(
+            c
+        ), ()
 
     return jax.checkpoint(lambda x: lax.scan(body, x[0], x)[0])(x)
 

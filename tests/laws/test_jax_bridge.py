@@ -1,6 +1,6 @@
 """Programs go to JAX and back: what is live, a lossless text, and JAX's own text of every example.
 
-    to_jax(from_jax(J)) prints as J; to_jax(parse(str(J))) prints and runs as J; `diff` calls a program and its text equal.
+to_jax(from_jax(J)) prints as J; to_jax(parse(str(J))) prints and runs as J; `diff` calls a program and its text equal.
 """
 
 from __future__ import annotations
@@ -77,7 +77,11 @@ def test_text_prints_as_it_was(example):
     assert canonical(str(from_text(closed))) == canonical(str(closed))
 
 
-RUN = [e for i, e in enumerate(WITH_TEXT) if e.primitive not in {d.primitive for d in WITH_TEXT[max(i - 3, 0) : i]}]
+RUN = [
+    e
+    for i, e in enumerate(WITH_TEXT)
+    if e.primitive not in {d.primitive for d in WITH_TEXT[max(i - 3, 0) : i]}
+]
 RAN = OneProgram(RUN, called(in_jax), on_jax)
 READ = OneProgram(RUN, called(lambda e: jaxpr_as_fun(from_text(traced(e)))), on_jax)
 
