@@ -39,9 +39,9 @@ def canonical_params(eqn: JaxprEqn, inner: Inner) -> list[tuple[str, str]]:
         declaration = declared.get(key)
         annotation = declaration.annotation if declaration is not None else ""
         text = canonical_value(value, inner, annotation)
-        if declaration is not None and declaration.hidden:
-            if text == canonical_value(declaration.default, inner, annotation):
-                continue
+        hidden = declaration is not None and declaration.hidden
+        if hidden and text == canonical_value(declaration.default, inner, annotation):
+            continue
         found.append((key, text))
     return sorted(found)
 

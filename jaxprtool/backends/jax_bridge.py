@@ -133,6 +133,7 @@ class _Reader:
             self.alive.append(jaxpr)
             values = [const_value(c) for c in consts]
             found = self.closeds[key] = ClosedJaxpr(self.jaxpr(inner), values)
+            found.cache["jax"] = jaxpr
         return found
 
     def jaxpr(self, jaxpr: Any) -> Jaxpr:

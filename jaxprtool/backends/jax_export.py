@@ -26,6 +26,7 @@ from jaxprtool.backends.jax_primitives import jax_primitive
 from jaxprtool.backends.jax_refs import index_to_jax
 from jaxprtool.backends.jax_slices import BATCHED_SLICES, call_jaxpr
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
+from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
@@ -193,6 +194,8 @@ class _Writer:
     def param(self, prim: Any, key: str, v: Any) -> Any:
         """A param value as JAX holds it."""
         if isinstance(v, ClosedJaxpr):
+            if "jax" in v.cache and not find_primitive(prim.name).known:
+                return v.cache["jax"]  # rules of others may ask for the very object
             if (prim.name, key) in _OPEN or key == "update_jaxpr":
                 return self.jaxpr(v.jaxpr)
             return self.closed(v)
