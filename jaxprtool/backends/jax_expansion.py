@@ -46,6 +46,7 @@ class _Expansion:
 
     def closed(self, program: ClosedJaxpr, linear: Sequence[bool] = ()) -> ClosedJaxpr:
         """The program; `linear` says which of its arguments it is linear in."""
+        linear = list(linear) if any(linear) else []
         key = (id(program), tuple(linear), self.depths())
         found = self.done.get(key)
         if found is None:
@@ -80,8 +81,10 @@ class _Expansion:
                 return found or self.call(eqn)
             except MissingRuleError:
                 return eqn
-        flags = linear if eqn.primitive.name in ("jit", "closed_call") else ()
-        params = {k: map_jaxprs(v, lambda c: self.closed(c, flags)) for k, v in eqn.params.items()}
+        params = {
+            k: map_jaxprs(v, lambda c, k=k: self.closed(c, _linear_in(k, c, eqn, linear)))
+            for k, v in eqn.params.items()
+        }
         same = all(params[k] is v or params[k] == v for k, v in eqn.params.items())
         return eqn if same else eqn.replace(params=params)
 
@@ -171,6 +174,21 @@ class _Expansion:
         }
         inputs = [eqn.inputs[i] for i in order]
         return eqn.replace(primitive=call, inputs=inputs, params=params, out_binders=outs)
+
+
+def _linear_in(key: str, inner: ClosedJaxpr, eqn: JaxprEqn, linear: Sequence[bool]) -> list[bool]:
+    """Which arguments of a jaxpr in an equation's params it is linear in.
+
+    Derivative rules are linear in tangents and cotangents, which come last; other jaxprs take the last operands.
+    """
+    n = len(inner.jaxpr.in_binders)
+    if key == "jvp_jaxpr":
+        return [i >= len(eqn.inputs) for i in range(n)]
+    if key == "bwd_jaxpr":
+        cotangents = sum(_is_inexact(v.aval) for v in eqn.out_binders)
+        return [i >= n - cotangents for i in range(n)]
+    flags = [*[False] * n, *linear]
+    return flags[len(flags) - n :] if key not in ("fwd_jaxpr", "transpose_jaxpr") else [False] * n
 
 
 def _is_inexact(aval: Any) -> bool:
