@@ -44,7 +44,7 @@ from jaxprtool.ir.avals import (
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
-from jaxprtool.ir.params import NumpyScalar, Record
+from jaxprtool.ir.params import NumpyScalar, RangeTuple, Record
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.syntax.hidden import OPTIONAL
 from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
@@ -52,22 +52,28 @@ from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
 __all__ = ["from_jax", "trace_with_jax"]
 
 
-def from_jax(closed_jaxpr: Any) -> ClosedJaxpr:
+def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
     """A program from JAX's `ClosedJaxpr` (or `Jaxpr`, whose constants then have no values).
 
     Weak types, constants of nested jaxprs (as NumPy arrays), sharing of nested jaxprs and all params
     are kept. Variables have no names; the printer gives them JAX's. The rules of `custom_jvp` and `custom_vjp`
     functions are traced and become jaxprs, where that is possible.
 
+    Args:
+      closed_jaxpr: the program.
+      rules: whether to trace the derivative rules; without them the functions themselves are differentiated.
+
     Raises:
       UsageError: the argument is no jaxpr.
     """
     if not isinstance(closed_jaxpr, (jax_core.ClosedJaxpr, jax_core.Jaxpr)):
         fail(UsageError, f"not a jaxpr of JAX: {type(closed_jaxpr).__name__}", "not-a-jaxpr")
-    return _Reader().program(closed_jaxpr)
+    return _Reader(rules).program(closed_jaxpr)
 
 
-def trace_with_jax(f: Callable[..., Any], args: tuple[Any, ...], x64: bool) -> ClosedJaxpr:
+def trace_with_jax(
+    f: Callable[..., Any], args: tuple[Any, ...], x64: bool, rules: bool = True
+) -> ClosedJaxpr:
     """The program of a JAX function; the leaves of `args` are `ShapedArray`s.
 
     Primitives that only this process knows become calls of their implementation, where JAX can trace it.
@@ -76,10 +82,11 @@ def trace_with_jax(f: Callable[..., Any], args: tuple[Any, ...], x64: bool) -> C
       f: the function.
       args: its arguments, pytrees of types.
       x64: whether 64-bit types are on while it is traced (else they become 32-bit ones).
+      rules: whether the program holds the derivative rules of custom functions, and of such primitives.
     """
     with jax.enable_x64(x64):
         specs = jax.tree.map(_as_struct, args, is_leaf=lambda x: isinstance(x, ShapedArray))
-        return expanded(from_jax(jax.make_jaxpr(f)(*specs)))
+        return expanded(from_jax(jax.make_jaxpr(f)(*specs), rules=rules), rules)
 
 
 def _as_struct(aval: ShapedArray) -> Any:
@@ -101,10 +108,12 @@ class _Reader:
     """One conversion: jaxprs, variables and types that were met before are the same objects again.
 
     Attributes:
+      captures: whether derivative rules are traced.
       rules: names of the custom rules that are being captured, to bound rules that call themselves.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, captures: bool) -> None:
+        self.captures = captures
         self.jaxprs: dict[int, Jaxpr] = {}
         self.closeds: dict[tuple, ClosedJaxpr] = {}
         self.avals: dict[Any, Any] = {}
@@ -182,7 +191,8 @@ class _Reader:
             return {k: self.value(v) for k, v in eqn.params.items()}
         name = primitive.name
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
-            return capture_custom_rule(eqn, self.closed, self.value, self.rules)
+            active = self.rules if self.captures else None
+            return capture_custom_rule(eqn, self.closed, self.value, active)
         params = {k: self.value(v) for k, v in eqn.params.items()}
         if name in ("broadcast_in_dim", "convert_element_type") and _is_unsharded(eqn):
             params["sharding"] = None
@@ -235,6 +245,8 @@ class _Reader:
             return frozenset(self.value(x, top=False) for x in v)
         if type(v) is slice:
             return v
+        if type(v) is range and len(v) <= 1000:
+            return RangeTuple(v)
         if isinstance(v, enum.Enum):
             return _enum_value(v, top)
         if isinstance(v, np.integer):

@@ -23,12 +23,12 @@ from jaxprtool.ir.walk import map_jaxprs
 __all__ = ["expanded"]
 
 
-def expanded(program: ClosedJaxpr) -> ClosedJaxpr:
+def expanded(program: ClosedJaxpr, rules: bool = True) -> ClosedJaxpr:
     """The program with calls in place of primitives that only this process knows.
 
-    One whose implementation JAX cannot trace stays as it is.
+    One whose implementation JAX cannot trace stays as it is. Without `rules` the calls have no derivative rules.
     """
-    return _Expansion().closed(program)
+    return _Expansion(rules).closed(program)
 
 
 class _Expansion:
@@ -38,7 +38,8 @@ class _Expansion:
       active: the primitives whose derivative rules are being expanded, to bound rules that apply their own primitive.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rules: bool) -> None:
+        self.depth = DEPTH if rules else 0
         self.done: dict[Any, ClosedJaxpr] = {}
         self.calls: dict[Any, JaxprEqn] = {}
         self.alive: list[Any] = []
@@ -85,7 +86,7 @@ class _Expansion:
             k: map_jaxprs(v, lambda c, k=k: self.closed(c, _linear_in(k, c, eqn, linear)))
             for k, v in eqn.params.items()
         }
-        same = all(params[k] is v or params[k] == v for k, v in eqn.params.items())
+        same = all(params[k] is v for k, v in eqn.params.items())
         return eqn if same else eqn.replace(params=params)
 
     def call(self, eqn: JaxprEqn) -> JaxprEqn:
@@ -114,7 +115,7 @@ class _Expansion:
         call = find_primitive("custom_jvp_call")
         rule = (
             None
-            if self.active.count(primitive) >= DEPTH
+            if self.active.count(primitive) >= self.depth
             else self.jvp_rule(primitive, avals, params)
         )
         fields = {"call_jaxpr": inside, "name": primitive.name, "jvp_jaxpr": rule}

@@ -31,7 +31,7 @@ from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, 
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Word
 from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
 from jaxprtool.syntax.types import read_type
 
@@ -203,6 +203,8 @@ class _Writer:
             return v.value
         if type(v) in (tuple, list):
             return type(v)([self.param(prim, key, x) for x in v])
+        if isinstance(v, RangeTuple):
+            return v.bounds
         if type(v) is dict:
             return {k: self.param(prim, key, x) for k, x in v.items()}
         if type(v) is frozenset:

@@ -124,9 +124,21 @@ class _Rules:
             except MissingRuleError as e:
                 error = e
                 continue
-            if not _occurs(self.primitive, found.jaxpr):
+            if not self.occurs(found.jaxpr, avals, params):
                 return found
         return self.missing("impl", error)
+
+    def occurs(self, jaxpr: Jaxpr, avals: Sequence[Any], params: dict[str, Any]) -> bool:
+        """Whether a jaxpr applies the primitive to such operands with such params."""
+        types, shown = [a.strong for a in avals], str(params)
+        todo = [jaxpr]
+        while todo:
+            for eqn in todo.pop().eqns:
+                if eqn.primitive is self.primitive and str(eqn.params) == shown:
+                    if [x.aval.strong for x in eqn.inputs] == types:
+                        return True
+                todo += [c.jaxpr for c in sub_jaxprs(eqn)]
+        return False
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         live = [type(t) is not Zero for t in tangents]
@@ -256,13 +268,3 @@ def _implementations(theirs: Any) -> list[tuple[Callable[..., Any], bool]]:
         if callable(held.get("fun")):
             found.append((held["fun"], bool(held.get("multiple_results", True))))
     return found
-
-
-def _occurs(primitive: LivePrimitive, jaxpr: Jaxpr) -> bool:
-    from_here = [jaxpr]
-    while from_here:
-        for eqn in from_here.pop().eqns:
-            if eqn.primitive is primitive:
-                return True
-            from_here += [c.jaxpr for c in sub_jaxprs(eqn)]
-    return False

@@ -29,7 +29,7 @@ Closed = Callable[[Any], ClosedJaxpr]
 
 
 def capture_custom_rule(
-    eqn: Any, closed: Closed, value: Callable[[Any], Any], active: list[Any]
+    eqn: Any, closed: Closed, value: Callable[[Any], Any], active: list[Any] | None
 ) -> dict[str, Any]:
     """Our params of a `custom_jvp_call`, `custom_vjp_call` or `custom_lin` equation of JAX.
 
@@ -37,7 +37,7 @@ def capture_custom_rule(
       eqn: the equation.
       closed: converts a jaxpr of JAX's.
       value: converts any other param.
-      active: the rules that are being captured, outermost first; extended while one is.
+      active: the rules that are being captured, outermost first; extended while one is. None to leave rules out.
     """
     replaced = _HELD[eqn.primitive.name]
     params = {k: value(v) for k, v in eqn.params.items() if k not in replaced}
@@ -46,7 +46,8 @@ def capture_custom_rule(
     for theirs, ours in replaced.items():
         if ours:
             params[ours] = eqn.params[theirs].debug_info.func_name
-    params.update(_RULES[eqn.primitive.name](eqn, closed, active))
+    if active is not None:
+        params.update(_RULES[eqn.primitive.name](eqn, closed, active))
     return params
 
 

@@ -34,6 +34,11 @@ from jaxprtool.driver.static import parse_static
     show_default=True,
     help="What traces: JAX, or jaxprtool itself (for its own lax and plain NumPy).",
 )
+@click.option(
+    "--rules/--no-rules",
+    default=True,
+    help="Whether the derivative rules of custom functions go with them; they can be long.",
+)
 @output_option
 def trace(
     session: Session,
@@ -42,6 +47,7 @@ def trace(
     static: tuple[str, ...],
     x64: bool | None,
     frontend: str,
+    rules: bool,
     output: str,
 ) -> None:
     """Call a Python function on abstract arguments and record its jaxpr.
@@ -57,5 +63,7 @@ def trace(
     """
     values = dict(map(parse_static, static))
     with contextlib.redirect_stdout(sys.stderr):  # what the function prints is no jaxpr
-        program = driver.trace(target, list(shapes), values, x64=x64, frontend=frontend)
+        program = driver.trace(
+            target, list(shapes), values, x64, frontend, rules=rules, verify=session.verify
+        )
     session.write("trace", program, output)

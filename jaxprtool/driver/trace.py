@@ -12,10 +12,12 @@ from typing import Any
 from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver.loading import load_function, user_error
 from jaxprtool.driver.shapes import parse_shape
+from jaxprtool.driver.verify import check_text
 from jaxprtool.interpreters.stage import make_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.analyses.share import share_equal
 
 __all__ = ["FRONTENDS", "choose_frontend", "trace"]
 
@@ -31,6 +33,9 @@ def trace(
     static: Mapping[str, Any] | None = None,
     x64: bool | None = None,
     frontend: str = "auto",
+    *,
+    rules: bool = True,
+    verify: bool = False,
 ) -> ClosedJaxpr:
     """The program of a Python function.
 
@@ -40,9 +45,11 @@ def trace(
       static: keyword arguments that are not traced.
       x64: whether JAX has 64-bit types while it traces; None for "where an argument is one".
       frontend: `jax`, `lax` or `numpy` (both ours), or `auto`: JAX for a function that uses it.
+      rules: whether the program holds the derivative rules of custom functions; they can be longer than the functions.
+      verify: whether to read the program's text back, and compare.
 
     Returns:
-      The program; its arguments and results are the leaves of the function's.
+      The program; its arguments and results are the leaves of the function's. Equal jaxprs in it are one object.
 
     Raises:
       UsageError: no such function, wrong types or number of arguments, or an exception in the function.
@@ -62,12 +69,20 @@ def trace(
         fail(UsageError, "an argument has a 64-bit type, and 64-bit types are off", "x64")
     try:
         if frontend != "jax":
-            return make_jaxpr(bound)(*args)
+            return _verified(make_jaxpr(bound)(*args), verify)
         from jaxprtool.backends.jax_bridge import trace_with_jax  # noqa: PLC0415 (gateway)
 
-        return trace_with_jax(bound, tuple(args), wide if x64 is None else x64)
+        program = trace_with_jax(bound, tuple(args), wide if x64 is None else x64, rules)
     except Exception as e:  # whatever the user's function raises is theirs to see
         user_error(e, f"tracing {_name(f)}")
+    return _verified(share_equal(program), verify)
+
+
+def _verified(program: ClosedJaxpr, verify: bool) -> ClosedJaxpr:
+    """The program; where that is asked for, once its text is known to read back as the same program."""
+    if verify:
+        check_text(program)
+    return program
 
 
 def _name(f: Any) -> str:
