@@ -111,11 +111,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'jaxprtool' has no attribute {name!r}")
 
 
-def from_jax(closed_jaxpr: Any) -> ClosedJaxpr:
+def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
     """A live JAX ClosedJaxpr as ours, without passing through text, so that nothing is lost."""
     from jaxprtool.backends import jax_bridge  # noqa: PLC0415 (gateway)
 
-    return jax_bridge.from_jax(closed_jaxpr)
+    return jax_bridge.from_jax(closed_jaxpr, rules=rules)
 
 
 def to_jax(program: ClosedJaxpr) -> Any:

@@ -106,8 +106,7 @@ class _Diff:
         head_a = [] if a is None else [self._line(a, in_a, indent)]
         head_b = [] if b is None else [self._line(b, in_b, indent)]
         lines = _merge(head_a, head_b)
-        inner_a = list(sub_jaxprs(a)) if a is not None else []
-        inner_b = list(sub_jaxprs(b)) if b is not None else []
+        inner_a, inner_b = _inner(a), _inner(b)
         for k in range(max(len(inner_a), len(inner_b))):
             x = inner_a[k] if k < len(inner_a) else None
             y = inner_b[k] if k < len(inner_b) else None
@@ -130,6 +129,13 @@ class _Diff:
         ins = " ".join(_atom(x, side) for x in eqn.inputs)
         equals = f"{outs} = " if outs else ""
         return f"{indent}{equals}{eqn.primitive}{f'[{params}]' if params else ''} {ins}".rstrip()
+
+
+def _inner(eqn: JaxprEqn | None) -> list[ClosedJaxpr]:
+    """The jaxprs in the params of an equation, in the order of the params' names."""
+    if eqn is None:
+        return []
+    return list(sub_jaxprs(eqn.replace(params=dict(sorted(eqn.params.items())))))
 
 
 def _elsewhere(program: ClosedJaxpr) -> str:

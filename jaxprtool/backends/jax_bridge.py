@@ -19,7 +19,14 @@ from jax.extend import core as jax_core
 
 from jaxprtool.backends.jax_batching import LiveVmapRule
 from jaxprtool.backends.jax_export import eqn_to_jax
-from jaxprtool.backends.jax_live import LiveOpaque, LiveRecord, LiveWord, masked_text
+from jaxprtool.backends.jax_foreign import give_rules
+from jaxprtool.backends.jax_live import (
+    LiveOpaque,
+    LivePrimitive,
+    LiveRecord,
+    LiveWord,
+    masked_text,
+)
 from jaxprtool.backends.jax_policies import policy_from_jax
 from jaxprtool.backends.jax_primitives import primitive_from_jax
 from jaxprtool.backends.jax_refs import index_from_jax, references_and_indices
@@ -36,7 +43,7 @@ from jaxprtool.ir.avals import (
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
-from jaxprtool.ir.params import NumpyScalar, Record
+from jaxprtool.ir.params import NumpyScalar, RangeTuple, Record
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.syntax.hidden import OPTIONAL
 from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
@@ -44,19 +51,23 @@ from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
 __all__ = ["as_struct", "from_jax"]
 
 
-def from_jax(closed_jaxpr: Any) -> ClosedJaxpr:
+def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
     """A program from JAX's `ClosedJaxpr` (or `Jaxpr`, whose constants then have no values).
 
     Weak types, constants of nested jaxprs (as NumPy arrays), sharing of nested jaxprs and all params
     are kept. Variables have no names; the printer gives them JAX's. The rules of `custom_jvp` and `custom_vjp`
     functions are traced and become jaxprs, where that is possible.
 
+    Args:
+      closed_jaxpr: the program.
+      rules: whether to trace the derivative rules; without them the functions themselves are differentiated.
+
     Raises:
       UsageError: the argument is no jaxpr.
     """
     if not isinstance(closed_jaxpr, (jax_core.ClosedJaxpr, jax_core.Jaxpr)):
         fail(UsageError, f"not a jaxpr of JAX: {type(closed_jaxpr).__name__}", "not-a-jaxpr")
-    return _Reader().program(closed_jaxpr)
+    return _Reader(rules).program(closed_jaxpr)
 
 
 def as_struct(aval: ShapedArray) -> Any:
@@ -79,10 +90,12 @@ class _Reader:
     """One conversion: jaxprs, variables and types that were met before are the same objects again.
 
     Attributes:
+      captures: whether derivative rules are traced.
       rules: names of the custom rules that are being captured, to bound rules that call themselves.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, captures: bool) -> None:
+        self.captures = captures
         self.jaxprs: dict[int, Jaxpr] = {}
         self.closeds: dict[tuple, ClosedJaxpr] = {}
         self.avals: dict[Any, Any] = {}
@@ -111,6 +124,7 @@ class _Reader:
             self.alive.append(jaxpr)
             values = [const_value(c) for c in consts]
             found = self.closeds[key] = ClosedJaxpr(self.jaxpr(inner), values)
+            found.cache["jax"] = jaxpr
         return found
 
     def jaxpr(self, jaxpr: Any) -> Jaxpr:
@@ -140,6 +154,8 @@ class _Reader:
 
     def eqn(self, eqn: Any, env: dict[Any, Var]) -> JaxprEqn:
         primitive = primitive_from_jax(eqn.primitive)
+        if isinstance(primitive, LivePrimitive):
+            give_rules(primitive, from_jax, _aval)
         operands = eqn.invars
         if primitive.known and primitive.name in REFERENCE_PRIMITIVES:
             operands = references_and_indices(eqn)
@@ -157,7 +173,8 @@ class _Reader:
             return {k: self.value(v) for k, v in eqn.params.items()}
         name = primitive.name
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
-            return capture_custom_rule(eqn, self.closed, self.value, self.rules)
+            active = self.rules if self.captures else None
+            return capture_custom_rule(eqn, self.closed, self.value, active)
         params = {k: self.value(v) for k, v in _printed_order(eqn)}
         if name in ("broadcast_in_dim", "convert_element_type") and _is_unsharded(eqn):
             params["sharding"] = None
@@ -210,6 +227,8 @@ class _Reader:
             return frozenset(self.value(x, top=False) for x in v)
         if type(v) is slice:
             return v
+        if type(v) is range and len(v) <= 1000:
+            return RangeTuple(v)
         if isinstance(v, enum.Enum):
             return _enum_value(v, top)
         if isinstance(v, np.integer):

@@ -26,15 +26,16 @@ from jaxprtool.backends.jax_primitives import jax_primitive
 from jaxprtool.backends.jax_refs import index_to_jax
 from jaxprtool.backends.jax_slices import BATCHED_SLICES, call_jaxpr
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
+from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Word
 from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
 from jaxprtool.syntax.types import read_type
 
-__all__ = ["eqn_to_jax", "to_jax"]
+__all__ = ["eqn_to_jax", "jax_params", "to_jax"]
 
 
 def to_jax(program: ClosedJaxpr) -> Any:
@@ -64,6 +65,11 @@ def eqn_to_jax(eqn: JaxprEqn) -> Any:
     binders = [Var(_unplaced(v.aval)) for v in eqn.out_binders]
     parts = _Writer().parts(eqn.replace(inputs=inputs, out_binders=binders), env)
     return core.new_jaxpr_eqn(*parts, core.no_effects)
+
+
+def jax_params(prim: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """The params of an equation of `prim`, a primitive of JAX's, as JAX holds them. Raises UnsupportedError."""
+    return _Writer().params(prim, params)
 
 
 def _unplaced(aval: Any) -> Any:
@@ -188,6 +194,8 @@ class _Writer:
     def param(self, prim: Any, key: str, v: Any) -> Any:
         """A param value as JAX holds it."""
         if isinstance(v, ClosedJaxpr):
+            if "jax" in v.cache and not find_primitive(prim.name).known:
+                return v.cache["jax"]  # rules of others may ask for the very object
             if (prim.name, key) in _OPEN or key == "update_jaxpr":
                 return self.jaxpr(v.jaxpr)
             return self.closed(v)
@@ -195,6 +203,8 @@ class _Writer:
             return v.value
         if type(v) in (tuple, list):
             return type(v)([self.param(prim, key, x) for x in v])
+        if isinstance(v, RangeTuple):
+            return v.bounds
         if type(v) is dict:
             return {k: self.param(prim, key, x) for k, x in v.items()}
         if type(v) is frozenset:

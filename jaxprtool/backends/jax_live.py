@@ -45,13 +45,15 @@ class LivePrimitive(Primitive):
 
     Attributes:
       value: JAX's primitive.
+      rules: what `jax_foreign` makes of JAX's rules of it.
     """
 
-    __slots__ = ("value",)
+    __slots__ = ("rules", "value")
 
     def __init__(self, value: Any):
         super().__init__(value.name, multiple_results=True, known=False)
         self.value = value
+        self.rules: Any = None
 
 
 class Named:

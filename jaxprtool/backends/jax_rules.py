@@ -21,7 +21,7 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
-__all__ = ["DEPTH", "capture_custom_rule", "is_inexact", "with_wide_types"]
+__all__ = ["DEPTH", "capture_custom_rule", "is_inexact", "patterns", "with_wide_types"]
 
 DEPTH = 2
 
@@ -29,7 +29,7 @@ Closed = Callable[[Any], ClosedJaxpr]
 
 
 def capture_custom_rule(
-    eqn: Any, closed: Closed, value: Callable[[Any], Any], active: list[Any]
+    eqn: Any, closed: Closed, value: Callable[[Any], Any], active: list[Any] | None
 ) -> dict[str, Any]:
     """Our params of a `custom_jvp_call`, `custom_vjp_call` or `custom_lin` equation of JAX.
 
@@ -37,7 +37,7 @@ def capture_custom_rule(
       eqn: the equation.
       closed: converts a jaxpr of JAX's.
       value: converts any other param.
-      active: the rules that are being captured, outermost first; extended while one is.
+      active: the rules that are being captured, outermost first; extended while one is. None to leave rules out.
     """
     replaced = _HELD[eqn.primitive.name]
     params = {k: value(v) for k, v in eqn.params.items() if k not in replaced}
@@ -46,7 +46,8 @@ def capture_custom_rule(
     for theirs, ours in replaced.items():
         if ours:
             params[ours] = eqn.params[theirs].debug_info.func_name
-    params.update(_RULES[eqn.primitive.name](eqn, closed, active))
+    if active is not None:
+        params.update(_RULES[eqn.primitive.name](eqn, closed, active))
     return params
 
 
@@ -93,7 +94,7 @@ def _without_tracers(jaxpr: Any, consts: Sequence[Any]) -> Any:
 _MOST_TRIES = 64
 
 
-def _traced(flags: Sequence[bool], trace: Callable[[list[bool]], Any]) -> tuple[list[bool], Any]:
+def patterns(flags: Sequence[bool], trace: Callable[[list[bool]], Any]) -> tuple[list[bool], Any]:
     """What `trace` gives when it is told which arguments have tangents, and that pattern.
 
     A rule may refuse tangents of some arguments, which then never have any. They are found by halving.
@@ -135,7 +136,7 @@ def _jvp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
 
     def capture() -> ClosedJaxpr:
         with with_wide_types([*call.in_avals, *call.out_avals]):
-            taken, traced = _traced(
+            taken, traced = patterns(
                 flags[n:], lambda given: fun.call_wrapped(*[not g for g in given])
             )
         jaxpr, consts, out_zeros = traced
@@ -200,7 +201,7 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
 
     def capture() -> tuple[ClosedJaxpr, ClosedJaxpr]:
         with with_wide_types([*call.in_avals, *call.out_avals]):
-            _, traced = _traced([is_inexact(a) for a in in_avals], trace)
+            _, traced = patterns([is_inexact(a) for a in in_avals], trace)
         jaxpr, consts, residuals, n_given, back = traced
         outs = [*residuals, *jaxpr.outvars[n_given:]]
         unnamed = jaxpr.debug_info._replace(arg_names=None, result_paths=None)

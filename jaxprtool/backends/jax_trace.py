@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 from jaxprtool.backends.jax_bridge import as_struct, from_jax
+from jaxprtool.backends.jax_expansion import expanded
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -30,9 +31,11 @@ def with_x64(make: Callable[[], Any], x64: bool | None) -> Any:
 
 
 def trace_with_jax(
-    f: Callable[..., Any], args: tuple[Any, ...], x64: bool | None = None
+    f: Callable[..., Any], args: tuple[Any, ...], x64: bool | None = None, rules: bool = True
 ) -> ClosedJaxpr:
     """The program of a JAX function.
+
+    Primitives that only this process knows become calls of their implementation, where JAX can trace it.
 
     Args:
       f: the function.
@@ -41,6 +44,7 @@ def trace_with_jax(
         they are; so are the numbers in a module of equinox, as its own transformations do.
       x64: whether 64-bit types are on while it is traced (else they become 32-bit ones); None for where a type
         among the arguments is one, or the user's own code has turned them on.
+      rules: whether the program holds the derivative rules of custom functions, and of such primitives.
 
     Returns:
       The program. Its arguments are the array leaves; `arg_names` says what each is called.
@@ -71,7 +75,7 @@ def trace_with_jax(
             jaxpr = jax.make_jaxpr(f)(*jax.tree_util.tree_unflatten(tree, specs))
         else:
             jaxpr = jax.make_jaxpr(flat)(*[x for x, t in zip(specs, traced, strict=True) if t])
-    program = from_jax(jaxpr)
+        program = expanded(from_jax(jaxpr, rules=rules), rules)
     chosen = (path for (path, _), t in zip(leaves, traced, strict=True) if t)
     program.arg_names = tuple(_argument_name(f, path) for path in chosen)
     return program

@@ -86,6 +86,13 @@ def function_options() -> list[click.Parameter]:
                 "auto, the default: by what the function uses.",
             },
         ),
+        (
+            ["--rules/--no-rules"],
+            {
+                "default": None,
+                "help": "Whether the derivative rules of custom functions go with them; they can be long.",
+            },
+        ),
     ]
     return [
         FunctionOption(names, expose_value=False, callback=_on_function_option, **rest)

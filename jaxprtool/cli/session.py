@@ -81,7 +81,7 @@ class Session:
     def traced(self, target: str) -> ClosedJaxpr:
         """The program of a function, `module:name`; what it prints goes to standard error."""
         with contextlib.redirect_stdout(sys.stderr):
-            return trace(target, **{"shapes": (), **self.tracing})
+            return trace(target, **{"shapes": (), "verify": self.verify, **self.tracing})
 
     def runnable(self, path: str) -> ClosedJaxpr | Compiled:
         """The one program that is meant, or the compiled program that `compile -o` wrote."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from jaxprtool.analyses.share import share_equal
 from jaxprtool.core.tree import tree_leaves, tree_paths
 from jaxprtool.driver.loading import (
     brings_jax,
@@ -19,6 +20,7 @@ from jaxprtool.driver.loading import (
     user_error,
 )
 from jaxprtool.driver.shapes import parse_shape
+from jaxprtool.driver.verify import check_text
 from jaxprtool.interpreters.stage import make_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
@@ -40,6 +42,9 @@ def trace(
     x64: bool | None = None,
     frontend: str = "auto",
     like: Sequence[str] = (),
+    *,
+    rules: bool = True,
+    verify: bool = False,
 ) -> ClosedJaxpr:
     """The program of a Python function.
 
@@ -50,9 +55,11 @@ def trace(
       x64: whether JAX has 64-bit types while it traces; None for "where the type of an argument is one".
       frontend: `jax`, `lax` or `numpy` (both ours), or `auto`: JAX for a function that uses it.
       like: names of example arguments, which come before those of `shapes` (see `example_arguments`).
+      rules: whether the program holds the derivative rules of custom functions; they can be longer than the functions.
+      verify: whether to read the program's text back, and compare.
 
     Returns:
-      The program; its arguments and results are the leaves of the function's.
+      The program; its arguments and results are the leaves of the function's. Equal jaxprs in it are one object.
 
     Raises:
       UsageError: no such function, wrong types or number of arguments, or an exception in the function.
@@ -74,12 +81,20 @@ def trace(
     _check_arguments(f, bound, args)
     try:
         if frontend != "jax":
-            return _trace_with_ours(bound, args)
+            return _verified(_trace_with_ours(bound, args), verify)
         from jaxprtool.backends.jax_trace import trace_with_jax  # noqa: PLC0415 (gateway)
 
-        return trace_with_jax(bound, tuple(args), x64)
+        program = trace_with_jax(bound, tuple(args), x64, rules)
     except Exception as e:  # whatever the user's function raises is theirs to see
         user_error(e, f"tracing {_name(f)}")
+    return _verified(share_equal(program), verify)
+
+
+def _verified(program: ClosedJaxpr, verify: bool) -> ClosedJaxpr:
+    """The program; where that is asked for, once its text is known to read back as the same program."""
+    if verify:
+        check_text(program)
+    return program
 
 
 def _type_of(shape: Any, target: Any) -> Any:

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.discharge import DISCHARGE_FIRST
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import (
     InternalError,
+    JaxprToolError,
     JaxprTypeError,
     MissingRuleError,
     UnsupportedError,
@@ -19,8 +21,18 @@ from jaxprtool.ir.diagnostics import (
 )
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
+from jaxprtool.syntax.parse import parse
+from jaxprtool.syntax.print import format_jaxpr
 
-__all__ = ["InternalError", "check_arrays", "check_input", "check_results", "positions", "prepared"]
+__all__ = [
+    "InternalError",
+    "check_arrays",
+    "check_input",
+    "check_results",
+    "check_text",
+    "positions",
+    "prepared",
+]
 
 
 @contextmanager
@@ -85,3 +97,14 @@ def check_results(verb: str, programs: dict[str, ClosedJaxpr]) -> dict[str, Clos
             of = f" ({name})" if name else ""
             raise InternalError(f"the result of {verb}{of} is ill-typed: {e}") from e
     return programs
+
+
+def check_text(program: ClosedJaxpr) -> None:
+    """Raise InternalError unless the lossless text of a program reads back as the same program."""
+    text = format_jaxpr(program, lossless=True)
+    try:
+        again = parse(text)
+    except JaxprToolError as e:
+        raise InternalError(f"the text of the program cannot be read: {e}") from e
+    if not same_program(program, again):
+        raise InternalError("the text of the program reads back as another one")

@@ -29,6 +29,8 @@ from jaxprtool.ir.diagnostics import (
     JaxprToolError,
     JaxprTypeError,
     MissingRuleError,
+    are,
+    counted,
 )
 from jaxprtool.ir.jaxpr import (
     ClosedJaxpr,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["NumpyScalar", "Opaque", "Record", "Word"]
+__all__ = ["NumpyScalar", "Opaque", "RangeTuple", "Record", "Word"]
 
 
 class Word(str):
@@ -43,6 +43,23 @@ class NumpyScalar(int):
 
     def __str__(self) -> str:
         return str(int(self))
+
+
+class RangeTuple(tuple):
+    """The integers of a range, which prints as one: `range(0, 3)` where a tuple is meant."""
+
+    bounds: range
+
+    def __new__(cls, bounds: range) -> RangeTuple:
+        self = super().__new__(cls, bounds)
+        self.bounds = bounds
+        return self
+
+    def __reduce__(self):
+        return RangeTuple, (self.bounds,)
+
+    def __repr__(self) -> str:
+        return repr(self.bounds)
 
 
 class Record:

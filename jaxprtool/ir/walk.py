@@ -100,8 +100,10 @@ def map_jaxprs(value: Any, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
         changed = any(a is not b for a, b in zip(new, value, strict=True))
         return type(value)(new) if changed else value
     if isinstance(value, dict):
-        return {k: map_jaxprs(v, f) for k, v in value.items()}
+        mapped = {k: map_jaxprs(v, f) for k, v in value.items()}
+        return mapped if any(mapped[k] is not v for k, v in value.items()) else value
     if isinstance(value, Record):
-        fields = {k: map_jaxprs(v, f) for k, v in value.fields.items()}
-        return Record(value.name, map_jaxprs(value.args, f), **fields)
+        args, fields = map_jaxprs(value.args, f), map_jaxprs(value.fields, f)
+        same = args is value.args and fields is value.fields
+        return value if same else Record(value.name, args, **fields)
     return value

@@ -156,7 +156,10 @@ class Builder:
         self.scopes.pop()
         token, entries = tail
         span = Span(self.source, scope.start, token[3])
-        jaxpr = Jaxpr(scope.inputs, eqns, [], scope.consts, span)
+        jaxpr = Jaxpr(scope.inputs, eqns, [], (), span)
+        jaxpr.const_binders = (
+            scope.consts
+        )  # the list itself, in which a `_` that is read gets its binder
         jaxpr.outs = self._outs(token, scope, jaxpr)
         closed = ClosedJaxpr(jaxpr, [None] * len(scope.consts))
         if entries:

@@ -60,6 +60,10 @@ class ArrayText:
         """The values, as `numpy.ndarray.tolist` would give them."""
         return self.values
 
+    def item(self) -> Any:
+        """The only value, as `numpy.ndarray.item` would give it."""
+        return self.values
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ArrayText):
             return NotImplemented

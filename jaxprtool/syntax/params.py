@@ -15,7 +15,7 @@ from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Word
 from jaxprtool.syntax.types import read_type, untyped_scalar
 
 __all__ = ["format_value", "read_value"]
@@ -34,6 +34,7 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _SHAPED_ARRAY = re.compile(r"([\w<>]+\[[^\]]*\])(, weak_type=True)?\)")
 _MAX_DEPTH = 100
+_LONGEST_RANGE = 1000  # of axes, for which ranges stand
 _SCALAR_TYPES = re.compile(r"np\.(?:u?int\d+)")
 
 ReadJaxpr = Callable[[int], "tuple[ClosedJaxpr, int] | None"]
@@ -255,9 +256,20 @@ def _construct(name: str, args: tuple[Any, ...], fields: dict[str, Any]) -> Any:
         return slice(*args)
     if _SCALAR_TYPES.fullmatch(name) and len(args) == 1 and not fields and type(args[0]) is int:
         return NumpyScalar(args[0], name)
+    if name == "range" and not fields and 1 <= len(args) <= 3:
+        return _range(args)
     if any(not f.isidentifier() for f in fields):
         raise _Outside
     return Record(name, args, **fields)
+
+
+def _range(args: tuple[Any, ...]) -> RangeTuple:
+    if not all(type(a) is int for a in args) or (len(args) == 3 and not args[2]):
+        raise _Outside
+    bounds = range(*args)
+    if len(bounds) > _LONGEST_RANGE or repr(bounds) != f"range({', '.join(map(str, args))})":
+        raise _Outside
+    return RangeTuple(bounds)
 
 
 def format_value(value: Any, jaxpr_text: Callable[[ClosedJaxpr], str] = str) -> str:

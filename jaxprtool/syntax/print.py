@@ -57,7 +57,7 @@ def format_standalone(program: ClosedJaxpr) -> str:
 
 
 def _format_inside(program: ClosedJaxpr) -> str:
-    """The text of a jaxpr inside a value of another dialect, with nothing left out."""
+    """The text of a jaxpr inside a value, with nothing left out."""
     return _Printer(program, True, 80, renamed=True).text()
 
 
@@ -198,11 +198,12 @@ class _Printer:
         return column
 
     def _value(self, value: Any) -> str:
-        if type(value) not in (Record, tuple, list, dict):
-            return format_value(value, format_standalone)
+        inside = _format_inside if self.lossless else format_standalone
+        if not isinstance(value, (Record, tuple, list, dict)):
+            return format_value(value, inside)
         found = self.records.get(id(value))  # may hold jaxprs, and is asked for more than once
         if found is None:  # the value is kept, so that no other one can have its id
-            found = self.records[id(value)] = value, format_value(value, format_standalone)
+            found = self.records[id(value)] = value, format_value(value, inside)
         return found[1]
 
     def _plain_params(self, eqn: JaxprEqn) -> str:

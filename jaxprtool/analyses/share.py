@@ -1,0 +1,76 @@
+"""Jaxprs that are equal, as one object: a text then names it and says it once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jaxprtool.analyses.signature import Signatures
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.params import Opaque, Record
+from jaxprtool.ir.walk import map_jaxprs
+
+__all__ = ["share_equal"]
+
+
+def share_equal(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The program in which jaxprs inside of params that are equal, weak types included, are the same object.
+
+    Jaxprs that hold objects of the running process are equal only where they hold the same ones. Names of variables are
+    those of the first.
+    """
+    return _Sharing().closed(program)
+
+
+class _Exact(Signatures):
+    """Signatures that tell weak types apart, and objects that print alike."""
+
+    def type_of(self, x: Any) -> str:
+        return super().type_of(x) + "~" * bool(getattr(x.aval, "weak_type", False))
+
+    def shallow(self, eqn: JaxprEqn, *, nested: bool) -> int:
+        alike = super().shallow(eqn, nested=nested)
+        objects = tuple([id(x) for v in eqn.params.values() for x in _live_objects(v)])
+        return self.number((alike, objects)) if objects else alike
+
+
+def _live_objects(value: Any) -> Iterator[Any]:
+    """The objects of a process in a param, of which the text says only where they are in memory."""
+    if isinstance(value, (tuple, list)):
+        for v in value:
+            yield from _live_objects(v)
+    elif isinstance(value, dict):
+        yield from _live_objects(list(value.values()))
+    elif isinstance(value, Record):
+        yield from _live_objects([*value.args, *value.fields.values()])
+    elif isinstance(value, Opaque) and hasattr(value, "value"):
+        yield value.value
+
+
+class _Sharing:
+    def __init__(self) -> None:
+        self.signatures = _Exact()
+        self.first: dict[int, ClosedJaxpr] = {}
+        self.alive: list[ClosedJaxpr] = []  # keeps ids unique
+
+    def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
+        self.alive.append(program)
+        signature = self.signatures.of(program)
+        found = self.first.get(signature)
+        if found is None:
+            found = self.first[signature] = self._with_shared(program)
+        return found
+
+    def _with_shared(self, program: ClosedJaxpr) -> ClosedJaxpr:
+        jaxpr = program.jaxpr
+        eqns = [self._eqn(e) for e in jaxpr.eqns]
+        if all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)):
+            return program
+        changed = Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders, jaxpr.span)
+        changed.comments = jaxpr.comments
+        return ClosedJaxpr(changed, program.consts)
+
+    def _eqn(self, eqn: JaxprEqn) -> JaxprEqn:
+        params = {k: map_jaxprs(v, self.closed) for k, v in eqn.params.items()}
+        same = all(params[k] is v for k, v in eqn.params.items())
+        return eqn if same else eqn.replace(params=params)

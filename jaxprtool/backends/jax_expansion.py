@@ -1,0 +1,196 @@
+"""Programs without primitives that only this process knows: what a file can hold, and other processes run.
+
+A primitive becomes a call of its implementation. Where JAX has a derivative rule for it the call is a `custom_jvp_call`,
+since an implementation need not have the derivative that the rule gives; and what is applied to tangents in such a rule is
+linear in them, and becomes a `linear_call` with JAX's transpose. Batch rules are left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jax._src.interpreters import ad
+
+from jaxprtool.backends.jax_live import LivePrimitive
+from jaxprtool.backends.jax_rules import DEPTH, patterns
+from jaxprtool.core.lists import split_list
+from jaxprtool.core.primitive import find_primitive
+from jaxprtool.ir.diagnostics import MissingRuleError
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.walk import map_jaxprs
+
+__all__ = ["expanded"]
+
+
+def expanded(program: ClosedJaxpr, rules: bool = True) -> ClosedJaxpr:
+    """The program with calls in place of primitives that only this process knows.
+
+    One whose implementation JAX cannot trace stays as it is. Without `rules` the calls have no derivative rules.
+    """
+    return _Expansion(rules).closed(program)
+
+
+class _Expansion:
+    """One pass; a jaxpr that occurs twice stays one object, and one in which nothing changes the same one.
+
+    Attributes:
+      active: the primitives whose derivative rules are being expanded, to bound rules that apply their own primitive.
+    """
+
+    def __init__(self, rules: bool) -> None:
+        self.depth = DEPTH if rules else 0
+        self.done: dict[Any, ClosedJaxpr] = {}
+        self.calls: dict[Any, JaxprEqn] = {}
+        self.alive: list[Any] = []
+        self.active: list[LivePrimitive] = []
+
+    def closed(self, program: ClosedJaxpr, linear: Sequence[bool] = ()) -> ClosedJaxpr:
+        """The program; `linear` says which of its arguments it is linear in."""
+        linear = list(linear) if any(linear) else []
+        key = (id(program), tuple(linear), self.depths())
+        found = self.done.get(key)
+        if found is None:
+            self.alive.append(program)
+            found = self.done[key] = self._closed(program, linear)
+        return found
+
+    def depths(self) -> tuple[Any, ...]:
+        """What is being expanded, as a key: the same program differs by how much of its rules is left."""
+        return tuple(sorted(map(id, self.active)))
+
+    def _closed(self, program: ClosedJaxpr, linear: Sequence[bool]) -> ClosedJaxpr:
+        jaxpr = program.jaxpr
+        moving = {v for v, flag in zip(jaxpr.in_binders, linear, strict=False) if flag}
+        used = {x for e in jaxpr.eqns for x in e.inputs if type(x) is not Lit}
+        used.update(x for x in jaxpr.outs if type(x) is not Lit)
+        eqns = []
+        for eqn in jaxpr.eqns:
+            flags = [type(x) is not Lit and x in moving for x in eqn.inputs]
+            if any(flags):
+                moving.update(v for v in eqn.out_binders if v.aval.tangent() is v.aval.strong)
+            eqns.append(self.eqn(eqn, flags, used))
+        if all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)):
+            return program
+        changed = Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders)
+        return ClosedJaxpr(changed, program.consts)
+
+    def eqn(self, eqn: JaxprEqn, linear: Sequence[bool], used: set[Any]) -> JaxprEqn:
+        if isinstance(eqn.primitive, LivePrimitive):
+            try:
+                found = self.linear_call(eqn, linear, used) if any(linear) else None
+                return found or self.call(eqn)
+            except MissingRuleError:
+                return eqn
+        params = {
+            k: map_jaxprs(v, lambda c, k=k: self.closed(c, _linear_in(k, c, eqn, linear)))
+            for k, v in eqn.params.items()
+        }
+        same = all(params[k] is v for k, v in eqn.params.items())
+        return eqn if same else eqn.replace(params=params)
+
+    def call(self, eqn: JaxprEqn) -> JaxprEqn:
+        """The call of the implementation, with its derivative rule."""
+        primitive, avals = eqn.primitive, [x.aval.strong for x in eqn.inputs]
+        assert isinstance(primitive, LivePrimitive)
+        body = primitive.rules.expansion(avals, eqn.params)
+        key = (id(body), self.depths())
+        made = self.calls.get(key)
+        if made is None:
+            self.alive.append(body)
+            made = self.calls[key] = self._call(primitive, avals, eqn.params, body)
+        return eqn.replace(primitive=made.primitive, params=made.params)
+
+    def _call(
+        self, primitive: LivePrimitive, avals: Sequence[Any], params: Any, body: ClosedJaxpr
+    ) -> JaxprEqn:
+        inside = self.closed(body)
+        ruled = primitive.value in ad.primitive_jvps
+        floats = (_is_inexact(a) for a in avals), (_is_inexact(a) for a in body.out_avals)
+        if not ruled or not all(map(any, floats)):
+            call = find_primitive("jit")
+            return JaxprEqn(
+                call, [], {**call.defaults, "jaxpr": inside, "name": primitive.name}, []
+            )
+        call = find_primitive("custom_jvp_call")
+        rule = (
+            None
+            if self.active.count(primitive) >= self.depth
+            else self.jvp_rule(primitive, avals, params)
+        )
+        fields = {"call_jaxpr": inside, "name": primitive.name, "jvp_jaxpr": rule}
+        return JaxprEqn(call, [], {**call.defaults, **fields, "jvp": f"{primitive.name}_jvp"}, [])
+
+    def jvp_rule(
+        self, primitive: LivePrimitive, avals: Sequence[Any], params: Any
+    ) -> ClosedJaxpr | None:
+        """(*primals, *tangents of the inexact ones) -> (*results, *tangents of the inexact ones)."""
+        flags = [_is_inexact(a) for a in avals]
+        rules = primitive.rules
+        try:
+            taken, rule = patterns(flags, lambda live: rules.jvp_program(avals, live, params))
+        except MissingRuleError:
+            return None
+        primals, given = split_list(rule.jaxpr.in_binders, len(avals))
+        rest = iter(given)
+        tangents = [
+            next(rest) if on else Var(a) for on, f, a in zip(taken, flags, avals, strict=True) if f
+        ]
+        binders = [*primals, *tangents]
+        jaxpr = Jaxpr(binders, rule.jaxpr.eqns, rule.jaxpr.outs, rule.jaxpr.const_binders)
+        self.active.append(primitive)
+        try:
+            linear = [False] * len(primals) + [True] * len(tangents)
+            return self.closed(ClosedJaxpr(jaxpr, rule.consts), linear)
+        finally:
+            self.active.pop()
+
+    def linear_call(self, eqn: JaxprEqn, linear: Sequence[bool], used: set[Any]) -> JaxprEqn | None:
+        """The equation as one with JAX's transpose; None where there is none, or its integer results are read."""
+        primitive = eqn.primitive
+        assert isinstance(primitive, LivePrimitive)
+        outs = [v for v in eqn.out_binders if _is_inexact(v.aval)]
+        if any(v in used for v in eqn.out_binders if v not in outs):
+            return None
+        avals = [x.aval.strong for x in eqn.inputs]
+        cts = [v.aval.strong for v in outs]
+        try:
+            back = primitive.rules.transpose_program(avals, linear, cts, eqn.params)
+        except MissingRuleError:
+            return None
+        order = sorted(range(len(avals)), key=lambda i: linear[i])
+        operands = [Var(a) for a in avals]
+        results = [Var(v.aval.strong) for v in outs]
+        named = iter(results)
+        binders = [next(named) if v in outs else DropVar(v.aval) for v in eqn.out_binders]
+        inner = self.call(eqn.replace(inputs=operands, out_binders=binders))
+        callee = ClosedJaxpr(Jaxpr([operands[i] for i in order], [inner], results))
+        call = find_primitive("linear_call")
+        params = {
+            **call.defaults,
+            "callee": callee,
+            "num_callee_consts": 0,
+            "num_res": len(avals) - sum(linear),
+            "transpose_jaxpr": self.closed(back),
+        }
+        inputs = [eqn.inputs[i] for i in order]
+        return eqn.replace(primitive=call, inputs=inputs, params=params, out_binders=outs)
+
+
+def _linear_in(key: str, inner: ClosedJaxpr, eqn: JaxprEqn, linear: Sequence[bool]) -> list[bool]:
+    """Which arguments of a jaxpr in an equation's params it is linear in.
+
+    Derivative rules are linear in tangents and cotangents, which come last; other jaxprs take the last operands.
+    """
+    n = len(inner.jaxpr.in_binders)
+    if key == "jvp_jaxpr":
+        return [i >= len(eqn.inputs) for i in range(n)]
+    if key == "bwd_jaxpr":
+        cotangents = sum(_is_inexact(v.aval) for v in eqn.out_binders)
+        return [i >= n - cotangents for i in range(n)]
+    flags = [*[False] * n, *linear]
+    return flags[len(flags) - n :] if key not in ("fwd_jaxpr", "transpose_jaxpr") else [False] * n
+
+
+def _is_inexact(aval: Any) -> bool:
+    return aval.tangent() is aval.strong

@@ -1,0 +1,270 @@
+"""Primitives that only a running JAX knows: every rule of ours asks JAX's rule, and takes the jaxpr that it makes.
+
+jvp, batch, transpose     JAX's rules of the primitive, traced for the operands' types
+impl, lower               the function that implements it
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import core
+from jax._src.interpreters import mlir
+
+from jaxprtool.backends.jax_export import jax_params
+from jaxprtool.backends.jax_live import LivePrimitive
+from jaxprtool.backends.jax_rules import is_inexact, with_wide_types
+from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.batch import batch_rules
+from jaxprtool.interpreters.check import abstract_eval_rules
+from jaxprtool.interpreters.cost import FREE, cost_rules
+from jaxprtool.interpreters.evaluate import impl_rules, runner
+from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_rules
+from jaxprtool.interpreters.lower import lowering_rules
+from jaxprtool.interpreters.transpose import is_linear, transpose_rules
+from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.ir.walk import sub_jaxprs
+from jaxprtool.rules.calls import inline
+
+__all__ = ["give_rules"]
+
+
+def give_rules(
+    primitive: LivePrimitive, from_jax: Callable[[Any], ClosedJaxpr], to_aval: Callable[[Any], Any]
+) -> None:
+    """Let our interpreters use JAX's rules of a primitive.
+
+    Args:
+      primitive: ours, which holds JAX's.
+      from_jax, to_aval: conversions of programs and of types from JAX.
+    """
+    if primitive in abstract_eval_rules.rules:
+        return
+    rules = _Rules(primitive, from_jax, to_aval)
+    abstract_eval_rules.define(primitive, rules.types)
+    impl_rules.define(primitive, _Impl(rules))
+    jvp_rules.define(primitive, rules.jvp)
+    batch_rules.define(primitive, rules.batch)
+    transpose_rules.define(primitive, rules.transpose)
+    lowering_rules.define(primitive, rules.lower)
+    cost_rules.define(primitive, FREE)
+    primitive.rules = rules
+
+
+class _Rules:
+    """The rules of one primitive; `made` holds the jaxprs for types and params met before."""
+
+    def __init__(self, primitive: LivePrimitive, from_jax: Any, to_aval: Any):
+        self.primitive, self.from_jax, self.to_aval = primitive, from_jax, to_aval
+        self.made: dict[Any, ClosedJaxpr] = {}
+
+    def bind(self, params: dict[str, Any]) -> Callable[..., list[Any]]:
+        """The primitive as a function of its operands that returns a list."""
+        theirs, given = self.primitive.value, jax_params(self.primitive.value, params)
+        bind = lambda *xs: theirs.bind(*xs, **given)  # noqa: E731
+        return bind if theirs.multiple_results else lambda *xs: [bind(*xs)]
+
+    def trace(
+        self, column: str, params: dict[str, Any], avals: Sequence[Any], key: Any, f: Any
+    ) -> ClosedJaxpr:
+        """The jaxpr of f, a function of JAX's, for operands of these types; `key` is what else it depends on.
+
+        Raises:
+          MissingRuleError: JAX has no such rule, or it fails.
+        """
+        types = tuple([a.strong for a in avals])
+        whole: Any = (column, types, key, tuple(sorted(params.items())))
+        try:
+            found = self.made.get(whole)
+        except TypeError:  # params without a hash
+            whole, found = None, None
+        if found is not None:
+            return found
+        structs = [jax.ShapeDtypeStruct(a.shape, np_dtype(a.dtype)) for a in types]
+        try:
+            with with_wide_types(structs):
+                found = self.from_jax(jax.make_jaxpr(f)(*structs))
+        except Exception as e:  # a user's function runs here: any error is possible
+            self.missing(column, e)
+        if whole is not None:
+            self.made[whole] = found
+        return found
+
+    def missing(self, column: str, error: Exception | None) -> Any:
+        name = self.primitive.name
+        why = f": {type(error).__name__}: {str(error).splitlines()[0]}" if str(error or "") else ""
+        message = f"JAX gives no {column} rule for the primitive {name} of this process{why}"
+        raise MissingRuleError(Diagnostic(message, "no-rule"), name)
+
+    def types(self, *avals: Any, **params: Any) -> list[Any]:
+        theirs = self.primitive.value
+        given = jax_params(theirs, params)
+        structs = [core.ShapedArray(a.shape, np_dtype(a.dtype)) for a in avals]
+        out, _ = theirs.abstract_eval(*structs, **given)
+        return [self.to_aval(a).strong for a in (out if theirs.multiple_results else [out])]
+
+    def expansion(self, avals: Sequence[Any], params: dict[str, Any]) -> ClosedJaxpr:
+        """The primitive's implementation as a jaxpr, in which it does not occur itself."""
+        theirs, given = self.primitive.value, jax_params(self.primitive.value, params)
+        error: Exception | None = None
+        for f, several in _implementations(theirs):
+
+            def flat(*xs: Any, f: Any = f, several: bool = several) -> list[Any]:
+                out = f(*xs, **given)
+                return list(out) if several else [out]
+
+            try:
+                found = self.trace("impl", params, avals, id(f), flat)
+            except MissingRuleError as e:
+                error = e
+                continue
+            if not self.occurs(found.jaxpr, avals, params):
+                return found
+        return self.missing("impl", error)
+
+    def occurs(self, jaxpr: Jaxpr, avals: Sequence[Any], params: dict[str, Any]) -> bool:
+        """Whether a jaxpr applies the primitive to such operands with such params."""
+        types, shown = [a.strong for a in avals], str(params)
+        todo = [jaxpr]
+        while todo:
+            for eqn in todo.pop().eqns:
+                if eqn.primitive is self.primitive and str(eqn.params) == shown:
+                    if [x.aval.strong for x in eqn.inputs] == types:
+                        return True
+                todo += [c.jaxpr for c in sub_jaxprs(eqn)]
+        return False
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        live = [type(t) is not Zero for t in tangents]
+        given = [t for t in tangents if type(t) is not Zero]
+        rule = self.jvp_program([get_aval(x) for x in primals], live, params)
+        outs = inline(rule, [*primals, *given])
+        n_out = len(self.types(*[get_aval(x).strong for x in primals], **params))
+        results, rest = outs[:n_out], iter(outs[n_out:])
+        kinds = [get_aval(x) for x in results]
+        return results, [next(rest) if a.tangent() is a.strong else Zero(a) for a in kinds]
+
+    def jvp_program(
+        self, avals: Sequence[Any], live: Sequence[bool], params: dict[str, Any]
+    ) -> ClosedJaxpr:
+        """(*primals, *tangents of those that are `live`) -> (*results, *tangents of the inexact ones)."""
+        n, bind = len(avals), self.bind(params)
+
+        def f(*xs: Any) -> list[Any]:
+            values = xs[:n]
+            moving = [x for x, on in zip(values, live, strict=True) if on]
+
+            def of_moving(*moved: Any) -> list[Any]:
+                rest = iter(moved)
+                return bind(*[next(rest) if on else x for x, on in zip(values, live, strict=True)])
+
+            outs, out_tangents = jax.jvp(of_moving, moving, list(xs[n:]))
+            return [*outs, *[t for t in out_tangents if t.dtype != jax.dtypes.float0]]
+
+        given = [a for a, on in zip(avals, live, strict=True) if on]
+        return self.trace("jvp", params, [*avals, *given], tuple(live), f)
+
+    def batch(self, axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
+        size, bind = int(axis_size), self.bind(params)
+        avals = [get_aval(x) for x in values]
+
+        def mapped(out_axes: Any) -> Any:
+            return jax.vmap(bind, in_axes=tuple(dims), out_axes=out_axes, axis_size=size)
+
+        def traced(out_axes: Any) -> ClosedJaxpr:
+            f = lambda *xs: mapped(list(out_axes))(*xs)  # noqa: E731
+            return self.trace("batch", params, avals, (size, tuple(dims), tuple(out_axes)), f)
+
+        n_out = len(traced([0] * self._count(values, dims, params)).out_avals)
+        out_dims: list[Any] = [0] * n_out
+        for i in range(n_out):  # JAX refuses to say that a batched result is none
+            trial = [None if i == k else d for k, d in enumerate(out_dims)]
+            try:
+                traced(trial)
+            except MissingRuleError:
+                continue
+            out_dims = trial
+        return inline(traced(out_dims), values), out_dims
+
+    def _count(self, values: Any, dims: Any, params: dict[str, Any]) -> int:
+        single = []
+        for x, d in zip(values, dims, strict=True):
+            a = get_aval(x).strong
+            shape = a.shape if d is None else (*a.shape[:d], *a.shape[d + 1 :])
+            single.append(a.update(shape=shape))
+        return len(self.types(*single, **params))
+
+    def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+        linear = [is_linear(x) for x in args]
+        values = [x for x, flag in zip(args, linear, strict=True) if not flag]
+        avals = [x.aval.strong if is_linear(x) else get_aval(x).strong for x in args]
+        kinds = self.types(*avals, **params)
+        given = [ct for ct, a in zip(cts, kinds, strict=True) if a.tangent() is a]
+        full = [instantiate(ct) for ct in given]
+        back = self.transpose_program(avals, linear, [get_aval(x) for x in full], params)
+        out = iter(inline(back, [*values, *full]))
+        return [next(out) if flag else None for flag in linear]
+
+    def transpose_program(
+        self,
+        avals: Sequence[Any],
+        linear: Sequence[bool],
+        ct_avals: Sequence[Any],
+        params: dict[str, Any],
+    ) -> ClosedJaxpr:
+        """(*operands that are not `linear`, *cotangents of inexact results) -> (*cotangents of the others)."""
+        bind = self.bind(params)
+        fixed_avals = [a for a, flag in zip(avals, linear, strict=True) if not flag]
+        wanted = [a.strong for a, flag in zip(avals, linear, strict=True) if flag]
+        structs = [jax.ShapeDtypeStruct(a.shape, np_dtype(a.dtype)) for a in wanted]
+        n = len(fixed_avals)
+
+        def f(*xs: Any) -> list[Any]:
+            def of_linear(*moving: Any) -> list[Any]:
+                rest, others = iter(moving), iter(xs[:n])
+                outs = bind(*[next(rest) if flag else next(others) for flag in linear])
+                return [x for x in outs if is_inexact(x.aval)]
+
+            return list(jax.linear_transpose(of_linear, *structs)(list(xs[n:])))
+
+        key = (tuple(linear), tuple(wanted))
+        return self.trace("transpose", params, [*fixed_avals, *ct_avals], key, f)
+
+    def lower(self, ctx: Any, *operands: Any, **params: Any) -> list[Any]:
+        return ctx.inline(self.expansion(ctx.in_avals, params), operands)
+
+
+class _Impl:
+    """Evaluation: the implementation on NumPy where JAX can trace it, else JAX itself."""
+
+    def __init__(self, rules: _Rules):
+        self.rules = rules
+
+    def __call__(self, xp: Any, *values: Any, **params: Any) -> list[Any]:
+        return self.prepare(xp, [get_aval(v) for v in values], None, params)(*values)
+
+    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Callable[..., Any]:
+        try:
+            run = runner(self.rules.expansion(in_avals, params))
+        except MissingRuleError:
+            bind = jax.jit(self.rules.bind(params))
+            return lambda *values: [np.asarray(x) for x in bind(*values)]
+        return lambda *values: run(values)
+
+
+def _implementations(theirs: Any) -> list[tuple[Callable[..., Any], bool]]:
+    """Functions that may say what a primitive computes, and whether each returns several results."""
+    found = [(theirs.impl, theirs.multiple_results)]
+    entry = mlir._lowerings.get(theirs)
+    rule = getattr(entry, "rule", None)
+    if inspect.isfunction(rule):  # made by `mlir.lower_fun` of a function
+        held = inspect.getclosurevars(rule).nonlocals
+        if callable(held.get("fun")):
+            found.append((held["fun"], bool(held.get("multiple_results", True))))
+    return found
