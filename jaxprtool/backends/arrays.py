@@ -213,6 +213,12 @@ def load_npz(path: str, left: Sequence[tuple[int, Var]]) -> list[Any]:
         return [_fit_member(members[key], v, i, f"{key} of {path}") for (i, v), key in named]
 
 
+def member_names(path: str) -> set[str]:
+    """The names of the arrays in an `.npz` file."""
+    with Npz(path) as members:
+        return set(members)
+
+
 def load_member(path: str, key: str, v: Var) -> Any:
     """The array `key` of an `.npz` file, for the constant that `v` binds."""
     with Npz(path) as members:

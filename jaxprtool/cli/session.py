@@ -13,6 +13,7 @@ import click
 from jaxprtool.cli.render import colored, render
 from jaxprtool.driver.artifact import is_artifact
 from jaxprtool.driver.compile import Compiled, from_bytes
+from jaxprtool.driver.constants import with_consts
 from jaxprtool.driver.files import (
     decode,
     load,
@@ -21,13 +22,13 @@ from jaxprtool.driver.files import (
     the_one,
 )
 from jaxprtool.driver.loading import is_function
+from jaxprtool.driver.output import INLINE, program_text, write_programs
 from jaxprtool.driver.trace import trace
 from jaxprtool.driver.verify import check_results
 from jaxprtool.driver.writing import write_output
 from jaxprtool.ir.diagnostics import Diagnostic, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.printable import printable
-from jaxprtool.syntax.print import format_file
 
 __all__ = ["Session"]
 
@@ -46,6 +47,8 @@ class Session:
       exit_code: what the verb says when nothing goes wrong.
       inputs: the texts read so far, by name; a report of a fault of ours saves them.
       tracing: how functions that are given in the place of files are traced, as `driver.trace` takes it.
+      consts: what `--consts` says: an `.npz` file, `inline`, or "".
+      allowed: folders that programs may read constants from, besides their own.
     """
 
     error_format: str = "text"
@@ -54,6 +57,8 @@ class Session:
     inputs: dict[str, str] = field(default_factory=dict)
     warned: set[str] = field(default_factory=set)
     tracing: dict[str, Any] = field(default_factory=dict)
+    consts: str = ""
+    allowed: tuple[str, ...] = ()
 
     def warn(self, message: str, code: str, severity: str = "warning") -> None:
         """Write a warning, or a note, to standard error, the same one once."""
@@ -69,7 +74,7 @@ class Session:
     def read(self, path: str) -> tuple[str, str]:
         """The text of a file (or of the program of a function), and its name."""
         if is_function(path):
-            return self.keep(format_file({"": self.traced(path)}, lossless=True) + "\n", path)
+            return self.keep(program_text({"": self.traced(path)}), path)
         data, name = read_bytes(path)
         return self.keep(decode(data, name), name)
 
@@ -91,7 +96,7 @@ class Session:
         data, name = read_bytes(file)
         if is_artifact(data):
             return from_bytes(data, name)
-        return the_one(load(*self.keep(decode(data, name), name), selector), name)
+        return the_one(self.load(*self.keep(decode(data, name), name), selector), name)
 
     def programs(self, path: str) -> Programs:
         """The programs of `FILE` or `FILE#NAME`, or that of a function."""
@@ -99,7 +104,15 @@ class Session:
             return {"": self.traced(path)}
         file, selector = split_selector(path)
         text, name = self.read(file)
-        return load(text, name, selector)
+        return self.load(text, name, selector)
+
+    def load(self, text: str, name: str, selector: str) -> Programs:
+        """The programs of a text, with the values that `--consts` gives to their constants."""
+        programs = load(text, name, selector, self.allowed)
+        if self.consts not in ("", INLINE):
+            for program in programs.values():
+                with_consts(program, self.consts)
+        return programs
 
     def program(self, path: str) -> ClosedJaxpr:
         """The one program that is meant."""
@@ -107,7 +120,7 @@ class Session:
             return self.traced(path)
         file, selector = split_selector(path)
         text, name = self.read(file)
-        return the_one(load(text, name, selector), name)
+        return the_one(self.load(text, name, selector), name)
 
     def write(
         self, verb: str, result: ClosedJaxpr | Programs, output: str, header: str = ""
@@ -116,7 +129,14 @@ class Session:
         programs = result if isinstance(result, dict) else {"": result}
         if self.verify:
             check_results(verb, programs)
-        self.write_text(header + format_file(programs, lossless=True), output)
+        if output == "-":
+            self.write_text(header + program_text(programs), output)
+        else:
+            write_programs(programs, output, self.place_of_constants(verb), header)
+
+    def place_of_constants(self, verb: str) -> str:
+        """Where `--consts` puts large constants; of a verb that reads programs, an `.npz` file has values for them."""
+        return self.consts if verb == "trace" or self.consts == INLINE else ""
 
     def write_text(self, text: str, output: str) -> None:
         """Write a text to a file, or to standard output for `-`."""

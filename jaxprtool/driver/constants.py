@@ -172,35 +172,42 @@ def _constants(programs: Mapping[str, ClosedJaxpr]) -> Iterator[tuple[Var, Any]]
 # ---- values that are given
 
 
-def with_consts(program: ClosedJaxpr, values: Mapping[str, Any]) -> ClosedJaxpr:
-    """The program with values for constants that its text does not hold, in inner jaxprs too.
+def with_consts(program: ClosedJaxpr, values: Mapping[str, Any] | str) -> ClosedJaxpr:
+    """Give values to constants that a program's text does not hold, those of inner jaxprs too; logs drop them.
 
     Args:
-      program: as it was read; constants are called by the names in its text.
-      values: arrays of the constants' types, by name. A name that stands for several constants of one type is for
-        each of them.
+      program: as it was read; it is changed. Constants are called by the names in its text.
+      values: arrays of the constants' types by name, or the path of an `.npz` file that has some of them. A name that
+        stands for the constants of several inner jaxprs is for each of them.
+
+    Returns:
+      The program.
 
     Raises:
-      UsageError: no constant without a value has such a name, or its type is another.
+      UsageError: no constant without a value has a name that is given, or none has one of those in the file; a type is
+        another; the file cannot be read.
     """
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
-    unused = set(values)
+    names = arrays.member_names(values) if isinstance(values, str) else set(values)
     missing: list[str] = []
     for current in _all_programs(program):
         for i, (v, c) in enumerate(zip(current.jaxpr.const_binders, current.consts, strict=True)):
             if c is not None:
                 continue
-            missing.append(v.name or "?")
-            if v.name in values:
-                unused.discard(v.name)
+            missing.append(v.name)
+            if v.name in names and isinstance(values, str):
+                current.consts[i] = arrays.load_member(values, v.name, v)
+            elif v.name in names:
                 current.consts[i] = arrays.constant(values[v.name], v)
-    if unused:
-        names = ", ".join(sorted(unused))
-        held = (
-            f"constants without a value: {', '.join(dict.fromkeys(missing))}"
-            if missing
-            else "every constant has a value"
-        )
-        fail(UsageError, f"the program has no constant {names} that needs a value", "no-such-constant", help=held)  # fmt: skip
+    unknown = names.difference(missing)
+    if unknown and (len(unknown) == len(names) or not isinstance(values, str)):
+        _no_such_constant(sorted(unknown), missing)
     return program
+
+
+def _no_such_constant(names: Sequence[str], missing: Sequence[str]) -> None:
+    needed = ", ".join(dict.fromkeys(missing))
+    help = f"those without a value are {needed}" if missing else "each of its constants has a value"
+    message = f"no constant without a value is called {', '.join(names)}"
+    fail(UsageError, message, "no-such-constant", help=help)

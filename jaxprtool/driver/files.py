@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
 from jaxprtool.driver.artifact import is_artifact
 from jaxprtool.driver.compressed import decompressed
@@ -87,21 +88,24 @@ def read_programs(text: str, name: str = STDIN) -> dict[str, ClosedJaxpr]:
         raise JaxprParseError(d) from e
 
 
-def load(text: str, name: str = STDIN, selector: str = "") -> dict[str, ClosedJaxpr]:
+def load(
+    text: str, name: str = STDIN, selector: str = "", allowed: Sequence[str] = ()
+) -> dict[str, ClosedJaxpr]:
     """The programs of a text, by name ("" for one without a name).
 
     Args:
       text: the text of a file.
       name: what to call it in messages.
       selector: when given, only the program of this name.
+      allowed: folders that constants may be read from, besides that of the file.
 
     Raises:
       JaxprParseError: the text is no jaxpr.
-      UsageError: no program has the name asked for.
+      UsageError: no program has the name asked for; a constant is in a file elsewhere.
     """
     programs = read_programs(text, name)
     for program in programs.values():
-        anchor(program, os.path.dirname(name))
+        anchor(program, os.path.dirname(name), allowed)
     if not selector:
         return programs
     if selector not in programs:

@@ -11,6 +11,7 @@ from jaxprtool.syntax.build import Builder
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
 from jaxprtool.syntax.scanner import Scanner, scan
 from jaxprtool.syntax.tokens import LABELS
+from jaxprtool.syntax.version import without_header
 
 __all__ = ["parse", "parse_file"]
 
@@ -58,7 +59,7 @@ def parse_file(text: str, name: str = "<string>") -> dict[str, ClosedJaxpr]:
         text = _ANSI.sub("", text)
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    return _read(Source(text, name))
+    return _read(Source(without_header(text, name), name))
 
 
 def _read(source: Source) -> dict[str, ClosedJaxpr]:
