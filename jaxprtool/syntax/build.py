@@ -17,6 +17,7 @@ from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.consts import read_const
 from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.hidden import recover_params
+from jaxprtool.syntax.hints import operand_hint, primitive_hint
 from jaxprtool.syntax.infer import infer_binders, infer_literals
 from jaxprtool.syntax.older import OLDER, declared_params, from_older
 from jaxprtool.syntax.params import read_value
@@ -293,6 +294,16 @@ class Builder:
     def _equation(self, token: Token, params: Any, operands: Token, jaxprs: Any) -> Any:
         match, scope = token[1], self.scopes[-1]
         primitive = find_primitive(match[3])
+        if not primitive.known and (help := primitive_hint(match[3])):
+            self._error("an operation is no call", "syntax", match.start(3), match.end(3), help)
+        if "=" in operands[1] and (found := operand_hint(operands[1], operands[2])):
+            self._error(found.message, "syntax", found.start, found.end, found.help)
+            operands = (
+                operands[0],
+                operands[1][: found.start - operands[2]],
+                operands[2],
+                operands[3],
+            )
         inputs: list[Any] = []
         known = scope.vars
         for word in operands[1].split():
