@@ -31,7 +31,15 @@ OTHERWISE = {
     "cummin": "likewise",
 }
 
-SERIES = {"igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "digamma", "polygamma", "zeta"}  # slow to compile
+SERIES = {
+    "igamma",
+    "igammac",
+    "igamma_grad_a",
+    "random_gamma_grad",
+    "digamma",
+    "polygamma",
+    "zeta",
+}  # slow to compile
 
 
 def _values(dtype: DType) -> Any:
@@ -113,7 +121,21 @@ def test_numpy_equals_jax_at_the_ends(name):
     assert not wrong, "\n".join(wrong)
 
 
-NARROW = "i2 u2 i4 u4 i8 f4_e2m1fn f6_e2m3fn f8_e4m3fn f8_e8m0fnu f8_e3m4 f8_e5m2 bf16 f32".split()
+NARROW = (
+    "i2",
+    "u2",
+    "i4",
+    "u4",
+    "i8",
+    "f4_e2m1fn",
+    "f6_e2m3fn",
+    "f8_e4m3fn",
+    "f8_e8m0fnu",
+    "f8_e3m4",
+    "f8_e5m2",
+    "bf16",
+    "f32",
+)
 
 
 def test_conversions_between_narrow_types():
@@ -123,7 +145,9 @@ def test_conversions_between_narrow_types():
         x = values.astype(np_dtype(find_dtype(old)))
         for new in NARROW:
             dtype = find_dtype(new)
-            program = jt.make_jaxpr(lambda x, t=dtype: jt.lax.convert_element_type(x, new_dtype=t))(x)
+            program = jt.make_jaxpr(lambda x, t=dtype: jt.lax.convert_element_type(x, new_dtype=t))(
+                x
+            )
             (out,) = jt.eval_jaxpr(program, [x])
             assert out.dtype == np_dtype(dtype)
             zero = np.nan if new == "f8_e8m0fnu" else 0
