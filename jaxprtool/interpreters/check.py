@@ -331,6 +331,8 @@ class _Checker:
             if eqn.primitive in rules:
                 if typed:
                     self.check_eqn(eqn)
+                else:
+                    self.check_declared(eqn)
             elif eqn.primitive.known:
                 self.without_rule(eqn)
             elif not self.allow_unknown:
@@ -381,6 +383,13 @@ class _Checker:
         except (ValueError, KeyError, TypeError, AttributeError):
             return  # the params are wrong, which the type rule reports
         self.pending.extend((c.jaxpr, axes) for c in sub_jaxprs(eqn))
+
+    def check_declared(self, eqn: JaxprEqn) -> None:
+        """What can be said of an equation with operands whose types are not known."""
+        try:
+            check_declared(eqn)
+        except JaxprTypeError as e:
+            self.problems += [replace(d, span=d.span or eqn.span) for d in e.diagnostics]
 
     def check_eqn(self, eqn: JaxprEqn) -> None:
         for value in eqn.params.values():
