@@ -301,7 +301,8 @@ class _Printer:
         column += _size(eqn.primitive.name)
         pairs = printed_params(eqn.primitive, eqn.params, self.lossless)
         if pairs:
-            flat = self._flat_params(pairs, self.width - column, 0)
+            deep = indent < 0 and id(eqn) in self.holds
+            flat = None if deep else self._flat_params(pairs, self.width - column, 0)
             if flat is not None:
                 out.append(flat)
                 column += _size(flat)
@@ -322,7 +323,7 @@ class _Printer:
             if type(value) is ClosedJaxpr:
                 yield from self._inner(value, indent, column)
             elif type(value) is tuple and value and all(type(v) is ClosedJaxpr for v in value):
-                flat = self._flat_jaxprs(value, self.width - column, 0)
+                flat = None if indent < 0 else self._flat_jaxprs(value, self.width - column, 0)
                 if flat is not None:
                     self.out.append(flat)
                     continue
