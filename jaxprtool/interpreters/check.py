@@ -20,6 +20,7 @@ from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared, failed_rule, holds_integers, no_type
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.layouts import laid_out
 from jaxprtool.ir.avals import ARRAY_LIMIT, ShapedArray
@@ -172,6 +173,7 @@ def annotated_rule(primitive: Primitive, rule: Any) -> Any:
     return typed
 
 
+@deep
 def typecheck_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, *, allow_unknown: bool = False) -> JaxprType:
     """Check a jaxpr and every jaxpr inside it.
 
