@@ -16,10 +16,17 @@ from jaxprtool.core.primitive import primitive as primitive
 from jaxprtool.core.primitive import shown as shown
 from jaxprtool.core.rule_table import unsupported as unsupported
 from jaxprtool.core.tree import register_pytree_node as register_pytree_node
+from jaxprtool.driver.api import check as check
+from jaxprtool.driver.api import compile as compile
+from jaxprtool.driver.api import diff as diff
+from jaxprtool.driver.api import discharge as discharge
+from jaxprtool.driver.api import lower as lower
+from jaxprtool.driver.api import trace as trace
+from jaxprtool.driver.check import Signature as Signature
 from jaxprtool.driver.compile import Compiled as Compiled
-from jaxprtool.driver.compile import compile as compile
-from jaxprtool.driver.compile import load as load
-from jaxprtool.driver.lower import lower as lower
+from jaxprtool.driver.diff import Difference as Difference
+from jaxprtool.driver.save import load as load
+from jaxprtool.driver.save import save as save
 from jaxprtool.interpreters.batch import materialize as materialize
 from jaxprtool.interpreters.batch import vmap as vmap
 from jaxprtool.interpreters.batch import vmap_jaxpr as vmap_jaxpr
@@ -61,7 +68,6 @@ from jaxprtool.ir.jaxpr import JaxprType as JaxprType
 from jaxprtool.ir.jaxpr import Lit as Lit
 from jaxprtool.ir.jaxpr import Primitive as Primitive
 from jaxprtool.ir.jaxpr import Var as Var
-from jaxprtool.passes.discharge import discharge as discharge
 from jaxprtool.rules.calls import jit as jit
 from jaxprtool.rules.calls import set_compiler
 from jaxprtool.rules.control_flow.cond import cond as cond

@@ -91,7 +91,7 @@ def test_the_list_of_verbs_is_complete() -> None:
         ("vmap --axis-size x", "is not a valid integer"),
         ("run --max-bytes lots", "is not a size"),
         ("diff", "missing argument"),
-        ("check a b", "unexpected extra argument"),
+        ("jvp a b", "unexpected extra argument"),
     ],
 )
 def test_bad_usage_is_status_2_with_one_line(line: str, message: str) -> None:

@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.ir.params import Opaque, Record, Word
@@ -32,12 +33,14 @@ _FORMATS = {"float64": "d", "float32": "f", "complex128": "d", "complex64": "f"}
 
 
 def canonical_params(eqn: JaxprEqn, inner: Inner) -> list[tuple[str, str]]:
-    """The params that say something (those at a hidden default do not), as names and texts, by name."""
+    """The params that say something, as names and texts, by name: none at a hidden default, no bookkeeping."""
     declared = eqn.primitive.params
     found = []
     for key, value in printed_params(eqn.primitive, eqn.params, lossless=True):
         declaration = declared.get(key)
         annotation = declaration.annotation if declaration is not None else ""
+        if annotation == "Bookkeeping":
+            continue
         text = canonical_value(value, inner, annotation)
         hidden = declaration is not None and declaration.hidden
         if hidden and text == canonical_value(declaration.default, inner, annotation):
@@ -179,7 +182,7 @@ def canonical_const(value: Any, aval: Any) -> str:
     """
     if value is None:
         return ""
-    data = value.data if hasattr(value, "impl") and hasattr(value, "data") else value
+    data = words_of_key(value)
     if not hasattr(data, "tolist"):
         return _ADDRESS.sub("0x", str(value))
     dtype = getattr(aval, "dtype", None)

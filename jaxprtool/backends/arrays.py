@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxprtool.backends.keys import is_key, key_of_words, keys_of_seeds, of_words
 from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import INT64, dtype_of
 from jaxprtool.ir.jaxpr import Var
 
@@ -202,14 +202,18 @@ def load_npy(path: str) -> np.ndarray:
     return found
 
 
-def load_npz(path: str, binders: Sequence[Var], first: int) -> list[Any]:
-    """The arrays of an `.npz` file for the arguments from position `first` on, whose binders are `binders`.
+def load_npz(path: str, left: Sequence[tuple[int, Var]]) -> list[Any]:
+    """The arrays of an `.npz` file for the first of the arguments that are left.
 
     Arrays are found by the arguments' names (`a`, `b`), else by `arg0`, `arg1`, ..., else taken in order.
+
+    Args:
+      path: of the file.
+      left: the arguments: their positions and binders.
     """
     return [
-        fit(x, v, first + k, f"{key} of {path}")
-        for k, (key, x, v) in enumerate(_assign(_members(path), binders, first, path))
+        fit(x, v, i, f"{key} of {path}")
+        for (i, v), (key, x) in zip(left, _assign(_members(path), left, path), strict=False)
     ]
 
 
@@ -236,20 +240,21 @@ def _members(path: str) -> dict[str, np.ndarray]:
 
 
 def _assign(
-    arrays: Mapping[str, Any], binders: Sequence[Var], first: int, path: str
-) -> list[tuple[str, Any, Var]]:
-    by_name = [v.name or "" for v in binders]
-    by_position = [f"arg{first + k}" for k in range(len(binders))]
+    arrays: Mapping[str, Any], left: Sequence[tuple[int, Var]], path: str
+) -> list[tuple[str, Any]]:
+    by_name = [v.name or "" for _, v in left]
+    by_position = [f"arg{i}" for i, _ in left]
     for keys in (by_name, by_position):
         if keys and set(keys) == set(arrays):
-            return [(key, arrays[key], v) for key, v in zip(keys, binders, strict=True)]
-    if len(arrays) > len(binders):
+            return [(key, arrays[key]) for key in keys]
+    if len(arrays) > len(left):
+        are = "is" if len(left) == 1 else "are"
         fail(
             UsageError,
-            f"{path} holds {len(arrays)} arrays, and {len(binders)} arguments are left",
+            f"{path} holds {counted(len(arrays), 'array')}, and {counted(len(left), 'argument')} {are} left",
             "argument-count",
         )
-    return [(key, x, v) for (key, x), v in zip(arrays.items(), binders, strict=False)]
+    return list(arrays.items())
 
 
 def pack(arrays: Sequence[Any], path: str) -> bytes:
@@ -260,7 +265,7 @@ def pack(arrays: Sequence[Any], path: str) -> bytes:
         if len(values) != 1:
             fail(
                 UsageError,
-                f"{path}: the program has {len(values)} results, and a .npy file holds one",
+                f"{path}: the program has {counted(len(values), 'result')}, and a .npy file holds one",
                 "output-count",
                 help="write an .npz file",
             )

@@ -18,7 +18,6 @@ from jax._src import core
 from jax.extend import core as jax_core
 
 from jaxprtool.backends.jax_batching import LiveVmapRule
-from jaxprtool.backends.jax_expansion import expanded
 from jaxprtool.backends.jax_export import eqn_to_jax
 from jaxprtool.backends.jax_foreign import give_rules
 from jaxprtool.backends.jax_live import (
@@ -49,7 +48,7 @@ from jaxprtool.ir.placement import placement_of
 from jaxprtool.syntax.hidden import OPTIONAL
 from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
 
-__all__ = ["from_jax", "trace_with_jax"]
+__all__ = ["as_struct", "from_jax"]
 
 
 def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
@@ -71,25 +70,8 @@ def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
     return _Reader(rules).program(closed_jaxpr)
 
 
-def trace_with_jax(
-    f: Callable[..., Any], args: tuple[Any, ...], x64: bool, rules: bool = True
-) -> ClosedJaxpr:
-    """The program of a JAX function; the leaves of `args` are `ShapedArray`s.
-
-    Primitives that only this process knows become calls of their implementation, where JAX can trace it.
-
-    Args:
-      f: the function.
-      args: its arguments, pytrees of types.
-      x64: whether 64-bit types are on while it is traced (else they become 32-bit ones).
-      rules: whether the program holds the derivative rules of custom functions, and of such primitives.
-    """
-    with jax.enable_x64(x64):
-        specs = jax.tree.map(_as_struct, args, is_leaf=lambda x: isinstance(x, ShapedArray))
-        return expanded(from_jax(jax.make_jaxpr(f)(*specs), rules=rules), rules)
-
-
-def _as_struct(aval: ShapedArray) -> Any:
+def as_struct(aval: ShapedArray) -> Any:
+    """A type of ours as JAX's `ShapeDtypeStruct`."""
     if aval.dtype.kind == "k":
         key = jax.eval_shape(lambda: jax.random.key(0, impl=_KEY_IMPLS[aval.dtype.name]))
         return jax.ShapeDtypeStruct(aval.shape, key.dtype)
@@ -193,13 +175,13 @@ class _Reader:
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
             active = self.rules if self.captures else None
             return capture_custom_rule(eqn, self.closed, self.value, active)
-        params = {k: self.value(v) for k, v in eqn.params.items()}
+        params = {k: self.value(v) for k, v in _printed_order(eqn)}
         if name in ("broadcast_in_dim", "convert_element_type") and _is_unsharded(eqn):
             params["sharding"] = None
         if name == "reshard":
             return {"dst_sharding": placement_of(self.aval(eqn.outvars[0].aval))}
         if name == "custom_vmap_call":
-            params["rule"] = LiveVmapRule(eqn, from_jax, _as_struct)
+            params["rule"] = LiveVmapRule(eqn, from_jax, as_struct)
         if name == "linear_call":
             params["transpose_jaxpr"] = self.linear_transpose(eqn)
         if name in REFERENCE_PRIMITIVES:
@@ -372,3 +354,9 @@ def const_value(c: Any) -> Any:
         return np.asarray(c)
     except TypeError:
         return c
+
+
+def _printed_order(eqn: Any) -> list[tuple[str, Any]]:
+    """Params in the order in which JAX prints them: sorted, but for its primitives with CamelCase names."""
+    items = list(eqn.params.items())
+    return items if eqn.primitive.name[:1].isupper() else sorted(items, key=lambda kv: kv[0])

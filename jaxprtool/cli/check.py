@@ -4,27 +4,64 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import file_argument, verb
+from jaxprtool.cli.options import verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import check as driver
+from jaxprtool.driver.check import Signature
+from jaxprtool.ir.diagnostics import JaxprToolError
 
 
 @verb("check")
-@file_argument
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
     "--allow-unknown", is_flag=True, help="Take primitives that nobody declared at their word."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Do not print the types.")
-def check(session: Session, file: str, allow_unknown: bool, quiet: bool) -> None:
-    """Type-check the jaxprs of FILE and print their types; report every error with its position.
+def check(session: Session, files: tuple[str, ...], allow_unknown: bool, quiet: bool) -> None:
+    """Type-check the jaxprs of FILEs and print their types; report every error with its position.
 
-    Exit status: 0 well-typed, 1 ill-typed, 2 not readable.
+    The type is that of what `run` takes and gives: constants that the file has no values for are arguments, the others
+    are listed apart.
+
+    Exit status: 0 well-typed, 1 ill-typed, 2 not readable (of several files, the greatest).
 
     \b
     Example:
       jaxprtool check loss.jaxpr
+      jaxprtool check examples/*.jaxpr
+      jaxprtool check train.py:loss --like example_args
       jaxprtool check --error-format github --quiet loss.jaxpr
     """
-    types = driver.check(lambda: session.programs(file), allow_unknown=allow_unknown)
-    if not quiet:
-        session.echo_lines([f"{name}: {t}" if name else str(t) for name, t in types.items()])
+    files = files or ("-",)
+    errors: list[JaxprToolError] = []
+    for file in files:
+        try:
+            types = driver.check(
+                lambda file=file: session.programs(file), allow_unknown=allow_unknown
+            )
+        except JaxprToolError as e:
+            errors.append(e)
+            continue
+        if not quiet:
+            session.echo_lines(_lines(types, file if len(files) > 1 else ""))
+    if errors:
+        worst = max(errors, key=lambda e: e.exit_code)
+        raise _joined(worst, errors)
+
+
+def _lines(types: dict[str, Signature], file: str) -> list[str]:
+    """The types of a file, each after the name of the file, if any, and of the jaxpr."""
+    lines = []
+    for name, t in types.items():
+        label = f"{file}#{name}" if file and name else file or name
+        lines.append(f"{label}: {t}" if label else str(t))
+    return lines
+
+
+def _joined(worst: JaxprToolError, errors: list[JaxprToolError]) -> JaxprToolError:
+    """One error with the diagnostics of all, and the exit status of the worst."""
+    if len(errors) == 1:
+        return worst
+    joined = JaxprToolError([d for e in errors for d in e.diagnostics])
+    joined.exit_code = worst.exit_code
+    return joined

@@ -27,6 +27,7 @@ def compile(session: Session, file: str, output: str, quiet: bool) -> None:
       jaxprtool compile loss.jaxpr
       jaxprtool compile loss.jaxpr -o loss.bin
       jaxprtool run loss.bin --args random:0
+      jaxprtool compile train.py:step --like example_args
     """
     program = prepared(session.program(file))
     with working("compiling with XLA"):

@@ -44,6 +44,8 @@ def diff(session: Session, a: str, b: str, quiet: bool, context: int, color: str
     Example:
       jaxprtool diff before.jaxpr after.jaxpr
       jaxprtool grad loss.jaxpr | jaxprtool diff golden.jaxpr -
+      jaxprtool diff golden.jaxpr train.py:loss --like example_args
+      jaxprtool diff old.py:loss new.py:loss --shape f32[3]
     """
     names = [STDIN if x == "-" else x for x in (a, b)]
     found = driver.diff(session.programs(a), session.programs(b), *names, context=context)

@@ -18,5 +18,6 @@ def discharge(session: Session, file: str, output: str) -> None:
     \b
     Example:
       jaxprtool discharge counter.jaxpr | jaxprtool grad -
+      jaxprtool discharge train.py:step --like example_args
     """
     session.write("discharge", driver.discharge(session.program(file)), output)

@@ -7,6 +7,7 @@ import click
 from jaxprtool.cli.options import output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import fmt as driver
+from jaxprtool.driver.loading import is_function
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 
@@ -28,9 +29,10 @@ def fmt(
       jaxprtool fmt -i examples/*.jaxpr
       jaxprtool fmt --check loss.jaxpr
       jaxprtool fmt --style autodidax loss.jaxpr
+      jaxprtool fmt --style autodidax train.py:loss --shape f32[3]
     """
     files = files or ("-",)
-    if in_place and ("-" in files or output != "-" or check):
+    if in_place and ("-" in files or any(map(is_function, files)) or output != "-" or check):
         fail(UsageError, "-i needs files, and goes with neither -o nor --check", "usage")
     if output != "-" and len(files) > 1:
         fail(UsageError, f"-o {output}: {len(files)} files are given, and one is needed", "usage")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import Positions, file_argument, output_option, verb
+from jaxprtool.cli.options import file_argument, output_option, verb
+from jaxprtool.cli.param_types import Positions
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import grad as driver
+from jaxprtool.driver.arguments import Position
 
 
 @verb("grad")
@@ -17,15 +19,17 @@ from jaxprtool.driver import grad as driver
     default="0",
     show_default=True,
     metavar="I,J",
-    help="Arguments to differentiate by.",
+    help="Arguments to differentiate by: positions, ranges (0-3), names (w1,b1).",
 )
 @click.option("--value", is_flag=True, help="Put the value before the gradients.")
 @output_option
-def grad(session: Session, file: str, wrt: tuple[int, ...], value: bool, output: str) -> None:
+def grad(session: Session, file: str, wrt: tuple[Position, ...], value: bool, output: str) -> None:
     """Gradient of a jaxpr whose one result is a real scalar.
 
     \b
     Example:
       jaxprtool grad --wrt 0,1 --value loss.jaxpr
+      jaxprtool grad --wrt w1,b1 loss.jaxpr
+      jaxprtool grad --wrt params train.py:loss --like example_args
     """
     session.write("grad", driver.grad(session.program(file), wrt, with_value=value), output)

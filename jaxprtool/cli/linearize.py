@@ -14,6 +14,7 @@ from jaxprtool.cli.options import (
 )
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import linearize as driver
+from jaxprtool.driver.arguments import Position
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 
@@ -32,7 +33,7 @@ def linearize(
     session: Session,
     file: str,
     args: tuple[str, ...],
-    wrt: tuple[int, ...] | None,
+    wrt: tuple[Position, ...] | None,
     residuals: bool,
     output: str,
     max_bytes: int,
@@ -49,6 +50,7 @@ def linearize(
       jaxprtool linearize loss.jaxpr --residuals
       jaxprtool linearize loss.jaxpr --args random:0 -o linear.jaxpr
       jaxprtool transpose --linear 0,1 linear.jaxpr
+      jaxprtool linearize --residuals train.py:loss --like example_args
     """
     if residuals and args:
         fail(UsageError, "--residuals is for all points, and goes without --args", "usage")

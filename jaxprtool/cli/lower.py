@@ -17,5 +17,6 @@ def lower(session: Session, file: str, output: str) -> None:
     \b
     Example:
       jaxprtool lower loss.jaxpr -o loss.mlir
+      jaxprtool lower train.py:step --like example_args
     """
     session.write_text(str(driver.lower(prepared(session.program(file)))), output)

@@ -14,7 +14,8 @@ import click
 import jaxprtool
 from jaxprtool.cli import report
 from jaxprtool.cli.session import Session
-from jaxprtool.interpreters.check import close_names
+from jaxprtool.ir.synonyms import VERBS as SYNONYMS
+from jaxprtool.ir.synonyms import close_names, meant
 from jaxprtool.rules.calls import CustomRuleWarning
 from jaxprtool.rules.policies import PolicyWarning
 
@@ -62,8 +63,9 @@ class _Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in VERBS and not args[0].startswith("-"):
-            near = close_names(args[0], list(VERBS))
-            hint = f", did you mean {near[0]}?" if near else f"; the verbs are {', '.join(VERBS)}"
+            near = [meant(args[0], SYNONYMS), *close_names(args[0], VERBS)]
+            found = next(filter(None, near), "")
+            hint = f", did you mean {found}?" if found else f"; the verbs are {', '.join(VERBS)}"
             raise click.UsageError(f"there is no verb {args[0]}{hint}", ctx)
         return super().resolve_command(ctx, args)
 

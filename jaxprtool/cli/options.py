@@ -8,6 +8,13 @@ from typing import Any, TypeVar
 
 import click
 
+from jaxprtool.cli.function_options import (
+    FUNCTION_OPTIONS,
+    FunctionOption,
+    check_function_options,
+    function_options,
+)
+from jaxprtool.cli.param_types import Positions, Size
 from jaxprtool.cli.session import Session
 from jaxprtool.driver.distributed import CONNECT_TIMEOUT, processes_of
 from jaxprtool.driver.files import STDIN
@@ -15,10 +22,9 @@ from jaxprtool.driver.plugins import load_plugin
 from jaxprtool.driver.run import default_max_bytes
 from jaxprtool.driver.values import is_word
 from jaxprtool.interpreters.check import set_verify, verifying
+from jaxprtool.ir.diagnostics import UsageError, fail
 
 __all__ = [
-    "Axes",
-    "Positions",
     "args_option",
     "file_argument",
     "max_bytes_option",
@@ -41,6 +47,38 @@ class _Verb(click.Command):
         args = [f"{STDIN}{a[1:]}" if a.startswith("-#") else a for a in args]
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        check_function_options(ctx)
+        return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options, those for functions apart."""
+        groups: dict[bool, list[tuple[str, str]]] = {False: [], True: []}
+        for p in self.get_params(ctx):
+            record = p.get_help_record(ctx)
+            if record is not None and isinstance(p, click.Option):
+                groups[isinstance(p, FunctionOption)].append(record)
+        for functions, title in ((False, "Options"), (True, FUNCTION_OPTIONS)):
+            with formatter.section(title):
+                formatter.write_dl(groups[functions])
+
+
+def _refuse_unquoted(words: Sequence[str]) -> None:
+    """Raise UsageError where the first words are a list that the shell has cut at its spaces: `[1, 2, 3]`."""
+    depth = 0
+    for i, word in enumerate(words):
+        depth += sum(word.count(c) for c in "[(") - sum(word.count(c) for c in "])")
+        if depth <= 0:
+            if i:
+                whole = " ".join(words[: i + 1])
+                fail(
+                    UsageError,
+                    f"--args {words[0]}: the list is cut at its spaces",
+                    "bad-value",
+                    help=f"quote it: --args '{whole}'",
+                )
+            return
+
 
 def _gather_words(args: Sequence[str]) -> list[str]:
     """`--args 1 2 f` as `--args=1 --args=2 f`: the first word after --args, and those like values."""
@@ -51,56 +89,12 @@ def _gather_words(args: Sequence[str]) -> list[str]:
         if word != "--args" or not rest:
             out.append(word)
             continue
-        out.append(f"--args={rest.pop(0)}")
-        while rest and is_word(rest[0]):
+        first = True
+        while rest and (first or is_word(rest[0])):
+            _refuse_unquoted(rest)
             out.append(f"--args={rest.pop(0)}")
+            first = False
     return out
-
-
-class Positions(click.ParamType):
-    """Positions of arguments: `0` or `0,2`."""
-
-    name = "positions"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        if isinstance(value, tuple):
-            return value
-        try:
-            return tuple(int(part) for part in value.split(",") if part.strip())
-        except ValueError:
-            self.fail(f"{value!r} is not a list of positions such as 0,2", param, ctx)
-
-
-class Axes(click.ParamType):
-    """Axes: `0`, `0,-,1`; `-` stands for not mapped."""
-
-    name = "axes"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        if isinstance(value, tuple):
-            return value
-        parts = [part.strip() for part in value.split(",")]
-        try:
-            return tuple(None if p in ("-", "None", "none") else int(p) for p in parts)
-        except ValueError:
-            self.fail(f"{value!r} is not a list of axes such as 0,- (- is not mapped)", param, ctx)
-
-
-class Size(click.ParamType):
-    """A number of bytes: `1000000`, `512M`, `2G`."""
-
-    name = "bytes"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        if isinstance(value, int):
-            return value
-        units = {"K": 10, "M": 20, "G": 30, "T": 40}
-        text = value.strip().upper().removesuffix("B").removesuffix("I")
-        shift = units.get(text[-1:], 0)
-        try:
-            return int(float(text[: -1 if shift else None]) * (1 << shift))
-        except (ValueError, OverflowError):
-            self.fail(f"{value!r} is not a size such as 512M or 2G", param, ctx)
 
 
 def _on_plugin(ctx: click.Context, _param: Any, values: tuple[str, ...]) -> None:
@@ -155,14 +149,14 @@ def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
     def decorate(f: Callable[..., Any]) -> click.Command:
         command = click.command(name, cls=_Verb)(click.pass_obj(f))
-        command.params += _shared_options()
+        command.params += _shared_options() + function_options()
         return command
 
     return decorate
 
 
 def file_argument(f: F) -> F:
-    """FILE, or standard input."""
+    """FILE (or a function), or standard input."""
     return click.argument("file", default="-", metavar="[FILE]")(f)
 
 
@@ -185,7 +179,8 @@ def args_option(f: F) -> F:
         multiple=True,
         metavar="VALUE...",
         help="Values of the arguments, one or more words: 3.0, [[1,2],[3,4]], x.npy, inputs.npz, "
-        "random:SEED, zeros, ones, ramp. One of the last four as the last word gives all arguments left. Of a PRNG key: its seed, or its words.",
+        "random:SEED, zeros, ones, ramp. One of the last four as the last word gives all arguments left. "
+        "By name: a=1 b=x.npy; other words are for those not named. Of a PRNG key: its seed, or its words.",
     )(f)
 
 
@@ -203,7 +198,8 @@ def max_bytes_option(f: F) -> F:
 
 def wrt_option(what: str) -> Callable[[F], F]:
     """`--wrt 0,2`."""
-    return click.option("--wrt", type=Positions(), metavar="I,J", help=what)
+    help = f"{what} Positions, ranges (0-3), names (w1,b1)."
+    return click.option("--wrt", type=Positions(), metavar="I,J", help=help)
 
 
 def processes_options(f: F) -> F:

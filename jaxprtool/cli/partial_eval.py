@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import Positions, file_argument, output_option, verb
+from jaxprtool.cli.options import file_argument, output_option, verb
+from jaxprtool.cli.param_types import Positions
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import partial_eval as driver
+from jaxprtool.driver.arguments import Position
 
 
 @verb("partial-eval")
@@ -16,10 +18,10 @@ from jaxprtool.driver import partial_eval as driver
     type=Positions(),
     required=True,
     metavar="I,J",
-    help="Positions of the known arguments.",
+    help="The known arguments: positions, ranges (0-3), names (w1,b1).",
 )
 @output_option
-def partial_eval(session: Session, file: str, known: tuple[int, ...], output: str) -> None:
+def partial_eval(session: Session, file: str, known: tuple[Position, ...], output: str) -> None:
     """Split FILE by which of its arguments are known.
 
     The result holds two jaxprs: `known`, from the known arguments to the known results and the residuals, and
@@ -29,6 +31,7 @@ def partial_eval(session: Session, file: str, known: tuple[int, ...], output: st
     Example:
       jaxprtool partial-eval --known 0,2 loss.jaxpr -o parts.jaxpr
       jaxprtool run parts.jaxpr#known --args random:0
+      jaxprtool partial-eval --known params train.py:loss --like example_args
     """
     parts = driver.partial_eval(session.program(file), known)
     session.write("partial-eval", parts, output)

@@ -87,4 +87,7 @@ def _github(d: Diagnostic) -> str:
         properties = {"file": f["file"], "line": f["line"], "col": f["column"], **properties}
     shown = ",".join(f"{k}={escape(str(v), ':,')}" for k, v in properties.items())
     text = d.message + (f"\nhelp: {d.help}" if d.help else "")
-    return f"::{'error' if d.severity == 'error' else 'warning'} {shown}::{escape(text)}"
+    return f"::{_GITHUB[d.severity]} {shown}::{escape(text)}"
+
+
+_GITHUB = {"error": "error", "warning": "warning", "note": "notice"}

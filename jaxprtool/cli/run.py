@@ -70,7 +70,11 @@ def run(
       jaxprtool run --jit data_parallel.jaxpr --args random:0 \\
         --coordinator host0:1234 --num-processes 2 --process-id 0
       jaxprtool run --json loss.jaxpr --args random:0
+      jaxprtool run loss.jaxpr --args scale=2 x=x.npy
+      jaxprtool run --jit train.py:step --like example_args --args random:0
     """
+    if output != "-":
+        driver.check_output(output)
     results = driver.run_words(
         session.runnable(file),
         args,

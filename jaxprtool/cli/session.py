@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import click
 
@@ -19,6 +21,8 @@ from jaxprtool.driver.files import (
     the_one,
     write_output,
 )
+from jaxprtool.driver.loading import is_function
+from jaxprtool.driver.trace import trace
 from jaxprtool.driver.verify import check_results
 from jaxprtool.ir.diagnostics import Diagnostic
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -40,6 +44,7 @@ class Session:
       verify: whether results are type-checked.
       exit_code: what the verb says when nothing goes wrong.
       inputs: the texts read so far, by name; a report of a fault of ours saves them.
+      tracing: how functions that are given in the place of files are traced, as `driver.trace` takes it.
     """
 
     error_format: str = "text"
@@ -47,12 +52,13 @@ class Session:
     exit_code: int = 0
     inputs: dict[str, str] = field(default_factory=dict)
     warned: set[str] = field(default_factory=set)
+    tracing: dict[str, Any] = field(default_factory=dict)
 
-    def warn(self, message: str, code: str) -> None:
-        """Write a warning to standard error, the same one once."""
+    def warn(self, message: str, code: str, severity: str = "warning") -> None:
+        """Write a warning, or a note, to standard error, the same one once."""
         if message not in self.warned:
             self.warned.add(message)
-            d = Diagnostic(message, code, severity="warning")
+            d = Diagnostic(message, code, severity=severity)
             click.echo(render(d, self.error_format, color=colored(sys.stderr)), err=True)
 
     def show_warning(self, message: Warning | str, category: type[Warning], *_: object) -> None:
@@ -60,7 +66,9 @@ class Session:
         self.warn(str(message), _CODES.get(category.__name__, "warning"))
 
     def read(self, path: str) -> tuple[str, str]:
-        """The text of a file and its name."""
+        """The text of a file (or of the program of a function), and its name."""
+        if is_function(path):
+            return self.keep(format_file({"": self.traced(path)}, lossless=True) + "\n", path)
         data, name = read_bytes(path)
         return self.keep(decode(data, name), name)
 
@@ -69,8 +77,15 @@ class Session:
         self.inputs[name] = text
         return text, name
 
+    def traced(self, target: str) -> ClosedJaxpr:
+        """The program of a function, `module:name`; what it prints goes to standard error."""
+        with contextlib.redirect_stdout(sys.stderr):
+            return trace(target, **{"shapes": (), **self.tracing}, verify=self.verify)
+
     def runnable(self, path: str) -> ClosedJaxpr | Compiled:
         """The one program that is meant, or the compiled program that `compile -o` wrote."""
+        if is_function(path):
+            return self.traced(path)
         file, selector = split_selector(path)
         data, name = read_bytes(file)
         if is_artifact(data):
@@ -78,13 +93,17 @@ class Session:
         return the_one(load(*self.keep(decode(data, name), name), selector), name)
 
     def programs(self, path: str) -> Programs:
-        """The programs of `FILE` or `FILE#NAME`."""
+        """The programs of `FILE` or `FILE#NAME`, or that of a function."""
+        if is_function(path):
+            return {"": self.traced(path)}
         file, selector = split_selector(path)
         text, name = self.read(file)
         return load(text, name, selector)
 
     def program(self, path: str) -> ClosedJaxpr:
         """The one program that is meant."""
+        if is_function(path):
+            return self.traced(path)
         file, selector = split_selector(path)
         text, name = self.read(file)
         return the_one(load(text, name, selector), name)

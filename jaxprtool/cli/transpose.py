@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import Positions, file_argument, output_option, verb
+from jaxprtool.cli.options import file_argument, output_option, verb
+from jaxprtool.cli.param_types import Positions
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import transpose as driver
+from jaxprtool.driver.arguments import Position
 
 
 @verb("transpose")
@@ -16,14 +18,16 @@ from jaxprtool.driver import transpose as driver
     type=Positions(),
     required=True,
     metavar="I,J",
-    help="Positions of the arguments that FILE is linear in.",
+    help="The arguments that FILE is linear in: positions, ranges (0-3), names (w1,b1).",
 )
 @output_option
-def transpose(session: Session, file: str, linear: tuple[int, ...], output: str) -> None:
+def transpose(session: Session, file: str, linear: tuple[Position, ...], output: str) -> None:
     """Transpose: from (a, b) -> c, linear in b, make (a, cotangent of c) -> (cotangent of b).
 
     \b
     Example:
       jaxprtool transpose --linear 1 matvec.jaxpr
+      jaxprtool transpose --linear x matvec.py:matvec --shape f32[3,3] \\
+        --shape f32[3]
     """
     session.write("transpose", driver.transpose(session.program(file), linear), output)

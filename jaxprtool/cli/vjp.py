@@ -7,6 +7,7 @@ import click
 from jaxprtool.cli.options import file_argument, output_option, verb, wrt_option
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import vjp as driver
+from jaxprtool.driver.arguments import Position
 
 
 @verb("vjp")
@@ -17,7 +18,7 @@ from jaxprtool.driver import vjp as driver
 @click.option("--no-value", is_flag=True, help="Leave the value out of the results.")
 @output_option
 def vjp(
-    session: Session, file: str, wrt: tuple[int, ...] | None, no_value: bool, output: str
+    session: Session, file: str, wrt: tuple[Position, ...] | None, no_value: bool, output: str
 ) -> None:
     """Reverse-mode derivative: from (a) -> (b) make (a, cotangents of b) -> (b, cotangents of a).
 
@@ -25,6 +26,7 @@ def vjp(
     Example:
       jaxprtool vjp layer.jaxpr
       jaxprtool vjp --wrt 1 --no-value layer.jaxpr
+      jaxprtool vjp --wrt params train.py:layer --like example_args
     """
     result = driver.vjp(session.program(file), wrt, keep_outs=not no_value)
     session.write("vjp", result, output)

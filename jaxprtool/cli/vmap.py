@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import Axes, file_argument, output_option, verb
+from jaxprtool.cli.options import file_argument, output_option, verb
+from jaxprtool.cli.param_types import Axes
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import vmap as driver
 
@@ -17,7 +18,8 @@ from jaxprtool.driver import vmap as driver
     default="0",
     show_default=True,
     metavar="I,J",
-    help="Batch axis of each argument, - for one that is not mapped; a single one stands for all.",
+    help="Batch axis of each argument, - for one that is not mapped; a single one stands for all. "
+    "Or by name, x=0,y=1; those not named are not mapped.",
 )
 @click.option(
     "--out-axes",
@@ -27,14 +29,20 @@ from jaxprtool.driver import vmap as driver
     metavar="I,J",
     help="Batch axis of each result.",
 )
-@click.option("--axis-size", type=int, default=8, show_default=True, help="Size of the batch.")
+@click.option(
+    "--axis-size",
+    type=int,
+    metavar="N",
+    show_default=f"{driver.DEFAULT_SIZE}, and it is said",
+    help="Size of the batch.",
+)
 @output_option
 def vmap(
     session: Session,
     file: str,
-    in_axes: tuple[int | None, ...],
+    in_axes: tuple[int | None, ...] | dict[str, int | None],
     out_axes: tuple[int | None, ...],
-    axis_size: int,
+    axis_size: int | None,
     output: str,
 ) -> None:
     """Vectorise: the jaxpr that does for a batch what FILE does for one element.
@@ -42,6 +50,12 @@ def vmap(
     \b
     Example:
       jaxprtool vmap --in-axes 0,- --axis-size 32 loss.jaxpr
+      jaxprtool vmap --in-axes x=0,y=0 --axis-size 32 loss.jaxpr
+      jaxprtool vmap train.py:loss --like example_args --in-axes batch=0
     """
     program = session.program(file)
+    if axis_size is None:
+        axis_size = driver.DEFAULT_SIZE
+        message = f"--axis-size is not given, and the batch has {axis_size} elements"
+        session.warn(message, "axis-size", severity="note")
     session.write("vmap", driver.vmap(program, in_axes, out_axes, axis_size), output)

@@ -1,6 +1,6 @@
 """What kind of value each param takes, by the annotation in its declaration.
 
-`int`, `bool`, `float`, `str`, `DType`, `ClosedJaxpr`, tuples of them (`tuple[int, ...]`, `tuple[int, int]`; lists are
+`int`, `bool`, `float`, `str`, `Text`, `DType`, `ClosedJaxpr`, tuples of them (`tuple[int, ...]`, `tuple[int, int]`; lists are
 taken too) and `... | None` are checked. Any other annotation, such as `Any`, says nothing.
 """
 
@@ -50,6 +50,7 @@ _SIMPLE = {
     "bool": Kind("True or False", "booleans", _is_bool),
     "float": Kind("a number", "numbers", _is_float),
     "str": Kind("a name", "names", _is_name),
+    "Text": Kind("a text", "texts", _is_name),
     "DType": Kind("an element type", "element types", lambda x: isinstance(x, DType)),
     "ClosedJaxpr": Kind("a jaxpr", "jaxprs", lambda x: isinstance(x, ClosedJaxpr)),
     "Any": Kind("a value", "values", lambda x: True),

@@ -34,12 +34,23 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT32, INT64, DType, dtype_of
 from jaxprtool.ir.jaxpr import REQUIRED, Lit, Param, Primitive
 
-__all__ = ["PRIMITIVES", "Index", "find_primitive", "primitive", "primitive_of", "shown"]
+__all__ = [
+    "PRIMITIVES",
+    "Bookkeeping",
+    "Index",
+    "Text",
+    "find_primitive",
+    "primitive",
+    "primitive_of",
+    "shown",
+]
 
 PRIMITIVES: dict[str, Primitive] = {}
 _UNKNOWN: dict[str, Primitive] = {}
 
 
+Text = str  # as the annotation of a param: free text, which may hold anything; a `str` is a name
+Bookkeeping = Any  # as the annotation of a param: it says nothing about what is computed
 Index = Any  # as the annotation of an operand: an index, for which a bare int is i32
 
 

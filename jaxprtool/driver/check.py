@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from jaxprtool.driver.values import open_binders
 from jaxprtool.interpreters.check import typecheck_jaxpr
-from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError, ScopeError
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprType
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError, ScopeError, counted
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 
-__all__ = ["check"]
+__all__ = ["Signature", "check"]
+
+
+class Signature(NamedTuple):
+    """The type of a program as its caller sees it.
+
+    Attributes:
+      in_types: of what `run` takes: constants whose values the program does not hold, then the arguments.
+      out_types: of the results.
+      constants: those whose values the program holds.
+    """
+
+    in_types: list[Any]
+    out_types: list[Any]
+    constants: list[Var]
+
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(map(str, ts)) for ts in (self.in_types, self.out_types))
+        text = f"({ins}) -> ({outs})"
+        if not self.constants:
+            return text
+        shown = ", ".join(map(repr, self.constants))
+        return f"{text}, with {counted(len(self.constants), 'constant')}: {shown}"
 
 
 def check(
     read: Callable[[], dict[str, ClosedJaxpr]], *, allow_unknown: bool = False
-) -> dict[str, JaxprType]:
+) -> dict[str, Signature]:
     """The types of the programs of a file.
 
     Args:
@@ -30,16 +54,23 @@ def check(
     except ScopeError as e:
         programs, problems = e.programs, list(e.diagnostics)
     places = {_place(d) for d in problems}
-    types: dict[str, JaxprType] = {}
+    types: dict[str, Signature] = {}
     for name, program in programs.items():
         try:
-            types[name] = typecheck_jaxpr(program, allow_unknown=allow_unknown)
+            found = typecheck_jaxpr(program, allow_unknown=allow_unknown)
+            types[name] = _signature(program, found.out_types)
         except JaxprTypeError as e:
             problems += [d for d in e.diagnostics if _place(d) not in places]
     if problems:
         problems.sort(key=lambda d: d.span.start if d.span else 0)
         raise JaxprTypeError(problems)
     return types
+
+
+def _signature(program: ClosedJaxpr, out_types: list[Any]) -> Signature:
+    pairs = zip(program.jaxpr.const_binders, program.consts, strict=True)
+    held = [v for v, c in pairs if c is not None]
+    return Signature([v.aval.strong for v in open_binders(program)], out_types, held)
 
 
 def _place(d: Diagnostic) -> tuple[str, int | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import argument_positions
+from jaxprtool.driver.arguments import Position, argument_positions
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.linearize import grad_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -13,13 +13,13 @@ __all__ = ["grad"]
 
 
 def grad(
-    program: ClosedJaxpr, wrt: Sequence[int] = (0,), *, with_value: bool = False
+    program: ClosedJaxpr, wrt: Sequence[Position] = (0,), *, with_value: bool = False
 ) -> ClosedJaxpr:
     """The program of the gradient.
 
     Args:
       program: (a) -> one real scalar.
-      wrt: positions of the arguments to differentiate by.
+      wrt: positions or names of the arguments to differentiate by.
       with_value: whether the value comes first among the results.
 
     Returns:

@@ -8,9 +8,9 @@ from typing import Any
 
 from jaxprtool.analyses import residuals as analysis
 from jaxprtool.analyses.residuals import Residual
-from jaxprtool.driver.arguments import wanted_flags
+from jaxprtool.driver.arguments import Position, wanted_flags
 from jaxprtool.driver.run import run, shown
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.values import arguments, open_binders, open_names
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
@@ -39,12 +39,14 @@ class LinearizedAt:
     linear: ClosedJaxpr
 
 
-def linearize(program: ClosedJaxpr, wrt: Sequence[int] | None = None) -> dict[str, ClosedJaxpr]:
+def linearize(
+    program: ClosedJaxpr, wrt: Sequence[Position] | None = None
+) -> dict[str, ClosedJaxpr]:
     """A program's jvp, split between primals and tangents.
 
     Args:
       program: (a) -> (b).
-      wrt: positions of the arguments with a tangent; all inexact ones by default.
+      wrt: positions or names of the arguments with a tangent; all inexact ones by default.
 
     Returns:
       `primal`: (a) -> (b, residuals); `linear`: (residuals, tangents of a) -> (tangents of b).
@@ -56,12 +58,12 @@ def linearize(program: ClosedJaxpr, wrt: Sequence[int] | None = None) -> dict[st
     return {"primal": primal, "linear": linear}
 
 
-def residuals(program: ClosedJaxpr, wrt: Sequence[int] | None = None) -> list[Residual]:
+def residuals(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> list[Residual]:
     """What the derivative of a program keeps of its value: type, bytes and origin of each residual.
 
     Args:
       program: (a) -> (b).
-      wrt: positions of the arguments with a tangent; all inexact ones by default.
+      wrt: positions or names of the arguments with a tangent; all inexact ones by default.
     """
     return analysis.residuals(program, linearize(program, wrt)["primal"])
 
@@ -79,7 +81,7 @@ def residuals_table(found: Sequence[Residual]) -> str:
 def linearize_at(
     program: ClosedJaxpr,
     args: Sequence[Any],
-    wrt: Sequence[int] | None = None,
+    wrt: Sequence[Position] | None = None,
     *,
     max_bytes: int | None = None,
 ) -> LinearizedAt:
@@ -88,7 +90,7 @@ def linearize_at(
     Args:
       program: (a) -> (b).
       args: values for a, after those of constants that the file does not hold.
-      wrt: positions of the arguments with a tangent; all inexact ones by default.
+      wrt: positions or names of the arguments with a tangent; all inexact ones by default.
       max_bytes: refuse to start when intermediate results may take more than this.
     """
     parts = linearize(program, wrt)
@@ -105,13 +107,13 @@ def linearize_at(
 def linearize_words(
     program: ClosedJaxpr,
     words: Sequence[str],
-    wrt: Sequence[int] | None = None,
+    wrt: Sequence[Position] | None = None,
     *,
     max_bytes: int | None = None,
 ) -> LinearizedAt:
     """`linearize_at` a point that is spelt as words (see `driver.values`)."""
     check_arrays(check_input(program), "linearize", sized=True)
-    args = arguments(open_binders(program), words, max_bytes=max_bytes)
+    args = arguments(open_binders(program), words, names=open_names(program), max_bytes=max_bytes)
     return linearize_at(program, args, wrt, max_bytes=max_bytes)
 
 

@@ -6,19 +6,31 @@ import importlib
 import importlib.util
 import itertools
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, NoReturn
 
 from jaxprtool.driver.modules import module_of_file
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
 from jaxprtool.ir.spans import Source, Span
+from jaxprtool.ir.synonyms import close_names
 
-__all__ = ["load_function", "user_error"]
+__all__ = ["class_named", "example_arguments", "is_function", "load_function", "user_error"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = (os.sep + "site-packages" + os.sep, os.sep + "lib" + os.sep + "python", "<frozen ")
+
+
+_FUNCTION = re.compile(r"(?:.*\.py|[A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_]\w*(?:\.\w+)*", re.DOTALL)
+
+
+def is_function(path: str) -> bool:
+    """Whether a word that names a program means a function, `module:name`; a file of that spelling wins."""
+    return _FUNCTION.fullmatch(path) is not None and not os.path.exists(path)
 
 
 def load_function(target: str) -> Callable[..., Any]:
@@ -37,25 +49,70 @@ def load_function(target: str) -> Callable[..., Any]:
             "bad-target",
             help="write module:function, or path/to/file.py:function",
         )
-    found: Any = _load_module(module_name)
-    for part in name.split("."):
-        if not hasattr(found, part):
-            _no_such_name(module_name, name, found)
-        found = getattr(found, part)
+    found = _find(module_name, name, "function")
     if not callable(found):
         kind = type(found).__name__
         fail(UsageError, f"{name} in {module_name} is no function but a {kind}", "not-a-function")
     return found
 
 
-def _no_such_name(module_name: str, name: str, found: Any) -> NoReturn:
+def example_arguments(name: str, beside: str) -> tuple[Any, ...]:
+    """The arguments that `--like NAME` stands for.
+
+    Args:
+      name: `module:name`, `path/file.py:name`, or the name alone of something in the module of `beside`. What
+        it names is a value, or a function that is called without arguments.
+      beside: the function that the arguments are for, as `load_function` takes it.
+
+    Returns:
+      The elements of a tuple; anything else is a single argument.
+
+    Raises:
+      UsageError: there is nothing of that name, or it raises.
+    """
+    module_name, _, attribute = name.rpartition(":")
+    found = _find(module_name or beside.rpartition(":")[0], attribute, "value")
+    if isinstance(found, (FunctionType, BuiltinFunctionType, partial)) or hasattr(
+        found, "__wrapped__"
+    ):
+        try:
+            found = found()
+        except (Exception, SystemExit) as e:  # whatever the user's function raises is theirs to see
+            user_error(e, f"--like {name}")
+    return found if type(found) is tuple else (found,)
+
+
+def class_named(name: str, beside: str) -> type | None:
+    """The class that a name, perhaps with dots, means in the module of a function; None for none."""
+    found = _load_module(beside.rpartition(":")[0])
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, type) else None
+
+
+def _find(module_name: str, name: str, what: str) -> Any:
+    """What a name, perhaps with dots, means in a module. Raises UsageError."""
+    found = _load_module(module_name)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            _no_such_name(module_name, name, part, found, what)
+        found = getattr(found, part)
+    return found
+
+
+def _no_such_name(module_name: str, name: str, part: str, found: Any, what: str) -> NoReturn:
+    own = getattr(found, "__name__", "")
     defined = [
         k
-        for k, v in vars(found).items()
-        if callable(v) and getattr(v, "__module__", None) == getattr(found, "__name__", "")
+        for k, v in getattr(found, "__dict__", {}).items()
+        if not k.startswith("_") and (what == "value" or callable(v))
     ]
-    help = f"it defines {', '.join(sorted(defined)[:12])}" if defined else ""
-    fail(UsageError, f"{module_name} has no function {name}", "no-such-function", help=help)
+    first = [k for k in defined if getattr(vars(found)[k], "__module__", own) == own]
+    near = close_names(part, defined)
+    help = f"did you mean {' or '.join(near)}?" if near else ""
+    if not near and first:
+        help = f"it defines {', '.join(sorted(first)[:12])}"
+    fail(UsageError, f"{module_name} has no {what} {name}", f"no-such-{what}", help=help)
 
 
 def _load_module(name: str) -> Any:
@@ -65,18 +122,31 @@ def _load_module(name: str) -> Any:
         if folder and folder not in sys.path:
             sys.path.insert(0, folder)
     if is_file and not os.path.isfile(path):
-        fail(UsageError, f"there is no file {name}", "no-such-file")
+        folder = os.path.dirname(path)
+        files = os.listdir(folder) if os.path.isdir(folder) else []
+        near = close_names(os.path.basename(path), [x for x in files if x.endswith(".py")])
+        help = f"did you mean {' or '.join(near)}?" if near else ""
+        fail(UsageError, f"there is no file {name}", "no-such-file", help=help)
     if not is_file and not _exists(name):
         fail(
             UsageError,
             f"there is no module named {name}",
             "no-such-module",
-            help="modules are looked for in the current folder and on PYTHONPATH; a file ends in .py",
+            help=_nearest_module(name),
         )
     try:
         return module_of_file(path) if is_file else importlib.import_module(name)
     except (Exception, SystemExit) as e:  # whatever the user's module raises is theirs to see
         user_error(e, f"importing {name}")
+
+
+def _nearest_module(name: str) -> str:
+    """What may be meant by the name of a module that is not there."""
+    files = [x for x in os.listdir() if x.endswith(".py")]
+    near = close_names(name, [x.removesuffix(".py") for x in files])
+    if near:
+        return f"did you mean {' or '.join(f'{x}.py' for x in near)}?"
+    return "modules are looked for in the current folder and on PYTHONPATH; a file ends in .py"
 
 
 def _exists(name: str) -> bool:
@@ -106,7 +176,27 @@ def user_error(error: BaseException, doing: str) -> NoReturn:
     if isinstance(error, SyntaxError):
         first, rest = error.msg, []
     message = f"{doing} raised {type(error).__name__}" + (f": {first}" if first else "")
-    raise UsageError(Diagnostic(message, "user-exception", span, _beginning(rest))) from error
+    help = _concretization_help(error) or _beginning(rest)
+    raise UsageError(Diagnostic(message, "user-exception", span, help)) from error
+
+
+# JAX's errors for a value that is looked at while only its type is known; all are of one class.
+_CONCRETIZATION = "ConcretizationTypeError"
+_KEEP_STATIC = "an argument that says how, not what, is given as --static name=value"
+
+
+def _concretization_help(error: BaseException) -> str:
+    """What to do about an exception that came from looking at a value that is not known; "" for others."""
+    kinds = [k.__name__ for k in type(error).__mro__]
+    if "TracerBoolConversionError" in kinds:
+        return f"{_KEEP_STATIC}; a choice by a value is made with jax.lax.cond or jax.numpy.where"
+    if "TracerIntegerConversionError" in kinds:
+        return f"{_KEEP_STATIC}; an array is indexed by a value as jax.numpy.asarray(x)[i]"
+    if "NonConcreteBooleanIndexError" in kinds:
+        return "a mask selects with jax.numpy.where(mask, x, y): the shape may not depend on values"
+    if "TracerArrayConversionError" in kinds:
+        return f"{_KEEP_STATIC}; of JAX's values jax.numpy takes the place of numpy"
+    return f"{_KEEP_STATIC}" if _CONCRETIZATION in kinds else ""
 
 
 def _beginning(paragraphs: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import wanted_flags
+from jaxprtool.driver.arguments import Position, wanted_flags
 from jaxprtool.driver.verify import check_input, positions
 from jaxprtool.interpreters.partial_eval import partial_eval_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -12,12 +12,12 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 __all__ = ["partial_eval"]
 
 
-def partial_eval(program: ClosedJaxpr, known: Sequence[int]) -> dict[str, ClosedJaxpr]:
+def partial_eval(program: ClosedJaxpr, known: Sequence[Position]) -> dict[str, ClosedJaxpr]:
     """The part of a program that depends on known arguments only, and the rest.
 
     Args:
       program: (a1, a2) -> (b1, b2).
-      known: positions of a1 among the arguments.
+      known: positions or names of a1 among the arguments.
 
     Returns:
       `known`: a1 -> (b1, residuals); `unknown`: (residuals, a2) -> b2.

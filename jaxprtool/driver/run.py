@@ -15,15 +15,15 @@ from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.distributed import Processes, run_together
 from jaxprtool.driver.progress import evaluating, working
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.values import arguments, open_binders, open_names
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.evaluate import eval_jaxpr
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.interpreters.steps import limited_steps
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 
-__all__ = ["default_max_bytes", "packed", "run", "run_words", "shown"]
+__all__ = ["check_output", "default_max_bytes", "packed", "run", "run_words", "shown"]
 
 
 def default_max_bytes() -> int:
@@ -68,7 +68,8 @@ def run(
         check_memory(program, max_bytes)
     n = len(open_binders(program))
     if len(args) != n:
-        message = f"the program takes {n} arguments, and {len(args)} are given"
+        are = "is" if len(args) == 1 else "are"
+        message = f"the program takes {counted(n, 'argument')}, and {len(args)} {are} given"
         fail(UsageError, message, "argument-count")
     load_constants(program)
     if processes is not None:
@@ -117,7 +118,7 @@ def run_words(
         _check_devices(source, devices)
         return source(*args)
     check_arrays(check_input(source), "run", sized=True)
-    args = arguments(open_binders(source), words, max_bytes=max_bytes)
+    args = arguments(open_binders(source), words, names=open_names(source), max_bytes=max_bytes)
     return run(
         source,
         args,
@@ -136,6 +137,18 @@ def shown(results: Sequence[Any], *, as_json: bool = False) -> list[str]:
     if as_json:
         return [json.dumps({"outs": [arrays.result_json(x) for x in results]})]
     return [arrays.result_text(x) for x in results]
+
+
+def check_output(path: str) -> None:
+    """Raise UsageError for a file that results cannot be written to, by its name."""
+    if not path.endswith((".npy", ".npz")) and (not os.path.exists(path) or os.path.isfile(path)):
+        stem = path.rpartition(".")[0] or path
+        fail(
+            UsageError,
+            f"-o {path}: results are written to .npz and .npy files",
+            "output-kind",
+            help=f"-o {stem}.npz, or `> {path}` for the text",
+        )
 
 
 def packed(results: Sequence[Any], path: str) -> bytes:

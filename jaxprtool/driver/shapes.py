@@ -1,45 +1,54 @@
 """Types of arguments as the command line spells them: `f32[3,4]`, `{"w": f32[3,4], "b": f32[4]}`, `(f32[3], i32[])`.
 
     value = type | "None" | "(" values ")" | "[" values "]" | "{" (key ":" value ",")* "}"
+          | Class "(" values, (name "=" value ",")* ")"
 
-A key is a quoted string, a bare name or a number; a type is one as jaxprs spell it, or with its long name
+A class is one that the function's module knows, registered as a pytree; what it is called with may also be numbers,
+strings, `True` and `False`, for fields that are no arrays. A key is a quoted string, a bare name or a number; a type is one as jaxprs spell it, or with its long name
 (`float32[3,4]`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.spans import Source, Span
+from jaxprtool.ir.synonyms import dtype_meant
 
 __all__ = ["parse_shape"]
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<type>[A-Za-z]\w*(?:<\w+>)?\s*\[[^\[\]]*\]?)"
-    r"|(?P<string>\"[^\"]*\"|'[^']*')|(?P<word>[\w.]+)|(?P<mark>[()\[\]{},:]))"
+    r"|(?P<string>\"[^\"]*\"|'[^']*')|(?P<word>[+-]?[\w.]+)|(?P<mark>[()\[\]{},:=]))"
 )
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
+_LITERALS = {"True": True, "False": False, "true": True, "false": False}
 _MAX_DEPTH = 200
 
 
-def parse_shape(text: str, what: str = "--shape") -> Any:
+Classes = Callable[[str], type | None]
+
+
+def parse_shape(text: str, what: str = "--shape", classes: Classes = lambda name: None) -> Any:
     """The pytree of types that a text spells.
 
     Args:
       text: the text.
       what: what to call it in messages.
+      classes: the class that a name means; None for none.
 
     Returns:
-      A `ShapedArray`, or tuples, lists, dicts and None of them.
+      A `ShapedArray`, or tuples, lists, dicts, None and objects of classes that hold them.
 
     Raises:
       UsageError: with the position in the text.
     """
-    reader = _Reader(text, what)
+    reader = _Reader(text, what, classes)
     value = reader.value(0)
     kind, found, start = reader.next()
     if kind:
@@ -50,8 +59,9 @@ def parse_shape(text: str, what: str = "--shape") -> Any:
 class _Reader:
     """A text and how far it is read."""
 
-    def __init__(self, text: str, what: str):
+    def __init__(self, text: str, what: str, classes: Classes):
         self.text, self.source, self.pos = text, Source(text, what), 0
+        self.classes = classes
 
     def fail(self, start: int, end: int, message: str, help: str = "") -> NoReturn:
         span = Span(self.source, start, max(end, start + 1))
@@ -83,6 +93,8 @@ class _Reader:
             return self.type(text, start)
         if kind == "word" and text == "None":
             return None
+        if kind == "word" and self.peek()[1] == "(":
+            return self.object(text, start, depth)
         if kind == "mark" and text in _CLOSING:
             return self.items(text, start, depth)
         if kind == "word":
@@ -94,20 +106,80 @@ class _Reader:
             help="a type is spelled f32[3,4]; a scalar is f32[]",
         )
 
+    def object(self, name: str, start: int, depth: int) -> Any:
+        """An object of a class, from its name on."""
+        found, end = self.classes(name), start + len(name)
+        if found is None:
+            help = "the classes are those that the module of the function defines or imports"
+            self.fail(start, end, f"there is no class {name}", help)
+        positional: list[Any] = []
+        fields: dict[str, Any] = {}
+        self.next()
+        comma = True
+        while self.peek()[1] != ")":
+            kind, text, at = self.peek()
+            if not kind:
+                self.fail(start, end, f"the '(' after {name} is never closed")
+            if not comma:
+                self.fail(at, at + len(text), "',' or ')' was expected")
+            field = self.field()
+            if field in fields:
+                self.fail(at, at + len(text), f"the field {field} occurs twice")
+            value = self.argument(depth + 1)
+            if field:
+                fields[field] = value
+            else:
+                positional.append(value)
+            comma = self.peek()[1] == "," and bool(self.next())
+        self.next()
+        try:
+            return found(*positional, **fields)
+        except Exception as e:  # whatever the user's class raises is theirs to see
+            self.fail(start, self.pos, f"{name} cannot be made: {e}")
+
+    def field(self) -> str:
+        """The name before `=`, which is read with it; "" when there is none."""
+        pos = self.pos
+        kind, text, _ = self.next()
+        if kind == "word" and text.isidentifier() and self.next()[1] == "=":
+            return text
+        self.pos = pos
+        return ""
+
+    def argument(self, depth: int) -> Any:
+        """What a class is called with: a value, or a literal for a field that is no array."""
+        kind, text, _ = self.peek()
+        if kind == "string":
+            return self.next()[1][1:-1]
+        if kind == "word" and text in _LITERALS:
+            return _LITERALS[self.next()[1]]
+        for number in (int, float):
+            try:
+                value = number(text)
+            except ValueError:
+                continue
+            self.next()
+            return value
+        return self.value(depth)
+
     def word(self, text: str, start: int) -> NoReturn:
         """A word where a type should be: an element type without a shape, most likely."""
         end = start + len(text)
         if find_dtype(text) is not None:
             help = f"a scalar is spelled {text}[]"
             self.fail(start, end, f"the element type {text} needs a shape", help)
-        self.fail(start, end, f"unknown type {text!r}", help="a type is spelled f32[3,4]")
+        found = dtype_meant(text)
+        help = f"did you mean {found}[]?" if found else "a type is spelled f32[3,4]"
+        self.fail(start, end, f"unknown type {text!r}", help)
 
     def type(self, text: str, start: int) -> ShapedArray:
         name, _, rest = text.partition("[")
         name, end = name.rstrip(), start + len(text)
         dtype = find_dtype(name)
         if dtype is None:
-            self.fail(start, start + len(name), f"unknown element type {name!r}")
+            found = dtype_meant(name)
+            help = f"did you mean {found}[{rest}?" if found else ""
+            self.fail(start, start + len(name), f"unknown element type {name!r}", help)
         if not rest.endswith("]"):
             self.fail(end, end + 1, "']' was expected at the end of the shape")
         shape, at = [], start + text.index("[") + 1

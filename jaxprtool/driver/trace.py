@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from jaxprtool.core.tree import tree_leaves
-from jaxprtool.driver.loading import load_function, user_error
+from jaxprtool.analyses.share import share_equal
+from jaxprtool.core.tree import tree_leaves, tree_paths
+from jaxprtool.driver.loading import (
+    class_named,
+    example_arguments,
+    load_function,
+    user_error,
+)
 from jaxprtool.driver.shapes import parse_shape
 from jaxprtool.driver.verify import check_text
 from jaxprtool.interpreters.stage import make_jaxpr
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.analyses.share import share_equal
 
 __all__ = ["FRONTENDS", "choose_frontend", "trace"]
 
@@ -33,6 +39,7 @@ def trace(
     static: Mapping[str, Any] | None = None,
     x64: bool | None = None,
     frontend: str = "auto",
+    like: Sequence[str] = (),
     *,
     rules: bool = True,
     verify: bool = False,
@@ -41,10 +48,11 @@ def trace(
 
     Args:
       target: `module:function`, `path/file.py:function`, or the function itself.
-      shapes: for each argument its type: a text that `parse_shape` reads, or a pytree of `ShapedArray`s.
+      shapes: for each argument its type: a text that `parse_shape` reads, or a pytree of types or of values.
       static: keyword arguments that are not traced.
-      x64: whether JAX has 64-bit types while it traces; None for "where an argument is one".
+      x64: whether JAX has 64-bit types while it traces; None for "where the type of an argument is one".
       frontend: `jax`, `lax` or `numpy` (both ours), or `auto`: JAX for a function that uses it.
+      like: names of example arguments, which come before those of `shapes` (see `example_arguments`).
       rules: whether the program holds the derivative rules of custom functions; they can be longer than the functions.
       verify: whether to read the program's text back, and compare.
 
@@ -59,30 +67,89 @@ def trace(
         fail(UsageError, f"no front end {frontend!r}; there are {', '.join(FRONTENDS)}", "frontend")
     had_jax = "jax" in sys.modules
     f = load_function(target) if isinstance(target, str) else target
-    args = [parse_shape(s) if isinstance(s, str) else s for s in shapes]
+    args = [*_examples(like, target, x64), *[_type_of(s, target) for s in shapes]]
     if frontend == "auto":
-        frontend = choose_frontend(f, "jax" in sys.modules and not had_jax)
+        loaded = "jax" in sys.modules and (not had_jax or any(map(_is_for_jax, args)))
+        frontend = choose_frontend(f, loaded)
+    if frontend == "jax" and x64 is False and any(map(_is_wide, args)):
+        fail(UsageError, "an argument has a 64-bit type, and 64-bit types are off", "x64")
     bound = functools.partial(f, **static) if static else f
     _check_arguments(f, bound, args)
-    wide = any(isinstance(a, ShapedArray) and a.dtype.name[-2:] == "64" for a in tree_leaves(args))
-    if frontend == "jax" and wide and x64 is False:
-        fail(UsageError, "an argument has a 64-bit type, and 64-bit types are off", "x64")
     try:
         if frontend != "jax":
-            return _verified(make_jaxpr(bound)(*args), verify)
-        from jaxprtool.backends.jax_bridge import trace_with_jax  # noqa: PLC0415 (gateway)
+            program = _trace_with_ours(bound, args)
+        else:
+            from jaxprtool.backends.jax_trace import trace_with_jax  # noqa: PLC0415 (gateway)
 
-        program = trace_with_jax(bound, tuple(args), wide if x64 is None else x64, rules)
+            program = share_equal(trace_with_jax(bound, tuple(args), x64, rules))
     except Exception as e:  # whatever the user's function raises is theirs to see
         user_error(e, f"tracing {_name(f)}")
-    return _verified(share_equal(program), verify)
-
-
-def _verified(program: ClosedJaxpr, verify: bool) -> ClosedJaxpr:
-    """The program; where that is asked for, once its text is known to read back as the same program."""
     if verify:
         check_text(program)
     return program
+
+
+def _type_of(shape: Any, target: Any) -> Any:
+    """An argument: the pytree of types that a text spells, or what is given itself."""
+    if not isinstance(shape, str):
+        return shape
+    return parse_shape(shape, classes=lambda name: class_named(name, _home(target)))
+
+
+def _home(target: Any) -> str:
+    """The module of a function, as a name for it begins."""
+    if isinstance(target, str):
+        return target
+    return f"{getattr(inspect.unwrap(target), '__module__', None) or '__main__'}:"
+
+
+def _is_wide(arg: Any) -> bool:
+    """Whether a type of 64 bits is in an argument that is made of tuples, lists and dicts."""
+    return any(
+        isinstance(a, ShapedArray) and a.dtype.kind in "iufc" and a.dtype.real.bits == 64
+        for a in tree_leaves(arg)
+    )
+
+
+def _is_for_jax(arg: Any) -> bool:
+    """Whether an argument holds what our own tracing takes for no array: arrays and classes of JAX's, functions."""
+    ours = (ShapedArray, bool, int, float, complex)
+    return not all(isinstance(x, ours) or _package(x) in ("numpy", _OURS) for x in tree_leaves(arg))
+
+
+def _examples(like: Sequence[str], target: Any, x64: bool | None) -> list[Any]:
+    """The arguments that `--like` names, made with 64-bit types or not."""
+
+    def make() -> list[Any]:
+        return [x for name in like for x in example_arguments(name, _home(target))]
+
+    if x64 is None or "jax" not in sys.modules:
+        return make()
+    from jaxprtool.backends.jax_trace import with_x64  # noqa: PLC0415 (gateway)
+
+    return with_x64(make, x64)
+
+
+def _trace_with_ours(f: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:
+    program = make_jaxpr(f)(*args)
+    program.arg_names = tuple(
+        _PATH.sub(r".\1\2", path)
+        for name, arg in zip(_parameters(f, len(args)), args, strict=True)
+        for path in (f"{name}{p}" for p in tree_paths(arg))
+    )
+    return program
+
+
+_PATH = re.compile(r"\[(?:'([^']*)'|(\d+))\]")
+
+
+def _parameters(f: Callable[..., Any], n: int) -> list[str]:
+    """The names of the first n parameters of a function, as far as it has names for them."""
+    try:
+        names = [*inspect.signature(f).parameters]
+    except (TypeError, ValueError):  # a builtin may have none
+        names = []
+    return [names[i] if i < len(names) else str(i) for i in range(n)]
 
 
 def _name(f: Any) -> str:
@@ -99,9 +166,10 @@ def _check_arguments(f: Any, bound: Callable[..., Any], args: Sequence[Any]) -> 
     except TypeError as e:
         fail(
             UsageError,
-            f"{_name(f)}{inspect.signature(f)} cannot take {len(args)} types: {e}",
+            f"{_name(f)}{inspect.signature(f)} cannot take {counted(len(args), 'argument')}: {e}",
             "argument-count",
-            help="give --shape once for each argument, and --static name=value for the others",
+            help="give --shape once for each argument, or --like the name of example arguments, "
+            "and --static name=value for the others",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import wanted_flags
+from jaxprtool.driver.arguments import Position, wanted_flags
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters import transpose as interpreter
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -12,18 +12,18 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 __all__ = ["transpose"]
 
 
-def transpose(program: ClosedJaxpr, linear: Sequence[int]) -> ClosedJaxpr:
+def transpose(program: ClosedJaxpr, linear: Sequence[Position]) -> ClosedJaxpr:
     """The transposed program.
 
     Args:
       program: (a, b) -> c, linear in b.
-      linear: positions of b among the arguments.
+      linear: positions or names of b among the arguments.
 
     Returns:
       (a, cotangent of c) -> (cotangent of b).
 
     Raises:
-      JaxprTypeError: it is not linear in b; the diagnostic names the equation that breaks it.
+      NotLinearError: it is not linear in b; the diagnostic names the equation that breaks it.
     """
     check_arrays(check_input(program), "transpose")
     flags = wanted_flags(program, linear, "--linear", inexact=True)

@@ -1,8 +1,9 @@
 """Values for a program's arguments, as words of the command line.
 
 A word is a number or a nested list (`3.0`, `[[1,2],[3,4]]`), a file (`x.npy`, `inputs.npz`), or a
-generator (`random:SEED`, `zeros`, `ones`, `ramp`). Shapes and dtypes come from the program. An `.npz` file
-gives as many arguments as it has arrays; a generator as the last word gives all that are left.
+generator (`random:SEED`, `zeros`, `ones`, `ramp`), or one of them for an argument by name (`a=3.0`). Shapes and dtypes come from the program. An `.npz` file
+gives as many arguments as it has arrays; a generator as the last word gives all that are left. Words without a name
+are for the arguments that no word names, in order.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
+from jaxprtool.ir.synonyms import close_names
 
-__all__ = ["arguments", "is_word", "open_binders", "parse_literal", "split_words"]
+__all__ = ["arguments", "is_word", "open_binders", "open_names", "parse_literal", "split_words"]
 
 _NUMBER = re.compile(
     r"[+-]?(?:nan|inf(?:inity)?|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)"
@@ -22,6 +24,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _TOKEN = re.compile(rf"\s*(?:([\[\]\(\),])|({_NUMBER.pattern}|true|false)(?![\w.]))", re.IGNORECASE)
+_NAMED = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)=(.*)", re.DOTALL)
 _GENERATOR = re.compile(r"(random|zeros|ones|ramp)(?::(\d+))?\Z")
 
 
@@ -34,6 +37,7 @@ def is_word(text: str) -> bool:
         or text.startswith("random:")
         or _GENERATOR.match(text) is not None
         or _NUMBER.fullmatch(text) is not None
+        or ((m := _NAMED.fullmatch(text)) is not None and is_word(m[2]))
     )
 
 
@@ -59,14 +63,25 @@ def open_binders(program: ClosedJaxpr) -> list[Var]:
     return [v for v, c in pairs if c is None] + program.jaxpr.in_binders
 
 
+def open_names(program: ClosedJaxpr) -> list[str]:
+    """What the function that was traced calls `open_binders`; "" where that is not known."""
+    n = len(open_binders(program)) - len(program.jaxpr.in_binders)
+    return [""] * n + list(program.arg_names or [""] * len(program.jaxpr.in_binders))
+
+
 def arguments(
-    binders: Sequence[Var], words: Sequence[str], *, max_bytes: int | None = None
+    binders: Sequence[Var],
+    words: Sequence[str],
+    *,
+    names: Sequence[str] = (),
+    max_bytes: int | None = None,
 ) -> list[Any]:
     """Values for binders, as NumPy arrays of the right shapes and dtypes.
 
     Args:
       binders: what is to be given, as `open_binders` lists it.
       words: what the module's docstring describes, one word each.
+      names: further names of the arguments, as `open_names` lists them.
       max_bytes: refuse to make more than this.
 
     Raises:
@@ -76,17 +91,43 @@ def arguments(
     _check_size(binders, max_bytes)
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
+    given: dict[int, Any] = {}
+    unnamed: list[str] = []
+    for word in split_words(words):
+        m = _NAMED.fullmatch(word)
+        if m is None:
+            unnamed.append(word)
+            continue
+        i = _position(m[1], binders, names)
+        if i in given:
+            fail(UsageError, f"--args gives {m[1]} twice", "bad-value")
+        given[i] = _from_word(m[2], [(i, binders[i])], False, arrays)[0]
+    left = [(i, v) for i, v in enumerate(binders) if i not in given]
+    if not binders:  # a generator gives all that there are: none
+        unnamed = [w for w in unnamed if not _GENERATOR.match(w)]
     values: list[Any] = []
-    words = split_words(words)
-    for position, word in enumerate(words):
-        last = position == len(words) - 1
-        values += _from_word(word, binders[len(values) :], len(values), last, arrays)
-    _check_count(binders, len(values))
-    return values
+    for k, word in enumerate(unnamed):
+        values += _from_word(word, left[len(values) :], k == len(unnamed) - 1, arrays)
+    _check_count(binders, len(given) + len(values))
+    given.update((i, x) for (i, _), x in zip(left, values, strict=True))
+    return [given[i] for i in range(len(binders))]
 
 
-def _from_word(word: str, binders: Sequence[Var], first: int, last: bool, arrays: Any) -> list[Any]:
-    """The values that one word gives, for the arguments from position `first` on.
+def _position(name: str, binders: Sequence[Var], names: Sequence[str]) -> int:
+    """Which argument a name means. Raises UsageError for none."""
+    known = [v.name or "" for v in binders]
+    for found in (known, names):
+        if name in found:
+            return list(found).index(name)
+    known = [x for x in (names if any(names) else known) if x]
+    near = close_names(name, known)
+    takes = f"it takes {' '.join(known[:20])}" if known else ""
+    help = f"did you mean {near[0]}?" if near else takes
+    fail(UsageError, f"--args {name}=: the program has no argument {name}", "bad-value", help=help)
+
+
+def _from_word(word: str, left: Sequence[tuple[int, Var]], last: bool, arrays: Any) -> list[Any]:
+    """The values that one word gives, for the arguments that are left: their positions and binders.
 
     When there is none left it still gives one (None), so that the message can count them.
     """
@@ -95,25 +136,25 @@ def _from_word(word: str, binders: Sequence[Var], first: int, last: bool, arrays
         fail(UsageError, f"--args: the seed of {word} is not a number", "bad-value")
     if generator is not None:
         kind, seed = generator[1], int(generator[2] or 0)
-        if not binders and first:
-            return [None]
-        chosen = binders if last else binders[:1]
-        return [arrays.generate(kind, seed, first + k, v.aval) for k, v in enumerate(chosen)]
+        chosen = left if last else left[:1]
+        made = [arrays.generate(kind, seed, i, v.aval) for i, v in chosen]
+        return made or [None]
     if word.endswith(".npz"):
-        return arrays.load_npz(word, binders, first)
+        return arrays.load_npz(word, left)
     value = arrays.load_npy(word) if word.endswith(".npy") else parse_literal(word)
-    if not binders:
+    if not left:
         return [None]
+    i, v = left[0]
     if word.endswith(".npy"):
-        return [arrays.fit(value, binders[0], first, word)]
-    return [arrays.from_literal(value, binders[0], first)]
+        return [arrays.fit(value, v, i, word)]
+    return [arrays.from_literal(value, v, i)]
 
 
 def _check_count(binders: Sequence[Var], given: int) -> None:
     n = len(binders)
     if given == n:
         return
-    takes = "takes no arguments" if n == 0 else f"takes {n} argument{'s' if n > 1 else ''}"
+    takes = f"takes {counted(n, 'argument') if n else 'no arguments'}"
     types = " ".join(f"{v.name or '_'}:{v.aval}" for v in binders)
     fail(
         UsageError,

@@ -24,7 +24,15 @@ from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
 
-__all__ = ["InternalError", "check_arrays", "check_input", "check_results", "check_text", "positions", "prepared"]
+__all__ = [
+    "InternalError",
+    "check_arrays",
+    "check_input",
+    "check_results",
+    "check_text",
+    "positions",
+    "prepared",
+]
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import wanted_flags
+from jaxprtool.driver.arguments import Position, wanted_flags
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.linearize import vjp_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -13,13 +13,13 @@ __all__ = ["vjp"]
 
 
 def vjp(
-    program: ClosedJaxpr, wrt: Sequence[int] | None = None, *, keep_outs: bool = True
+    program: ClosedJaxpr, wrt: Sequence[Position] | None = None, *, keep_outs: bool = True
 ) -> ClosedJaxpr:
     """The program of value and pullback.
 
     Args:
       program: (a) -> (b).
-      wrt: positions of the arguments whose cotangents are wanted; all inexact ones by default.
+      wrt: positions or names of the arguments whose cotangents are wanted; all inexact ones by default.
       keep_outs: whether b is among the results.
 
     Returns:

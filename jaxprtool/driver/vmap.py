@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jaxprtool.driver.arguments import describe
+from jaxprtool.driver.arguments import describe, positions_named
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.batch import vmap_jaxpr
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["vmap"]
+__all__ = ["DEFAULT_SIZE", "vmap"]
 
 Axes = Sequence[int | None]
+DEFAULT_SIZE = 8
 
 
 def vmap(
-    program: ClosedJaxpr, in_axes: Axes = (0,), out_axes: Axes = (0,), axis_size: int = 8
+    program: ClosedJaxpr,
+    in_axes: Axes | Mapping[str, int | None] = (0,),
+    out_axes: Axes = (0,),
+    axis_size: int = DEFAULT_SIZE,
 ) -> ClosedJaxpr:
     """The program that does for a batch what `program` does for one element.
 
     Args:
       program: the program.
-      in_axes: for each argument its batch axis, or None; a single one stands for all arguments.
+      in_axes: for each argument its batch axis, or None; a single one stands for all arguments. Or by the names
+        of arguments; those that are not named are not mapped.
       out_axes: the same for the results; None for one that does not depend on the batch.
       axis_size: size of the batch.
 
@@ -34,8 +39,10 @@ def vmap(
     check_arrays(check_input(program), "vmap")
     if axis_size < 1:
         fail(UsageError, f"--axis-size {axis_size}: a batch has at least one element", "axis-size")
-    ins = _spread(in_axes, len(program.in_avals), "--in-axes", "arguments")
-    outs = _spread(out_axes, len(program.out_avals), "--out-axes", "results")
+    if isinstance(in_axes, Mapping):
+        in_axes = _named(program, in_axes)
+    ins = _spread(in_axes, len(program.in_avals), "--in-axes", "argument")
+    outs = _spread(out_axes, len(program.out_avals), "--out-axes", "result")
     if ins and all(d is None for d in ins):
         fail(
             UsageError,
@@ -63,11 +70,24 @@ def vmap(
     return batched
 
 
+def _named(program: ClosedJaxpr, axes: Mapping[str, int | None]) -> list[int | None]:
+    """The axis of each argument, where axes are given by name."""
+    found: list[int | None] = [None] * len(program.in_avals)
+    given: set[int] = set()
+    for name, axis in axes.items():
+        for i in positions_named(program, name, "--in-axes"):
+            if i in given:
+                fail(UsageError, f"--in-axes names {describe(program, i)} twice", "in-axes")
+            given.add(i)
+            found[i] = axis
+    return found
+
+
 def _spread(axes: Axes, n: int, option: str, what: str) -> list[int | None]:
     if len(axes) == 1:
         return list(axes) * n
     if len(axes) != n:
-        message = f"{option} has {len(axes)} entries, and the program has {n} {what}"
+        message = f"{option} has {len(axes)} entries, and the program has {counted(n, what)}"
         fail(UsageError, message, "axes-count", help="one entry stands for all; - is not mapped")
     return list(axes)
 

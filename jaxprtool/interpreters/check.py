@@ -11,7 +11,6 @@ param and its value, and the rule; and it must not depend on anything else.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -37,8 +36,10 @@ from jaxprtool.ir.jaxpr import (
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.placement import Placement, placed, placement_of, same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes, with_varying
+from jaxprtool.ir.synonyms import PRIMITIVES, close_names, meant
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
+from jaxprtool.syntax.infer import set_type_rule
 
 __all__ = [
     "abstract_eval",
@@ -348,12 +349,10 @@ class _Checker:
         self.report(f"variable {x.name or x} is not bound here", "unbound-variable", x.span or span)
 
     def unknown(self, eqn: JaxprEqn) -> None:
-        from_names = close_names(eqn.primitive.name, [p.name for p in abstract_eval_rules])
-        help = f"did you mean {from_names[0]}?" if from_names else ""
-        help = (
-            help
-            or "a module that declares it can be given with --plugin; --allow-unknown accepts it"
-        )
+        name = eqn.primitive.name
+        near = close_names(name, [p.name for p in abstract_eval_rules])
+        found = meant(name, PRIMITIVES) or (near[0] if near else "")
+        help = f"did you mean {found}?" if found else _DECLARE
         self.report(f"unknown primitive {eqn.primitive}", "unknown-primitive", eqn.span, help)
 
     def pend(self, eqn: JaxprEqn) -> None:
@@ -395,6 +394,9 @@ class _Checker:
                 )
 
 
+_DECLARE = "a module that declares it can be given with --plugin; --allow-unknown accepts it"
+
+
 def _bad_params(eqn: JaxprEqn, error: Exception) -> str:
     """A message for params of the wrong kind, which made the rule itself fail."""
     n, operands = len(eqn.inputs), eqn.primitive.operands
@@ -414,11 +416,6 @@ def _shown(value: Any) -> str:
         return "a jaxpr"
     text = str(value)
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-def close_names(name: str, names: Sequence[str]) -> list[str]:
-    """The names that are nearest to a misspelt one, best first (may be empty)."""
-    return difflib.get_close_matches(name, names, n=3, cutoff=0.6)
 
 
 def typecheck_partial_eval_jaxpr(
@@ -461,3 +458,6 @@ def _strong_list(avals: Sequence[Any]) -> list[Any]:
 
 def _strong(t: JaxprType) -> tuple[list[Any], list[Any]]:
     return _strong_list(t.in_types), _strong_list(t.out_types)
+
+
+set_type_rule(abstract_eval)

@@ -24,7 +24,7 @@ from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
-from jaxprtool.ir.diagnostics import JaxprTypeError, fail
+from jaxprtool.ir.diagnostics import JaxprTypeError, NotLinearError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 
 __all__ = [
@@ -64,7 +64,7 @@ def not_linear(primitive: str, why: str = "") -> NoReturn:
     """Raise the error of an operation that is not linear in its linear operands."""
     reason = f": {why}" if why else ""
     fail(
-        JaxprTypeError,
+        NotLinearError,
         f"{primitive} is not linear in the arguments to transpose{reason}",
         "not-linear",
         help="linearize the program first, or name other arguments with --linear",
@@ -83,7 +83,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
       For each linear argument, in order, its cotangent (or Zero).
 
     Raises:
-      JaxprTypeError: an equation is not linear; the diagnostic names it and its position.
+      NotLinearError: an equation is not linear; the diagnostic names it and its position.
       MissingRuleError: an operation has no transpose, and why.
     """
     env = Env(zip(jaxpr.all_binders, args, strict=True))
@@ -134,7 +134,7 @@ def _transpose_eqn(eqn: JaxprEqn, ct: Any, ins: list[Any]) -> Sequence[Any]:
     except JaxprTypeError as e:
         if e.diagnostics[0].span is None and eqn.span is not None:
             d = e.diagnostics[0]
-            fail(JaxprTypeError, d.message, d.code, span=eqn.span, help=d.help)
+            fail(type(e), d.message, d.code, span=eqn.span, help=d.help)
         raise
 
 

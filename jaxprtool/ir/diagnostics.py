@@ -20,9 +20,11 @@ __all__ = [
     "JaxprToolError",
     "JaxprTypeError",
     "MissingRuleError",
+    "NotLinearError",
     "ScopeError",
     "UnsupportedError",
     "UsageError",
+    "counted",
     "fail",
 ]
 
@@ -78,6 +80,12 @@ class JaxprTypeError(JaxprToolError, TypeError):
     exit_code = 1
 
 
+class NotLinearError(JaxprTypeError):
+    """A program is not linear in the arguments to transpose: well-typed, but not what was asked for."""
+
+    exit_code = 2
+
+
 class ScopeError(JaxprTypeError):
     """Variables are unbound, or bound twice. `programs` is what was read all the same, by name."""
 
@@ -110,6 +118,14 @@ class MissingRuleError(UnsupportedError):
 
 class InternalError(Exception):
     """Something that cannot happen did: a fault of ours. The message says what."""
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun: `1 result`, `2 results`."""
+    if n == 1:
+        return f"1 {noun}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
+    return f"{n:,} {plural}"
 
 
 def fail(

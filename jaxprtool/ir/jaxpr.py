@@ -40,7 +40,7 @@ class Var:
         self.aval, self.name, self.span = aval, name, span
 
     def __repr__(self) -> str:
-        return f"{self.name or f'v{id(self) % 10000}'}:{self.aval}"
+        return f"{self.name or '_'}:{self.aval}"
 
 
 class DropVar(Var):
@@ -187,9 +187,13 @@ class JaxprEqn:
         return made
 
     def __repr__(self) -> str:
-        outs = " ".join(map(repr, self.out_binders))
-        ins = " ".join(x.name or "?" if isinstance(x, Var) else repr(x) for x in self.inputs)
-        return f"{outs} = {self.primitive} {ins}"
+        names: dict[Var, str] = {}  # for variables without one: a, b, c, ...
+        for x in (*self.inputs, *self.out_binders):
+            if isinstance(x, Var) and not x.name:
+                names.setdefault(x, chr(ord("a") + len(names)) if len(names) < 26 else "_")
+        outs = " ".join(f"{v.name or names[v]}:{v.aval}" for v in self.out_binders)
+        ins = (x.name or names[x] if isinstance(x, Var) else repr(x) for x in self.inputs)
+        return " ".join([outs, "=", str(self.primitive), *ins]).lstrip()
 
 
 class JaxprType(NamedTuple):
@@ -246,10 +250,7 @@ class Jaxpr:
         return [*map(_aval_of, self.outs)]
 
     def __repr__(self) -> str:
-        consts, ins = (" ".join(map(repr, vs)) for vs in (self.const_binders, self.in_binders))
-        body = "\n".join(f"    {e!r}" for e in self.eqns)
-        outs = ", ".join(repr(x) for x in self.outs)
-        return f"{{ lambda {consts}; {ins}. let\n{body}\n  in ({outs}) }}"
+        return _to_text(ClosedJaxpr(self, [None] * len(self.const_binders)))
 
 
 class ClosedJaxpr:
@@ -257,14 +258,16 @@ class ClosedJaxpr:
 
     Every jaxpr inside a param is one of these, with no constants where JAX holds an open jaxpr.
     A jaxpr that occurs twice in a program is one object, so that it is read, printed, transformed
-    and lowered once. `cache` holds what interpreters derived from it.
+    and lowered once. `cache` holds what interpreters derived from it, and `arg_names` what the arguments are
+    called in the function that was traced (`params.w1`; empty where that is not known).
     """
 
-    __slots__ = ("cache", "consts", "jaxpr")
+    __slots__ = ("arg_names", "cache", "consts", "jaxpr")
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()):
         self.jaxpr, self.consts = jaxpr, list(consts)
         self.cache: dict[Any, Any] = {}
+        self.arg_names: tuple[str, ...] = ()
 
     @property
     def in_avals(self) -> list[Any]:
@@ -283,17 +286,18 @@ class ClosedJaxpr:
         return iter((self.jaxpr, self.consts))
 
     def __str__(self) -> str:
+        """JAX's print, which drops weak types, derivative rules and hidden params; `jaxprtool.save` keeps them."""
         return _to_text(self)
 
     def __repr__(self) -> str:
-        return repr(self.jaxpr)
+        return _to_text(self)
 
 
 def _to_text(program: ClosedJaxpr) -> str:
-    return repr(program.jaxpr)
+    return f"<jaxpr of {len(program.jaxpr.eqns)} equations>"
 
 
 def set_printer(printer: Any) -> None:
-    """Tell `str(closed_jaxpr)` how to print (the printer lives in a layer above this one)."""
+    """Tell `str` and `repr` of jaxprs how to print (the printer lives in a layer above this one)."""
     global _to_text
     _to_text = printer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-__all__ = ["Excerpt", "Source", "Span"]
+__all__ = ["Source", "Span"]
 
 
 class Source:
@@ -37,24 +37,6 @@ class Source:
         starts = self._line_starts()
         end = starts[number] - 1 if number < len(starts) else len(self.text)
         return self.text[starts[number - 1] : end]
-
-
-class Excerpt(Source):
-    """A part of a source that is read by itself; positions are those in the whole."""
-
-    __slots__ = ("start", "whole")
-
-    def __init__(self, whole: Source, start: int, text: str):
-        super().__init__(text, whole.name)
-        self.whole, self.start = whole, start
-
-    def position(self, offset: int) -> tuple[int, int]:
-        """Line and column in the whole source."""
-        return self.whole.position(self.start + offset)
-
-    def line(self, number: int) -> str:
-        """A line of the whole source."""
-        return self.whole.line(number)
 
 
 class Span(NamedTuple):

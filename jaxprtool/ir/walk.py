@@ -8,28 +8,29 @@ from typing import Any
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.params import Record
 
-__all__ = ["all_eqns", "count_eqns", "map_jaxprs", "sub_jaxprs"]
+__all__ = ["all_eqns", "count_eqns", "jaxprs_in", "map_jaxprs", "sub_jaxprs"]
 
 
-def _jaxprs_in(value: Any) -> Iterator[ClosedJaxpr]:
+def jaxprs_in(value: Any) -> Iterator[ClosedJaxpr]:
+    """The jaxprs in the value of a param, in order."""
     if isinstance(value, ClosedJaxpr):
         yield value
     elif isinstance(value, (tuple, list)):
         for v in value:
-            yield from _jaxprs_in(v)
+            yield from jaxprs_in(v)
     elif isinstance(value, dict):
         for v in value.values():
-            yield from _jaxprs_in(v)
+            yield from jaxprs_in(v)
     elif isinstance(value, Record):
-        yield from _jaxprs_in(value.args)
-        yield from _jaxprs_in(value.fields)
+        yield from jaxprs_in(value.args)
+        yield from jaxprs_in(value.fields)
 
 
 def sub_jaxprs(eqn: JaxprEqn) -> Iterator[ClosedJaxpr]:
     """The jaxprs in the params of an equation, in the order of the params."""
     for value in eqn.params.values():
         if isinstance(value, (ClosedJaxpr, tuple, list, dict, Record)):
-            yield from _jaxprs_in(value)
+            yield from jaxprs_in(value)
 
 
 def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:

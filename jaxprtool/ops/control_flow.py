@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.inner import Arguments, slice_of, takes
+from jaxprtool.core.primitive import Bookkeeping, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["cond_call", "scan_call", "while_call"]
@@ -49,8 +51,8 @@ def scan_call(
     num_consts: int,
     reverse: bool = shown(False),
     unroll: int = shown(1),
-    linear: Any = None,
-    _split_transpose: bool = False,
+    linear: Bookkeeping = None,
+    _split_transpose: Bookkeeping = False,
 ):
     """The last carry, and the stacked ys, of `length` steps of jaxpr.
 
@@ -66,3 +68,28 @@ def scan_call(
     linear: JAX's bookkeeping: which operands the transpose takes as linear.
     _split_transpose: a hint to JAX's transpose.
     """
+
+
+def _by_branches(avals: Sequence[Any], *, branches: Any, **params: Any) -> Arguments:
+    del params
+    return [(branch, avals[1:]) for branch in branches]
+
+
+def _by_condition_and_body(
+    avals: Sequence[Any], *, cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int
+) -> Arguments:
+    carry = avals[cond_nconsts + body_nconsts :]
+    return [(cond_jaxpr, [*avals[:cond_nconsts], *carry]), (body_jaxpr, avals[cond_nconsts:])]
+
+
+def _by_steps(
+    avals: Sequence[Any], *, jaxpr: Any, num_consts: int, num_carry: int, **params: Any
+) -> Arguments:
+    del params
+    whole = num_consts + num_carry
+    return [(jaxpr, [*avals[:whole], *(slice_of(a, 0) for a in avals[whole:])])]
+
+
+takes(cond_call, _by_branches)
+takes(while_call, _by_condition_and_body)
+takes(scan_call, _by_steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.primitive import Text, primitive, shown
 
 __all__ = [
     "after_all",
@@ -20,7 +20,7 @@ __all__ = [
 @primitive(multiple_results=True)
 def debug_print(
     *operands,
-    fmt: str,
+    fmt: Text,
     has_placeholders: bool = shown(True),
     in_tree: Any = shown(None),
     logging_record: Any = shown(None),

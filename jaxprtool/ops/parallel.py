@@ -6,9 +6,11 @@ tuple of names; members of several axes are counted in row-major order, the firs
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.axes import AxisEnv, current_axes
+from jaxprtool.core.inner import Arguments, slice_of, takes
 from jaxprtool.core.primitive import primitive, primitive_of, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.sharding import read_axis_set, read_mesh
@@ -316,3 +318,14 @@ def inner_axes(eqn: JaxprEqn) -> AxisEnv | None:
 
 
 _SHARD_MAP, _PMAP = shard_map.primitive, xla_pmap.primitive  # type: ignore[attr-defined]
+
+
+def _by_slices(
+    avals: Sequence[Any], *, call_jaxpr: Any, in_axes: Sequence[int | None], **params: Any
+) -> Arguments:
+    del params
+    pairs = zip(avals, in_axes, strict=True)
+    return [(call_jaxpr, [a if d is None else slice_of(a, d) for a, d in pairs])]
+
+
+takes(xla_pmap, _by_slices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.primitive import Bookkeeping, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = [
@@ -89,7 +89,7 @@ def addupdate(
 def run_state(
     *args,
     jaxpr: ClosedJaxpr,
-    which_linear: Any = shown(()),
+    which_linear: Bookkeeping = shown(()),
     is_initialized: Any = shown(()),
 ):
     """What is in new cells, which held args, after jaxpr has used them.

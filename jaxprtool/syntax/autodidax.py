@@ -7,17 +7,15 @@ from typing import Any
 
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT32, INT64, DType
+from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.syntax.hidden import printed_params
+from jaxprtool.syntax.infer import UntypedLit
 
-__all__ = ["SpelledList", "UntypedLit", "from_autodidax", "to_autodidax", "type_result"]
+__all__ = ["SpelledList", "from_autodidax", "to_autodidax"]
 
 _RENAMED = {"greater": "gt", "less": "lt", "broadcast": "broadcast_in_dim", "xla_call": "jit"}
 _BACK = {"gt": "greater", "lt": "less"}
-_DEFAULT = {bool: BOOL, int: INT64, float: FLOAT64, complex: COMPLEX128}
-_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-_VALUE_RANK = {bool: 0, int: 1, float: 2, complex: 3}
 
 
 class SpelledList(tuple):
@@ -26,37 +24,10 @@ class SpelledList(tuple):
     __slots__ = ()
 
 
-class UntypedLit:
-    """A literal that has no type in the text."""
-
-    __slots__ = ("val",)
-
-    def __init__(self, val: Any):
-        self.val = val
-
-    def typed(self, dtype: DType | None) -> Lit:
-        """The literal in `dtype`, or in the default of its kind when that cannot hold it."""
-        kind = getattr(dtype, "kind", "")
-        if dtype is None or _RANK.get(kind, -1) < _VALUE_RANK[type(self.val)]:
-            dtype = _DEFAULT[type(self.val)]
-        return Lit(_cast(self.val, dtype), ShapedArray((), dtype))
-
-
-def _cast(value: Any, dtype: DType) -> Any:
-    cast = {"f": float, "c": complex, "b": bool}.get(dtype.kind, int)
-    return cast(value)
-
-
-def type_result(x: Any, aval: Any = None) -> Any:
-    """A result of a jaxpr with its type: that of the call's result, when there is one."""
-    return x.typed(getattr(aval, "dtype", None)) if isinstance(x, UntypedLit) else x
-
-
 def from_autodidax(
     primitive: Primitive,
     inputs: list[Any],
     params: dict[str, Any],
-    binders: Sequence[Var],
     jaxprs: Sequence[ClosedJaxpr],
 ) -> tuple[Primitive, list[Any], dict[str, Any], JaxprEqn | None]:
     """An equation of the tutorial as one of ours, and the equation that has to come before it, or None."""
@@ -64,15 +35,9 @@ def from_autodidax(
     jaxprs = list(jaxprs) or [
         v for v in (params.get(k) for k in _JAXPR_KEYS) if isinstance(v, ClosedJaxpr)
     ]
-    for closed in jaxprs:
-        outs = closed.jaxpr.outs
-        outs[:] = [type_result(x, v.aval) for x, v in zip(outs, binders, strict=False)]
     before = None
-    if jaxprs:
-        inputs = _type_operands(inputs, jaxprs[0], 1 if name == "cond" else 0)
-    else:
-        inputs = _type_peers(inputs, binders)
     if name == "cond":
+        inputs = inputs[:]
         inputs[0], before = _index(inputs[0])
         params = {"branches": tuple(reversed(jaxprs))}
     elif name == "xla_call":
@@ -87,21 +52,10 @@ def from_autodidax(
 _JAXPR_KEYS = ("true_jaxpr", "false_jaxpr", "jaxpr")
 
 
-def _type_operands(inputs: list[Any], closed: ClosedJaxpr, skip: int) -> list[Any]:
-    avals = [None] * skip + closed.jaxpr.in_avals
-    avals += [None] * (len(inputs) - len(avals))
-    return [type_result(x, a) for x, a in zip(inputs, avals, strict=False)]
-
-
-def _type_peers(inputs: list[Any], binders: Sequence[Var]) -> list[Any]:
-    peers = [x for x in inputs if isinstance(x, Var)] or list(binders)
-    return [type_result(x, peers[0].aval if peers else None) for x in inputs]
-
-
 def _index(predicate: Any) -> tuple[Any, JaxprEqn | None]:
     """The tutorial's predicate as a branch index: branch 0 is the false one."""
-    if isinstance(predicate, Lit):
-        return Lit(int(bool(predicate.val)), ShapedArray((), INT32)), None
+    if isinstance(predicate, UntypedLit):
+        return Lit(int(predicate.text == "True"), ShapedArray((), INT32)), None
     index = Var(ShapedArray((), INT32))
     convert = find_primitive("convert_element_type")
     params = {**convert.defaults, "new_dtype": INT32, "weak_type": False}

@@ -8,8 +8,10 @@ from typing import Any
 __all__ = ["CommentScanner"]
 
 _GAP = re.compile(r"[\s;]*+")
-_INSIDE = re.compile(r"\s*+(#[^\n]*+)")
+_INSIDE = re.compile(r"\s*+[,;]?+\s*+(#[^\n]*+)")
 _COMMENT = re.compile(r"#[^\n]*+")
+# Around a program, as it stands in documents: what was typed at a prompt, and the marks of a block of code.
+_PASTED = re.compile(r"(>>>[^\n]*+|\.\.\.(?=[ \n])[^\n]*+)|(?:```|~~~)[^\n]*+")
 
 
 class CommentScanner:
@@ -43,6 +45,25 @@ class CommentScanner:
         if lines:
             self.above[gap.end()] = lines  # type: ignore[union-attr]
 
+    def skip_pasted(self, scanner: Any) -> None:
+        """Move the scanner past comments and what comes along when a program is pasted from a document.
+
+        What was typed at a prompt becomes comments.
+        """
+        text, lines = scanner.text, []
+        while True:
+            self.skip(scanner)
+            gap = _GAP.match(text, scanner.pos).end()  # type: ignore[union-attr]
+            lines += self.above.pop(gap, [])
+            m = _PASTED.match(text, gap)
+            if m is None:
+                break
+            lines += [f"# {m[1].rstrip()}"] if m[1] else []
+            scanner.pos = m.end()
+        if lines:
+            self.above[gap] = lines
+            self.present = True
+
     def _trails(self, scanner: Any, comment: str) -> bool:
         """Give the comment to the equation before it on the line; False when there is none."""
         kind = scanner.tokens[-1][0] if scanner.tokens else ""
@@ -52,7 +73,7 @@ class CommentScanner:
         return True
 
     def skip_inside(self, scanner: Any) -> None:
-        """Past comments after `[`, or after a jaxpr among params: they go to the last equation."""
+        """Past comments among params: they go to the last equation."""
         while m := _INSIDE.match(scanner.text, scanner.pos):
             self._give(scanner.equation_start, m[1])
             scanner.pos = m.end()

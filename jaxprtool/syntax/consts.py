@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.syntax.types import read_scalar
 
@@ -138,6 +139,5 @@ def format_const(value: Any) -> str:
     """The text of a constant: `repr` of nested lists of Python scalars, or a reference."""
     if isinstance(value, ArrayRef):
         return repr(value)
-    data = getattr(value, "data", None) if hasattr(value, "impl") else value  # a KeyArray
-    plain = data.tolist() if data is not None and hasattr(data, "tolist") else data
-    return repr(plain)
+    data = words_of_key(value)
+    return repr(data.tolist() if hasattr(data, "tolist") else data)

@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxprtool.ir.jaxpr import Primitive, Var
 from jaxprtool.ir.placement import Placement, placement_of
+from jaxprtool.syntax.types import UNTYPED
 
 __all__ = [
     "ALWAYS_HIDDEN",
@@ -85,17 +86,20 @@ def recover_params(
         if absent:
             params = {k: v for k, v in params.items() if k not in absent}
     recover = _RECOVER.get(primitive.name)
-    if recover is not None:
+    if recover is not None and not any(v.aval is UNTYPED for v in binders):
         params = dict(params)
         recover(params, binders)
     return params
 
 
 def params_order(primitive: Primitive, params: dict[str, Any]) -> list[str]:
-    """The order in which params are printed: sorted, but for a `name` that comes first."""
+    """The order in which params are printed: sorted, but for a `name` that comes first.
+
+    Those of a primitive that we do not know stay as they were given.
+    """
     if primitive.name in NAME_FIRST and "name" in params:
         return ["name", *sorted(k for k in params if k != "name")]
-    return list(params) if primitive.name[:1].isupper() else sorted(params)
+    return sorted(params) if primitive.known else list(params)
 
 
 def printed_params(

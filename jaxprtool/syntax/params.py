@@ -23,7 +23,7 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<num>[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?j?|(?:inf|nan)j?)(?![\w.]))"
     r"|(?P<str>'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
     r"|(?P<opaque><(?:[^<>\n]|<[^<>\n]*>)*>)"
-    r"|(?P<jaxpr>\{\s*lambda\b|let [^\n]+? = \{ lambda\b)"
+    r"|(?P<jaxpr>\{\s*lambda\b|let [^\n]{1,200}? = \{ lambda\b)"
     r"|(?P<word>[^\W\d][\w.]*(?:<\w+>)?)"
     r"|(?P<mark>[()\[\]{},:=]))"
 )
@@ -36,7 +36,7 @@ _MAX_DEPTH = 100
 _LONGEST_RANGE = 1000  # of axes, for which ranges stand
 _SCALAR_TYPES = re.compile(r"np\.(?:u?int\d+)")
 
-ReadJaxpr = Callable[[str, int], "tuple[ClosedJaxpr, int] | None"]
+ReadJaxpr = Callable[[int], "tuple[ClosedJaxpr, int] | None"]
 
 
 class _Outside(Exception):
@@ -49,11 +49,13 @@ def read_value(text: str, annotation: str = "", read_jaxpr: ReadJaxpr | None = N
     Args:
       text: what stands after `key=`.
       annotation: as the primitive's stub has it (`DType`, `str`, `tuple[int, ...]`), or "".
-      read_jaxpr: takes the rest of the text from where a jaxpr begins, and the offset of that; returns
-        the jaxpr and the length it took, or None when it is none.
+      read_jaxpr: takes the offset in the text where a jaxpr begins; returns the jaxpr and the length it took, or
+        None when it is none.
     """
-    if annotation == "str":
+    if annotation == "Text":
         return text
+    if annotation == "str":
+        return text.strip()
     raw, text = text, text.rstrip()
     if "DType" in annotation and (dtype := find_dtype(text)) is not None:
         return dtype
@@ -119,7 +121,7 @@ class _Reader:
     def jaxpr(self, start: int) -> ClosedJaxpr:
         if self.read_jaxpr is None:
             raise _Outside
-        read = self.read_jaxpr(self.text[start:], start)
+        read = self.read_jaxpr(start)
         if read is None:
             raise _Outside
         found, length = read

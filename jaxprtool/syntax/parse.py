@@ -73,16 +73,16 @@ def _read(source: Source) -> dict[str, ClosedJaxpr]:
     return programs
 
 
-def _read_inner(source: Source, depth: int) -> tuple[Builder, ClosedJaxpr, int] | None:
-    """A program at the start of a text (a jaxpr inside a named tuple), and its length; None for none.
+def _read_inner(outer: Scanner, at: int, depth: int) -> tuple[Builder, ClosedJaxpr, int] | None:
+    """A program at an offset of a text (a jaxpr inside a named tuple), and where it ends; None for none.
 
     Its builder has the errors in it. What is nested deeper than a bound stays text.
     """
     if depth > _MAX_DEPTH:
         return None
-    scanner = Scanner(source, one=True)
+    scanner = outer.inner(at)
     scanner.run()
-    builder = Builder(source, scanner, _read_inner, depth)
+    builder = Builder(outer.source, scanner, _read_inner, depth)
     try:
         programs = run_tables(load_tables(), scanner.tokens, builder.callbacks())
     except UnexpectedToken:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
 from jaxprtool.ir.jaxpr import DropVar, JaxprEqn
-from jaxprtool.syntax.tokens import BINDER, IDENT
+from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER
 
 __all__ = [
     "RAW_EQUATION",
@@ -32,11 +32,11 @@ _RAW = re.compile(rf"(?={RAW_EQUATION})([a-z_]+)(.*)")
 _PATH = r"(?:\[[^\]\n]*+\]|\{[^{}\n]*+\})++"
 _FLAGS = r"(?: mask=(?P<mask>\S++))?(?: other=(?P<other>\S++))?"
 _FORMS = (
-    ("get", re.compile(rf"(?P<out>{BINDER}) <- (?P<ref>{IDENT})(?P<path>{_PATH}){_FLAGS}")),
+    ("get", re.compile(rf"(?P<out>{LOOSE_BINDER}) <- (?P<ref>{IDENT})(?P<path>{_PATH}){_FLAGS}")),
     (
         "swap",
         re.compile(
-            rf"(?P<out>{BINDER}), {IDENT}{_PATH} <- "
+            rf"(?P<out>{LOOSE_BINDER}), {IDENT}{_PATH} <- "
             rf"(?P<ref>{IDENT})(?P<path>{_PATH}), (?P<value>[^\s,;]++){_FLAGS}"
         ),
     ),
@@ -62,6 +62,9 @@ class Reference(NamedTuple):
     params: dict[str, Any]
 
 
+_LITERALS = frozenset({"True", "False", "inf", "nan"})  # which are no indices
+
+
 def read_reference(text: str, bound: Container[str]) -> Reference | None:
     """Take an equation on a reference apart; None when it has another form.
 
@@ -74,6 +77,8 @@ def read_reference(text: str, bound: Container[str]) -> Reference | None:
         if m := form.fullmatch(text):
             parts = m.groupdict()
             index, variables = _split_index(parts["path"])
+            if any(v in _LITERALS and v not in bound for v in variables):
+                return None
             operands = [parts["ref"], *([parts["value"]] if "value" in parts else []), *variables]
             params: dict[str, Any] = {"index": index}
             for flag in ("mask", "other"):

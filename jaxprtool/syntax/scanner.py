@@ -8,35 +8,35 @@ closing bracket stands in its column.
 
 from __future__ import annotations
 
+import copy
 import re
 from functools import lru_cache
 from typing import Any
 
-from jaxprtool.ir.diagnostics import JaxprParseError, fail
-from jaxprtool.ir.spans import Source, Span
+from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.ir.spans import Source
 from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.refs import RAW_EQUATION
-from jaxprtool.syntax.tokens import ATOMS, BINDER, IDENT, Token
-from jaxprtool.syntax.values import ValueScanner, are_beside, is_key
+from jaxprtool.syntax.tokens import ATOMS, BINDER, IDENT, LOOSE_BINDER, Token
+from jaxprtool.syntax.values import ValueScanner, free_params
 
 __all__ = ["Scanner", "scan"]
 
 _blank = re.compile(r"\s*+").match
 _gap = re.compile(r"[\s;]*+").match
-_LET = re.compile(r"let ([^\n]+?) = (?=\{ lambda\b)")
-_DEFINED = re.compile(r"(?:^|\n|= |\()[ ]*+let ([^\n]+?) = \{ lambda\b")
-_NAMED = re.compile(r"([\w.\-]++)\s*+=\s*+(?=\{ lambda\b|let [^\n]+? = \{ lambda\b|#)")
+_LET = re.compile(r"let ([^\n]{1,200}?) = (?=\{ lambda\b)")
+_DEFINED = re.compile(r"(?:^|\n|= |\()[ ]*+let ([^\n]{1,200}?) = \{ lambda\b")
+_NAMED = re.compile(r"([\w.\-]++)\s*+=\s*+(?=\{ lambda\b|let [^\n]{1,200}? = \{ lambda\b|#)")
 _LAMBDA = re.compile(r"\{\s*+lambda\b")
-_BINDERS = re.compile(rf"\s*+((?:{BINDER},?+(?:\s++|(?=[;.])))++)")
+_BINDERS = re.compile(rf"\s*+((?:{LOOSE_BINDER},?+(?:\s++|(?=[;.])))++)")
 _SEMICOLON = re.compile(r"\s*+;")
 _DOT = re.compile(r"\s*+\.(?:\s*+let\b)?+")
-_UNTYPED = re.compile(rf"\s*+(?:{IDENT}|\*)(?=[\s;.])")
 _EQUATION = re.compile(rf"([\s;]*+)((?:{BINDER}[ \n]++)++)= ([^\s\[]++)")
-_UNTYPED_RESULT = re.compile(rf"[\s;]*+{IDENT}(?=(?: {IDENT})*+ = )")
+_LOOSE_EQUATION = re.compile(rf"([\s;]*+)((?:{LOOSE_BINDER}(?:[ ]++|\n[ ]++))++)= ([^\s\[=]++)")
 _NO_RESULT = re.compile(r"([\s;]*+)()(?:= )?+([^\W\d][^\s\[\](){}=:,]*+)(?=[ \[\n;]|\Z)")
 _REF = rf"(?:{IDENT}|\((?:[^()\n]|\([^()\n]*+\))*+\))(?:\[[^\]\n]*+\]|\{{[^{{}}\n]*+\}})++"
 _REFERENCE = re.compile(
-    rf"[\s;]*+({RAW_EQUATION}|(?:({BINDER})(?:, {_REF})?+|{_REF})(?: <- | \+= )"
+    rf"[\s;]*+({RAW_EQUATION}|(?:({LOOSE_BINDER})(?:, {_REF})?+|{_REF})(?: <- | \+= )"
     rf"(?:{_REF}(?:, [^\s;,]++)?+|(?!in \()[^\s;,]++)(?: (?:mask|other)=[^\s;]++)*+)"
 )
 _OPERANDS = re.compile(ATOMS)
@@ -56,18 +56,22 @@ _SIGNATURE_END = re.compile(r"\s*+, .*\)\s*+\Z", re.DOTALL)
 def _plain_param(column: int) -> re.Pattern[str]:
     """`key=value` for a value without brackets in it but parentheses, in block layout with keys in `column`."""
     return re.compile(
-        rf"\n {{{column}}}({IDENT})=([^\s\[\](){{}}'\"<=]++|\([^()\[\]{{}}'\"<]*+\))"
+        rf"\n {{{column}}}({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<![,;])|\([^()\[\]{{}}'\"<=#]*+\))"
         rf"(?=\n {{{column}}}{IDENT}=|\n {{{max(column - 2, 0)}}}\])"
     )
 
 
-_KEY = re.compile(rf"\s*+({IDENT})=")
-_PLAIN_FLAT = re.compile(
-    rf"\s*+({IDENT})=([^\s\[\](){{}}'\"<=]++|\([^()\[\]{{}}'\"<]*+\))(?=\s++({IDENT})=|\s*+\])"
+_KEY = re.compile(
+    rf"\s*+[,;]?+\s*+({IDENT})(?:[ \t]++=[ \t]*+|=(?:[ \t]++(?!{IDENT}[ \t]*+=|\]))?+)(?!=)"
 )
+_PLAIN_FLAT = re.compile(
+    rf"\s*+({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<![,;])|\([^()\[\]{{}}'\"<=#]*+\))(?=\s++{IDENT}=|\s*+\])"
+)
+_BEFORE_VALUE = re.compile(rf"\s++(?!{IDENT}[ \t]*+=|[\],;#])")
+_JAXPR = re.compile(r"\s*+(?=\{\s*+lambda\b)")
 _JAXPRS = re.compile(r"\((?=\s*+(?:[^\s(),\[\]{}]++\s++)*+\{ lambda\b)")
 _NAME = re.compile(r"\s*+([^\s(){}]++)")
-_CLOSE = re.compile(r"[ \n]*+\]")
+_CLOSE = re.compile(r"\s*+[,;]?+\s*+\]")
 
 
 def _odd_names(names: set[str]) -> re.Pattern[str] | None:
@@ -104,8 +108,8 @@ class Scanner:
       one: whether to stop after one program, whatever follows.
     """
 
-    def __init__(self, source: Source, one: bool = False):
-        self.source, self.text, self.pos, self.one = source, source.text, 0, one
+    def __init__(self, source: Source):
+        self.source, self.text, self.pos, self.one = source, source.text, 0, False
         self.tokens: list[Token] = []
         self.open: list[_Frame] = []
         self.comments = CommentScanner(self.text)
@@ -117,6 +121,13 @@ class Scanner:
         self.autodidax = False  # the text is Autodidax's
         self._last_blank, self._last_after = "", "\n\n"
         self.has_where = "where" in self.text
+
+    def inner(self, at: int) -> Scanner:
+        """A scanner of one program that begins at `at`, inside a value of this text."""
+        scanner = copy.copy(self)
+        scanner.pos, scanner.one, scanner.tokens, scanner.open = at, True, [], []
+        scanner.signature = scanner.autodidax = False
+        return scanner
 
     def run(self) -> None:
         state: Any = self._module
@@ -142,7 +153,7 @@ class Scanner:
     # ---- module, definitions, header
 
     def _module(self) -> Any:
-        self.comments.skip(self)
+        self.comments.skip_pasted(self)
         pos = _blank(self.text, self.pos).end()  # type: ignore[union-attr]
         if not self.tokens and self.text.startswith(("({ lambda", "(let "), pos):
             self.signature, pos = True, pos + 1
@@ -180,38 +191,22 @@ class Scanner:
         elif self._is_tutorial_s():
             self.autodidax = True
         else:
-            return self._untyped_or_junk()
+            return self._junk()
         if m := _DOT.match(self.text, self.pos):
             self._add("DOT", m)
             return self._equations
-        return self._untyped_or_junk()
+        return self._junk()
 
     def _is_tutorial_s(self) -> bool:
         """Whether a dot with a blank before it follows: that is Autodidax's; JAX has a `;` before that."""
         dot = _blank(self.text, self.pos).end()  # type: ignore[union-attr]
         return self.text.startswith(".", dot) and self.text[dot - 1].isspace()
 
-    def _untyped_or_junk(self) -> None:
-        """A header went wrong: because a binder has no type, or for another reason."""
-        if m := _UNTYPED.match(self.text, self.pos):
-            self._untyped(m)
-        self._junk()
-
     def _binders(self) -> None:
         if m := _BINDERS.match(self.text, self.pos):
             start = m.start(1)
             self.tokens.append(("BINDERS", m[1], start, m.end()))
             self.pos = m.end()
-
-    def _untyped(self, m: re.Match[str]) -> None:
-        name = m[0].strip("; \n\t")
-        fail(
-            JaxprParseError,
-            f"the binder {name} has no type",
-            "no-type",
-            span=Span(self.source, m.end() - len(name), m.end()),
-            help="types are needed: print the jaxpr without print_shapes=False",
-        )
 
     # ---- equations
 
@@ -265,9 +260,16 @@ class Scanner:
             self.tokens.append(("REFERENCE", m, m.start(1), m.end()))
             self.pos, self.equation_start = m.end(), m.start(1)
             return m
-        if m := _UNTYPED_RESULT.match(self.text, self.pos):
-            self._untyped(m)
+        if m := self._without_types():
+            return m
         return _NO_RESULT.match(self.text, self.pos)
+
+    def _without_types(self) -> re.Match[str] | None:
+        """An equation whose binders have no types; a line that they go on in is indented deeper than the first."""
+        m = _LOOSE_EQUATION.match(self.text, self.pos)
+        if m is None or "\n" not in m[2]:
+            return m
+        return m if "\n" in m[1] and self._after_line(m[1]) in m[2] else None
 
     def _operands(self, pos: int, after_line: str) -> int:
         text = self.text
@@ -276,7 +278,9 @@ class Scanner:
         while text.startswith(after_line, end):
             indent = _blank(text, end).end()  # type: ignore[union-attr]
             more = _OPERANDS.match(text, indent - 1).end()  # type: ignore[union-attr]
-            if more <= indent:
+            if more <= indent or text.startswith(
+                "= ", indent
+            ):  # the next equation, without results
                 break
             end = more
         self.tokens.append(("OPERANDS", text[pos:end], pos, end))
@@ -368,15 +372,18 @@ class Scanner:
     def _params(self) -> Any:
         """Params up to the closing bracket and the operands after it, or up to a jaxpr among them."""
         text, tokens, frame = self.text, self.tokens, self.open[-1]
-        block = frame.column >= 0
-        odd = self.odd_name
-        plain = _plain_param(frame.column) if block else _PLAIN_FLAT
-        pos = self.pos
+        odd, free = self.odd_name, free_params(frame.primitive)
+        plain = _plain_param(frame.column) if frame.column >= 0 else _PLAIN_FLAT
+        pos, comments, known = self.pos, self.comments.present, frame.primitive in PRIMITIVES
         while True:
-            m = plain.match(text, pos) or (block and self._beside_the_next(frame.primitive, pos))
+            if comments:
+                self.pos = pos
+                self.comments.skip_inside(self)
+                pos = self.pos
+            m = plain.match(text, pos)
             if m and odd is not None and odd.match(text, m.start(2)):
                 m = None
-            if m and (block or m[3] is None or is_key(frame.primitive, m[1], m[3])):
+            if m and m[1] not in free:
                 pos = m.end(2)
                 tokens.append(("KEY", m[1], m.start(1), m.start(2)))
                 tokens.append(("VALUE", m[2], m.start(2), pos))
@@ -393,8 +400,14 @@ class Scanner:
                 self.pos = pos
                 return self._junk()
             tokens.append(("KEY", m[1], m.start(1), m.end()))
-            pos = self.pos = m.end()
-            if _LAMBDA.match(text, pos):
+            self.pos = m.end()
+            if comments and m[1] not in free:
+                self.comments.skip_inside(self)
+            if known and (m := _BEFORE_VALUE.match(text, self.pos)):
+                self.pos = m.end()
+            pos = self.pos
+            if m := _JAXPR.match(text, pos):
+                self.pos = m.end()
                 return self._header
             if odd is not None and (m := odd.match(text, pos)):
                 tokens.append(("VALUE", m[0], pos, m.end()))
@@ -406,13 +419,6 @@ class Scanner:
                 return self._tuple
             pos = self.values.value_end(frame.column, frame.primitive, tokens[-1][1], pos)
             tokens.append(("VALUE", text[self.pos : pos], self.pos, pos))
-
-    def _beside_the_next(self, primitive: str, pos: int) -> re.Match[str] | None:
-        """In block layout, a param that the next one follows on its line, as people write and JAX does not."""
-        m = _PLAIN_FLAT.match(self.text, pos)
-        if m is None or m[3] is None or "\n" in self.text[m.end(2) : m.start(3)]:
-            return None
-        return m if are_beside(primitive, m[1], m[3]) else None
 
     def _after_operands(self) -> Any:
         if self.autodidax and (m := _SUBJAXPR.match(self.text, self.pos)):

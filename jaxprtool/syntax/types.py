@@ -15,8 +15,11 @@ from jaxprtool.ir.avals import (
     SymbolicDim,
 )
 from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.synonyms import dtype_meant
 
-__all__ = ["read_scalar", "read_type", "scalar_text", "untyped_scalar"]
+__all__ = ["UNTYPED", "read_scalar", "read_type", "scalar_text", "untyped_scalar"]
+
+UNTYPED = OpaqueType("?")  # of what has no type in the text
 
 _ARRAY = re.compile(r"(\w+(?:<(?:fry|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:\{.*\})?)")
 _REF = re.compile(r"Ref(?:<(\w+)>)?\{(.*)\}")
@@ -39,13 +42,16 @@ def read_type(text: str) -> AbstractType:
     if m is None:
         return _other_type(text)
     name, memory, dims, vary = m.groups()
-    dtype = find_dtype(name)
+    dtype = find_dtype("float0" if name == "void" else name)  # so to 0.4.28
     if dtype is None:
+        if found := dtype_meant(name):
+            raise ValueError(f"unknown element type {name}, did you mean {found}[{dims}]?")
         if _NUMERIC.fullmatch(name):
             raise ValueError(f"unknown element type {name} in {text}")
         return OpaqueType(text)
     if vary and ":" not in vary:  # JAX 0.7 and 0.8.0 print `{i,j}` for `{V:(i,j)}`
         vary = f"{{V:{f'({vary[1:-1]})' if ',' in vary else vary[1:-1]}}}"
+    dims, _, _ = dims.partition(";")  # `f32[3;i:4]`: named axes, to 0.4.30
     shape, spec = _read_dims(dims, text)
     return ShapedArray(shape, dtype, False, spec, memory or "", vary)
 
@@ -85,6 +91,8 @@ def _other_type(text: str) -> AbstractType:
         return FutureType(read_type(m[1]))
     if find_dtype(text) is not None or _NUMERIC.fullmatch(text):
         raise ValueError(f"the type {text} has no shape (a scalar is {text}[])")
+    if found := dtype_meant(text):
+        raise ValueError(f"unknown type {text}, did you mean {found}[]?")
     return OpaqueType(text)
 
 

@@ -1,8 +1,11 @@
 """Where the value of a param ends.
 
-JAX prints `str(value)` with neither quotes nor escapes, so no grammar can say it. The rules, in this order: balanced
-brackets and quotes up to the next key or the closing bracket in its column (block layout) or on
-the line (flat layout); layout alone where the brackets do not balance.
+JAX prints `str(value)` with neither quotes nor escapes, so no grammar can say it. Outside of its brackets and quotes, a
+value ends where the next `key=` begins (with blanks around the `=` and a comma before the key, as people write them), at a
+comment, at the bracket that closes the params, and where an equation begins. Free text (the format of a
+`debug_print`) may hold any of these, so it ends at the next declared key as JAX writes keys. Where brackets do
+not balance, and for primitives that we do not know, whose params may be free text too, layout tells. A value of a
+known primitive that is only text is refused when something with a meaning would be lost in it (`fault`).
 """
 
 from __future__ import annotations
@@ -13,48 +16,40 @@ from functools import lru_cache
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.syntax.tokens import IDENT
 
-__all__ = ["ValueScanner", "is_key"]
+__all__ = ["ValueScanner", "fault", "free_params"]
 
-_SPECIAL_BLOCK = re.compile(r"[()\[\]{}]|(?<!\w)['\"]|\n")
-_SPECIAL_FLAT = re.compile(rf"[()\[\]{{}}]|(?<!\w)['\"]|\s++({IDENT})=")
+_SPECIAL = re.compile(
+    r"(?P<bracket>[()\[\]{}])|(?P<quote>(?<!\w)['\"])"
+    rf"|(?<!\s)\s++(?P<end>{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:(?={IDENT}\[))"
+    rf"|(?:(?<!\s)\s++)?+[,;](?=\s*+(?:{IDENT}[ \t]*+=(?!=)|\]|\#))"
+)
 _SPECIAL_DATA = re.compile(r"[()\[\]{}]|(?<!\w)['\"]")
 _SCALAR = re.compile(r"[^\s\[\](),;{}]++(?:\([^()\n]*+\))?+|\([^()\n]*+\)")
-_LOOSE = re.compile(rf"\s*+(?:{IDENT}=|\])")
+_FLAT_KEY = re.compile(rf"\s({IDENT})=")
 _FLAT_END = re.compile(r"\](?=[ \n]|\Z)")
+_EMPTY = re.compile(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
+_SUSPECT = re.compile(r"[=()\[\]{}]")
+_STRAY = re.compile(rf"{IDENT}\s*+:?=(?!=)")
+_JAXPR = re.compile(r"\{\s*+lambda\b")
+_QUOTED = {q: re.compile(rf"{q}(?:[^{q}\\\n]|\\.)*+{q}") for q in "'\""}
 _CLOSES = {")": "(", "]": "[", "}": "{"}
-
-
-@lru_cache(maxsize=256)
-def _follows(column: int) -> re.Pattern[str]:
-    """A line break, then a key in `column` or the closing bracket two before it."""
-    return re.compile(rf"\n(?: {{{column}}}{IDENT}=| {{{max(column - 2, 0)}}}\])")
+_NONE: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=256)
 def _layout(column: int) -> re.Pattern[str]:
-    """As `_follows`, or the equation after this one, which a value cannot run past."""
+    """A line break, then a key in `column`, the closing bracket two before it, or an equation there."""
     indent = max(column - 2, 0)
-    return re.compile(rf"\n(?: {{{column}}}{IDENT}=| {{{indent}}}(?:\]|({IDENT}:)))")
+    return re.compile(rf"\n(?: {{{column}}}{IDENT}=| {{{indent}}}(?:\]|(?P<equation>{IDENT}:)))")
 
 
-def is_key(primitive: str, previous: str, key: str) -> bool:
-    """Whether `key=` after a blank begins a param, or belongs to the value of `previous`.
-
-    Params are printed sorted by name, but for a `name` that comes first and for the primitives with
-    CamelCase names; a declared param is one in any place.
-    """
+@lru_cache(maxsize=512)
+def free_params(primitive: str) -> frozenset[str]:
+    """The params of a primitive that are free text: those that it declares as `Text`."""
     declared = PRIMITIVES.get(primitive)
-    if declared is not None and (key in declared.params or previous == "name"):
-        return key in declared.params
-    return key >= previous or previous == "name" or primitive[:1].isupper()
-
-
-def are_beside(primitive: str, previous: str, key: str) -> bool:
-    """Whether `key=` on a line in block layout begins a param: a declared one, and `previous` is no text."""
-    declared = PRIMITIVES.get(primitive)
-    if declared is None or key not in declared.params:
-        return False
-    return previous not in declared.params or "str" not in declared.params[previous].annotation
+    if declared is None:
+        return _NONE
+    return frozenset(k for k, p in declared.params.items() if p.annotation == "Text")
 
 
 class ValueScanner:
@@ -63,98 +58,84 @@ class ValueScanner:
     def __init__(self, text: str):
         self.text = text
         self.budget = 8 * len(text) + 1_000_000
+        self.unquoted = {"'": (0, 0), '"': (0, 0)}  # where no quote of this kind is closed
 
     def value_end(self, column: int, primitive: str, key: str, pos: int) -> int:
-        """The offset where the value that starts at `pos` ends; `column` is -1 in flat layout."""
-        if column < 0:
-            return self._flat_end(primitive, key, pos)
-        return self._block_end(column, pos)
-
-    def _block_end(self, column: int, pos: int) -> int:
-        text, follows = self.text, _follows(column)
-        line_end = text.find("\n", pos)
-        line_end = len(text) if line_end < 0 else line_end
-        if follows.match(text, line_end) and self._is_balanced(pos, line_end):
-            return line_end
-        loose = -1
-        if self.budget > 0:
-            end, loose = self._balanced_block_end(follows, pos)
+        """The offset where the value of `key` that starts at `pos` ends; `column` is -1 in flat layout."""
+        if key in free_params(primitive):
+            end = self._free_end(column, primitive, pos)
             if end >= 0:
                 return end
-        m = _layout(column).search(text, pos)
-        if m and not m[1]:
+        end = self._balanced_end(pos) if self.budget > 0 else -1
+        if column < 0:
+            m = None if end >= 0 else _FLAT_END.search(self.text, pos)
+            return m.start() if m else end if end >= 0 else len(self.text)
+        layout = _layout(column)
+        if end >= 0 and (primitive in PRIMITIVES or layout.match(self.text, end)):
+            return end
+        m = layout.search(self.text, pos)
+        if m is not None and not m["equation"]:
             return m.start()
-        if loose >= 0:
-            return loose
-        return line_end
+        return end if end >= 0 else self._line_end(pos)
 
-    def _is_balanced(self, pos: int, end: int) -> bool:
-        value = self.text[pos:end]
-        return (
-            value.count("(") == value.count(")")
-            and value.count("[") == value.count("]")
-            and value.count("{") == value.count("}")
-        )
+    def _line_end(self, pos: int) -> int:
+        end = self.text.find("\n", pos)
+        return len(self.text) if end < 0 else end
 
-    def _balanced_block_end(self, follows: re.Pattern[str], pos: int) -> tuple[int, int]:
-        """(the end where layout and balance agree, the end by balance alone), -1 for none."""
-        text, depth, loose, skip = self.text, [], -1, pos
-        at = pos
-        for m in _SPECIAL_BLOCK.finditer(text, pos):
+    def _free_end(self, column: int, primitive: str, pos: int) -> int:
+        """The end of free text by the next declared key alone; -1 when there is none."""
+        if column >= 0:
+            m = _layout(column).search(self.text, pos)
+            return m.start() if m else -1
+        declared = PRIMITIVES[primitive].params
+        for m in _FLAT_KEY.finditer(self.text, pos, self._line_end(pos)):
+            if m[1] in declared:
+                return m.start()
+        return -1
+
+    def _balanced_end(self, pos: int) -> int:
+        """The end of a value by its brackets and quotes; -1 where they do not balance."""
+        text, at, skip = self.text, pos, pos
+        if _EMPTY.match(text, pos):
+            return pos
+        depth: list[str] = []
+        for m in _SPECIAL.finditer(text, pos):
             at = m.start()
-            c = text[at]
             if at < skip:
                 continue
+            kind = m.lastgroup
+            if kind == "quote":
+                skip = self._quote_end(at)
+                continue
+            c = text[at]
+            if kind != "bracket":
+                if not depth:
+                    self.budget -= at - pos
+                    return at
+                if m["end"] != "]":
+                    continue
+                c = "]"
             if c in "([{":
                 depth.append(c)
-            elif c in "'\"":
-                skip = self._quote_end(at)
-            elif c == "\n":
-                if not depth:
-                    if follows.match(text, at):
-                        self.budget -= at - pos
-                        return at, loose
-                    if loose < 0 and _LOOSE.match(text, at):
-                        loose = at
-            elif not depth or depth.pop() != _CLOSES[c]:
-                if c == "]" and not depth and loose < 0:
-                    loose = at
-                break
-        self.budget -= at - pos
-        return -1, loose
-
-    def _quote_end(self, pos: int) -> int:
-        """The offset after the closing quote, on this line; `pos + 1` when there is none."""
-        text, quote = self.text, self.text[pos]
-        line_end = text.find("\n", pos)
-        end = text.find(quote, pos + 1, line_end if line_end >= 0 else len(text))
-        while end > 0 and text[end - 1] == "\\" and end - pos > 1:
-            end = text.find(quote, end + 1, line_end if line_end >= 0 else len(text))
-        return end + 1 if end >= 0 else pos + 1
-
-    def _flat_end(self, primitive: str, key: str, pos: int) -> int:
-        text, skip, at = self.text, pos, pos
-        depth: list[str] = []
-        for m in _SPECIAL_FLAT.finditer(text, pos) if self.budget > 0 else ():
-            at = m.start()
-            if at < skip:
-                continue
-            c = text[at]
-            if m[1]:
-                if not depth and is_key(primitive, key, m[1]):
-                    return at
-            elif c in "([{":
-                depth.append(c)
-            elif c in "'\"":
-                skip = self._quote_end(at)
             elif not depth and c == "]":
                 self.budget -= at - pos
                 return at
             elif not depth or depth.pop() != _CLOSES[c]:
                 break
         self.budget -= at - pos
-        m = _FLAT_END.search(text, pos)
-        return m.start() if m else len(text)
+        return -1
+
+    def _quote_end(self, pos: int) -> int:
+        """The offset after the closing quote, on this line; `pos + 1` when there is none."""
+        quote = self.text[pos]
+        start, end = self.unquoted[quote]
+        if start <= pos < end:
+            return pos + 1
+        m = _QUOTED[quote].match(self.text, pos)
+        if m is None:
+            self.unquoted[quote] = pos, self._line_end(pos)
+            return pos + 1
+        return m.end()
 
     def is_mixed(self, pos: int) -> bool:
         """Whether `({ lambda` begins a tuple with commas: `str` of one, which holds other values too."""
@@ -192,3 +173,41 @@ class ValueScanner:
                 if depth == 0:
                     return at + 1
         return None
+
+
+def fault(text: str) -> str:
+    """What is wrong with a value that is only text, in words; "" where it may stand.
+
+    Such a value may hold no jaxpr and no `key=` of its own, which would be lost in it, and its brackets balance,
+    so that its end is found again.
+    """
+    word = text.strip()
+    if word and (word[0] in ",;" or word[-1] in ",;"):
+        return "has a separator that separates nothing"
+    if not _SUSPECT.search(text):
+        return ""
+    depth: list[str] = []
+    inside = ValueScanner(text)
+    pieces, at, skip = [], 0, 0
+    for m in _SPECIAL_DATA.finditer(text):
+        start, c = m.start(), m[0]
+        if start < skip:
+            continue
+        if not depth:
+            pieces.append(text[at:start])
+        if c in "'\"":
+            skip = inside._quote_end(start)
+        elif c in "([{":
+            if c == "{" and _JAXPR.match(text, start):
+                return "holds a jaxpr that cannot be read"
+            depth.append(c)
+        elif not depth or depth.pop() != _CLOSES[c]:
+            return "has brackets that do not balance"
+        at = max(m.end(), skip)
+    if depth:
+        return "has brackets that do not balance"
+    pieces.append(text[at:])
+    for piece in pieces:
+        if m := _STRAY.search(piece):
+            return f"holds `{m[0]}`"
+    return ""

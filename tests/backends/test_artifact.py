@@ -10,7 +10,8 @@ import pytest
 from jaxprtool.backends import xla
 from jaxprtool.driver.artifact import decode_artifact, encode_artifact, is_artifact
 from jaxprtool.driver.compile import compile as compile_program
-from jaxprtool.driver.compile import from_bytes, load
+from jaxprtool.driver.compile import from_bytes
+from jaxprtool.driver.save import load
 from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.syntax.parse import parse
 

@@ -124,8 +124,8 @@ def test_jax_is_not_imported_for_numpy(tmp_path):
     [
         ("missing", [], "no-such-function", "has no function missing"),
         ("number", [], "not-a-function", "no function but a int"),
-        ("with_lax", [], "argument-count", "cannot take 0 types"),
-        ("with_lax", ["f32[3]", "f32[3]"], "argument-count", "cannot take 2 types"),
+        ("with_lax", [], "argument-count", "cannot take 0 arguments"),
+        ("with_lax", ["f32[3]", "f32[3]"], "argument-count", "cannot take 2 arguments"),
         ("with_lax", ["f32[3"], "bad-shape", "']' was expected"),
         ("with_indices", ["f32[3]"], "numpy-function", "numpy.fft.fft has no counterpart"),
     ],

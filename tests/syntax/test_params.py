@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import JaxprTypeError
+from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError
 from jaxprtool.ir.dtypes import FLOAT32, INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
@@ -91,8 +91,12 @@ def equation(params: str):
 
 
 FLAT = [
-    ("fmt=x = {x}, e=3 {}", {"fmt": "x = {x}, e=3 {}"}),
-    ("fmt=b a=1", {"fmt": "b a=1"}),
+    ("fmt=x = {x}, e=3 {}", {"fmt": "x = {x}", "e": "3 {}"}),
+    ("fmt=b a=1", {"fmt": "b", "a": "1"}),
+    ("b = 1 a =(2, 3)", {"b": "1", "a": "(2, 3)"}),
+    ("a=1, b=(2,),", {"a": "1", "b": "(2,)"}),
+    ("a=1,\n b=2\n", {"a": "1", "b": "2"}),
+    ("a=1  # one\n b=2 # two\n", {"a": "1", "b": "2"}),
     ("a=it's b=2", {"a": "it's", "b": "2"}),
     ("name=f a=1", {"name": "f", "a": "1"}),
     ("a=[x=1 y=2] b=(k=3)", {"a": "[x=1 y=2]", "b": "(k=3)"}),
@@ -175,3 +179,46 @@ def test_hidden_params_are_put_back(text, params):
     found = parse(whole).eqns[0].params
     assert {k: found[k] for k in params} == params
     assert format_jaxpr(parse(whole), width=200) == whole
+
+
+BODY = "{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }"
+RULES = "{ lambda ; a:f32[3] t:f32[3]. let b:f32[3] = cos a; c:f32[3] = mul t b in (c, c) }"
+
+
+def called(params: str) -> dict:
+    text = f"{{ lambda ; a:f32[3]. let b:f32[3] = custom_jvp_call[{params}] a in (b,) }}"
+    return parse(text).eqns[0].params
+
+
+@pytest.mark.parametrize(
+    "between", ["jvp_jaxpr=", "jvp_jaxpr = ", " jvp_jaxpr =", ",jvp_jaxpr=\n", "\n  jvp_jaxpr= ", "  # why\n jvp_jaxpr="]
+)  # fmt: skip
+def test_a_rule_is_read_however_it_is_laid_out(between):
+    found = called(f"name=f call_jaxpr={BODY} jvp=f_jvp {between}{RULES} symbolic_zeros=False")
+    assert isinstance(found["jvp_jaxpr"], ClosedJaxpr)
+    assert found["jvp"] == "f_jvp"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        f"name=f call_jaxpr={BODY} jvp=f jvp_jaxpr:={RULES} symbolic_zeros=False",
+        f"name=f call_jaxpr={BODY} jvp=f {RULES} symbolic_zeros=False",
+        f"name=f := g call_jaxpr={BODY} jvp=f symbolic_zeros=False",
+        f"name=f( call_jaxpr={BODY} jvp=f symbolic_zeros=False",
+        f"name=f) call_jaxpr={BODY} jvp=f symbolic_zeros=False",
+        f"name=f call_jaxpr={BODY} jvp=f num_consts=0 +jvp_jaxpr={RULES}",
+    ],
+)
+def test_nothing_with_a_meaning_is_lost_in_a_text(params):
+    with pytest.raises(JaxprToolError):
+        called(params)
+
+
+def test_free_text_may_hold_anything():
+    fmt = "x = {} (loss= {lambda # 'it"
+    text = (
+        f"{{ lambda ; a:f32[3]. let\n    debug_print[\n      fmt={fmt}\n      in_tree=None\n"
+        "      ordered=False\n    ] a\n  in () }"
+    )
+    assert parse(text).eqns[0].params["fmt"] == fmt

@@ -1,0 +1,139 @@
+"""Tracing with JAX: functions of any pytrees, given as types or as example values."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import jax
+
+from jaxprtool.backends.jax_bridge import as_struct, from_jax
+from jaxprtool.backends.jax_expansion import expanded
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+
+__all__ = ["trace_with_jax", "with_x64"]
+
+_CODE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
+
+
+def with_x64(make: Callable[[], Any], x64: bool | None) -> Any:
+    """What a function gives while JAX has 64-bit types or not; None leaves that as it is."""
+    if x64 is None:
+        return make()
+    with jax.enable_x64(x64):
+        return make()
+
+
+def trace_with_jax(
+    f: Callable[..., Any], args: tuple[Any, ...], x64: bool | None = None, rules: bool = True
+) -> ClosedJaxpr:
+    """The program of a JAX function.
+
+    Primitives that only this process knows become calls of their implementation, where JAX can trace it.
+
+    Args:
+      f: the function.
+      args: its arguments: pytrees of `ShapedArray`s, of JAX's `ShapeDtypeStruct`s, and of values, of which the
+        types alone matter. Leaves that are neither arrays nor numbers (functions, strings) are passed on as
+        they are; so are the numbers in a module of equinox, as its own transformations do.
+      x64: whether 64-bit types are on while it is traced (else they become 32-bit ones); None for where a type
+        among the arguments is one, or the user's own code has turned them on.
+      rules: whether the program holds the derivative rules of custom functions, and of such primitives.
+
+    Returns:
+      The program. Its arguments are the array leaves; `arg_names` says what each is called.
+
+    Raises:
+      UsageError: an argument holds arrays in an object that is no pytree.
+    """
+    leaves, tree = jax.tree_util.tree_flatten_with_path(args, is_leaf=_is_type)
+    if x64 is None:
+        wide = jax.dtypes.canonicalize_dtype("float64") == "float64"
+        x64 = wide or any(_is_wide(leaf) for _, leaf in leaves)
+    modules = _equinox_modules(args)
+    traced = [_is_traced(leaf, path, modules) for path, leaf in leaves]
+    for (path, leaf), known in zip(leaves, traced, strict=True):
+        if not known:
+            _refuse_arrays_in(leaf, _argument_name(f, path))
+
+    specs = [as_struct(x) if _is_type(x) else x for _, x in leaves]
+
+    @functools.wraps(f)
+    def flat(*values: Any) -> Any:
+        given = iter(values)
+        whole = [next(given) if t else x for x, t in zip(specs, traced, strict=True)]
+        return f(*jax.tree_util.tree_unflatten(tree, whole))
+
+    with jax.enable_x64(x64):
+        if all(traced):  # f itself, so that messages of JAX's name it and its parameters
+            jaxpr = jax.make_jaxpr(f)(*jax.tree_util.tree_unflatten(tree, specs))
+        else:
+            jaxpr = jax.make_jaxpr(flat)(*[x for x, t in zip(specs, traced, strict=True) if t])
+    program = expanded(from_jax(jaxpr, rules=rules), rules)
+    chosen = (path for (path, _), t in zip(leaves, traced, strict=True) if t)
+    program.arg_names = tuple(_argument_name(f, path) for path in chosen)
+    return program
+
+
+def _is_type(x: Any) -> bool:
+    return isinstance(x, ShapedArray)
+
+
+def _is_wide(x: Any) -> bool:
+    return _is_type(x) and x.dtype.kind in "iufc" and x.dtype.real.bits == 64
+
+
+def _equinox_modules(args: Any) -> set[Any]:
+    """The paths of the modules of equinox in a pytree, where that library is loaded."""
+    equinox = sys.modules.get("equinox")
+    if equinox is None:
+        return set()
+    found, _ = jax.tree_util.tree_flatten_with_path(
+        args, is_leaf=lambda x: _is_type(x) or isinstance(x, equinox.Module)
+    )
+    return {path for path, x in found if isinstance(x, equinox.Module)}
+
+
+def _is_traced(x: Any, path: Sequence[Any], modules: set[Any]) -> bool:
+    """Whether a leaf is an argument of the program."""
+    if hasattr(x, "shape") and hasattr(x, "dtype"):
+        return True
+    if not isinstance(x, (bool, int, float, complex)):
+        return False
+    return not any(tuple(path[:n]) in modules for n in range(1, len(path) + 1))
+
+
+def _refuse_arrays_in(x: Any, name: str) -> None:
+    """Raise UsageError for an object that JAX takes for a leaf, though arrays are its attributes."""
+    if isinstance(x, _CODE) or not hasattr(x, "__dict__"):
+        return
+    if any(hasattr(v, "shape") and hasattr(v, "dtype") for v in vars(x).values()):
+        kind = type(x).__name__
+        fail(
+            UsageError,
+            f"the argument {name} is of the class {kind}, which holds arrays and is no pytree",
+            "not-a-pytree",
+            help=f"register it, with jax.tree_util.register_dataclass({kind}) for example",
+        )
+
+
+def _argument_name(f: Callable[..., Any], path: Sequence[Any]) -> str:
+    """What a leaf is called: the parameter of the function and the way down from it, `params.w1`."""
+    try:
+        names = [
+            p.name
+            for p in inspect.signature(f).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):  # a builtin may have no signature
+        names = []
+    i = path[0].idx
+    first = names[i] if i < len(names) else str(i)
+    rest = jax.tree_util.keystr(tuple(path[1:]), simple=True, separator=".")
+    return f"{first}.{rest}" if rest else first

@@ -1,0 +1,44 @@
+"""What the jaxprs in the params of an equation take: the types of their arguments, from those of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from jaxprtool.core.primitive import primitive_of
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
+from jaxprtool.ir.walk import jaxprs_in
+
+__all__ = ["Arguments", "inner_arguments", "slice_of", "takes"]
+
+Arguments = Iterable[tuple[ClosedJaxpr, Sequence[Any]]]
+_RULES: dict[Primitive, Callable[..., Arguments]] = {}
+
+
+def takes(op: Any, rule: Callable[..., Arguments]) -> None:
+    """Say what the jaxprs of a primitive take that does not hand them its operands one by one.
+
+    Args:
+      op: its binding function.
+      rule: takes the types of the operands, and the params by keyword; gives each jaxpr and the types of its arguments.
+    """
+    _RULES[primitive_of(op)] = rule
+
+
+def inner_arguments(
+    primitive: Primitive, in_avals: Sequence[Any], params: dict[str, Any]
+) -> list[tuple[ClosedJaxpr, Sequence[Any]]]:
+    """The jaxprs of an equation, each with the types of its arguments, as far as they are known."""
+    rule = _RULES.get(primitive)
+    if rule is not None:
+        return list(rule(in_avals, **params))
+    inner = [closed for value in params.values() for closed in jaxprs_in(value)]
+    return [(c, in_avals) for c in inner if len(c.jaxpr.in_binders) == len(in_avals)]
+
+
+def slice_of(aval: Any, axis: int) -> Any:
+    """The type of a slice of an array along an axis."""
+    if not isinstance(aval, ShapedArray):
+        return aval
+    return aval.update(shape=aval.shape[:axis] + aval.shape[axis + 1 :])

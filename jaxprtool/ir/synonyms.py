@@ -1,0 +1,210 @@
+"""What other systems call things, for messages that say what is meant: NumPy, PyTorch, TensorFlow, ONNX, StableHLO and
+HLO, earlier JAX, and plain words.
+
+A name here is no spelling that is read: it is only suggested. A table maps a name in lower case, without `_`, to
+our name, or to several names that make it up.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["DTYPES", "PRIMITIVES", "VERBS", "close_names", "dtype_meant", "meant"]
+
+Table = dict[str, str | tuple[str, ...]]
+
+
+def _table(lines: str) -> Table:
+    """A table from lines such as `ours: theirs theirs`, or `ours + ours: theirs`."""
+    found: Table = {}
+    for line in lines.strip().splitlines():
+        ours, _, theirs = line.partition(": ")
+        parts = tuple(ours.strip().split(" + "))
+        for name in theirs.split():
+            found[_key(name)] = parts[0] if len(parts) == 1 else parts
+    return found
+
+
+def _key(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+PRIMITIVES = _table("""
+abs: absolute fabs magnitude
+acos: arccos
+acosh: arccosh
+add: plus sum2 addv2
+and: logical_and bitwise_and
+argmax: arg_max
+argmin: arg_min
+asin: arcsin
+asinh: arcsinh
+atan: arctan
+atan2: arctan2
+atanh: arctanh
+bitcast_convert_type: bitcast bitcast_convert view
+broadcast_in_dim: broadcast expand tile_to expand_as dynamic_broadcast_in_dim full fill zeros ones full_like zeros_like ones_like
+cbrt: cube_root
+ceil: ceiling
+clamp: clip clip_by_value
+clz: count_leading_zeros
+complex: make_complex polar
+concatenate: concat cat hstack vstack
+cond: if case ifelse switch select_branch
+conj: conjugate
+conv_general_dilated: conv conv1d conv2d conv3d convolution convolve conv_transpose
+convert_element_type: cast astype convert to to_dtype type_as
+copy: clone identity
+cumlogsumexp: logcumsumexp
+cummax: cumulative_max
+cumprod: cumulative_prod
+cumsum: cumulative_sum
+custom_jvp_call: custom_jvp custom_jvp_call_jaxpr
+custom_vjp_call: custom_vjp custom_vjp_call_jaxpr custom_gradient
+debug_callback: debug_print_callback
+device_put: to_device
+digamma: psi
+div: divide true_divide truediv realdiv reciprocal
+dot_general: dot matmul mm bmm einsum tensordot inner vdot gemm batch_matmul linear
+dynamic_slice: slice_dynamic
+dynamic_update_slice: index_update update_slice set_slice
+eigh: symeig self_adjoint_eig
+eq: equal equals
+erf_inv: erfinv
+exp: exponential
+expand_dims: unsqueeze expanddim newaxis
+expm1: exponential_minus_one
+fft: ifft rfft irfft fftn
+floor: floor_to
+gather: take take_along_axis index_select gather_nd embedding embedding_lookup
+ge: greater_equal greater_or_equal gte
+gt: greater greater_than
+imag: imaginary
+integer_pow: powi
+iota: arange range linspace
+is_finite: isfinite
+jit: pjit xla_call call_jaxpr func_call
+le: less_equal less_or_equal lte
+lgamma: gammaln log_gamma loggamma
+log: ln logarithm
+log1p: log_plus_one
+logistic: sigmoid expit
+lt: less less_than
+max: maximum relu fmax reluv2
+min: minimum fmin
+mul: multiply times
+ne: not_equal neq
+neg: negative negate minus
+nextafter: next_after
+not: logical_not bitwise_not invert
+optimization_barrier: barrier
+or: logical_or bitwise_or
+population_count: popcnt popcount bitwise_count
+pow: power float_power
+ppermute: collective_permute
+psum: all_reduce allreduce cross_replica_sum
+all_gather: allgather
+all_to_all: alltoall
+qr: qr_decomposition
+random_bits: rng_bits
+reduce_and: reduce_all all
+reduce_max: amax nanmax reducemax
+reduce_min: amin reducemin
+reduce_or: reduce_any any
+reduce_precision: round_precision
+reduce_prod: prod product
+reduce_scatter: psum_scatter
+reduce_sum: sum reducesum
+reduce_sum + div: mean average reduce_mean
+reduce_window: pool avg_pool window_reduce
+reduce_window_max: max_pool maxpool
+rem: remainder mod fmod modulo floormod
+remat2: remat checkpoint remat_call
+reshape: ravel flatten view_as
+rev: reverse flip fliplr flipud
+round: rint round_nearest_even round_nearest_afz
+rsqrt: inverse_sqrt reciprocal_sqrt
+scan: fori_loop foreach
+scatter: scatter_nd index_put
+scatter-add: scatter_add segment_sum index_add
+select_n: where select tselect choose
+shard_map: manual_computation xmap
+shift_left: left_shift shl
+shift_right_arithmetic: right_shift shr sar
+sign: signum sgn
+slice: strided_slice narrow
+sort: argsort msort
+split: chunk array_split
+sqrt: square_root
+square: sqr
+sub: subtract
+tanh: hyperbolic_tangent
+top_k: topk
+transpose: permute permute_dims swapaxes moveaxis
+triangular_solve: solve_triangular trsm
+while: while_loop whileloop
+xor: logical_xor bitwise_xor
+exp + reduce_sum + div: softmax
+exp + reduce_sum + log: logsumexp log_softmax
+exp + log1p: softplus
+mul + logistic: silu swish
+mul + erf: gelu
+reduce_sum + sqrt: norm
+mul + add: fma addmm multiply_add
+cumsum + sub: diff
+""")
+
+DTYPES = _table("""
+bool: boolean pred bool_ i1
+i8: char signed_char s8 sbyte
+u8: byte uchar ui8
+i16: short s16
+u16: ushort ui16
+i32: int integer s32 intc si32
+u32: uint unsigned ui32
+i64: long s64 int_ longlong si64
+u64: ulong ui64
+f16: half
+bf16: bfloat bfloat16_t
+f32: float single real fp32 tf32
+f64: double fp64
+c64: complex cfloat
+c128: cdouble
+""") | {"fp16": "f16"}
+
+VERBS = _table("""
+check: typecheck validate verify lint type
+fmt: format pretty print cat show tidy
+run: eval evaluate execute exec interpret
+jvp: forward jacfwd pushforward
+vmap: batch vectorize vectorise map
+partial-eval: partial_eval pe peval specialize specialise
+linearize: linearise tangent
+transpose: adjoint
+vjp: backward pullback jacrev reverse
+grad: gradient derivative differentiate backprop value_and_grad
+discharge: run_state purify
+lower: stablehlo mlir emit
+compile: jit build hlo xla
+trace: make_jaxpr record stage export
+diff: compare cmp equal
+""")
+
+
+def meant(name: str, table: Table) -> str:
+    """What a name of another system is called here, as an end of a sentence: `gt`, `exp, reduce_sum and div`; or ""."""
+    found = table.get(_key(name), "")
+    if not found or isinstance(found, str):
+        return found
+    return f"{', '.join(found[:-1])} and {found[-1]}"
+
+
+def dtype_meant(name: str) -> str:
+    """The element type that a name of another system means, or ""."""
+    return meant(name, DTYPES)
+
+
+def close_names(name: str, names: Iterable[str]) -> list[str]:
+    """The names that are nearest to a misspelt one, best first (may be empty)."""
+    return difflib.get_close_matches(name, [*names], n=3, cutoff=0.6)

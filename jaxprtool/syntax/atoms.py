@@ -1,0 +1,176 @@
+"""Binders and operands: words to variables and literals, in the scope of a jaxpr."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from jaxprtool.ir.avals import AbstractType, OpaqueType, ShapedArray
+from jaxprtool.ir.jaxpr import DropVar, Lit, Var
+from jaxprtool.ir.spans import Source, Span
+from jaxprtool.syntax.infer import UntypedLit, untyped_literal
+from jaxprtool.syntax.tokens import LOOSE_BINDER, WEAK
+from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type
+
+__all__ = ["Atoms", "Scope", "undrop"]
+
+_BINDER = re.compile(f"({LOOSE_BINDER})")
+_WORD = re.compile(r"\S+")
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+class Scope:
+    """A jaxpr under construction: what is bound, and its binders.
+
+    `drops` are the `_` binders so far: (list, index) where each stands.
+    """
+
+    __slots__ = ("autodidax", "consts", "drops", "inputs", "start", "vars")
+
+    def __init__(self, start: int, autodidax: bool = False):
+        self.vars: dict[str, Var] = {}
+        self.consts: list[Var] = []
+        self.inputs: list[Var] = []
+        self.drops: list[tuple[list[Var], int]] = []
+        self.start, self.autodidax = start, autodidax
+
+
+class Atoms:
+    """Reads the binders and the operands of one text.
+
+    Attributes:
+      untyped_literals, untyped_binders: whether there were some without a type.
+      wide: whether numbers have 64 bits where nothing else says how many.
+      lone: whether the text is an equation without a jaxpr around it, so that any name may be used.
+    """
+
+    def __init__(self, source: Source, error: Callable[..., None], wide: bool, lone: bool):
+        self.source, self._error, self.wide, self.lone = source, error, wide, lone
+        self.types: dict[str, AbstractType] = {}
+        self.literals: dict[str, tuple[Any, AbstractType]] = {}
+        self.places: tuple[int, int, dict[str, int]] = -1, -1, {}  # of words in a run of operands
+        self.drop_reads = (-1, 0)  # the operands that read `_` last, and how many times
+        self.untyped_literals = self.untyped_binders = False
+
+    def type_stored(self, primitive: str, inputs: list[Any]) -> None:
+        """Give a literal that goes into a cell the element type of the cell."""
+        if primitive != "get" and isinstance(inputs[1], UntypedLit):
+            dtypes = inputs[1].types([inputs[0].aval], self.wide)
+            inputs[1] = inputs[1].typed(dtypes[0])
+
+    def binders(self, scope: Scope, text: str, start: int) -> list[Var]:
+        """Bind the names of a run of binders."""
+        text = text.rstrip()
+        if " " not in text and "\n" not in text and "," not in text:
+            pieces = ((0, text),)
+        else:
+            pieces = [(m.start(), m[0]) for m in _BINDER.finditer(text)]
+        found: list[Var] = []
+        for offset, piece in pieces:
+            name, colon, kind = piece.partition(":")
+            at = start + offset
+            aval = self.types.get(kind)
+            if aval is None:
+                aval = self._type(kind, at + len(name) + 1) if colon else self._untyped()
+            span = Span(self.source, at, at + len(piece))
+            if name == "_":
+                scope.drops.append((found, len(found)))
+                found.append(DropVar(aval, "_", span))
+                continue
+            var = Var(aval, name, span)
+            if name in scope.vars:
+                self._bound_twice(name, scope.vars[name], at)
+            scope.vars[name] = var
+            found.append(var)
+        return found
+
+    def _untyped(self) -> AbstractType:
+        self.untyped_binders = True
+        return UNTYPED
+
+    def _bound_twice(self, name: str, first: Var, at: int) -> None:
+        place = first.span
+        where = f" (first at {place})" if place else ""
+        self._error(f"{name} is bound twice{where}", "bound-twice", at, at + len(name))
+
+    def _type(self, text: str, at: int) -> AbstractType:
+        try:
+            found = read_type(text)
+        except ValueError as e:
+            self._error(str(e), "bad-type", at, at + len(text))
+            return OpaqueType(text)
+        self.types[text] = found
+        return found
+
+    def atom(self, word: str, scope: Scope, start: int, end: int = -1) -> Any:
+        """A variable, or a literal; an error that stands for a variable otherwise."""
+        var = scope.vars.get(word)
+        if var is not None:
+            return var
+        literal = self.literals.get(word)
+        if literal is not None:
+            return Lit(*literal)
+        if word == "_" and scope.drops:
+            return self._read_drop(scope, start)
+        value, colon, kind = word.rpartition(":")
+        if colon:
+            return self._literal(word, value, kind, start, end)
+        if (untyped := untyped_literal(word)) is not None:
+            self.untyped_literals = True
+            return untyped
+        at = self._find(word, start, end)
+        if self.lone and _NAME.fullmatch(word):
+            scope.inputs.append(Var(UNTYPED, word, Span(self.source, at, at + len(word))))
+            scope.vars[word] = scope.inputs[-1]
+            return scope.inputs[-1]
+        self._not_an_atom(word, at)
+        span = Span(self.source, at, at + len(word))
+        return scope.vars.setdefault(word, Var(UNTYPED, word, span))
+
+    def _read_drop(self, scope: Scope, start: int) -> Var:
+        """An operand `_`: the text does not say which; successive ones are taken in the order of binding."""
+        last, count = self.drop_reads
+        count = count + 1 if last == start else 0
+        self.drop_reads = start, count
+        return undrop(*scope.drops[min(count, len(scope.drops) - 1)])
+
+    def _not_an_atom(self, word: str, at: int) -> None:
+        if _NAME.fullmatch(word):
+            self._error(f"{word} is not bound", "unbound-variable", at, at + len(word))
+        else:
+            self._error(f"{word} is not an operand", "syntax", at, at + len(word))
+
+    def _find(self, word: str, start: int, end: int) -> int:
+        """Where a word first stands between two offsets (`start`, when it is known exactly)."""
+        if end < 0:
+            return start
+        if self.places[:2] != (start, end):
+            words = _WORD.finditer(self.source.text, start, end)
+            self.places = start, end, {m[0]: m.start() for m in reversed(list(words))}
+        return self.places[2].get(word, start)
+
+    def _literal(self, word: str, value: str, kind: str, start: int, end: int) -> Lit:
+        weak, kind = kind[-1:] == WEAK, kind.removesuffix(WEAK)
+        aval = self.types.get(kind) or self._type(kind, start)
+        scalar: Any = None
+        try:
+            if not isinstance(aval, ShapedArray):
+                raise ValueError(f"a literal of type {kind}")
+            if value != "[...]":
+                scalar = read_scalar(value, aval.dtype)
+        except ValueError as e:
+            at = self._find(word, start, end)
+            self._error(str(e), "bad-literal", at, at + len(word))
+        if weak and isinstance(aval, ShapedArray):
+            aval = aval.update(weak_type=True)
+        self.literals[word] = scalar, aval
+        return Lit(scalar, aval)
+
+
+def undrop(binders: list[Var], i: int) -> Var:
+    """Make a dropped result one that is read, which keeps its name."""
+    old = binders[i]
+    if isinstance(old, DropVar):
+        binders[i] = Var(old.aval, "_", old.span)
+    return binders[i]

@@ -1,0 +1,289 @@
+"""Functions in the place of programs: on the command line, and in Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.driver.loading import is_function
+from jaxprtool.driver.trace import trace
+from tests.invoke import VERBS, invoke
+
+TRAIN = """
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class State(NamedTuple):
+    pos: jax.Array
+    vel: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Params:
+    w: jax.Array
+    b: jax.Array
+    kind: str = dataclasses.field(metadata=dict(static=True), default="tanh")
+
+
+class Unregistered:
+    def __init__(self, w):
+        self.w = w
+
+
+class Refuses:
+    def __init__(self, n):
+        raise ValueError("on purpose")
+
+
+def loss(params, x):
+    return jnp.sum(getattr(jnp, params.kind)(x @ params.w + params.b))
+
+
+def energy(state, scale=1.0):
+    return scale * (jnp.sum(state.vel**2) + jnp.sum(state.pos))
+
+
+def example_args():
+    return Params(jnp.ones((3, 4)), jnp.zeros(4)), jnp.ones((5, 3))
+
+
+params = Params(jnp.ones((3, 4)), jnp.zeros(4))
+x = np.ones((5, 3), np.float32)
+
+
+def draw(key, x):
+    return x + jax.random.normal(key, x.shape)
+
+
+def draw_args():
+    return jax.random.key(0), jnp.ones(3)
+
+
+def apply(f, x):
+    return f(x)
+
+
+apply_args = (jnp.sin, x)
+
+
+def unregistered(u):
+    return u.w
+
+
+def fails():
+    raise KeyError("on purpose")
+
+
+def branches(x):
+    return x if x > 0 else -x
+
+
+def counts(x, n):
+    return x * sum(range(n))
+
+
+def indexes(x, i):
+    return [1, 2, 3][i] * x
+
+
+def masks(x):
+    return x[x > 0]
+
+
+def to_numpy(x):
+    return np.sin(np.asarray(x))
+
+
+def linear(x, y):
+    return 2 * y
+
+
+def cell(x):
+    return x * 2.0
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(TRAIN)
+    return tmp_path
+
+
+LIKE = "train.py:loss --like example_args"
+
+
+@pytest.mark.parametrize("verb", sorted(set(VERBS) - {"trace", "diff"}))
+def test_every_verb_takes_a_function(folder: Path, verb: str) -> None:
+    shapes = "train.py:linear --shape f32[3] --shape f32[3]"
+    options = {
+        "transpose": ("--linear 1", shapes),
+        "partial-eval": ("--known 0", LIKE),
+        "run": ("--args random:0", LIKE),
+        "vmap": ("--axis-size 2", LIKE),
+    }
+    own, how = options.get(verb, ("", LIKE))
+    direct = invoke(f"{verb} {how} {own}")
+    assert direct.status == 0 and (verb == "compile" or not direct.error), direct.error
+    assert direct.output == invoke(f"{verb} {own}", invoke(f"trace {how}").output).output
+
+
+def test_diff_of_two_functions_and_of_a_function_and_a_file(folder: Path) -> None:
+    assert invoke("diff train.py:loss train.py:loss --like example_args").status == 0
+    (folder / "kept.jaxpr").write_text(invoke(f"trace {LIKE}").output)
+    assert invoke("diff kept.jaxpr train.py:loss --like example_args").status == 0
+    done = invoke("diff train.py:branches train.py:cell --shape f32[] --frontend jax")
+    assert done.status == 2 and "TracerBoolConversionError" in done.error
+    assert invoke("diff train.py:cell train.py:draw --like draw_args").status == 2
+
+
+def test_a_file_of_the_same_spelling_wins(folder: Path) -> None:
+    assert is_function("train.py:loss") and is_function("pkg.mod:f") and is_function("a/b.py:C.f")
+    assert not any(map(is_function, ("-", "loss.jaxpr", "a.jaxpr#b", "train.py", "C:\\x.jaxpr")))
+    (folder / "train.py:loss").write_text("{ lambda ; a:i32[7]. let in (a,) }")
+    assert invoke("check train.py:loss").output == "(i32[7]) -> (i32[7])\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "types"),
+    [
+        ("energy --shape 'State(pos=f32[3], vel=f32[3])'", "(f32[3], f32[3]) -> (f32[])"),
+        ("energy --shape 'State(f32[3], f32[3],)'", "(f32[3], f32[3]) -> (f32[])"),
+        (
+            "loss --shape 'Params(f32[3,4], f32[4], kind=\"sin\")' --shape f32[5,3]",
+            "(f32[3,4], f32[4], f32[5,3]) -> (f32[])",
+        ),
+        ("loss --like params --like x", "(f32[3,4], f32[4], f32[5,3]) -> (f32[])"),
+        ("loss --like train.py:params --shape f32[2,3]", "(f32[3,4], f32[4], f32[2,3]) -> (f32[])"),
+        ("draw --like draw_args", "(key<fry>[], f32[3]) -> (f32[3])"),
+        ("apply --like apply_args", "(f32[5,3]) -> (f32[5,3])"),
+        ("counts --shape f32[] --static n=4", "(f32[]) -> (f32[])"),
+        ("cell --shape c64[]", "(c64[]) -> (c64[])"),
+    ],
+)
+def test_pytrees(folder: Path, line: str, types: str) -> None:
+    done = invoke(f"check train.py:{line}")
+    assert (done.output, done.error) == (types + "\n", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("loss --like nothing", "train.py has no value nothing"),
+        ("loss --like exmaple_args", "did you mean example_args"),
+        ("loss --like fails", "--like fails raised KeyError"),
+        ("loss --like other.py:args", "there is no file other.py"),
+        ("loss", "loss(params, x) cannot take 0 arguments"),
+        ("loss --like params", "cannot take 1 argument: missing"),
+        ("energy --shape 'Stat(pos=f32[3])'", "there is no class Stat"),
+        ("energy --shape 'jnp.sin(f32[3])'", "there is no class jnp.sin"),
+        ("energy --shape 'State(pos=f32[3])'", "State cannot be made"),
+        ("energy --shape 'State(pos=f32[3], pos=f32[3])'", "the field pos occurs twice"),
+        ("energy --shape 'State(pos=f32[3] vel=f32[3])'", "',' or ')' was expected"),
+        ("energy --shape 'State(pos=f32[3]'", "the '(' after State is never closed"),
+        ("energy --shape 'Refuses(n=3)'", "Refuses cannot be made: on purpose"),
+        ("unregistered --shape 'Unregistered(w=f32[3])'", "holds arrays and is no pytree"),
+        ("los --like example_args", "did you mean loss?"),
+        ("draw --like draw_args --shape f64[] --no-x64", "64-bit types are off"),
+        (
+            "branches --shape f32[] --frontend jax",
+            "--static name=value; a choice by a value is made with jax.lax",
+        ),
+        ("counts --shape f32[] --shape i32[] --frontend jax", "is given as --static name=value"),
+        ("indexes --shape f32[] --shape i32[] --frontend jax", "an array is indexed by a value"),
+        ("masks --shape f32[3] --frontend jax", "jax.numpy.where(mask, x, y)"),
+        ("branches --shape f32[]", "--static name=value"),
+        ("to_numpy --shape f32[3] --frontend jax", "jax.numpy takes the place of numpy"),
+    ],
+)
+def test_refusals(folder: Path, line: str, message: str) -> None:
+    done = invoke(f"check train.py:{line}")
+    assert done.status == 2 and message in done.error, done.error
+    assert "Traceback" not in done.error and "internal" not in done.error
+
+
+def test_options_for_functions_are_refused_with_files(folder: Path) -> None:
+    (folder / "p.jaxpr").write_text("{ lambda ; a:f32[]. let in (a,) }")
+    done = invoke("check p.jaxpr --shape f32[]")
+    assert done.status == 2 and "--shape is for a function, and p.jaxpr is a file" in done.error
+    done = invoke("fmt -i train.py:cell --shape f32[]")
+    assert done.status == 2 and "-i needs files" in done.error
+    assert "did you mean train.py?" in invoke("trace trian:loss").error
+    assert "did you mean train.py?" in invoke("trace trian.py:loss").error
+
+
+def test_a_module_that_turns_64_bits_on_keeps_them(folder: Path) -> None:
+    text = "import jax\njax.config.update('jax_enable_x64', True)\nimport jax.numpy as jnp\n"
+    Path("wide.py").write_text(f"{text}f = lambda x: x * jnp.arange(3.0)\nargs = jnp.ones(3),\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "jaxprtool", "check", "wide.py:f", "--like", "args"],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+        check=False,
+    )
+    assert done.stdout.startswith("(f64[3]) -> (f64[3])"), done.stderr
+
+
+def test_arguments_have_the_names_of_the_function(folder: Path) -> None:
+    program = trace("train.py:loss", (), like=["example_args"])
+    assert program.arg_names == ("params.w", "params.b", "x")
+    assert trace(lambda state, x: state["a"][0] * x, ["{'a': [f32[]]}", "f32[]"]).arg_names == (
+        "state.a.0",
+        "x",
+    )
+
+
+def f(x, y):
+    return jnp.sum(jnp.sin(x) * y)
+
+
+X = np.ones(3, np.float32)
+PROGRAM = jt.from_jax(jax.make_jaxpr(f)(X, X))
+
+
+def test_python_functions_take_functions() -> None:
+    assert str(jt.check(f, X, 2.0)) == "(f32[3], f32[]) -> (f32[])"
+    assert str(jt.check(f, X, jax.ShapeDtypeStruct((3,), "float32"))) == str(jt.check(PROGRAM))
+    assert jt.diff(f, PROGRAM, X, X).equal and jt.diff(PROGRAM, PROGRAM).equal
+    assert not jt.diff(f, lambda x, y: jnp.sum(jnp.cos(x) * y), X, X).equal
+    assert str(jt.lower(f, X, X)) == str(jt.lower(PROGRAM))
+    np.testing.assert_allclose(jt.compile(f, X, X)(X, X)[0], f(X, X), rtol=1e-6)
+    assert jt.diff(jt.discharge(f, X, X), jt.trace(f, X, X)).equal
+    assert str(jt.check(jax.make_jaxpr(f)(X, X))) == str(jt.check(PROGRAM.jaxpr))
+    assert str(jt.check(lambda x: jt.lax.sin(x), jt.ShapedArray((2,), "float32"))).startswith("(f3")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: jt.check("text"), "neither a program nor a function"),
+        (lambda: jt.lower(PROGRAM, X), "takes no arguments here"),
+        (lambda: jt.compile(f, X), "missing a required argument"),
+        (lambda: jt.diff(PROGRAM, PROGRAM, X), "both are programs"),
+        (lambda: jt.trace(lambda x: x.nothing, X), "AttributeError"),
+    ],
+)
+def test_python_refusals(call, message: str) -> None:
+    with pytest.raises(jt.UsageError, match=message):
+        call()
+
+
+def test_repr_is_the_text() -> None:
+    again = jt.from_jax(jax.make_jaxpr(f)(X, X))
+    assert repr(PROGRAM) == repr(again) == str(PROGRAM) == repr(PROGRAM.jaxpr)
+    assert repr(PROGRAM.eqns[1]) == "c:f32[3] = mul a b"
+    assert repr(PROGRAM.jaxpr.in_binders[0]) == "_:f32[3]"

@@ -1,0 +1,76 @@
+"""Texts of the project, mutated: reading either fails with positions, or prints to a fixed point that reads back equal."""
+
+from __future__ import annotations
+
+import random
+import re
+from functools import cache
+from pathlib import Path
+
+from jaxprtool.analyses.signature import same_programs
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.syntax.parse import parse_file
+from jaxprtool.syntax.print import format_file
+from tests.fuzz.target import Failure, Target
+
+ROOT = Path(__file__).parents[3]
+_PIECE = re.compile(r"\w+|\s+|[^\w\s]")
+_SPLICED = (
+    *(" ", "\n", "  ", "[", "]", "(", ")", "{", "}", "=", ":", ",", ";", "_", "'", '"', "#", "\\"),
+    *("0", "-1", "1.5", "nan", "inf", "1e400", "True", "None", "let", "in", "lambda", "a", "name"),
+    *("{ lambda ; a:f32[]. let in (a,) }", "jaxpr=", "axes=(0,)", "1.0:f32[]", "f32[3]", "\x1b[0m"),
+)
+
+
+@cache
+def texts() -> list[str]:
+    """The texts that are mutated: case files and examples, the shorter ones."""
+    found = [p.read_text() for p in sorted((ROOT / "tests" / "cases").glob("*/*.jaxpr"))]
+    found = [t.partition("\n")[2].partition("# ---- ")[0] for t in found]
+    found += [p.read_text() for p in sorted((ROOT / "examples").glob("*.jaxpr"))]
+    return [t for t in found if 0 < len(t) < 5000]
+
+
+def mutate(text: str, rng: random.Random, other: str) -> str:
+    """The text with a few pieces taken out, doubled, moved, replaced, or taken from another text."""
+    pieces = _PIECE.findall(text)
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
+        if not pieces:
+            break
+        i = rng.randrange(len(pieces))
+        j = min(len(pieces), i + rng.choice((1, 1, 2, 5)))
+        match rng.randrange(5):
+            case 0:
+                del pieces[i:j]
+            case 1:
+                pieces[i:i] = pieces[i:j]
+            case 2:
+                pieces[i:j] = [rng.choice(_SPLICED)]
+            case 3:
+                pieces.insert(i, rng.choice(_SPLICED))
+            case 4:
+                theirs = _PIECE.findall(other)
+                k = rng.randrange(len(theirs))
+                pieces[i:j] = theirs[k : k + rng.choice((1, 3, 10))]
+    return "".join(pieces)
+
+
+def draw(rng: random.Random) -> str:
+    return mutate(rng.choice(texts()), rng, rng.choice(texts()))
+
+
+def check(text: str) -> None:
+    try:
+        programs = parse_file(text)
+    except JaxprToolError:
+        return
+    for lossless in (True, False):
+        printed = format_file(programs, lossless=lossless)
+        again = parse_file(printed)
+        if format_file(again, lossless=lossless) != printed:
+            raise Failure(f"printing is no fixed point:\n{printed}")
+        if lossless and not same_programs(programs, again):
+            raise Failure(f"the printed text reads back different:\n{printed}")
+
+
+TARGET = Target("mutated-text", draw, check)

@@ -1,0 +1,170 @@
+"""Types that a text leaves out are found again: those of literals, and those of binders."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.analyses.signature import same_program
+from jaxprtool.ir.walk import all_eqns
+from tests.syntax.programs import CASES, traced
+
+LITERAL = re.compile(
+    r"(?<=[ ,(])(-?(?:\d[\d.]*(?:e[+-]?\d+)?|inf|nan)|True|False|\([^ ()]*j\)|-?\d[\d.]*j|\(b'',\))"
+    r":[a-z]\w*\[\]"
+)
+
+
+def literals(text: str) -> list[str]:
+    """The operands and results of the equations of a program, where they are literals."""
+    jaxpr = jt.parse(text).jaxpr
+    atoms = [x for eqn in all_eqns(jaxpr) for x in eqn.inputs] + jaxpr.outs
+    return [repr(x) for x in atoms if isinstance(x, jt.Lit)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_literals_of_traced_programs(name):
+    """What the installed JAX prints, less the types of literals, is the same program."""
+    text = str(traced(name))
+    assert same_program(jt.parse(LITERAL.sub(r"\1", text)), jt.parse(text))
+
+
+NAMED = "{{ lambda ; a:{0}[3] b:{0}[]. let {1} in (c,) }}"
+
+
+@pytest.mark.parametrize(
+    "dtype", ["f16", "bf16", "f32", "f64", "f8_e4m3fn", "i8", "u8", "i64", "u32"]
+)
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "c:{0}[3] = add a 2{1}",
+        "c:{0}[3] = max 2{1} a",
+        "c:bool[3] = gt a 2{1}",
+        "c:{0}[] = mul 2{1} 2{1}",
+        "c:{0}[3] = clamp 0{1} a 2{1}",
+        "c:{0}[4] = pad[padding_config=((0, 1, 0),)] a 0{1}",
+        "c:{0}[2] = broadcast_in_dim[broadcast_dimensions=() shape=(2,)] 2{1}",
+        "c:{0}[1] = dynamic_slice[slice_sizes=(1,)] a 2",
+        "c:{0}[] = select_n True b 2{1}",
+        "c:{0}[] = jit[jaxpr={{ lambda ; x:{0}[] y:i32[]. let  in (x,) }} name=f] 2{1} 1",
+        "c:{0}[] = cond[branches=({{ lambda ; x:{0}[]. let  in (x,) }} {{ lambda ; x:{0}[]. let  in (1{1},) }})] 1 2{1}",
+        "c:{0}[] d:{0}[3] = scan[jaxpr={{ lambda ; x:{0}[] y:{0}[]. let  in (0{1}, x) }} length=3 num_carry=1 num_consts=0] 2{1} a",
+    ],
+)
+def test_literals_take_the_type_that_fits(dtype, equation):
+    point = ".0" if "f" in dtype else ""
+    program = jt.parse(NAMED.format(dtype, equation.format(dtype, point)))
+    jt.typecheck_jaxpr(program)
+    kinds = set(re.findall(r":(\w+)\[\]", " ".join(literals(str(program)))))
+    assert dtype in kinds or "dynamic_slice" in equation
+    assert kinds <= {dtype, "i32", "bool"}
+
+
+@pytest.mark.parametrize(
+    "text, want",
+    [
+        ("{ lambda ; . let  in (1.0, 2, True, 1j) }", ["1.0:f32[]", "2:i32[]", "True:bool[]", "1j:c64[]"]),
+        ("{ lambda ; . let  in (3000000000, 1e300) }", ["3000000000:i64[]", "1e+300:f64[]"]),
+        ("{ lambda ; . let a:bool[] = eq 1 2 in (a,) }", ["1:i32[]", "2:i32[]"]),
+        ("{ lambda ; a:f32[]. let b:f32[] = pow a 2 in (b,) }", ["2:i32[]"]),
+        ("{ lambda ; a:f32[]. let b:f32[] = mul a 2 in (b,) }", ["2.0:f32[]"]),
+        ("{ lambda ; . let b:f32[] = mul inf nan in (b, -inf) }", ["inf:f32[]", "nan:f32[]", "-inf:f32[]"]),
+        ("{ lambda ; inf:f32[]. let b:f32[] = mul inf inf in (b,) }", []),
+        ("{ lambda ; a:u8[9]. let b:u8[1] = dynamic_slice[slice_sizes=(1,)] a 5 in (b,) }", ["5:i32[]"]),
+        ("{ lambda ; a:Ref{f64[]}. let a[] <- 1.0 in () }", ["1.0:f64[]"]),
+        ("c:f64[] = mul b 2.0", ["2.0:f64[]"]),
+    ],
+)  # fmt: skip
+def test_literals_by_themselves(text, want):
+    assert literals(text) == want
+
+
+def test_a_literal_that_fits_nowhere_is_the_checker_s_business():
+    program = jt.parse("{ lambda ; a:i32[3]. let b:i32[3] = add a 1.5 in (b,) }", "x")
+    with pytest.raises(jt.JaxprTypeError) as caught:
+        jt.typecheck_jaxpr(program)
+    assert "x:1:26" in str(caught.value)
+
+
+def test_results_of_a_literal_s_own_jaxpr():
+    """The type of a literal among the results is that of the binder that takes it, in a definition as well."""
+    program = jt.parse(
+        "let f = { lambda ; a:f16[]. let  in (a, 2.0) } in\n"
+        "{ lambda ; a:f16[]. let b:f16[] c:f16[] = pjit[name=f jaxpr=f] a in (b, c) }"
+    )
+    jt.typecheck_jaxpr(program)
+
+
+TYPED = """\
+{ lambda ; a:f32[8] b:f32[4,8]. let
+    c:f32[8] = while[
+      body_jaxpr={ lambda ; d:f32[8] e:f32[8]. let f:f32[8] = add d e in (f,) }
+      body_nconsts=1
+      cond_jaxpr={ lambda ; g:f32[8]. let
+          h:f32[] = reduce_sum[axes=(0,) out_sharding=None] g
+          i:bool[] = lt h 9.0:f32[]
+        in (i,) }
+      cond_nconsts=0
+    ] a a
+    j:f32[8] k:f32[4,8] = scan[
+      jaxpr={ lambda ; l:f32[8] m:f32[8]. let
+          n:f32[8] = custom_jvp_call[
+            name=g
+            call_jaxpr={ lambda ; o:f32[8]. let p:f32[8] = sin o in (p,) }
+            jvp=g_jvp
+            symbolic_zeros=False
+          ] l
+          q:f32[8] = mul m n
+        in (q, n) }
+      length=4
+      num_carry=1
+      num_consts=0
+      reverse=False
+      unroll=1
+    ] c b
+    r:f32[] s:i32[] = cond[
+      branches=(
+        { lambda ; t:f32[8]. let  in (0.0:f32[], 1:i32[]) }
+        { lambda ; u:f32[8]. let v:f32[] = reduce_max[axes=(0,)] u in (v, 2:i32[]) }
+      )
+    ] 1:i32[] j
+  in (r, k, s) }"""
+
+
+def test_binders_inside_of_loops_branches_and_calls():
+    head, body = TYPED.split(". let", 1)
+    untyped = head + ". let" + re.sub(r"\b([a-z]):\w+\[[\d,]*\]", r"\1", body)
+    assert "let f = add d e in" in untyped
+    assert same_program(jt.parse(untyped), jt.parse(TYPED))
+    assert same_program(jt.parse(LITERAL.sub(r"\1", untyped)), jt.parse(TYPED))
+
+
+def test_equations_over_several_lines_and_without_results():
+    program = jt.parse(
+        "{ lambda ; a:f32[3] r:Ref{f32[3]}. let\n"
+        "    b c\n      d = f\n    free_ref r\n    e = sin a\n  in (e,) }".replace(
+            "b c\n      d = f", "b c\n      = top_k[axis=0 k=2] a"
+        )
+    )
+    assert [e.primitive.name for e in program.eqns] == ["top_k", "free_ref", "sin"]
+    assert [str(v.aval) for v in program.eqns[0].out_binders] == ["f32[2]", "i32[2]"]
+
+
+def test_jaxprs_nested_deeper_than_the_stack():
+    depth = 2000
+    text = "{ lambda ; a:f32[]. let " + "b = jit[name=f jaxpr={ lambda ; a. let " * depth
+    text += "b = mul a 2.0" + " in (b,) }] a" * depth + " in (b,) }"
+    program = jt.parse(text)
+    assert str(program.jaxpr.outs[0].aval) == "f32[]"
+
+
+def test_a_body_used_by_many_is_inferred_once():
+    lines = ["let f0 = { lambda ; a. let b = mul a 2.0 in (b,) } in"]
+    for i in range(1, 40):
+        body = f"b = jit[name=f jaxpr=f{i - 1}] a; c = jit[name=f jaxpr=f{i - 1}] b"
+        lines.append(f"let f{i} = {{ lambda ; a. let {body} in (c,) }} in")
+    lines.append("{ lambda ; a:f32[]. let b = jit[name=f jaxpr=f39] a in (b,) }")
+    jt.typecheck_jaxpr(jt.parse("\n".join(lines)))
