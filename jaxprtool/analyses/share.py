@@ -44,7 +44,7 @@ def _live_objects(value: Any) -> Iterator[Any]:
     elif isinstance(value, Record):
         yield from _live_objects([*value.args, *value.fields.values()])
     elif isinstance(value, Opaque) and hasattr(value, "value"):
-        yield value.value
+        yield value.value  # type: ignore[attr-defined]  # of a `LiveOpaque`, which is of a layer below
 
 
 class _Sharing:

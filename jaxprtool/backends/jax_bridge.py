@@ -160,7 +160,7 @@ class _Reader:
         if primitive.known and primitive.name in REFERENCE_PRIMITIVES:
             operands = references_and_indices(eqn)
         inputs = [self.atom(x, env) for x in operands]
-        params = self.params(eqn, primitive)
+        params: dict[str, Any] = self.params(eqn, primitive)
         if primitive.known:
             absent = OPTIONAL.get(primitive.name, frozenset()) - params.keys()
             params = {**primitive.defaults, **params}

@@ -154,7 +154,7 @@ def object_of_record(key: str, record: Record, restored: Callable[[Any], Any]) -
     device = _device(key, repr(record))
     if device is not UNREADABLE:
         return device
-    cls = class_named(record.name) if maker is None else None
+    cls: Any = class_named(record.name) if maker is None else None
     if maker is None and (cls is None or record.args):
         return UNREADABLE
     args = [restored(x) for x in record.args]
@@ -165,7 +165,7 @@ def object_of_record(key: str, record: Record, restored: Callable[[Any], Any]) -
     if any(x is UNREADABLE for x in (*args, *fields.values())):
         return UNREADABLE
     try:
-        return maker(*args, **fields) if maker is not None else cls(**fields)
+        return (maker or cls)(*args, **fields)
     except (
         TypeError,
         ValueError,
