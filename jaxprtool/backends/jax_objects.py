@@ -123,7 +123,7 @@ def _holds_text(tree: Any) -> bool:
 
 def _compound(key: str, text: str) -> Any:
     """What holds meshes or shardings: their texts are calls but for the sizes of a mesh."""
-    if not _MESH.search(text):
+    if not (_MESH.search(text) or _SPEC.search(text)):
         return UNREADABLE
     called = _MESH.sub(lambda m: f"{m[1]}(sizes={{{m[2].rstrip(', ')}}}, ", text)
     value = read_value(_SPEC.sub(r"P(\1)", called.replace(", )", ")")))
