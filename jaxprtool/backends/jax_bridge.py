@@ -175,7 +175,7 @@ class _Reader:
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
             active = self.rules if self.captures else None
             return capture_custom_rule(eqn, self.closed, self.value, active)
-        params = {k: self.value(v) for k, v in _printed_order(eqn)}
+        params: dict[str, Any] = {k: self.value(v) for k, v in _printed_order(eqn)}
         if name in ("broadcast_in_dim", "convert_element_type") and _is_unsharded(eqn):
             params["sharding"] = None
         if name == "reshard":
