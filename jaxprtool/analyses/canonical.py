@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.ir.params import Opaque, Record, Word
@@ -41,8 +42,8 @@ def canonical_params(eqn: JaxprEqn, inner: Inner) -> list[tuple[str, str]]:
         if annotation == "Bookkeeping":
             continue
         text = canonical_value(value, inner, annotation)
-        hidden = declaration is not None and declaration.hidden
-        if hidden and text == canonical_value(declaration.default, inner, annotation):
+        hidden = declaration if declaration is not None and declaration.hidden else None
+        if hidden and text == canonical_value(hidden.default, inner, annotation):
             continue
         found.append((key, text))
     return sorted(found)
@@ -181,7 +182,7 @@ def canonical_const(value: Any, aval: Any) -> str:
     """
     if value is None:
         return ""
-    data = value.data if hasattr(value, "impl") and hasattr(value, "data") else value
+    data = words_of_key(value)
     if not hasattr(data, "tolist"):
         return _ADDRESS.sub("0x", str(value))
     dtype = getattr(aval, "dtype", None)

@@ -44,7 +44,7 @@ def _live_objects(value: Any) -> Iterator[Any]:
     elif isinstance(value, Record):
         yield from _live_objects([*value.args, *value.fields.values()])
     elif isinstance(value, Opaque) and hasattr(value, "value"):
-        yield value.value
+        yield value.value  # type: ignore[attr-defined]  # of a `LiveOpaque`, which is of a layer below
 
 
 class _Sharing:
@@ -68,7 +68,9 @@ class _Sharing:
             return program
         changed = Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders, jaxpr.span)
         changed.comments = jaxpr.comments
-        return ClosedJaxpr(changed, program.consts)
+        made = ClosedJaxpr(changed, program.consts)
+        made.arg_names = program.arg_names
+        return made
 
     def _eqn(self, eqn: JaxprEqn) -> JaxprEqn:
         params = {k: map_jaxprs(v, self.closed) for k, v in eqn.params.items()}

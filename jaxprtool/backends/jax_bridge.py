@@ -159,7 +159,7 @@ class _Reader:
         if primitive.known and primitive.name in REFERENCE_PRIMITIVES:
             operands = references_and_indices(eqn)
         inputs = [self.atom(x, env) for x in operands]
-        params = self.params(eqn, primitive)
+        params: dict[str, Any] = self.params(eqn, primitive)
         if primitive.known:
             absent = primitive.optional - params.keys()
             params = {**primitive.defaults, **params}
@@ -174,7 +174,7 @@ class _Reader:
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
             active = self.rules if self.captures else None
             return capture_custom_rule(eqn, self.closed, self.value, active)
-        params = {k: self.value(v) for k, v in _printed_order(eqn)}
+        params: dict[str, Any] = {k: self.value(v) for k, v in _printed_order(eqn)}
         if name in ("broadcast_in_dim", "convert_element_type") and _is_unsharded(eqn):
             params["sharding"] = None
         if name == "reshard":

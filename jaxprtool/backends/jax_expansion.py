@@ -73,7 +73,9 @@ class _Expansion:
         if all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)):
             return program
         changed = Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders)
-        return ClosedJaxpr(changed, program.consts)
+        made = ClosedJaxpr(changed, program.consts)
+        made.arg_names = program.arg_names
+        return made
 
     def eqn(self, eqn: JaxprEqn, linear: Sequence[bool], used: set[Any]) -> JaxprEqn:
         if isinstance(eqn.primitive, LivePrimitive):

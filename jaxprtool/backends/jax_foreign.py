@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -96,7 +96,7 @@ class _Rules:
             self.made[whole] = found
         return found
 
-    def missing(self, column: str, error: Exception | None) -> Any:
+    def missing(self, column: str, error: Exception | None) -> NoReturn:
         name = self.primitive.name
         why = f": {type(error).__name__}: {str(error).splitlines()[0]}" if str(error or "") else ""
         message = f"JAX gives no {column} rule for the primitive {name} of this process{why}"
@@ -126,7 +126,7 @@ class _Rules:
                 continue
             if not self.occurs(found.jaxpr, avals, params):
                 return found
-        return self.missing("impl", error)
+        self.missing("impl", error)
 
     def occurs(self, jaxpr: Jaxpr, avals: Sequence[Any], params: dict[str, Any]) -> bool:
         """Whether a jaxpr applies the primitive to such operands with such params."""

@@ -123,7 +123,7 @@ def _holds_text(tree: Any) -> bool:
 
 def _compound(key: str, text: str) -> Any:
     """What holds meshes or shardings: their texts are calls but for the sizes of a mesh."""
-    if not _MESH.search(text):
+    if not (_MESH.search(text) or _SPEC.search(text)):
         return UNREADABLE
     called = _MESH.sub(lambda m: f"{m[1]}(sizes={{{m[2].rstrip(', ')}}}, ", text)
     value = read_value(_SPEC.sub(r"P(\1)", called.replace(", )", ")")))
@@ -154,7 +154,7 @@ def object_of_record(key: str, record: Record, restored: Callable[[Any], Any]) -
     device = _device(key, repr(record))
     if device is not UNREADABLE:
         return device
-    cls = class_named(record.name) if maker is None else None
+    cls: Any = class_named(record.name) if maker is None else None
     if maker is None and (cls is None or record.args):
         return UNREADABLE
     args = [restored(x) for x in record.args]
@@ -165,7 +165,7 @@ def object_of_record(key: str, record: Record, restored: Callable[[Any], Any]) -
     if any(x is UNREADABLE for x in (*args, *fields.values())):
         return UNREADABLE
     try:
-        return maker(*args, **fields) if maker is not None else cls(**fields)
+        return (maker or cls)(*args, **fields)
     except (
         TypeError,
         ValueError,

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from jaxprtool.core.trace import Tracer, get_aval
+from jaxprtool.core.trace import Tracer, get_aval, words_of_key
 from jaxprtool.interpreters.cells import Cell, Token
 from jaxprtool.interpreters.evaluate import check_literal, run_closed
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -35,17 +35,21 @@ def np_dtype(dtype: DType) -> np.dtype:
     return np.dtype(named)
 
 
+_TAGS = {"threefry2x32": "fry"}
+
+
 class KeyArray:
     """Typed PRNG keys.
 
     Attributes:
-      impl: the generator, as types spell it: `fry` (threefry), `rbg` or `urbg`.
+      impl: the generator, as types spell it: `fry` (which JAX calls `threefry2x32` too), `rbg` or `urbg`.
       data: the words, uint32[..., n]; n is 2 for `fry`, 4 for the others.
     """
 
     __slots__ = ("data", "dtype", "impl")
 
     def __init__(self, impl: str, data: Any):
+        impl = _TAGS.get(impl, impl)
         found = find_dtype(f"key<{impl}>")
         if found is None:
             fail(UsageError, f"no kind of PRNG keys is called {impl!r}", "key-impl")
@@ -119,6 +123,9 @@ def value(x: Any, aval: Any = None) -> Any:
         return np.asarray(x.values, np_dtype(x.dtype)).reshape(x.shape)[()]
     if isinstance(x, ArrayBytes):
         return _from_bytes(x)
+    words = words_of_key(x)
+    if words is not x:  # keys of JAX's
+        return KeyArray(x.dtype.name[4:-1], np.asarray(words))
     dtype = (
         None
         if aval is None and not isinstance(x, (bool, int, float, complex))

@@ -6,6 +6,7 @@ a value that the trace knows nothing of, `lift` one of an outer trace; both are 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ __all__ = [
     "get_aval",
     "is_concrete",
     "scalar_lit",
+    "words_of_key",
 ]
 
 
@@ -202,6 +204,18 @@ def get_aval(x: Any) -> Any:
     if dtype is None or shape is None:
         raise TypeError(f"not an array, a number or a tracer: {x!r} of type {type(x).__name__}")
     return ShapedArray(shape, dtype)
+
+
+def words_of_key(value: Any) -> Any:
+    """The words u32[..., n] of an array of keys, ours or JAX's; any other value as it is."""
+    dtype = getattr(value, "dtype", None)
+    found = dtype_of(dtype)
+    if found is None or found.kind != "k":
+        return value
+    if isinstance(dtype, DType):  # ours: keys, or their words in a text
+        return getattr(value, "data", value)
+    jax = sys.modules.get("jax")  # it made the keys; nothing else can read them
+    return value if jax is None else jax.random.key_data(value)
 
 
 def scalar_lit(value: Any, dtype: DType) -> Lit:

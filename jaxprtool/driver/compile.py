@@ -8,10 +8,9 @@ from typing import Any
 from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact
 from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.lower import StableHLO
-from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["Compiled", "compile", "from_bytes", "load"]
+__all__ = ["Compiled", "compile", "from_bytes"]
 
 
 class Compiled:
@@ -112,16 +111,6 @@ def from_bytes(data: bytes, name: str = "the artifact") -> Compiled:
     if (artifact.jaxlib, artifact.machine) == (xla.jaxlib_version(), xla.machine_name()):
         executable = xla.load_executable(artifact.program, artifact.code)
     return Compiled(executable or xla.compile_stablehlo(artifact.program))
-
-
-def load(path: str) -> Compiled:
-    """The program in an artifact's file; see `from_bytes`. Raises UsageError."""
-    try:
-        with open(path, "rb") as f:
-            data = f.read()
-    except OSError as e:
-        fail(UsageError, f"cannot read {path}: {(e.strerror or str(e)).lower()}", "unreadable-file")
-    return from_bytes(data, path)
 
 
 def _xla() -> Any:

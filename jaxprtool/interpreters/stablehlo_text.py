@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType, dtype_of
@@ -158,7 +159,7 @@ def dense(values: Any, aval: ShapedArray) -> str:
     dtype, shape = aval.dtype, aval.shape
     if dtype.kind == "k":
         words = ShapedArray((*shape, dtype.bits // 32), "u32")
-        return dense(getattr(values, "data", values), words)
+        return dense(words_of_key(values), words)
     if aval.size == 0:
         return "dense<>"
     if isinstance(values, (list, tuple)):

@@ -291,6 +291,7 @@ class ClosedJaxpr:
         return iter((self.jaxpr, self.consts))
 
     def __str__(self) -> str:
+        """JAX's print, which drops weak types, derivative rules and hidden params; `jaxprtool.save` keeps them."""
         return _to_text(self)
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ import sys
 from array import array
 from typing import Any
 
+from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.syntax.types import is_usual_nan, read_scalar
 
@@ -246,7 +247,7 @@ def _check_shape(values: Any, shape: tuple[int, ...], aval: Any) -> None:
 
 def is_large(value: Any) -> bool:
     """Whether an array is one that we do not write as a list."""
-    data = _data(value)
+    data = words_of_key(value)
     return getattr(data, "nbytes", 0) > LARGE or (
         isinstance(data, ArrayBytes) and len(data.data) > LARGE
     )
@@ -261,7 +262,7 @@ def format_const(value: Any, aval: Any) -> str:
     """
     if isinstance(value, (ArrayRef, ArrayBytes)):
         return repr(value)
-    data = _data(value)
+    data = words_of_key(value)
     dtype = getattr(aval, "dtype", None)
     if (
         hasattr(data, "tobytes")
@@ -271,12 +272,7 @@ def format_const(value: Any, aval: Any) -> str:
         if sys.byteorder == "big":
             data = data.byteswap()
         return repr(ArrayBytes(data.tobytes(), tuple(data.shape), dtype))
-    return repr(data.tolist() if data is not None and hasattr(data, "tolist") else data)
-
-
-def _data(value: Any) -> Any:
-    """An array as it is; of keys, their words."""
-    return getattr(value, "data", None) if hasattr(value, "impl") else value
+    return repr(data.tolist() if hasattr(data, "tolist") else data)
 
 
 def _has_odd_nans(data: Any, dtype: DType) -> bool:

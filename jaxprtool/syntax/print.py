@@ -36,7 +36,10 @@ _SHORTEST_EQUATION = 6
 def format_jaxpr(
     program: ClosedJaxpr, style: str = "jax", lossless: bool = False, width: int = 80
 ) -> str:
-    """The text of a program.
+    """The text of a program, as JAX prints it; `str(program)` is the same.
+
+    JAX's print drops weak types, derivative rules of custom functions, and params such as `inline` of `jit`: only with
+    `lossless` does the text read back as the same program. Whatever writes a file (`save`, every verb) asks for that.
 
     Args:
       program: what to print; known consts go into `where` sections.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 import time
 
+import numpy
 import pytest
 
 from jaxprtool.analyses.align import align
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.diff import diff
+from jaxprtool.driver.files import load
 from jaxprtool.syntax.parse import parse, parse_file
 
 LOSS = """{ lambda ; a:f32[3] b:f32[]. let
@@ -159,3 +161,93 @@ def test_align_pairs_in_order() -> None:
     assert align([("abab", "baba")], 4, 4) in ([(0, 1), (1, 2), (2, 3)], [(1, 0), (2, 1), (3, 2)])
     assert align([("", "abc")], 0, 3) == []
     assert align([("abc", "xyz"), ("kkk", "kkk")], 3, 3) == [(0, 0), (1, 1), (2, 2)]
+
+
+ONE = "{ lambda ; a:%s. let b:%s = mul a %s:%s in (b,) }"
+
+
+def literal(value: str, dtype: str) -> str:
+    return ONE % (dtype, dtype, value, dtype)
+
+
+PARAM = "{ lambda ; a:f32[4]. let b:f32[4] = foo[p=%s] a in (b,) }"
+GATHER = """{ lambda ; a:f32[3] b:i32[2,1]. let
+    c:f32[2] = gather[
+      dimension_numbers=GatherDimensionNumbers(offset_dims=%s, collapsed_slice_dims=(0,), start_index_map=(0,), operand_batching_dims=(), start_indices_batching_dims=())
+      fill_value=None
+      indices_are_sorted=False
+      mode=%s
+      slice_sizes=(1,)
+      unique_indices=False
+    ] a b
+  in (c,) }
+"""
+CALL = "{ lambda ; a:f32[]. let b:f32[] = %s[name=f%s jaxpr={ lambda ; c:f32[]. let d:f32[] = sin c in (d,) }] a in (b,) }"
+CONSTANT = "{ lambda a:f32[2]; b:f32[2]. let c:f32[2] = add a b in (c,) }\nwhere a = [%s]"
+
+SAME = {
+    "f32": (literal("1e-5", "f32[]"), literal("9.999999747378752e-06", "f32[]")),
+    "f16": (literal("0.1", "f16[]"), literal("0.0999755859375", "f16[]")),
+    "bf16": (literal("0.1", "bf16[]"), literal("0.10009765625", "bf16[]")),
+    "c64": (literal("(0.1+0j)", "c64[]"), literal("(0.10000000149011612+0j)", "c64[]")),
+    "whole": (literal("2", "f32[]"), literal("2.0", "f32[]")),
+    "nan": (literal("nan", "f32[]"), literal("nan", "f32[]")),
+    "scalars": (PARAM % "(np.int64(16),)", PARAM % "(16,)"),
+    "brackets": (PARAM % "[1, 2]", PARAM % "(1, 2)"),
+    "member": (PARAM % "Precision.HIGHEST", PARAM % "HIGHEST"),
+    "member's repr": (PARAM % "(<Precision.HIGHEST: 2>,)", PARAM % "(Precision.HIGHEST,)"),
+    "address": (PARAM % "<function f at 0x7f3a01>", PARAM % "<function f at 0xXXXXXX>"),
+    "range": (GATHER % ("range(0, 0)", "CLIP"), GATHER % ("()", "GatherScatterMode.CLIP")),
+    "default": (CALL % ("jit", " inline=False"), CALL % ("jit", "")),
+    "pjit": (CALL % ("pjit", ""), CALL % ("jit", "")),
+    "pjit of older releases": (
+        CALL % ("pjit", " resource_env=None keep_unused=False"),
+        CALL % ("jit", ""),
+    ),
+    "constants": (CONSTANT % "0.1, 1e-05", CONSTANT % "0.10000000149011612, 9.999999747378752e-06"),
+}
+UNLIKE = {
+    "zeros": (literal("0.0", "f32[]"), literal("-0.0", "f32[]")),
+    "complex zeros": (literal("0j", "c64[]"), literal("(-0+0j)", "c64[]")),
+    "zeros of constants": (CONSTANT % "0.0, 1.0", CONSTANT % "-0.0, 1.0"),
+    "f64": (literal("1e-5", "f64[]"), literal("9.999999747378752e-06", "f64[]")),
+    "booleans": (PARAM % "(True,)", PARAM % "(1,)"),
+    "strings": (PARAM % "('x',)", PARAM % "(x,)"),
+    "mode": (GATHER % ("()", "CLIP"), GATHER % ("()", "GatherScatterMode.FILL_OR_DROP")),
+    "unknown constant": (CONSTANT % "1.0, 2.0", (CONSTANT % "1.0, 2.0").partition("where")[0]),
+    "kept argument": (CALL % ("jit", " keep_unused=True"), CALL % ("jit", "")),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_equal_values_of_other_spelling(name: str) -> None:
+    found = diff(*map(parse_file, SAME[name]))
+    assert (found.equal, found.lines) == (True, [])
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_other_values_are_marked(name: str) -> None:
+    found = diff(*map(parse_file, UNLIKE[name]))
+    assert not found.equal and marked(*UNLIKE[name])
+
+
+def test_inline_constants_and_those_of_a_file_are_equal(tmp_path) -> None:
+    numpy.savez(tmp_path / "c.npz", a=numpy.asarray([0.1, 2], "float32"))
+    kept = CONSTANT.partition("where")[0] + 'where a = npz("c.npz", "a")'
+    (tmp_path / "p.jaxpr").write_text(kept)
+    inline = parse_file(CONSTANT % "0.1, 2.0")
+    assert diff(load(kept, str(tmp_path / "p.jaxpr")), inline).equal
+    other = diff(load(kept, str(tmp_path / "p.jaxpr")), parse_file(CONSTANT % "0.1, 3.0"))
+    assert any(x.startswith("-") and "0.1, 2.0" in x for x in other.lines)
+
+
+def test_the_order_of_named_programs_does_not_count() -> None:
+    a, b = LOSS, LOSS.replace("sin", "cos")
+    assert diff(parse_file(f"p = {a}q = {b}"), parse_file(f"q = {b}p = {a}")).equal
+
+
+def test_the_order_of_params_does_not_count() -> None:
+    live = parse(CALL % ("jit", ""))
+    (call,) = live.eqns
+    call.params = dict(reversed(call.params.items()))
+    assert diff({"": live}, parse_file(CALL % ("jit", ""))).equal

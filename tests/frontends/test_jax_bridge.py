@@ -280,3 +280,79 @@ def test_what_jax_cannot_be_given(text, code):
 def test_not_a_jaxpr():
     with pytest.raises(jt.UsageError, match="not a jaxpr of JAX"):
         from_jax("{ lambda ; a:f32[]. let  in (a,) }")
+
+
+AUTO = jax.make_mesh((1,), ("S",), axis_types=(jax.sharding.AxisType.Auto,))
+# Programs whose params are objects of JAX's, which a text names.
+OBJECTS = {
+    "a preset of precision": (
+        lambda x: lax.dot(x, x, precision=lax.DotAlgorithmPreset.BF16_BF16_F32),
+        W,
+    ),
+    "two precisions": (lambda x: lax.dot(x, x, precision=("highest", "default")), W),
+    "an accuracy": (lambda x: lax.exp(x, accuracy=lax.AccuracyMode.HIGHEST), X),
+    "a device": (lambda x: jax.device_put(x, jax.devices()[0]), X),
+    "a sharding": (
+        jax.jit(lambda x: x + 1, in_shardings=jax.NamedSharding(AUTO, jax.P("S"))),
+        X,
+    ),
+    "a memory": (lambda x: jax.device_put(x, jax.memory.Space.Host), X),
+    "a generator": (lambda x: random.uniform(random.key(0, impl="rbg"), (3, 4)) + x, X),
+    "seeds": (lambda s: random.key_data(random.split(random.key(s))), np.int32(3)),
+    "an algorithm": (
+        lambda k: lax.rng_bit_generator(k, (4,), algorithm=lax.RandomAlgorithm.RNG_PHILOX),
+        np.zeros(4, np.uint32),
+    ),
+    "a structure": (lambda x: (jax.debug.print("{a} {b}", a=x[0], b=x[1]), x)[1], X),
+    "an effect": (
+        lambda x: (jax.debug.print("{a}", a=x[0, 0], ordered=True), x)[1],
+        X,
+    ),
+    "weak literals": (lambda x: jax.nn.leaky_relu(jnp.where(x > 0, x, 0.9), 0.3), X),
+}
+
+
+@pytest.mark.parametrize("how", ["live", "text", "lossless text"])
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_are_found_by_what_they_print(name, how, capfd):
+    f, arg = OBJECTS[name]
+    closed = jax.make_jaxpr(f)(arg)
+    live = from_jax(closed)
+    if how != "live":
+        live = parse(str(closed) if how == "text" else format_jaxpr(live, lossless=True))
+    back = to_jax(live)
+    assert str(back) == str(closed)
+    for want, got in zip(jaxpr_as_fun(closed)(arg), jaxpr_as_fun(back)(arg), strict=True):
+        np.testing.assert_array_equal(want, got)
+
+
+def test_a_mesh_of_more_devices_than_there_are():
+    text = (
+        "{ lambda ; a:f32[3]. let b:f32[3] = jit[name=f ctx_mesh=Mesh('S': 4096, axis_types=(Auto,)) "
+        "jaxpr={ lambda ; a:f32[3]. let  in (a,) }] a in (b,) }"
+    )
+    with pytest.raises(jt.UnsupportedError, match="known only as text"):
+        to_jax(parse(text))
+    small = to_jax(parse(text.replace("4096", "1")))
+    assert small.eqns[0].params["ctx_mesh"] == AUTO
+
+
+def held_in_a_function():
+    p = jax.extend.core.Primitive("held_in_a_function")
+    p.def_abstract_eval(lambda x, *, mode, sizes: x)
+    p.def_impl(lambda x, *, mode, sizes: x * sizes[0])
+    return lambda x: p.bind(x, mode="fast", sizes=(3, None))
+
+
+HELD = held_in_a_function()
+
+
+@pytest.mark.parametrize("how", ["live", "text"])
+def test_primitives_of_this_process(how):
+    closed = jax.make_jaxpr(jax.jit(HELD))(X)
+    program = from_jax(closed) if how == "live" else parse(str(closed))
+    back = to_jax(program)
+    assert str(back) == str(closed)
+    inner = back.eqns[0].params["jaxpr"]
+    assert inner.eqns[0].params == {"mode": "fast", "sizes": (3, None)}
+    np.testing.assert_array_equal(jax.core.eval_jaxpr(inner.jaxpr, (), X)[0], 3 * X)

@@ -214,3 +214,28 @@ def test_static(text, want):
 def test_static_refuses(text):
     with pytest.raises(jt.UsageError, match="name=value"):
         parse_static(text)
+
+
+def smooth(x):
+    import jax
+
+    for _ in range(6):
+        x = jax.nn.relu(jax.nn.silu(x)) + jax.scipy.special.logsumexp(x)
+    return x
+
+
+def test_equal_rules_are_written_once():
+    once = jt.format_jaxpr(trace(smooth, ["f32[3]"], frontend="jax", verify=True), lossless=True)
+    again = jt.parse(once)
+    assert len({id(e.params["call_jaxpr"]) for e in again.eqns if "call_jaxpr" in e.params}) <= 2
+    assert once.count("custom_jvp_call[") < 12
+
+
+def test_rules_can_be_left_out():
+    with_rules = trace(smooth, ["f32[3]"], frontend="jax")
+    without = trace(smooth, ["f32[3]"], frontend="jax", rules=False)
+    for program, kept in ((with_rules, True), (without, False)):
+        calls = [e for e in program.eqns if e.primitive.name == "custom_jvp_call"]
+        assert calls and all((e.params["jvp_jaxpr"] is not None) == kept for e in calls)
+    sizes = [len(jt.format_jaxpr(p, lossless=True)) for p in (with_rules, without)]
+    assert sizes[1] < sizes[0]

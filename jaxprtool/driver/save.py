@@ -1,0 +1,59 @@
+"""save and load: programs and compiled programs as files, with nothing left out."""
+
+from __future__ import annotations
+
+import os
+
+from jaxprtool.driver import files
+from jaxprtool.driver.artifact import is_artifact
+from jaxprtool.driver.compile import Compiled, from_bytes
+from jaxprtool.driver.constants import load_constants
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.syntax.print import format_file
+
+__all__ = ["load", "save"]
+
+Path = str | os.PathLike[str]
+
+
+def save(program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path) -> None:
+    """Write a program, or several by name, as text, or a compiled program as an artifact; `load` reads it.
+
+    The text holds what `str` of a program drops: values of constants, weak types, derivative rules, hidden params.
+    The file is written whole or not at all.
+
+    Raises:
+      UsageError: it is none of these, or the file cannot be written.
+    """
+    name = os.fspath(path)
+    if isinstance(program, Compiled):
+        program.save(name)
+        return
+    programs = program if isinstance(program, dict) else {"": program}
+    for p in programs.values():
+        if not isinstance(p, ClosedJaxpr):
+            message = f"cannot save a {type(p).__name__}: only programs and compiled programs"
+            fail(UsageError, message, "not-a-program")
+    text = format_file(programs, lossless=True)
+    files.write_output(name, text if text.endswith("\n") else text + "\n")
+
+
+def load(path: Path) -> ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled:
+    """What a file holds: a program, several by name, or the compiled program of an artifact.
+
+    `file.jaxpr#name` is one of several. Machine code in an artifact runs as it is: load only artifacts that you trust;
+    nothing in a text is run.
+
+    Raises:
+      UsageError: the file is missing or unreadable, or an artifact is damaged.
+      JaxprParseError: the text is no jaxpr.
+    """
+    file, selector = files.split_selector(os.fspath(path))
+    data, name = files.read_bytes(file)
+    if is_artifact(data):
+        return from_bytes(data, name)
+    programs = files.load(files.decode(data, name), name, selector)
+    for program in programs.values():
+        load_constants(program)
+    return next(iter(programs.values())) if len(programs) == 1 else programs

@@ -1,0 +1,69 @@
+"""`diff` says "equal" exactly where it marks no line; a program is equal to its text, whatever the layout and names."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+from jaxprtool.driver.diff import diff
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.syntax.parse import parse_file
+from jaxprtool.syntax.print import format_file
+from tests.fuzz.target import Failure, Target
+
+_FOLDER = Path(__file__).parents[3] / "examples"
+_TOKEN = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|True|False|None|[A-Za-z_]+(?==)|\b[a-z_0-9]+\b")
+_OTHERS = [
+    "0",
+    "1",
+    "-0.0",
+    "0.0",
+    "nan",
+    "1e-5",
+    "9.999999747378752e-06",
+    "True",
+    "None",
+    "()",
+    "[]",
+    "'x'",
+    "x",
+]
+
+
+def draw(rng: random.Random) -> tuple[str, str]:
+    """A program of the examples, and the same with a few words changed."""
+    text = rng.choice(sorted(_FOLDER.glob("*.jaxpr"))).read_text()
+    places = list(_TOKEN.finditer(text))
+    changed = text
+    for m in sorted(
+        rng.sample(places, min(len(places), rng.randint(0, 3))), key=lambda m: -m.start()
+    ):
+        word = rng.choice(_OTHERS) if rng.random() < 0.5 else rng.choice(places)[0]
+        changed = changed[: m.start()] + word + changed[m.end() :]
+    return text, changed
+
+
+def check(case: tuple[str, str]) -> None:
+    """Raise `Failure` where `equal` and the marked lines contradict one another."""
+    a, changed = case
+    programs = parse_file(a)
+    _consistent(a, format_file(programs, lossless=True), True)
+    try:
+        parse_file(changed)
+    except JaxprToolError:
+        return
+    _consistent(a, changed, None)
+    _consistent(changed, changed, True)
+
+
+def _consistent(a: str, b: str, equal: bool | None) -> None:
+    found = diff(parse_file(a), parse_file(b))
+    marked = any(line[:1] in "+-" for line in found.lines)
+    if found.equal == marked:
+        raise Failure(f"equal is {found.equal}, and lines are {'' if marked else 'not '}marked")
+    if equal is not None and found.equal is not equal:
+        raise Failure("\n".join(["not equal:", *found.lines]))
+
+
+TARGET = Target("diff", draw, check, show=lambda case: case[1])
