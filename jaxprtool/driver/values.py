@@ -24,7 +24,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _TOKEN = re.compile(rf"\s*(?:([\[\]\(\),])|({_NUMBER.pattern}|true|false)(?![\w.]))", re.IGNORECASE)
-_NAMED = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)=(.*)", re.DOTALL)
+_NAMED = re.compile(r"([A-Za-z_][^=\s\[(]*)=(.*)", re.DOTALL)
 _GENERATOR = re.compile(r"(random|zeros|ones|ramp)(?::(\d+))?\Z")
 
 
