@@ -68,7 +68,7 @@ class _Sharing:
             return program
         changed = Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders, jaxpr.span)
         changed.comments = jaxpr.comments
-        return ClosedJaxpr(changed, program.consts)
+        return ClosedJaxpr(changed, program.consts, program.arg_names)
 
     def _eqn(self, eqn: JaxprEqn) -> JaxprEqn:
         params = {k: map_jaxprs(v, self.closed) for k, v in eqn.params.items()}
