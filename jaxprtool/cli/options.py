@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -17,7 +16,6 @@ from jaxprtool.cli.function_options import (
 )
 from jaxprtool.cli.param_types import Positions, Size
 from jaxprtool.cli.session import Session
-from jaxprtool.driver.distributed import CONNECT_TIMEOUT, processes_of
 from jaxprtool.driver.files import STDIN
 from jaxprtool.driver.plugins import load_plugin
 from jaxprtool.driver.run import default_max_bytes
@@ -30,7 +28,6 @@ __all__ = [
     "file_argument",
     "max_bytes_option",
     "output_option",
-    "processes_options",
     "verb",
     "wrt_option",
 ]
@@ -201,41 +198,3 @@ def wrt_option(what: str) -> Callable[[F], F]:
     """`--wrt 0,2`."""
     help = f"{what} Positions, ranges (0-3), names (w1,b1)."
     return click.option("--wrt", type=Positions(), metavar="I,J", help=help)
-
-
-def processes_options(f: F) -> F:
-    """The options that name several processes; the command gets them as `processes`, None without them."""
-
-    @functools.wraps(f)
-    def command(*args: Any, **options: Any) -> Any:
-        words = ("coordinator", "num_processes", "process_id", "connect_timeout")
-        processes = processes_of(*[options.pop(w) for w in words])
-        return f(*args, processes=processes, **options)
-
-    return _with_options(
-        command,
-        click.option(
-            "--coordinator",
-            metavar="HOST:PORT",
-            help="With --jit: run on the devices of several processes, of which number 0 listens here.",
-        ),
-        click.option(
-            "--num-processes", type=click.IntRange(min=1), metavar="N", help="How many there are."
-        ),
-        click.option("--process-id", type=int, metavar="I", help="Which one this is, from 0 on."),
-        click.option(
-            "--connect-timeout",
-            type=click.FloatRange(min=0, min_open=True),
-            default=CONNECT_TIMEOUT,
-            show_default=True,
-            metavar="SECONDS",
-            help="How long processes wait for one another.",
-        ),
-    )
-
-
-def _with_options(command: Any, *options: Callable[[Any], Any]) -> Any:
-    """A command with options, which --help lists in this order."""
-    for option in reversed(options):
-        command = option(command)
-    return command

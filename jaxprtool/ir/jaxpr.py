@@ -269,10 +269,10 @@ class ClosedJaxpr:
 
     __slots__ = ("arg_names", "cache", "consts", "jaxpr")
 
-    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()):
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = (), arg_names: Sequence[str] = ()):
         self.jaxpr, self.consts = jaxpr, list(consts)
         self.cache: dict[Any, Any] = {}
-        self.arg_names: tuple[str, ...] = ()
+        self.arg_names: tuple[str, ...] = tuple(arg_names)
 
     @property
     def in_avals(self) -> list[Any]:
