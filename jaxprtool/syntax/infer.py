@@ -219,7 +219,7 @@ _HELP = "write it after a colon (a:f32[3]), or print the jaxpr without print_sha
 
 
 def infer_binders(
-    program: ClosedJaxpr, definitions: Iterable[ClosedJaxpr], wide: bool
+    program: ClosedJaxpr, definitions: Iterable[ClosedJaxpr], wide: bool, sound: bool
 ) -> list[Diagnostic]:
     """Give a type to every result of an equation that has none, in place, and to arguments of jaxprs inside.
 
@@ -227,6 +227,7 @@ def infer_binders(
       program: the outermost jaxpr; its arguments need types in the text.
       definitions: jaxprs that it may use.
       wide: as for `infer_literals`.
+      sound: whether nothing else was wrong with the text, which would explain why a type is not known.
 
     Returns:
       What cannot be told: the arguments without a type, equations that their types do not fit.
@@ -246,9 +247,7 @@ def infer_binders(
                 stack.append(inner)
     finally:
         state.axes = outer
-    if (
-        not inference.errors
-    ):  # what is used by nobody, or in a way that says nothing about its types
+    if sound and not inference.errors:  # used by nobody, or in a way that says nothing of types
         for jaxpr in _reachable([program.jaxpr, *(c.jaxpr for c in definitions)]):
             inference.errors += _without_type(jaxpr)
             for eqn in jaxpr.eqns:
