@@ -123,7 +123,7 @@ def failed_rule(primitive: Primitive, avals: Sequence[Any], error: Exception) ->
         return Diagnostic(message, "type-rule", help=_help(primitive))
     types = ", ".join(map(str, avals)) or "no operands"
     message = f"{primitive} of {types}: operands and params do not fit together"
-    return Diagnostic(message, "bad-param", help=_help(primitive))
+    return Diagnostic(message, "misfit", help=_help(primitive))
 
 
 def no_type(primitive: Primitive, out: Any) -> Diagnostic | None:

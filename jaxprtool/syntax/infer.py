@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from jaxprtool.core.bind import state
+from jaxprtool.core.declared import check_declared
 from jaxprtool.core.inner import inner_arguments
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
@@ -227,6 +228,7 @@ def _key(aval: Any) -> Any:
 
 # -- binders -----------------------------------------------------------------------------------
 
+_UNTOLD = ("misfit", "missing-param")  # faults that a type which is not in the text brings about
 _HELP = "write it after a colon (a:f32[3]), or print the jaxpr without print_shapes=False"
 
 
@@ -351,10 +353,13 @@ class _Inference:
 
     def results(self, eqn: JaxprEqn) -> None:
         try:
+            if eqn.primitive.known:
+                check_declared(eqn)
             avals = [x.aval.strong for x in eqn.inputs]
             found = _rule[0](eqn.primitive, avals, eqn.params)
         except JaxprToolError as e:
-            self.errors += [Diagnostic(d.message, d.code, eqn.span, d.help) for d in e.diagnostics]
+            found = [Diagnostic(d.message, d.code, eqn.span, d.help) for d in e.diagnostics]
+            self.errors += [_unknown(eqn) if d.code in _UNTOLD else d for d in found]
             return
         except Exception:  # a rule may trip over operands and params that do not fit
             self.errors.append(_unknown(eqn))
