@@ -26,7 +26,7 @@ from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.interpreters.stablehlo_builder import Builder, Value, result_types, types_of
 from jaxprtool.interpreters.stablehlo_text import mlir_type
-from jaxprtool.ir.avals import AbstractToken
+from jaxprtool.ir.avals import AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import (
     Diagnostic,
     JaxprToolError,
@@ -145,6 +145,9 @@ class _Module:
 
 def _row_major(aval: Any) -> str:
     """The layout of an array whose last axis is the fastest."""
+    if aval is not _TOKEN and not isinstance(aval, ShapedArray):
+        message = f"a Python function cannot be given a value of type {aval} by XLA"
+        fail(UnsupportedError, message, "unsupported-type")
     n = 0 if aval is _TOKEN else len(aval.shape)
     order = ", ".join(map(str, range(n - 1, -1, -1)))
     return f"dense<[{order}]> : tensor<{n}xindex>" if n else "dense<> : tensor<0xindex>"

@@ -15,7 +15,7 @@ def remat_call(
     *args,
     jaxpr: ClosedJaxpr,
     policy: Any = shown(None),
-    prevent_cse: Any = shown(True),
+    prevent_cse: bool | tuple[bool, ...] = shown(True),
     differentiated: bool = shown(False),
 ):
     """jaxpr(*args); its derivative computes intermediate values again instead of keeping them.

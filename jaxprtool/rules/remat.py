@@ -15,6 +15,7 @@ from jaxprtool.core.lists import partition_list, split_list
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import elementwise_batch
+from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import call_dce_rule, dce_closed, dce_jaxpr, prune_consts
 from jaxprtool.interpreters.jvp import Zero
@@ -30,6 +31,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.params import Word
 from jaxprtool.ir.walk import all_eqns, map_jaxprs
+from jaxprtool.rules.call_types import check_call
 from jaxprtool.rules.calls import CallRules, hoist_consts
 from jaxprtool.rules.define import define
 from jaxprtool.rules.policies import POLICIES, policy_saves, save_everything
@@ -182,6 +184,16 @@ def _compute_again(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> _
     )
 
 
+def _types(*avals: Any, jaxpr: ClosedJaxpr, prevent_cse: Any, **_: Any) -> list[Any]:
+    outs = check_call("remat2", jaxpr, avals)
+    if isinstance(prevent_cse, (tuple, list)) and len(prevent_cse) != len(avals):
+        ill_typed(
+            f"remat2: prevent_cse has {len(prevent_cse)} flags, and there are {len(avals)} operands",
+            "param-value",
+        )
+    return outs
+
+
 def _lower(ctx: Any, *args: Any, jaxpr: ClosedJaxpr, prevent_cse: Any, **params: Any) -> list[Any]:
     """The body in place; the second computation reads its arguments through a barrier."""
     guarded = prevent_cse if isinstance(prevent_cse, tuple) else (prevent_cse,) * len(args)
@@ -209,6 +221,7 @@ define(
     lax.remat_call,
     **{
         **_RematRules(lax.remat_call, "jaxpr", _one_flag).columns(),
+        "abstract_eval": _types,
         "lower": _lower,
         "dce": _dce,
     },

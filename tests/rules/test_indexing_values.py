@@ -178,3 +178,28 @@ def test_vmap_of_a_dynamic_update_slice_is_a_scatter():
     assert _names(program) == ["broadcast_in_dim", "scatter"]
     out = jt.vmap(lax.dynamic_update_slice)(x, u, i)
     assert out.tolist() == [[1, 1, 0, 0], [0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill", "expected"),
+    [
+        ("i8", float("nan"), 0),
+        ("i8", float("inf"), 0),
+        ("i8", 999, -25),
+        ("u8", -1, 255),
+        ("u8", 1.7, 1),
+        ("bool", float("nan"), True),
+    ],
+)
+def test_what_fills_is_converted_as_numpy_does_it(dtype, fill, expected):
+    """On NumPy and on XLA; a gather of rank 0 is filled too."""
+    table = np.ones(3, np.dtype("bool" if dtype == "bool" else find_dtype(dtype).name))
+    for index in ([9], [[9], [8]]):
+        program = jt.make_jaxpr(lambda x, i: _gathered(x, i, _mode("FILL_OR_DROP"), fill))(
+            table, np.array(index)
+        )
+        for out in (
+            jt.eval_jaxpr(program, [table, np.array(index)])[0],
+            np.asarray(jt.compile(program)(table, np.array(index))[0]),
+        ):
+            assert out.dtype == table.dtype and (out == expected).all()

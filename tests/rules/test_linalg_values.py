@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -75,3 +76,12 @@ def test_svd_prints_its_algorithm_where_the_text_has_it(extra):
     assert "".join(format_jaxpr(program).split()) == "".join(text.split())
     np.testing.assert_allclose(jt.eval_jaxpr(program, [np.eye(2, dtype=np.float32)])[0], 1)
     jt.typecheck_jaxpr(program)
+
+
+def test_pivots_outside_are_read_as_the_nearest_and_not_written():
+    for pivots in ([5, 1], [-1, 0], [-9, 2], [0, 100]):
+        x = np.array(pivots, np.int32)
+        program = jt.make_jaxpr(lambda x: jt.lax.lu_pivots_to_permutation(x, permutation_size=4))(x)
+        theirs = jax.lax.linalg.lu_pivots_to_permutation(x, 4)
+        np.testing.assert_array_equal(jt.eval_jaxpr(program, [x])[0], theirs)
+        np.testing.assert_array_equal(jt.compile(program)(x)[0], theirs)

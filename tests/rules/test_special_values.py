@@ -59,6 +59,13 @@ def test_derivative_of_polygamma_by_x():
     np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
+def test_derivative_of_zeta_by_its_second_operand():
+    x, q = np.array([2.0, 3.5]), np.array([0.5, 3.0])
+    ours = jt.grad(lambda q: jt.lax.reduce_sum(jt.lax.zeta(x, q), axes=(0,)))(q)
+    theirs = jax.grad(lambda q: jax.scipy.special.zeta(x, q).sum())(q)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
 def test_derivative_of_the_incomplete_beta_function_by_x():
     a, x = np.array([0.5, 2.0]), np.array([0.2, 0.7])
     f = jt.lax.regularized_incomplete_beta

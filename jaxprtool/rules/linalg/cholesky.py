@@ -155,7 +155,8 @@ def _product_type(a: Any, c: Any, *, alpha: float, beta: float) -> Any:
 
 
 def _product(_avals: Any, a: Any, c: Any, *, alpha: float, beta: float) -> Any:
-    return lax.add(lax.mul(matmul(a, a, transpose_y=True), alpha), lax.mul(c, beta))
+    product = lax.mul(matmul(a, a, transpose_y=True), float(alpha))
+    return lax.add(product, lax.mul(c, float(beta)))
 
 
 def _product_jvp(primals: Any, tangents: Any, *, alpha: float, beta: float) -> Any:
@@ -164,16 +165,16 @@ def _product_jvp(primals: Any, tangents: Any, *, alpha: float, beta: float) -> A
     out, terms = lax.symmetric_product(*primals, alpha=alpha, beta=beta), []
     if type(da) is not Zero:
         half = matmul(da, a, transpose_y=True)
-        terms.append(lax.mul(lax.add(half, swapped(half)), alpha))
+        terms.append(lax.mul(lax.add(half, swapped(half)), float(alpha)))
     if type(dc) is not Zero:
-        terms.append(lax.mul(dc, beta))
+        terms.append(lax.mul(dc, float(beta)))
     return out, terms[0] if len(terms) == 1 else lax.add_any(*terms)
 
 
 def _product_transpose(ct: Any, a: Any, c: Any, *, alpha: float, beta: float) -> Any:
     if is_linear(a):
         not_linear("symmetric_product", "the first operand depends on them")
-    return [None, lax.mul(ct, beta)]
+    return [None, lax.mul(ct, float(beta))]
 
 
 define(
