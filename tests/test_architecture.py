@@ -24,7 +24,7 @@ LAYERS = (
     "cli",
 )
 # Modules that stand outside the layers: the public face, and the entry point.
-PUBLIC = {"__init__", "__main__", "lax"}
+PUBLIC = {"__init__", "__main__", "autodidax", "lax"}
 HEAVY = {"numpy", "scipy", "jax", "jaxlib", "lark", "rich", "ml_dtypes"}
 MAX_LINES, MAX_FUNCTION = 600, 60
 

@@ -12,6 +12,9 @@ from tests.invoke import VERBS, invoke
 
 FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(FOLDER.glob("*/*.jaxpr"))
+DISAGREES = re.compile(
+    r"(?<![\w.,-])1 (?:arguments|arrays|constants|entries|jaxprs|operands|results|values)\b"
+)
 MARK = re.compile(r"^# ---- (output|error)(?: (\d))?\n", re.MULTILINE)
 
 
@@ -38,6 +41,7 @@ def test_case(path: Path, request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--update-cases"):
         path.write_text(given + printed)
         return
+    assert not DISAGREES.search(printed), "a number and its noun do not agree"
     assert expected, f"{path} expects nothing; write it with --update-cases and review it"
     assert printed == expected
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -98,6 +99,48 @@ def test_bad_usage_is_status_2_with_one_line(line: str, message: str) -> None:
     done = invoke(line)
     assert done.status == 2 and not done.output
     assert message in done.error and "[usage]" in done.error and "Traceback" not in done.error
+
+
+VECTOR = "{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }"
+
+
+@pytest.mark.parametrize(
+    ("status", "line", "text"),
+    [
+        (0, "check", LOSS),
+        (0, "fmt --check", LOSS),
+        (1, "check", LOSS.replace("d:f32[3]", "d:f32[4]")),
+        (1, "grad", LOSS.replace("d:f32[3]", "d:f32[4]")),
+        (1, "run --args ones", LOSS.replace("mul c b", "mul c q")),
+        (1, "lower", LOSS.replace("sin", "add")),
+        (1, "fmt --check", LOSS.replace("(e,) }", "(e,)  }")),
+        (2, "check", "no jaxpr"),
+        (2, "check no_such_file", ""),
+        (2, "check --no-such-option", LOSS),
+        (2, "check no_such_module:f", ""),
+        (2, "transpose --linear 0", VECTOR),
+        (2, "grad", VECTOR),
+        (2, "grad", VECTOR.replace("f32", "i32").replace("sin", "neg")),
+        (2, "jvp --wrt nothing", VECTOR),
+        (2, "vmap --axis-size 0", VECTOR),
+        (2, "jvp", VECTOR.replace("sin", "foo")),
+        (2, "run --args ones", VECTOR.replace("sin", "foo")),
+        (2, "lower", VECTOR.replace("sin", "foo")),
+        (2, "run --max-bytes 1 --args ones", VECTOR),
+        (2, "run --args ones -o out.txt", VECTOR),
+        (2, "run --args 1", VECTOR),
+    ],
+)
+def test_the_table_of_exit_statuses(status: int, line: str, text: str) -> None:
+    done = invoke(line, text)
+    assert done.status == status, done.error
+
+
+def test_the_table_of_exit_statuses_is_told_in_both_places() -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    for status in ("0", "1", "2", "3", "130", "141"):
+        assert re.search(rf"^ +{status} +\w", invoke("--help").output, re.MULTILINE)
+        assert re.search(rf"^\| (\d+, )?{status}(, \d+)? \|", readme, re.MULTILINE)
 
 
 # -- files and pipes ------------------------------------------------------------------------------
@@ -291,6 +334,18 @@ def test_a_plugin_declares_a_primitive(folder: Path) -> None:
     assert "jaxprtool.define(multiply_add, jvp=...)" in done.stderr
 
 
+def test_a_plugin_that_says_no_types(folder: Path) -> None:
+    Path("bare.py").write_text(
+        "import jaxprtool as jt\n@jt.primitive\ndef bare_one(x):\n    'Nothing.'\n"
+    )
+    Path("p.jaxpr").write_text("{ lambda ; a:f32[2]. let b:f32[2] = bare_one a in (b,) }\n")
+    done = process("check", "--plugin", "bare.py", "p.jaxpr")
+    assert done.returncode == 1
+    assert "p.jaxpr:1:26: error: bare_one has no abstract_eval rule [no-rule]" in done.stderr
+    assert "jaxprtool.define(bare_one, abstract_eval=...)" in done.stderr
+    assert "unknown primitive" in process("check", "p.jaxpr").stderr
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -423,6 +478,27 @@ def test_long_work_is_announced_on_a_terminal_only(monkeypatch: pytest.MonkeyPat
     assert announced == ["compiling", "stopped"]
 
 
+def test_interrupting_takes_away_what_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped: list[str] = []
+
+    class Spinner:
+        def stop(self) -> None:
+            stopped.append("stopped")
+
+    monkeypatch.setattr("jaxprtool.backends.terminal.start", lambda message: Spinner())
+    monkeypatch.setattr(progress, "DELAY", 0.01)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with progress.working("compiling"):
+        time.sleep(0.3)
+        assert report.report(KeyboardInterrupt(), Session(), ["run"]) == 130
+        assert stopped == ["stopped"]
+    assert capsys.readouterr().err == "\r\x1b[Kinterrupted\n"
+    assert report.report(KeyboardInterrupt(), Session(error_format="json"), ["run"]) == 130
+    assert json.loads(capsys.readouterr().err)["code"] == "interrupted"
+
+
 # -- processes ----------------------------------------------------------------------------------------
 
 
@@ -478,9 +554,18 @@ def test_the_reader_may_leave_early() -> None:
     child.stderr.close()
 
 
+# A command in the foreground: a shell that starts one in the background has SIGINT ignored, which is passed on.
+FOREGROUND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from jaxprtool.cli.main import main
+main(["check"])
+"""
+
+
 def interrupted_after(seconds: float) -> tuple[int, bytes]:
     """Status and message of a command that waits for its input and is interrupted."""
-    words = [sys.executable, "-m", "jaxprtool", "check"]
+    words = [sys.executable, "-c", FOREGROUND]
     child = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     time.sleep(seconds)
     child.send_signal(signal.SIGINT)
@@ -488,12 +573,18 @@ def interrupted_after(seconds: float) -> tuple[int, bytes]:
     return child.returncode, error
 
 
-def test_interrupting_is_clean() -> None:
+@pytest.mark.parametrize("ignored", [False, True])
+def test_interrupting_is_clean(ignored: bool) -> None:
     """Once it has started, which takes longer where the machine is busy."""
-    for seconds in (1, 3, 10):
-        found = interrupted_after(seconds)
-        if found == (130, b"interrupted\n"):
-            return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if ignored else None
+    try:
+        for seconds in (1, 3, 10):
+            found = interrupted_after(seconds)
+            if found == (130, b"interrupted\n"):
+                return
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
     raise AssertionError(found)
 
 

@@ -38,14 +38,28 @@ def shell(command: str, folder: Path) -> str:
 def test_the_session_at_the_top(tmp_path: Path) -> None:
     (session,) = blocks("console")
     steps = re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]
-    cat, *rest = (step.partition("\n") for step in steps)
-    assert cat[0] == "cat square.jaxpr"
-    (tmp_path / "square.jaxpr").write_text(cat[2])
-    for command, _, shown in rest:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for command, _, shown in (step.partition("\n") for step in steps):
         assert shell(command, tmp_path) == shown
 
 
-EXAMPLES = [part for part in re.split(r"\n\n", blocks("sh")[2].strip()) if "jaxprtool" in part]
+def after(mark: str) -> str:
+    """The first block of shell commands after a text."""
+    found = re.search(r"```sh\n(.*?)```", README[README.index(mark) :], re.DOTALL)
+    assert found
+    return found[1].strip()
+
+
+EXAMPLES = [part for part in re.split(r"\n\n", after("### Examples")) if "jaxprtool" in part]
+
+
+def test_the_commands_find_the_tool_that_was_installed(tmp_path: Path) -> None:
+    """After the first command and the line below it, what follows works as it stands."""
+    tool = tmp_path / ".venv" / "bin" / "jaxprtool"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\necho found\n")
+    tool.chmod(0o755)
+    assert shell(f"{after('That installs')}\njaxprtool", tmp_path) == "found\n"
 
 
 @pytest.mark.parametrize("command", EXAMPLES, ids=lambda c: c.splitlines()[0].lstrip("# ")[:40])
@@ -56,17 +70,15 @@ def test_the_examples(command: str, tmp_path: Path) -> None:
 
 def test_the_python_block(tmp_path: Path) -> None:
     (code,) = blocks("python")
-    (tmp_path / "square.jaxpr").write_text(
-        re.split(r"^\$ ", blocks("console")[0], flags=re.MULTILINE)[1].partition("\n")[2]
-    )
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "example.py").write_text(code)
     assert "(f32[3]) -> (f32[])" in shell("python example.py", tmp_path)
 
 
 def test_two_commands_set_everything_up() -> None:
-    demo, tests = blocks("sh")[:2]
+    demo, tests = after("<!-- demo command -->"), after("<!-- test command -->")
     for command in (demo, tests):
-        assert command.count("\n") == 1
+        assert "\n" not in command
         assert command.startswith("python3 -m venv .venv && .venv/bin/pip install")
     assert "pytest" in tests and "examples/" in demo
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import io
 import math
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from jaxprtool.backends.keys import is_key, key_of_words, keys_of_seeds, of_words
-from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
+from jaxprtool.backends.npz import Member, Npz, npz_bytes, open_regular
+from jaxprtool.backends.numpy_eval import KeyArray, argument, float0, np_dtype
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import INT64, dtype_of
 from jaxprtool.ir.jaxpr import Var
@@ -180,26 +181,22 @@ def generate(kind: str, seed: int, position: int, aval: Any) -> Any:
     return np.asarray(drawn).astype(dtype)
 
 
-def _read(path: str) -> np.ndarray | dict[str, np.ndarray]:
-    """The array of a `.npy` file, or those of an `.npz` file by name; Python objects are refused."""
+def load_npy(path: str) -> np.ndarray:
+    """The array of a `.npy` file; Python objects are refused. Raises UsageError."""
+    with open_regular(path) as f:
+        held = _load(f, path)
+    if not isinstance(held, np.ndarray):
+        fail(UsageError, f"cannot read {path}: not a .npy file", "unreadable-file")
+    return held
+
+
+def _load(f: Any, path: str) -> Any:
     try:
-        with open(path, "rb") as f:
-            held = np.load(f, allow_pickle=False)
-            return held if isinstance(held, np.ndarray) else {k: held[k] for k in held.files}
-    except OSError as e:
-        reason = (e.strerror or "not a NumPy file").lower()
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as e:
+        return np.load(f, allow_pickle=False)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
         objects = "pickle" in str(e) or "Object arrays" in str(e)
         reason = "it holds Python objects" if objects else "not a NumPy file, or damaged"
-    fail(UsageError, f"cannot read {path}: {reason}", "unreadable-file")
-
-
-def load_npy(path: str) -> np.ndarray:
-    """The array of a `.npy` file."""
-    found = _read(path)
-    if not isinstance(found, np.ndarray):
-        fail(UsageError, f"cannot read {path}: not a .npy file", "unreadable-file")
-    return found
+        fail(UsageError, f"cannot read {path}: {reason}", "unreadable-file")
 
 
 def load_npz(path: str, left: Sequence[tuple[int, Var]]) -> list[Any]:
@@ -211,50 +208,62 @@ def load_npz(path: str, left: Sequence[tuple[int, Var]]) -> list[Any]:
       path: of the file.
       left: the arguments: their positions and binders.
     """
-    return [
-        fit(x, v, i, f"{key} of {path}")
-        for (i, v), (key, x) in zip(left, _assign(_members(path), left, path), strict=False)
-    ]
+    with Npz(path) as members:
+        named = zip(left, _assign(list(members), left, path), strict=False)
+        return [_fit_member(members[key], v, i, f"{key} of {path}") for (i, v), key in named]
 
 
-def load_member(path: str, key: str, v: Var) -> np.ndarray:
+def member_names(path: str) -> set[str]:
+    """The names of the arrays in an `.npz` file."""
+    with Npz(path) as members:
+        return set(members)
+
+
+def load_member(path: str, key: str, v: Var) -> Any:
     """The array `key` of an `.npz` file, for the constant that `v` binds."""
-    arrays = _members(path)
-    if key not in arrays:
-        held = ", ".join(arrays) or "nothing"
-        fail(
-            UsageError,
-            f"{path} holds no array named {key}",
-            "no-such-array",
-            help=f"it holds {held}",
-        )
-    return fit(arrays[key], v, -1, f"{key} of {path}")
+    with Npz(path) as members:
+        if key not in members:
+            held = ", ".join(members) or "nothing"
+            fail(
+                UsageError,
+                f"{path} holds no array named {key}",
+                "no-such-array",
+                help=f"it holds {held}",
+            )
+        return _fit_member(members[key], v, -1, f"{key} of {path}")
 
 
-def _members(path: str) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file by name."""
-    found = _read(path)
-    if isinstance(found, np.ndarray):
-        fail(UsageError, f"cannot read {path}: not an .npz file", "unreadable-file")
-    return found
+def constant(value: Any, v: Var) -> Any:
+    """A value that is given for the constant that `v` binds: an array or keys of its type, a list, or a number."""
+    if isinstance(value, (bool, int, float, complex, list)):
+        return from_literal(value, v, -1)
+    if isinstance(value, KeyArray):
+        return argument(value, v.aval, -1)
+    return fit(np.asarray(value), v, -1, "what is given")
 
 
-def _assign(
-    arrays: Mapping[str, Any], left: Sequence[tuple[int, Var]], path: str
-) -> list[tuple[str, Any]]:
+def _fit_member(member: Member, v: Var, i: int, name: str) -> Any:
+    """The array of a member, which is read once its type is known to be that of the binder `v`."""
+    words = of_words(v) if is_key(v.aval) else v
+    fit(member.like(), words, i, name)
+    return fit(member.read(), v, i, name)
+
+
+def _assign(names: Sequence[str], left: Sequence[tuple[int, Var]], path: str) -> Sequence[str]:
+    """The members for the arguments that are left, in order."""
     by_name = [v.name or "" for _, v in left]
     by_position = [f"arg{i}" for i, _ in left]
     for keys in (by_name, by_position):
-        if keys and set(keys) == set(arrays):
-            return [(key, arrays[key]) for key in keys]
-    if len(arrays) > len(left):
+        if keys and set(keys) == set(names):
+            return keys
+    if len(names) > len(left):
         are = "is" if len(left) == 1 else "are"
         fail(
             UsageError,
-            f"{path} holds {counted(len(arrays), 'array')}, and {counted(len(left), 'argument')} {are} left",
+            f"{path} holds {counted(len(names), 'array')}, and {counted(len(left), 'argument')} {are} left",
             "argument-count",
         )
-    return list(arrays.items())
+    return names
 
 
 def pack(arrays: Sequence[Any], path: str) -> bytes:
@@ -271,8 +280,7 @@ def pack(arrays: Sequence[Any], path: str) -> bytes:
             )
         np.save(buffer, values[0], allow_pickle=False)
     else:
-        named: dict[str, Any] = {f"out{i}": x for i, x in enumerate(values)}
-        np.savez(buffer, allow_pickle=False, **named)
+        return npz_bytes({f"out{i}": x for i, x in enumerate(values)})
     return buffer.getvalue()
 
 

@@ -26,11 +26,11 @@ from jaxprtool.interpreters.cost import FREE, cost_rules
 from jaxprtool.interpreters.evaluate import impl_rules, runner
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import is_linear, transpose_rules
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 from jaxprtool.ir.walk import sub_jaxprs
-from jaxprtool.rules.calls import inline
 
 __all__ = ["give_rules"]
 
@@ -144,7 +144,7 @@ class _Rules:
         live = [type(t) is not Zero for t in tangents]
         given = [t for t in tangents if type(t) is not Zero]
         rule = self.jvp_program([get_aval(x) for x in primals], live, params)
-        outs = inline(rule, [*primals, *given])
+        outs = apply_jaxpr(rule, [*primals, *given])
         n_out = len(self.types(*[get_aval(x).strong for x in primals], **params))
         results, rest = outs[:n_out], iter(outs[n_out:])
         kinds = [get_aval(x) for x in results]
@@ -190,7 +190,7 @@ class _Rules:
             except MissingRuleError:
                 continue
             out_dims = trial
-        return inline(traced(out_dims), values), out_dims
+        return apply_jaxpr(traced(out_dims), values), out_dims
 
     def _count(self, values: Any, dims: Any, params: dict[str, Any]) -> int:
         single = []
@@ -208,7 +208,7 @@ class _Rules:
         given = [ct for ct, a in zip(cts, kinds, strict=True) if a.tangent() is a]
         full = [instantiate(ct) for ct in given]
         back = self.transpose_program(avals, linear, [get_aval(x) for x in full], params)
-        out = iter(inline(back, [*values, *full]))
+        out = iter(apply_jaxpr(back, [*values, *full]))
         return [next(out) if flag else None for flag in linear]
 
     def transpose_program(

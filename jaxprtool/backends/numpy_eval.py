@@ -11,11 +11,11 @@ import numpy as np
 
 from jaxprtool.core.trace import Tracer, get_aval, words_of_key
 from jaxprtool.interpreters.cells import Cell, Token
-from jaxprtool.interpreters.evaluate import run_closed
+from jaxprtool.interpreters.evaluate import check_literal, run_closed
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import Lit
-from jaxprtool.syntax.consts import ArrayText
+from jaxprtool.syntax.consts import ArrayBytes, ArrayText
 
 __all__ = ["KeyArray", "float0", "load_namespace", "np_dtype"]
 
@@ -111,7 +111,9 @@ def value(x: Any, aval: Any = None) -> Any:
         return x
     if type(x) is Lit:
         if x.cached is None:
-            x.cached = np.asarray(x.val, np_dtype(x.aval.dtype))[()]
+            check_literal(x)
+            dtype = np_dtype(x.aval.dtype)
+            x.cached = np.zeros((), dtype) if dtype == float0 else np.asarray(x.val, dtype)[()]
         return x.cached
     if isinstance(x, Tracer):
         raise TypeError(f"a tracer is no value: {x}")
@@ -119,6 +121,8 @@ def value(x: Any, aval: Any = None) -> Any:
         if x.dtype.kind == "k":
             return KeyArray(x.dtype.name[4:-1], x.values)
         return np.asarray(x.values, np_dtype(x.dtype)).reshape(x.shape)[()]
+    if isinstance(x, ArrayBytes):
+        return _from_bytes(x)
     words = words_of_key(x)
     if words is not x:  # keys of JAX's
         return KeyArray(x.dtype.name[4:-1], np.asarray(words))
@@ -128,6 +132,14 @@ def value(x: Any, aval: Any = None) -> Any:
         else np_dtype((aval or get_aval(x)).dtype)
     )
     return np.asarray(x) if dtype is None else np.asarray(x, dtype)[()]
+
+
+def _from_bytes(x: ArrayBytes) -> Any:
+    """The array, or the keys, whose bytes a file held."""
+    is_keys = x.dtype.kind == "k"
+    dtype = np.dtype(np.uint32 if is_keys else np_dtype(x.dtype)).newbyteorder("<")
+    data = np.frombuffer(x.data, dtype).reshape(x.shape).astype(dtype.newbyteorder("="))
+    return keys(data, x.dtype) if is_keys else data[()]
 
 
 def argument(x: Any, aval: Any, position: int) -> Any:

@@ -27,7 +27,7 @@ from jaxprtool.backends.numpy_eval import argument, float0, keys, np_dtype, word
 from jaxprtool.backends.placed_call import placed_call
 from jaxprtool.backends.spmd import Shards, gathering, joined_type, shard_slices
 from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
-from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = [
@@ -256,7 +256,7 @@ class Executable:
         ]
 
     def _wrong_count(self, n: int) -> NoReturn:
-        message = f"the program takes {len(self._in)} arguments, and {n} were given"
+        message = f"the program takes {counted(len(self._in), 'argument')}, and {are(n)} given"
         fail(UsageError, message, "argument-count")
 
     def host_arguments(self, args: Sequence[Any]) -> list[np.ndarray]:

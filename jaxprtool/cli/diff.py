@@ -52,4 +52,4 @@ def diff(session: Session, a: str, b: str, quiet: bool, context: int, color: str
     session.exit_code = 0 if found.equal else 1
     if not found.equal and not quiet:
         paint = color == "always" or (color == "auto" and colored(sys.stdout))
-        session.echo_lines(color_diff(found.lines) if paint else found.lines)
+        session.echo_lines(found.lines, color_diff if paint else None)

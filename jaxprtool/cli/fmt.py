@@ -9,6 +9,7 @@ from jaxprtool.cli.session import Session
 from jaxprtool.driver import fmt as driver
 from jaxprtool.driver.loading import is_function
 from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.printable import one_line
 
 
 @verb("fmt")
@@ -45,7 +46,7 @@ def fmt(
             session.warn(message, "not-in-style")
         if check and done.changed:
             session.exit_code = 1
-            click.echo(f"would reformat {'<stdin>' if file == '-' else file}", err=True)
+            click.echo(f"would reformat {one_line('<stdin>' if file == '-' else file)}", err=True)
         elif in_place and done.changed:
             session.write_text(done.text, file)
         elif not check and not in_place:

@@ -90,8 +90,7 @@ def function_options() -> list[click.Parameter]:
             ["--rules/--no-rules"],
             {
                 "default": None,
-                "help": "Whether the derivative rules of custom functions go with them (they can be long); they do "
-                "unless told otherwise.",
+                "help": "Whether the derivative rules of custom functions go with them; they can be long.",
             },
         ),
     ]

@@ -14,6 +14,7 @@ import click
 import jaxprtool
 from jaxprtool.cli import report
 from jaxprtool.cli.session import Session
+from jaxprtool.driver.writing import remove_temporaries, removing_temporaries
 from jaxprtool.ir.synonyms import VERBS as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
 from jaxprtool.rules.calls import CustomRuleWarning
@@ -85,15 +86,25 @@ def cli(ctx: click.Context) -> None:
     """Read, check, run, transform and compile jaxprs, JAX's intermediate representation.
 
     A verb reads a FILE, or standard input when there is none (or it is -), and writes to standard output, so verbs
-    pipe into each other. FILE#NAME picks one jaxpr of a file that holds several.
+    pipe into each other. FILE#NAME picks one jaxpr of a file that holds several. A function, file.py:name or
+    module:name, may take the place of a FILE; it is traced first.
 
     \b
     Example:
       jaxprtool trace mlp.py:loss --shape 'f32[3,4]' --shape 'f32[4]' \\
         | jaxprtool grad - | jaxprtool run - --args random:0
+      jaxprtool check train.py:loss --like example_args
 
-    Exit status: 0 yes, equal, clean; 1 the answer is no (ill-typed, differs, would reformat); 2 bad usage or
-    unreadable input; 3 a fault of ours.
+    \b
+    Exit status:
+      0    yes: done, well-typed, equal, clean
+      1    the answer is no: ill-typed, different, would be reformatted
+      2    it cannot be done as asked: bad usage, input that cannot be
+           read, a program that the verb is not for, a missing rule,
+           a limit
+      3    a fault of ours
+      130  interrupted
+      141  the reader of the output has gone
     """
     if ctx.obj is None:
         ctx.obj = Session()
@@ -141,16 +152,27 @@ def _in_deep_thread(argv: Sequence[str], session: Session) -> int:
     return status[0]
 
 
+def _occupy_descriptors() -> None:
+    """Open what of the three standard streams is closed, lest a file that is read or written take its place."""
+    handle = os.open(os.devnull, os.O_RDWR)
+    while handle <= 2:
+        handle = os.open(os.devnull, os.O_RDWR)
+    os.close(handle)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """The entry point: run the command and exit with its status."""
     argv = sys.argv[1:] if argv is None else argv
     session = Session(error_format=report.format_from(argv))
-    try:
-        status = _in_deep_thread(argv, session)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except (KeyboardInterrupt, OSError) as e:
-        status = report.report(e, session, argv)
+    _occupy_descriptors()
+    with removing_temporaries():
+        try:
+            status = _in_deep_thread(argv, session)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except (KeyboardInterrupt, OSError) as e:
+            status = report.report(e, session, argv)
+            remove_temporaries()
     if sys.stderr is not None:
         sys.stderr.flush()
     # nothing is left to do, and tearing down modules takes longer than a small verb

@@ -113,6 +113,41 @@ def _on_error_format(ctx: click.Context, _param: Any, value: str) -> None:
     ctx.obj.error_format = value
 
 
+def _on_consts(ctx: click.Context, _param: Any, value: str) -> None:
+    ctx.obj.consts = value
+
+
+def _on_allow_path(ctx: click.Context, _param: Any, values: tuple[str, ...]) -> None:
+    ctx.obj.allowed = values
+
+
+def _constants_options(verb: str) -> list[click.Parameter]:
+    """The options on constants; `trace` reads none, and `fmt` leaves them as they are."""
+    read = "values, by name, of constants that the text of the program does not hold"
+    of_npz = (
+        "where -o puts constants of more than 1 KB (default: beside OUT)"
+        if verb == "trace"
+        else read
+    )
+    consts = click.Option(
+        ["--consts"],
+        metavar="FILE.npz|inline",
+        default="",
+        expose_value=False,
+        callback=_on_consts,
+        help=f"FILE.npz: {of_npz}. inline: -o writes large constants in the text, as base64.",
+    )
+    allow = click.Option(
+        ["--allow-path"],
+        multiple=True,
+        metavar="DIR",
+        expose_value=False,
+        callback=_on_allow_path,
+        help="A folder that npz(...) in a program may read from, besides the program's own; repeatable.",
+    )
+    return {"trace": [consts], "fmt": []}.get(verb, [consts, allow])
+
+
 def _shared_options() -> list[click.Parameter]:
     return [
         click.Option(
@@ -149,7 +184,7 @@ def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
     def decorate(f: Callable[..., Any]) -> click.Command:
         command = click.command(name, cls=_Verb)(click.pass_obj(f))
-        command.params += _shared_options() + function_options()
+        command.params += _constants_options(name) + _shared_options() + function_options()
         return command
 
     return decorate

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import Any
 
 from jaxprtool.ir.diagnostics import Diagnostic
+from jaxprtool.ir.printable import one_line, printable
 
 __all__ = ["BOLD", "CYAN", "GREEN", "RED", "colored", "paint", "render"]
 
@@ -26,14 +28,16 @@ def paint(text: str, code: str, color: bool) -> str:
 
 
 def render(d: Diagnostic, error_format: str = "text", color: bool = False) -> str:
-    """A diagnostic in one of the three formats."""
+    """A diagnostic in one of the three formats; of control characters in it none is left."""
+    d = replace(d, message=printable(d.message), help=printable(d.help), where=one_line(d.where))
     if error_format == "json":
-        return json.dumps(_fields(d))
+        return json.dumps(_fields(d)).replace("\x7f", "\\u007f")
     if error_format == "github":
         return _github(d)
-    place = f"{d.span}: " if d.span else f"{d.where}: " if d.where else ""
+    place = f"{one_line(str(d.span))}: " if d.span else f"{d.where}: " if d.where else ""
+    message = d.message.replace("\n", "\n    ")  # no line of it begins as a message does
     severity = paint(d.severity + ":", RED if d.severity == "error" else YELLOW, color)
-    lines = [f"{paint(place, BOLD, color)}{severity} {d.message} [{d.code}]"]
+    lines = [f"{paint(place, BOLD, color)}{severity} {message} [{d.code}]"]
     if d.span is not None:
         lines += _quote(d, color)
     if d.help:
@@ -57,6 +61,9 @@ def _quote(d: Diagnostic, color: bool) -> list[str]:
         stop = min(stop, first + LINE_WIDTH)
         line = before + line[first : first + LINE_WIDTH] + after
         start, stop = start - first + len(before), stop - first + len(before)
+    parts = (line[:start], line[start:stop], line[stop:])
+    line, start = "".join(map(printable, parts)), len(printable(parts[0]))
+    stop = start + max(len(printable(parts[1])), 1)
     pad = "".join("\t" if c == "\t" else " " for c in line[:start])
     carets = "^" + "~" * max(stop - start - 1, 0)
     return [f"  {line}", f"  {pad}{paint(carets, GREEN, color)}"]
@@ -77,6 +84,7 @@ def _fields(d: Diagnostic) -> dict[str, Any]:
 
 def _github(d: Diagnostic) -> str:
     def escape(text: str, also: str = "") -> str:
+        text = printable(text)
         for c in "%\r\n" + also:
             text = text.replace(c, f"%{ord(c):02X}")
         return text

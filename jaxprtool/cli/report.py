@@ -12,8 +12,10 @@ import click
 import jaxprtool
 from jaxprtool.cli.render import BOLD, CYAN, GREEN, colored, paint, render
 from jaxprtool.cli.session import Session
+from jaxprtool.driver.progress import stop_showing
 from jaxprtool.interpreters.steps import where
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
+from jaxprtool.ir.printable import printable
 
 __all__ = ["broken_pipe", "color_diff", "colored", "format_from", "render", "report"]
 
@@ -40,9 +42,7 @@ def report(error: BaseException, session: Session, argv: Sequence[str]) -> int:
         _write([_usage(error)], session)
         return 2
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        place = where()
-        sys.stderr.write(f"interrupted {place}\n" if place else "interrupted\n")
-        return 130
+        return _interrupted(session)
     if isinstance(error, BrokenPipeError):
         return broken_pipe()
     if isinstance(error, OSError):
@@ -56,6 +56,21 @@ def report(error: BaseException, session: Session, argv: Sequence[str]) -> int:
         _write([Diagnostic("the program is nested too deeply", "too-deep")], session)
         return 2
     return _internal(error, session, argv)
+
+
+_CLEAN_LINE = "\r\x1b[K"  # of the `^C` that a terminal shows
+
+
+def _interrupted(session: Session) -> int:
+    """Say that the command was interrupted, and where, on a line of its own."""
+    place = printable(where())
+    stop_showing()
+    if session.error_format != "text":
+        _write([Diagnostic(f"interrupted {place}".rstrip(), "interrupted")], session)
+        return 130
+    clean = _CLEAN_LINE if sys.stderr.isatty() else ""
+    sys.stderr.write(f"{clean}interrupted {place}".rstrip() + "\n")
+    return 130
 
 
 def _write(diagnostics: Sequence[Diagnostic], session: Session) -> None:

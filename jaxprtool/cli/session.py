@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,20 +13,22 @@ import click
 from jaxprtool.cli.render import colored, render
 from jaxprtool.driver.artifact import is_artifact
 from jaxprtool.driver.compile import Compiled, from_bytes
+from jaxprtool.driver.constants import with_consts
 from jaxprtool.driver.files import (
     decode,
     load,
     read_bytes,
     split_selector,
     the_one,
-    write_output,
 )
 from jaxprtool.driver.loading import is_function
+from jaxprtool.driver.output import INLINE, program_text, write_programs
 from jaxprtool.driver.trace import trace
 from jaxprtool.driver.verify import check_results
-from jaxprtool.ir.diagnostics import Diagnostic
+from jaxprtool.driver.writing import write_output
+from jaxprtool.ir.diagnostics import Diagnostic, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.syntax.print import format_file
+from jaxprtool.ir.printable import printable
 
 __all__ = ["Session"]
 
@@ -45,6 +47,8 @@ class Session:
       exit_code: what the verb says when nothing goes wrong.
       inputs: the texts read so far, by name; a report of a fault of ours saves them.
       tracing: how functions that are given in the place of files are traced, as `driver.trace` takes it.
+      consts: what `--consts` says: an `.npz` file, `inline`, or "".
+      allowed: folders that programs may read constants from, besides their own.
     """
 
     error_format: str = "text"
@@ -53,6 +57,8 @@ class Session:
     inputs: dict[str, str] = field(default_factory=dict)
     warned: set[str] = field(default_factory=set)
     tracing: dict[str, Any] = field(default_factory=dict)
+    consts: str = ""
+    allowed: tuple[str, ...] = ()
 
     def warn(self, message: str, code: str, severity: str = "warning") -> None:
         """Write a warning, or a note, to standard error, the same one once."""
@@ -68,7 +74,7 @@ class Session:
     def read(self, path: str) -> tuple[str, str]:
         """The text of a file (or of the program of a function), and its name."""
         if is_function(path):
-            return self.keep(format_file({"": self.traced(path)}, lossless=True) + "\n", path)
+            return self.keep(program_text({"": self.traced(path)}), path)
         data, name = read_bytes(path)
         return self.keep(decode(data, name), name)
 
@@ -80,7 +86,7 @@ class Session:
     def traced(self, target: str) -> ClosedJaxpr:
         """The program of a function, `module:name`; what it prints goes to standard error."""
         with contextlib.redirect_stdout(sys.stderr):
-            return trace(target, **{"shapes": (), **self.tracing}, verify=self.verify)
+            return trace(target, **{"shapes": (), "verify": self.verify, **self.tracing})
 
     def runnable(self, path: str) -> ClosedJaxpr | Compiled:
         """The one program that is meant, or the compiled program that `compile -o` wrote."""
@@ -90,7 +96,7 @@ class Session:
         data, name = read_bytes(file)
         if is_artifact(data):
             return from_bytes(data, name)
-        return the_one(load(*self.keep(decode(data, name), name), selector), name)
+        return the_one(self.load(*self.keep(decode(data, name), name), selector), name)
 
     def programs(self, path: str) -> Programs:
         """The programs of `FILE` or `FILE#NAME`, or that of a function."""
@@ -98,7 +104,15 @@ class Session:
             return {"": self.traced(path)}
         file, selector = split_selector(path)
         text, name = self.read(file)
-        return load(text, name, selector)
+        return self.load(text, name, selector)
+
+    def load(self, text: str, name: str, selector: str) -> Programs:
+        """The programs of a text, with the values that `--consts` gives to their constants."""
+        programs = load(text, name, selector, self.allowed)
+        if self.consts not in ("", INLINE):
+            for program in programs.values():
+                with_consts(program, self.consts)
+        return programs
 
     def program(self, path: str) -> ClosedJaxpr:
         """The one program that is meant."""
@@ -106,7 +120,7 @@ class Session:
             return self.traced(path)
         file, selector = split_selector(path)
         text, name = self.read(file)
-        return the_one(load(text, name, selector), name)
+        return the_one(self.load(text, name, selector), name)
 
     def write(
         self, verb: str, result: ClosedJaxpr | Programs, output: str, header: str = ""
@@ -115,22 +129,42 @@ class Session:
         programs = result if isinstance(result, dict) else {"": result}
         if self.verify:
             check_results(verb, programs)
-        self.write_text(header + format_file(programs, lossless=True), output)
+        if output == "-":
+            self.write_text(header + program_text(programs), output)
+        else:
+            write_programs(programs, output, self.place_of_constants(verb), header)
+
+    def place_of_constants(self, verb: str) -> str:
+        """Where `--consts` puts large constants; of a verb that reads programs, an `.npz` file has values for them."""
+        return self.consts if verb == "trace" or self.consts == INLINE else ""
 
     def write_text(self, text: str, output: str) -> None:
         """Write a text to a file, or to standard output for `-`."""
         if output == "-":
-            click.echo(text, nl=not text.endswith("\n"))
+            stream = standard_output()
+            click.echo(printable(text) if stream.isatty() else text, nl=not text.endswith("\n"))
         else:
             write_output(output, text if text.endswith("\n") else text + "\n")
 
     def write_bytes(self, data: bytes, output: str) -> None:
         """Write bytes to a file, or to standard output for `-`."""
         if output == "-":
-            sys.stdout.buffer.write(data)
+            standard_output().buffer.write(data)
         else:
             write_output(output, data)
 
-    def echo_lines(self, lines: Sequence[str]) -> None:
-        """Print lines to standard output, coloured where they are."""
-        click.echo("\n".join(lines), color=True)
+    def echo_lines(self, lines: Sequence[str], paint: Painter | None = None) -> None:
+        """Print lines to standard output, with what is in them shown and not done; `paint` colours them."""
+        standard_output()
+        shown = [printable(line) for line in lines]
+        click.echo("\n".join(paint(shown) if paint else shown), color=True)
+
+
+Painter = Callable[[Sequence[str]], Sequence[str]]
+
+
+def standard_output() -> Any:
+    """The stream of results. Raises UsageError when it is closed."""
+    if sys.stdout is None or sys.stdout.closed:
+        fail(UsageError, "cannot write to standard output: it is closed", "unwritable-file")
+    return sys.stdout

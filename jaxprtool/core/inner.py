@@ -29,10 +29,14 @@ def takes(op: Any, rule: Callable[..., Arguments]) -> None:
 def inner_arguments(
     primitive: Primitive, in_avals: Sequence[Any], params: dict[str, Any]
 ) -> list[tuple[ClosedJaxpr, Sequence[Any]]]:
-    """The jaxprs of an equation, each with the types of its arguments, as far as they are known."""
+    """The jaxprs of an equation, each with the types of its arguments, as far as they are known.
+
+    Raises:
+      TypeError, ValueError, AttributeError: the params do not fit.
+    """
     rule = _RULES.get(primitive)
     if rule is not None:
-        return list(rule(in_avals, **params))
+        return [(c, types) for c, types in rule(in_avals, **params) if isinstance(c, ClosedJaxpr)]
     inner = [closed for value in params.values() for closed in jaxprs_in(value)]
     return [(c, in_avals) for c in inner if len(c.jaxpr.in_binders) == len(in_avals)]
 

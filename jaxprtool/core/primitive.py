@@ -25,9 +25,10 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from jaxprtool.core.bind import state
+from jaxprtool.core.declared import fail_params
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -168,7 +169,7 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
             if len(params) < len(names):
                 params = {**defaults, **params}
             if params.keys() != names:
-                _fail_params(declared, params)
+                fail_params(declared, params)
         out = state.trace.process_primitive(declared, operands, params)
         if several and Lit in map(type, out):  # of a jaxpr, whose results may be literals
             out = [state.trace.literal(x) if type(x) is Lit else x for x in out]
@@ -177,15 +178,6 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
     functools.update_wrapper(bound, stub)
     bound.primitive = declared  # type: ignore[attr-defined]
     return bound
-
-
-def _fail_params(declared: Primitive, params: dict[str, Any]) -> NoReturn:
-    """Raise the error for params that are not those declared."""
-    names = declared.params.keys()
-    if not params.keys() <= names:
-        extra = ", ".join(sorted(params.keys() - names))
-        raise TypeError(f"{declared}() got an unexpected param: {extra}")
-    raise TypeError(f"{declared}() misses params: {', '.join(sorted(names - params.keys()))}")
 
 
 _RANK = {bool: 0, int: 1, float: 2, complex: 3}

@@ -31,7 +31,7 @@ class Signature(NamedTuple):
         text = f"({ins}) -> ({outs})"
         if not self.constants:
             return text
-        shown = ", ".join(map(repr, self.constants))
+        shown = ", ".join(repr(v) if v.name else str(v.aval) for v in self.constants)
         return f"{text}, with {counted(len(self.constants), 'constant')}: {shown}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact
-from jaxprtool.driver.files import write_output
+from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 

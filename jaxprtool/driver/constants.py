@@ -1,19 +1,30 @@
-"""Constants that a file keeps in an `.npz` file beside it."""
+"""Constants that a file keeps in an `.npz` file beside it, and constants that are given apart from the program."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 from jaxprtool.ir.walk import sub_jaxprs
-from jaxprtool.syntax.consts import ArrayRef
+from jaxprtool.syntax.consts import ArrayBytes, ArrayRef, is_large
 
-__all__ = ["anchor", "has_references", "load_constants"]
+__all__ = [
+    "Beside",
+    "anchor",
+    "beside",
+    "has_references",
+    "inline",
+    "load_constants",
+    "with_consts",
+]
 
 
 def _all_programs(program: ClosedJaxpr) -> Iterator[ClosedJaxpr]:
-    """A program and those nested in it, each object once."""
+    """A program and those nested in it, each object once, in the order of the text."""
     seen: set[int] = set()
     pending = [program]
     while pending:
@@ -21,38 +32,182 @@ def _all_programs(program: ClosedJaxpr) -> Iterator[ClosedJaxpr]:
         if id(current) not in seen:
             seen.add(id(current))
             yield current
-            for eqn in current.eqns:
-                pending.extend(sub_jaxprs(eqn))
+            inner = [closed for eqn in current.eqns for closed in sub_jaxprs(eqn)]
+            pending.extend(reversed(inner))
 
 
-def anchor(program: ClosedJaxpr, folder: str) -> None:
+def anchor(program: ClosedJaxpr, folder: str, allowed: Sequence[str] = ()) -> None:
     """Make names of `.npz` files absolute, so that they hold wherever the program is written next.
 
     Args:
       program: a program just read.
-      folder: the folder of its text.
+      folder: the folder of its text, which the names are relative to.
+      allowed: other folders that files may be in.
+
+    Raises:
+      UsageError: a file is in none of the folders.
     """
     for current in _all_programs(program):
         for i, c in enumerate(current.consts):
             if isinstance(c, ArrayRef):
-                current.consts[i] = ArrayRef(os.path.abspath(os.path.join(folder, c.file)), c.key)
+                path = os.path.realpath(os.path.join(folder, c.file))
+                if not any(_is_below(path, f) for f in (folder, *allowed)):
+                    _outside(c, path)
+                current.consts[i] = ArrayRef(path, c.key)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    root = os.path.realpath(folder or ".")
+    return os.path.commonpath([path, root]) == root
+
+
+def _outside(ref: ArrayRef, path: str) -> None:
+    fail(
+        UsageError,
+        f"{ref} is not below the folder of the program",
+        "npz-path",
+        help=f"--allow-path {os.path.dirname(path)} lets the program read there",
+    )
 
 
 def has_references(program: ClosedJaxpr) -> bool:
-    """Whether constants of a program, or of a jaxpr in it, are in files that were not read yet."""
-    return any(isinstance(c, ArrayRef) for p in _all_programs(program) for c in p.consts)
+    """Whether a constant of the program, or of a jaxpr in it, is in an `.npz` file."""
+    return any(
+        isinstance(c, ArrayRef) for current in _all_programs(program) for c in current.consts
+    )
 
 
 def load_constants(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program, with arrays in place of references to `.npz` files.
+    """The program, with arrays in place of references to `.npz` files and of bytes.
 
     Raises:
       UsageError: a file is missing or is no `.npz` file, has no such array, or one of another type.
     """
     for current in _all_programs(program):
         for i, (v, c) in enumerate(zip(current.jaxpr.const_binders, current.consts, strict=True)):
-            if isinstance(c, ArrayRef):
-                from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
-
-                current.consts[i] = arrays.load_member(c.file, c.key, v)
+            if isinstance(c, (ArrayRef, ArrayBytes)):
+                current.consts[i] = _loaded(c, v)
     return program
+
+
+def _loaded(value: ArrayRef | ArrayBytes, v: Var) -> Any:
+    if isinstance(value, ArrayRef):
+        from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+        return arrays.load_member(value.file, value.key, v)
+    from jaxprtool.backends import numpy_eval  # noqa: PLC0415 (gateway: NumPy)
+
+    return numpy_eval.value(value)
+
+
+# ---- writing
+
+
+class Beside(NamedTuple):
+    """How the constants of programs are written: what stands in the text, and a file beside it.
+
+    Attributes:
+      placed: what is written for the value of a constant, as `format_file` takes it.
+      path: of the `.npz` file; "" where none is needed.
+      data: its bytes.
+    """
+
+    placed: Callable[[Any], Any]
+    path: str = ""
+    data: bytes = b""
+
+
+def inline(programs: Mapping[str, ClosedJaxpr]) -> Beside:
+    """All constants in the text: what was in files is read."""
+    binders = {id(c): v for v, c in _constants(programs) if isinstance(c, ArrayRef)}
+    return Beside(lambda c: _loaded(c, binders[id(c)]) if isinstance(c, ArrayRef) else c)
+
+
+def beside(programs: Mapping[str, ClosedJaxpr], output: str, path: str = "") -> Beside:
+    """Large constants in an `.npz` file beside the text, the others in the text.
+
+    Args:
+      programs: what will be written.
+      output: the file of the text. References to files below its folder stay references.
+      path: of the `.npz` file; "" for a name made of the text's and of what the file holds.
+
+    Raises:
+      UsageError: a file that a program refers to cannot be read.
+    """
+    folder = os.path.dirname(os.path.realpath(output))
+    keys: dict[int, str] = {}
+    arrays: dict[str, Any] = {}
+    refs: dict[int, ArrayRef] = {}
+    for v, c in _constants(programs):
+        if id(c) in keys or id(c) in refs:
+            continue
+        if isinstance(c, ArrayRef) and _is_below(c.file, folder):
+            refs[id(c)] = ArrayRef(os.path.relpath(c.file, folder), c.key)
+        elif isinstance(c, ArrayRef) or is_large(c):
+            value = _loaded(c, v) if isinstance(c, (ArrayRef, ArrayBytes)) else c
+            keys[id(c)] = f"c{len(keys)}"
+            arrays[keys[id(c)]] = getattr(value, "data", value) if hasattr(value, "impl") else value
+    if not arrays:
+        return Beside(lambda c: refs.get(id(c), c))
+    from jaxprtool.backends.npz import npz_bytes  # noqa: PLC0415 (gateway: NumPy)
+
+    data = npz_bytes(arrays)
+    if not path:
+        stem = os.path.basename(output).removesuffix(".jaxpr")
+        path = os.path.join(folder, f"{stem}-{hashlib.sha256(data).hexdigest()[:12]}.npz")
+    name = os.path.relpath(os.path.realpath(path), folder)
+    refs.update({i: ArrayRef(name, key) for i, key in keys.items()})
+    return Beside(lambda c: refs.get(id(c), c), path, data)
+
+
+def _constants(programs: Mapping[str, ClosedJaxpr]) -> Iterator[tuple[Var, Any]]:
+    """The constants with a value of programs and of all jaxprs in them, with their binders."""
+    for program in programs.values():
+        for current in _all_programs(program):
+            for v, c in zip(current.jaxpr.const_binders, current.consts, strict=False):
+                if c is not None:
+                    yield v, c
+
+
+# ---- values that are given
+
+
+def with_consts(program: ClosedJaxpr, values: Mapping[str, Any] | str) -> ClosedJaxpr:
+    """Give values to constants that a program's text does not hold, those of inner jaxprs too; logs drop them.
+
+    Args:
+      program: as it was read; it is changed. Constants are called by the names in its text.
+      values: arrays of the constants' types by name, or the path of an `.npz` file that has some of them. A name that
+        stands for the constants of several inner jaxprs is for each of them.
+
+    Returns:
+      The program.
+
+    Raises:
+      UsageError: no constant without a value has a name that is given, or none has one of those in the file; a type is
+        another; the file cannot be read.
+    """
+    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+    names = arrays.member_names(values) if isinstance(values, str) else set(values)
+    missing: list[str] = []
+    for current in _all_programs(program):
+        for i, (v, c) in enumerate(zip(current.jaxpr.const_binders, current.consts, strict=True)):
+            if c is not None:
+                continue
+            missing.append(v.name)
+            if v.name in names and isinstance(values, str):
+                current.consts[i] = arrays.load_member(values, v.name, v)
+            elif v.name in names:
+                current.consts[i] = arrays.constant(values[v.name], v)
+    unknown = names.difference(missing)
+    if unknown and (len(unknown) == len(names) or not isinstance(values, str)):
+        _no_such_constant(sorted(unknown), missing)
+    return program
+
+
+def _no_such_constant(names: Sequence[str], missing: Sequence[str]) -> None:
+    needed = ", ".join(dict.fromkeys(missing))
+    help = f"those without a value are {needed}" if missing else "each of its constants has a value"
+    message = f"no constant without a value is called {', '.join(names)}"
+    fail(UsageError, message, "no-such-constant", help=help)

@@ -1,18 +1,20 @@
-"""Files: reading programs, choosing one by name, and writing so that a file is whole or untouched."""
+"""Files: reading programs, and choosing one by name."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from collections.abc import Sequence
 
 from jaxprtool.driver.artifact import is_artifact
+from jaxprtool.driver.compressed import decompressed
 from jaxprtool.driver.constants import anchor
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.driver.foreign import data_help, text_help
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.syntax.parse import parse_file
 
-__all__ = ["decode", "load", "read_bytes", "split_selector", "the_one", "write_output"]
+__all__ = ["decode", "load", "read_bytes", "read_programs", "split_selector", "the_one"]
 
 STDIN = "<stdin>"
 
@@ -29,13 +31,13 @@ def read_bytes(path: str) -> tuple[bytes, str]:
     """The contents of a file, or of standard input for `-` or `<stdin>`, and its name for messages.
 
     Raises:
-      UsageError: missing, a folder, not readable; standard input is a terminal.
+      UsageError: missing, a folder, not readable; standard input is a terminal; compressed, and damaged or too large.
     """
     if path in ("-", STDIN):
-        return _read_stdin(), STDIN
+        return decompressed(_read_stdin(), STDIN), STDIN
     try:
         with open(path, "rb") as f:
-            return f.read(), path
+            return decompressed(f.read(), path), path
     except OSError as e:
         fail(UsageError, f"cannot read {path}: {(e.strerror or str(e)).lower()}", "unreadable-file")
 
@@ -65,24 +67,45 @@ def decode(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as e:
-        fail(UsageError, f"{name} is not a text: byte {e.start} is not UTF-8", "unreadable-file")
+        what, help = data_help(data)
+        message = what or f"not a text: byte {e.start} is not UTF-8"
+        fail(UsageError, f"{name} is {message}", "unreadable-file", help=help)
 
 
-def load(text: str, name: str = STDIN, selector: str = "") -> dict[str, ClosedJaxpr]:
+def read_programs(text: str, name: str = STDIN) -> dict[str, ClosedJaxpr]:
+    """The programs of a text, by name ("" for one without a name).
+
+    Raises:
+      JaxprParseError: the text is no jaxpr; of a text in another language that is known, a diagnostic says which.
+    """
+    try:
+        return parse_file(text, name)
+    except JaxprParseError as e:
+        what, help = text_help(text, name)
+        if not what:
+            raise
+        d = Diagnostic(f"{name} is {what}, and no jaxpr", "not-a-jaxpr", help=help)
+        raise JaxprParseError(d) from e
+
+
+def load(
+    text: str, name: str = STDIN, selector: str = "", allowed: Sequence[str] = ()
+) -> dict[str, ClosedJaxpr]:
     """The programs of a text, by name ("" for one without a name).
 
     Args:
       text: the text of a file.
       name: what to call it in messages.
       selector: when given, only the program of this name.
+      allowed: folders that constants may be read from, besides that of the file.
 
     Raises:
       JaxprParseError: the text is no jaxpr.
-      UsageError: no program has the name asked for.
+      UsageError: no program has the name asked for; a constant is in a file elsewhere.
     """
-    programs = parse_file(text, name)
+    programs = read_programs(text, name)
     for program in programs.values():
-        anchor(program, os.path.dirname(name))
+        anchor(program, os.path.dirname(name), allowed)
     if not selector:
         return programs
     if selector not in programs:
@@ -99,57 +122,8 @@ def the_one(programs: dict[str, ClosedJaxpr], name: str) -> ClosedJaxpr:
         first = next(iter(programs))
         fail(
             UsageError,
-            f"{name} holds {len(programs)} jaxprs, and one is needed: {names}",
+            f"{name} holds {counted(len(programs), 'jaxpr')}, and one is needed: {names}",
             "several-jaxprs",
             help=f"choose one by name: {'-' if name == STDIN else name}#{first}",
         )
     return next(iter(programs.values()))
-
-
-def write_output(path: str, data: str | bytes) -> None:
-    """Write a file whole or not at all: a temporary file beside it takes its place.
-
-    Raises:
-      UsageError: the folder is missing or may not be written to.
-    """
-    raw = data.encode() if isinstance(data, str) else data
-    target = os.path.realpath(path)
-    if os.path.exists(target) and not os.path.isfile(target):
-        _write_special(path, target, raw)
-        return
-    temporary = f"{target}.{os.getpid()}.tmp"
-    try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode(target))
-    except OSError as e:
-        _cannot_write(path, e)
-    try:
-        with os.fdopen(handle, "wb") as f:
-            f.write(raw)
-        os.replace(temporary, target)
-    except BaseException as e:
-        os.unlink(temporary)
-        if isinstance(e, OSError):
-            _cannot_write(path, e)
-        raise
-
-
-def _write_special(path: str, target: str, raw: bytes) -> None:
-    """Write to what is no plain file (`/dev/null`, a pipe); nothing can take its place."""
-    try:
-        with open(target, "wb") as f:
-            f.write(raw)
-    except OSError as e:
-        _cannot_write(path, e)
-
-
-def _mode(target: str) -> int:
-    """The permissions of the file that is replaced, or those of a new file (less the umask)."""
-    try:
-        return os.stat(target).st_mode & 0o777
-    except OSError:
-        return 0o666
-
-
-def _cannot_write(path: str, error: OSError) -> NoReturn:
-    reason = (error.strerror or str(error)).lower()
-    fail(UsageError, f"cannot write {path}: {reason}", "unwritable-file")

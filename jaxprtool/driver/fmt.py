@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jaxprtool.analyses.signature import same_programs
-from jaxprtool.driver.files import STDIN
+from jaxprtool.driver.files import STDIN, read_programs
 from jaxprtool.ir.diagnostics import InternalError, JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
+from jaxprtool.syntax.version import version_line
 
 __all__ = ["Formatted", "fmt"]
 
@@ -37,8 +38,8 @@ def fmt(text: str, name: str = STDIN, *, style: str = "jax") -> Formatted:
       JaxprParseError: the text is no jaxpr.
       InternalError: the new text does not say the same; it is never written.
     """
-    programs = parse_file(text, name)
-    new = format_file(programs, style=style, lossless=True)
+    programs = read_programs(text, name)
+    new = version_line(text) + format_file(programs, style=style, lossless=True)
     if not new.endswith("\n"):
         new += "\n"
     if new != text:
@@ -48,7 +49,8 @@ def fmt(text: str, name: str = STDIN, *, style: str = "jax") -> Formatted:
         if not same_programs(programs, again):
             _refuse_opaque(programs)
             raise InternalError(f"fmt changed the meaning of {name}")
-        if format_file(again, style=style, lossless=True).rstrip("\n") != new.rstrip("\n"):
+        stable = version_line(new) + format_file(again, style=style, lossless=True)
+        if stable.rstrip("\n") != new.rstrip("\n"):
             raise InternalError(f"fmt of {name} is not stable")
     return Formatted(new, new != text)
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.driver.arguments import Position, wanted_flags
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters import jvp as interpreter
+from jaxprtool.interpreters.evaluate import impl_rules
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import all_eqns
 
 __all__ = ["jvp"]
 
@@ -21,8 +25,31 @@ def jvp(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> ClosedJa
 
     Returns:
       (a, tangents of a) -> (b, tangents of the inexact b).
+
+    Raises:
+      UnsupportedError: a function in it has a derivative in reverse mode only.
     """
     check_arrays(check_input(program), "jvp")
     flags = wanted_flags(program, wrt, "--wrt", inexact=True)
     with positions(program):
-        return interpreter.jvp_jaxpr(program, flags)[0]
+        made = interpreter.jvp_jaxpr(program, flags)[0]
+    _check_runs(program, made)
+    return made
+
+
+def _check_runs(program: ClosedJaxpr, made: ClosedJaxpr) -> None:
+    """Refuse a derivative with an operation that nothing can run, where the program itself has none of them.
+
+    The linear map of a function with a custom vjp rule is known only by its transpose.
+    """
+    before = {eqn.primitive for eqn in all_eqns(program.jaxpr)}
+    for eqn in all_eqns(made.jaxpr):
+        rule = impl_rules.rules.get(eqn.primitive)
+        if isinstance(rule, Unsupported) and eqn.primitive not in before:
+            fail(
+                UnsupportedError,
+                f"jvp: {rule.why}",
+                "no-forward-derivative",
+                span=eqn.span or program.jaxpr.span,
+                help="vjp and grad use its rule; linearize gives the linear map for transpose",
+            )

@@ -19,7 +19,14 @@ from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fai
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.ir.synonyms import close_names
 
-__all__ = ["class_named", "example_arguments", "is_function", "load_function", "user_error"]
+__all__ = [
+    "brings_jax",
+    "class_named",
+    "example_arguments",
+    "is_function",
+    "load_function",
+    "user_error",
+]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = (os.sep + "site-packages" + os.sep, os.sep + "lib" + os.sep + "python", "<frozen ")
@@ -134,10 +141,22 @@ def _load_module(name: str) -> Any:
             "no-such-module",
             help=_nearest_module(name),
         )
+    had_jax = "jax" in sys.modules
     try:
-        return module_of_file(path) if is_file else importlib.import_module(name)
+        module = module_of_file(path) if is_file else importlib.import_module(name)
+        _brought_jax.setdefault(path if is_file else name, not had_jax and "jax" in sys.modules)
+        return module
     except (Exception, SystemExit) as e:  # whatever the user's module raises is theirs to see
         user_error(e, f"importing {name}")
+
+
+_brought_jax: dict[str, bool] = {}
+
+
+def brings_jax(target: str) -> bool:
+    """Whether loading the module of a function, the first time, was what loaded JAX."""
+    name = target.rpartition(":")[0]
+    return _brought_jax.get(name) or _brought_jax.get(os.path.abspath(name), False)
 
 
 def _nearest_module(name: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from jaxprtool.interpreters.steps import running_loops
 
-__all__ = ["evaluating", "working"]
+__all__ = ["evaluating", "stop_showing", "working"]
 
 DELAY = 1.5  # seconds before anything is shown
 INTERVAL = 0.2  # seconds between two looks at a loop
@@ -65,8 +65,20 @@ def _when_slow(show: Callable[[threading.Event], None]) -> Iterator[None]:
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
+    _shown[finished] = thread
     try:
         yield
     finally:
         finished.set()
         thread.join()
+        _shown.pop(finished, None)
+
+
+_shown: dict[threading.Event, threading.Thread] = {}  # what is on the terminal, or soon will be
+
+
+def stop_showing() -> None:
+    """Take away what is shown, from any thread: for a command that ends before its work does."""
+    for finished, thread in [*_shown.items()]:
+        finished.set()
+        thread.join(timeout=1.0)

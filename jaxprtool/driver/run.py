@@ -22,6 +22,7 @@ from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.interpreters.steps import limited_steps
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
+from jaxprtool.ir.printable import PrintableStream
 
 __all__ = ["check_output", "default_max_bytes", "packed", "run", "run_words", "shown"]
 
@@ -73,18 +74,23 @@ def run(
         fail(UsageError, message, "argument-count")
     load_constants(program)
     if processes is not None:
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(_shown()):
             return run_together(lower_jaxpr(program), args, processes, devices)
     if jit:
         with working("compiling with XLA"):
             compiled = compile_program(program)
         _check_devices(compiled, devices)
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(_shown()):
             return compiled(*args)
     given = iter(args)
     consts = [next(given) if c is None else c for c in program.consts]
-    with redirect_stdout(sys.stderr), positions(program), evaluating(), limited_steps(step_limit):
+    with redirect_stdout(_shown()), positions(program), evaluating(), limited_steps(step_limit):
         return eval_jaxpr(ClosedJaxpr(program.jaxpr, consts), list(given))
+
+
+def _shown() -> Any:
+    """Where a program prints: standard error, which has its control characters escaped."""
+    return PrintableStream(sys.stderr)
 
 
 def _check_devices(compiled: Compiled, devices: int | None) -> None:

@@ -8,9 +8,9 @@ from jaxprtool.driver import files
 from jaxprtool.driver.artifact import is_artifact
 from jaxprtool.driver.compile import Compiled, from_bytes
 from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.output import write_programs
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.syntax.print import format_file
 
 __all__ = ["load", "save"]
 
@@ -21,7 +21,7 @@ def save(program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path) -
     """Write a program, or several by name, as text, or a compiled program as an artifact; `load` reads it.
 
     The text holds what `str` of a program drops: values of constants, weak types, derivative rules, hidden params.
-    The file is written whole or not at all.
+    Constants of more than 1 KB go into an `.npz` file beside it. Each file is written whole or not at all.
 
     Raises:
       UsageError: it is none of these, or the file cannot be written.
@@ -35,8 +35,7 @@ def save(program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path) -
         if not isinstance(p, ClosedJaxpr):
             message = f"cannot save a {type(p).__name__}: only programs and compiled programs"
             fail(UsageError, message, "not-a-program")
-    text = format_file(programs, lossless=True)
-    files.write_output(name, text if text.endswith("\n") else text + "\n")
+    write_programs(programs, name)
 
 
 def load(path: Path) -> ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled:

@@ -13,6 +13,7 @@ from typing import Any
 from jaxprtool.analyses.share import share_equal
 from jaxprtool.core.tree import tree_leaves, tree_paths
 from jaxprtool.driver.loading import (
+    brings_jax,
     class_named,
     example_arguments,
     load_function,
@@ -24,6 +25,7 @@ from jaxprtool.interpreters.stage import make_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.synonyms import close_names
 
 __all__ = ["FRONTENDS", "choose_frontend", "trace"]
 
@@ -65,25 +67,31 @@ def trace(
     """
     if frontend not in FRONTENDS:
         fail(UsageError, f"no front end {frontend!r}; there are {', '.join(FRONTENDS)}", "frontend")
-    had_jax = "jax" in sys.modules
     f = load_function(target) if isinstance(target, str) else target
     args = [*_examples(like, target, x64), *[_type_of(s, target) for s in shapes]]
     if frontend == "auto":
-        loaded = "jax" in sys.modules and (not had_jax or any(map(_is_for_jax, args)))
-        frontend = choose_frontend(f, loaded)
+        brings = isinstance(target, str) and brings_jax(target)
+        about_jax = (
+            brings or _names_jax(f) or ("jax" in sys.modules and any(map(_is_for_jax, args)))
+        )
+        frontend = choose_frontend(f, about_jax)
     if frontend == "jax" and x64 is False and any(map(_is_wide, args)):
         fail(UsageError, "an argument has a 64-bit type, and 64-bit types are off", "x64")
-    bound = functools.partial(f, **static) if static else f
+    bound = _with_static(f, static) if static else f
     _check_arguments(f, bound, args)
     try:
         if frontend != "jax":
-            program = _trace_with_ours(bound, args)
-        else:
-            from jaxprtool.backends.jax_trace import trace_with_jax  # noqa: PLC0415 (gateway)
+            return _verified(_trace_with_ours(bound, args), verify)
+        from jaxprtool.backends.jax_trace import trace_with_jax  # noqa: PLC0415 (gateway)
 
-            program = share_equal(trace_with_jax(bound, tuple(args), x64, rules))
+        program = trace_with_jax(bound, tuple(args), x64, rules)
     except Exception as e:  # whatever the user's function raises is theirs to see
         user_error(e, f"tracing {_name(f)}")
+    return _verified(share_equal(program), verify)
+
+
+def _verified(program: ClosedJaxpr, verify: bool) -> ClosedJaxpr:
+    """The program; where that is asked for, once its text is known to read back as the same program."""
     if verify:
         check_text(program)
     return program
@@ -152,6 +160,33 @@ def _parameters(f: Callable[..., Any], n: int) -> list[str]:
     return [names[i] if i < len(names) else str(i) for i in range(n)]
 
 
+def _with_static(f: Callable[..., Any], static: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function of the other parameters, in their order, wherever the static ones stand among them."""
+    bound = functools.partial(f, **static)
+    try:
+        parameters = inspect.signature(f).parameters
+    except (TypeError, ValueError):  # a builtin may have none
+        return bound
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    unknown = [name for name in static if name not in parameters]
+    if unknown and not takes_any:
+        message = f"--static {unknown[0]}: {_name(f)}{inspect.signature(f)} has no such parameter"
+        near = close_names(unknown[0], parameters)
+        help = f"did you mean {near[0]}?" if near else ""
+        fail(UsageError, message, "bad-static", help=help)
+    left = [p for name, p in parameters.items() if name not in static]
+    if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in left):
+        return bound
+
+    @functools.wraps(f)
+    def of_the_others(*args: Any) -> Any:
+        names = (p.name for p in left)
+        return bound(**dict(zip(names, args, strict=False)))
+
+    of_the_others.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]
+    return of_the_others
+
+
 def _name(f: Any) -> str:
     return getattr(f, "__name__", type(f).__name__)
 
@@ -173,20 +208,27 @@ def _check_arguments(f: Any, bound: Callable[..., Any], args: Sequence[Any]) -> 
         )
 
 
-def choose_frontend(f: Callable[..., Any], loaded_jax: bool) -> str:
+def _names_jax(f: Any) -> bool:
+    """Whether the module of a function has a name for something of JAX's."""
+    function = inspect.unwrap(getattr(f, "__func__", f))
+    names = getattr(function, "__globals__", {})
+    return any(_package(v) in _JAX for k, v in names.items() if not k.startswith("__"))
+
+
+def choose_frontend(f: Callable[..., Any], about_jax: bool) -> str:
     """`jax` for a function that uses JAX, `lax` for one that uses our lax, else `numpy`.
 
     Args:
       f: the function.
-      loaded_jax: whether loading its module was what loaded JAX; it decides where the function's own
-        code does not show what it uses.
+      about_jax: whether its module or its arguments are JAX's; it decides where the function's own code does not
+        show what it uses.
     """
     used = _packages_used(f)
     if used & _JAX:
         return "jax"
     if _OURS in used:
         return "lax"
-    return "jax" if loaded_jax and "numpy" not in used else "numpy"
+    return "jax" if about_jax and "numpy" not in used else "numpy"
 
 
 def _packages_used(f: Any) -> set[str]:

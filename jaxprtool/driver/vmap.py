@@ -87,7 +87,9 @@ def _spread(axes: Axes, n: int, option: str, what: str) -> list[int | None]:
     if len(axes) == 1:
         return list(axes) * n
     if len(axes) != n:
-        message = f"{option} has {len(axes)} entries, and the program has {counted(n, what)}"
+        message = (
+            f"{option} has {counted(len(axes), 'entry')}, and the program has {counted(n, what)}"
+        )
         fail(UsageError, message, "axes-count", help="one entry stands for all; - is not mapped")
     return list(axes)
 

@@ -173,6 +173,8 @@ def lowest(dtype: Any, sign: int = -1) -> Any:
 
 _FINITE = {  # the range of types that have no infinities
     "float4_e2m1fn": (-6.0, 6.0),
+    "float6_e2m3fn": (-7.5, 7.5),
+    "float6_e3m2fn": (-28.0, 28.0),
     "float8_e4m3b11fnuz": (-30.0, 30.0),
     "float8_e4m3fn": (-448.0, 448.0),
     "float8_e4m3fnuz": (-240.0, 240.0),

@@ -27,7 +27,8 @@ from jaxprtool.core.tree import tree_flatten, tree_paths, tree_prefix_leaves, tr
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.ir.sharding import varying_axes, with_varying
@@ -255,11 +256,28 @@ def vmap_jaxpr(
     closed = transformable(closed)
     n = len(closed.jaxpr.outs)
     wanted: list[Any] = list(out_dims) if isinstance(out_dims, (list, tuple)) else [out_dims] * n
+    in_dims = _batch_axes(in_dims, closed.in_avals, "argument")
+    wanted = _batch_axes(wanted, closed.out_avals, "result")
     named = axis_size.key if type(axis_size) is NamedAxis else None
     key = ("vmap", axis_size, named, tuple(in_dims), tuple(wanted))
     if key not in closed.cache:
         closed.cache[key] = _vmap_jaxpr(closed, axis_size, in_dims, wanted)
     return closed.cache[key]
+
+
+def _batch_axes(axes: Sequence[int | None], avals: Sequence[Any], what: str) -> list[int | None]:
+    """Batch axes that count from the start; UsageError where there is none such."""
+    if len(axes) != len(avals):
+        message = f"vmap: {len(axes)} axes are given for {len(avals)} {what}s"
+        fail(UsageError, message, "axes-count")
+    found: list[int | None] = []
+    for i, (d, a) in enumerate(zip(axes, avals, strict=True)):
+        if d is not None and not isinstance(a, ShapedArray):
+            fail(
+                UnsupportedError, f"vmap: {what} {i} is {a}, which has no axes", "unsupported-type"
+            )
+        found.append(d if d is None or d >= 0 else _canonical_axis(d, a, f"{what} {i}", 1))
+    return found
 
 
 def _vmap_jaxpr(

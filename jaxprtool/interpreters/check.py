@@ -12,19 +12,27 @@ param and its value, and the rule; and it must not depend on anything else.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from jaxprtool.core.axes import current_axes
 from jaxprtool.core.bind import state
-from jaxprtool.core.param_kinds import wrong_param
+from jaxprtool.core.declared import check_declared, failed_rule, holds_integers, no_type
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.layouts import laid_out
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import Diagnostic, InternalError, JaxprToolError, JaxprTypeError
+from jaxprtool.ir.avals import ARRAY_LIMIT, ShapedArray
+from jaxprtool.ir.diagnostics import (
+    Diagnostic,
+    InternalError,
+    JaxprToolError,
+    JaxprTypeError,
+    MissingRuleError,
+    are,
+    counted,
+)
 from jaxprtool.ir.jaxpr import (
-    REQUIRED,
     ClosedJaxpr,
     Jaxpr,
     JaxprEqn,
@@ -33,7 +41,7 @@ from jaxprtool.ir.jaxpr import (
     Primitive,
     Var,
 )
-from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.params import Record
 from jaxprtool.ir.placement import Placement, placed, placement_of, same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.synonyms import PRIMITIVES, close_names, meant
@@ -69,12 +77,37 @@ def ill_typed(message: str, code: str = "operand-types", help: str = "") -> NoRe
 def abstract_eval(
     primitive: Primitive, in_avals: Sequence[Any], params: dict[str, Any]
 ) -> list[Any]:
-    """The result types of an operation, always as a list."""
+    """The result types of an operation, always as a list. Raises JaxprTypeError."""
     rule = abstract_eval_rules.rules.get(primitive) or abstract_eval_rules[primitive]
     if ShapedArray.any_annotated:
         rule = annotated_rule(primitive, rule)
-    out = rule(*in_avals, **params)
-    return out if primitive.multiple_results else [out]
+    try:
+        out = rule(*in_avals, **params)
+    except JaxprToolError as e:
+        d = e.diagnostics[0]
+        if d.code != ARRAY_LIMIT:
+            raise
+        sizes = [f" {k}={v}" for k, v in params.items() if v and holds_integers(v)]
+        message = f"{primitive}{''.join(sizes)}: {d.message}"
+        raise JaxprTypeError(replace(d, message=message)) from e
+    except _FAULTS as e:
+        raise JaxprTypeError(failed_rule(primitive, in_avals, e)) from e
+    wrong = no_type(primitive, out)
+    if wrong is not None:
+        raise JaxprTypeError(wrong)
+    return list(out) if primitive.multiple_results else [out]
+
+
+# What Python raises where a value is not what a rule takes it for.
+_FAULTS = (
+    TypeError,
+    ValueError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    NameError,
+    StopIteration,
+)
 
 
 _KEEPS_TRACK: set[Primitive] = set()
@@ -236,7 +269,12 @@ def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
     """Diagnostics of constants that are not what their binders say."""
     binders, consts = closed.jaxpr.const_binders, closed.consts
     if len(binders) != len(consts):
-        return [Diagnostic(f"{len(binders)} constants, {len(consts)} values", "constant-count")]
+        return [
+            Diagnostic(
+                f"{counted(len(binders), 'constant')}, {counted(len(consts), 'value')}",
+                "constant-count",
+            )
+        ]
     return [
         Diagnostic(f"a constant is {get_aval(c)}, its binder {v.aval}", "constant-type")
         for v, c in zip(binders, consts, strict=True)
@@ -246,35 +284,8 @@ def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
 
 def typecheck_eqn(eqn: JaxprEqn) -> list[Any]:
     """The types that an equation's results have by its primitive's rule; raises JaxprTypeError."""
-    params = eqn.params
-    if params is not eqn.primitive.defaults:
-        _check_param_names(eqn)
-        wrong = wrong_param(eqn.primitive, params)
-        if wrong is not None:
-            name, value, kind = wrong
-            ill_typed(
-                f"{eqn.primitive}: {name} is {_shown(value)}, and has to be {kind}", "bad-param"
-            )
-    return abstract_eval(eqn.primitive, [x.aval.strong for x in eqn.inputs], params)
-
-
-def _check_param_names(eqn: JaxprEqn) -> None:
-    declared = eqn.primitive.params
-    if not eqn.primitive.known:
-        return
-    given = eqn.params.keys()
-    if not given <= declared.keys():
-        extra = sorted(given - declared.keys())
-        ill_typed(
-            f"{eqn.primitive} has no param {', '.join(extra)}",
-            "unknown-param",
-            help=f"its params are {', '.join(declared) or 'none'}",
-        )
-    if len(given) < len(declared):
-        missing = [p for p in declared.values() if p.default is REQUIRED and p.name not in given]
-        if missing:
-            names = ", ".join(p.name for p in missing)
-            ill_typed(f"{eqn.primitive} needs the param {names}", "missing-param")
+    check_declared(eqn)
+    return abstract_eval(eqn.primitive, [x.aval.strong for x in eqn.inputs], eqn.params)
 
 
 _ends_life: set[Primitive] = set()
@@ -320,6 +331,8 @@ class _Checker:
             if eqn.primitive in rules:
                 if typed:
                     self.check_eqn(eqn)
+            elif eqn.primitive.known:
+                self.without_rule(eqn)
             elif not self.allow_unknown:
                 self.unknown(eqn)
             for v in eqn.out_binders:
@@ -348,6 +361,12 @@ class _Checker:
     def unbound(self, x: Any, span: Any) -> None:
         self.report(f"variable {x.name or x} is not bound here", "unbound-variable", x.span or span)
 
+    def without_rule(self, eqn: JaxprEqn) -> None:
+        try:
+            abstract_eval_rules[eqn.primitive]
+        except MissingRuleError as e:
+            self.problems.append(replace(e.diagnostics[0], span=eqn.span))
+
     def unknown(self, eqn: JaxprEqn) -> None:
         name = eqn.primitive.name
         near = close_names(name, [p.name for p in abstract_eval_rules])
@@ -365,7 +384,7 @@ class _Checker:
 
     def check_eqn(self, eqn: JaxprEqn) -> None:
         for value in eqn.params.values():
-            if isinstance(value, (ClosedJaxpr, tuple, list, dict)):
+            if isinstance(value, (ClosedJaxpr, tuple, list, dict, Record)):
                 self.pend(eqn)
                 break
         try:
@@ -374,13 +393,10 @@ class _Checker:
             for d in e.diagnostics:
                 self.report(d.message, d.code, d.span or eqn.span, d.help)
             return
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as e:
-            self.report(_bad_params(eqn, e), "bad-param", eqn.span)
-            return
         binders = eqn.out_binders
         if len(expected) != len(binders):
             self.report(
-                f"{eqn.primitive} has {len(expected)} results, and {len(binders)} are bound",
+                f"{eqn.primitive} has {counted(len(expected), 'result')}, and {are(len(binders))} bound",
                 "result-count",
                 eqn.span,
             )
@@ -395,27 +411,6 @@ class _Checker:
 
 
 _DECLARE = "a module that declares it can be given with --plugin; --allow-unknown accepts it"
-
-
-def _bad_params(eqn: JaxprEqn, error: Exception) -> str:
-    """A message for params of the wrong kind, which made the rule itself fail."""
-    n, operands = len(eqn.inputs), eqn.primitive.operands
-    if not any(o.startswith("*") for o in operands) and n != len(operands):
-        noun = "operand" if len(operands) == 1 else "operands"
-        return f"{eqn.primitive} takes {len(operands)} {noun}, and {n} are given"
-    opaque = [k for k, v in eqn.params.items() if isinstance(v, Opaque)]
-    if opaque:
-        return f"{eqn.primitive}: the value of param {opaque[0]} cannot be read"
-    shown = " ".join(f"{k}={v}" for k, v in eqn.params.items() if not isinstance(v, ClosedJaxpr))
-    return f"{eqn.primitive}: operands and params do not fit ({error}): {shown}"
-
-
-def _shown(value: Any) -> str:
-    """A value of a param in a message."""
-    if isinstance(value, ClosedJaxpr):
-        return "a jaxpr"
-    text = str(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def typecheck_partial_eval_jaxpr(

@@ -56,8 +56,12 @@ def cost_eqn(eqn: JaxprEqn) -> Cost:
 
 
 def cost_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Cost:
-    """The cost of running a jaxpr once, without fusion."""
-    total = Cost(0, 0)
-    for eqn in jaxpr.eqns:
-        total += cost_eqn(eqn)
-    return total
+    """The cost of running a jaxpr once, without fusion; found once for each jaxpr object."""
+    jaxpr = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+    found = jaxpr.cache.get("cost")
+    if found is None:
+        total = Cost(0, 0)
+        for eqn in jaxpr.eqns:
+            total += cost_eqn(eqn)
+        found = jaxpr.cache["cost"] = total
+    return found

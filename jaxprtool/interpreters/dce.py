@@ -21,7 +21,15 @@ from jaxprtool.interpreters.check import verified
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["dce_body", "dce_jaxpr", "dce_rules", "declare_effect", "has_effects", "rebound"]
+__all__ = [
+    "dce_body",
+    "dce_jaxpr",
+    "dce_rules",
+    "declare_effect",
+    "has_effects",
+    "jaxpr_has_effects",
+    "rebound",
+]
 
 dce_rules = RuleTable("dce")
 
@@ -43,10 +51,11 @@ def has_effects(eqn: JaxprEqn) -> bool:
     primitive = eqn.primitive
     if not primitive.known or not eqn.out_binders or primitive in _effectful:
         return True
-    return any(_jaxpr_has_effects(c.jaxpr) for c in sub_jaxprs(eqn))
+    return any(jaxpr_has_effects(c.jaxpr) for c in sub_jaxprs(eqn))
 
 
-def _jaxpr_has_effects(jaxpr: Jaxpr) -> bool:
+def jaxpr_has_effects(jaxpr: Jaxpr) -> bool:
+    """Whether an equation of a jaxpr must stay although nobody reads its results."""
     found = jaxpr.cache.get("effects")
     if found is None:
         found = jaxpr.cache["effects"] = any(map(has_effects, jaxpr.eqns))

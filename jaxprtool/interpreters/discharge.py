@@ -162,6 +162,9 @@ def _discharge(closed: ClosedJaxpr) -> ClosedJaxpr:
             ins = env.read(eqn.inputs)
             env.write(eqn.out_binders, _apply(trace, eqn, ins))
     outs = env.read(jaxpr.outs)
+    if any(type(x) is State for x in outs):
+        message = "discharge: a result of the program is a reference, which has no pure form"
+        fail(UnsupportedError, message, "unsupported-type", span=jaxpr.span)
     return trace.build([*outs, *[s.value for s in states]])
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "boolean",
     "byte_type",
     "broadcast_avals",
+    "check_kind",
     "broadcast_to",
     "elementwise",
     "full_like",

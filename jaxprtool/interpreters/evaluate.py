@@ -25,12 +25,13 @@ from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.discharge import pure
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
 
 __all__ = [
     "EvalTrace",
     "as_value",
+    "check_literal",
     "eval_jaxpr",
     "impl_rules",
     "jaxpr_as_fun",
@@ -196,6 +197,18 @@ def runner(closed: ClosedJaxpr) -> Callable[[Sequence[Any]], list[Any]]:
     return lambda args: program.run([*consts, *args])
 
 
+def check_literal(lit: Lit) -> None:
+    """Raise UsageError for a literal whose value the text leaves out (`[...]:f32[3]`)."""
+    if lit.val is None:
+        fail(
+            UsageError,
+            f"the value of the literal [...]:{lit.aval} is not in the text",
+            "missing-constant",
+            span=lit.span,
+            help="JAX prints no values of literals that are arrays; `jaxprtool trace` keeps them",
+        )
+
+
 def _known_consts(closed: ClosedJaxpr) -> list[Any]:
     values = []
     for v, c in zip(closed.jaxpr.const_binders, closed.consts, strict=True):
@@ -233,7 +246,9 @@ def eval_jaxpr(
     xp = numpy_namespace()
     binders = jaxpr.all_binders
     if len(args) != len(binders):
-        message = f"the program takes {len(binders)} arguments, and {len(args)} were given"
+        message = (
+            f"the program takes {counted(len(binders), 'argument')}, and {are(len(args))} given"
+        )
         fail(UsageError, message, "argument-count")
     values = [xp.argument(x, v.aval, i) for i, (x, v) in enumerate(zip(args, binders, strict=True))]
     program = prepared(jaxpr)
@@ -259,9 +274,10 @@ def bind_eqn(eqn: JaxprEqn, args: Sequence[Any]) -> list[Any]:
     return out if eqn.primitive.multiple_results else [out]
 
 
-def interpret_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+def apply_eqns(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """Apply a jaxpr's equations one by one in the current trace, whatever that is."""
-    env = Env(zip(jaxpr.all_binders, [*consts, *args], strict=True))
+    jaxpr = closed.jaxpr
+    env = Env(zip(jaxpr.all_binders, [*closed.consts, *args], strict=True))
     for eqn in jaxpr.eqns:
         ins = env.read(eqn.inputs)
         env.write(eqn.out_binders, bind_eqn(eqn, ins))
@@ -286,11 +302,10 @@ def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Any]]:
             n = len(program.jaxpr.in_binders)
             fail(
                 UsageError,
-                f"the program takes {n} arguments, and {len(args)} were given",
+                f"the program takes {counted(n, 'argument')}, and {are(len(args))} given",
                 "argument-count",
             )
-        known = pure(program)
-        return [as_value(x) for x in interpret_jaxpr(known.jaxpr, known.consts, args)]
+        return [as_value(x) for x in apply_eqns(pure(program), args)]
 
     fun.program = program  # type: ignore[attr-defined]
     return fun

@@ -36,9 +36,10 @@ from jaxprtool.interpreters.jvp import (
     zeros,
 )
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, parts
+from jaxprtool.interpreters.sharing import computes_again, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
-from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, counted, fail
 from jaxprtool.ir.dtypes import INT32 as _INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 
@@ -171,7 +172,9 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> C
         for i in nums:
             if not -len(args) <= i < len(args):
                 fail(
-                    UsageError, f"argnums {i} is out of range for {len(args)} arguments", "argnums"
+                    UsageError,
+                    f"argnums {i} is out of range for {counted(len(args), 'argument')}",
+                    "argnums",
                 )
         positions = [i % len(args) for i in nums]
         for i in positions:
@@ -206,7 +209,7 @@ def _unit_cotangent(value: Any) -> Any:
     leaves = tree_leaves(value)
     aval = get_aval(leaves[0]) if len(leaves) == 1 else None
     if aval is None or aval.shape != () or aval.dtype.kind != "f":
-        what = f"{len(leaves)} results" if aval is None else f"a result of type {aval}"
+        what = f"{counted(len(leaves), 'result')}" if aval is None else f"a result of type {aval}"
         fail(
             UsageError,
             f"grad needs a function with one real floating scalar as its result, and this has {what}",
@@ -331,7 +334,10 @@ def linearize_body(
     """
     key = ("linearize", tuple(nonzeros), tuple(wanted))
     if key not in closed.cache:
-        made = closed.cache[key] = _Linearized(closed, nonzeros).split(wanted)
+        made = _Linearized(closed, nonzeros).split(wanted)
+        if computes_again(closed, made.n_res):
+            made = _Linearized(rematerialised(closed), nonzeros).split(wanted)
+        closed.cache[key] = made
         # who asks for what came out gets the same
         closed.cache["linearize", tuple(nonzeros), tuple(made.flags)] = made
     return closed.cache[key]

@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.interpreters.discharge import pure
+from jaxprtool.interpreters.evaluate import check_literal
 from jaxprtool.interpreters.ordering import is_ordered
+from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.interpreters.stablehlo_builder import Builder, Value, result_types, types_of
 from jaxprtool.interpreters.stablehlo_text import mlir_type
 from jaxprtool.ir.avals import AbstractToken
@@ -220,11 +222,13 @@ class LoweringContext(Builder):
         """A literal operand."""
         if type(x.val) in (bool, int, float, complex):
             return self.constant(x.val, x.aval)
+        check_literal(x)
         return self.array(x.val, x.aval)
 
     def call(self, closed: ClosedJaxpr, operands: Sequence[Value], name: str = "f") -> list[Value]:
         """Call a jaxpr as a function of the module, which is written once for each jaxpr object."""
-        if self.depth == 0 and self.module.height(closed) > _MAX_CALL_DEPTH:
+        deep = self.depth == 0 and self.module.height(closed) > _MAX_CALL_DEPTH
+        if deep and not multiplies(closed):
             return self._splice(closed, operands)
         symbol = self.function(closed, name)
         outs = [a.physical for a in closed.out_avals]
@@ -263,7 +267,7 @@ class LoweringContext(Builder):
                 self.lines, self.constants = [], {}
                 self.mesh, self.manual = line.place
                 self._token = line.tokens[0] if line.tokens else None
-                outs = self.inline(line.closed, line.operands)
+                outs = self.written(line.closed, line.operands)
                 if line.tokens:
                     text = f"stablehlo.after_all {self.token.name} : {mlir_type(_TOKEN)}"
                     self.lines.append(f"{self.indent}{line.tokens[1].name} = {text}")
@@ -275,7 +279,11 @@ class LoweringContext(Builder):
         self.lines = done
 
     def inline(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
-        """Write a jaxpr's equations in place."""
+        """Write a jaxpr's equations in place, or a call (Note [In place or called])."""
+        return (self.call if multiplies(closed) else self.written)(closed, operands)
+
+    def written(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
+        """Write a jaxpr's equations in place, whatever they are."""
         consts = self.known_constants(closed)
         return self.body(closed.jaxpr, [*consts, *operands])
 
@@ -496,7 +504,7 @@ def _lower_function(module: _Module, function: _Function) -> str:
     token = Value("%token", _TOKEN) if is_ordered(function.closed) else None
     ctx = LoweringContext(module, function.place, token)
     args = [Value(f"%arg{i}", a.physical) for i, a in enumerate(function.closed.in_avals)]
-    outs = ctx.inline(function.closed, args)
+    outs = ctx.written(function.closed, args)
     if token is not None:
         args, outs = [token, *args], [ctx.token, *outs]
     return ctx.finish(function.symbol, "private", args, outs)

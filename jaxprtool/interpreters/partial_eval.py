@@ -16,6 +16,7 @@ operations on known values by `trace.known(...)`, and records on `trace` what is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -33,6 +34,7 @@ from jaxprtool.interpreters.check import (
 from jaxprtool.interpreters.dce import dce_jaxpr, rebound
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
+from jaxprtool.interpreters.sharing import computes_again, derived, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.ir.diagnostics import InternalError, JaxprTypeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Lit, Primitive
@@ -68,6 +70,11 @@ class PartialVal:
     def unknown(cls, aval: Any) -> PartialVal:
         """Only a type."""
         return cls(aval, False)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether only its type is known."""
+        return not self.is_known
 
     def __repr__(self) -> str:
         return f"known({self.const})" if self.is_known else f"unknown({self.aval})"
@@ -152,6 +159,7 @@ def partial_eval_jaxpr(
     instantiate: bool | Sequence[bool] = False,
     *,
     verify: bool = False,
+    keep: bool = False,
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], int]:
     """Split ("unzip") a jaxpr by which of its arguments are unknown.
 
@@ -159,6 +167,7 @@ def partial_eval_jaxpr(
       closed: (a1, a2) -> (b1, b2).
       unks_in: for each argument whether it is unknown (a2).
       instantiate: which results are to be unknown even if they could be known.
+      keep: whether every residual is handed over, however many there are (Note [Kept or computed again]).
       verify: check the parts' types against the whole, also where verification is off.
 
     Returns:
@@ -171,11 +180,14 @@ def partial_eval_jaxpr(
     wanted = instantiate
     if isinstance(wanted, bool):
         wanted = [wanted] * len(closed.jaxpr.outs)
-    key = ("partial_eval", tuple(unks_in), tuple(wanted))
+    key = ("partial_eval", keep, tuple(unks_in), tuple(wanted))
     if key not in closed.cache:
-        parts = closed.cache[key] = _partial_eval_jaxpr(closed, unks_in, wanted)
+        parts = _partial_eval_jaxpr(closed, unks_in, wanted)
+        if not keep and computes_again(closed, parts[3]):
+            parts = _partial_eval_jaxpr(rematerialised(closed), unks_in, wanted)
+        closed.cache[key] = parts
         # who asks for what came out gets the same
-        closed.cache["partial_eval", tuple(unks_in), tuple(parts[2])] = parts
+        closed.cache["partial_eval", keep, tuple(unks_in), tuple(parts[2])] = parts
     known, unknown, unks_out, n_res = closed.cache[key]
     if verify or verifying():
         _verify_parts(closed.jaxpr, unks_in, known, unknown, unks_out, deep=verify)
@@ -313,11 +325,17 @@ def _call_forwarding(
     """Call a jaxpr for those results only that are neither its arguments nor literals nor repeated."""
     jaxpr = closed.jaxpr
     env = Env(zip(jaxpr.in_binders, args, strict=True))
-    computed = list(dict.fromkeys(x for x in jaxpr.outs if type(x) is not Lit and x not in env))
+    smaller, used = derived(closed, "computing", lambda: _computing(closed))
+    computed = smaller.jaxpr.outs
     if computed:
-        smaller, used = dce_jaxpr(
-            Jaxpr(jaxpr.in_binders, jaxpr.eqns, computed, jaxpr.const_binders)
-        )
-        kept = [x for x, u in zip(args, used, strict=True) if u]
-        env.write(computed, call(ClosedJaxpr(smaller, closed.consts), kept))
+        env.write(computed, call(smaller, [*compress(args, used)]))
     return env.read(jaxpr.outs)
+
+
+def _computing(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:
+    """A jaxpr for those results only that it computes, each once, and which of its arguments they need."""
+    jaxpr = closed.jaxpr
+    given = {*jaxpr.in_binders}
+    outs = [*dict.fromkeys(x for x in jaxpr.outs if type(x) is not Lit and x not in given)]
+    smaller, used = dce_jaxpr(Jaxpr(jaxpr.in_binders, jaxpr.eqns, outs, jaxpr.const_binders))
+    return ClosedJaxpr(smaller, closed.consts), used

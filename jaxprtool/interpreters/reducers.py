@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.axes import lowest
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.evaluate import interpret_jaxpr
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -34,8 +35,10 @@ def with_consts(closed: ClosedJaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
     return ClosedJaxpr(closed.jaxpr, list(consts)) if consts else closed
 
 
-def check_reducer(name: str, param: str, closed: Any, ins: Sequence[Any], outs: Any) -> None:
-    """Reject a param that is no jaxpr of these scalar types."""
+def check_reducer(
+    name: str, param: str, closed: Any, ins: Sequence[Any], outs: Any, consts: Sequence[Any] = ()
+) -> None:
+    """Reject a param that is no jaxpr of these scalar types, or not one of constants with these values."""
     if not isinstance(closed, ClosedJaxpr):
         ill_typed(f"{name}: the param {param} is not a jaxpr: {closed}", "bad-param")
     given = [a.strong for a in closed.in_avals], [a.strong for a in closed.out_avals]
@@ -46,6 +49,21 @@ def check_reducer(name: str, param: str, closed: Any, ins: Sequence[Any], outs: 
                 f"{name}: the jaxpr of {param} {what} ({_types(have)}), and ({_types(need)}) is needed",
                 "reducer-type",
             )
+    binders = closed.jaxpr.const_binders
+    fits = all(_is_value(c, v.aval) for c, v in zip(consts, binders, strict=False))
+    if len(consts) not in (0, len(binders)) or not fits:
+        ill_typed(
+            f"{name}: {param.replace('jaxpr', 'consts')} is {tuple(consts)}, and the constants of {param} "
+            f"are ({_types([v.aval for v in binders])})",
+            "reducer-constants",
+        )
+
+
+def _is_value(x: Any, aval: Any) -> bool:
+    """Whether something is a value of a type; None stands for one that the text does not hold."""
+    if isinstance(x, (bool, int, float, complex)):
+        return not aval.shape
+    return x is None or (hasattr(x, "dtype") and get_aval(x) is aval.strong)
 
 
 def _types(avals: Sequence[Any]) -> str:
@@ -151,6 +169,6 @@ def _reducer_jvp(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:
     def both(*xs: Any) -> list[Any]:
         left, right = xs[: len(half)], xs[len(half) :]
         args = [*left[:n], *right[:n], *left[n:], *right[n:]]
-        return interpret_jaxpr(derivative.jaxpr, derivative.consts, args)
+        return apply_jaxpr(derivative, args)
 
     return stage(both, [*half, *half]), inexact

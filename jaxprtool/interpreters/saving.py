@@ -17,6 +17,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.lists import split_list
 from jaxprtool.core.rule_table import RuleTable
@@ -25,8 +26,10 @@ from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.memory import put_in_memory
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_rules
+from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.walk import sub_jaxprs
 
 __all__ = [
     "Offload",
@@ -166,7 +169,8 @@ class _Splitter:
         rule = None if self.saves is save_nothing else saving_rules.rules.get(eqn.primitive)
         cut = None if rule is None else rule(eqn, unks, self.saves)
         if cut is not None:
-            return self.nested(cut, ins, again)
+            calls = any(map(multiplies, sub_jaxprs(eqn)))
+            return self.nested(cut, calls, ins, again)
         if any(unks):
             return list(
                 zip(self.known_results(eqn, ins), self.second.copy_eqn(eqn, again), strict=True)
@@ -179,14 +183,22 @@ class _Splitter:
         binders = zip(eqn.out_binders, outs, strict=True)
         return [(x, x if type(v) is DropVar else save(x)) for v, x in binders]
 
-    def nested(self, cut: Saving, ins: list[Any], again: list[Any]) -> list[tuple[Any, Any]]:
-        """Put both computations of an equation in its place."""
-        outs = self.first.copy_jaxpr(cut.known, [x for x in ins if x is not None])
+    def nested(
+        self, cut: Saving, calls: bool, ins: list[Any], again: list[Any]
+    ) -> list[tuple[Any, Any]]:
+        """Put both computations of an equation in its place, or calls of them (Note [In place or called])."""
+        copied = self.called if calls else JaxprTrace.copy_jaxpr
+        outs = copied(self.first, cut.known, [x for x in ins if x is not None])
         known, saved = split_list(outs, len(outs) - cut.n_saved)
-        results = self.second.copy_jaxpr(cut.again, [*map(self.save, saved), *again])
+        results = copied(self.second, cut.again, [*map(self.save, saved), *again])
         rest = iter(known)
         firsts = [None if u else next(rest) for u in cut.unks_out]
         return list(zip(firsts, results, strict=True))
+
+    def called(self, trace: JaxprTrace, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+        """Record a call of a jaxpr."""
+        with set_current_trace(trace):
+            return lax.jit_call(*args, jaxpr=closed)
 
     def known_results(self, eqn: JaxprEqn, ins: list[Any]) -> list[Any]:
         """What is known of an equation with unknown operands."""

@@ -30,6 +30,8 @@ _ELEMENT = {
     "float8_e5m2": "f8E5M2",
     "float8_e5m2fnuz": "f8E5M2FNUZ",
     "float8_e8m0fnu": "f8E8M0FNU",
+    "float6_e2m3fn": "f6E2M3FN",
+    "float6_e3m2fn": "f6E3M2FN",
     "float4_e2m1fn": "f4E2M1FN",
 }
 
@@ -49,6 +51,8 @@ _SPECIAL = {
     "float8_e5m2": (0x7C, 0x7E),
     "float8_e5m2fnuz": (0x80, 0x80),
     "float8_e8m0fnu": (0xFF, 0xFF),
+    "float6_e2m3fn": (0x1F, 0x20),
+    "float6_e3m2fn": (0x1F, 0x20),
     "float4_e2m1fn": (0x7, 0x8),
 }
 _SIGNLESS_NAN = {0x80, 0xFF}

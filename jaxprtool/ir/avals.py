@@ -7,9 +7,11 @@ one is free. That is what makes checking a jaxpr cheap.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
 from jaxprtool.ir.dtypes import FLOAT0, UINT32, DType, dtype_of
 
 __all__ = [
@@ -50,6 +52,29 @@ class AbstractType:
     def tangent(self) -> AbstractType:
         """The type of a tangent of a value of this type."""
         return self
+
+
+MAX_RANK = 64  # NumPy's limit
+MAX_BYTES = (1 << 63) - 1
+ARRAY_LIMIT = "array-limit"
+
+
+def _check_limits(shape: tuple[Any, ...], dtype: DType) -> None:
+    """Raise JaxprTypeError for a shape that no array can have, be it empty."""
+    rank = len(shape) + (dtype.kind == "k")  # the words of a key are an axis
+    numbers = [d for d in shape if isinstance(d, int)]
+    nbytes = max(dtype.itemsize, 1) * math.prod(d for d in numbers if d)
+    if rank <= MAX_RANK and nbytes <= MAX_BYTES and min(numbers, default=0) >= 0:
+        return
+    text = f"{dtype}[{','.join(map(str, shape))}]"
+    text = text if len(text) <= 80 else f"{text[:76]}...]"
+    if min(numbers, default=0) < 0:
+        why = "dimensions are not negative"
+    elif rank > MAX_RANK:
+        why = f"an array has at most {MAX_RANK - (dtype.kind == 'k')} dimensions, this one {len(shape)}"
+    else:
+        why = "dimensions other than 0, and the bytes of an element, multiply to less than 2^63"
+    raise JaxprTypeError(Diagnostic(f"there is no array of type {text}: {why}", ARRAY_LIMIT))
 
 
 class ShapedArray(AbstractType):
@@ -109,10 +134,11 @@ class ShapedArray(AbstractType):
     @classmethod
     def _make(cls, key: tuple) -> ShapedArray:
         shape, dtype, weak_type, spec, memory, vary = key
-        shape = tuple(d if isinstance(d, SymbolicDim) else int(d) for d in shape)
+        shape = tuple(d if isinstance(d, SymbolicDim) else operator.index(d) for d in shape)
         found = dtype_of(dtype)
         if found is None:
             raise TypeError(f"not an element type: {dtype!r}")
+        _check_limits(shape, found)
         canonical = (shape, found, bool(weak_type), tuple(spec), memory, vary)
         self = cls._interned.get(canonical)
         if self is None:
@@ -136,6 +162,10 @@ class ShapedArray(AbstractType):
             self.memory,
             self.vary,
         )
+
+    def str_short(self) -> str:
+        """Shape and element type as the Autodidax tutorial spells them: `float64[2,3]`."""
+        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
 
     def update(
         self,

@@ -24,6 +24,7 @@ __all__ = [
     "ScopeError",
     "UnsupportedError",
     "UsageError",
+    "are",
     "counted",
     "fail",
 ]
@@ -126,6 +127,11 @@ def counted(n: int, noun: str) -> str:
         return f"1 {noun}"
     plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
     return f"{n:,} {plural}"
+
+
+def are(n: int) -> str:
+    """A number as the subject of a sentence: `1 is`, `2 are`."""
+    return f"{n} is" if n == 1 else f"{n} are"
 
 
 def fail(

@@ -88,6 +88,8 @@ for _name, _bits in (
     ("8_e5m2", 8),
     ("8_e5m2fnuz", 8),
     ("8_e8m0fnu", 8),
+    ("6_e2m3fn", 6),
+    ("6_e3m2fn", 6),
     ("4_e2m1fn", 4),
 ):
     DType("float" + _name, "f" + _name, "f", _bits)

@@ -195,9 +195,7 @@ diff: compare cmp equal
 def meant(name: str, table: Table) -> str:
     """What a name of another system is called here, as an end of a sentence: `gt`, `exp, reduce_sum and div`; or ""."""
     found = table.get(_key(name), "")
-    if not found or isinstance(found, str):
-        return found
-    return f"{', '.join(found[:-1])} and {found[-1]}"
+    return f"{', '.join(found[:-1])} and {found[-1]}" if isinstance(found, tuple) else found
 
 
 def dtype_meant(name: str) -> str:

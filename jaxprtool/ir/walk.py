@@ -8,7 +8,7 @@ from typing import Any
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.params import Record
 
-__all__ = ["all_eqns", "count_eqns", "jaxprs_in", "map_jaxprs", "sub_jaxprs"]
+__all__ = ["all_eqns", "count_eqns", "jaxprs_in", "map_jaxprs", "sub_jaxprs", "unique_eqns"]
 
 
 def jaxprs_in(value: Any) -> Iterator[ClosedJaxpr]:
@@ -34,7 +34,11 @@ def sub_jaxprs(eqn: JaxprEqn) -> Iterator[ClosedJaxpr]:
 
 
 def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Every equation, those of nested jaxprs after the one that holds them. Not recursive."""
+    """Every equation, those of nested jaxprs after the one that holds them first.
+
+    A jaxpr that is used several times is looked at once. Not recursive.
+    """
+    seen = {jaxpr}
     stack = [iter(jaxpr.eqns)]
     while stack:
         eqn = next(stack[-1], None)
@@ -42,12 +46,49 @@ def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
             stack.pop()
             continue
         yield eqn
-        stack.extend(iter(c.jaxpr.eqns) for c in reversed(list(sub_jaxprs(eqn))))
+        new = [j for j in dict.fromkeys(c.jaxpr for c in sub_jaxprs(eqn)) if j not in seen]
+        seen.update(new)
+        stack.extend(iter(j.eqns) for j in reversed(new))
 
 
 def count_eqns(jaxpr: Jaxpr) -> int:
-    """Number of equations, those of nested jaxprs included (and the calls themselves not twice)."""
-    return sum(1 for _ in all_eqns(jaxpr))
+    """Number of equations, those of nested jaxprs as often as the jaxpr is used (and the calls themselves)."""
+    found = jaxpr.cache.get(_COUNT)
+    return _count(jaxpr) if found is None else found
+
+
+def unique_eqns(*jaxprs: Jaxpr) -> int:
+    """Number of equations, those of a nested jaxpr once however often it is used."""
+    seen = {*jaxprs}
+    pending = [*seen]
+    total = 0
+    while pending:
+        jaxpr = pending.pop()
+        total += len(jaxpr.eqns)
+        for eqn in jaxpr.eqns:
+            new = [c.jaxpr for c in sub_jaxprs(eqn) if c.jaxpr not in seen]
+            seen.update(new)
+            pending += dict.fromkeys(new)
+    return total
+
+
+_COUNT = "equations"
+
+
+def _count(root: Jaxpr) -> int:
+    """Count the equations of a jaxpr and of those inside it, each jaxpr once. Not recursive."""
+    stack = [(root, False)]
+    while stack:
+        jaxpr, ready = stack.pop()
+        if _COUNT in jaxpr.cache:
+            continue
+        inner = [c.jaxpr for eqn in jaxpr.eqns for c in sub_jaxprs(eqn)]
+        if ready:
+            jaxpr.cache[_COUNT] = len(jaxpr.eqns) + sum(j.cache[_COUNT] for j in inner)
+        else:
+            stack.append((jaxpr, True))
+            stack += [(j, False) for j in inner if _COUNT not in j.cache]
+    return root.cache[_COUNT]
 
 
 def map_jaxprs(value: Any, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jaxprtool.core.param_kinds import Types
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -99,7 +100,7 @@ def custom_lin(
     bwd_jaxpr: ClosedJaxpr | None = None,
     bwd: str = shown("bwd"),
     in_zeros: tuple[bool, ...] = shown(()),
-    out_avals: Any = None,
+    out_avals: Types | None = None,
     symbolic_zeros: bool = shown(False),
 ):
     """The linear map of a custom_vjp_call, known only by its transpose.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.inner import Arguments, slice_of, takes
+from jaxprtool.core.param_kinds import Platforms
 from jaxprtool.core.primitive import Bookkeeping, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -13,7 +14,9 @@ __all__ = ["cond_call", "scan_call", "while_call"]
 
 
 @primitive(name="cond", multiple_results=True)
-def cond_call(index, *operands, branches: tuple[ClosedJaxpr, ...], branches_platforms: Any = None):
+def cond_call(
+    index, *operands, branches: tuple[ClosedJaxpr, ...], branches_platforms: Platforms | None = None
+):
     """branches[index](*operands); an index out of range takes the last branch, as in XLA.
 
     index: i32[], or bool[] for two branches (False takes the first).

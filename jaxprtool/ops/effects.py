@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jaxprtool.core.param_kinds import Options, Types
 from jaxprtool.core.primitive import Text, primitive, shown
 
 __all__ = [
@@ -24,10 +25,10 @@ def debug_print(
     has_placeholders: bool = shown(True),
     in_tree: Any = shown(None),
     logging_record: Any = shown(None),
-    np_printoptions: Any = shown(()),
+    np_printoptions: Options = shown(()),
     ordered: bool = shown(False),
     partitioned: bool = shown(False),
-    static_args: Any = shown(()),
+    static_args: Options = shown(()),
 ):
     """Prints the operands; no results.
 
@@ -58,7 +59,7 @@ def debug_callback(
 def pure_callback(
     *operands,
     callback: Any,
-    result_avals: tuple[Any, ...],
+    result_avals: Types,
     sharding: Any = shown(None),
     vmap_method: str | None = shown(None),
 ):
@@ -76,7 +77,7 @@ def pure_callback(
 def io_callback(
     *operands,
     callback: Any,
-    result_avals: tuple[Any, ...],
+    result_avals: Types,
     sharding: Any = shown(None),
     ordered: bool = shown(False),
 ):

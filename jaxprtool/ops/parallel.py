@@ -11,6 +11,7 @@ from typing import Any
 
 from jaxprtool.core.axes import AxisEnv, current_axes
 from jaxprtool.core.inner import Arguments, slice_of, takes
+from jaxprtool.core.param_kinds import Groups, Names, Pairs
 from jaxprtool.core.primitive import primitive, primitive_of, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.sharding import read_axis_set, read_mesh
@@ -37,7 +38,7 @@ __all__ = [
 
 
 @primitive
-def psum(operand, *, axes: tuple[Any, ...], axis_index_groups: Any = shown(None)):
+def psum(operand, *, axes: tuple[Any, ...], axis_index_groups: Groups | None = shown(None)):
     """The sum over the members of named axes, and over positional axes, which go away.
 
     axes: names, and numbers of positional axes.
@@ -72,7 +73,7 @@ def pvary(operand, *, axes: tuple[Any, ...]):
 
 
 @primitive
-def ppermute(operand, *, axis_name: Any, perm: Any):
+def ppermute(operand, *, axis_name: Names, perm: Pairs):
     """The value of the member that sends to this one; zeros where none does.
 
     axis_name: the axis.
@@ -81,7 +82,7 @@ def ppermute(operand, *, axis_name: Any, perm: Any):
 
 
 @primitive
-def pbroadcast(operand, *, axis_name: Any, source: int):
+def pbroadcast(operand, *, axis_name: Names, source: int):
     """The value of one member.
 
     axis_name: the axis.
@@ -101,10 +102,10 @@ def pgather(src, idx, *, axes: tuple[Any, ...]):
 def all_gather(
     operand,
     *,
-    axis_name: Any,
+    axis_name: Names,
     axis_size: int,
     all_gather_dimension: int = shown(0),
-    axis_index_groups: Any = shown(None),
+    axis_index_groups: Groups | None = shown(None),
     tiled: bool = shown(False),
 ):
     """The values of all members, stacked, or one after the other when tiled.
@@ -121,7 +122,7 @@ def all_gather(
 def all_gather_invariant(
     operand,
     *,
-    axis_name: Any,
+    axis_name: Names,
     axis_size: int,
     all_gather_dimension: int = shown(0),
     tiled: bool = shown(False),
@@ -139,10 +140,10 @@ def all_gather_invariant(
 def all_to_all(
     operand,
     *,
-    axis_name: Any,
+    axis_name: Names,
     split_axis: int,
     concat_axis: int,
-    axis_index_groups: Any = shown(None),
+    axis_index_groups: Groups | None = shown(None),
     tiled: bool = shown(False),
 ):
     """Part k of member j's operand becomes part j of member k's result.
@@ -164,8 +165,8 @@ def ragged_all_to_all(
     output_offsets,
     recv_sizes,
     *,
-    axis_name: Any,
-    axis_index_groups: Any = shown(None),
+    axis_name: Names,
+    axis_index_groups: Groups | None = shown(None),
 ):
     """output, with rows of other members' operands written into it; member k gets each member's k-th slices.
 
@@ -181,10 +182,10 @@ def ragged_all_to_all(
 def reduce_scatter(
     operand,
     *,
-    axis_name: Any,
+    axis_name: Names,
     axis_size: int,
     scatter_dimension: int = shown(0),
-    axis_index_groups: Any = shown(None),
+    axis_index_groups: Groups | None = shown(None),
     tiled: bool = shown(False),
 ):
     """Part k of the sum over the members, for member k.
@@ -198,7 +199,7 @@ def reduce_scatter(
 
 
 @primitive
-def axis_index(*, axis_name: Any):
+def axis_index(*, axis_name: Names):
     """The index of this member along a named axis, i32[].
 
     axis_name: the axis.
@@ -239,7 +240,7 @@ def shard_map(
 def xla_pmap(
     *operands,
     call_jaxpr: ClosedJaxpr,
-    axis_name: Any,
+    axis_name: Names,
     axis_size: int,
     in_axes: Any,
     out_axes: Any,

@@ -11,6 +11,7 @@ __all__ = [
     "device_put",
     "empty",
     "empty2",
+    "layout_constraint",
     "sharding_constraint",
     "tie",
 ]
@@ -46,6 +47,14 @@ def sharding_constraint(
     layout: the layout in memory, or None.
     context_mesh: the mesh of the context.
     unconstrained_dims: axes about which the sharding says nothing.
+    """
+
+
+@primitive
+def layout_constraint(operand, *, layout: Any):
+    """operand, laid out in memory in a way.
+
+    layout: the order of the axes in memory, and the tiles.
     """
 
 

@@ -21,7 +21,7 @@ __all__ = [
 @primitive
 def broadcast_in_dim(
     operand,
-    *dyn_shape,
+    *,
     shape: tuple[int, ...],
     broadcast_dimensions: tuple[int, ...] = (),
     sharding: Any = None,
@@ -37,7 +37,7 @@ def broadcast_in_dim(
 @primitive
 def reshape(
     operand,
-    *dyn_shape,
+    *,
     new_sizes: tuple[int, ...],
     dimensions: tuple[int, ...] | None = shown(None),
     sharding: Any = shown(None),
@@ -83,9 +83,7 @@ def rev(operand, *, dimensions: tuple[int, ...]):
 
 
 @primitive
-def iota(
-    *dyn_shape, dtype: DType, shape: tuple[int, ...], dimension: int, sharding: Any = shown(None)
-):
+def iota(*, dtype: DType, shape: tuple[int, ...], dimension: int, sharding: Any = shown(None)):
     """out[i] = i[dimension].
 
     dtype: the element type of the result.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jaxprtool.core.param_kinds import Platforms
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -79,7 +80,7 @@ def optimization_barrier(*operands):
 
 
 @primitive
-def platform_index(*, platforms: Any):
+def platform_index(*, platforms: Platforms):
     """The position of the first entry of `platforms` that names the platform: i32[].
 
     platforms: tuples of names of platforms; None, at the end, for any.

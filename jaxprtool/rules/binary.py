@@ -71,6 +71,7 @@ def _sub_transpose(ct: Any, x: Any, y: Any) -> Any:
 def _add_any_type(x: Any, y: Any) -> Any:
     if x is not y and (x.shape != y.shape or x.dtype is not y.dtype):
         ill_typed(f"add_any of {x} and {y}: the types differ", "operand-types")
+    check_kind("add_any", x, "b" + _NUMBER)
     return x
 
 
@@ -120,6 +121,8 @@ def _mul_type(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
     check_kind("mul", y, _NUMBER)
     if out_dtype is None:
         check_same_dtype("mul", (x, y))
+    elif out_dtype.kind not in _NUMBER:
+        ill_typed(f"mul out_dtype {out_dtype} is no type of numbers", "param-value")
     return broadcast_avals("mul", (x, y)).update(dtype=out_dtype)
 
 

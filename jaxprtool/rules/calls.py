@@ -16,14 +16,15 @@ from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
-from jaxprtool.interpreters.check import ill_typed, verified
+from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
-from jaxprtool.interpreters.dce import call_dce_rule, dce_jaxpr, rebound
-from jaxprtool.interpreters.evaluate import bind_eqn, interpret_jaxpr, prepared
+from jaxprtool.interpreters.dce import call_dce_rule, dce_body, rebound
+from jaxprtool.interpreters.evaluate import bind_eqn, prepared
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_interpret, jvp_jaxpr
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_part, split_call
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving
+from jaxprtool.interpreters.sharing import apply_jaxpr, derived, multiplies
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import (
     UndefPrimal,
@@ -32,8 +33,15 @@ from jaxprtool.interpreters.transpose import (
     not_linear,
     transpose_jaxpr,
 )
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var, type_of
-from jaxprtool.ir.placement import same_but_for_placement
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.rules.call_types import (
+    check_call,
+    custom_jvp_types,
+    custom_lin_types,
+    custom_vjp_types,
+    inexact,
+)
 from jaxprtool.rules.define import define
 
 __all__ = ["CallRules", "CustomRuleWarning", "jit", "set_compiler"]
@@ -44,30 +52,6 @@ class CustomRuleWarning(UserWarning):
 
 
 # -- what all calls share ----------------------------------------------------------------------
-
-
-def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr") -> list[Any]:
-    """The result types of a call; ill-typed when the operands do not fit the jaxpr."""
-    if not isinstance(closed, ClosedJaxpr):
-        ill_typed(f"{name}: the param {param} is not a jaxpr: {closed}", "bad-param")
-    binders = closed.jaxpr.in_binders
-    if len(args) != len(binders):
-        ill_typed(
-            f"{name}: its jaxpr takes {len(binders)} arguments, and {len(args)} are given",
-            "argument-count",
-        )
-    if [*map(type_of, binders)] != [*args]:
-        _check_operands(name, args, binders)
-    return [*map(type_of, closed.jaxpr.outs)]
-
-
-def _check_operands(name: str, args: Sequence[Any], binders: Sequence[Var]) -> None:
-    """Report the first operand that is not what the jaxpr takes, wherever it is placed."""
-    for i, (a, v) in enumerate(zip(args, binders, strict=True)):
-        if a is not v.aval.strong and not same_but_for_placement(a, v.aval):
-            ill_typed(
-                f"{name}: operand {i} is {a}, and the jaxpr takes {v.aval} there", "argument-type"
-            )
 
 
 class CallImpl:
@@ -87,20 +71,19 @@ class CallImpl:
         return lambda *args: program.run(args)
 
 
-def inline(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-    """Apply a jaxpr's equations in the current trace."""
-    return interpret_jaxpr(closed.jaxpr, closed.consts, args)
-
-
 def inline_jvp(
     closed: ClosedJaxpr, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """jvp of a jaxpr, its equations applied in the current trace."""
+    """jvp of a jaxpr, its equations applied in the current trace (or called: Note [In place or called])."""
+    if multiplies(closed):
+        return _JIT.jvp(primals, tangents, **_jit_params(closed))
     return jvp_interpret(closed.jaxpr, closed.consts, primals, tangents, bind_eqn)
 
 
 def inline_transpose(cts: Sequence[Any], args: Sequence[Any], closed: ClosedJaxpr) -> list[Any]:
     """Cotangents of the linear operands of a call, None for the others."""
+    if multiplies(closed):
+        return _JIT.transpose(cts, *args, **_jit_params(closed))
     out = iter(backward_pass(closed.jaxpr, [*closed.consts, *args], cts))
     return [next(out) if is_linear(x) else None for x in args]
 
@@ -243,6 +226,12 @@ class JitImpl(CallImpl):
 
 _JIT = CallRules(lax.jit_call, "jaxpr", lambda params: {**params, **PER_ARGUMENT})
 
+
+def _jit_params(closed: ClosedJaxpr) -> dict[str, Any]:
+    """The params of a call of a jaxpr."""
+    return {**lax.jit_call.primitive.defaults, "jaxpr": closed}
+
+
 define(
     lax.jit_call,
     **{
@@ -339,11 +328,6 @@ def _warn_rule_missing(kind: str, name: str, rule: str) -> None:
     )
 
 
-def inexact(avals: Sequence[Any]) -> list[bool]:
-    """Which of these types have tangents."""
-    return [a.tangent() is a.strong for a in avals]
-
-
 def _custom_jvp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     call: ClosedJaxpr = params["call_jaxpr"]
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
@@ -352,7 +336,7 @@ def _custom_jvp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         return inline_jvp(call, primals, tangents)
     flags = inexact(call.in_avals)
     live = [instantiate(t) for t, flag in zip(tangents, flags, strict=True) if flag]
-    outs, out_tangents = split_list(inline(rule, [*primals, *live]), len(call.out_avals))
+    outs, out_tangents = split_list(apply_jaxpr(rule, [*primals, *live]), len(call.out_avals))
     rest = iter(out_tangents)
     flags = inexact(call.out_avals)
     return outs, [next(rest) if f else Zero(a) for f, a in zip(flags, call.out_avals, strict=True)]
@@ -391,8 +375,10 @@ def _custom_jvp_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn,
 
 
 def _live(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> ClosedJaxpr:
-    jaxpr, _ = dce_jaxpr(closed.jaxpr, used_outs, keep_inputs=True)
-    return closed if jaxpr is closed.jaxpr else ClosedJaxpr(jaxpr, closed.consts)
+    jaxpr, _ = dce_body(closed, used_outs)
+    if jaxpr is closed.jaxpr:
+        return closed
+    return derived(closed, ("live", *used_outs), lambda: ClosedJaxpr(jaxpr, closed.consts))
 
 
 @Maker
@@ -403,20 +389,13 @@ def _custom_partial_eval(op: Any) -> Any:
         if all(trace.is_unknown(x) for x in args):
             atoms = [trace.atom(x) for x in args]
             return trace.emit(op.primitive, atoms, params, params["call_jaxpr"].out_avals)
-        return inline(params["call_jaxpr"], args)
+        return apply_jaxpr(params["call_jaxpr"], args)
 
     return rule
 
 
 # Columns of calls with derivatives of their own: in all else they are their body.
 _CUSTOM = {
-    "abstract_eval": Maker(
-        lambda op: (
-            lambda *avals, call_jaxpr, name, **_: check_call(
-                f"{op.primitive} of {name}", call_jaxpr, avals, "call_jaxpr"
-            )
-        )
-    ),
     "impl": CallImpl("call_jaxpr"),
     "transpose": lambda cts, *args, call_jaxpr, **_: inline_transpose(cts, args, call_jaxpr),
     "lower": lambda ctx, *args, call_jaxpr, **_: ctx.inline(call_jaxpr, args),
@@ -427,6 +406,7 @@ _CUSTOM = {
 define(
     lax.custom_jvp_call,
     **_CUSTOM,
+    abstract_eval=custom_jvp_types,
     jvp=_custom_jvp_jvp,
     batch=_custom_jvp_batch,
     dce=_custom_jvp_dce,
@@ -443,7 +423,7 @@ def _custom_vjp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         _warn_rule_missing("vjp", params["name"], params["bwd"])
         return inline_jvp(call, primals, tangents)
     n_res = len(fwd.out_avals) - len(call.out_avals)
-    residuals, outs = split_list(inline(fwd, primals), n_res)
+    residuals, outs = split_list(apply_jaxpr(fwd, primals), n_res)
     zeros = [type(t) is Zero for t in tangents]
     wanted = [not z for z, f in zip(zeros, inexact(call.in_avals), strict=True) if f]
     out_avals = tuple(a.strong for a in call.out_avals if a.tangent() is a.strong)
@@ -495,6 +475,7 @@ def _custom_vjp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
 define(
     lax.custom_vjp_call,
     **_CUSTOM,
+    abstract_eval=custom_vjp_types,
     jvp=_custom_vjp_jvp,
     batch=_custom_vjp_batch,
 )
@@ -511,7 +492,7 @@ def _custom_lin_transpose(cts: Any, *args: Any, num_res: int, bwd_jaxpr: Any, **
     residuals, tangents = split_list(args, num_res)
     if bwd_jaxpr is None:
         not_linear("custom_lin", "its backward rule is not in the text")
-    out = inline(bwd_jaxpr, [*residuals, *map(instantiate, cts)])
+    out = apply_jaxpr(bwd_jaxpr, [*residuals, *map(instantiate, cts)])
     return [None] * num_res + [
         ct if type(t) is UndefPrimal else None for ct, t in zip(out, tangents, strict=True)
     ]
@@ -519,6 +500,9 @@ def _custom_lin_transpose(cts: Any, *args: Any, num_res: int, bwd_jaxpr: Any, **
 
 def _custom_lin_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
     n_res, bwd = params["num_res"], params["bwd_jaxpr"]
+    if bwd is None:
+        message = "no batch rule for custom_lin: its backward rule is not in the text"
+        fail(UnsupportedError, message, "no-rule")
     (res, tangents), (res_dims, tangent_dims) = split_list(vals, n_res), split_list(dims, n_res)
     tangents = [materialize(t, d, axis_size) for t, d in zip(tangents, tangent_dims, strict=True)]
     n_cts = len(bwd.in_avals) - n_res
@@ -528,15 +512,9 @@ def _custom_lin_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
     return lax.custom_lin(*res, *tangents, **fields), [0] * len(avals)
 
 
-def _custom_lin_types(*avals: Any, out_avals: Any, **_: Any) -> list[Any]:
-    if out_avals is None:
-        ill_typed("custom_lin: the types of its results are not in the text", "missing-param")
-    return list(out_avals)
-
-
 define(
     lax.custom_lin,
-    abstract_eval=_custom_lin_types,
+    abstract_eval=custom_lin_types,
     impl=_FORWARD_ONLY_BY_TRANSPOSE,
     jvp=_FORWARD_ONLY_BY_TRANSPOSE,
     transpose=_custom_lin_transpose,

@@ -9,8 +9,9 @@ from jaxprtool import ops as lax
 from jaxprtool.interpreters.attributes import composite_attributes
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.ordering import is_ordered
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.rules.calls import CallRules, inline, inline_jvp, inline_transpose
+from jaxprtool.rules.calls import CallRules, inline_jvp, inline_transpose
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
@@ -22,7 +23,7 @@ _NAMESPACED = re.compile(r"[a-zA-Z]\w*(\.[\w$]+)+", re.ASCII)
 def _batch(axis_size: int, vals: Any, dims: Any, *, jaxpr: ClosedJaxpr, **_: Any) -> Any:
     """What is batched is not the named operation any more, so its parts take its place."""
     batched, out_dims = vmap_jaxpr(jaxpr, axis_size, dims, None)
-    return inline(batched, vals), out_dims
+    return apply_jaxpr(batched, vals, jaxpr), out_dims
 
 
 def _lower(
@@ -48,6 +49,6 @@ define(
         "transpose": lambda cts, *args, jaxpr, **_: inline_transpose(cts, args, jaxpr),
         "batch": _batch,
         "lower": _lower,
-        "partial_eval": lambda trace, args, *, jaxpr, **_: inline(jaxpr, args),
+        "partial_eval": lambda trace, args, *, jaxpr, **_: apply_jaxpr(jaxpr, args),
     },
 )

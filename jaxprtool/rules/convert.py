@@ -64,7 +64,15 @@ def _converter(xp: Any, old: Any, new: Any) -> Any:
         return lambda x: xp.not_equal(x, xp.zeros((), x.dtype))
     if old.kind == "f" and new.is_integer:
         return functools.partial(_saturate, xp, new.kind, new.bits, dtype)
+    if _is_narrow(old) and _is_narrow(new):  # some types of ml_dtypes have no casts to one another
+        middle = xp.float32 if "f" in (old.kind, new.kind) else xp.int8
+        return lambda x: x.astype(middle).astype(dtype)
     return lambda x: x.astype(dtype)
+
+
+def _is_narrow(dtype: Any) -> bool:
+    """Whether an element type is one of ml_dtypes' of at most 8 bits."""
+    return dtype.bits < 8 or (dtype.kind == "f" and dtype.bits == 8)
 
 
 def _saturate(xp: Any, kind: str, bits: int, dtype: Any, x: Any) -> Any:

@@ -19,10 +19,12 @@ from jaxprtool.core.lists import split_list
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
+from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Opaque
-from jaxprtool.rules.calls import CallRules, CustomRuleWarning, inexact, inline, inline_transpose
+from jaxprtool.rules.calls import CallRules, CustomRuleWarning, inexact, inline_transpose
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
@@ -55,7 +57,7 @@ class _JvpRule(Opaque):
 
         def broadcast(*args: Any) -> list[Any]:
             given = zip(args, in_batched, wanted, strict=True)
-            return inline(
+            return apply_jaxpr(
                 transformed,
                 [materialize(x, None, axis_size) if w and not b else x for x, b, w in given],
             )
@@ -84,11 +86,17 @@ def _batch(axis_size: int, vals: Any, dims: Any, *, call: ClosedJaxpr, rule: Any
             stacklevel=2,
         )
         batched, out_dims = vmap_jaxpr(call, axis_size, dims, None)
-        return inline(batched, vals), out_dims
+        return apply_jaxpr(batched, vals, call), out_dims
     vals = [x if d is None else moveaxis(x, d, 0) for x, d in zip(vals, dims, strict=True)]
     flags = [d is not None for d in dims]
     batched, out_batched = rule.batched(int(axis_size), flags, [get_aval(x).strong for x in vals])
-    return inline(batched, vals), [0 if b else None for b in out_batched]
+    if len(batched.out_avals) != len(call.out_avals):
+        message = (
+            f"the batching rule {rule} of custom_vmap_call gives {len(batched.out_avals)} results, and "
+            f"the call {len(call.out_avals)}"
+        )
+        fail(UsageError, message, "batching-rule")
+    return apply_jaxpr(batched, vals, call), [0 if b else None for b in out_batched]
 
 
 _COLUMNS = CallRules(lax.custom_vmap_call, "call").columns()
@@ -101,7 +109,7 @@ define(
         "jvp": _jvp,
         "transpose": lambda cts, *args, call, **_: inline_transpose(cts, args, call),
         "batch": _batch,
-        "partial_eval": lambda trace, args, *, call, **_: inline(call, args),
+        "partial_eval": lambda trace, args, *, call, **_: apply_jaxpr(call, args),
         "dce": lambda eqn, used: (eqn, [True] * len(eqn.inputs)),
     },
 )

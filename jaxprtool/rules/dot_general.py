@@ -18,6 +18,7 @@ from jaxprtool.interpreters.axes import (
     transposed,
 )
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.elementwise import check_kind
 from jaxprtool.interpreters.jvp import bilinear
 from jaxprtool.interpreters.stablehlo_text import mlir_type
 from jaxprtool.interpreters.transpose import is_linear, not_linear
@@ -48,6 +49,8 @@ def _numbers(dimension_numbers: Any) -> _Numbers:
 # (largest exponent, bits of mantissa) of floating types: what XLA orders operand types by
 _PRECISION = {
     "f4_e2m1fn": (3, 1),
+    "f6_e2m3fn": (3, 3),
+    "f6_e3m2fn": (5, 2),
     "f8_e3m4": (4, 4),
     "f8_e4m3b11fnuz": (5, 3),
     "f8_e4m3": (8, 3),
@@ -70,6 +73,12 @@ def _rank(dtype: DType) -> tuple[Any, ...]:
 
 
 def _result_dtype(x: Any, y: Any, preferred: DType | None, precision: Any) -> DType:
+    check_kind("dot_general", x, "biufc")
+    check_kind("dot_general", y, "biufc")
+    if preferred is not None and preferred.kind not in "biufc":
+        ill_typed(
+            f"dot_general preferred_element_type {preferred} is no type of numbers", "param-value"
+        )
     out = x.dtype
     if x.dtype is not y.dtype:
         left, right = _rank(x.dtype), _rank(y.dtype)

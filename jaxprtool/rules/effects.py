@@ -27,7 +27,13 @@ from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.ordering import declare_order
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.avals import AbstractToken, AbstractType
-from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.diagnostics import (
+    Diagnostic,
+    JaxprToolError,
+    UnsupportedError,
+    UsageError,
+    fail,
+)
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
@@ -75,11 +81,15 @@ def _print(xp: Any, *values: Any, fmt: str, in_tree: Any, **params: Any) -> list
     """Write the line to standard output, as JAX does."""
     options = dict(params["np_printoptions"])
     args, named = _format_arguments(values, in_tree, params["static_args"])
-    with xp.printoptions(**{k: v for k, v in options.items() if k in _PRINT_OPTIONS}):
-        if params["has_placeholders"]:
-            line = fmt.format(*args, **named)
-        else:
-            line = " ".join([fmt, *map(str, args)])
+    try:
+        with xp.printoptions(**{k: v for k, v in options.items() if k in _PRINT_OPTIONS}):
+            if params["has_placeholders"]:
+                line = fmt.format(*args, **named)
+            else:
+                line = " ".join([fmt, *map(str, args)])
+    except (LookupError, ValueError, TypeError, AttributeError) as e:
+        message = f"debug_print: the values do not go into the format {fmt!r}: {e}"
+        fail(UsageError, message, "print-format")
     sys.stdout.write(line + "\n")
     return []
 
@@ -100,7 +110,8 @@ def _format_arguments(
     """
     static = dict(static_args or ())
     rest = iter(values)
-    leaves = [static[i] if i in static else next(rest) for i in range(len(values) + len(static))]
+    places = range(len(values) + len(static))
+    leaves = [static[i] if i in static else next(rest, None) for i in places]
     found = re.fullmatch(r"PyTreeDef\((.*)\)", str(in_tree), re.DOTALL)
     if found is None:
         return leaves, {}
@@ -146,8 +157,20 @@ def _call_output(xp: Any, *values: Any, callback: Any, **_: Any) -> list[Any]:
             stacklevel=2,
         )
     else:
-        function(*values)
+        _called("debug_callback", function, values)
     return []
+
+
+def _called(name: str, function: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """What a user's function gives; an error in it is the user's, and told with its place."""
+    try:
+        return function(*values)
+    except JaxprToolError:
+        raise
+    except Exception as e:  # any: the function is not ours
+        what = getattr(function, "__name__", "the function")
+        message = f"{name}: {what} failed: {type(e).__name__}: {e}"
+        raise UsageError(Diagnostic(message, "callback-failed")) from e
 
 
 def _lower_output(impl: Callable[..., Any]) -> Callable[..., Any]:
@@ -202,7 +225,9 @@ def _call(name: str, xp: Any, *values: Any, callback: Any, result_avals: Any, **
             "no-callback",
             help="it can run in the process that traced the program, with jaxprtool.from_jax",
         )
-    results = function(*values)
+    results = _called(name, function, values)
+    if not isinstance(results, (tuple, list)):
+        results = [results]
     if len(results) != len(result_avals):
         message = f"{name}: the function gave {len(results)} results of {len(result_avals)}"
         fail(UsageError, message, "callback-result")

@@ -45,6 +45,8 @@ def _gather_type(
     mode_of("gather", mode)
     if not (fill_value is None or isinstance(fill_value, (bool, int, float, complex))):
         ill_typed(f"gather fill_value {fill_value} is not a number", "fill-value")
+    if isinstance(fill_value, complex) and x.dtype.kind not in "bc":
+        ill_typed(f"gather fill_value {fill_value} is complex, and {x} is not", "fill-value")
     w = windows_of("gather", dimension_numbers)
     return with_shape(x, _gather_shape(x, indices, w, tuple(slice_sizes)))
 
@@ -80,9 +82,9 @@ def _gather_shape(x: Any, indices: Any, w: Windows, sizes: tuple[int, ...]) -> t
 
 
 def _fill_value(fill_value: Any, dtype: Any) -> Any:
-    """What fills: as given, or what stands for nothing in each type."""
+    """What fills: as given, converted as NumPy does it, or what stands for nothing in each type."""
     if fill_value is not None:
-        return fill_value
+        return _converted(fill_value, dtype)
     if dtype.kind == "i":
         return -(1 << dtype.bits - 1)
     if dtype.kind == "u":
@@ -199,15 +201,18 @@ def _gather_lower(
     limits = [x.aval.shape[i] - slice_sizes[i] for i in w.start_map]
     inside = _within(ctx, indices, limits)
     inside = ctx.broadcast(inside, ShapedArray(out.shape, BOOL), w.batch_positions(n_batch))
-    fill = ctx.constant(_converted(_fill_value(fill_value, out.dtype), out.dtype), out)
+    fill = ctx.constant(_fill_value(fill_value, out.dtype), out)
     return ctx.select(inside, rows, fill)
 
 
 def _converted(value: Any, dtype: Any) -> Any:
-    """A number as a constant of a type."""
+    """A number as a constant of a type; integers wrap, and 0 stands for those that are not finite."""
     if dtype.kind == "b":
         return bool(value)
-    return int(value) if dtype.kind in "iu" else value
+    if dtype.kind not in "iu":
+        return value
+    bits = int(value) & ((1 << dtype.bits) - 1) if math.isfinite(value) else 0
+    return bits - (1 << dtype.bits) if dtype.kind == "i" and bits >> dtype.bits - 1 else bits
 
 
 def _within(ctx: Any, indices: Any, limits: list[int]) -> Any:

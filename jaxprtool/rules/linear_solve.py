@@ -14,10 +14,11 @@ from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.transpose import is_linear, not_linear
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Record
-from jaxprtool.rules.calls import check_call, inline_jvp
+from jaxprtool.rules.call_types import check_call
+from jaxprtool.rules.calls import inline_jvp
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
@@ -61,7 +62,7 @@ def _types(*operands: Any, const_lengths: Any, jaxprs: Any) -> list[Any]:
     lengths, four = _four("const_lengths", const_lengths), _four("jaxprs", jaxprs)
     if any(not isinstance(n, int) or n < 0 for n in lengths) or sum(lengths) > len(operands):
         ill_typed(
-            f"{name} const_lengths={tuple(lengths)} do not fit {len(operands)} operands",
+            f"{name} const_lengths={tuple(lengths)} do not fit {counted(len(operands), 'operand')}",
             "param-value",
         )
     consts, b = _split(operands, lengths)

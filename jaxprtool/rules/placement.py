@@ -14,7 +14,7 @@ from jaxprtool.interpreters.memory import put_in_memory
 from jaxprtool.interpreters.stablehlo_text import mlir_type
 from jaxprtool.interpreters.transpose import is_linear, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.sharding import find_spec, read_mesh
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
@@ -42,7 +42,7 @@ def _put_type(*xs: Any, devices: Any, srcs: Any, copy_semantics: Any) -> Any:
     for key, values in (("devices", devices), ("srcs", srcs), ("copy_semantics", copy_semantics)):
         if values and len(values) != len(xs):
             ill_typed(
-                f"device_put has {len(xs)} operands, and {key} has {len(values)} entries",
+                f"device_put has {counted(len(xs), 'operand')}, and {key} has {counted(len(values), 'entry')}",
                 "param-value",
             )
     if not devices:
@@ -132,6 +132,18 @@ define(
     transpose=transpose_unary(lambda ct, aval, **params: lax.sharding_constraint(ct, **params)),
     batch=_constraint_batch,
     lower=_constraint_lower,
+    cost=FREE,
+)
+
+
+define(
+    lax.layout_constraint,
+    abstract_eval=lambda x, *, layout: x,
+    impl=lambda xp, x, *, layout: x,
+    jvp=linear,
+    transpose=transpose_unary(lambda ct, aval, **params: lax.layout_constraint(ct, **params)),
+    batch=_constraint_batch,
+    lower=lambda ctx, x, *, layout: x,  # on one CPU nothing sees the layout of a value in between
     cost=FREE,
 )
 

@@ -24,6 +24,12 @@ def _precision_type(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
         ill_typed(f"reduce_precision exponent_bits {exponent_bits} must be positive", "param-value")
     if mantissa_bits < 0:
         ill_typed(f"reduce_precision mantissa_bits {mantissa_bits} is negative", "param-value")
+    if max(exponent_bits, mantissa_bits) >= 1 << 31:
+        ill_typed(
+            f"reduce_precision exponent_bits {exponent_bits} and mantissa_bits {mantissa_bits} have to "
+            "fit in 32 bits",
+            "param-value",
+        )
     return x
 
 
@@ -34,6 +40,7 @@ def _precision_impl(xp: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) 
     word = xp.dtype(f"u{inner.itemsize}")
     shift = max(mantissa - mantissa_bits, 0)
     fewer = exponent_bits < exponent
+    exponent_bits = min(exponent_bits, exponent)
     sign = 1 << (exponent + mantissa)
     infinity = ((1 << exponent) - 1) << mantissa
     bias, reduced = (1 << (exponent - 1)) - 1, (1 << (exponent_bits - 1)) - 1

@@ -27,7 +27,7 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import PER_INPUT, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.elementwise import byte_type
-from jaxprtool.interpreters.evaluate import interpret_jaxpr, jaxpr_as_fun
+from jaxprtool.interpreters.evaluate import jaxpr_as_fun
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, linear
 from jaxprtool.interpreters.reducers import (
     check_initials,
@@ -36,6 +36,7 @@ from jaxprtool.interpreters.reducers import (
     no_initial_tangents,
     vectorized,
 )
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
@@ -287,7 +288,7 @@ def _reduce_jvp(
         found = jaxpr.cache[key] = ClosedJaxpr(small, derivative.consts), flags
     derivative, flags = found
     live = [t for t in tangents if type(t) is not Zero]
-    rest = iter(interpret_jaxpr(derivative.jaxpr, derivative.consts, [*primals, *live]))
+    rest = iter(apply_jaxpr(derivative, [*primals, *live]))
     return outs, [next(rest) if f else Zero(get_aval(x)) for f, x in zip(flags, outs, strict=True)]
 
 

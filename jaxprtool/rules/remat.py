@@ -23,13 +23,14 @@ from jaxprtool.interpreters.partial_eval import (
     partial_eval_jaxpr,
 )
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving
+from jaxprtool.interpreters.sharing import apply_jaxpr, derived
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, transpose_unary
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.params import Word
 from jaxprtool.ir.walk import all_eqns, map_jaxprs
-from jaxprtool.rules.calls import CallRules, hoist_consts, inline
+from jaxprtool.rules.calls import CallRules, hoist_consts
 from jaxprtool.rules.define import define
 from jaxprtool.rules.policies import POLICIES, policy_saves, save_everything
 
@@ -52,9 +53,7 @@ class _RematRules(CallRules):
     ) -> tuple[ClosedJaxpr, list[bool]]:
         """The non-linear part may be tangled with the linear one, so the jaxpr is split first."""
         key = ("remat_transpose", tuple(linear), tuple(nonzero))
-        if key not in closed.cache:
-            closed.cache[key] = _transposed(closed, linear, nonzero)
-        return closed.cache[key]
+        return derived(closed, key, lambda: _transposed(closed, linear, nonzero))
 
     def partial_eval(
         self, trace: PartialEvalTrace, args: Sequence[Any], **params: Any
@@ -63,7 +62,9 @@ class _RematRules(CallRules):
         unks = [trace.is_unknown(x) for x in args]
         parts = _split(closed, unks, policy_saves(params["policy"]))
         known_args, _ = partition_list(unks, args)
-        outs, saved = split_list(trace.known(inline, parts.known, known_args), parts.n_known)
+        outs, saved = split_list(
+            trace.known(apply_jaxpr, parts.known, known_args, closed), parts.n_known
+        )
         operands = [*saved, *[args[i] for i in parts.used]]
         atoms = [trace.atom(x) for x in operands]
         fields = {**self.fields(parts.again, params), "differentiated": True}
@@ -88,13 +89,13 @@ class _RematRules(CallRules):
 def _transposed(
     closed: ClosedJaxpr, linear: Sequence[bool], nonzero: Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    first, rest, _, _ = partial_eval_jaxpr(closed, linear, True)
+    first, rest, _, _ = partial_eval_jaxpr(closed, linear, True, keep=True)
     fixed_avals = first.in_avals
     flags: list[bool] = []
 
     def pull_back(*args: Any) -> list[Any]:
         fixed, live = split_list(args, len(fixed_avals))
-        residuals = inline(first, fixed)
+        residuals = apply_jaxpr(first, fixed, closed)
         given = iter(live)
         cts = [
             next(given) if nz else Zero(x.aval)
@@ -132,13 +133,10 @@ class _Parts:
 
 
 def _split(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> _Parts:
-    key = ("remat", tuple(unks), saves)
-    if key not in closed.cache:
-        if saves is save_everything:
-            closed.cache[key] = _keep_residuals(closed, unks)
-        else:
-            closed.cache[key] = _compute_again(closed, unks, saves)
-    return closed.cache[key]
+    if saves is save_everything:
+        return derived(closed, ("keep", tuple(unks)), lambda: _keep_residuals(closed, unks))
+    key = ("again", tuple(unks), saves)
+    return derived(closed, key, lambda: _compute_again(closed, unks, saves))
 
 
 def _keep_residuals(closed: ClosedJaxpr, unks: Sequence[bool]) -> _Parts:
@@ -150,6 +148,10 @@ def _keep_residuals(closed: ClosedJaxpr, unks: Sequence[bool]) -> _Parts:
 
 def _keeping(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The same jaxpr with nothing computed again by a `remat2` inside either: the outer policy decides."""
+    return derived(closed, "keeping", lambda: _made_keeping(closed))
+
+
+def _made_keeping(closed: ClosedJaxpr) -> ClosedJaxpr:
     if not any(e.primitive is lax.remat_call.primitive for e in all_eqns(closed.jaxpr)):
         return closed
     eqns = []

@@ -37,7 +37,7 @@ from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.selection import Selection
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.dtypes import UINT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.rules.define import define
@@ -74,8 +74,8 @@ def _check_update_jaxpr(name: str, x: Any, update_jaxpr: Any, update_consts: Any
         ill_typed(f"{name} update_jaxpr {update_jaxpr} is not a jaxpr", "update-jaxpr")
     if len(update_consts) not in (0, len(update_jaxpr.consts)):
         ill_typed(
-            f"{name} update_consts has {len(update_consts)} values, and update_jaxpr has "
-            f"{len(update_jaxpr.consts)} constants",
+            f"{name} update_consts has {counted(len(update_consts), 'value')}, and update_jaxpr has "
+            f"{counted(len(update_jaxpr.consts), 'constant')}",
             "update-jaxpr",
         )
     ins, outs = update_jaxpr.in_avals, update_jaxpr.out_avals
@@ -178,7 +178,7 @@ def _scatter_impl(ufunc: str) -> Callable[..., Any]:
         update_consts: Any,
         **_: Any,
     ) -> Any:
-        if not updates.size:
+        if not updates.size or not x.size:
             return lambda v, i, u: v
         w = windows_of("scatter", dimension_numbers)
         sizes = window_sizes(w, x.ndim, updates.shape)

@@ -159,9 +159,9 @@ same_when_of_one_type(
 # -- reshape, squeeze, expand_dims -----------------------------------------------------------------
 
 
-def _reshape_type(x: Any, *dyn_shape: Any, new_sizes: Any, dimensions: Any, **_: Any) -> Any:
-    out = with_shape(x, tuple(new_sizes))
+def _reshape_type(x: Any, *, new_sizes: Any, dimensions: Any, **_: Any) -> Any:
     check_sizes("reshape", "new_sizes", new_sizes)
+    out = with_shape(x, tuple(new_sizes))
     if out.size != x.size and out.size >= 0 and x.size >= 0:
         ill_typed(
             f"reshape new_sizes {out.shape} has {out.size} elements, and {x} has {x.size}",

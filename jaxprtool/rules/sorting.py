@@ -11,6 +11,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.axes import bumped, check_axes, static_impl, with_dtype, with_shape
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.elementwise import check_kind
 from jaxprtool.interpreters.indexing import Windows
 from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.stage import stage
@@ -84,6 +85,7 @@ def _sort_type(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -
         ill_typed("sort needs at least one operand", "operand-count")
     first = operands[0]
     for x in operands:
+        check_kind("sort", x, "biufc")
         if x.shape != first.shape:
             ill_typed(f"sort needs operands of one shape, got {first} and {x}", "operand-shapes")
     check_axes("sort", "dimension", (dimension,), first.ndim, first)

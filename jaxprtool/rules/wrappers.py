@@ -12,11 +12,14 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import call_dce_rule
 from jaxprtool.interpreters.jvp import Zero, instantiate
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
-from jaxprtool.rules.calls import CallRules, check_call, inline, inline_jvp, inline_transpose
+from jaxprtool.rules.call_types import check_call
+from jaxprtool.rules.calls import CallRules, inline_jvp, inline_transpose
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 __all__: list[str] = []
@@ -68,9 +71,12 @@ define(
 def _linear_types(*avals: Any, callee: ClosedJaxpr, transpose_jaxpr: Any, **params: Any) -> Any:
     out = check_call("linear_call", callee, avals, "callee")
     n_fixed = params["num_callee_consts"] + params["num_res"]
+    for key in ("num_callee_consts", "num_res"):
+        if params[key] < 0:
+            ill_typed(f"linear_call: {key}={params[key]} is negative", "param-value")
     if n_fixed > len(avals):
         ill_typed(
-            f"linear_call: num_callee_consts + num_res is {n_fixed}, and there are {len(avals)} operands",
+            f"linear_call: num_callee_consts + num_res is {n_fixed}, and there {'is' if len(avals) == 1 else 'are'} {counted(len(avals), 'operand')}",
             "argument-count",
         )
     if transpose_jaxpr is not None:
@@ -107,7 +113,7 @@ def _linear_transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
     if back is None or n_consts or not all(is_linear(x) for x in linear):
         if back is None:
             return inline_transpose(cts, args, params["callee"])
-        out = inline(back, [*residuals, *map(instantiate, cts)])
+        out = apply_jaxpr(back, [*residuals, *map(instantiate, cts)])
     else:
         fields = {**params, "callee": back, "transpose_jaxpr": params["callee"]}
         fields["transpose_thunk"] = None

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from jaxprtool.ir.avals import AbstractType, OpaqueType, ShapedArray
+from jaxprtool.ir.avals import ARRAY_LIMIT, AbstractType, OpaqueType, ShapedArray
+from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.jaxpr import DropVar, Lit, Var
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
@@ -49,6 +50,7 @@ class Atoms:
         self.source, self._error, self.wide, self.lone = source, error, wide, lone
         self.types: dict[str, AbstractType] = {}
         self.literals: dict[str, tuple[Any, AbstractType]] = {}
+        self.unbound: set[Var] = set()  # what stands for variables that are read and not bound
         self.places: tuple[int, int, dict[str, int]] = -1, -1, {}  # of words in a run of operands
         self.drop_reads = (-1, 0)  # the operands that read `_` last, and how many times
         self.untyped_literals = self.untyped_binders = False
@@ -79,7 +81,7 @@ class Atoms:
                 found.append(DropVar(aval, "_", span))
                 continue
             var = Var(aval, name, span)
-            if name in scope.vars:
+            if name in scope.vars and scope.vars[name] not in self.unbound:
                 self._bound_twice(name, scope.vars[name], at)
             scope.vars[name] = var
             found.append(var)
@@ -99,6 +101,9 @@ class Atoms:
             found = read_type(text)
         except ValueError as e:
             self._error(str(e), "bad-type", at, at + len(text))
+            return OpaqueType(text)
+        except JaxprTypeError as e:
+            self._error(e.diagnostics[0].message, ARRAY_LIMIT, at, at + len(text))
             return OpaqueType(text)
         self.types[text] = found
         return found
@@ -125,8 +130,9 @@ class Atoms:
             scope.vars[word] = scope.inputs[-1]
             return scope.inputs[-1]
         self._not_an_atom(word, at)
-        span = Span(self.source, at, at + len(word))
-        return scope.vars.setdefault(word, Var(UNTYPED, word, span))
+        found = Var(UNTYPED, word, Span(self.source, at, at + len(word)))
+        self.unbound.add(found)
+        return scope.vars.setdefault(word, found)
 
     def _read_drop(self, scope: Scope, start: int) -> Var:
         """An operand `_`: the text does not say which; successive ones are taken in the order of binding."""
@@ -139,7 +145,8 @@ class Atoms:
         if _NAME.fullmatch(word):
             self._error(f"{word} is not bound", "unbound-variable", at, at + len(word))
         else:
-            self._error(f"{word} is not an operand", "syntax", at, at + len(word))
+            help = "operands are separated by blanks" if word[-1] == "," else ""
+            self._error(f"{word} is not an operand", "syntax", at, at + len(word), help)
 
     def _find(self, word: str, start: int, end: int) -> int:
         """Where a word first stands between two offsets (`start`, when it is known exactly)."""

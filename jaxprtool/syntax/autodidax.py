@@ -88,13 +88,18 @@ _PARAMS = {
 }
 
 
-def to_autodidax(eqn: JaxprEqn) -> tuple[str, list[tuple[str, Any]], list[ClosedJaxpr]]:
-    """The tutorial's primitive name, params in its order, and the jaxprs under the equation."""
+def to_autodidax(
+    eqn: JaxprEqn, lossless: bool
+) -> tuple[str, list[tuple[str, Any]], list[ClosedJaxpr]]:
+    """The tutorial's primitive name, params in its order, and the jaxprs under the equation.
+
+    Params of a call that the tutorial has not are there when `lossless`.
+    """
     name, params = eqn.primitive.name, eqn.params
     if name == "jit" and isinstance(params.get("jaxpr"), ClosedJaxpr):
         closed = params["jaxpr"]
         shown = [("num_consts", len(closed.jaxpr.const_binders))]
-        for key, value in printed_params(eqn.primitive, params, lossless=True):
+        for key, value in printed_params(eqn.primitive, params, True) if lossless else ():
             if key != "jaxpr" and (key, value) != ("name", "xla_call"):
                 shown.append((key, value))
         return "xla_call", sorted(shown), [closed]

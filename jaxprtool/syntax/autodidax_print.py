@@ -20,19 +20,22 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class _Out(list[str]):
-    """The pieces of the text so far, and how jaxprs inside other values are printed."""
+    """The pieces of the text so far, how jaxprs inside other values are printed, and whether nothing may be lost."""
 
-    def __init__(self, jaxpr_text: Callable[[ClosedJaxpr], str]):
+    def __init__(self, jaxpr_text: Callable[[ClosedJaxpr], str], lossless: bool):
         super().__init__()
-        self.jaxpr_text = jaxpr_text
+        self.jaxpr_text, self.lossless = jaxpr_text, lossless
 
 
-def format_autodidax(program: ClosedJaxpr, jaxpr_text: Callable[[ClosedJaxpr], str]) -> str:
+def format_autodidax(
+    program: ClosedJaxpr, jaxpr_text: Callable[[ClosedJaxpr], str], lossless: bool
+) -> str:
     """The tutorial's print of a program; constants become leading arguments.
 
-    Jaxprs that it has no place for, those in params of primitives it does not know, are printed by `jaxpr_text`.
+    Jaxprs that it has no place for, those in params of primitives it does not know, are printed by `jaxpr_text`. Names of
+    calls, which it has not either, are there when `lossless`.
     """
-    out = _Out(jaxpr_text)
+    out = _Out(jaxpr_text, lossless)
     stack = [_jaxpr(program.jaxpr, 0, out)]
     while stack:
         nested = next(stack[-1], None)
@@ -109,7 +112,7 @@ def _equation(
     eqn: JaxprEqn, column: int, names: dict[Var, str], atom: Any, out: _Out
 ) -> list[ClosedJaxpr]:
     """Write one equation; returns the jaxprs that go under it."""
-    name, params, inner = to_autodidax(eqn)
+    name, params, inner = to_autodidax(eqn, out.lossless)
     head = " ".join([f"{names[v]}:{_type(v.aval)}" for v in eqn.out_binders])
     text = f"{head} = {name} "
     if params:
@@ -126,7 +129,7 @@ def _type(aval: Any) -> str:
     """`float64[2,3]`."""
     if not isinstance(aval, ShapedArray):
         return str(aval)
-    return f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]"
+    return aval.str_short()
 
 
 def _value(value: Any, out: _Out) -> str:

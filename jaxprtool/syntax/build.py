@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 from jaxprtool.core.primitive import find_primitive
-from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.avals import ARRAY_LIMIT, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive, Var
 from jaxprtool.ir.params import Opaque
@@ -17,8 +17,9 @@ from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.consts import read_const
 from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.hidden import recover_params
+from jaxprtool.syntax.hints import operand_hint, primitive_hint
 from jaxprtool.syntax.infer import infer_binders, infer_literals
-from jaxprtool.syntax.older import OLDER, declarations, from_older
+from jaxprtool.syntax.older import OLDER, declared_params, from_older
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.refs import read_reference
 from jaxprtool.syntax.scanner import Scanner
@@ -29,6 +30,7 @@ __all__ = ["Builder"]
 
 _MOST_ERRORS = 200
 _OUT = re.compile(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|[^\s,()])+)\s*(?:,|\Z)")
+_TYPE_ERRORS = frozenset({"unbound-variable", "bound-twice", ARRAY_LIMIT})
 
 
 class Builder:
@@ -68,9 +70,7 @@ class Builder:
             raise JaxprParseError(errors) if self.parse_errors else ScopeError(errors, programs)
 
     def _error(self, message: str, code: str, start: int, end: int, help: str = "") -> None:
-        found = (
-            self.type_errors if code in ("unbound-variable", "bound-twice") else self.parse_errors
-        )
+        found = self.type_errors if code in _TYPE_ERRORS else self.parse_errors
         found.append(Diagnostic(message, code, Span(self.source, start, end), help))
 
     # ---- files and programs
@@ -294,6 +294,16 @@ class Builder:
     def _equation(self, token: Token, params: Any, operands: Token, jaxprs: Any) -> Any:
         match, scope = token[1], self.scopes[-1]
         primitive = find_primitive(match[3])
+        if not primitive.known and (help := primitive_hint(match[3])):
+            self._error("an operation is no call", "syntax", match.start(3), match.end(3), help)
+        if "=" in operands[1] and (found := operand_hint(operands[1], operands[2])):
+            self._error(found.message, "syntax", found.start, found.end, found.help)
+            operands = (
+                operands[0],
+                operands[1][: found.start - operands[2]],
+                operands[2],
+                operands[3],
+            )
         inputs: list[Any] = []
         known = scope.vars
         for word in operands[1].split():
@@ -388,7 +398,7 @@ class Builder:
 
     def _params(self, primitive: Primitive, params: list[tuple[Token, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        declared = declarations(primitive)
+        declared = declared_params(primitive.name) or primitive.params
         for (_, key, start, end), raw in params:
             if type(raw) is tuple:
                 declaration = declared.get(key)

@@ -1,21 +1,45 @@
-"""Values of constants in a file: `where a = [0.0, 1.0]`, or `a = npz("file.npz", "key")`.
+"""Values of constants in a file: `where a = [0.0, 1.0]`, `a = npz("file.npz", "key")`, `a = base64("f32[2]", "AAAAAAAAgD8=")`.
 
-Reading a file costs no NumPy: values stay nested lists (or the name of the file that holds them) until a backend
-makes arrays of them.
+Reading a file costs no NumPy: values stay nested lists (or bytes, or the name of the file that holds them) until a
+backend makes arrays of them. Base64 is of the elements in C order, each with its lowest byte first, a `bool` being a
+byte; it is written for more than 1 KB, and for NaNs other than the usual one.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import math
 import re
+import struct
+import sys
+from array import array
 from typing import Any
 
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import DType
-from jaxprtool.syntax.types import read_scalar
+from jaxprtool.syntax.types import is_usual_nan, read_scalar
 
-__all__ = ["ArrayRef", "ArrayText", "format_const", "read_const"]
+__all__ = [
+    "LARGE",
+    "ArrayBytes",
+    "ArrayRef",
+    "ArrayText",
+    "format_const",
+    "has_bytes",
+    "is_large",
+    "read_const",
+]
+
+LARGE = 1024  # bytes: a constant of more is no list of numbers in what we write
 
 _NPZ = re.compile(r"npz\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
+_BASE64 = re.compile(r"base64\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
+_CODES = {  # of the module `struct`, by element type; those whose elements have no code stay lists
+    **{f"{k}{8 * (1 << i)}": c for k, codes in (("int", "bhiq"), ("uint", "BHIQ")) for i, c in enumerate(codes)},
+    **{"bool": "?", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"},
+    **{"complex64": "f", "complex128": "d"},
+}  # fmt: skip
 _PIECE = re.compile(r"\s*([\[\],]|\([^()]*\)|[^\s\[\],]+)")
 
 
@@ -57,6 +81,63 @@ class ArrayText:
         return f"ArrayText({self.values!r}, {self.shape}, {self.dtype})"
 
 
+class ArrayBytes:
+    """The values of a constant as bytes: what base64 in a file holds.
+
+    Attributes:
+      data: the elements in C order, each with its lowest byte first.
+      shape: the shape of the array (for keys, with the axis of the words).
+      dtype: its element type; for a PRNG key that of the key.
+    """
+
+    __slots__ = ("data", "dtype", "shape")
+
+    def __init__(self, data: bytes, shape: tuple[int, ...], dtype: DType):
+        self.data, self.shape, self.dtype = data, shape, dtype
+
+    def tobytes(self) -> bytes:
+        """The bytes, as `numpy.ndarray.tobytes` would give them on a machine that puts the lowest byte first."""
+        return self.data
+
+    def tolist(self) -> Any:
+        """The values, as `numpy.ndarray.tolist` would give them."""
+        values: Any = _elements(self.data, self.dtype)
+        for size in reversed(self.shape[1:]):
+            values = [values[i : i + size] for i in range(0, len(values), size)] if size else []
+        return values if self.shape else values[0]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ArrayBytes):
+            return NotImplemented
+        return (self.data, self.shape, self.dtype) == (other.data, other.shape, other.dtype)
+
+    def __hash__(self) -> int:
+        return hash((self.data, self.shape, self.dtype.name))
+
+    def __repr__(self) -> str:
+        dims = ",".join(map(str, self.shape[:-1] if self.dtype.kind == "k" else self.shape))
+        text = base64.b64encode(self.data).decode()
+        return f'base64("{self.dtype}[{dims}]", "{text}")'
+
+
+def _elements(data: bytes, dtype: DType) -> list[Any]:
+    """The elements whose bytes these are."""
+    code = _CODES["uint32" if dtype.kind == "k" else dtype.name]
+    if code in "?e":
+        return [x for (x,) in struct.iter_unpack(f"<{code}", data)]
+    numbers = array(code, data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    if dtype.name == "bfloat16":  # the upper half of an f32
+        numbers = array("f", array("I", [x << 16 for x in numbers]).tobytes())
+    flat = numbers.tolist()
+    return (
+        [complex(*z) for z in zip(flat[::2], flat[1::2], strict=True)]
+        if dtype.kind == "c"
+        else flat
+    )
+
+
 class ArrayRef:
     """An array in an `.npz` file beside the text.
 
@@ -80,7 +161,7 @@ class ArrayRef:
         return f'npz("{self.file}", "{self.key}")'
 
 
-def read_const(text: str, aval: Any) -> ArrayText | ArrayRef:
+def read_const(text: str, aval: Any) -> ArrayText | ArrayBytes | ArrayRef:
     """The constant that a text spells, for a binder of type `aval`.
 
     Raises:
@@ -93,9 +174,38 @@ def read_const(text: str, aval: Any) -> ArrayText | ArrayRef:
         raise ValueError(f"a value of type {aval} cannot be written in a file")
     if dtype.kind == "k":
         shape = (*shape, dtype.bits // 32)
+    if m := _BASE64.fullmatch(text.strip()):
+        return _read_base64(m[1], m[2], aval, shape)
     values = _nested(text, dtype)
     _check_shape(values, shape, aval)
     return ArrayText(values, shape, dtype)
+
+
+def _read_base64(spelled: str, text: str, aval: Any, shape: tuple[int, ...]) -> ArrayBytes:
+    if spelled != str(aval.strong):
+        raise ValueError(f"the values are {spelled}, and have to be {aval}")
+    if not has_bytes(aval.dtype):
+        raise ValueError(f"values of type {aval.dtype} are written as lists")
+    size = math.prod(shape) * _item_bytes(aval.dtype)
+    if len(text) != 4 * (-(-size // 3)):
+        raise ValueError(f"{aval} has {size} bytes, and the base64 text does not")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("malformed base64") from None
+    if len(data) != size or (aval.dtype.kind == "b" and data.strip(b"\0\1")):
+        raise ValueError(f"the bytes are not those of {aval}")
+    return ArrayBytes(data, shape, aval.dtype)
+
+
+def has_bytes(dtype: Any) -> bool:
+    """Whether values of an element type can be written as base64."""
+    return isinstance(dtype, DType) and (dtype.kind == "k" or dtype.name in _CODES)
+
+
+def _item_bytes(dtype: DType) -> int:
+    """Bytes of an element, or of a word of a key."""
+    return 4 if dtype.kind == "k" else max(dtype.bits // 8, 1)
 
 
 def _nested(text: str, dtype: DType) -> Any:
@@ -135,9 +245,40 @@ def _check_shape(values: Any, shape: tuple[int, ...], aval: Any) -> None:
         raise ValueError(f"the values do not have the shape of {aval}")
 
 
-def format_const(value: Any) -> str:
-    """The text of a constant: `repr` of nested lists of Python scalars, or a reference."""
-    if isinstance(value, ArrayRef):
+def is_large(value: Any) -> bool:
+    """Whether an array is one that we do not write as a list."""
+    data = words_of_key(value)
+    return getattr(data, "nbytes", 0) > LARGE or (
+        isinstance(data, ArrayBytes) and len(data.data) > LARGE
+    )
+
+
+def format_const(value: Any, aval: Any) -> str:
+    """The text of a constant of type `aval`: nested lists of Python scalars, base64, or a reference.
+
+    Args:
+      value: an array (NumPy's, or what was read from a file), keys, or a Python number.
+      aval: the type of its binder.
+    """
+    if isinstance(value, (ArrayRef, ArrayBytes)):
         return repr(value)
     data = words_of_key(value)
+    dtype = getattr(aval, "dtype", None)
+    if (
+        hasattr(data, "tobytes")
+        and has_bytes(dtype)
+        and (is_large(data) or _has_odd_nans(data, dtype))
+    ):
+        if sys.byteorder == "big":
+            data = data.byteswap()
+        return repr(ArrayBytes(data.tobytes(), tuple(data.shape), dtype))
     return repr(data.tolist() if hasattr(data, "tolist") else data)
+
+
+def _has_odd_nans(data: Any, dtype: DType) -> bool:
+    """Whether an array holds a NaN with another sign or payload than the usual one."""
+    if dtype.kind not in "fc":
+        return False
+    numbers = _elements(data.tobytes(), dtype)
+    parts = [p for z in numbers for p in (z.real, z.imag)] if dtype.kind == "c" else numbers
+    return any(x != x and not is_usual_nan(x) for x in parts)

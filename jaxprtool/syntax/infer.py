@@ -40,7 +40,7 @@ __all__ = ["UntypedLit", "infer_binders", "infer_literals", "set_type_rule", "un
 TypeRule = Callable[[Primitive, Sequence[Any], dict[str, Any]], Sequence[Any]]
 _rule: list[TypeRule] = []
 
-_MOST_TRIES = 400  # combinations of types that are tried for one equation
+_MOST_TRIES = 60  # combinations of types that are tried for one equation
 _USUAL_OPERANDS = 20  # an equation with more has fewer tries
 _LARGEST = 3.4028236e38  # no type of 32 bits or fewer holds more
 _EMPTY = "(b'',)"  # the value of a float0
@@ -251,6 +251,9 @@ def infer_binders(
     ):  # what is used by nobody, or in a way that says nothing about its types
         for jaxpr in _reachable([program.jaxpr, *(c.jaxpr for c in definitions)]):
             inference.errors += _without_type(jaxpr)
+            for eqn in jaxpr.eqns:
+                if any(v.aval is UNTYPED for v in eqn.out_binders):
+                    inference.errors.append(_unknown(eqn))
     return inference.errors
 
 
@@ -260,6 +263,11 @@ def _without_type(jaxpr: Jaxpr) -> list[Diagnostic]:
         for v in jaxpr.all_binders
         if v.aval is UNTYPED
     ]
+
+
+def _unknown(eqn: JaxprEqn) -> Diagnostic:
+    names = ", ".join(v.name or "_" for v in eqn.out_binders)
+    return Diagnostic(f"the type of {names} cannot be told", "no-type", eqn.span, _HELP)
 
 
 class _Inference:
@@ -280,6 +288,9 @@ class _Inference:
             state.axes = axes
             yield from self.inside(eqn)
             state.axes = axes
+            inner = (x for closed in sub_jaxprs(eqn) for x in closed.jaxpr.outs)
+            if any(x.aval is UNTYPED for x in inner):
+                continue
             if any(v.aval is UNTYPED for v in eqn.out_binders):
                 self.results(eqn)
         for i, x in enumerate(jaxpr.outs):
@@ -287,26 +298,27 @@ class _Inference:
                 jaxpr.outs[i] = x.typed(x.types((), self.wide)[0])
 
     def inside(self, eqn: JaxprEqn) -> Iterator[Any]:
+        """The walks of the jaxprs of an equation, whose arguments get types from its operands."""
         avals = [x.aval for x in eqn.inputs]
+        axes = state.axes
         try:
-            axes = inner_axes(eqn) or state.axes
+            axes = inner_axes(eqn) or axes
             found = inner_arguments(eqn.primitive, avals, eqn.params)
         except (TypeError, ValueError, KeyError, AttributeError):  # params that do not fit
-            return
+            found = []
         for closed, types in found:
+            for v, aval in zip(closed.jaxpr.in_binders, types, strict=False):
+                if v.aval is UNTYPED:
+                    v.aval = aval.strong
+        for closed in sub_jaxprs(eqn):
             jaxpr = closed.jaxpr
             if jaxpr in self.seen:
                 continue
             self.seen.add(jaxpr)
-            for v, aval in zip(jaxpr.in_binders, types, strict=False):
-                if v.aval is UNTYPED:
-                    v.aval = aval.strong
             self.errors += _without_type(jaxpr)
             yield self.jaxpr(jaxpr, axes)
 
     def results(self, eqn: JaxprEqn) -> None:
-        names = ", ".join(v.name or "_" for v in eqn.out_binders)
-        unknown = Diagnostic(f"the type of {names} cannot be told", "no-type", eqn.span, _HELP)
         try:
             avals = [x.aval.strong for x in eqn.inputs]
             found = _rule[0](eqn.primitive, avals, eqn.params)
@@ -314,10 +326,10 @@ class _Inference:
             self.errors += [Diagnostic(d.message, d.code, eqn.span, d.help) for d in e.diagnostics]
             return
         except Exception:  # a rule may trip over operands and params that do not fit
-            self.errors.append(unknown)
+            self.errors.append(_unknown(eqn))
             return
         if len(found) != len(eqn.out_binders):
-            self.errors.append(unknown)
+            self.errors.append(_unknown(eqn))
             return
         for v, aval in zip(eqn.out_binders, found, strict=True):
             if v.aval is UNTYPED:

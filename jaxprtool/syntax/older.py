@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.core.primitive import find_primitive
+from jaxprtool.core.primitive import PRIMITIVES, find_primitive
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Param, Primitive
 from jaxprtool.ir.params import Word
 from jaxprtool.ir.sharding import axis_set, read_axis_set, read_mesh, specs_text
 
-__all__ = ["OLDER", "declarations", "from_older"]
+__all__ = ["OLDER", "declared_params", "from_older"]
 
 Params = dict[str, Any]
 Inputs = Sequence[Any]
@@ -106,7 +107,7 @@ def _pure_callback(params: Params, inputs: Inputs) -> Params:
     if "vectorized" not in params:
         return params
     new = {k: v for k, v in params.items() if k != "vectorized"}
-    new.setdefault("vmap_method", "expand_dims" if params["vectorized"] is True else None)
+    new.setdefault("vmap_method", Word("expand_dims") if params["vectorized"] is True else None)
     return new
 
 
@@ -152,13 +153,15 @@ def _bit_generator(params: Params, inputs: Inputs) -> Params:
 
 
 _FUNCTION = re.compile(r"<function (?:[\w<>]+\.)*([\w<>]+) at 0x\w+>")
+_CORE = re.compile(r"\nCore: (\w+)\s*\Z")
 
 
 def _custom_vjp(params: Params, inputs: Inputs) -> Params:
     """The backward rule as a function, to 0.6.0: its name is kept."""
     del inputs
     new = dict(params)
-    m = _FUNCTION.fullmatch(str(new.pop("bwd", "")))
+    text = str(new.pop("bwd", ""))
+    m = _FUNCTION.fullmatch(text) or _CORE.search(text)
     return {**new, "bwd": m[1]} if m else new
 
 
@@ -222,13 +225,28 @@ OLDER: dict[str, Older] = {
 }
 
 
-def declarations(primitive: Primitive) -> dict[str, Param]:
-    """The params of a primitive, by the names that an earlier release may have for them."""
-    older = OLDER.get(primitive.name)
-    if older is None or primitive.known or not older.name:
-        return primitive.params
-    declared = find_primitive(older.name).params
-    return {**declared, **{old: declared[new] for old, new in older.renamed.items()}}
+def declared_params(name: str) -> dict[str, Param] | None:
+    """The params of a primitive, by any name that a release has had for them; None where nobody declares it.
+
+    Args:
+      name: of the primitive, in any release.
+    """
+    older, primitive = OLDER.get(name), PRIMITIVES.get(name)
+    if older is None:
+        return None if primitive is None else primitive.params
+    return _declared(name, primitive)
+
+
+@functools.cache
+def _declared(name: str, primitive: Primitive | None) -> dict[str, Param]:
+    older = OLDER[name]
+    declared = find_primitive(older.name).params if older.name else {}
+    found = {**(primitive.params if primitive else {}), **declared}
+    for old, new in older.renamed.items():
+        found[old] = found[new]
+    for old in older.dropped:
+        found.setdefault(old, Param(old, "", None, True))
+    return found
 
 
 def from_older(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.ir.avals import AbstractType, ShapedArray
+from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Word
@@ -209,7 +210,7 @@ class _Reader:
         self.pos = m.end()
         try:
             aval = read_type(m[1])
-        except ValueError:
+        except (ValueError, JaxprTypeError):
             raise _Outside from None
         if not isinstance(aval, ShapedArray):
             raise _Outside

@@ -8,9 +8,11 @@ from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.build import Builder
+from jaxprtool.syntax.hints import hint
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
 from jaxprtool.syntax.scanner import Scanner, scan
 from jaxprtool.syntax.tokens import LABELS
+from jaxprtool.syntax.version import without_header
 
 __all__ = ["parse", "parse_file"]
 
@@ -58,7 +60,7 @@ def parse_file(text: str, name: str = "<string>") -> dict[str, ClosedJaxpr]:
         text = _ANSI.sub("", text)
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    return _read(Source(text, name))
+    return _read(Source(without_header(text, name), name))
 
 
 def _read(source: Source) -> dict[str, ClosedJaxpr]:
@@ -95,6 +97,9 @@ def _unexpected(source: Source, scanner: Scanner, error: UnexpectedToken) -> Dia
     labels = error.expected
     if LABELS["EQUATION"] in labels and LABELS["OUTS"] in labels:
         labels = [label for label in labels if label != LABELS["LAMBDA"]]  # only below an equation
+    if found := hint(source.text, start, labels):
+        span = Span(source, found.start, found.end)
+        return Diagnostic(found.message, "syntax", span, found.help)
     expected = _listed(labels)
     if kind == "$END":
         return _truncated(source, scanner, start, expected)

@@ -7,7 +7,7 @@ one that does not is taken apart. Nested jaxprs are generators on a stack of our
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -46,7 +46,7 @@ def format_jaxpr(
       The text, without a line break at its end.
     """
     if style == "autodidax":
-        return format_autodidax(program, _format_inside)
+        return format_autodidax(program, _format_inside, lossless)
     if style != "jax":
         fail(
             UsageError, f"no style {style!r}", "bad-style", help="the styles are jax and autodidax"
@@ -65,18 +65,25 @@ def _format_inside(program: ClosedJaxpr) -> str:
 
 
 def format_file(
-    programs: dict[str, ClosedJaxpr], style: str = "jax", lossless: bool = False, width: int = 80
+    programs: dict[str, ClosedJaxpr],
+    style: str = "jax",
+    lossless: bool = False,
+    width: int = 80,
+    placed: Callable[[Any], Any] | None = None,
 ) -> str:
-    """The text of a file with several programs; a single one with the name "" stands alone."""
+    """The text of a file with several programs; a single one with the name "" stands alone.
+
+    `placed` gives what is written for the value of a constant (a reference to a file that holds it, say).
+    """
     texts = []
     for name, program in programs.items():
-        if not name or style != "jax":
-            text = format_jaxpr(program, style, lossless, width)
+        if style != "jax":
+            text = format_jaxpr(program, style)
             texts.append(f"{name} = {text}\n" if name else f"{text}\n")
             continue
         head = (program.jaxpr.comments or {}).get("head", [])
-        text = _Printer(program, lossless, width).text(head=False)
-        texts += (*(f"{line}\n" for line in head), f"{name} = {text}\n")
+        text = _Printer(program, lossless, width, placed=placed).text(head=not name)
+        texts += (*(f"{line}\n" for line in head), f"{name} = {text}\n") if name else (f"{text}\n",)
     return "".join(texts)
 
 
@@ -88,8 +95,15 @@ def _size(text: str) -> int:
 class _Printer:
     """One print of one program."""
 
-    def __init__(self, program: ClosedJaxpr, lossless: bool, width: int, renamed: bool = False):
-        self.lossless, self.width = lossless, width
+    def __init__(
+        self,
+        program: ClosedJaxpr,
+        lossless: bool,
+        width: int,
+        renamed: bool = False,
+        placed: Callable[[Any], Any] | None = None,
+    ):
+        self.lossless, self.width, self.placed = lossless, width, placed
         definitions = program.jaxpr.cache.get("definitions", {})
         given = {closed.jaxpr: name for name, closed in definitions.items()}
         nested = Nested(program, lossless, definitions.values())
@@ -111,9 +125,7 @@ class _Printer:
             prefix = f"let {name} = "
             self.out.append(prefix)
             self._run(self._jaxpr(jaxpr, 0, _size(prefix)))
-            self.out.append(
-                "\nin\n" if where_lines(self.closed[jaxpr], self.names, self.lossless) else " in\n"
-            )
+            self.out.append("\nin\n" if self._where(jaxpr) else " in\n")
         if self.root.cache.get("lone_equation"):
             self._run(self._call(self.root.eqns[0], 0))
         else:
@@ -137,6 +149,9 @@ class _Printer:
             else:
                 stack.append(nested)
 
+    def _where(self, jaxpr: Jaxpr) -> list[str]:
+        return where_lines(self.closed[jaxpr], self.names, self.lossless, self.placed)
+
     # ---- pieces
 
     def _binder(self, v: Var) -> str:
@@ -157,9 +172,13 @@ class _Printer:
             text += WEAK
         val = x.val
         kind = type(val)
-        if kind is float or kind is int or kind is bool:
+        if kind is int or kind is bool or (kind is float and (val == val or not self.lossless)):
             return f"{val}{text}" if aval.dtype.kind != "0" else f"(b'',){text}"
-        return ("[...]" if val is None else scalar_text(val, getattr(aval, "dtype", None))) + text
+        return (
+            "[...]"
+            if val is None
+            else scalar_text(val, getattr(aval, "dtype", None), self.lossless)
+        ) + text
 
     def _fill(self, texts: list[str], separator: str, column: int, indent: int) -> int:
         """Write texts one after the other, on more lines if they do not fit; returns the column after."""
@@ -206,7 +225,7 @@ class _Printer:
 
     def _jaxpr(self, jaxpr: Jaxpr, indent: int, column: int) -> Iterator[Any]:
         """Write a jaxpr that starts at `column`, with the nesting level `indent`."""
-        where = where_lines(self.closed[jaxpr], self.names, self.lossless)
+        where = self._where(jaxpr)
         flat = self._flat_jaxpr(jaxpr, self.width - column, 0)
         if flat is not None:
             self.out.append(flat)
@@ -326,7 +345,7 @@ class _Printer:
             return None
         if jaxpr.comments and jaxpr.comments.get("tail"):
             return None
-        if depth and where_lines(self.closed[jaxpr], self.names, self.lossless):
+        if depth and self._where(jaxpr):
             return None
         consts = " ".join([self._binder(v) for v in jaxpr.const_binders])
         inputs = " ".join([self._binder(v) for v in jaxpr.in_binders])

@@ -16,6 +16,7 @@ from typing import Any
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.ir.spans import Source
 from jaxprtool.syntax.comments import CommentScanner
+from jaxprtool.syntax.hints import BARE_RESULTS
 from jaxprtool.syntax.refs import RAW_EQUATION
 from jaxprtool.syntax.tokens import ATOMS, BINDER, IDENT, LOOSE_BINDER, Token
 from jaxprtool.syntax.values import ValueScanner, free_params
@@ -253,7 +254,7 @@ class Scanner:
 
     def _unusual(self) -> re.Match[str] | None:
         """An equation without results, or on references; None where there is no equation."""
-        if _OUTS.match(self.text, self.pos):
+        if _OUTS.match(self.text, self.pos) or BARE_RESULTS.match(self.text, self.pos):
             return None
         m = _REFERENCE.match(self.text, self.pos)
         if m:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from typing import Any
 
 from jaxprtool.ir.avals import (
@@ -137,6 +138,9 @@ def _fits(value: int, dtype: DType) -> bool:
 _INT = re.compile(r"[+-]?\d+")
 _FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|nan)")
 _COMPLEX = re.compile(r"\(?[-+.\dienaf]+j\)?")
+_NAN = re.compile(r"nan\(0x([0-9a-f]{16})\)")
+_PARTS = re.compile(r"complex\(([^\s,]+),([^\s,]+)\)")
+_USUAL_NAN = 0x7FF8 << 48
 
 
 def untyped_scalar(text: str) -> Any:
@@ -154,11 +158,38 @@ def untyped_scalar(text: str) -> Any:
             return complex(text)
         except ValueError:
             return None
+    return _exact_scalar(text) if "nan(" in text else None
+
+
+def _exact_scalar(text: str) -> float | complex | None:
+    """A NaN by its bits, as an f64 has them: `nan(0xfff8000000000000)`, `complex(nan(0x...),1.0)`; None for no such."""
+    if m := _NAN.fullmatch(text):
+        (value,) = struct.unpack(">d", bytes.fromhex(m[1]))
+        return value if value != value else None
+    if m := _PARTS.fullmatch(text):
+        parts = [untyped_scalar(p) for p in m.groups()]
+        return complex(*parts) if all(type(p) is float for p in parts) else None
     return None
 
 
-def scalar_text(value: Any, dtype: Any) -> str:
-    """A scalar as JAX prints it in a literal: the Python scalar of the value."""
+def is_usual_nan(x: float) -> bool:
+    """Whether a NaN has the sign and payload that reading `nan` gives."""
+    return struct.unpack(">Q", struct.pack(">d", x))[0] == _USUAL_NAN
+
+
+def exact_text(value: Any) -> str:
+    """The text of a Python scalar, with the bits of NaNs that are not the usual one."""
+    if type(value) is float and value != value and not is_usual_nan(value):
+        return f"nan(0x{struct.pack('>d', value).hex()})"
+    if type(value) is complex and value != value:
+        parts = exact_text(value.real), exact_text(value.imag)
+        if any("(" in p for p in parts):
+            return f"complex({','.join(parts)})"
+    return str(value)
+
+
+def scalar_text(value: Any, dtype: Any, exact: bool = False) -> str:
+    """A scalar as JAX prints it in a literal: the Python scalar of the value; if `exact`, with the bits of odd NaNs."""
     if getattr(dtype, "kind", "") == "0":
         return "(b'',)"
     item = getattr(value, "item", None)
@@ -166,4 +197,4 @@ def scalar_text(value: Any, dtype: Any) -> str:
         if getattr(value, "shape", ()):
             return "[...]"
         value = item()
-    return str(value)
+    return exact_text(value) if exact else str(value)

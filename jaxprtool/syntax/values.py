@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.syntax.older import declared_params
 from jaxprtool.syntax.tokens import IDENT
 
 __all__ = ["ValueScanner", "fault", "free_params"]
@@ -46,10 +46,10 @@ def _layout(column: int) -> re.Pattern[str]:
 @lru_cache(maxsize=512)
 def free_params(primitive: str) -> frozenset[str]:
     """The params of a primitive that are free text: those that it declares as `Text`."""
-    declared = PRIMITIVES.get(primitive)
+    declared = declared_params(primitive)
     if declared is None:
         return _NONE
-    return frozenset(k for k, p in declared.params.items() if p.annotation == "Text")
+    return frozenset(k for k, p in declared.items() if p.annotation == "Text")
 
 
 class ValueScanner:
@@ -71,7 +71,7 @@ class ValueScanner:
             m = None if end >= 0 else _FLAT_END.search(self.text, pos)
             return m.start() if m else end if end >= 0 else len(self.text)
         layout = _layout(column)
-        if end >= 0 and (primitive in PRIMITIVES or layout.match(self.text, end)):
+        if end >= 0 and (declared_params(primitive) is not None or layout.match(self.text, end)):
             return end
         m = layout.search(self.text, pos)
         if m is not None and not m["equation"]:
@@ -87,7 +87,7 @@ class ValueScanner:
         if column >= 0:
             m = _layout(column).search(self.text, pos)
             return m.start() if m else -1
-        declared = PRIMITIVES[primitive].params
+        declared = declared_params(primitive) or {}
         for m in _FLAT_KEY.finditer(self.text, pos, self._line_end(pos)):
             if m[1] in declared:
                 return m.start()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 from jaxprtool.syntax.consts import format_const
@@ -9,11 +12,19 @@ from jaxprtool.syntax.consts import format_const
 __all__ = ["where_lines"]
 
 
-def where_lines(closed: ClosedJaxpr, names: dict[Var, str], lossless: bool) -> list[str]:
-    """The entries of the section, each a line; empty when there is nothing to say."""
+def where_lines(
+    closed: ClosedJaxpr,
+    names: dict[Var, str],
+    lossless: bool,
+    placed: Callable[[Any], Any] | None = None,
+) -> list[str]:
+    """The entries of the section, each a line; empty when there is nothing to say.
+
+    `placed` gives what is written for the value of a constant.
+    """
     jaxpr = closed.jaxpr
     lines = [
-        f"{names[v]} = {format_const(value)}"
+        f"{names[v]} = {format_const(placed(value) if placed else value, v.aval)}"
         for v, value in zip(jaxpr.const_binders, closed.consts, strict=False)
         if value is not None
     ]

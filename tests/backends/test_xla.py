@@ -70,8 +70,8 @@ def test_other_layouts_and_byte_orders(double):
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        ((ONES,), "argument-count", "takes 2 arguments, and 1 were given"),
-        ((ONES, ONES, ONES), "argument-count", "3 were given"),
+        ((ONES,), "argument-count", "takes 2 arguments, and 1 is given"),
+        ((ONES, ONES, ONES), "argument-count", "3 are given"),
         ((ONES, np.ones(4, np.float32)), "argument-type", "argument 1 has type f32[4]"),
         ((np.ones(3), ONES), "argument-type", "argument 0 has type f64[3]"),
         ((ONES, np.float32(1)), "argument-type", "argument 1 has type f32[]"),
@@ -94,7 +94,7 @@ def test_arguments_can_be_placed_once(double):
     placed = double.place([[1, 2, 3], ONES])
     assert [type(x) for x in placed] == [DeviceArray, DeviceArray]
     assert double(*placed)[0].tolist() == [2, 3, 4]
-    with pytest.raises(UsageError, match="takes 2 arguments, and 1 were given"):
+    with pytest.raises(UsageError, match="takes 2 arguments, and 1 is given"):
         double.place([ONES])
 
 

@@ -90,7 +90,7 @@ def _loop(body="i32[] = add c 1:i32[]", count="0"):
             r"part 0 of the carry (c) is i32[] before a step, and f32[]",
         ),
         (_loop(count="-1"), "cond_nconsts=-1 is no number of operands"),
-        (_loop(count="2"), "cond_nconsts=2 and body_nconsts=0, and there are 1 operands"),
+        (_loop(count="2"), "cond_nconsts=2 and body_nconsts=0, and there is 1 operand"),
     ],
 )
 def test_ill_typed_loops(program, message):

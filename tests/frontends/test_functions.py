@@ -111,6 +111,25 @@ def linear(x, y):
     return 2 * y
 
 
+def between(x, n, y):
+    return y * (x if n > 3 else -x)
+
+
+jitted = jax.jit(between, static_argnames="n")
+
+
+class Model:
+    @staticmethod
+    def apply(x):
+        return jnp.sin(x)
+
+    def __call__(self, x):
+        return jnp.cos(x)
+
+
+model = Model()
+
+
 def cell(x):
     return x * 2.0
 """
@@ -150,6 +169,23 @@ def test_diff_of_two_functions_and_of_a_function_and_a_file(folder: Path) -> Non
     assert invoke("diff train.py:cell train.py:draw --like draw_args").status == 2
 
 
+def test_what_traces_a_function_does_not_depend_on_what_was_loaded_before(folder: Path) -> None:
+    """A function that names nothing of JAX's, in a module that does, twice in one process."""
+    (folder / "plain.py").write_text("import jax.numpy as jnp\ndef matvec(m, x): return m @ x\n")
+    (folder / "brings.py").write_text("import plain\ndef matvec(m, x): return m @ x\n")
+    shapes = ["--shape", "f32[2,3]", "--shape", "f32[3]"]
+    for pair in ("plain.py:matvec plain.py:matvec", "brings.py:matvec plain.py:matvec"):
+        done = subprocess.run(
+            [sys.executable, "-m", "jaxprtool", "diff", *pair.split(), *shapes],
+            capture_output=True,
+            text=True,
+            env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, ""), done
+    assert "preferred_element_type" in invoke(["trace", "plain.py:matvec", *shapes]).output
+
+
 def test_a_file_of_the_same_spelling_wins(folder: Path) -> None:
     assert is_function("train.py:loss") and is_function("pkg.mod:f") and is_function("a/b.py:C.f")
     assert not any(map(is_function, ("-", "loss.jaxpr", "a.jaxpr#b", "train.py", "C:\\x.jaxpr")))
@@ -172,6 +208,11 @@ def test_a_file_of_the_same_spelling_wins(folder: Path) -> None:
         ("apply --like apply_args", "(f32[5,3]) -> (f32[5,3])"),
         ("counts --shape f32[] --static n=4", "(f32[]) -> (f32[])"),
         ("cell --shape c64[]", "(c64[]) -> (c64[])"),
+        ("between --shape f32[] --shape f32[3] --static n=4", "(f32[], f32[3]) -> (f32[3])"),
+        ("jitted --shape f32[] --shape f32[3] --static n=4", "(f32[], f32[3]) -> (f32[3])"),
+        ("Model.apply --shape f32[2]", "(f32[2]) -> (f32[2])"),
+        ("model.apply --shape f32[2]", "(f32[2]) -> (f32[2])"),
+        ("model --shape f32[2]", "(f32[2]) -> (f32[2])"),
     ],
 )
 def test_pytrees(folder: Path, line: str, types: str) -> None:
@@ -186,6 +227,9 @@ def test_pytrees(folder: Path, line: str, types: str) -> None:
         ("loss --like exmaple_args", "did you mean example_args"),
         ("loss --like fails", "--like fails raised KeyError"),
         ("loss --like other.py:args", "there is no file other.py"),
+        ("between --shape f32[] --static n=4", "cannot take 1 argument"),
+        ("between --shape f32[] --static m=4", "between(x, n, y) has no such parameter"),
+        ("loss --like example_args --static param=1", "did you mean params?"),
         ("loss", "loss(params, x) cannot take 0 arguments"),
         ("loss --like params", "cannot take 1 argument: missing"),
         ("energy --shape 'Stat(pos=f32[3])'", "there is no class Stat"),

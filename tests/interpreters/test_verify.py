@@ -53,7 +53,7 @@ def test_constants_have_the_types_of_their_binders():
     )
     with pytest.raises(InternalError, match=r"a constant is f64\[2\], its binder f32\[2\]"):
         verified(ClosedJaxpr(jaxpr, values))
-    with pytest.raises(InternalError, match="1 constants, 0 values"):
+    with pytest.raises(InternalError, match="1 constant, 0 values"):
         verified(ClosedJaxpr(jaxpr, []))
     assert verified(ClosedJaxpr(jaxpr, [None])).consts == [None]
 

@@ -53,6 +53,44 @@ def _cholesky() -> list[Example]:
     ]
 
 
+def _products() -> list[Example]:
+    upper = lambda x: np.triu(_dominant(x))
+    updates = [
+        Example(
+            lax.cholesky_update,
+            (_square(m, upper), arg(v)),
+            jax=_in_jax("cholesky_update"),
+            differentiable=False,
+            mapped=False,
+        )
+        for m, v in (("f64[3,3]", "f64[3]"), ("f32[4,4]", "f32[4]"), ("f32[0,0]", "f32[0]"))
+    ]
+    zero = arg("f64[2]", values=np.zeros(2))
+    updates.append(
+        Example(
+            lax.cholesky_update,
+            (_square("f64[2,2]", upper), zero),
+            jax=_in_jax("cholesky_update"),
+            differentiable=False,
+            mapped=False,
+        )
+    )
+    return updates + [
+        Example(
+            lax.symmetric_product,
+            (arg(a), _square(c, _hermitian)),
+            {"alpha": 0.5, "beta": 2.0},
+            jax=_in_jax("symmetric_product"),
+            differentiable=False,
+        )
+        for a, c in (
+            ("f64[3,2]", "f64[3,3]"),
+            ("f32[2,2,3]", "f32[2,2,2]"),
+            ("f32[2,0]", "f32[2,2]"),
+        )
+    ]
+
+
 def _triangular(a: str, b: str, *flags: int) -> Example:
     names = ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal")
     params = {n: bool(f) for n, f in zip(names, flags, strict=True)}
@@ -158,6 +196,7 @@ def _tridiagonal_solve(dtype: str, batch: str, n: int, k: int, perturb: bool = F
 
 EXAMPLES = [
     *_cholesky(),
+    *_products(),
     _triangular("f32[3,3]", "f32[3,2]", 1, 1, 0, 0, 0),
     _triangular("f64[3,3]", "f64[2,3]", 0, 0, 0, 0, 0),
     _triangular("f64[2,3,3]", "f64[2,3,4]", 1, 0, 1, 0, 1),

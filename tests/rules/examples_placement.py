@@ -28,6 +28,12 @@ EXAMPLES = [
         {"sharding": None},
         jax=lambda x, **_: copy_p.bind(x),
     ),
+    Example(
+        lax.layout_constraint,
+        (arg("f32[2,3]"),),
+        {"layout": None},
+        jax=lambda x, **_: copy_p.bind(x),
+    ),
     Example(lax.tie, (arg("i32[2]"), arg("f32[3]")), jax=lambda x, y: copy_p.bind(y)),
     Example(
         lax.empty,

@@ -80,7 +80,7 @@ SCATTERS = [
         ROWS,
         {"update_jaxpr": update_jaxpr_of(lax.add, F32), "update_consts": (1.0,)},
         "update-jaxpr",
-        "update_consts has 1 values",
+        "update_consts has 1 value,",
     ),
 ]
 

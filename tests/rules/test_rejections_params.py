@@ -25,11 +25,11 @@ WRONG = [
 TO_THE_COMPILER = {
     *("donated_invars", "in_shardings", "out_shardings", "in_layouts", "out_layouts", "ctx_mesh"),
     *("compiler_options_kvs", "out_sharding", "sharding", "layout", "context_mesh", "memory_space"),
-    *("unconstrained_dims", "accuracy", "prevent_cse", "branches_platforms", "kind"),
+    *("unconstrained_dims", "accuracy", "prevent_cse", "kind"),
     *("policy", "precision"),  # looked at by who takes residuals, and by the lowering
 }
 OF_JAX = {  # objects of a running JAX, and its bookkeeping
-    *("out_trees", "linear", "in_tree", "logging_record", "np_printoptions", "static_args"),
+    *("out_trees", "linear", "in_tree", "logging_record"),
     *(
         "err_tree",
         "computation",

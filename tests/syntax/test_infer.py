@@ -168,3 +168,23 @@ def test_a_body_used_by_many_is_inferred_once():
         lines.append(f"let f{i} = {{ lambda ; a. let {body} in (c,) }} in")
     lines.append("{ lambda ; a:f32[]. let b = jit[name=f jaxpr=f39] a in (b,) }")
     jt.typecheck_jaxpr(jt.parse("\n".join(lines)))
+
+
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "b = scan[jaxpr=<function f at 0x7f0> length=3 num_carry=1 num_consts=0] a",
+        "b = scan[jaxpr={ lambda ; x. let  in (x,) } length=3 num_carry=None num_consts=0] a",
+        "b = cond[branches=7] a a",
+        "b = cond[branches=({ lambda ; x. let  in (x,) } )] ",
+        "b = while[body_jaxpr=None body_nconsts=0 cond_jaxpr={ lambda ; x. let  in (True,) } cond_nconsts=0] a",
+        "b = xla_pmap[axis_name=i axis_size=3 call_jaxpr={ lambda ; x. let  in (x,) } in_axes=(0, 0) out_axes=(0,)] a",
+        "b = shard_map[jaxpr={ lambda ; x. let  in (x,) }] a",
+        "b = jit[jaxpr={ lambda ; x y. let  in (x,) } name=f] a",
+    ],
+)
+def test_params_that_do_not_fit(equation):
+    """An error at a place, whatever stands in the params."""
+    with pytest.raises(jt.JaxprToolError) as caught:
+        jt.typecheck_jaxpr(jt.parse(f"{{ lambda ; a:f32[3]. let {equation} in (b,) }}", "x"))
+    assert str(caught.value).startswith("x:1:")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.analyses.signature import same_program
 
 CURRENT = """\
 { lambda ; a:f32[8]. let
@@ -124,3 +129,158 @@ def test_calls():
 def test_faults(old, new, message):
     with pytest.raises(jt.JaxprTypeError, match=message):
         jt.typecheck_jaxpr(jt.parse(JAX_0_4.replace(old, new)))
+
+
+# An equation as an earlier release prints it, and as the current one does; operands and results are those of the second.
+SPELLINGS = {
+    "top_k": (
+        "c:f32[2] d:i32[2] = top_k[k=2] a",
+        "c:f32[2] d:i32[2] = top_k[axis=0 k=2] a",
+    ),
+    "round by name": (
+        "c:f32[3] = round[rounding_method=RoundingMethod.TO_NEAREST_EVEN] a",
+        "c:f32[3] = round[rounding_method=1] a",
+    ),
+    "round away from zero": (
+        "c:f32[3] = round[rounding_method=RoundingMethod.AWAY_FROM_ZERO] a",
+        "c:f32[3] = round[rounding_method=0] a",
+    ),
+    "select": ("c:f32[3] = select p a b", "c:f32[3] = select_n p b a"),
+    "convolution": (
+        "c:f32[1,1,3] = conv_general_dilated[batch_group_count=1 dimension_numbers=ConvDimensionNumbers(lhs_spec=(0, 1, 2), "
+        "rhs_spec=(0, 1, 2), out_spec=(0, 1, 2)) feature_group_count=1 lhs_dilation=(1,) lhs_shape=(1, 1, 3) "
+        "padding=((0, 0),) precision=None preferred_element_type=None rhs_dilation=(1,) rhs_shape=(1, 1, 1) "
+        "window_strides=(1,)] i w",
+        "c:f32[1,1,3] = conv_general_dilated[batch_group_count=1 dimension_numbers=ConvDimensionNumbers(lhs_spec=(0, 1, 2), "
+        "rhs_spec=(0, 1, 2), out_spec=(0, 1, 2)) feature_group_count=1 lhs_dilation=(1,) padding=((0, 0),) precision=None "
+        "preferred_element_type=None rhs_dilation=(1,) window_strides=(1,)] i w",
+    ),
+    "reduce": (
+        "c:f32[] = reduce[computation=<function f at 0x7f0> consts=() dimensions=(0,) jaxpr={ lambda ; x:f32[] y:f32[]. let "
+        "z:f32[] = add x y in (z,) }] a 0.0",
+        "c:f32[] = reduce[computation=<function f at 0x7f0> dimensions=(0,) jaxpr={ lambda ; x:f32[] y:f32[]. let "
+        "z:f32[] = add x y in (z,) }] a 0.0:f32[]",
+    ),
+    "remat_call": (
+        "c:f32[3] = remat_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) } concrete=False "
+        "differentiated=False name=g policy=None prevent_cse=True] a",
+        "c:f32[3] = remat2[jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) } differentiated=False policy=None "
+        "prevent_cse=True] a",
+    ),
+    "custom_jvp_call_jaxpr": (
+        "c:f32[3] = custom_jvp_call_jaxpr[fun_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = max x 0.0 in (y,) } "
+        "jvp_jaxpr_thunk=<function _memoize.<locals>.memoized at 0x7f0> num_consts=0] a",
+        "c:f32[3] = custom_jvp_call[name=f call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = max x 0.0:f32[] in (y,) } jvp=jvp "
+        "symbolic_zeros=False] a",
+    ),
+    "custom_jvp_call": (
+        "c:f32[3] = custom_jvp_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = max x 0.0 in (y,) } "
+        "jvp_jaxpr_fun=<function g at 0x7f0> num_consts=0 symbolic_zeros=False] a",
+        "c:f32[3] = custom_jvp_call[name=f call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = max x 0.0:f32[] in (y,) } jvp=jvp "
+        "symbolic_zeros=False] a",
+    ),
+    "custom_vjp_call_jaxpr": (
+        "c:f32[3] = custom_vjp_call_jaxpr[bwd=<function f.<locals>.f_bwd at 0x7f0> fun_jaxpr={ lambda ; x:f32[3]. let "
+        "y:f32[3] = sin x in (y,) } fwd_jaxpr_thunk=<function g at 0x7f0> num_consts=0 out_trees=<function h at 0x7f0> "
+        "symbolic_zeros=False] a",
+        "c:f32[3] = custom_vjp_call[name=f bwd=f_bwd call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) } fwd=fwd "
+        "symbolic_zeros=False] a",
+    ),
+    "linear_call": (
+        "c:f32[3] = linear_call[callee={ lambda ; x:f32[] y:f32[3]. let z:f32[3] = mul y x in (z,) } num_callee_consts=0 "
+        "num_res=1 num_transpose_consts=0 transpose={ lambda ; x:f32[] y:f32[3]. let z:f32[3] = mul y x in (z,) }] 2.0 a",
+        "c:f32[3] = linear_call[callee={ lambda ; x:f32[] y:f32[3]. let z:f32[3] = mul y x in (z,) } num_callee_consts=0 "
+        "num_res=1 transpose_jaxpr={ lambda ; x:f32[] y:f32[3]. let z:f32[3] = mul y x in (z,) }] 2.0:f32[] a",
+    ),
+    "device_put": (
+        "c:f32[3] = device_put[device=None src=None] a",
+        "c:f32[3] = device_put[copy_semantics=() devices=(None,) srcs=(None,)] a",
+    ),
+    "device_put with lists": (
+        "c:f32[3] d:f32[3] = device_put[devices=[None, None] srcs=[None, None]] a b",
+        "c:f32[3] d:f32[3] = device_put[copy_semantics=() devices=(None, None) srcs=(None, None)] a b",
+    ),
+    "platform_index": (
+        "c:i32[] = platform_index[has_default=True platforms=(('cpu',), ('tpu',))] ",
+        "c:i32[] = platform_index[platforms=(('cpu',), ('tpu',), None)] ",
+    ),
+    "random_split": (
+        "c:key<fry>[2] = random_split[count=2] k",
+        "c:key<fry>[2] = random_split[shape=(2,)] k",
+    ),
+    "rng_bit_generator": (
+        "c:u32[4] d:u32[2] = rng_bit_generator[algorithm=RNG_DEFAULT dtype=<class 'numpy.uint32'> shape=(2,)] u",
+        "c:u32[4] d:u32[2] = rng_bit_generator[algorithm=RNG_DEFAULT dtype=uint32 out_sharding=None shape=(2,)] u",
+    ),
+    "pure_callback": (
+        "c:f32[3] = pure_callback[callback=g result_avals=(ShapedArray(float32[3]),) sharding=None vectorized=True] a",
+        "c:f32[3] = pure_callback[callback=g result_avals=(ShapedArray(float32[3]),) sharding=None "
+        "vmap_method=expand_dims] a",
+    ),
+    "sharding_constraint": (
+        "c:f32[3] = sharding_constraint[layout=None resource_env=ResourceEnv(mesh=Mesh(), ()) sharding=None "
+        "unconstrained_dims=frozenset()] a",
+        "c:f32[3] = sharding_constraint[context_mesh=None layout=None sharding=None unconstrained_dims=frozenset()] a",
+    ),
+    "mutable_array": (
+        "c:Ref{float32[3]} = mutable_array a",
+        "c:Ref{f32[3]} = new_ref[kind=None memory_space=None] a",
+    ),
+    "void": ("c:void[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,)] (b'',)",
+             "c:float0[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,)] (b'',):float0[]"),
+    "named axes in types": ("c:f32[3;i:4] = sin a", "c:f32[3] = sin a"),
+}  # fmt: skip
+HEAD = (
+    "{ lambda ; p:bool[3] a:f32[3] b:f32[3] i:f32[1,1,3] w:f32[1,1,1] k:key<fry>[] u:u32[4]. let\n"
+    "    <equation>\n  in () }"
+)
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_spellings_of_earlier_releases(name):
+    old, new = (jt.parse(HEAD.replace("<equation>", text)) for text in SPELLINGS[name])
+    jt.typecheck_jaxpr(new)
+    jt.typecheck_jaxpr(old)
+    assert same_program(old, new)
+    assert same_program(jt.parse(jt.format_jaxpr(old, lossless=True)), new)
+
+
+def test_a_primitive_of_ones_own_with_an_old_name(tmp_path):
+    """`select` that somebody declares is theirs, with their operands in their order."""
+    module = tmp_path / "mine.py"
+    module.write_text(
+        "import jaxprtool as jt\n"
+        "@jt.primitive\ndef select(c, t, f):\n    'f'\n"
+        "jt.define(select, abstract_eval=lambda c, t, f: t, impl=lambda xp, c, t, f: f, jvp=jt.unsupported('none'),\n"
+        "    transpose=jt.unsupported('none'), batch=jt.unsupported('none'), lower=jt.unsupported('none'))\n"
+    )
+    text = "{ lambda ; p:bool[3] a:f32[3]. let c:f32[3] = select p a a in (c,) }"
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import mine, jaxprtool as jt;"
+        f"print(jt.parse({text!r}).eqns[0].primitive)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "select\n"
+
+
+def test_equations_without_results_begin_with_an_equals_sign():
+    """They stand one column further to the right, and do not continue the equation before."""
+    program = jt.parse(
+        "{ lambda ; a:f32[3]. let\n    b:f32[3] = sin a\n     = debug_callback[\n      callback=<function f at 0x7f0>\n"
+        "      effect=Debug\n    ] b\n      a\n    c:f32[3] = cos b\n  in (c,) }"
+    )
+    jt.typecheck_jaxpr(program)
+    assert [len(e.inputs) for e in program.eqns] == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "dims",
+    ["{4294967296: ('x',)}", "{64: ('i',)}", "{'a': ('i',)}", "{0.5: ('i',)}", "1", "{-1: 2}"],
+)
+def test_dimensions_that_no_array_has(dims):
+    """The equation stays as it is, in no time, and the checker says so."""
+    text = JAX_0_4.replace("in_names=({0: ('i',)},)", f"in_names=({dims},)")
+    start = time.perf_counter()
+    with pytest.raises(jt.JaxprTypeError):
+        jt.typecheck_jaxpr(jt.parse(text))
+    assert time.perf_counter() - start < 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, are, counted, fail
 from jaxprtool.ir.dtypes import BOOL, INT32
 from jaxprtool.ops import binary, unary
 from jaxprtool.ops.arrays.elementwise import UFUNCS
@@ -146,9 +146,7 @@ def _labels(subscripts: str, operands: Sequence[Any]) -> tuple[list[str], str]:
         joined = "".join(terms)
         out = "".join(sorted(c for c in set(joined) if joined.count(c) == 1))
     if len(terms) != len(operands):
-        message = (
-            f"einsum {subscripts!r} is for {len(terms)} operands, and {len(operands)} are given"
-        )
+        message = f"einsum {subscripts!r} is for {counted(len(terms), 'operand')}, and {are(len(operands))} given"
         fail(UsageError, message, "einsum")
     for term, operand in zip(terms, operands, strict=True):
         if len(set(term)) < len(term):

@@ -23,12 +23,14 @@ from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, zeros
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_known
+from jaxprtool.interpreters.sharing import apply_jaxpr, derived
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, is_linear, not_linear, transpose_jaxpr
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import BOOL, INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, type_of
-from jaxprtool.rules.calls import check_call, inline
+from jaxprtool.rules.call_types import check_call
+from jaxprtool.rules.control_flow.loops import narrowed
 from jaxprtool.rules.define import define
 from jaxprtool.rules.wrappers import platform_position
 
@@ -58,7 +60,9 @@ def _types(index: Any, *operands: Any, branches: Any, **_: Any) -> list[Any]:
 
 def _branches_differ(i: int, first: Sequence[Any], types: Sequence[Any]) -> None:
     if len(types) != len(first):
-        message = f"cond: branch 0 has {len(first)} results, and branch {i} has {len(types)}"
+        message = (
+            f"cond: branch 0 has {counted(len(first), 'result')}, and branch {i} has {len(types)}"
+        )
     else:
         k = next(k for k, (a, b) in enumerate(zip(first, types, strict=True)) if a is not b)
         message = f"cond: result {k} is {first[k]} in branch 0, and {types[k]} in branch {i}"
@@ -112,11 +116,11 @@ def _batch_by_select(
 ) -> tuple[list[Any], list[int | None]]:
     """Each example has an index of its own: all branches run, and the results are chosen from."""
     if all(d is None for d in in_dims):
-        results = [inline(b, operands) for b in branches]
+        results = [apply_jaxpr(b, operands) for b in branches]
         out_dims: list[int | None] = [None] * len(results[0])
     else:
         batched = [vmap_jaxpr(b, axis_size, in_dims, 0) for b in branches]
-        results = [inline(b, operands) for b, _ in batched]
+        results = [apply_jaxpr(c, operands, b) for (c, _), b in zip(batched, branches, strict=True)]
         out_dims = batched[0][1]
     if len(branches) == 1:
         return results[0], out_dims
@@ -221,11 +225,16 @@ def _linearize(
 def _join_residuals(
     parts: Sequence[Part],
 ) -> tuple[Branches, Branches, list[Any], list[int]]:
-    """Give the parts of all branches the same residuals.
+    """Give the parts of all branches the same residuals, once for the same parts.
 
     Returns the known parts (known arguments) -> (known results, slots), the unknown parts (slots, forwarded
     arguments, unknown arguments) -> (unknown results), the slots' types, the forwarded arguments.
     """
+    key = ("joined", *[(known, unknown) for known, unknown, _, _ in parts])
+    return derived(parts[0][0], key, lambda: _joined(parts))
+
+
+def _joined(parts: Sequence[Part]) -> tuple[Branches, Branches, list[Any], list[int]]:
     slots: list[Any] = []
     plans: list[Plan] = []
     for known, _, _, n_res in parts:
@@ -349,10 +358,7 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     used_ins = [*map(any, zip(*used, strict=True))]
     if all(used_outs) and all(used_ins) and jaxprs == [b.jaxpr for b in branches]:
         return eqn, [True, *used_ins]
-    smaller = []
-    for b, jaxpr in zip(branches, jaxprs, strict=True):
-        binders = [*compress(jaxpr.in_binders, used_ins)]
-        smaller.append(verified(ClosedJaxpr(rebound(jaxpr, binders), b.consts)))
+    smaller = [narrowed(b, used_ins, used_outs) for b in branches]
     index, *operands = eqn.inputs
     inputs, outs = [index, *compress(operands, used_ins)], [*compress(eqn.out_binders, used_outs)]
     params = {**eqn.params, "branches": tuple(smaller)}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import state
 from jaxprtool.core.lists import split_list
 from jaxprtool.interpreters.check import ill_typed, verified
-from jaxprtool.interpreters.dce import rebound
+from jaxprtool.interpreters.dce import dce_body, prune_consts, rebound
+from jaxprtool.interpreters.sharing import derived
+from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var, type_of
 
 __all__ = [
@@ -18,6 +21,7 @@ __all__ = [
     "check_carry",
     "check_counts",
     "fixpoint",
+    "narrowed",
     "pick",
     "scan_params",
     "split_operands",
@@ -43,8 +47,8 @@ def pick(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int] | None = N
     ins[i] says which old argument the new argument i is; likewise outs (all, in order, by default). The same
     choice twice is the same object, so that what is derived from it is derived once.
     """
-    key = ("pick", tuple(ins), None if outs is None else tuple(outs))
-    if key not in closed.cache:
+
+    def make() -> ClosedJaxpr:
         jaxpr = closed.jaxpr
         binders = [jaxpr.in_binders[i] for i in ins]
         if outs is None:
@@ -53,15 +57,35 @@ def pick(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int] | None = N
             picked = rebound(jaxpr, binders, [jaxpr.outs[i] for i in outs])
         else:
             picked = Jaxpr(binders, jaxpr.eqns, [jaxpr.outs[i] for i in outs], jaxpr.const_binders)
-        closed.cache[key] = verified(ClosedJaxpr(picked, closed.consts))
-    return closed.cache[key]
+        return verified(ClosedJaxpr(picked, closed.consts))
+
+    return derived(closed, ("pick", tuple(ins), None if outs is None else tuple(outs)), make)
 
 
 def with_unused(closed: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
     """The same function with further arguments, which it ignores."""
     jaxpr = closed.jaxpr
-    binders = [*jaxpr.in_binders, *map(Var, avals)]
-    return verified(ClosedJaxpr(rebound(jaxpr, binders), closed.consts))
+
+    def make() -> ClosedJaxpr:
+        binders = [*jaxpr.in_binders, *map(Var, avals)]
+        return verified(ClosedJaxpr(rebound(jaxpr, binders), closed.consts))
+
+    return derived(closed, ("with_unused", *avals), make)
+
+
+def narrowed(
+    closed: ClosedJaxpr, used_ins: Sequence[bool], used_outs: Sequence[bool]
+) -> ClosedJaxpr:
+    """Some of the results from some of the arguments, which stay even where nobody reads them."""
+
+    def make() -> ClosedJaxpr:
+        jaxpr, _ = dce_body(closed, used_outs)
+        binders = [*compress(jaxpr.in_binders, used_ins)]
+        return verified(prune_consts(ClosedJaxpr(rebound(jaxpr, binders), closed.consts)))
+
+    if all(used_ins) and dce_body(closed, used_outs)[0] is closed.jaxpr:
+        return closed
+    return derived(closed, ("narrowed", tuple(used_ins), tuple(used_outs)), make)
 
 
 def check_counts(name: str, n_operands: int, counts: dict[str, Any]) -> None:
@@ -71,7 +95,10 @@ def check_counts(name: str, n_operands: int, counts: dict[str, Any]) -> None:
             ill_typed(f"{name}: {key}={n} is no number of operands", "param-value")
     if sum(counts.values()) > n_operands:
         wanted = " and ".join(f"{k}={v}" for k, v in counts.items())
-        ill_typed(f"{name}: {wanted}, and there are {n_operands} operands", "argument-count")
+        ill_typed(
+            f"{name}: {wanted}, and there {'is' if n_operands == 1 else 'are'} {counted(n_operands, 'operand')}",
+            "argument-count",
+        )
 
 
 def check_carry(

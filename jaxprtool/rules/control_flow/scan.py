@@ -18,19 +18,21 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
-from jaxprtool.interpreters.dce import dce_body, prune_consts, surely_read
+from jaxprtool.interpreters.dce import dce_body, surely_read
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.steps import steps
 from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
-from jaxprtool.rules.calls import check_call
+from jaxprtool.rules.call_types import check_call
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
     check_carry,
     check_counts,
     fixpoint,
+    narrowed,
     pick,
     scan_params,
     split_operands,
@@ -65,7 +67,8 @@ def _types(
     outs = check_call("scan", jaxpr, [*consts, *carry, *slices])
     if len(outs) < num_carry:
         ill_typed(
-            f"scan: jaxpr has {len(outs)} results, fewer than num_carry={num_carry}", "carry-type"
+            f"scan: jaxpr has {counted(len(outs), 'result')}, fewer than num_carry={num_carry}",
+            "carry-type",
         )
     after = outs[:num_carry]
     if after != carry:
@@ -223,12 +226,10 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     used_ys = used_outs[n_carry:]
     carried = _needed_carry(closed, n_consts, used_outs[:n_carry], used_ys)
     outs_kept = [*carried, *used_ys]
-    body, used_ins = dce_body(closed, outs_kept)
+    _, used_ins = dce_body(closed, outs_kept)
     used_ins = used_ins[:n_consts] + carried + used_ins[n_consts + n_carry :]
-    small = ClosedJaxpr(body, closed.consts)
-    if not all(used_ins):
-        small = pick(small, [*compress(range(len(used_ins)), used_ins)])
-    fields = scan_params(prune_consts(small), sum(used_ins[:n_consts]), sum(carried), params)
+    small = narrowed(closed, used_ins, outs_kept)
+    fields = scan_params(small, sum(used_ins[:n_consts]), sum(carried), params)
     inputs, outs = [*compress(eqn.inputs, used_ins)], [*compress(eqn.out_binders, outs_kept)]
     return eqn.replace(inputs=inputs, out_binders=outs, params=fields), used_ins
 

@@ -24,6 +24,7 @@ from jaxprtool.interpreters.partial_eval import (
     partial_eval_rules,
 )
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_known
+from jaxprtool.interpreters.sharing import derived, multiplies
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, type_of
 from jaxprtool.rules.control_flow.loops import (
@@ -116,14 +117,14 @@ def _calls_apart(closed: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
     """The same function, what its calls compute of constants alone being in equations of their own."""
     loops = (lax.scan_call.primitive, lax.while_call.primitive, lax.cond_call.primitive)
     used = {e.primitive for e in closed.jaxpr.eqns}
-    if used.difference(loops).isdisjoint(partial_eval_rules.rules):
+    if used.difference(loops).isdisjoint(partial_eval_rules.rules) or multiplies(closed):
         return closed
-    key = ("calls_apart", n_consts)
-    if key not in closed.cache:
-        varying = [i >= n_consts for i in range(len(closed.in_avals))]
-        parts = partial_eval_jaxpr(closed, varying)
-        closed.cache[key] = _one_after_the_other(*parts)
-    return closed.cache[key]
+    varying = [i >= n_consts for i in range(len(closed.in_avals))]
+    return derived(
+        closed,
+        ("calls_apart", n_consts),
+        lambda: _one_after_the_other(*partial_eval_jaxpr(closed, varying)),
+    )
 
 
 def _one_after_the_other(

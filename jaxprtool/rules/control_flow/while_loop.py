@@ -22,11 +22,12 @@ from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_j
 from jaxprtool.interpreters.steps import steps
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
-from jaxprtool.rules.calls import check_call
+from jaxprtool.rules.call_types import check_call
 from jaxprtool.rules.control_flow.loops import (
     check_carry,
     check_counts,
     fixpoint,
+    narrowed,
     pick,
     with_unused,
 )
@@ -228,7 +229,7 @@ def _known_part(
     """
     known, _, _, n_res = partial_eval_jaxpr(closed, unks_in, unks_out)
     used = [True] * (len(known.jaxpr.outs) - n_res) + [False] * n_res
-    return ClosedJaxpr(dce_body(known, used)[0], known.consts)
+    return narrowed(known, [True] * len(known.in_avals), used)
 
 
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
@@ -245,23 +246,14 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
         return eqn, used_ins
     fields = {
         **params,
-        "cond_jaxpr": _narrowed(cond, [*cond_consts, *used], [True]),
-        "body_jaxpr": _narrowed(body, [*body_consts, *used], used),
+        "cond_jaxpr": narrowed(cond, [*cond_consts, *used], [True]),
+        "body_jaxpr": narrowed(body, [*body_consts, *used], used),
         "cond_nconsts": sum(cond_consts),
         "body_nconsts": sum(body_consts),
     }
     inputs = [x for x, u in zip(eqn.inputs, used_ins, strict=True) if u]
     outs = [v for v, u in zip(eqn.out_binders, used, strict=True) if u]
     return eqn.replace(inputs=inputs, out_binders=outs, params=fields), used_ins
-
-
-def _narrowed(
-    closed: ClosedJaxpr, used_ins: Sequence[bool], used_outs: Sequence[bool]
-) -> ClosedJaxpr:
-    """Some of the results from some of the arguments, which stay even where nobody reads them."""
-    jaxpr, _ = dce_body(closed, used_outs)
-    keep = [i for i, used in enumerate(used_ins) if used]
-    return pick(ClosedJaxpr(jaxpr, closed.consts), keep)
 
 
 def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.rule_table import unsupported
+from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.axes import static_impl
-from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.elementwise import check_kind, check_same_dtype, full_like
+from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.interpreters.words import decomposed
+from jaxprtool.rules.control_flow.functions import fori_loop
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
     char,
@@ -18,7 +24,7 @@ from jaxprtool.rules.linalg.lapack import (
     routine,
     unless_failed,
 )
-from jaxprtool.rules.linalg.matrices import check_square, eye, leading_batch, matmul, tril
+from jaxprtool.rules.linalg.matrices import check_square, eye, leading_batch, matmul, swapped, tril
 
 __all__: list[str] = []
 
@@ -69,4 +75,113 @@ define(
     batch=leading_batch,
     lower=_lower,
     cost=lambda ins, outs: max(ins[0].size, 0) * ins[0].shape[-1] // 3,
+)
+
+
+# -- cholesky_update -------------------------------------------------------------------------------
+
+
+def _update_type(r: Any, w: Any) -> Any:
+    if r.ndim != 2 or r.shape[0] != r.shape[1] or w.shape != r.shape[:1]:
+        ill_typed(
+            f"cholesky_update needs a square matrix and a vector of its size, got {r} and {w}",
+            "operand-shapes",
+        )
+    check_kind("cholesky_update", r, "f")
+    check_same_dtype("cholesky_update", (r, w))
+    return r
+
+
+def _rotation(x: Any, y: Any) -> tuple[Any, Any]:
+    """Cosine and sine of the rotation that takes (x, y) to (length, 0); 1 and 0 where y is 0."""
+    zero = lax.eq(y, 0.0)
+    size_x, size_y = lax.abs(x), lax.abs(y)
+    size = lax.select_n(lax.gt(size_x, size_y), size_y, size_x)
+    size = lax.select_n(zero, size, full_like(x, 1.0))
+    x, y = lax.div(x, size), lax.div(y, size)
+    scale = lax.div(1.0, lax.sqrt(lax.add(lax.mul(x, x), lax.mul(y, y))))
+    cosine, sine = lax.mul(x, scale), lax.neg(lax.mul(y, scale))
+    one, none = full_like(x, 1.0), full_like(x, 0.0)
+    return lax.select_n(zero, cosine, one), lax.select_n(zero, sine, none)
+
+
+def _updated(_avals: Any, r: Any, w: Any) -> Any:
+    """Row by row, a Givens rotation of the row and w that makes the next element of w zero.
+
+    Golub, Van Loan: Matrix Computations, 4th edition, section 6.5.4.
+    """
+    n = get_aval(r).shape[0]
+
+    def step(k: Any, state: Any) -> Any:
+        r, w = state
+        zero = scalar_lit(0, get_aval(k).dtype)
+        row = lax.dynamic_slice(r, k, zero, slice_sizes=(1, n))
+        row = lax.squeeze(row, dimensions=(0,))
+        ends = [lax.dynamic_slice(v, k, slice_sizes=(1,)) for v in (row, w)]
+        cosine, sine = _rotation(*[lax.squeeze(v, dimensions=(0,)) for v in ends])
+        new = lax.sub(lax.mul(cosine, row), lax.mul(sine, w))
+        rest = lax.add(lax.mul(cosine, w), lax.mul(sine, row))
+        new = lax.broadcast_in_dim(new, shape=(1, n), broadcast_dimensions=(1,))
+        return lax.dynamic_update_slice(r, new, k, zero), rest
+
+    return fori_loop(0, n, step, (r, w))[0] if n else r
+
+
+_NO_RULE = unsupported("JAX has no rule either")
+
+define(
+    lax.cholesky_update,
+    abstract_eval=_update_type,
+    **decomposed(_updated),
+    jvp=_NO_RULE,
+    transpose=NONLINEAR,
+    batch=_NO_RULE,
+    cost=lambda ins, outs: 6 * ins[0].size,
+)
+
+
+# -- symmetric_product -----------------------------------------------------------------------------
+
+
+def _product_type(a: Any, c: Any, *, alpha: float, beta: float) -> Any:
+    square = (*a.shape[:-1], *a.shape[-2:-1])
+    if a.ndim < 2 or c.shape != square:
+        ill_typed(
+            f"symmetric_product needs matrices (m, n) and (m, m), got {a} and {c}", "operand-shapes"
+        )
+    check_kind("symmetric_product", a, "f")
+    check_same_dtype("symmetric_product", (a, c))
+    return c
+
+
+def _product(_avals: Any, a: Any, c: Any, *, alpha: float, beta: float) -> Any:
+    return lax.add(lax.mul(matmul(a, a, transpose_y=True), alpha), lax.mul(c, beta))
+
+
+def _product_jvp(primals: Any, tangents: Any, *, alpha: float, beta: float) -> Any:
+    """alpha (a' a^T + a a'^T) + beta c'."""
+    (a, _), (da, dc) = primals, tangents
+    out, terms = lax.symmetric_product(*primals, alpha=alpha, beta=beta), []
+    if type(da) is not Zero:
+        half = matmul(da, a, transpose_y=True)
+        terms.append(lax.mul(lax.add(half, swapped(half)), alpha))
+    if type(dc) is not Zero:
+        terms.append(lax.mul(dc, beta))
+    return out, terms[0] if len(terms) == 1 else lax.add_any(*terms)
+
+
+def _product_transpose(ct: Any, a: Any, c: Any, *, alpha: float, beta: float) -> Any:
+    if is_linear(a):
+        not_linear("symmetric_product", "the first operand depends on them")
+    return [None, lax.mul(ct, beta)]
+
+
+define(
+    lax.symmetric_product,
+    abstract_eval=_product_type,
+    **decomposed(_product),
+    jvp=_product_jvp,
+    transpose=_product_transpose,
+    batch=leading_batch,
+    cost=lambda ins, outs, **_: 2 * ins[0].size * ins[0].shape[-2] + 3 * ins[1].size,
 )

@@ -57,9 +57,13 @@ def _impl(xp: Any, a: Any) -> Any:
 
 
 def _permuted(xp: Any, pivots: Any, size: int) -> Any:
+    """The order after the swaps; a position outside is read as the nearest one, and not written, as in JAX."""
     order = list(range(size))
-    for i, j in enumerate(pivots.tolist()):
-        order[i], order[j] = order[j], order[i]
+    for i, pivot in enumerate(pivots.tolist()):
+        j = pivot + size if pivot < 0 else pivot
+        order[i], mine = order[min(max(j, 0), size - 1)], order[i]
+        if 0 <= j < size:
+            order[j] = mine
     return xp.asarray(order, xp.int32)
 
 
@@ -190,9 +194,16 @@ def _lower_swaps(ctx: Any, pivots: Any, out: Any) -> Any:
         return ctx.op("dynamic_slice", x, *zeros, i, out=column, slice_sizes=sizes)
 
     def step(i: Any, order: Any, swaps: Any) -> list[Any]:
-        other = ctx.fill(at(swaps, i), out.shape)
-        chosen = ctx.compare("EQ", ctx.iota(out, len(batch)), other)
-        theirs = ctx.select(chosen, order, ctx.constant(0, out))
+        other = at(swaps, i)
+        size, zero = ctx.constant(m, column), ctx.constant(0, column)
+        wrapped = ctx.op("add", other, size, out=column)
+        other = ctx.select(ctx.compare("LT", other, zero), wrapped, other)
+        near = ctx.op("clamp", zero, other, ctx.constant(m - 1, column), out=column)
+        read, chosen = [
+            ctx.compare("EQ", ctx.iota(out, len(batch)), ctx.fill(j, out.shape))
+            for j in (near, other)
+        ]
+        theirs = ctx.select(read, order, ctx.constant(0, out))
         theirs = ctx.reshape(ctx.reduce("add", theirs, 0, (len(batch),)), sizes)
         order = ctx.select(chosen, ctx.fill(at(order, i), out.shape), order)
         zeros = [ctx.constant(0, counter)] * len(batch)

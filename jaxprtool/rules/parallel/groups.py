@@ -12,9 +12,9 @@ from jaxprtool.core.axes import NamedAxis, bound_axes
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.axes import broadcasted, full, inserted, removed, reshaped, transposed
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
-from jaxprtool.rules.calls import inline
 
 __all__ = ["Grouped", "axis_groups", "grouped", "is_partly_mapped", "mapped", "refuse", "taken"]
 
@@ -196,7 +196,7 @@ def mapped(f: Any, avals: Any, axis_size: int, vals: Any, dims: Any) -> tuple[An
     with bound_axes(axis_size.axes if isinstance(axis_size, NamedAxis) else {}):
         closed = stage(lambda *xs: [f(*xs)], avals)
         batched, (dim,) = vmap_jaxpr(closed, axis_size, dims, None)
-    return inline(batched, vals)[0], dim
+    return apply_jaxpr(batched, vals)[0], dim
 
 
 def refuse(name: str, why: str) -> NoReturn:

@@ -18,11 +18,12 @@ from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.sharding import Spec, axis_set, mesh_text, specs_text
-from jaxprtool.rules.calls import check_call, inline
+from jaxprtool.rules.call_types import check_call
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
@@ -68,7 +69,7 @@ def as_shard_map(params: dict[str, Any]) -> dict[str, Any]:
                 x if d is None else lax.squeeze(x, dimensions=(d,))
                 for x, d in zip(shards, in_axes, strict=True)
             ]
-            outs = inline(closed, slices)
+            outs = apply_jaxpr(closed, slices)
             return [
                 y if d is None else _expanded(y, a, d)
                 for y, a, d in zip(outs, closed.out_avals, out_axes, strict=True)

@@ -22,11 +22,12 @@ from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
+from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.sharding import Spec, batch_spec, varying_axes
-from jaxprtool.rules.calls import inline
 from jaxprtool.rules.control_flow.loops import pick
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.lowering import manual_computation
@@ -50,7 +51,9 @@ def _types(*operands: Any, **params: Any) -> list[Any]:
         ill_typed(message, "argument-count")
     if len(layout.out_specs) != len(closed.out_avals):
         n, m = len(layout.out_specs), len(closed.out_avals)
-        ill_typed(f"shard_map: {n} out_specs, and a jaxpr of {m} results", "argument-count")
+        ill_typed(
+            f"shard_map: {n} out_specs, and a jaxpr of {counted(m, 'result')}", "argument-count"
+        )
     for i, (x, spec, binder) in enumerate(
         zip(operands, layout.in_specs, closed.in_avals, strict=True)
     ):
@@ -345,7 +348,7 @@ class _Residuals:
             return small
 
         def lifting(*args: Any) -> list[Any]:
-            outs, new = split_list(inline(small, args), n)
+            outs, new = split_list(apply_jaxpr(small, args), n)
             return [
                 *outs,
                 *[
@@ -371,7 +374,7 @@ class _Residuals:
                 lax.squeeze(x, dimensions=(0,)) if f else x
                 for f, x in zip(lifted, residuals, strict=True)
             ]
-            return inline(unknown, [*plain, *rest])
+            return apply_jaxpr(unknown, [*plain, *rest])
 
         return stage(lowering, [*avals, *unknown.in_avals[len(lifted) :]])
 

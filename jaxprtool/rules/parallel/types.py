@@ -100,7 +100,7 @@ def reduction_type(op: Any) -> Any:
         group_size(name, names, axis_index_groups)
         if name == "psum_invariant":
             _check_varies(name, x, names)
-        if name != "pmax" and name != "pmin" and x.dtype.kind == "b":
+        if x.dtype.kind not in ("biufc" if name in ("pmax", "pmin") else "iufc"):
             ill_typed(f"{name} is for numbers, and its operand is {x}", "operand-types")
         shape = removed(x.shape, positions) if positions else x.shape
         left = [n for n in varying_axes(x) if n not in names]

@@ -65,13 +65,15 @@ def _bessel_i0e(_avals: Any, x: Any) -> Any:
     return lax.convert_element_type(_scaled_i0(wide), new_dtype=dtype)
 
 
-# Machine epsilon, by type.
-_EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+# The bits after the point of a significand, by type.
+_DIGITS = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7, "f8_e3m4": 4, "f8_e5m2": 2, "f8_e5m2fnuz": 2}
+_DIGITS |= {"f8_e4m3": 3, "f8_e4m3fn": 3, "f8_e4m3fnuz": 3, "f8_e4m3b11fnuz": 3}
+_DIGITS |= {"f8_e8m0fnu": 0, "f6_e2m3fn": 3, "f6_e3m2fn": 2, "f4_e2m1fn": 1}
 
 
 def _i1e_slope(x: Any, y: Any) -> Any:
     """i0e(x) - y (sign(x) + 1/x), and 1/2 around zero."""
-    eps = _EPSILON[get_aval(x).dtype.name]
+    eps = 2.0 ** -_DIGITS[get_aval(x).dtype.short]
     away = lax.gt(lax.abs(x), eps)
     safe = lax.select_n(away, full_like(x, eps), x)
     inner = lax.mul(y, lax.add(lax.sign(safe), lax.div(1.0, safe)))

@@ -18,9 +18,10 @@ from jaxprtool.interpreters.check import declare_end_of_life, ill_typed
 from jaxprtool.interpreters.cost import FREE, PER_OUTPUT, cost_jaxpr
 from jaxprtool.interpreters.dce import declare_effect
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
-from jaxprtool.interpreters.evaluate import interpret_jaxpr
 from jaxprtool.interpreters.jvp import instantiate
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.rules.define import define
@@ -172,7 +173,8 @@ def _selected(name: str, ref: Any, operands: Sequence[Any], params: dict[str, An
     if len(operands) < params["mask"] + params["other"]:
         flags = f"mask={params['mask']} and other={params['other']}"
         ill_typed(
-            f"{name} with {flags} has only {len(operands)} operands for them", "operand-count"
+            f"{name} with {flags} has only {counted(len(operands), 'operand')} for them",
+            "operand-count",
         )
     given = _operands(operands, params)
     for index in _path(name, inner, given.positions, params):
@@ -381,7 +383,7 @@ def _run_types(*avals: Any, jaxpr: Any, is_initialized: Any, **_: Any) -> list[A
     binders = jaxpr.jaxpr.in_binders
     if len(avals) != len(binders):
         ill_typed(
-            f"run_state: its jaxpr takes {len(binders)} references, and {len(avals)} operands are given",
+            f"run_state: its jaxpr takes {counted(len(binders), 'reference')}, and {counted(len(avals), 'operand')} are given",
             "argument-count",
         )
     for i, (a, v) in enumerate(zip(avals, binders, strict=True)):
@@ -391,7 +393,9 @@ def _run_types(*avals: Any, jaxpr: Any, is_initialized: Any, **_: Any) -> list[A
                 "argument-type",
             )
     if jaxpr.jaxpr.outs:
-        ill_typed(f"run_state: its jaxpr has {len(jaxpr.jaxpr.outs)} results, and needs none")
+        ill_typed(
+            f"run_state: its jaxpr has {counted(len(jaxpr.jaxpr.outs), 'result')}, and needs none"
+        )
     return list(avals)
 
 
@@ -402,8 +406,7 @@ def _run(xp: Any, *args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
 
 
 def _discharge_run(*args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
-    body = discharge_jaxpr(jaxpr)
-    return interpret_jaxpr(body.jaxpr, body.consts, args)
+    return apply_jaxpr(discharge_jaxpr(jaxpr), args)
 
 
 define(

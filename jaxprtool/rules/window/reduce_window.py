@@ -242,7 +242,7 @@ for _op, _ufunc, _select, _sign in (
 
 def _general_type(*avals: Any, jaxpr: Any, consts: Any, **params: Any) -> list[Any]:
     operands, initials = check_initials("reduce_window", avals)
-    check_reducer("reduce_window", "jaxpr", jaxpr, [*initials, *initials], initials)
+    check_reducer("reduce_window", "jaxpr", jaxpr, [*initials, *initials], initials, consts)
     shape = windows_of(**params).check("reduce_window", operands[0])
     return [with_shape(x, shape) for x in operands]
 

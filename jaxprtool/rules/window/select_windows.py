@@ -330,8 +330,8 @@ def _scatter_type(
     if init.shape or init.dtype is not x.dtype:
         ill_typed(f"{name} needs an initial value {x.dtype}[], and {init} is given")
     pair = [ShapedArray((), x.dtype)] * 2
-    check_reducer(name, "select_jaxpr", select_jaxpr, pair, [ShapedArray((), BOOL)])
-    check_reducer(name, "scatter_jaxpr", scatter_jaxpr, pair, pair[:1])
+    check_reducer(name, "select_jaxpr", select_jaxpr, pair, [ShapedArray((), BOOL)], select_consts)
+    check_reducer(name, "scatter_jaxpr", scatter_jaxpr, pair, pair[:1], scatter_consts)
     return x.strong
 
 

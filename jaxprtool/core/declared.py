@@ -1,0 +1,153 @@
+"""Whether an equation's operands and params are those that its primitive declares: the same for all primitives.
+
+Type rules rely on it: they get as many operands as their stub has, and every param, of its kind.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from jaxprtool.core.param_kinds import wrong_params
+from jaxprtool.ir.avals import AbstractType
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
+from jaxprtool.ir.jaxpr import REQUIRED, ClosedJaxpr, JaxprEqn, Param, Primitive
+from jaxprtool.ir.synonyms import close_names
+
+__all__ = [
+    "check_declared",
+    "fail_params",
+    "failed_rule",
+    "holds_integers",
+    "no_type",
+    "shown",
+    "signature",
+]
+
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+
+def check_declared(eqn: JaxprEqn) -> None:
+    """Raise JaxprTypeError, with a diagnostic for each fault, unless operands and params are as declared."""
+    primitive, params = eqn.primitive, eqn.params
+    least, most = _arity(primitive)
+    fits = least <= len(eqn.inputs) <= most
+    found = [] if fits else [_wrong_count(primitive, len(eqn.inputs))]
+    if params is not primitive.defaults or len(params) < len(primitive.params):
+        if primitive.known and params.keys() != primitive.params.keys():
+            found += _wrong_names(primitive, params)
+        for name, value, kind in wrong_params(primitive, params):
+            message = f"{primitive}: {name} is {shown(value)}, and has to be {kind}{_limit(value)}"
+            found.append(Diagnostic(message, "bad-param", help=_help(primitive)))
+    if found:
+        raise JaxprTypeError(found)
+
+
+def fail_params(primitive: Primitive, params: dict[str, Any]) -> NoReturn:
+    """Raise JaxprTypeError for params whose names are not those declared."""
+    raise JaxprTypeError(_wrong_names(primitive, params))
+
+
+@functools.cache
+def _arity(primitive: Primitive) -> tuple[int, float]:
+    """The least and the largest number of operands."""
+    fixed = [o for o in primitive.operands if not o.startswith("*")]
+    several = len(fixed) < len(primitive.operands) or not primitive.known
+    return len(fixed), math.inf if several else len(fixed)
+
+
+def _limit(value: Any) -> str:
+    """A word on integers that are too large."""
+    items = value if isinstance(value, (tuple, list)) else [value]
+    large = any(type(x) is int and not -1 << 63 <= x < 1 << 63 for x in items)
+    return " of 64 bits" if large else ""
+
+
+def signature(primitive: Primitive) -> str:
+    """A primitive as its stub declares it: `rev(operand, *, dimensions: tuple[int, ...])`."""
+    parts = list(primitive.operands)
+    if primitive.params:
+        if not any(o.startswith("*") for o in parts):
+            parts.append("*")
+        parts += map(_declaration, primitive.params.values())
+    return f"{primitive}({', '.join(parts)})"
+
+
+def _declaration(param: Param) -> str:
+    typed = f"{param.name}: {param.annotation}" if param.annotation else param.name
+    return typed if param.default is REQUIRED else f"{typed} = {param.default!r}"
+
+
+def _help(primitive: Primitive) -> str:
+    return f"it is declared as {signature(primitive)}"
+
+
+def _wrong_count(primitive: Primitive, n: int) -> Diagnostic:
+    least, most = _arity(primitive)
+    wanted = f"{least} operand{'' if least == 1 else 's'}{' or more' if least < most else ''}"
+    message = f"{primitive} takes {wanted}, and has {n}"
+    return Diagnostic(message, "operand-count", help=_help(primitive))
+
+
+def _wrong_names(primitive: Primitive, params: dict[str, Any]) -> list[Diagnostic]:
+    """What is wrong with the names of params: unknown ones, missing ones."""
+    declared, found = primitive.params, []
+    for name in sorted(params.keys() - declared.keys()):
+        near = close_names(name, [*declared])
+        help = f"did you mean {near[0]}? {_help(primitive)}" if near else _help(primitive)
+        found.append(Diagnostic(f"{primitive} has no param {name}", "unknown-param", help=help))
+    missing = [n for n in declared if n not in params]
+    needed = [n for n in missing if declared[n].default is REQUIRED] or missing
+    if needed:
+        *first, last = needed
+        names = f"{', '.join(first)} and {last}" if first else last
+        message = f"{primitive} needs the param{'s' if first else ''} {names}"
+        found.append(Diagnostic(message, "missing-param", help=_help(primitive)))
+    return found
+
+
+def failed_rule(primitive: Primitive, avals: Sequence[Any], error: Exception) -> Diagnostic:
+    """What a type rule that broke down says of the operation, or of the rule when that is not one of ours."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    file = place.tb_frame.f_code.co_filename if place is not None else _PACKAGE
+    if place is not None and not file.startswith(_PACKAGE):
+        at = f"{os.path.basename(file)}:{place.tb_lineno}"
+        message = (
+            f"the abstract_eval rule of {primitive} failed: {type(error).__name__}: {error} ({at})"
+        )
+        return Diagnostic(message, "type-rule", help=_help(primitive))
+    types = ", ".join(map(str, avals)) or "no operands"
+    message = f"{primitive} of {types}: operands and params do not fit together"
+    return Diagnostic(message, "bad-param", help=_help(primitive))
+
+
+def no_type(primitive: Primitive, out: Any) -> Diagnostic | None:
+    """What is wrong with what a type rule gave, or None."""
+    if primitive.multiple_results:
+        right = isinstance(out, (list, tuple)) and all(isinstance(a, AbstractType) for a in out)
+        wanted = "a list of types"
+    else:
+        right, wanted = isinstance(out, AbstractType), "a type"
+    if right:
+        return None
+    message = f"the abstract_eval rule of {primitive} gives {shown(out)}, and has to give {wanted}"
+    return Diagnostic(message, "type-rule")
+
+
+def holds_integers(value: Any) -> bool:
+    """Whether a value is an integer, or a tuple of some."""
+    items = value if isinstance(value, (tuple, list)) else [value]
+    return all(isinstance(x, int) and not isinstance(x, bool) for x in items)
+
+
+def shown(value: Any) -> str:
+    """A value in a message."""
+    if isinstance(value, ClosedJaxpr):
+        return "a jaxpr"
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."

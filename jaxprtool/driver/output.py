@@ -1,0 +1,49 @@
+"""Programs as files: the text, and beside it an `.npz` file of the large constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jaxprtool.driver.constants import beside, inline
+from jaxprtool.driver.writing import write_output
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.syntax.print import format_file
+from jaxprtool.syntax.version import HEADER
+
+__all__ = ["INLINE", "program_text", "write_programs"]
+
+INLINE = "inline"  # as the place of constants: in the text
+
+
+def program_text(programs: Mapping[str, ClosedJaxpr]) -> str:
+    """The lossless text of programs, which holds all that they need: large constants as base64.
+
+    Raises:
+      UsageError: a file that holds a constant cannot be read.
+    """
+    return format_file(dict(programs), lossless=True, placed=inline(programs).placed)
+
+
+def write_programs(
+    programs: Mapping[str, ClosedJaxpr], output: str, consts: str = "", comments: str = ""
+) -> None:
+    """Write the lossless text of programs to a file, each file whole or not at all.
+
+    Args:
+      programs: by name; "" for one without a name.
+      output: the file.
+      consts: where constants of more than 1 KB go: an `.npz` file, `inline` for the text, "" for a file beside the
+        text, named by the text's name and by what it holds.
+      comments: lines above the programs.
+
+    Raises:
+      UsageError: a file cannot be written, or one that holds a constant cannot be read.
+    """
+    if consts not in ("", INLINE) and not consts.endswith(".npz"):
+        fail(UsageError, f"constants are written to an .npz file, or {INLINE}: {consts}", "option")
+    parts = inline(programs) if consts == INLINE else beside(programs, output, consts)
+    text = HEADER + comments + format_file(dict(programs), lossless=True, placed=parts.placed)
+    if parts.path:  # first, so that no text ever names a file that is not there
+        write_output(parts.path, parts.data)
+    write_output(output, text if text.endswith("\n") else text + "\n")

@@ -1,0 +1,124 @@
+"""Writing files so that each is whole or untouched, and nothing else is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from jaxprtool.ir.diagnostics import UsageError, fail
+
+__all__ = ["remove_temporaries", "removing_temporaries", "write_output"]
+
+_temporaries: set[str] = set()
+_lock = threading.Lock()  # held while a temporary file is made, and for good once the process ends
+_LOCK_SECONDS = 1.0
+# What ends a process unless it is caught, and can be; an interrupt (SIGINT) is an exception of Python's.
+_DEADLY = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGXCPU", "SIGALRM", "SIGUSR1", "SIGUSR2")
+
+
+def write_output(path: str, data: str | bytes) -> None:
+    """Write a file whole or not at all: a temporary file beside it takes its place.
+
+    The permissions of a file that is replaced are kept, and so is its group where that is allowed. The temporary
+    file's name is drawn at random; `removing_temporaries` removes it when a signal ends the process.
+
+    Raises:
+      UsageError: the folder is missing or may not be written to.
+    """
+    raw = data.encode() if isinstance(data, str) else data
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):
+        _write_special(path, target, raw)
+        return
+    temporary, handle = _create(path, target)
+    try:
+        with os.fdopen(handle, "wb") as f:
+            _keep_mode(f.fileno(), target)
+            f.write(raw)
+        os.replace(temporary, target)
+    except BaseException as e:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        if isinstance(e, OSError):
+            _cannot_write(path, e)
+        raise
+    finally:
+        _temporaries.discard(temporary)
+
+
+def _create(path: str, target: str) -> tuple[str, int]:
+    """A temporary file in the folder of a file, by a name that nobody has: the name, and it opened."""
+    while True:
+        temporary = os.path.join(os.path.dirname(target), f".jaxprtool-{os.urandom(12).hex()}.tmp")
+        with _lock:
+            try:
+                handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            except FileExistsError:
+                continue
+            except OSError as e:
+                _cannot_write(path, e)
+            _temporaries.add(temporary)
+            return temporary, handle
+
+
+def _keep_mode(handle: int, target: str) -> None:
+    """Give a new file the permissions and, where allowed, the group of the one that it replaces."""
+    try:
+        old = os.stat(target)
+    except OSError:
+        return
+    with contextlib.suppress(OSError):
+        os.fchown(handle, -1, old.st_gid)
+    with contextlib.suppress(OSError):
+        os.fchmod(handle, old.st_mode & 0o777)
+
+
+def _write_special(path: str, target: str, raw: bytes) -> None:
+    """Write to what is no plain file (`/dev/null`, a pipe); nothing can take its place."""
+    try:
+        with open(target, "wb") as f:
+            f.write(raw)
+    except OSError as e:
+        _cannot_write(path, e)
+
+
+def _cannot_write(path: str, error: OSError) -> NoReturn:
+    reason = (error.strerror or str(error)).lower()
+    fail(UsageError, f"cannot write {path}: {reason}", "unwritable-file")
+
+
+def remove_temporaries() -> None:
+    """Remove what is being written, for a process that ends now; no other file is begun."""
+    _lock.acquire(timeout=_LOCK_SECONDS)
+    for path in [*_temporaries]:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+@contextlib.contextmanager
+def removing_temporaries() -> Iterator[None]:
+    """While the block runs (in the main thread), signals that end the process remove temporary files first.
+
+    Signals that are ignored stay so.
+    """
+    before: dict[int, Any] = {}
+    for name in _DEADLY:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            before[number] = signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _frame: Any) -> None:
+    """Remove temporary files, then end by the same signal, as if it had not been caught."""
+    remove_temporaries()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

@@ -1,0 +1,88 @@
+"""Jaxprs that a program uses several times stay shared in what transformations make of it.
+
+Each transformation is made once for each jaxpr object and each way to do it (which arguments have tangents, are
+unknown, have which batch axis ...), and kept with the object, so that the same jaxpr gives the same object again.
+`derived` does that; what is derived lives as long as the jaxpr it is derived from.
+
+# Note [In place or called]
+
+Several rules put the body of a call in its place, as JAX does: derivative rules of custom functions, the known part of
+a rematerialised function, branches that are selected from. Of n levels that each use the last one twice that would
+make 2^n copies. So a body that is much larger written out than it is as a text is not written out: it is called.
+
+# Note [Kept or computed again]
+
+What the second part of a split program reads of the first, its residuals, are values of each call apart: of n levels
+that each call the last one twice there are 2^n, and the calls of the parts would have as many operands. So where the
+residuals of such a body would be many, they are not handed over: the second part has the body's arguments, and
+computes them again, as it does for a `remat2`. Each level then keeps a bounded number of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from jaxprtool import ops as lax
+from jaxprtool.interpreters.dce import jaxpr_has_effects
+from jaxprtool.interpreters.evaluate import apply_eqns
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.walk import count_eqns, unique_eqns
+
+__all__ = ["apply_jaxpr", "computes_again", "derived", "multiplies", "rematerialised"]
+
+# A body of fewer equations is always put in place; a larger one unless that makes it so many times larger.
+_SMALL, _FACTOR = 64, 4
+
+# A body that multiplies hands over at most so many residuals.
+_MAX_RESIDUALS = 64
+
+
+def derived(closed: ClosedJaxpr, key: Hashable, make: Callable[[], Any]) -> Any:
+    """What `make()` gives, once for each jaxpr and key; the key starts with the name of what is made."""
+    found = closed.cache.get(key, _MISSING)
+    if found is _MISSING:
+        found = closed.cache[key] = make()
+    return found
+
+
+_MISSING = object()
+
+
+def multiplies(closed: ClosedJaxpr) -> bool:
+    """Whether a jaxpr is much larger when the jaxprs inside it are written out wherever they are used."""
+    written_out = count_eqns(closed.jaxpr)
+    if written_out <= _SMALL:
+        return False
+    return derived(closed, "multiplies", lambda: written_out > _FACTOR * unique_eqns(closed.jaxpr))
+
+
+def computes_again(closed: ClosedJaxpr, n_residuals: int) -> bool:
+    """Whether a jaxpr with so many residuals is computed again instead (Note [Kept or computed again])."""
+    return (
+        n_residuals > _MAX_RESIDUALS and multiplies(closed) and not jaxpr_has_effects(closed.jaxpr)
+    )
+
+
+def rematerialised(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The same function as one `remat2`, whose second part computes everything again from its arguments."""
+
+    def make() -> ClosedJaxpr:
+        op = lax.remat_call.primitive
+        ins, outs = [*map(Var, closed.in_avals)], [*map(Var, closed.out_avals)]
+        params = {**op.defaults, "jaxpr": closed, "prevent_cse": False}
+        return ClosedJaxpr(Jaxpr(ins, [JaxprEqn(op, [*ins], params, outs)], [*outs]))
+
+    return derived(closed, "rematerialised", make)
+
+
+def apply_jaxpr(
+    closed: ClosedJaxpr, args: Sequence[Any], of: ClosedJaxpr | None = None
+) -> list[Any]:
+    """Apply a jaxpr in the current trace: its equations one by one, or a call of it (Note [In place or called]).
+
+    of: what the jaxpr was derived from, if that may share more than is left to see in it.
+    """
+    if multiplies(closed if of is None else of):
+        return lax.jit_call(*args, jaxpr=closed)
+    return apply_eqns(closed, args)

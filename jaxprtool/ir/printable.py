@@ -1,0 +1,54 @@
+"""Text from files as it is shown to people: characters that command a terminal or reorder a line are escaped."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TextIO
+
+__all__ = ["PrintableStream", "one_line", "printable"]
+
+# C0 without tab and line feed, DEL, C1; soft hyphen, Arabic letter mark, zero-width and bidirectional marks, line and
+# paragraph separators, invisible operators, byte order mark, interlinear annotations, surrogates, tags.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def _escaped(m: re.Match[str]) -> str:
+    code = ord(m[0])
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )
+
+
+def printable(text: str) -> str:
+    """The text with characters that a terminal would act on written as Python writes them: `\\x1b`, `\\u202e`.
+
+    Tabs and line feeds stay.
+    """
+    return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_escaped, text)
+
+
+def one_line(text: str) -> str:
+    """`printable`, with line feeds escaped too."""
+    return printable(text).replace("\n", "\\n")
+
+
+class PrintableStream:
+    """A stream that writes to another what is `printable`: for what a program prints while it runs."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text, escaped; returns its length."""
+        self._stream.write(printable(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

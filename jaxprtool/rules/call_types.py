@@ -1,0 +1,130 @@
+"""Types of calls, and of the rules that functions with derivatives of their own bring along.
+
+Derivative rules are jaxprs in params. They run only when the function is differentiated, so the type of the call says
+nothing on them; a rule that does not fit the function is an error all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import are, counted
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Var, type_of
+from jaxprtool.ir.placement import same_but_for_placement
+
+__all__ = ["check_call", "custom_jvp_types", "custom_lin_types", "custom_vjp_types", "inexact"]
+
+
+def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr") -> list[Any]:
+    """The result types of a call; ill-typed when the operands do not fit the jaxpr."""
+    if not isinstance(closed, ClosedJaxpr):
+        ill_typed(f"{name}: the param {param} is not a jaxpr: {closed}", "bad-param")
+    binders = closed.jaxpr.in_binders
+    if len(args) != len(binders):
+        ill_typed(
+            f"{name}: its jaxpr takes {counted(len(binders), 'argument')}, and {are(len(args))} given",
+            "argument-count",
+        )
+    if [*map(type_of, binders)] != [*args]:
+        _check_operands(name, args, binders)
+    return [*map(type_of, closed.jaxpr.outs)]
+
+
+def _check_operands(name: str, args: Sequence[Any], binders: Sequence[Var]) -> None:
+    """Report the first operand that is not what the jaxpr takes, wherever it is placed."""
+    for i, (a, v) in enumerate(zip(args, binders, strict=True)):
+        if a is not v.aval.strong and not same_but_for_placement(a, v.aval):
+            ill_typed(
+                f"{name}: operand {i} is {a}, and the jaxpr takes {v.aval} there", "argument-type"
+            )
+
+
+def inexact(avals: Sequence[Any]) -> list[bool]:
+    """Which of these types have tangents."""
+    return [a.tangent() is a.strong for a in avals]
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two types are the same but for where values are, and along which axes they vary."""
+    if isinstance(a, ShapedArray) and isinstance(b, ShapedArray):
+        return a.shape == b.shape and a.dtype is b.dtype
+    return same_but_for_placement(a, b)
+
+
+def _check_rule(
+    what: str, param: str, rule: ClosedJaxpr, ins: Sequence[Any], outs: Sequence[Any]
+) -> None:
+    """Reject a derivative rule that is not a function between these types."""
+    for verb, have, need in (("takes", rule.in_avals, ins), ("gives", rule.out_avals, outs)):
+        if len(have) != len(need) or not all(map(_alike, have, need)):
+            given, wanted = [
+                f"({', '.join(str(a.strong) for a in avals)})" for avals in (have, need)
+            ]
+            ill_typed(f"{what}: {param} {verb} {given}, and {wanted} is needed", "rule-type")
+
+
+def _check_count(what: str, param: str, n: int, most: int, of: str) -> None:
+    if not 0 <= n <= most:
+        ill_typed(f"{what}: {param} is {n}, and there are {most} {of}", "param-value")
+
+
+def _tangents(avals: Sequence[Any]) -> list[Any]:
+    """The types of the tangents of those that have some."""
+    return [a.strong for a, flag in zip(avals, inexact(avals), strict=True) if flag]
+
+
+def custom_jvp_types(
+    *avals: Any, call_jaxpr: ClosedJaxpr, name: str, jvp_jaxpr: Any, num_consts: int, **_: Any
+) -> list[Any]:
+    """The type rule of custom_jvp_call; its rule is (args, tangents) -> (results, tangents)."""
+    what = f"custom_jvp_call of {name}"
+    outs = check_call(what, call_jaxpr, avals, "call_jaxpr")
+    _check_count(what, "num_consts", num_consts, len(avals), "operands")
+    if jvp_jaxpr is not None:
+        ins = [*avals, *_tangents(avals)]
+        _check_rule(what, "jvp_jaxpr", jvp_jaxpr, ins, [*outs, *_tangents(outs)])
+    return outs
+
+
+def custom_vjp_types(
+    *avals: Any,
+    call_jaxpr: ClosedJaxpr,
+    name: str,
+    num_consts: int,
+    fwd_jaxpr: Any,
+    bwd_jaxpr: Any,
+    **_: Any,
+) -> list[Any]:
+    """The type rule of custom_vjp_call.
+
+    fwd_jaxpr: (args) -> (residuals, results); bwd_jaxpr: (residuals, cotangents of results) -> cotangents of args.
+    """
+    what = f"custom_vjp_call of {name}"
+    outs = check_call(what, call_jaxpr, avals, "call_jaxpr")
+    _check_count(what, "num_consts", num_consts, len(avals), "operands")
+    if (fwd_jaxpr is None) != (bwd_jaxpr is None):
+        missing = "fwd_jaxpr" if fwd_jaxpr is None else "bwd_jaxpr"
+        ill_typed(f"{what}: {missing} is missing, of a rule that has the other half", "rule-type")
+    if fwd_jaxpr is not None:
+        n_res = max(len(fwd_jaxpr.out_avals) - len(outs), 0)
+        residuals = fwd_jaxpr.out_avals[:n_res]
+        _check_rule(what, "fwd_jaxpr", fwd_jaxpr, avals, [*residuals, *outs])
+        cotangents = _tangents(outs)
+        _check_rule(what, "bwd_jaxpr", bwd_jaxpr, [*residuals, *cotangents], _tangents(avals))
+    return outs
+
+
+def custom_lin_types(
+    *avals: Any, num_res: int, bwd_jaxpr: Any, out_avals: Any, **_: Any
+) -> list[Any]:
+    """The type rule of custom_lin; bwd_jaxpr: (residuals, cotangents of results) -> cotangents of tangents."""
+    if out_avals is None:
+        ill_typed("custom_lin: the types of its results are not in the text", "missing-param")
+    _check_count("custom_lin", "num_res", num_res, len(avals), "operands")
+    if bwd_jaxpr is not None:
+        ins = [*avals[:num_res], *_tangents(out_avals)]
+        _check_rule("custom_lin", "bwd_jaxpr", bwd_jaxpr, ins, avals[num_res:])
+    return list(out_avals)

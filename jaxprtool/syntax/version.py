@@ -1,0 +1,40 @@
+"""The version of the file format, which the first line of a file says that we write.
+
+Text that JAX printed has no such line. A later version reads all earlier ones; `tests/syntax/formats` keeps a file of each.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError
+from jaxprtool.ir.spans import Source, Span
+
+__all__ = ["FORMAT", "HEADER", "version_line", "without_header"]
+
+FORMAT = 1
+HEADER = f"# jaxprtool format {FORMAT}\n"
+
+_LINE = re.compile(r"# jaxprtool format (\d{1,9})[ \t]*(?=\n|\Z)")
+
+
+def version_line(text: str) -> str:
+    """The line of a text that says its version, "" where there is none."""
+    m = _LINE.match(text)
+    return f"{m[0].rstrip()}\n" if m else ""
+
+
+def without_header(text: str, name: str) -> str:
+    """The text with blanks in the place of the line that says its version, so that positions hold.
+
+    Raises:
+      JaxprParseError: the version is later than those that we read.
+    """
+    m = _LINE.match(text)
+    if m is None:
+        return text
+    if int(m[1]) > FORMAT:
+        message = f"the file has format {m[1]}, and this jaxprtool reads formats up to {FORMAT}"
+        span = Span(Source(text, name), m.start(1), m.end(1))
+        raise JaxprParseError(Diagnostic(message, "format", span, "a later jaxprtool reads it"))
+    return " " * m.end() + text[m.end() :]

@@ -1,0 +1,306 @@
+"""Programs of one to three equations, which are those of the examples of all primitives with something changed."""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any
+
+import jaxprtool as jt
+from jaxprtool.interpreters.check import typecheck_eqn
+from jaxprtool.ir.avals import AbstractToken, FutureType, OpaqueType, RefType, ShapedArray
+from jaxprtool.ir.dtypes import FLOAT32, INT32, custom_dtype, find_dtype
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from tests.laws.oracle import EXAMPLES, by_structure, ours
+
+__all__ = ["draw_program"]
+
+DTYPES = [
+    "f32",
+    "f32",
+    "f64",
+    "bf16",
+    "f16",
+    "i32",
+    "i8",
+    "u32",
+    "u8",
+    "bool",
+    "c64",
+    "i4",
+    "u2",
+    "f8_e4m3fn",
+    "f4_e2m1fn",
+    "float0",
+    "key<fry>",
+    "key<rbg>",
+]
+SCALARS = [
+    None,
+    True,
+    False,
+    -1,
+    0,
+    1,
+    2,
+    3,
+    7,
+    1 << 31,
+    1 << 62,
+    1 << 64,
+    -(1 << 70),
+    1.5,
+    2.0,
+    float("nan"),
+    1j,
+    "x",
+    "",
+    Word("f"),
+    Word("GatherScatterMode.CLIP"),
+    Opaque("<f at 0x1>"),
+    NumpyScalar(1),
+    FLOAT32,
+    INT32,
+    find_dtype("key<fry>"),
+    find_dtype("float0"),
+    custom_dtype("odd_type"),
+    ShapedArray((2,), FLOAT32),
+    Record("Odd", (), a=1),
+    ...,
+    slice(None, 2),
+]
+
+
+@functools.cache
+def _bases() -> dict[str, list[ClosedJaxpr]]:
+    """Small programs that use each primitive, by its name."""
+    found: dict[str, list[ClosedJaxpr]] = {}
+    for example in by_structure(EXAMPLES):
+        program = jt.make_jaxpr(ours(example))(*[a.aval for a in example.args])
+        found.setdefault(example.primitive.name, []).append(program)
+    return found
+
+
+@functools.cache
+def _jaxprs() -> list[ClosedJaxpr]:
+    """Jaxprs that stand in params of the examples."""
+    values = [
+        v
+        for programs in _bases().values()
+        for p in programs
+        for e in p.eqns
+        for v in e.params.values()
+    ]
+    flat = [x for v in values for x in (v if isinstance(v, (tuple, list)) else [v])]
+    return [x for x in flat if isinstance(x, ClosedJaxpr)]
+
+
+def draw_aval(rng: random.Random) -> Any:
+    """A type, or f32[] in place of one that no array has."""
+    try:
+        return _any_aval(rng)
+    except jt.JaxprTypeError:
+        return ShapedArray((), FLOAT32)
+
+
+def _any_aval(rng: random.Random) -> Any:
+    """A type: most often a small array, sometimes a key, float0, a reference, a token or an unreadable one."""
+    dtype = find_dtype(rng.choice(DTYPES))
+    if rng.random() < 0.03:
+        dtype = custom_dtype("odd_type")
+    pick = rng.random()
+    if pick < 0.02:
+        shape = rng.choice([(1,) * 65, (0, 1 << 62, 1 << 62), (1 << 62, 4), (1,) * 64, (1 << 40,)])
+    else:
+        shape = tuple(
+            rng.choice((0, 1, 2, 3, 4)) for _ in range(rng.choice((0, 0, 1, 1, 2, 2, 3, 4)))
+        )
+    aval = ShapedArray(shape, dtype)
+    if 0.02 < pick < 0.05:
+        return RefType(aval)
+    return (
+        rng.choice([AbstractToken(), OpaqueType("Odd[2]"), FutureType(aval)])
+        if 0.05 < pick < 0.07
+        else aval
+    )
+
+
+def _near(rng: random.Random, aval: Any) -> Any:
+    """A type that differs from one in the element type, a dimension or the rank."""
+    if not isinstance(aval, ShapedArray) or rng.random() < 0.2:
+        return draw_aval(rng)
+    shape = list(aval.shape)
+    pick = rng.random()
+    if pick < 0.4:
+        dtype = find_dtype(rng.choice(DTYPES))
+        return aval.update(dtype=dtype) if aval.ndim < 64 else aval
+    if pick < 0.7 and shape:
+        shape[rng.randrange(len(shape))] = rng.choice((0, 1, 2, 3, 4, 5))
+    elif pick < 0.85:
+        shape.insert(rng.randint(0, len(shape)), rng.choice((0, 1, 2)))
+    elif shape:
+        del shape[rng.randrange(len(shape))]
+    try:
+        return aval.update(shape=tuple(shape))
+    except jt.JaxprTypeError:
+        return aval
+
+
+def _changed(rng: random.Random, value: Any, depth: int = 0) -> Any:
+    """A value of a param with something in it changed."""
+    if isinstance(value, ClosedJaxpr) and rng.random() < 0.8:
+        return rng.choice(_jaxprs()) if rng.random() < 0.4 else _mutated(rng, value)
+    if isinstance(value, (tuple, list)) and rng.random() < 0.85:
+        items = list(value)
+        pick = rng.random()
+        if items and pick < 0.6:
+            i = rng.randrange(len(items))
+            items[i] = _changed(rng, items[i], depth + 1)
+        elif items and pick < 0.75:
+            del items[rng.randrange(len(items))]
+        else:
+            items.insert(rng.randint(0, len(items)), rng.choice([*items, *SCALARS]))
+        return type(value)(items) if type(value) in (tuple, list) else tuple(items)
+    if isinstance(value, Record) and rng.random() < 0.8:
+        fields = dict(value.fields)
+        if fields and rng.random() < 0.8:
+            name = rng.choice([*fields])
+            fields[name] = _changed(rng, fields[name], depth + 1)
+        elif fields:
+            del fields[rng.choice([*fields])]
+        return Record(value.name, value.args, **fields)
+    if isinstance(value, bool) and rng.random() < 0.7:
+        return not value
+    if type(value) is int and rng.random() < 0.6:
+        return value + rng.choice((-2, -1, 1, 2))
+    if depth < 3 and rng.random() < 0.25:
+        return tuple(rng.choice(SCALARS) for _ in range(rng.randrange(4)))
+    return rng.choice(SCALARS)
+
+
+def _literal(rng: random.Random) -> Lit:
+    """A literal, of rank 0 most often; one of higher rank has no value in a text."""
+    dtype = find_dtype(rng.choice(DTYPES[:-3]))
+    if rng.random() < 0.15:
+        return Lit(None, ShapedArray((rng.randrange(4),), dtype))
+    value = {"b": True, "f": 1.5, "c": 1 + 2j}.get(dtype.kind, 1)
+    return Lit(rng.choice((value, value, 0)), ShapedArray((), dtype))
+
+
+def _retyped(eqns: list[JaxprEqn]) -> None:
+    """Give results the types that the rules say, so that more of what is drawn is accepted."""
+    for eqn in eqns:
+        try:
+            avals = typecheck_eqn(eqn)
+        except Exception:  # whatever it is, the check of the program meets it again
+            continue
+        eqn.out_binders[:] = eqn.out_binders[: len(avals)]
+        for v, aval in zip(eqn.out_binders, avals, strict=False):
+            v.aval = aval
+        eqn.out_binders += [Var(a) for a in avals[len(eqn.out_binders) :]]
+
+
+def _copy(jaxpr: Jaxpr) -> Jaxpr:
+    """The same program with variables of its own, of which types can be set."""
+    new: dict[Any, Var] = {}
+
+    def var(x: Any) -> Any:
+        if isinstance(x, Lit):
+            return x
+        if x not in new:
+            new[x] = Var(x.aval)
+        return new[x]
+
+    consts, ins = [*map(var, jaxpr.const_binders)], [*map(var, jaxpr.in_binders)]
+    eqns = [
+        JaxprEqn(e.primitive, [*map(var, e.inputs)], dict(e.params), [*map(var, e.out_binders)])
+        for e in jaxpr.eqns
+    ]
+    return Jaxpr(ins, eqns, [*map(var, jaxpr.outs)], consts)
+
+
+def _mutate_operands(rng: random.Random, jaxpr: Jaxpr, eqn: JaxprEqn, bound: list[Var]) -> None:
+    """Swap, drop, repeat or replace an operand, in place."""
+    ins, pick = eqn.inputs, rng.random()
+    i = rng.randrange(len(ins)) if ins else 0
+    if ins and pick < 0.15:
+        del ins[i]
+    elif ins and pick < 0.35:
+        j = rng.randrange(len(ins))
+        ins[i], ins[j] = ins[j], ins[i]
+    elif pick < 0.5:
+        ins.insert(i, rng.choice([*ins, *bound]) if ins or bound else _literal(rng))
+    elif ins and pick < 0.7:
+        ins[i] = _literal(rng)
+    elif ins and bound:
+        ins[i] = rng.choice(bound)
+
+
+def _mutate(rng: random.Random, jaxpr: Jaxpr) -> None:
+    """Change one thing of a program, in place."""
+    pick, binders = rng.random(), jaxpr.all_binders
+    if pick < 0.3 and binders:
+        v = rng.choice(binders)
+        aval = _near(rng, v.aval)
+        for w in binders:  # all of one type together, often: `add a b` wants that
+            if w is v or (w.aval is v.aval and rng.random() < 0.7):
+                w.aval = aval
+    elif jaxpr.eqns:
+        k = rng.randrange(len(jaxpr.eqns))
+        eqn = jaxpr.eqns[k]
+        if pick < 0.5:
+            bound = binders + [v for e in jaxpr.eqns[:k] for v in e.out_binders]
+            _mutate_operands(rng, jaxpr, eqn, bound)
+        elif eqn.params and pick < 0.97:
+            names = [n for n in eqn.params if not isinstance(eqn.params[n], str)] or [*eqn.params]
+            name = rng.choice(names if rng.random() < 0.8 else [*eqn.params])
+            eqn.params[name] = _changed(rng, eqn.params[name])
+        elif eqn.params:
+            del eqn.params[rng.choice([*eqn.params])]
+        else:
+            eqn.params["extra"] = rng.choice(SCALARS)
+
+
+def _mutated(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
+    """A program with a thing or two changed, and types of results to match."""
+    jaxpr = _copy(program.jaxpr)
+    for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3))):
+        _mutate(rng, jaxpr)
+    _retyped(jaxpr.eqns)
+    known = {*jaxpr.all_binders, *(v for e in jaxpr.eqns for v in e.out_binders)}
+    jaxpr.outs = [x for x in jaxpr.outs if isinstance(x, Lit) or x in known]
+    return ClosedJaxpr(jaxpr, program.consts)
+
+
+def _joined(rng: random.Random, first: Jaxpr, second: Jaxpr) -> Jaxpr:
+    """One program after another; what the second takes is given by the first where the types fit."""
+    given = [v for e in first.eqns for v in e.out_binders] + first.in_binders
+    new: dict[Var, Any] = {}
+    for v in second.in_binders:
+        fitting = [x for x in given if x.aval is v.aval]
+        if fitting and rng.random() < 0.8:
+            new[v] = rng.choice(fitting)
+    for eqn in second.eqns:
+        eqn.inputs = [x if isinstance(x, Lit) else new.get(x, x) for x in eqn.inputs]
+    ins = first.in_binders + [v for v in second.in_binders if v not in new]
+    outs = [x if isinstance(x, Lit) else new.get(x, x) for x in (*first.outs, *second.outs)]
+    return Jaxpr(ins, first.eqns + second.eqns, outs, first.const_binders + second.const_binders)
+
+
+def draw_program(rng: random.Random) -> ClosedJaxpr:
+    """A program of a few equations that may be wrong in any way."""
+    bases = _bases()
+    base = rng.choice(bases[rng.choice([*bases])])
+    program = _mutated(rng, base)
+    for _ in range(rng.choice((0, 0, 0, 1, 2))):
+        other = _mutated(rng, rng.choice(bases[rng.choice([*bases])]))
+        jaxpr = _joined(rng, program.jaxpr, other.jaxpr)
+        _retyped(jaxpr.eqns)
+        program = ClosedJaxpr(jaxpr, [*program.consts, *other.consts])
+    return program
+
+
+def primitives_of(program: ClosedJaxpr) -> list[Primitive]:
+    """The primitives of a program's own equations."""
+    return [e.primitive for e in program.jaxpr.eqns]

@@ -1,0 +1,94 @@
+"""Programs less some of the types in their texts: they read back as the same programs, or the error says what has no type."""
+
+from __future__ import annotations
+
+import random
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from jaxprtool.analyses.signature import same_programs
+from jaxprtool.interpreters.check import typecheck_jaxpr
+from jaxprtool.ir.diagnostics import JaxprParseError, JaxprToolError
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.syntax.parse import parse_file
+from jaxprtool.syntax.print import format_file
+from tests.fuzz.target import Failure, Target
+
+ROOT = Path(__file__).parents[3]
+_LITERAL = re.compile(
+    r"(?<=[ ,(])(?P<value>-?(?:\d[\d.]*(?:e[+-]?\d+)?|inf|nan)|True|False):(?P<dtype>[a-z]\w*)\[\](?=[\s,);])"
+)
+_RESULT = re.compile(
+    r"(?<=[ \n])(?P<name>[a-z]+):\w+\[[\d,]*\](?=[ \n](?:[a-z]+:\w+\[[\d,]*\] )*= )"
+)
+
+
+class Case(NamedTuple):
+    """A text, its programs, and the text less some types."""
+
+    text: str
+    programs: dict[str, ClosedJaxpr]
+    less: str
+
+
+@cache
+def programs() -> list[tuple[str, dict[str, ClosedJaxpr]]]:
+    """Well-typed texts of the project: case files and examples, the shorter ones."""
+    paths = [*(ROOT / "tests" / "cases").glob("*/*.jaxpr"), *(ROOT / "examples").glob("*.jaxpr")]
+    found = []
+    for path in sorted(paths):
+        text = path.read_text()
+        if text.startswith("# run: "):
+            text = text.partition("\n")[2].partition("# ---- ")[0]
+        if "weak " in text or "npz(" in text or len(text) > 5000:
+            continue
+        try:
+            read = parse_file(text)
+            for program in read.values():
+                typecheck_jaxpr(program)
+        except JaxprToolError:
+            continue
+        text = format_file(read, lossless=True)
+        if "~" not in text:
+            found.append((text, parse_file(text)))
+    return found
+
+
+def draw(rng: random.Random) -> Case:
+    text, read = rng.choice(programs())
+    share = rng.choice((0.1, 0.5, 1.0))
+
+    def drop(m: re.Match[str]) -> str:
+        return m[1] if rng.random() < share else m[0]
+
+    less = _LITERAL.sub(drop, text)
+    if rng.random() < 0.5:
+        less = _RESULT.sub(drop, less)
+    return Case(text, read, less)
+
+
+def check(case: Case) -> None:
+    try:
+        again = parse_file(case.less)
+    except JaxprParseError as e:
+        wrong = [d for d in e.diagnostics if d.code not in ("no-type", "missing-param")]
+        if wrong or case.less == case.text:
+            raise Failure(f"{wrong[0].message if wrong else 'the whole text'} is refused") from e
+        return
+    for program in again.values():
+        typecheck_jaxpr(program)
+    if not same_programs(_loosened(again), _loosened(case.programs)):
+        raise Failure("it reads back different")
+
+
+def _loosened(programs: dict[str, ClosedJaxpr]) -> dict[str, ClosedJaxpr]:
+    """The programs, with i32 for each type of integer literals that an equation leaves open (`eq 1 2`, an index)."""
+    text = re.sub(
+        r"(?<=[ ,(])(-?\d+):[iu]\d+\[\]", r"\1:i32[]", format_file(programs, lossless=True)
+    )
+    return parse_file(text)
+
+
+TARGET = Target("untyped", draw, check, lambda case: case.less)
