@@ -76,6 +76,14 @@ def test_zstd_is_named_where_it_cannot_be_read() -> None:
     assert done.status == 2 and ("zstd" in done.error or "damaged" in done.error)
 
 
+def test_a_missing_file_has_neighbours(folder: Path) -> None:
+    Path("loss.jaxpr").write_text(TEXT)
+    assert "did you mean loss.jaxpr?" in invoke("check los.jaxpr").error
+    assert "help" not in invoke("check quite_another.jaxpr").error
+    assert "help" not in invoke("check no_folder/los.jaxpr").error
+    assert "is a directory" in invoke("check .").error
+
+
 # -- other languages -------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.diff import diff_programs
+from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import set_verify
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
@@ -143,3 +144,62 @@ def test_deep_nesting_is_verified_in_linear_time():
         jt.jvp_jaxpr(jt.parse(nested(DEPTH)))
 
     in_a_deep_thread(work)
+
+
+API = {
+    "check": jt.typecheck_jaxpr,
+    "str": str,
+    "format": jt.format_jaxpr,
+    "eval": lambda p: jt.eval_jaxpr(p, [0.5]),
+    "jvp": jt.jvp_jaxpr,
+    "vmap": lambda p: jt.vmap_jaxpr(p, 3, [0]),
+    "partial_eval": lambda p: jt.partial_eval_jaxpr(p, [True]),
+    "transpose": lambda p: jt.transpose_jaxpr(linearize_jaxpr(p)[1], [False, True]),
+    "linearize_jaxpr": linearize_jaxpr,
+    "vjp_jaxpr": vjp_jaxpr,
+    "linearize": lambda p: jt.linearize(jt.jaxpr_as_fun(p), 0.5)[1](1.0),
+    "vjp": lambda p: jt.vjp(jt.jaxpr_as_fun(p), 0.5)[1]([1.0]),
+    "grad": lambda p: jt.grad(lambda x: jt.jaxpr_as_fun(p)(x)[0])(0.5),
+    "jvp of a function": lambda p: jt.jvp(jt.jaxpr_as_fun(p), (0.5,), (1.0,)),
+    "lower": lambda p: str(jt.lower(p)),
+    "compile": lambda p: jt.compile(p)(0.5),
+    "diff": lambda p: diff_programs({"": p}, {"": jt.parse(nested(300))}),
+}
+
+
+@pytest.mark.parametrize("verb", API)
+def test_no_recursion_error_at_python_s_limit(verb):
+    """300 calls inside each other, in the thread that happens to call."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    try:
+        API[verb](jt.parse(nested(300)))
+        assert sys.getrecursionlimit() == 1000
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+@pytest.mark.parametrize("ends", [("(", ",)"), ("[", "]"), ("{1: ", "}")])
+def test_values_of_params_nest_to_any_depth(ends):
+    before, after = (end * 1000 for end in ends)
+    text = f"{{ lambda ; a:f32[]. let b:f32[] = foo[x={before}1{after}] a in (b,) }}"
+    program = jt.parse(text)
+    printed = jt.format_jaxpr(program)
+    assert jt.format_jaxpr(jt.parse(printed)) == printed
+    diff_programs({"": program}, {"": jt.parse(printed)})
+
+
+def test_what_a_deep_thread_raises_comes_back():
+    def work(depth: int) -> int:
+        if not depth:
+            raise KeyError("at the bottom")
+        return work(depth - 1) + 1
+
+    with pytest.raises(KeyError, match="at the bottom"):
+        deep(work)(5000)
+
+
+def test_text_does_not_grow_with_the_square_of_depth():
+    """Beyond some 200 levels nothing is indented further."""
+    sizes = [len(jt.format_jaxpr(jt.parse(nested(n)))) for n in (300, 600, 1200)]
+    assert sizes[2] - sizes[1] < 2.2 * (sizes[1] - sizes[0])

@@ -13,6 +13,7 @@ from typing import Any
 from jaxprtool.analyses.align import align, align_equations
 from jaxprtool.analyses.canonical import canonical_consts, canonical_lit, canonical_params
 from jaxprtool.analyses.signature import Signatures
+from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
 
@@ -22,6 +23,7 @@ Line = tuple[str, str]  # (" ", "-" or "+", text)
 Side = dict[Any, str]  # names of variables
 
 
+@deep
 def diff_programs(a: dict[str, ClosedJaxpr], b: dict[str, ClosedJaxpr]) -> list[Line]:
     """The lines of both files, marked; none is marked `-` or `+` when they are equal.
 

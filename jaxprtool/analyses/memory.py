@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
@@ -51,12 +52,14 @@ def _peak(
     return memo[id(jaxpr)]
 
 
+@deep
 def peak_bytes(program: ClosedJaxpr) -> int:
     """An upper bound on the bytes of intermediate results alive at one time, values being freed after
     their last use; a loop's body counts once."""
     return _peak(program.jaxpr, {})[0]
 
 
+@deep
 def check_memory(program: ClosedJaxpr, max_bytes: int) -> None:
     """Raise UsageError, naming the largest equation, when a program would need more than `max_bytes`."""
     peak, eqn = _peak(program.jaxpr, {})

@@ -68,9 +68,7 @@ class _Sharing:
             return program
         changed = Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders, jaxpr.span)
         changed.comments = jaxpr.comments
-        made = ClosedJaxpr(changed, program.consts)
-        made.arg_names = program.arg_names
-        return made
+        return ClosedJaxpr(changed, program.consts, program.arg_names)
 
     def _eqn(self, eqn: JaxprEqn) -> JaxprEqn:
         params = {k: map_jaxprs(v, self.closed) for k, v in eqn.params.items()}

@@ -45,7 +45,6 @@ from jaxprtool.ir.dtypes import custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.params import NumpyScalar, RangeTuple, Record
 from jaxprtool.ir.placement import placement_of
-from jaxprtool.syntax.hidden import OPTIONAL
 from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
 
 __all__ = ["as_struct", "from_jax"]
@@ -162,7 +161,7 @@ class _Reader:
         inputs = [self.atom(x, env) for x in operands]
         params: dict[str, Any] = self.params(eqn, primitive)
         if primitive.known:
-            absent = OPTIONAL.get(primitive.name, frozenset()) - params.keys()
+            absent = primitive.optional - params.keys()
             params = {**primitive.defaults, **params}
             params = {k: v for k, v in params.items() if k not in absent} if absent else params
         outs = [self.binder(v, env) for v in eqn.outvars]

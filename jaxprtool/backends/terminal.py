@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.status import Status
 
+from jaxprtool.ir.printable import printable
+
 __all__ = ["start", "start_bar"]
 
 
@@ -27,7 +29,7 @@ def start_bar(read: Callable[[], tuple[str, int, int | None] | None]) -> Callabl
     Returns:
       draw(stop=False), which brings the bar up to date, or takes it away.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     progress = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
     task = progress.add_task("running", total=None)
     progress.start()
@@ -39,6 +41,6 @@ def start_bar(read: Callable[[], tuple[str, int, int | None] | None]) -> Callabl
         found = read()
         if found is not None:
             name, step, total = found
-            progress.update(task, description=name, completed=step, total=total)
+            progress.update(task, description=printable(name), completed=step, total=total)
 
     return draw

@@ -25,6 +25,7 @@ from jaxlib import (
 from jaxprtool.backends.device_array import DeviceArray, HostType
 from jaxprtool.backends.numpy_eval import argument, float0, keys, np_dtype, words
 from jaxprtool.backends.placed_call import placed_call
+from jaxprtool.backends.precautions import check_written_out, try_in_child
 from jaxprtool.backends.spmd import Shards, gathering, joined_type, shard_slices
 from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, are, counted, fail
@@ -39,6 +40,9 @@ __all__ = [
     "load_executable",
     "runtime",
 ]
+
+# With more loops than this, some of them may stand inside each other so deep that XLA ends the process.
+_MANY_LOOPS = 100
 
 # Host arrays from this size on are lent to XLA and not copied; the call then waits for its results,
 # since the caller may change the arrays after it.
@@ -515,12 +519,32 @@ def load_executable(program: StableHLO, machine_code: bytes) -> Executable | Non
     return _executable(program, loaded, r, machine_code)
 
 
-def compile_jaxpr(closed: ClosedJaxpr) -> Executable:
-    """Lower and compile a program; compiled once for each `ClosedJaxpr` object."""
+def compile_jaxpr(closed: ClosedJaxpr, max_devices: int | None = None) -> Executable:
+    """Lower and compile a program; compiled once for each `ClosedJaxpr` object.
+
+    max_devices: how many devices may be made for it (None: any number). Raises UsageError where it needs more.
+    """
     found = closed.cache.get("xla")
     if found is None:
-        found = closed.cache["xla"] = compile_stablehlo(lower_jaxpr(closed))
+        program = lower_jaxpr(closed)
+        if max_devices is not None:
+            check_devices(program, max_devices)
+        check_written_out(closed)
+        if program.text.count("stablehlo.while") > _MANY_LOOPS:
+            try_in_child(program)
+        found = closed.cache["xla"] = compile_stablehlo(program)
     return found
+
+
+def check_devices(program: StableHLO, limit: int) -> None:
+    """Raise UsageError for a program that runs on more devices than may be made."""
+    if program.devices > limit:
+        fail(
+            UsageError,
+            f"the program's mesh has {program.devices:,} devices, and at most {limit} are made unasked",
+            "devices",
+            help=f"--devices {program.devices} makes as many",
+        )
 
 
 def jaxlib_version() -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import file_argument, output_option, verb
+from jaxprtool.analyses.memory import check_memory
+from jaxprtool.cli.options import file_argument, max_bytes_option, output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import compile as driver
 from jaxprtool.driver.figures import figures
@@ -16,7 +17,8 @@ from jaxprtool.driver.verify import prepared
 @file_argument
 @output_option
 @click.option("-q", "--quiet", is_flag=True, help="Do not print XLA's figures.")
-def compile(session: Session, file: str, output: str, quiet: bool) -> None:
+@max_bytes_option
+def compile(session: Session, file: str, output: str, quiet: bool, max_bytes: int) -> None:
     """Compile with XLA for this machine.
 
     Prints the optimised HLO, and on standard error XLA's figures for cost and memory. With -o it writes an
@@ -30,6 +32,7 @@ def compile(session: Session, file: str, output: str, quiet: bool) -> None:
       jaxprtool compile train.py:step --like example_args
     """
     program = prepared(session.program(file))
+    check_memory(program, max_bytes)
     with working("compiling with XLA"):
         compiled = driver.compile(program)
     if output == "-":

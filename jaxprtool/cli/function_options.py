@@ -90,7 +90,8 @@ def function_options() -> list[click.Parameter]:
             ["--rules/--no-rules"],
             {
                 "default": None,
-                "help": "Whether the derivative rules of custom functions go with them; they can be long.",
+                "help": "Whether the derivative rules of custom functions go with them (they can be long); they do "
+                "unless told otherwise.",
             },
         ),
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import threading
 import warnings
 from collections.abc import Sequence
 
@@ -14,6 +13,7 @@ import click
 import jaxprtool
 from jaxprtool.cli import report
 from jaxprtool.cli.session import Session
+from jaxprtool.core.stack import run_deep
 from jaxprtool.driver.writing import remove_temporaries, removing_temporaries
 from jaxprtool.ir.synonyms import VERBS as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
@@ -43,9 +43,6 @@ VERBS: dict[str, tuple[str, str]] = {
     "trace": ("jaxprtool.cli.trace:trace", "Record a Python function as a jaxpr."),
     "diff": ("jaxprtool.cli.diff:diff", "Compare two jaxprs up to names and layout."),
 }
-
-STACK_BYTES = 512 << 20  # reserved, not used, until nesting needs it
-RECURSION_LIMIT = 100_000
 
 
 class _Verbs(click.Group):
@@ -132,26 +129,6 @@ def run_verb(argv: Sequence[str], session: Session) -> int:
     return status if isinstance(status, int) else session.exit_code
 
 
-def _in_deep_thread(argv: Sequence[str], session: Session) -> int:
-    """Run the command in a thread whose stack holds thousand-fold nesting."""
-    status = [3]
-
-    def work() -> None:
-        status[0] = run_verb(argv, session)
-
-    sys.setrecursionlimit(RECURSION_LIMIT)
-    try:
-        threading.stack_size(STACK_BYTES)
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-    except (RuntimeError, ValueError):  # the system does not grant such a stack
-        threading.stack_size(0)
-        work()
-        return status[0]
-    thread.join()
-    return status[0]
-
-
 def _occupy_descriptors() -> None:
     """Open what of the three standard streams is closed, lest a file that is read or written take its place."""
     handle = os.open(os.devnull, os.O_RDWR)
@@ -167,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     _occupy_descriptors()
     with removing_temporaries():
         try:
-            status = _in_deep_thread(argv, session)
+            status = run_deep(run_verb, argv, session)
             if sys.stdout is not None:
                 sys.stdout.flush()
         except (KeyboardInterrupt, OSError) as e:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
+from jaxprtool.cli.constants_options import constants_options
 from jaxprtool.cli.function_options import (
     FUNCTION_OPTIONS,
     FunctionOption,
@@ -16,7 +16,6 @@ from jaxprtool.cli.function_options import (
 )
 from jaxprtool.cli.param_types import Positions, Size
 from jaxprtool.cli.session import Session
-from jaxprtool.driver.distributed import CONNECT_TIMEOUT, processes_of
 from jaxprtool.driver.files import STDIN
 from jaxprtool.driver.plugins import load_plugin
 from jaxprtool.driver.run import default_max_bytes
@@ -29,7 +28,6 @@ __all__ = [
     "file_argument",
     "max_bytes_option",
     "output_option",
-    "processes_options",
     "verb",
     "wrt_option",
 ]
@@ -113,41 +111,6 @@ def _on_error_format(ctx: click.Context, _param: Any, value: str) -> None:
     ctx.obj.error_format = value
 
 
-def _on_consts(ctx: click.Context, _param: Any, value: str) -> None:
-    ctx.obj.consts = value
-
-
-def _on_allow_path(ctx: click.Context, _param: Any, values: tuple[str, ...]) -> None:
-    ctx.obj.allowed = values
-
-
-def _constants_options(verb: str) -> list[click.Parameter]:
-    """The options on constants; `trace` reads none, and `fmt` leaves them as they are."""
-    read = "values, by name, of constants that the text of the program does not hold"
-    of_npz = (
-        "where -o puts constants of more than 1 KB (default: beside OUT)"
-        if verb == "trace"
-        else read
-    )
-    consts = click.Option(
-        ["--consts"],
-        metavar="FILE.npz|inline",
-        default="",
-        expose_value=False,
-        callback=_on_consts,
-        help=f"FILE.npz: {of_npz}. inline: -o writes large constants in the text, as base64.",
-    )
-    allow = click.Option(
-        ["--allow-path"],
-        multiple=True,
-        metavar="DIR",
-        expose_value=False,
-        callback=_on_allow_path,
-        help="A folder that npz(...) in a program may read from, besides the program's own; repeatable.",
-    )
-    return {"trace": [consts], "fmt": []}.get(verb, [consts, allow])
-
-
 def _shared_options() -> list[click.Parameter]:
     return [
         click.Option(
@@ -184,7 +147,7 @@ def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
     def decorate(f: Callable[..., Any]) -> click.Command:
         command = click.command(name, cls=_Verb)(click.pass_obj(f))
-        command.params += _constants_options(name) + _shared_options() + function_options()
+        command.params += constants_options(name) + _shared_options() + function_options()
         return command
 
     return decorate
@@ -235,41 +198,3 @@ def wrt_option(what: str) -> Callable[[F], F]:
     """`--wrt 0,2`."""
     help = f"{what} Positions, ranges (0-3), names (w1,b1)."
     return click.option("--wrt", type=Positions(), metavar="I,J", help=help)
-
-
-def processes_options(f: F) -> F:
-    """The options that name several processes; the command gets them as `processes`, None without them."""
-
-    @functools.wraps(f)
-    def command(*args: Any, **options: Any) -> Any:
-        words = ("coordinator", "num_processes", "process_id", "connect_timeout")
-        processes = processes_of(*[options.pop(w) for w in words])
-        return f(*args, processes=processes, **options)
-
-    return _with_options(
-        command,
-        click.option(
-            "--coordinator",
-            metavar="HOST:PORT",
-            help="With --jit: run on the devices of several processes, of which number 0 listens here.",
-        ),
-        click.option(
-            "--num-processes", type=click.IntRange(min=1), metavar="N", help="How many there are."
-        ),
-        click.option("--process-id", type=int, metavar="I", help="Which one this is, from 0 on."),
-        click.option(
-            "--connect-timeout",
-            type=click.FloatRange(min=0, min_open=True),
-            default=CONNECT_TIMEOUT,
-            show_default=True,
-            metavar="SECONDS",
-            help="How long processes wait for one another.",
-        ),
-    )
-
-
-def _with_options(command: Any, *options: Callable[[Any], Any]) -> Any:
-    """A command with options, which --help lists in this order."""
-    for option in reversed(options):
-        command = option(command)
-    return command

@@ -11,7 +11,7 @@ __all__ = ["Axes", "Positions", "Size"]
 
 
 _RANGE = re.compile(r"(\d+)-(\d+)")
-_NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
+_NAME = re.compile(r"[A-Za-z_][^,=\s]*")
 _MOST = 100_000  # arguments that a range may mean
 
 
@@ -73,7 +73,7 @@ class Axes(click.ParamType):
 
 
 _NAMED_AXIS = re.compile(
-    r"(?:(?P<quote>[\"']?)(?P<name>[A-Za-z_]\w*(?:\.\w+)*)(?P=quote)\s*[=:]\s*)?(?P<axis>-|None|none|[+-]?\d+)"
+    r"(?:(?P<quote>[\"']?)(?P<name>[A-Za-z_][^,=:\s\"']*)(?P=quote)\s*[=:]\s*)?(?P<axis>-|None|none|[+-]?\d+)"
 )
 
 

@@ -9,9 +9,9 @@ from jaxprtool.cli.options import (
     file_argument,
     max_bytes_option,
     output_option,
-    processes_options,
     verb,
 )
+from jaxprtool.cli.process_options import processes_options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import run as driver
 from jaxprtool.driver.distributed import Processes

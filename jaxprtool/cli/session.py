@@ -86,7 +86,7 @@ class Session:
     def traced(self, target: str) -> ClosedJaxpr:
         """The program of a function, `module:name`; what it prints goes to standard error."""
         with contextlib.redirect_stdout(sys.stderr):
-            return trace(target, **{"shapes": (), "verify": self.verify, **self.tracing})
+            return trace(target, **{"shapes": (), **self.tracing}, verify=self.verify)
 
     def runnable(self, path: str) -> ClosedJaxpr | Compiled:
         """The one program that is meant, or the compiled program that `compile -o` wrote."""

@@ -99,8 +99,8 @@ def _wrong_names(primitive: Primitive, params: dict[str, Any]) -> list[Diagnosti
         near = close_names(name, [*declared])
         help = f"did you mean {near[0]}? {_help(primitive)}" if near else _help(primitive)
         found.append(Diagnostic(f"{primitive} has no param {name}", "unknown-param", help=help))
-    missing = [n for n in declared if n not in params]
-    needed = [n for n in missing if declared[n].default is REQUIRED] or missing
+    missing = [n for n in declared if n not in params and n not in primitive.optional]
+    needed = sorted([n for n in missing if declared[n].default is REQUIRED] or missing)
     if needed:
         *first, last = needed
         names = f"{', '.join(first)} and {last}" if first else last

@@ -41,6 +41,7 @@ __all__ = [
     "Index",
     "Text",
     "find_primitive",
+    "optional",
     "primitive",
     "primitive_of",
     "shown",
@@ -56,17 +57,22 @@ Index = Any  # as the annotation of an operand: an index, for which a bare int i
 
 
 class _Shown:
-    """The mark that `shown` puts on a default."""
+    """The mark that `shown` and `optional` put on a default."""
 
-    __slots__ = ("value",)
+    __slots__ = ("optional", "value")
 
-    def __init__(self, value: Any):
-        self.value = value
+    def __init__(self, value: Any, optional: bool = False):
+        self.value, self.optional = value, optional
 
 
 def shown(value: Any) -> Any:
     """A default that is printed all the same: `def iota(*, sharding=shown(None))`."""
     return _Shown(value)
+
+
+def optional(value: Any) -> Any:
+    """The default of a param that is printed where the text had it: JAX prints it in some releases or cases only."""
+    return _Shown(value, optional=True)
 
 
 def find_primitive(name: str) -> Primitive:
@@ -124,13 +130,20 @@ def _completed(stub: Callable[..., Any], like: Any) -> Callable[..., Any]:
     return stub
 
 
+def _spelt(annotation: Any) -> str:
+    """An annotation as its source spells it: a string in modules that postpone annotations, else an object."""
+    if isinstance(annotation, str):
+        return annotation
+    return inspect.formatannotation(annotation).replace("typing.", "")
+
+
 def _declare(stub: Callable[..., Any], name: str, multiple_results: bool) -> Primitive:
     operands: list[str] = []
     params: dict[str, Param] = {}
     index_from = 1 << 30
     doc = inspect.cleandoc(stub.__doc__ or "")
     for p in inspect.signature(stub).parameters.values():
-        annotation = "" if p.annotation is p.empty else str(p.annotation)
+        annotation = "" if p.annotation is p.empty else _spelt(p.annotation)
         alias = stub.__globals__.get(annotation)
         if isinstance(alias, types.GenericAlias):  # `Ints = tuple[int, ...]`
             annotation = str(alias)
@@ -139,7 +152,9 @@ def _declare(stub: Callable[..., Any], name: str, multiple_results: bool) -> Pri
             default = p.default.value if isinstance(p.default, _Shown) else p.default
             default = REQUIRED if default is p.empty else default
             line = next((x for x in doc.splitlines() if x.startswith(p.name + ":")), "")
-            params[p.name] = Param(p.name, annotation, default, hidden, line.partition(": ")[2])
+            may_lack = isinstance(p.default, _Shown) and p.default.optional
+            doc_line = line.partition(": ")[2]
+            params[p.name] = Param(p.name, annotation, default, hidden, doc_line, may_lack)
         else:
             if annotation == "Index":
                 index_from = min(index_from, len(operands))

@@ -77,14 +77,23 @@ class Compiled:
         write_output(path, self.to_bytes())
 
 
-def compile(program: ClosedJaxpr) -> Compiled:
+def compile(program: ClosedJaxpr, devices: int | None = None) -> Compiled:
     """Compile a program with XLA, for the CPU; once for each `ClosedJaxpr` object.
 
+    Args:
+      program: the program.
+      devices: how many of the host's devices may be made for it: 64 where nothing is said.
+
     Raises:
+      UsageError: the program's mesh has more devices than may be made.
       MissingRuleError: a primitive has no `lower` rule.
       UnsupportedError: XLA does not compile it.
     """
-    return Compiled(_xla().compile_jaxpr(program))
+    return Compiled(_xla().compile_jaxpr(program, max(_MAX_DEVICES, devices or 0)))
+
+
+# A file does not decide how many devices, and so threads, are made on its reader's machine.
+_MAX_DEVICES = 64
 
 
 def from_bytes(data: bytes, name: str = "the artifact") -> Compiled:
@@ -97,6 +106,7 @@ def from_bytes(data: bytes, name: str = "the artifact") -> Compiled:
     """
     artifact = decode_artifact(data, name)
     xla = _xla()
+    xla.check_devices(artifact.program, _MAX_DEVICES)
     executable = None
     if (artifact.jaxlib, artifact.machine) == (xla.jaxlib_version(), xla.machine_name()):
         executable = xla.load_executable(artifact.program, artifact.code)

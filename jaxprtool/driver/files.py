@@ -12,11 +12,13 @@ from jaxprtool.driver.constants import anchor
 from jaxprtool.driver.foreign import data_help, text_help
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.synonyms import close_names
 from jaxprtool.syntax.parse import parse_file
 
 __all__ = ["decode", "load", "read_bytes", "read_programs", "split_selector", "the_one"]
 
 STDIN = "<stdin>"
+_MOST_FILES = 10_000  # in a folder, among which one with a similar name is looked for
 
 
 def split_selector(path: str) -> tuple[str, str]:
@@ -39,7 +41,19 @@ def read_bytes(path: str) -> tuple[bytes, str]:
         with open(path, "rb") as f:
             return decompressed(f.read(), path), path
     except OSError as e:
-        fail(UsageError, f"cannot read {path}: {(e.strerror or str(e)).lower()}", "unreadable-file")
+        reason = (e.strerror or str(e)).lower()
+        fail(UsageError, f"cannot read {path}: {reason}", "unreadable-file", help=_nearest(path))
+
+
+def _nearest(path: str) -> str:
+    """Files beside one that is missing that may be meant, as a help line; or ""."""
+    folder, name = os.path.split(path)
+    try:
+        files = [] if os.path.lexists(path) else os.listdir(folder or ".")[:_MOST_FILES]
+    except (OSError, ValueError):
+        return ""
+    near = close_names(name, files, cutoff=0.8)
+    return f"did you mean {' or '.join(os.path.join(folder, x) for x in near)}?" if near else ""
 
 
 def _read_stdin() -> bytes:

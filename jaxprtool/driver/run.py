@@ -19,7 +19,7 @@ from jaxprtool.driver.values import arguments, open_binders, open_names
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.evaluate import eval_jaxpr
 from jaxprtool.interpreters.lower import lower_jaxpr
-from jaxprtool.interpreters.steps import limited_steps
+from jaxprtool.interpreters.steps import limited_bytes, limited_steps
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 from jaxprtool.ir.printable import PrintableStream
@@ -51,7 +51,7 @@ def run(
       devices: how many of XLA's host devices there are; by default as many as the program's meshes have.
       processes: with `jit`, run on the devices of several processes, each of which has `devices`.
       max_bytes: refuse to start when intermediate results may take more than this at one time.
-      step_limit: on NumPy, stop a loop that would take more steps than this.
+      step_limit: on NumPy, stop a loop that would take more steps than this, and a program that makes more calls.
 
     Returns:
       Arrays. What the program itself prints goes to standard error.
@@ -78,13 +78,14 @@ def run(
             return run_together(lower_jaxpr(program), args, processes, devices)
     if jit:
         with working("compiling with XLA"):
-            compiled = compile_program(program)
+            compiled = compile_program(program, devices)
         _check_devices(compiled, devices)
         with redirect_stdout(_shown()):
             return compiled(*args)
     given = iter(args)
     consts = [next(given) if c is None else c for c in program.consts]
-    with redirect_stdout(_shown()), positions(program), evaluating(), limited_steps(step_limit):
+    limits = limited_steps(step_limit), limited_bytes(max_bytes)
+    with redirect_stdout(_shown()), positions(program), evaluating(), limits[0], limits[1]:
         return eval_jaxpr(ClosedJaxpr(program.jaxpr, consts), list(given))
 
 

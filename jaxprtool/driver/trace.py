@@ -81,17 +81,13 @@ def trace(
     _check_arguments(f, bound, args)
     try:
         if frontend != "jax":
-            return _verified(_trace_with_ours(bound, args), verify)
-        from jaxprtool.backends.jax_trace import trace_with_jax  # noqa: PLC0415 (gateway)
+            program = _trace_with_ours(bound, args)
+        else:
+            from jaxprtool.backends.jax_trace import trace_with_jax  # noqa: PLC0415 (gateway)
 
-        program = trace_with_jax(bound, tuple(args), x64, rules)
+            program = share_equal(trace_with_jax(bound, tuple(args), x64, rules))
     except Exception as e:  # whatever the user's function raises is theirs to see
         user_error(e, f"tracing {_name(f)}")
-    return _verified(share_equal(program), verify)
-
-
-def _verified(program: ClosedJaxpr, verify: bool) -> ClosedJaxpr:
-    """The program; where that is asked for, once its text is known to read back as the same program."""
     if verify:
         check_text(program)
     return program

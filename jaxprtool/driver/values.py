@@ -24,7 +24,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _TOKEN = re.compile(rf"\s*(?:([\[\]\(\),])|({_NUMBER.pattern}|true|false)(?![\w.]))", re.IGNORECASE)
-_NAMED = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)=(.*)", re.DOTALL)
+_NAMED = re.compile(r"([A-Za-z_][^=\s\[(]*)=(.*)", re.DOTALL)
 _GENERATOR = re.compile(r"(random|zeros|ones|ramp)(?::(\d+))?\Z")
 
 
@@ -88,6 +88,8 @@ def arguments(
       UsageError: wrong number, shape or dtype (the message names the argument and both types), an
         unreadable file, a word that is none of the above, too large.
     """
+    named = zip(binders, [*names] or [""] * len(binders), strict=True)
+    binders = [v if v.name or not name else Var(v.aval, name, v.span) for v, name in named]
     _check_size(binders, max_bytes)
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 

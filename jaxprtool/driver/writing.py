@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from jaxprtool.driver.progress import stop_showing
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 __all__ = ["remove_temporaries", "removing_temporaries", "write_output"]
@@ -118,7 +119,8 @@ def removing_temporaries() -> Iterator[None]:
 
 
 def _end(number: int, _frame: Any) -> None:
-    """Remove temporary files, then end by the same signal, as if it had not been caught."""
+    """Remove temporary files and what is drawn on the terminal, then end by the same signal."""
     remove_temporaries()
+    stop_showing()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

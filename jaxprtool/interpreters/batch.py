@@ -22,6 +22,7 @@ from jaxprtool.core.bind import set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.lists import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
+from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_prefix_leaves, tree_unflatten
 from jaxprtool.interpreters.discharge import transformable
@@ -233,6 +234,7 @@ def _place(boxed: tuple[Any, int | None], wanted: Any, size: int) -> Any:
     return materialize(value, dim, size, target or 0)
 
 
+@deep
 def vmap_jaxpr(
     closed: Jaxpr | ClosedJaxpr,
     axis_size: int,

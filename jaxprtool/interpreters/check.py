@@ -20,6 +20,7 @@ from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared, failed_rule, holds_integers, no_type
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.layouts import laid_out
 from jaxprtool.ir.avals import ARRAY_LIMIT, ShapedArray
@@ -172,6 +173,7 @@ def annotated_rule(primitive: Primitive, rule: Any) -> Any:
     return typed
 
 
+@deep
 def typecheck_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, *, allow_unknown: bool = False) -> JaxprType:
     """Check a jaxpr and every jaxpr inside it.
 
@@ -331,6 +333,8 @@ class _Checker:
             if eqn.primitive in rules:
                 if typed:
                     self.check_eqn(eqn)
+                else:
+                    self.check_declared(eqn)
             elif eqn.primitive.known:
                 self.without_rule(eqn)
             elif not self.allow_unknown:
@@ -381,6 +385,13 @@ class _Checker:
         except (ValueError, KeyError, TypeError, AttributeError):
             return  # the params are wrong, which the type rule reports
         self.pending.extend((c.jaxpr, axes) for c in sub_jaxprs(eqn))
+
+    def check_declared(self, eqn: JaxprEqn) -> None:
+        """What can be said of an equation with operands whose types are not known."""
+        try:
+            check_declared(eqn)
+        except JaxprTypeError as e:
+            self.problems += [replace(d, span=d.span or eqn.span) for d in e.diagnostics]
 
     def check_eqn(self, eqn: JaxprEqn) -> None:
         for value in eqn.params.values():

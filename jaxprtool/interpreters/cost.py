@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 
 __all__ = ["FREE", "Cost", "PER_INPUT", "PER_OUTPUT", "cost_eqn", "cost_jaxpr", "cost_rules"]
@@ -55,6 +56,7 @@ def cost_eqn(eqn: JaxprEqn) -> Cost:
     return result if isinstance(result, Cost) else Cost(result, moved)
 
 
+@deep
 def cost_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Cost:
     """The cost of running a jaxpr once, without fusion; found once for each jaxpr object."""
     jaxpr = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr

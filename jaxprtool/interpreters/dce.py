@@ -17,6 +17,7 @@ from typing import Any
 
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import verified
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.walk import sub_jaxprs
@@ -54,6 +55,7 @@ def has_effects(eqn: JaxprEqn) -> bool:
     return any(jaxpr_has_effects(c.jaxpr) for c in sub_jaxprs(eqn))
 
 
+@deep
 def jaxpr_has_effects(jaxpr: Jaxpr) -> bool:
     """Whether an equation of a jaxpr must stay although nobody reads its results."""
     found = jaxpr.cache.get("effects")
@@ -62,6 +64,7 @@ def jaxpr_has_effects(jaxpr: Jaxpr) -> bool:
     return found
 
 
+@deep
 def dce_jaxpr(
     jaxpr: Jaxpr, used_outs: Sequence[bool] | None = None, *, keep_inputs: bool = False
 ) -> tuple[Jaxpr, list[bool]]:

@@ -18,6 +18,7 @@ from typing import Any
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.avals import FutureType, RefType
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
@@ -127,6 +128,7 @@ def transformable(closed: ClosedJaxpr) -> ClosedJaxpr:
     return closed
 
 
+@deep
 def discharge_jaxpr(closed: ClosedJaxpr) -> ClosedJaxpr:
     """A jaxpr whose references are values.
 

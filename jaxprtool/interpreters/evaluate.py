@@ -22,11 +22,13 @@ from typing import Any
 from jaxprtool.core.bind import base_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.stack import run_deep
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.ir.diagnostics import UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
+from jaxprtool.ir.walk import jaxprs_in, nesting
 
 __all__ = [
     "EvalTrace",
@@ -87,7 +89,14 @@ class EvalTrace(Trace):
         if primitive.known:
             abstract_eval(primitive, [get_aval(v) for v in values], params)
         with xp.errstate(all="ignore"):
+            if primitive.multiple_results and _is_deep(params):
+                return run_deep(rule, xp, *values, **params)
             return rule(xp, *values, **params)
+
+
+def _is_deep(params: dict[str, Any]) -> bool:
+    """Whether a jaxpr in params is nested too deep for the stack of whoever evaluates it."""
+    return any(nesting(c.jaxpr) > _SHALLOW for c in jaxprs_in(params))
 
 
 def prepare_impl(
@@ -185,7 +194,17 @@ def run_closed(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """Run a jaxpr of a param on values that are known to be right (impl rules of calls use it)."""
     if closed.consts:
         args = [*_known_consts(closed), *args]
-    return prepared(closed.jaxpr).run(args)
+    return _run(closed.jaxpr, args)
+
+
+def _run(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """Run a jaxpr, a deep one on a deep stack (Note [Deep programs])."""
+    if nesting(jaxpr) > _SHALLOW:
+        return run_deep(lambda: prepared(jaxpr).run(args))
+    return prepared(jaxpr).run(args)
+
+
+_SHALLOW = 40  # levels that fit on the stack wherever evaluation begins
 
 
 def runner(closed: ClosedJaxpr) -> Callable[[Sequence[Any]], list[Any]]:
@@ -251,7 +270,7 @@ def eval_jaxpr(
         )
         fail(UsageError, message, "argument-count")
     values = [xp.argument(x, v.aval, i) for i, (x, v) in enumerate(zip(args, binders, strict=True))]
-    program = prepared(jaxpr)
+    program = run_deep(prepared, jaxpr) if nesting(jaxpr) > _SHALLOW else prepared(jaxpr)
     if max_bytes is not None and program.peak > max_bytes:
         biggest = max(
             jaxpr.eqns, key=lambda e: sum(getattr(v.aval, "nbytes", 0) for v in e.out_binders)
@@ -265,7 +284,7 @@ def eval_jaxpr(
             help="raise the limit with --max-bytes",
         )
     with xp.errstate(all="ignore"):
-        return [xp.result(x) for x in program.run(values)]
+        return [xp.result(x) for x in _run(jaxpr, values)]
 
 
 def bind_eqn(eqn: JaxprEqn, args: Sequence[Any]) -> list[Any]:

@@ -21,6 +21,7 @@ from jaxprtool.core.bind import set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.lists import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
+from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.discharge import transformable
@@ -212,6 +213,7 @@ def check_tangent(tangent: Any, primal: Any, what: str) -> Any:
     return tangent
 
 
+@deep
 def jvp_jaxpr(
     closed: Jaxpr | ClosedJaxpr,
     nonzeros: Sequence[bool] | None = None,

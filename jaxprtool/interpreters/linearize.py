@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace, state
 from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_unflatten
 from jaxprtool.interpreters.batch import vmap
@@ -322,6 +323,7 @@ class LinearParts(NamedTuple):
     n_res: int
 
 
+@deep
 def linearize_body(
     closed: ClosedJaxpr, nonzeros: Sequence[bool], wanted: Sequence[bool]
 ) -> LinearParts:
@@ -393,6 +395,7 @@ def differentiable(closed: ClosedJaxpr) -> list[bool]:
     return [a.tangent() is a.strong for a in closed.in_avals]
 
 
+@deep
 def linearize_jaxpr(
     closed: ClosedJaxpr, wrt: Sequence[bool] | None = None
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, int]:
@@ -411,6 +414,7 @@ def linearize_jaxpr(
     return prune_consts(primal), linear, n_res
 
 
+@deep
 def vjp_jaxpr(
     closed: ClosedJaxpr, wrt: Sequence[bool] | None = None, *, keep_outs: bool = True
 ) -> ClosedJaxpr:
@@ -451,6 +455,7 @@ def _pull_back(
     return lin.first.finish([*(lin.outs if keep_outs else []), *results])
 
 
+@deep
 def grad_jaxpr(
     closed: ClosedJaxpr, wrt: Sequence[int] = (0,), *, with_value: bool = False
 ) -> ClosedJaxpr:

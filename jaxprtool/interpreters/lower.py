@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluate import check_literal
 from jaxprtool.interpreters.ordering import is_ordered
@@ -36,7 +37,7 @@ from jaxprtool.ir.diagnostics import (
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.sharding import Mesh
-from jaxprtool.ir.walk import sub_jaxprs
+from jaxprtool.ir.walk import nesting
 
 __all__ = ["LoweringContext", "StableHLO", "Value", "hlo", "lower_jaxpr", "lowering_rules"]
 
@@ -101,7 +102,6 @@ class _Module:
         self.symbols: dict[Any, _Function] = {}
         self.taken: set[str] = {"main"}
         self.pending: list[_Function] = []
-        self.heights: dict[int, tuple[ClosedJaxpr, int]] = {}
         self.meshes: dict[Mesh, str] = {}
         self.callbacks: list[Callable[..., Any]] = []
 
@@ -141,23 +141,6 @@ class _Module:
             symbol, n = f"{base}_{n}", n + 1
         self.taken.add(symbol)
         return symbol
-
-    def height(self, closed: ClosedJaxpr) -> int:
-        """How deep the jaxprs inside a jaxpr are nested, itself counted. Not recursive."""
-        stack = [closed]
-        while stack:
-            current = stack[-1]
-            if id(current) in self.heights:
-                stack.pop()
-                continue
-            inner = [c for eqn in current.jaxpr.eqns for c in sub_jaxprs(eqn)]
-            new = [c for c in inner if id(c) not in self.heights]
-            if new:
-                stack.extend(new)
-                continue
-            height = 1 + max((self.heights[id(c)][1] for c in inner), default=0)
-            self.heights[id(current)] = current, height
-        return self.heights[id(closed)][1]
 
 
 def _row_major(aval: Any) -> str:
@@ -227,7 +210,7 @@ class LoweringContext(Builder):
 
     def call(self, closed: ClosedJaxpr, operands: Sequence[Value], name: str = "f") -> list[Value]:
         """Call a jaxpr as a function of the module, which is written once for each jaxpr object."""
-        deep = self.depth == 0 and self.module.height(closed) > _MAX_CALL_DEPTH
+        deep = self.depth == 0 and nesting(closed.jaxpr) > _MAX_CALL_DEPTH
         if deep and not multiplies(closed):
             return self._splice(closed, operands)
         symbol = self.function(closed, name)
@@ -458,6 +441,7 @@ def _with_span(error: JaxprToolError, span: Any) -> None:
     ]
 
 
+@deep
 def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
     """Lower a program to a StableHLO module whose function is `main`.
 

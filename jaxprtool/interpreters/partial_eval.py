@@ -24,6 +24,7 @@ from jaxprtool.core.bind import set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.lists import partition_list
 from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, get_aval
 from jaxprtool.interpreters.check import (
     check_split,
@@ -153,6 +154,7 @@ def partial_eval_flat(
     return results, trace.finish(unknown)
 
 
+@deep
 def partial_eval_jaxpr(
     closed: Jaxpr | ClosedJaxpr,
     unks_in: Sequence[bool],

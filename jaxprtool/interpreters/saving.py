@@ -21,6 +21,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.lists import split_list
 from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.evaluate import bind_eqn
@@ -78,6 +79,7 @@ class Saving(NamedTuple):
         return len(self.known.jaxpr.outs) - self.unks_out.count(False)
 
 
+@deep
 def split_saving(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> Saving:
     """Split a jaxpr into what is computed at once and what is computed again.
 

@@ -27,7 +27,7 @@ from jaxprtool import ops as lax
 from jaxprtool.interpreters.dce import jaxpr_has_effects
 from jaxprtool.interpreters.evaluate import apply_eqns
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
-from jaxprtool.ir.walk import count_eqns, unique_eqns
+from jaxprtool.ir.walk import count_eqns, shared_size
 
 __all__ = ["apply_jaxpr", "computes_again", "derived", "multiplies", "rematerialised"]
 
@@ -54,7 +54,7 @@ def multiplies(closed: ClosedJaxpr) -> bool:
     written_out = count_eqns(closed.jaxpr)
     if written_out <= _SMALL:
         return False
-    return derived(closed, "multiplies", lambda: written_out > _FACTOR * unique_eqns(closed.jaxpr))
+    return written_out > _FACTOR * shared_size(closed.jaxpr)
 
 
 def computes_again(closed: ClosedJaxpr, n_residuals: int) -> bool:

@@ -1,4 +1,4 @@
-"""The loops that run now: what step they are in, and how many steps they may take.
+"""The loops that run now: what step they are in, and how many steps, calls and bytes evaluation may take.
 
 Evaluation counts the steps of each loop here, so that whoever waits for it (a progress bar, the handler of Ctrl-C)
 can see how far it has come, and so that a loop without an end can be given one.
@@ -13,7 +13,16 @@ from typing import Any
 
 from jaxprtool.ir.diagnostics import UsageError, fail
 
-__all__ = ["Loop", "limited_steps", "running_loops", "steps", "where"]
+__all__ = [
+    "Loop",
+    "check_room",
+    "count_call",
+    "limited_bytes",
+    "limited_steps",
+    "running_loops",
+    "steps",
+    "where",
+]
 
 
 class Loop:
@@ -73,12 +82,55 @@ def _over_limit(loop: Loop, limit: int) -> None:
 
 @contextmanager
 def limited_steps(limit: int | None) -> Iterator[None]:
-    """Inside the block no loop on NumPy takes more steps than `limit` (None: as many as it likes)."""
+    """Inside the block no loop on NumPy takes more steps than `limit`, and there are no more calls (None: no limit)."""
     _limit[0], previous = limit, _limit[0]
+    _calls[0], calls = 0, _calls[0]
     try:
         yield
     finally:
-        _limit[0] = previous
+        _limit[0], _calls[0] = previous, calls
+
+
+def count_call(span: Any = None) -> None:
+    """Count one call of a jaxpr; raises UsageError where there were as many as steps are allowed."""
+    limit = _limit[0]
+    if limit is None:
+        return
+    _calls[0] += 1
+    if _calls[0] > limit:
+        fail(
+            UsageError,
+            f"the program has made {limit:,} calls, as many as steps are allowed",
+            "step-limit",
+            span=span,
+            help="raise the limit with --step-limit",
+        )
+
+
+@contextmanager
+def limited_bytes(limit: int | None) -> Iterator[None]:
+    """Inside the block no operation on NumPy makes an array of more bytes than this on the way to its result."""
+    _bytes[0], previous = limit, _bytes[0]
+    try:
+        yield
+    finally:
+        _bytes[0] = previous
+
+
+def check_room(nbytes: int, what: str) -> None:
+    """Raise UsageError where an array that is made on the way to a result is larger than allowed."""
+    limit = _bytes[0]
+    if limit is not None and nbytes > limit:
+        fail(
+            UsageError,
+            f"{what} needs {nbytes:,} bytes on the way to its result, more than the limit of {limit:,}",
+            "too-large",
+            help="raise the limit with --max-bytes",
+        )
+
+
+_calls = [0]
+_bytes: list[int | None] = [None]
 
 
 def running_loops() -> list[Loop]:

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
+from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
@@ -138,6 +139,7 @@ def _transpose_eqn(eqn: JaxprEqn, ct: Any, ins: list[Any]) -> Sequence[Any]:
         raise
 
 
+@deep
 def transpose_jaxpr(
     closed: Jaxpr | ClosedJaxpr,
     linear: Sequence[bool],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.axes import inserted
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.steps import check_room
 
 __all__ = ["Windows", "check_entries", "dilated", "padded_size", "padder", "strided_size"]
 
@@ -144,7 +146,10 @@ def padder(xp: Any, shape: Sequence[int], dtype: Any, config: Any) -> Callable[.
     source, target = (tuple(a[i] for a in axes) for i in range(2))
     size = tuple(max(padded_size(n, *c), 0) for n, c in zip(shape, config, strict=True))
 
+    nbytes = math.prod(size) * xp.dtype(dtype).itemsize
+
     def run(v: Any, fill: Any) -> Any:
+        check_room(nbytes, "padding")
         out = xp.full(size, fill, dtype)
         out[target] = v[source]
         return out

@@ -102,6 +102,7 @@ class Param(NamedTuple):
       default: the value when it is not given, or `REQUIRED`.
       hidden: whether the printer leaves it out when it equals the default.
       doc: the line that the stub's docstring has on it.
+      optional: whether an equation may be without it, as some texts are; rules then take the default.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Param(NamedTuple):
     default: Any
     hidden: bool
     doc: str = ""
+    optional: bool = False
 
 
 class Primitive:
@@ -122,6 +124,7 @@ class Primitive:
       multiple_results: whether `bind` returns a list (of any length) or a single value.
       known: False for a name that was read in a text and that nobody declared.
       doc: the mathematics.
+      optional: names of the params that an equation may be without.
     """
 
     __slots__ = (
@@ -132,6 +135,7 @@ class Primitive:
         "multiple_results",
         "name",
         "operands",
+        "optional",
         "params",
     )
 
@@ -152,6 +156,7 @@ class Primitive:
         self.defaults = {
             p.name: p.default for p in self.params.values() if p.default is not REQUIRED
         }
+        self.optional = frozenset(p.name for p in self.params.values() if p.optional)
 
     def __repr__(self) -> str:
         return self.name
@@ -264,10 +269,10 @@ class ClosedJaxpr:
 
     __slots__ = ("arg_names", "cache", "consts", "jaxpr")
 
-    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()):
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = (), arg_names: Sequence[str] = ()):
         self.jaxpr, self.consts = jaxpr, list(consts)
         self.cache: dict[Any, Any] = {}
-        self.arg_names: tuple[str, ...] = ()
+        self.arg_names: tuple[str, ...] = tuple(arg_names)
 
     @property
     def in_avals(self) -> list[Any]:

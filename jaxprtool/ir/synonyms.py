@@ -203,6 +203,6 @@ def dtype_meant(name: str) -> str:
     return meant(name, DTYPES)
 
 
-def close_names(name: str, names: Iterable[str]) -> list[str]:
+def close_names(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
     """The names that are nearest to a misspelt one, best first (may be empty)."""
-    return difflib.get_close_matches(name, [*names], n=3, cutoff=0.6)
+    return difflib.get_close_matches(name, [*names], n=3, cutoff=cutoff)

@@ -8,11 +8,20 @@ from typing import Any
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.params import Record
 
-__all__ = ["all_eqns", "count_eqns", "jaxprs_in", "map_jaxprs", "sub_jaxprs", "unique_eqns"]
+__all__ = [
+    "all_eqns",
+    "count_eqns",
+    "jaxprs_in",
+    "map_jaxprs",
+    "nesting",
+    "shared_size",
+    "sub_jaxprs",
+    "unique_eqns",
+]
 
 
 def jaxprs_in(value: Any) -> Iterator[ClosedJaxpr]:
-    """The jaxprs in the value of a param, in order."""
+    """The jaxprs in a param's value, or in all params of an equation."""
     if isinstance(value, ClosedJaxpr):
         yield value
     elif isinstance(value, (tuple, list)):
@@ -72,7 +81,72 @@ def unique_eqns(*jaxprs: Jaxpr) -> int:
     return total
 
 
-_COUNT = "equations"
+def nesting(jaxpr: Jaxpr) -> int:
+    """How deep jaxprs are nested in a jaxpr, itself counted. Not recursive."""
+    stack = [jaxpr]
+    while stack:
+        current = stack[-1]
+        if _NESTING in current.cache:
+            stack.pop()
+            continue
+        inner = [c.jaxpr for eqn in current.eqns for c in sub_jaxprs(eqn)]
+        new = [j for j in inner if _NESTING not in j.cache]
+        if new:
+            stack += new
+        else:
+            current.cache[_NESTING] = 1 + max((j.cache[_NESTING] for j in inner), default=0)
+    return jaxpr.cache[_NESTING]
+
+
+_NESTING = "nesting"
+_COUNT, _SHARED = "equations", "shared size"
+_LEAF = 16
+
+
+def shared_size(jaxpr: Jaxpr) -> int:
+    """Number of equations, those of a nested jaxpr once however often it is used, unless it has few.
+
+    Found once for each jaxpr, and along a chain of calls in one go. Not recursive.
+    """
+    chain: list[tuple[Jaxpr, int]] = []
+    current = jaxpr
+    while _SHARED not in current.cache:
+        size, inner = _own_size(current)
+        if len(inner) != 1:
+            current.cache[_SHARED] = _walked_size(current)
+            break
+        chain.append((current, size))
+        (current,) = inner
+    total = current.cache[_SHARED]
+    for above, size in reversed(chain):
+        total += size
+        above.cache[_SHARED] = total
+    return total
+
+
+def _own_size(jaxpr: Jaxpr) -> tuple[int, list[Jaxpr]]:
+    """The equations of a jaxpr and of the small ones that it uses, and the other ones, each once."""
+    size = len(jaxpr.eqns)
+    others: dict[Jaxpr, None] = {}
+    for eqn in jaxpr.eqns:
+        for closed in sub_jaxprs(eqn):
+            n = count_eqns(closed.jaxpr)
+            if n <= _LEAF:
+                size += n
+            else:
+                others[closed.jaxpr] = None
+    return size, list(others)
+
+
+def _walked_size(root: Jaxpr) -> int:
+    seen, pending, total = {root}, [root], 0
+    while pending:
+        size, inner = _own_size(pending.pop())
+        total += size
+        new = [j for j in inner if j not in seen]
+        seen.update(new)
+        pending += new
+    return total
 
 
 def _count(root: Jaxpr) -> int:

@@ -181,21 +181,55 @@ def _rem_impl(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(y == 0, x, xp.fmod(x, y))
 
 
-class _IntegersApart:
-    """An impl rule with a formula for integers, and a bare ufunc for everything else."""
+def complex_quotient(xp: Any, x: Any, y: Any) -> Any:
+    """x / y of complex numbers, where NumPy has NaN for quotients that are infinite or zero.
 
-    def __init__(self, name: str, integers: Any):
-        self.name, self.integers = name, integers
+    The rules are those of C (ISO C99, annex G.5.1), as XLA has them.
+    """
+    out = xp.asarray(xp.divide(x, y))
+    odd = xp.isnan(out.real) | xp.isnan(out.imag)
+    if not odd.any():
+        return out[()]
+    x, y = (v[odd] for v in xp.broadcast_arrays(x, y))
+    a, b, c, d = x.real, x.imag, y.real, y.imag
+    found = out[odd]
+
+    def put(where: Any, real: Any, imag: Any) -> None:
+        found.real[where], found.imag[where] = real[where], imag[where]
+
+    def unit(v: Any) -> Any:
+        """1 for infinities and 0 for the rest, with their signs."""
+        return xp.copysign(xp.isinf(v).astype(v.dtype), v)
+
+    inf = xp.copysign(a.dtype.type(xp.inf), c)
+    pole = (c == 0) & (d == 0) & ~(xp.isnan(a) & xp.isnan(b))
+    put(pole, inf * a, inf * b)
+    lost = xp.isnan(found.real) & xp.isnan(found.imag) & ~pole
+    finite, bounded = xp.isfinite(c) & xp.isfinite(d), xp.isfinite(a) & xp.isfinite(b)
+    p, q, big = unit(a), unit(b), a.dtype.type(xp.inf)
+    large = lost & (xp.isinf(a) | xp.isinf(b)) & finite
+    put(large, big * (p * c + q * d), big * (q * c - p * d))
+    r, s, none = unit(c), unit(d), a.dtype.type(0)
+    put(
+        lost & bounded & (xp.isinf(c) | xp.isinf(d)), none * (a * r + b * s), none * (b * r - a * s)
+    )
+    out[odd] = found
+    return out[()]
+
+
+class _IntegersApart:
+    """An impl rule with a formula for integers, one for complex numbers, and a bare ufunc for everything else."""
+
+    def __init__(self, name: str, integers: Any, complexes: Any = None):
+        self.name, self.formulas = name, {"i": integers, "u": integers, "c": complexes}
 
     def __call__(self, xp: Any, x: Any, y: Any) -> Any:
-        if x.dtype.kind in "iu":
-            return self.integers(xp, x, y)
-        return getattr(xp, self.name)(x, y)
+        formula = self.formulas.get(x.dtype.kind)
+        return getattr(xp, self.name)(x, y) if formula is None else formula(xp, x, y)
 
     def prepare(self, xp: Any, in_avals: Any, _outs: Any, _params: Any) -> Any:
-        if in_avals[0].dtype.is_integer:
-            return lambda x, y: self.integers(xp, x, y)
-        return getattr(xp, self.name)
+        formula = self.formulas.get(in_avals[0].dtype.kind)
+        return getattr(xp, self.name) if formula is None else functools.partial(formula, xp)
 
 
 def _div_transpose(ct: Any, x: Any, y: Any) -> Any:
@@ -212,7 +246,7 @@ def _truncated_quotient(x: Any, y: Any) -> Any:
 define(
     lax.div,
     **nary(_NUMBER),
-    impl=in_bytes(_IntegersApart("divide", _div_impl)),
+    impl=in_bytes(_IntegersApart("divide", _div_impl, complex_quotient)),
     jvp=jvp_terms(
         lambda t, out, x, y: lax.div(t, y),
         # -t x / y^2 of operands that are there anyway, and small where the divisor is broadcast.
@@ -268,7 +302,10 @@ def _scalar_shares(mine: Any, other: Any, dtype: Any) -> tuple[Any, Any]:
 
 
 class _Extremum(numpy_function):
-    """Complex numbers compare by their real parts, then by their imaginary ones; y where one is NaN."""
+    """Complex numbers compare by their real parts, then by their imaginary ones; y where one is NaN.
+
+    Of the zeros the positive one is larger, where NumPy takes y.
+    """
 
     __slots__ = ("compare",)
 
@@ -279,13 +316,24 @@ class _Extremum(numpy_function):
     def __call__(self, xp: Any, *values: Any, **_params: Any) -> Any:
         x, y = values
         if x.dtype.kind != "c":
-            return super().__call__(xp, x, y)
+            out = super().__call__(xp, x, y)
+            return out if x.dtype.kind in "biu" else self.signed(xp, x, y, out)
         better = getattr(xp, self.compare)
         by_imag, by_real = better(x.imag, y.imag), better(x.real, y.real)
         return xp.where(xp.where(x.real == y.real, by_imag, by_real), x, y)
 
+    def signed(self, xp: Any, x: Any, y: Any, out: Any) -> Any:
+        """The result with the sign of a zero put right."""
+        if not y.ndim and (y != 0 or (self.name == "maximum" and not xp.signbit(y))):
+            return out  # as in a relu: y is right where the two are equal
+        zero = out == 0
+        if not zero.any():
+            return out
+        both = x + y if self.name == "maximum" else -(-x - y)
+        return xp.where(zero & (x == y), both, out)
+
     def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
-        if in_avals[0].dtype.kind == "c":
+        if in_avals[0].dtype.kind not in "biu":
             return functools.partial(self, xp)
         return super().prepare(xp, in_avals, out_avals, params)
 

@@ -26,6 +26,7 @@ from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_par
 from jaxprtool.interpreters.saving import Saves, Saving, split_saving
 from jaxprtool.interpreters.sharing import apply_jaxpr, derived, multiplies
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
+from jaxprtool.interpreters.steps import count_call
 from jaxprtool.interpreters.transpose import (
     UndefPrimal,
     backward_pass,
@@ -61,14 +62,20 @@ class CallImpl:
         self.param = param
 
     def __call__(self, xp: Any, *args: Any, **params: Any) -> list[Any]:
+        count_call()
         return xp.run(params[self.param], args)
 
     def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
         closed: ClosedJaxpr = params[self.param]
         if closed.consts:
-            return lambda *args: xp.run(closed, args)
-        program = prepared(closed.jaxpr)
-        return lambda *args: program.run(args)
+            return lambda *args: self(xp, *args, **params)
+        program, span = prepared(closed.jaxpr), closed.jaxpr.span
+
+        def run(*args: Any) -> list[Any]:
+            count_call(span)
+            return program.run(args)
+
+        return run
 
 
 def inline_jvp(

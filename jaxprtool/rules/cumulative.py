@@ -22,7 +22,7 @@ from jaxprtool.interpreters.elementwise import byte_type
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL, FLOAT32
+from jaxprtool.ir.dtypes import BOOL, FLOAT32, INT32
 from jaxprtool.rules.define import define
 
 
@@ -122,7 +122,8 @@ def _shifted(v: Any, fill: Any, axis: int, step: int, reverse: bool, *, crop: bo
 def _choice_jvp(op: Any) -> Callable[..., Any]:
     """The tangent of the element that was chosen last; of elements that tie, the last one.
 
-    Doubling: an element that was not chosen takes what the window before its own has.
+    Doubling: an element that was not chosen takes what the window before its own has. A result that is NaN has no
+    slope, but for the first one, which is the element itself.
     """
 
     def rule(primals: Any, tangents: Any, *, axis: int, reverse: bool) -> Any:
@@ -132,7 +133,9 @@ def _choice_jvp(op: Any) -> Callable[..., Any]:
         if n < 2:
             return x, d
         out = op(x, axis=axis, reverse=reverse)
-        chosen = lax.eq(x, out)
+        places = lax.iota(dtype=INT32, shape=aval.shape, dimension=axis)
+        start = lax.eq(places, n - 1 if reverse else 0)
+        chosen = lax.or_(start, lax.eq(x, out))
         zero, false = (full(ShapedArray((), t), 0) for t in (aval.dtype, BOOL))
         while step < n:
             before = _shifted(d, zero, axis, step, reverse, crop=True)
@@ -140,7 +143,7 @@ def _choice_jvp(op: Any) -> Callable[..., Any]:
             if 2 * step < n:
                 chosen = lax.or_(chosen, _shifted(chosen, false, axis, step, reverse, crop=True))
             step *= 2
-        return out, d
+        return out, lax.select_n(lax.or_(start, lax.eq(out, out)), full(aval, 0), d)
 
     return rule
 

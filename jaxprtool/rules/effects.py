@@ -36,6 +36,7 @@ from jaxprtool.ir.diagnostics import (
 )
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
+from jaxprtool.rules.formats import format_fields, print_options
 
 __all__ = ["CallbackWarning"]
 
@@ -79,25 +80,16 @@ def _output_transpose(cts: Any, *operands: Any, **_: Any) -> list[Any]:
 
 def _print(xp: Any, *values: Any, fmt: str, in_tree: Any, **params: Any) -> list[Any]:
     """Write the line to standard output, as JAX does."""
-    options = dict(params["np_printoptions"])
     args, named = _format_arguments(values, in_tree, params["static_args"])
-    try:
-        with xp.printoptions(**{k: v for k, v in options.items() if k in _PRINT_OPTIONS}):
-            if params["has_placeholders"]:
-                line = fmt.format(*args, **named)
-            else:
-                line = " ".join([fmt, *map(str, args)])
-    except (LookupError, ValueError, TypeError, AttributeError) as e:
-        message = f"debug_print: the values do not go into the format {fmt!r}: {e}"
-        fail(UsageError, message, "print-format")
+    with xp.printoptions(**print_options(params["np_printoptions"])):
+        if params["has_placeholders"]:
+            line = format_fields(str(fmt), args, named)
+        else:
+            line = " ".join([str(fmt), *map(str, args)])
     sys.stdout.write(line + "\n")
     return []
 
 
-_PRINT_OPTIONS = frozenset(
-    {"edgeitems", "threshold", "floatmode", "precision", "suppress", "linewidth", "nanstr"}
-    | {"infstr", "sign"}
-)
 _TREE = re.compile(r"\s*('(?:[^'\\]|\\.)*'|[\w.]+|[*()\[\]{},:])")
 
 
@@ -108,7 +100,8 @@ def _format_arguments(
 
     Values whose tree cannot be read are all positional.
     """
-    static = dict(static_args or ())
+    pairs = static_args if isinstance(static_args, (tuple, list)) else ()
+    static = {p[0]: p[1] for p in pairs if isinstance(p, (tuple, list)) and len(p) == 2}
     rest = iter(values)
     places = range(len(values) + len(static))
     leaves = [static[i] if i in static else next(rest, None) for i in places]
@@ -117,9 +110,11 @@ def _format_arguments(
         return leaves, {}
     try:
         args, named = _read_tree(iter(_TREE.findall(found[1])), iter(leaves))
-    except (StopIteration, ValueError, TypeError):
+    except (StopIteration, ValueError, TypeError, RecursionError):
         return leaves, {}
-    return list(args), named
+    if not isinstance(args, list) or not isinstance(named, dict):
+        return leaves, {}
+    return args, named
 
 
 def _read_tree(tokens: Iterator[str], leaves: Iterator[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -71,10 +72,36 @@ define(
     lower=hlo("log"),
 )
 
+
+class _Log1p(numpy_function):
+    """Where the square of a complex number is too large, the logarithm of half of it, and log 2."""
+
+    __slots__ = ()
+
+    def __call__(self, xp: Any, *values: Any, **_params: Any) -> Any:
+        (x,) = values
+        out = super().__call__(xp, x)
+        if x.dtype.kind != "c":
+            return out
+        real, imag = x.real / 2, x.imag / 2
+        lost = (
+            xp.isinf(out.real) & xp.isfinite(real) & xp.isfinite(imag) & (abs(real) + abs(imag) > 1)
+        )
+        if not lost.any():
+            return out
+        size = xp.log(xp.hypot(real, imag)) + real.dtype.type(math.log(2))
+        return xp.where(lost, size + 1j * out.imag, out).astype(x.dtype)
+
+    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+        if in_avals[0].dtype.kind == "c":
+            return functools.partial(self, xp)
+        return super().prepare(xp, in_avals, out_avals, params)
+
+
 define(
     lax.log1p,
     **elementwise(_INEXACT),
-    impl=numpy_function("log1p"),
+    impl=_Log1p("log1p"),
     jvp=jvp_terms(lambda t, y, x, **_: lax.div(t, lax.add(x, 1.0))),
     transpose=NONLINEAR,
     lower=hlo("log_plus_one"),
@@ -119,7 +146,7 @@ define(
 define(
     lax.erf_inv,
     **elementwise(_FLOAT),
-    impl=in_float32(lambda xp, x: xp.special.erfinv(x)),
+    impl=in_float32(lambda xp, x: xp.copysign(xp.special.erfinv(x), x)),
     jvp=derivative(lambda x, y: lax.mul(lax.exp(lax.square(y)), math.sqrt(math.pi) / 2)),
     transpose=NONLINEAR,
     lower=hlo("chlo.erf_inv"),

@@ -124,6 +124,8 @@ def _gather_impl(
         if inside.all():
             return selection.to_windows(selection.take(v, selection.places(starts)))
         rows = selection.take(v, selection.places(selection.clipped(starts)))
+        if not rows.ndim:  # a NumPy scalar, which takes no assignment
+            return selection.to_windows(fill)
         rows[~inside] = fill
         return selection.to_windows(rows)
 

@@ -71,6 +71,8 @@ def _sum_like(ufunc: str) -> Callable[..., Any]:
 
     def make(xp: Any, x: Any, *, axes: Any, **_: Any) -> Any:
         reduce, dtype = getattr(xp, ufunc).reduce, xp.dtype_of_aval(x.dtype)
+        if not axes:
+            return lambda v: v
         if x.dtype.kind == "f" and x.dtype.bits < 32:
             return lambda v: reduce(v.astype(xp.float32), axis=axes).astype(dtype)
         return functools.partial(reduce, axis=axes, dtype=dtype)

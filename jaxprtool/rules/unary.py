@@ -24,7 +24,8 @@ from jaxprtool.interpreters.elementwise import (
 from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
-from jaxprtool.ir.dtypes import FLOAT32, FLOAT64
+from jaxprtool.ir.dtypes import FLOAT32, FLOAT64, dtype_of
+from jaxprtool.rules.binary import complex_quotient
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _FLOAT, _INEXACT, _NUMBER = "f", "fc", "iufc"
@@ -118,6 +119,18 @@ define(
 # -- constant between jumps --------------------------------------------------------------------
 
 
+def _sign_impl(xp: Any, x: Any) -> Any:
+    """A zero keeps its sign; of complex numbers x / |x|."""
+    dtype = dtype_of(x.dtype)
+    if dtype is not None and dtype.kind == "c":
+        size, out = xp.abs(x), xp.array(x)
+        size = xp.where(size == 0, size.dtype.type(1), size)
+        out.real, out.imag = x.real / size, x.imag / size
+        return out[()]
+    signed = dtype is not None and dtype.has_signed_zero
+    return xp.copysign(xp.sign(x), x) if signed else xp.sign(x)
+
+
 def _sign_lower(ctx: Any, x: Any) -> Any:
     if x.aval.dtype.kind != "u":
         return ctx.op("sign", x)
@@ -158,7 +171,7 @@ def _round_lower(ctx: Any, x: Any, *, rounding_method: int) -> Any:
 define(
     lax.sign,
     **elementwise(_NUMBER),
-    impl=in_bytes(numpy_function("sign")),
+    impl=in_bytes(_sign_impl),
     **LOCALLY_CONSTANT,
     lower=_sign_lower,
 )
@@ -284,7 +297,10 @@ def _integer_pow_impl(xp: Any, x: Any, *, y: int) -> Any:
     if y == 0:
         return xp.ones_like(x)
     acc = _power(xp.multiply, x, abs(y))
-    return xp.divide(xp.ones_like(acc), acc) if y < 0 else acc
+    if y > 0:
+        return acc
+    one = xp.ones_like(acc)
+    return complex_quotient(xp, one, acc) if acc.dtype.kind == "c" else xp.divide(one, acc)
 
 
 def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:

@@ -114,7 +114,8 @@ class Builder:
     def _infer_types(self, program: ClosedJaxpr) -> None:
         atoms, definitions = self.atoms, self.definitions.shells.values()
         if atoms.untyped_binders:
-            self.parse_errors += infer_binders(program, definitions, atoms.wide)
+            sound = not self.parse_errors and not self.type_errors
+            self.parse_errors += infer_binders(program, definitions, atoms.wide, sound)
         if atoms.untyped_literals:
             infer_literals([program, *definitions], atoms.wide)
         atoms.untyped_binders = atoms.untyped_literals = False

@@ -12,7 +12,6 @@ from jaxprtool.syntax.types import UNTYPED
 __all__ = [
     "ALWAYS_HIDDEN",
     "NAME_FIRST",
-    "OPTIONAL",
     "params_order",
     "printed_params",
     "recover_params",
@@ -32,9 +31,6 @@ ALWAYS_HIDDEN: dict[str, frozenset[str]] = {
     "linear_call": frozenset({"transpose_jaxpr"}),
 }
 _NEVER: frozenset[str] = frozenset()
-
-# Params that an equation may be without, which stands for their default.
-OPTIONAL = {"svd": frozenset({"algorithm"})}
 
 # Per-operand params of jit that JAX leaves out when every entry is the default.
 _JIT_LISTS = frozenset(
@@ -81,7 +77,7 @@ def recover_params(
 ) -> dict[str, Any]:
     """All params of an equation, from those that stand in its text and the types of its binders."""
     if primitive.known and primitive.defaults:
-        absent = OPTIONAL.get(primitive.name, _NEVER) - params.keys()
+        absent = primitive.optional - params.keys()
         params = {**primitive.defaults, **params} if params else primitive.defaults
         if absent:
             params = {k: v for k, v in params.items() if k not in absent}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -35,7 +36,14 @@ from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.types import UNTYPED, read_scalar, untyped_scalar
 
-__all__ = ["UntypedLit", "infer_binders", "infer_literals", "set_type_rule", "untyped_literal"]
+__all__ = [
+    "UntypedLit",
+    "UntypedWarning",
+    "infer_binders",
+    "infer_literals",
+    "set_type_rule",
+    "untyped_literal",
+]
 
 TypeRule = Callable[[Primitive, Sequence[Any], dict[str, Any]], Sequence[Any]]
 _rule: list[TypeRule] = []
@@ -47,6 +55,10 @@ _EMPTY = "(b'',)"  # the value of a float0
 _NARROW = (BOOL, INT32, FLOAT32, COMPLEX64, INT64, UINT32, UINT64, FLOAT64, COMPLEX128)
 _WIDE = (BOOL, INT64, FLOAT64, COMPLEX128, INT32, UINT64, UINT32, FLOAT32, COMPLEX64)
 _KINDS = {bool: "b", int: "iu", float: "f", complex: "c"}  # of element types that print so
+
+
+class UntypedWarning(UserWarning):
+    """Nothing in a text tells the type of a literal, and results depend on it."""
 
 
 def set_type_rule(rule: TypeRule) -> None:
@@ -219,7 +231,7 @@ _HELP = "write it after a colon (a:f32[3]), or print the jaxpr without print_sha
 
 
 def infer_binders(
-    program: ClosedJaxpr, definitions: Iterable[ClosedJaxpr], wide: bool
+    program: ClosedJaxpr, definitions: Iterable[ClosedJaxpr], wide: bool, sound: bool
 ) -> list[Diagnostic]:
     """Give a type to every result of an equation that has none, in place, and to arguments of jaxprs inside.
 
@@ -227,6 +239,7 @@ def infer_binders(
       program: the outermost jaxpr; its arguments need types in the text.
       definitions: jaxprs that it may use.
       wide: as for `infer_literals`.
+      sound: whether nothing else was wrong with the text, which would explain why a type is not known.
 
     Returns:
       What cannot be told: the arguments without a type, equations that their types do not fit.
@@ -246,9 +259,7 @@ def infer_binders(
                 stack.append(inner)
     finally:
         state.axes = outer
-    if (
-        not inference.errors
-    ):  # what is used by nobody, or in a way that says nothing about its types
+    if sound and not inference.errors:  # used by nobody, or in a way that says nothing of types
         for jaxpr in _reachable([program.jaxpr, *(c.jaxpr for c in definitions)]):
             inference.errors += _without_type(jaxpr)
             for eqn in jaxpr.eqns:
@@ -270,6 +281,24 @@ def _unknown(eqn: JaxprEqn) -> Diagnostic:
     return Diagnostic(f"the type of {names} cannot be told", "no-type", eqn.span, _HELP)
 
 
+def _warn_of_guesses(eqn: JaxprEqn, before: Sequence[Any]) -> None:
+    """Warn of a literal with a type that nothing in the text tells, and that a result has for it.
+
+    Args:
+      before: the operands as they were, without the types of literals.
+    """
+    told = {_dtype(x.aval) for x in before}
+    results = {_dtype(v.aval) for v in eqn.out_binders}
+    for old, new in zip(before, eqn.inputs, strict=True):
+        if type(old) is UntypedLit and new.dtype in results - told:
+            place = f"{eqn.span}: " if eqn.span else ""
+            message = (
+                f"{place}the type of {old.text} is not in the text, and is taken to be {new.aval}"
+            )
+            warnings.warn(message, UntypedWarning, stacklevel=2)
+            return
+
+
 class _Inference:
     """The walk over a program and the jaxprs inside, in the order of evaluation."""
 
@@ -281,7 +310,8 @@ class _Inference:
     def jaxpr(self, jaxpr: Jaxpr, axes: Any) -> Iterator[Any]:
         """Give types to the results of the equations, with named axes in scope; yields the walks of jaxprs inside."""
         for eqn in jaxpr.eqns:
-            if any(type(x) is UntypedLit for x in eqn.inputs):
+            before = eqn.inputs
+            if any(type(x) is UntypedLit for x in before):
                 eqn.inputs = _typed_operands(eqn, self.wide)
             if any(x.aval is UNTYPED for x in eqn.inputs):
                 continue  # what that comes from is reported
@@ -293,6 +323,7 @@ class _Inference:
                 continue
             if any(v.aval is UNTYPED for v in eqn.out_binders):
                 self.results(eqn)
+                _warn_of_guesses(eqn, before)
         for i, x in enumerate(jaxpr.outs):
             if type(x) is UntypedLit:
                 jaxpr.outs[i] = x.typed(x.types((), self.wide)[0])

@@ -198,6 +198,7 @@ OLDER: dict[str, Older] = {
         convert=_custom_vjp,
     ),
     "device_put": Older(convert=_device_put),
+    "eig": Older(dropped=("use_magma",)),  # to 0.7.2
     "linear_call": Older(convert=_linear_call),
     "mesh_cast": Older("reshard"),  # 0.5.3 to 0.7.1
     "mutable_array": _NEW_REF,
@@ -221,6 +222,7 @@ OLDER: dict[str, Older] = {
     ),
     "sharding_constraint": Older(dropped=("resource_env",)),  # to 0.5.0
     "top_k": Older(convert=_top_k),
+    "tridiagonal_solve": Older(dropped=("ldb", "m", "n", "t")),  # to 0.4.38
     "xla_call": _JIT,  # to 0.4.3
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.spans import Source, Span
@@ -28,6 +29,7 @@ _OPENED = {
 }
 
 
+@deep
 def parse(text: str, name: str = "<string>") -> ClosedJaxpr:
     """Read a text with one program in it.
 
@@ -51,6 +53,7 @@ def parse(text: str, name: str = "<string>") -> ClosedJaxpr:
     return next(iter(programs.values()))
 
 
+@deep
 def parse_file(text: str, name: str = "<string>") -> dict[str, ClosedJaxpr]:
     """Read all programs of a text, by name; a single unnamed one has the name "".
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var, set_printer
 from jaxprtool.ir.params import Record
@@ -24,10 +25,14 @@ from jaxprtool.syntax.where import where_lines
 
 __all__ = ["format_file", "format_jaxpr", "format_standalone"]
 
+# Some 200 levels of nesting are indented; to indent them all would take the square of the text. Deeper ones start
+# their lines at a column so small that nothing is written before them.
+_MAX_INDENT, _NO_INDENT = 1200, -(1 << 40)
 _FLAT_DEPTH = 60  # jaxprs nested deeper than this are never written on one line
 _SHORTEST_EQUATION = 6
 
 
+@deep
 def format_jaxpr(
     program: ClosedJaxpr, style: str = "jax", lossless: bool = False, width: int = 80
 ) -> str:
@@ -64,6 +69,7 @@ def _format_inside(program: ClosedJaxpr) -> str:
     return _Printer(program, True, 80, renamed=True).text()
 
 
+@deep
 def format_file(
     programs: dict[str, ClosedJaxpr],
     style: str = "jax",
@@ -226,7 +232,7 @@ class _Printer:
     def _jaxpr(self, jaxpr: Jaxpr, indent: int, column: int) -> Iterator[Any]:
         """Write a jaxpr that starts at `column`, with the nesting level `indent`."""
         where = self._where(jaxpr)
-        flat = self._flat_jaxpr(jaxpr, self.width - column, 0)
+        flat = None if indent < 0 else self._flat_jaxpr(jaxpr, self.width - column, 0)
         if flat is not None:
             self.out.append(flat)
         else:
@@ -298,7 +304,8 @@ class _Printer:
         column += _size(eqn.primitive.name)
         pairs = printed_params(eqn.primitive, eqn.params, self.lossless)
         if pairs:
-            flat = self._flat_params(pairs, self.width - column, 0)
+            deep = indent < 0 and id(eqn) in self.holds
+            flat = None if deep else self._flat_params(pairs, self.width - column, 0)
             if flat is not None:
                 out.append(flat)
                 column += _size(flat)
@@ -319,7 +326,7 @@ class _Printer:
             if type(value) is ClosedJaxpr:
                 yield from self._inner(value, indent, column)
             elif type(value) is tuple and value and all(type(v) is ClosedJaxpr for v in value):
-                flat = self._flat_jaxprs(value, self.width - column, 0)
+                flat = None if indent < 0 else self._flat_jaxprs(value, self.width - column, 0)
                 if flat is not None:
                     self.out.append(flat)
                     continue
@@ -336,7 +343,7 @@ class _Printer:
         if name is not None:
             self.out.append(name)
         else:
-            yield self._jaxpr(closed.jaxpr, indent, column)
+            yield self._jaxpr(closed.jaxpr, indent if indent < _MAX_INDENT else _NO_INDENT, column)
 
     # ---- on one line: None as soon as the text is longer than what is left of it
 

@@ -33,6 +33,7 @@ _BINDERS = re.compile(rf"\s*+((?:{LOOSE_BINDER},?+(?:\s++|(?=[;.])))++)")
 _SEMICOLON = re.compile(r"\s*+;")
 _DOT = re.compile(r"\s*+\.(?:\s*+let\b)?+")
 _EQUATION = re.compile(rf"([\s;]*+)((?:{BINDER}[ \n]++)++)= ([^\s\[]++)")
+_LOOSE_BINDERS = re.compile(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on a line
 _LOOSE_EQUATION = re.compile(rf"([\s;]*+)((?:{LOOSE_BINDER}(?:[ ]++|\n[ ]++))++)= ([^\s\[=]++)")
 _NO_RESULT = re.compile(r"([\s;]*+)()(?:= )?+([^\W\d][^\s\[\](){}=:,]*+)(?=[ \[\n;]|\Z)")
 _REF = rf"(?:{IDENT}|\((?:[^()\n]|\([^()\n]*+\))*+\))(?:\[[^\]\n]*+\]|\{{[^{{}}\n]*+\}})++"
@@ -267,10 +268,16 @@ class Scanner:
 
     def _without_types(self) -> re.Match[str] | None:
         """An equation whose binders have no types; a line that they go on in is indented deeper than the first."""
-        m = _LOOSE_EQUATION.match(self.text, self.pos)
-        if m is None or "\n" not in m[2]:
-            return m
-        return m if "\n" in m[1] and self._after_line(m[1]) in m[2] else None
+        blank = _gap(self.text, self.pos)
+        end, after_line = blank.end(), self._after_line(blank[0])  # type: ignore[union-attr,index]
+        while m := _LOOSE_BINDERS.match(self.text, end):
+            end = m.end()
+            if not self.text.startswith(after_line, end):
+                break
+            end = _blank(self.text, end).end()  # type: ignore[union-attr]
+        return (
+            _LOOSE_EQUATION.match(self.text, self.pos) if self.text.startswith("= ", end) else None
+        )
 
     def _operands(self, pos: int, after_line: str) -> int:
         text = self.text

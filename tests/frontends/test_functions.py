@@ -282,6 +282,33 @@ def test_a_module_that_turns_64_bits_on_keeps_them(folder: Path) -> None:
     assert done.stdout.startswith("(f64[3]) -> (f64[3])"), done.stderr
 
 
+def test_names_stay_where_equal_jaxprs_become_one(folder: Path) -> None:
+    Path("net.py").write_text(
+        "import jax, jax.numpy as jnp\nparams = {'a': jnp.ones(3), 'b': jnp.ones(3)}\n"
+        "def f(params): return jnp.sum(jax.nn.relu(jax.nn.relu(params['a']) * params['b']))\n"
+    )
+    assert trace("net.py:f", (), like=["params"]).arg_names == ("params.a", "params.b")
+    assert invoke("grad net.py:f --like params --wrt params.b").status == 0
+    done = invoke("run net.py:f --like params --args [1,2]")
+    assert "argument 0 (params.a) is f32[3]" in done.error
+    assert "(params.a:f32[3] params.b:f32[3])" in invoke("run net.py:f --like params").error
+
+
+def test_names_that_libraries_give(folder: Path) -> None:
+    """Keys of dictionaries may hold anything: haiku's, say."""
+    Path("hk.py").write_text(
+        "import jax.numpy as jnp\nparams = {'mlp/~/linear_0': {'w': jnp.ones(3)}, 'b-1': jnp.ones(3)}\n"
+        "def f(params): return jnp.sum(params['mlp/~/linear_0']['w'] * params['b-1'])\n"
+    )
+    line = "hk.py:f --like params"
+    names = ["params.mlp/~/linear_0.w", "params.mlp/~/linear_0", "params.b-1", "params"]
+    found = [invoke(f"grad {line} --wrt {name}") for name in names]
+    assert [x.status for x in found] == [0, 0, 0, 0], found
+    assert found[0].output == found[1].output != found[2].output
+    done = invoke(f"run {line} --args params.b-1=[1,2,3] params.mlp/~/linear_0.w=[1,1,2]")
+    assert done.output == "f32[] 9.0\n", done.error
+
+
 def test_arguments_have_the_names_of_the_function(folder: Path) -> None:
     program = trace("train.py:loss", (), like=["example_args"])
     assert program.arg_names == ("params.w", "params.b", "x")

@@ -190,6 +190,7 @@ def without_types(text: str) -> str:
     return head + let + re.sub(r"\b([a-z_]+):\w+\[[\d,]*\]", r"\1", body)
 
 
+@pytest.mark.filterwarnings("ignore::jaxprtool.syntax.infer.UntypedWarning")
 def test_without_the_types_of_binders(page):
     _, path, program = page
     text = without_types(path.read_text())

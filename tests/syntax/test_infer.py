@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.ir.walk import all_eqns
+from jaxprtool.syntax.infer import UntypedWarning
 from tests.syntax.programs import CASES, traced
 
 LITERAL = re.compile(
@@ -134,6 +136,7 @@ TYPED = """\
   in (r, k, s) }"""
 
 
+@pytest.mark.filterwarnings("ignore::jaxprtool.syntax.infer.UntypedWarning")
 def test_binders_inside_of_loops_branches_and_calls():
     head, body = TYPED.split(". let", 1)
     untyped = head + ". let" + re.sub(r"\b([a-z]):\w+\[[\d,]*\]", r"\1", body)
@@ -188,3 +191,24 @@ def test_params_that_do_not_fit(equation):
     with pytest.raises(jt.JaxprToolError) as caught:
         jt.typecheck_jaxpr(jt.parse(f"{{ lambda ; a:f32[3]. let {equation} in (b,) }}", "x"))
     assert str(caught.value).startswith("x:1:")
+
+
+def test_a_type_that_nothing_tells_is_said_to_be_a_guess():
+    head = "{ lambda ; a:f64[3]. let "
+    for equation, guess in (
+        ("b = broadcast_in_dim[broadcast_dimensions=() shape=(3,)] 1", "1 .* i32"),
+        ("b = add 1.0 2.0", "1.0 .* f32"),
+    ):
+        with pytest.warns(UntypedWarning, match=f"x:1:26: the type of {guess}"):
+            jt.parse(f"{head}{equation} in (b,) }}", "x")
+    for equation in (
+        "b = add a 1.0",
+        "b = lt 1.0 2.0",
+        "b:f32[] = add 1.0 2.0",
+        "b = add 1.0:f32[] 2.0",
+        "b = dynamic_slice[slice_sizes=(1,)] a 1",
+        "b = integer_pow[y=2] a",
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            jt.parse(f"{head}{equation} in (b,) }}", "x")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.primitive import optional, primitive, shown
 
 __all__ = ["svd"]
 
@@ -16,7 +16,7 @@ def svd(
     full_matrices: bool,
     compute_uv: bool,
     subset_by_index: tuple[int, int] | None = shown(None),
-    algorithm: Any = shown(None),
+    algorithm: Any = optional(None),
 ):
     """(s, U, V^H) with U diag(s) V^H = a, U and V unitary, s real and descending.
 

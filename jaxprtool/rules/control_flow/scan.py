@@ -26,6 +26,7 @@ from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.walk import count_eqns
 from jaxprtool.rules.call_types import check_call
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
@@ -259,6 +260,11 @@ def _needed_carry(
     return fixpoint(needed, fixpoint(certain, used_carry))
 
 
+# A turn of the compiled loop has at most so many equations, however many steps it is asked to take: `unroll` changes
+# speed alone, and XLA takes minutes for more.
+_MAX_UNROLLED = 20_000
+
+
 def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     """A stablehlo.while over a counter, the carry, and the ys so far, which are updated in place.
 
@@ -271,6 +277,7 @@ def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     ys_avals = [stacked_aval(a.physical, length) for a in closed.out_avals[len(carry) :]]
     ys = [ctx.constant(False if a.dtype.kind == "b" else 0, a) for a in ys_avals]
     unroll = params["unroll"] or length
+    unroll = min(unroll, max(1, _MAX_UNROLLED // max(1, count_eqns(closed.jaxpr))))
     in_loop = length - length % unroll if unroll == 1 or unroll < length else 0
 
     def number(i: Any, k: int) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.axes import inverse_permutation
+from jaxprtool.interpreters.steps import check_room
 from jaxprtool.interpreters.windows import padder
 from jaxprtool.ir.dtypes import FLOAT32
 from jaxprtool.rules.convolution.types import Specs, conv_type, specs_of, take
@@ -110,6 +111,8 @@ def _matrix_product(xp: Any, layout: _Layout, v: Any, w: Any) -> Any:
     w = w.reshape(layout.columns, groups, layout.outs).transpose(1, 0, 2)
     windows = layout.windows(xp, v)
     steps = 1 if groups * batch * rows * layout.columns <= _MAX_PATCHES else batch
+    at_once = groups * rows * layout.columns * batch // max(steps, 1)
+    check_room(at_once * w.dtype.itemsize, "conv_general_dilated")
     parts = []
     for i in range(steps):
         some = windows if steps == 1 else windows[:, i : i + 1]

@@ -92,7 +92,7 @@ define(
 define(
     lax.bessel_i1e,
     **elementwise("f"),
-    impl=in_float32(lambda xp, x: xp.special.i1e(x)),
+    impl=in_float32(lambda xp, x: xp.copysign(xp.special.i1e(x), x)),
     jvp=derivative(_i1e_slope),
     transpose=NONLINEAR,
     lower=hlo("chlo.bessel_i1e"),

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from jaxprtool import ops as lax
-from jaxprtool.core.rule_table import unsupported
 from jaxprtool.interpreters.elementwise import elementwise, in_float32, nary
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import hlo
@@ -124,7 +123,10 @@ define(
     lax.zeta,
     **nary(_FLOAT),
     impl=in_float32(_zeta),
-    jvp=unsupported("JAX has none either"),
+    jvp=jvp_terms(
+        no_derivative("zeta", "its exponent x"),
+        lambda t, y, x, q: lax.mul(t, lax.neg(lax.mul(x, lax.zeta(lax.add(x, 1.0), q)))),
+    ),
     transpose=NONLINEAR,
     lower=hlo("chlo.zeta"),
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from typing import Any, NamedTuple
 
 import jaxprtool as jt
@@ -96,7 +98,7 @@ def made_of(result: Any) -> list[Any]:
 def check(case: Case) -> None:
     before = set_verify(True)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
             _check(case)
     finally:

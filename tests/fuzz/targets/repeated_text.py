@@ -39,7 +39,7 @@ _PIECES = (
     *("'", '"', "'a' ", "\\'", "\\", "<", ">", "<a>", "True", "1", "1,", "1.0 ", "1:f32[] ", "1e9"),
     *("a:f32[]", "a:f32[] ", "f32[3]", "k=1 ", "k=(", "k = ", "name=f ", "# a\n", "a:f32[] = "),
     *("{ lambda ; a:f32[]. let in (a,) }", "let f = { lambda ; . let in () } in\n", "_:f32[] "),
-    *("b:f32[] = sin a\n", "sin a; ", "r[0]", "r[0] <- ", "a[...]", " += ", "PyTreeDef(", "F(a=", "np.int64(1), "),
+    *("b:f32[] = sin a\n", "sin a; ", "free_ref a\n    ", "a b\n      c = ", "r[0]", "r[0] <- ", "a[...]", " += ", "PyTreeDef(", "F(a=", "np.int64(1), "),
     *("ShapedArray(f32[3]), ", "frozenset({", "slice(1, 2), ", "{0: ", "\x1b[0m", "\r", "é", "q1 "),
 )  # fmt: skip
 

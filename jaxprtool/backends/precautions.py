@@ -1,0 +1,78 @@
+"""What is looked at before XLA gets a program: what it would take for ever on, and what it would end the process on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from jaxprtool.interpreters.lower import StableHLO
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import count_eqns
+
+__all__ = ["check_written_out", "try_in_child"]
+
+_MAX_WRITTEN_OUT = 1_000_000
+
+
+def check_written_out(closed: ClosedJaxpr) -> None:
+    """Raise UsageError for a program that has too many operations where its calls are written out, as XLA does."""
+    n = count_eqns(closed.jaxpr)
+    if n > _MAX_WRITTEN_OUT:
+        fail(
+            UsageError,
+            f"XLA writes out every call, and the program has {n:,} equations then; at most "
+            f"{_MAX_WRITTEN_OUT:,} are compiled",
+            "too-large",
+            span=closed.jaxpr.span,
+            help="run it on NumPy, which calls what is shared",
+        )
+
+
+_CHILD = """
+import json, sys
+from jaxprtool.backends.xla import compile_stablehlo
+from jaxprtool.interpreters.lower import StableHLO
+fields = json.load(sys.stdin)
+callbacks = [lambda *xs: xs] * fields["callbacks"]
+compile_stablehlo(StableHLO(fields["text"], [], [], callbacks, fields["devices"]))
+"""
+
+
+def try_in_child(program: StableHLO) -> None:
+    """Compile a program in a process of its own, where XLA may end it.
+
+    Raises:
+      UnsupportedError: the process was ended by a signal.
+    """
+    fields = {
+        "text": program.text,
+        "callbacks": len(program.callbacks),
+        "devices": program.devices,
+    }
+    path = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD],
+        input=json.dumps(fields).encode(),
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    if done.returncode < 0:
+        fail(
+            UnsupportedError,
+            f"XLA does not survive the lowered program: it ends with {_signal_name(-done.returncode)}",
+            "xla-compile",
+            help="loops inside each other, hundreds deep, use up its stack; run the program on NumPy",
+        )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

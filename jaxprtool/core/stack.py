@@ -1,0 +1,117 @@
+"""A deep stack for deep programs.
+
+# Note [Deep programs]
+
+Jaxprs inside jaxprs are transformed by functions that call themselves, and Python allows a thousand calls inside each
+other. The functions through which every such recursion goes are marked `deep`: where one of them comes to the end
+of the stack, it runs again in a thread with a stack of its own, which holds tens of thousands of levels. They change nothing
+but caches, so that running them twice is as good as once, and programs of ordinary depth pay nothing. Evaluation does
+change things (it prints), so it asks for the depth of the program beforehand.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+from jaxprtool.core.bind import state
+
+__all__ = ["deep", "run_deep"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_STACK_BYTES = 512 << 20  # reserved, not used, until nesting needs it
+_RECURSION_LIMIT = 100_000
+
+
+class _Here(threading.local):
+    """Whether this thread has a deep stack."""
+
+    deep = False
+
+
+_here = _Here()
+_lock = threading.Lock()
+_users = [0, 0]  # threads with a deep stack now, and the recursion limit before the first
+
+
+@contextmanager
+def _raised_limit() -> Iterator[None]:
+    """Inside the block Python allows deep recursion; the last one to leave restores the limit."""
+    with _lock:
+        if not _users[0]:
+            _users[1] = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_users[1], _RECURSION_LIMIT))
+        _users[0] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users[0] -= 1
+            if not _users[0]:
+                sys.setrecursionlimit(_users[1])
+
+
+def _start(work: Callable[[], None]) -> threading.Thread | None:
+    """A thread with a deep stack that does the work; None where the system does not grant such a stack."""
+    with _lock:
+        before = threading.stack_size()
+        try:
+            threading.stack_size(_STACK_BYTES)
+            thread = threading.Thread(target=work, daemon=True)
+            thread.start()
+        except (RuntimeError, ValueError):
+            return None
+        finally:
+            threading.stack_size(before)
+    return thread
+
+
+def run_deep(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call f in a thread with a deep stack, with the current trace and context variables of this one.
+
+    Raises:
+      What f raises.
+    """
+    if _here.deep:
+        return f(*args, **kwargs)
+    trace, axes, context = state.trace, state.axes, contextvars.copy_context()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        _here.deep, state.trace, state.axes = True, trace, axes
+        try:
+            results.append(context.run(f, *args, **kwargs))
+        except BaseException as e:  # handed on to the thread that waits
+            errors.append(e)
+
+    with _raised_limit():
+        thread = _start(work)
+        if thread is None:
+            return f(*args, **kwargs)
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def deep(f: Callable[P, T]) -> Callable[P, T]:
+    """Mark a function without effects as one through which recursion over nested jaxprs goes (Note [Deep programs])."""
+
+    @functools.wraps(f)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return f(*args, **kwargs)
+        except RecursionError:
+            if _here.deep:
+                raise
+        return run_deep(f, *args, **kwargs)
+
+    return guarded

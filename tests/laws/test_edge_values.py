@@ -1,0 +1,158 @@
+"""NumPy against JAX where numbers end: zeros of both signs, infinities, NaN, the largest and the smallest of each type.
+
+Subnormal numbers are left out: XLA takes them for zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+from jax.extend.core import jaxpr_as_fun
+
+import jaxprtool as jt
+from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import DType, find_dtype
+from tests.laws.oracle import EXAMPLES, by_structure, on_jax
+
+FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.inf, -np.inf, np.nan, 1e-4, -1e-4, 3.0, -3.0, 2.0]
+TOLERANCE = {64: 1e-9, 32: 1e-4, 16: 3e-2}
+OTHERWISE = {
+    "logistic": "f8 types have no infinity to go through",
+    "lgamma": "XLA has 4.8e-7 for 0",
+    "cumsum": "XLA adds in another order, which shows in infinities",
+    "cumprod": "likewise",
+    "cumlogsumexp": "likewise",
+    "cummax": "XLA takes the positive zero, whichever comes last",
+    "cummin": "likewise",
+}
+
+SERIES = {
+    "igamma",
+    "igammac",
+    "igamma_grad_a",
+    "random_gamma_grad",
+    "digamma",
+    "polygamma",
+    "zeta",
+}  # slow to compile
+
+
+def _values(dtype: DType) -> Any:
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        bits = dtype.bits - (dtype.kind == "i")
+        low, high = (-(1 << bits) if dtype.kind == "i" else 0), (1 << bits) - 1
+        chosen = sorted({low, low + 1, high, *(n for n in (0, 1, -1, 2, 3, 7) if low <= n <= high)})
+        return np.array(chosen).astype(np_dtype(dtype))
+    info = ml_dtypes.finfo(np_dtype(dtype))
+    ends = [float(info.max), float(info.min), float(info.tiny)]
+    with np.errstate(all="ignore"):
+        return np.array([*FLOATS, *ends]).astype(np_dtype(dtype))
+
+
+def _inputs(dtype: DType, n: int) -> list[Any]:
+    """Every value, or every pair of values."""
+    v = _values(dtype)
+    return [v] if n == 1 else [np.repeat(v, len(v)), np.tile(v, len(v))]
+
+
+def _programs(dtype: DType) -> list[tuple[Any, Any, list[Any]]]:
+    """The examples of one or two operands that take vectors of a type to a vector: (example, program, inputs)."""
+    found, seen = [], set()
+    for example in by_structure(EXAMPLES):
+        n, name = len(example.args), example.primitive.name
+        key = name, n, str(example.params)
+        special = example.of is not None or example.jax is not None or example.label
+        if n not in (1, 2) or special or key in seen or name in OTHERWISE or name in SERIES:
+            continue
+        seen.add(key)
+        args = _inputs(dtype, n)
+        aval = ShapedArray(args[0].shape, dtype)
+        try:
+            program = jt.make_jaxpr(lambda *xs, e=example: e.op(*xs, **e.params))(*[aval] * n)
+        except jt.JaxprToolError:
+            continue
+        if [a.shape for a in program.out_avals] == [aval.shape]:
+            found.append((example, program, args))
+    return found
+
+
+def _differ(mine: Any, theirs: Any, dtype: DType) -> Any:
+    """Where two arrays are not the same number, zeros of different signs included."""
+    if dtype.kind == "c":
+        return _differ(mine.real, theirs.real, dtype.real) | _differ(
+            mine.imag, theirs.imag, dtype.real
+        )
+    if dtype.kind != "f":
+        return mine != theirs
+    a, b = mine.astype(np.float64), theirs.astype(np.float64)
+    tolerance = TOLERANCE.get(dtype.bits, 0.3)
+    with np.errstate(all="ignore"):
+        tiny = float(ml_dtypes.finfo(np_dtype(dtype)).tiny)
+        same = np.isclose(a, b, rtol=tolerance, atol=tiny, equal_nan=True)
+    signs = (a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b)) & dtype.has_signed_zero
+    return ~same | signs
+
+
+@pytest.mark.parametrize("name", ["f32", "f64", "bf16", "i8", "u4", "i2", "bool"])
+def test_numpy_equals_jax_at_the_ends(name):
+    dtype = find_dtype(name)
+    programs = _programs(dtype)
+    assert len(programs) >= 8
+    with jax.enable_x64(True):
+        functions = [jaxpr_as_fun(jt.to_jax(p)) for _, p, _ in programs]
+        outs = on_jax(
+            lambda args: [f(*xs)[0] for f, xs in zip(functions, args, strict=True)],
+            [args for _, _, args in programs],
+        )
+    wrong = []
+    for (example, program, args), theirs in zip(programs, outs, strict=True):
+        mine = jt.eval_jaxpr(program, args)[0]
+        assert mine.dtype == np.asarray(theirs).dtype
+        for i in np.flatnonzero(_differ(mine, np.asarray(theirs), program.out_avals[0].dtype))[:4]:
+            at = ", ".join(str(x[i]) for x in args)
+            wrong.append(f"{example.id} at {at}: {mine[i]}, in JAX {theirs[i]}")
+    assert not wrong, "\n".join(wrong)
+
+
+NARROW = (
+    "i2",
+    "u2",
+    "i4",
+    "u4",
+    "i8",
+    "f4_e2m1fn",
+    "f6_e2m3fn",
+    "f8_e4m3fn",
+    "f8_e8m0fnu",
+    "f8_e3m4",
+    "f8_e5m2",
+    "bf16",
+    "f32",
+)
+
+
+def test_conversions_between_narrow_types():
+    """Of numbers from 0 to 3, which all of them but those of two bits hold."""
+    values = np.array([0, 1, 1])
+    for old in NARROW:
+        x = values.astype(np_dtype(find_dtype(old)))
+        for new in NARROW:
+            dtype = find_dtype(new)
+            program = jt.make_jaxpr(lambda x, t=dtype: jt.lax.convert_element_type(x, new_dtype=t))(
+                x
+            )
+            (out,) = jt.eval_jaxpr(program, [x])
+            assert out.dtype == np_dtype(dtype)
+            zero = np.nan if new == "f8_e8m0fnu" else 0
+            first = 1 if old == "f8_e8m0fnu" else zero
+            got = out.astype(np.float32)
+            assert got[1:].tolist() == [1, 1], (old, new)
+            if old != "f8_e8m0fnu":
+                np.testing.assert_array_equal(got[0], first)
