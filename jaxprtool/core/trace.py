@@ -213,7 +213,7 @@ def words_of_key(value: Any) -> Any:
     if found is None or found.kind != "k":
         return value
     if isinstance(dtype, DType):  # ours: keys, or their words in a text
-        return getattr(value, "data", value)
+        return value.data if hasattr(value, "impl") else value
     jax = sys.modules.get("jax")  # it made the keys; nothing else can read them
     return value if jax is None else jax.random.key_data(value)
 

@@ -21,7 +21,7 @@ def save(program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path) -
     """Write a program, or several by name, as text, or a compiled program as an artifact; `load` reads it.
 
     The text holds what `str` of a program drops: values of constants, weak types, derivative rules, hidden params.
-    Constants of more than 1 KB are in an `.npz` file beside it. Each file is written whole or not at all.
+    Constants of more than 1 KB go into an `.npz` file beside it. Each file is written whole or not at all.
 
     Raises:
       UsageError: it is none of these, or the file cannot be written.
