@@ -19,7 +19,7 @@ SYNTAX = [
     ("{ lambda ; a:f32[3", "1:19", "the text ends inside a jaxpr opened at x:1:1", "truncated"),
     ("{ lambda ; a b. let  in (a,) }", "1:12", "the type of the argument a cannot be told", "no-type"),
     (HEAD + "c = foo a in (c,) }", "1:26", "unknown primitive foo", "unknown-primitive"),
-    (HEAD + "c = add a a a in (c,) }", "1:26", "the type of c cannot be told", "no-type"),
+    (HEAD + "c = add a a a in (c,) }", "1:26", "do not fit together", "bad-param"),
     (HEAD + "c = add a 1x in (c,) }", "1:36", "1x is not an operand", "syntax"),
     (HEAD + "c:f32[3] = foo[x={ lambda ; b d. let  in (b,) }] a in (c,) }", "1:54", "the type of the argument b cannot be told", "no-type"),
     ("let f = { lambda ; a. let  in (a,) } in { lambda ; b:f32[]. let c = sin b in (c,) }", "1:20", "argument a", "no-type"),
