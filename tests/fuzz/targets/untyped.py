@@ -73,7 +73,9 @@ def check(case: Case) -> None:
     try:
         again = parse_file(case.less)
     except JaxprParseError as e:
-        wrong = [d for d in e.diagnostics if d.code not in ("no-type", "missing-param")]
+        wrong = [
+            d for d in e.diagnostics if d.code not in ("no-type", "missing-param", "bad-param")
+        ]
         if wrong or case.less == case.text:
             raise Failure(f"{wrong[0].message if wrong else 'the whole text'} is refused") from e
         return
