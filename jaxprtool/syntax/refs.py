@@ -77,7 +77,7 @@ def read_reference(text: str, bound: Container[str]) -> Reference | None:
         if m := form.fullmatch(text):
             parts = m.groupdict()
             index, variables = _split_index(parts["path"])
-            if any(v in _LITERALS and v not in bound for v in variables):
+            if any(v in _LITERALS and v not in bound for v in (parts["ref"], *variables)):
                 return None
             operands = [parts["ref"], *([parts["value"]] if "value" in parts else []), *variables]
             params: dict[str, Any] = {"index": index}
