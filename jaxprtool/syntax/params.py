@@ -299,8 +299,6 @@ def _repr(value: Any, jaxpr_text: Callable[[ClosedJaxpr], str]) -> str:
         pairs = [f"{_repr(k, jaxpr_text)}: {_repr(v, jaxpr_text)}" for k, v in value.items()]
         return f"{{{', '.join(pairs)}}}"
     if kind is frozenset:
-        if not value:
-            return "frozenset()"
         return f"frozenset({{{', '.join(sorted(_repr(v, jaxpr_text) for v in value))}}})"
     if issubclass(kind, Record):
         parts = [_repr(v, jaxpr_text) for v in value.args]
