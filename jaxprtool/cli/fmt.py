@@ -49,5 +49,7 @@ def fmt(
             click.echo(f"would reformat {one_line('<stdin>' if file == '-' else file)}", err=True)
         elif in_place and done.changed:
             session.write_text(done.text, file)
+        elif not check and not in_place and output != "-":
+            driver.write(done, file, output, session.allowed)
         elif not check and not in_place:
             session.write_text(done.text, output)

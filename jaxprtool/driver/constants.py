@@ -53,7 +53,7 @@ def anchor(program: ClosedJaxpr, folder: str, allowed: Sequence[str] = ()) -> No
                 path = os.path.realpath(os.path.join(folder, c.file))
                 if not any(_is_below(path, f) for f in (folder, *allowed)):
                     _outside(c, path)
-                current.consts[i] = ArrayRef(path, c.key)
+                current.consts[i] = c.at(path)
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -92,6 +92,14 @@ def load_constants(program: ClosedJaxpr) -> ClosedJaxpr:
 
 def _loaded(value: ArrayRef | ArrayBytes, v: Var) -> Any:
     if isinstance(value, ArrayRef):
+        if not os.path.lexists(value.file):
+            help = "npz(...) names a file from the folder of the text; that of standard input is the current one"
+            fail(
+                UsageError,
+                f"cannot read {value.file}: there is no such file",
+                "unreadable-file",
+                help=help,
+            )
         from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
         return arrays.load_member(value.file, value.key, v)
@@ -123,29 +131,36 @@ def inline(programs: Mapping[str, ClosedJaxpr]) -> Beside:
     return Beside(lambda c: _loaded(c, binders[id(c)]) if isinstance(c, ArrayRef) else c)
 
 
-def beside(programs: Mapping[str, ClosedJaxpr], output: str, path: str = "") -> Beside:
+def beside(
+    programs: Mapping[str, ClosedJaxpr],
+    output: str,
+    path: str = "",
+    moved: Callable[[Any], bool] = is_large,
+) -> Beside:
     """Large constants in an `.npz` file beside the text, the others in the text.
 
     Args:
       programs: what will be written.
       output: the file of the text. References to files below its folder stay references.
       path: of the `.npz` file; "" for a name made of the text's and of what the file holds.
+      moved: whether a constant goes from the text into the file.
 
     Raises:
       UsageError: a file that a program refers to cannot be read.
     """
     folder = os.path.dirname(os.path.realpath(output))
     keys: dict[int, str] = {}
+    binders: dict[int, Var] = {}
     arrays: dict[str, Any] = {}
     refs: dict[int, ArrayRef] = {}
     for v, c in _constants(programs):
         if id(c) in keys or id(c) in refs:
             continue
         if isinstance(c, ArrayRef) and _is_below(c.file, folder):
-            refs[id(c)] = ArrayRef(os.path.relpath(c.file, folder), c.key)
-        elif isinstance(c, ArrayRef) or is_large(c):
+            refs[id(c)] = c.at(os.path.relpath(c.file, folder))
+        elif isinstance(c, ArrayRef) or moved(c):
             value = _loaded(c, v) if isinstance(c, (ArrayRef, ArrayBytes)) else c
-            keys[id(c)] = f"c{len(keys)}"
+            keys[id(c)], binders[id(c)] = f"c{len(keys)}", v
             arrays[keys[id(c)]] = getattr(value, "data", value) if hasattr(value, "impl") else value
     if not arrays:
         return Beside(lambda c: refs.get(id(c), c))
@@ -156,7 +171,9 @@ def beside(programs: Mapping[str, ClosedJaxpr], output: str, path: str = "") -> 
         stem = os.path.basename(output).removesuffix(".jaxpr")
         path = os.path.join(folder, f"{stem}-{hashlib.sha256(data).hexdigest()[:12]}.npz")
     name = os.path.relpath(os.path.realpath(path), folder)
-    refs.update({i: ArrayRef(name, key) for i, key in keys.items()})
+    refs.update(
+        {i: ArrayRef(name, keys[i], v.aval.shape, v.aval.dtype) for i, v in binders.items()}
+    )
     return Beside(lambda c: refs.get(id(c), c), path, data)
 
 
