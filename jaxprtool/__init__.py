@@ -24,6 +24,7 @@ from jaxprtool.driver.api import lower as lower
 from jaxprtool.driver.api import trace as trace
 from jaxprtool.driver.check import Signature as Signature
 from jaxprtool.driver.compile import Compiled as Compiled
+from jaxprtool.driver.constants import with_consts as with_consts
 from jaxprtool.driver.diff import Difference as Difference
 from jaxprtool.driver.save import load as load
 from jaxprtool.driver.save import save as save

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 from jaxprtool.ir.walk import sub_jaxprs
@@ -21,6 +23,9 @@ __all__ = [
     "load_constants",
     "with_consts",
 ]
+
+
+_UNUSUAL = re.compile(r"[^\w.+=@,-]")  # in the name of a file that a program refers to
 
 
 def _all_programs(program: ClosedJaxpr) -> Iterator[ClosedJaxpr]:
@@ -50,6 +55,8 @@ def anchor(program: ClosedJaxpr, folder: str, allowed: Sequence[str] = ()) -> No
     for current in _all_programs(program):
         for i, c in enumerate(current.consts):
             if isinstance(c, ArrayRef):
+                if "\0" in c.file:
+                    fail(UsageError, f"no file can have the name in {c}", "npz-path")
                 path = os.path.realpath(os.path.join(folder, c.file))
                 if not any(_is_below(path, f) for f in (folder, *allowed)):
                     _outside(c, path)
@@ -152,29 +159,41 @@ def beside(
     keys: dict[int, str] = {}
     binders: dict[int, Var] = {}
     arrays: dict[str, Any] = {}
+    same: dict[Any, str] = {}
     refs: dict[int, ArrayRef] = {}
     for v, c in _constants(programs):
         if id(c) in keys or id(c) in refs:
             continue
         if isinstance(c, ArrayRef) and _is_below(c.file, folder):
-            refs[id(c)] = c.at(os.path.relpath(c.file, folder))
+            refs[id(c)] = c.at(_written(os.path.relpath(c.file, folder)))
         elif isinstance(c, ArrayRef) or moved(c):
-            value = _loaded(c, v) if isinstance(c, (ArrayRef, ArrayBytes)) else c
-            keys[id(c)], binders[id(c)] = f"c{len(keys)}", v
-            arrays[keys[id(c)]] = getattr(value, "data", value) if hasattr(value, "impl") else value
+            value = words_of_key(_loaded(c, v) if isinstance(c, (ArrayRef, ArrayBytes)) else c)
+            digest = hashlib.sha256(value.tobytes()).digest()
+            key = same.setdefault((str(v.aval.strong), digest), f"c{len(arrays)}")
+            keys[id(c)], binders[id(c)], arrays[key] = key, v, value
     if not arrays:
         return Beside(lambda c: refs.get(id(c), c))
     from jaxprtool.backends.npz import npz_bytes  # noqa: PLC0415 (gateway: NumPy)
 
     data = npz_bytes(arrays)
     if not path:
-        stem = os.path.basename(output).removesuffix(".jaxpr")
+        stem = _UNUSUAL.sub("_", os.path.basename(output).removesuffix(".jaxpr"))
         path = os.path.join(folder, f"{stem}-{hashlib.sha256(data).hexdigest()[:12]}.npz")
     name = os.path.relpath(os.path.realpath(path), folder)
     refs.update(
-        {i: ArrayRef(name, keys[i], v.aval.shape, v.aval.dtype) for i, v in binders.items()}
+        {
+            i: ArrayRef(_written(name), keys[i], v.aval.shape, v.aval.dtype)
+            for i, v in binders.items()
+        }
     )
     return Beside(lambda c: refs.get(id(c), c), path, data)
+
+
+def _written(name: str) -> str:
+    """The name of a file as it stands in a text. Raises UsageError for one that cannot."""
+    if not name.isprintable() or '"' in name:
+        fail(UsageError, f"a program cannot refer to a file of the name {name!r}", "npz-path")
+    return name
 
 
 def _constants(programs: Mapping[str, ClosedJaxpr]) -> Iterator[tuple[Var, Any]]:

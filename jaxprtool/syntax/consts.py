@@ -36,6 +36,8 @@ LARGE = 1024  # bytes: a constant of more is no list of numbers in what we write
 
 _NPZ = re.compile(r"npz\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
 _BASE64 = re.compile(r"base64\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
+_CALL = re.compile(r"(npz|base64)\(")
+_SPELLED = {"npz": 'npz("FILE.npz", "NAME")', "base64": 'base64("f32[2]", "AAAAAAAAgD8=")'}
 _CODES = {  # of the module `struct`, by element type; those whose elements have no code stay lists
     **{f"{k}{8 * (1 << i)}": c for k, codes in (("int", "bhiq"), ("uint", "BHIQ")) for i, c in enumerate(codes)},
     **{"bool": "?", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"},
@@ -181,6 +183,8 @@ def read_const(text: str, aval: Any) -> ArrayText | ArrayBytes | ArrayRef:
         return ArrayRef(m[1], m[2], shape, dtype)
     if m := _BASE64.fullmatch(text.strip()):
         return _read_base64(m[1], m[2], aval, shape)
+    if m := _CALL.match(text.strip()):
+        raise ValueError(f"malformed {m[1]}: it is written {_SPELLED[m[1]]}")
     values = _nested(text, dtype)
     _check_shape(values, _data_shape(shape, dtype), aval)
     return ArrayText(values, shape, dtype)
