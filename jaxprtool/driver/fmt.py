@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from jaxprtool.analyses.signature import same_programs
 from jaxprtool.driver.constants import anchor, beside, has_references
-from jaxprtool.driver.files import STDIN, read_programs
+from jaxprtool.driver.files import STDIN, chosen, read_programs
 from jaxprtool.driver.writing import write_output
 from jaxprtool.ir.diagnostics import InternalError, JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -40,19 +40,21 @@ class Formatted:
     programs: dict[str, ClosedJaxpr] = field(default_factory=dict)
 
 
-def fmt(text: str, name: str = STDIN, *, style: str = "jax") -> Formatted:
+def fmt(text: str, name: str = STDIN, *, style: str = "jax", selector: str = "") -> Formatted:
     """Lay out the text of a file anew: same programs, same names, same comments.
 
     Args:
       text: the text.
       name: what to call it in messages.
       style: `jax`, or `autodidax` for the tutorial's spelling.
+      selector: when given, only the program of this name is laid out.
 
     Raises:
       JaxprParseError: the text is no jaxpr.
+      UsageError: no program has the name asked for.
       InternalError: the new text does not say the same; it is never written.
     """
-    programs = read_programs(text, name)
+    programs = chosen(read_programs(text, name), name, selector)
     new = version_line(text) + format_file(programs, style=style, lossless=True)
     if not new.endswith("\n"):
         new += "\n"

@@ -144,7 +144,7 @@ def references(x):
 
 
 def sharded(x):
-    mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    mesh = jax.make_mesh((1,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
     f = jax.shard_map(
         lambda y: lax.psum(jnp.sin(y), "d") * jnp.asarray(MEDIUM)[: y.shape[0]],
         mesh=mesh,
