@@ -17,7 +17,8 @@ import numpy as np
 
 from jaxprtool.backends.keys import is_key, key_of_words, keys_of_seeds, of_words
 from jaxprtool.backends.npz import Member, Npz, npz_bytes, open_regular
-from jaxprtool.backends.numpy_eval import KeyArray, argument, float0, np_dtype
+from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
+from jaxprtool.backends.numpy_eval import value as as_value
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import INT64, dtype_of
 from jaxprtool.ir.jaxpr import Var
@@ -34,6 +35,8 @@ __all__ = [
     "result_text",
     "type_name",
 ]
+
+_NAMES_SHOWN = 12
 
 
 def type_name(array: Any) -> str:
@@ -223,7 +226,8 @@ def load_member(path: str, key: str, v: Var) -> Any:
     """The array `key` of an `.npz` file, for the constant that `v` binds."""
     with Npz(path) as members:
         if key not in members:
-            held = ", ".join(members) or "nothing"
+            held = ", ".join([*members][:_NAMES_SHOWN]) or "nothing"
+            held += ", ..." if len(members) > _NAMES_SHOWN else ""
             fail(
                 UsageError,
                 f"{path} holds no array named {key}",
@@ -237,9 +241,12 @@ def constant(value: Any, v: Var) -> Any:
     """A value that is given for the constant that `v` binds: an array or keys of its type, a list, or a number."""
     if isinstance(value, (bool, int, float, complex, list)):
         return from_literal(value, v, -1)
-    if isinstance(value, KeyArray):
-        return argument(value, v.aval, -1)
-    return fit(np.asarray(value), v, -1, "what is given")
+    held = as_value(value)
+    if not isinstance(held, KeyArray):
+        return fit(np.asarray(held), v, -1, "what is given")
+    if held.shape != v.aval.shape or held.dtype is not v.aval.dtype:
+        _mismatch(v, -1, type_name(held))
+    return held
 
 
 def _fit_member(member: Member, v: Var, i: int, name: str) -> Any:

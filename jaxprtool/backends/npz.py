@@ -6,25 +6,34 @@ reads no more than that.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import os
 import stat
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 
 __all__ = ["Member", "Npz", "npz_bytes", "open_regular"]
 
 _LOCAL_HEADER = (
     30  # bytes before the name of a member, in which the lengths of name and extra data stand
 )
+_LONGEST_HEADER = 10_000  # bytes of the text that says the type of an array, as NumPy has it
 _SUFFIX = ".npy"
 _DAMAGED = "not a NumPy file, or damaged"
+_ENCRYPTED = 0x1  # among the flags of a member
+# What reading a damaged file raises, here and there.
+_FAULTS = (
+    *(ValueError, TypeError, SyntaxError, OverflowError, EOFError, OSError, RuntimeError),
+    *(NotImplementedError, RecursionError, MemoryError, zipfile.BadZipFile, zlib.error),
+)
 
 
 def open_regular(path: str) -> Any:
@@ -46,6 +55,17 @@ def _cannot_read(path: str, reason: str) -> NoReturn:
     fail(UsageError, f"cannot read {path}: {reason}", "unreadable-file")
 
 
+@contextlib.contextmanager
+def _reading(path: str, reason: str = _DAMAGED) -> Iterator[None]:
+    """Whatever a damaged file makes Python raise is a UsageError."""
+    try:
+        yield
+    except JaxprToolError:
+        raise
+    except _FAULTS:
+        _cannot_read(path, reason)
+
+
 class Member:
     """An array in an `.npz` file, of which only the type is read until it is asked for.
 
@@ -55,6 +75,12 @@ class Member:
 
     def __init__(self, npz: Npz, info: zipfile.ZipInfo):
         self._npz, self._info = npz, info
+        if info.flag_bits & _ENCRYPTED:
+            _cannot_read(npz.path, f"{info.filename} is encrypted")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            _cannot_read(
+                npz.path, f"{info.filename} is compressed in a way that NumPy does not use"
+            )
         with npz.zip.open(info) as f:
             self.shape, self._fortran, self.dtype = _header(f, npz.path)
             self._offset = f.tell()
@@ -67,31 +93,35 @@ class Member:
 
     def like(self) -> np.ndarray:
         """An array of the same type that takes no memory."""
-        try:
+        with _reading(self._npz.path):
             return np.broadcast_to(np.zeros((), self.dtype), self.shape)
-        except ValueError:
-            _cannot_read(self._npz.path, _DAMAGED)
 
     def read(self) -> np.ndarray:
         """The array; raises UsageError where the file is damaged."""
         order = "F" if self._fortran else "C"
-        if self._info.compress_type == zipfile.ZIP_STORED and self.nbytes:
-            start = self._npz.data_offset(self._info) + self._offset
-            return np.memmap(self._npz.path, self.dtype, "r", start, self.shape, order)
-        with self._npz.zip.open(self._info) as f:
-            f.read(self._offset)
-            data = f.read(self.nbytes)
-        if len(data) != self.nbytes:
-            _cannot_read(self._npz.path, _DAMAGED)
-        return np.frombuffer(data, self.dtype).reshape(self.shape, order=order)
+        with _reading(self._npz.path):
+            if self._info.compress_type == zipfile.ZIP_STORED and self.nbytes:
+                start = self._npz.data_offset(self._info) + self._offset
+                return np.memmap(self._npz.path, self.dtype, "r", start, self.shape, order)
+            with self._npz.zip.open(self._info) as f:
+                f.read(self._offset)
+                data = f.read(self.nbytes)
+            if len(data) != self.nbytes:
+                _cannot_read(self._npz.path, _DAMAGED)
+            return np.frombuffer(data, self.dtype).reshape(self.shape, order=order)
 
 
 def _header(f: Any, path: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     """Shape, whether the first axis varies fastest, and element type of what a `.npy` file holds."""
     form = np.lib.format
     version = form.read_magic(f)
-    read = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
-    shape, fortran, dtype = read(f)
+    wide = version != (1, 0)
+    length = f.read(4 if wide else 2)
+    if int.from_bytes(length, "little") > _LONGEST_HEADER:
+        _cannot_read(path, _DAMAGED)
+    read = form.read_array_header_2_0 if wide else form.read_array_header_1_0
+    head = io.BytesIO(length + f.read(int.from_bytes(length, "little")))
+    shape, fortran, dtype = read(head)
     if dtype.hasobject:
         _cannot_read(path, "it holds Python objects")
     return shape, fortran, dtype
@@ -108,24 +138,17 @@ class Npz(Mapping[str, Member]):
         self.path = path
         self._file = open_regular(path)
         try:
-            self.zip = zipfile.ZipFile(self._file)
-        except (zipfile.BadZipFile, ValueError, OSError):
+            with _reading(path, "not an .npz file"):
+                self.zip = zipfile.ZipFile(self._file)
+        except JaxprToolError:
             self._file.close()
-            _cannot_read(path, "not an .npz file")
+            raise
         self._infos = {i.filename.removesuffix(_SUFFIX): i for i in self.zip.infolist()}
 
     def __getitem__(self, key: str) -> Member:
-        try:
-            return Member(self, self._infos[key])
-        except (
-            ValueError,
-            EOFError,
-            OSError,
-            NotImplementedError,
-            RuntimeError,
-            zipfile.BadZipFile,
-        ):
-            _cannot_read(self.path, _DAMAGED)
+        info = self._infos[key]
+        with _reading(self.path):
+            return Member(self, info)
 
     def __iter__(self) -> Any:
         return iter(self._infos)

@@ -113,7 +113,7 @@ def value(x: Any, aval: Any = None) -> Any:
         if x.cached is None:
             check_literal(x)
             dtype = np_dtype(x.aval.dtype)
-            x.cached = np.zeros((), dtype) if dtype == float0 else np.asarray(x.val, dtype)[()]
+            x.cached = np.zeros((), dtype) if dtype == float0 else _scalar(x.val, dtype)
         return x.cached
     if isinstance(x, Tracer):
         raise TypeError(f"a tracer is no value: {x}")
@@ -134,11 +134,20 @@ def value(x: Any, aval: Any = None) -> Any:
     return np.asarray(x) if dtype is None else np.asarray(x, dtype)[()]
 
 
+def _scalar(value: Any, dtype: np.dtype) -> Any:
+    """A Python number as a NumPy scalar; what bf16 makes of a NaN has no payload."""
+    if dtype == ml_dtypes.bfloat16 and value != value:
+        upper = np.asarray(value, np.float32).view(np.uint32) >> np.uint32(16)
+        return upper.astype(np.uint16).view(dtype)[()]
+    return np.asarray(value, dtype)[()]
+
+
 def _from_bytes(x: ArrayBytes) -> Any:
     """The array, or the keys, whose bytes a file held."""
     is_keys = x.dtype.kind == "k"
     dtype = np.dtype(np.uint32 if is_keys else np_dtype(x.dtype)).newbyteorder("<")
-    data = np.frombuffer(x.data, dtype).reshape(x.shape).astype(dtype.newbyteorder("="))
+    shape = (*x.shape, x.dtype.bits // 32) if is_keys else x.shape
+    data = np.frombuffer(x.data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
     return keys(data, x.dtype) if is_keys else data[()]
 
 

@@ -41,4 +41,4 @@ def constants_options(verb: str) -> list[click.Parameter]:
         callback=_on_allow_path,
         help="A folder that npz(...) in a program may read from, besides the program's own; repeatable.",
     )
-    return {"trace": [consts], "fmt": []}.get(verb, [consts, allow])
+    return {"trace": [consts], "fmt": [allow]}.get(verb, [consts, allow])

@@ -7,6 +7,7 @@ import click
 from jaxprtool.cli.options import output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import fmt as driver
+from jaxprtool.driver.files import split_selector
 from jaxprtool.driver.loading import is_function
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.printable import one_line
@@ -29,6 +30,7 @@ def fmt(
     Example:
       jaxprtool fmt -i examples/*.jaxpr
       jaxprtool fmt --check loss.jaxpr
+      jaxprtool fmt parts.jaxpr#known -o known.jaxpr
       jaxprtool fmt --style autodidax loss.jaxpr
       jaxprtool fmt --style autodidax train.py:loss --shape f32[3]
     """
@@ -38,7 +40,11 @@ def fmt(
     if output != "-" and len(files) > 1:
         fail(UsageError, f"-o {output}: {len(files)} files are given, and one is needed", "usage")
     for file in files:
-        done = driver.fmt(*session.read(file), style=style)
+        path, selector = (file, "") if is_function(file) else split_selector(file)
+        if selector and (in_place or check):
+            message = f"-i and --check are for whole files, and {one_line(file)} is a part of one"
+            fail(UsageError, message, "usage", help=f"leave out #{one_line(selector)}")
+        done = driver.fmt(*session.read(path), style=style, selector=selector)
         if done.loses:
             message = f"the {style} notation has no place for all that {file} holds"
             if in_place:
@@ -49,5 +55,7 @@ def fmt(
             click.echo(f"would reformat {one_line('<stdin>' if file == '-' else file)}", err=True)
         elif in_place and done.changed:
             session.write_text(done.text, file)
+        elif not check and not in_place and output != "-":
+            driver.write(done, path, output, session.allowed)
         elif not check and not in_place:
             session.write_text(done.text, output)

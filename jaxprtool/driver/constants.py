@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 from jaxprtool.ir.walk import sub_jaxprs
@@ -21,6 +23,9 @@ __all__ = [
     "load_constants",
     "with_consts",
 ]
+
+
+_UNUSUAL = re.compile(r"[^\w.+=@,-]")  # in the name of a file that a program refers to
 
 
 def _all_programs(program: ClosedJaxpr) -> Iterator[ClosedJaxpr]:
@@ -50,10 +55,12 @@ def anchor(program: ClosedJaxpr, folder: str, allowed: Sequence[str] = ()) -> No
     for current in _all_programs(program):
         for i, c in enumerate(current.consts):
             if isinstance(c, ArrayRef):
+                if "\0" in c.file:
+                    fail(UsageError, f"no file can have the name in {c}", "npz-path")
                 path = os.path.realpath(os.path.join(folder, c.file))
                 if not any(_is_below(path, f) for f in (folder, *allowed)):
                     _outside(c, path)
-                current.consts[i] = ArrayRef(path, c.key)
+                current.consts[i] = c.at(path)
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -92,6 +99,14 @@ def load_constants(program: ClosedJaxpr) -> ClosedJaxpr:
 
 def _loaded(value: ArrayRef | ArrayBytes, v: Var) -> Any:
     if isinstance(value, ArrayRef):
+        if not os.path.lexists(value.file):
+            help = "npz(...) names a file from the folder of the text; that of standard input is the current one"
+            fail(
+                UsageError,
+                f"cannot read {value.file}: there is no such file",
+                "unreadable-file",
+                help=help,
+            )
         from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
         return arrays.load_member(value.file, value.key, v)
@@ -123,41 +138,62 @@ def inline(programs: Mapping[str, ClosedJaxpr]) -> Beside:
     return Beside(lambda c: _loaded(c, binders[id(c)]) if isinstance(c, ArrayRef) else c)
 
 
-def beside(programs: Mapping[str, ClosedJaxpr], output: str, path: str = "") -> Beside:
+def beside(
+    programs: Mapping[str, ClosedJaxpr],
+    output: str,
+    path: str = "",
+    moved: Callable[[Any], bool] = is_large,
+) -> Beside:
     """Large constants in an `.npz` file beside the text, the others in the text.
 
     Args:
       programs: what will be written.
       output: the file of the text. References to files below its folder stay references.
       path: of the `.npz` file; "" for a name made of the text's and of what the file holds.
+      moved: whether a constant goes from the text into the file.
 
     Raises:
       UsageError: a file that a program refers to cannot be read.
     """
     folder = os.path.dirname(os.path.realpath(output))
     keys: dict[int, str] = {}
+    binders: dict[int, Var] = {}
     arrays: dict[str, Any] = {}
+    same: dict[Any, str] = {}
     refs: dict[int, ArrayRef] = {}
     for v, c in _constants(programs):
         if id(c) in keys or id(c) in refs:
             continue
         if isinstance(c, ArrayRef) and _is_below(c.file, folder):
-            refs[id(c)] = ArrayRef(os.path.relpath(c.file, folder), c.key)
-        elif isinstance(c, ArrayRef) or is_large(c):
-            value = _loaded(c, v) if isinstance(c, (ArrayRef, ArrayBytes)) else c
-            keys[id(c)] = f"c{len(keys)}"
-            arrays[keys[id(c)]] = getattr(value, "data", value) if hasattr(value, "impl") else value
+            refs[id(c)] = c.at(_written(os.path.relpath(c.file, folder)))
+        elif isinstance(c, ArrayRef) or moved(c):
+            value = words_of_key(_loaded(c, v) if isinstance(c, (ArrayRef, ArrayBytes)) else c)
+            digest = hashlib.sha256(value.tobytes()).digest()
+            key = same.setdefault((str(v.aval.strong), digest), f"c{len(arrays)}")
+            keys[id(c)], binders[id(c)], arrays[key] = key, v, value
     if not arrays:
         return Beside(lambda c: refs.get(id(c), c))
     from jaxprtool.backends.npz import npz_bytes  # noqa: PLC0415 (gateway: NumPy)
 
     data = npz_bytes(arrays)
     if not path:
-        stem = os.path.basename(output).removesuffix(".jaxpr")
+        stem = _UNUSUAL.sub("_", os.path.basename(output).removesuffix(".jaxpr"))
         path = os.path.join(folder, f"{stem}-{hashlib.sha256(data).hexdigest()[:12]}.npz")
     name = os.path.relpath(os.path.realpath(path), folder)
-    refs.update({i: ArrayRef(name, key) for i, key in keys.items()})
+    refs.update(
+        {
+            i: ArrayRef(_written(name), keys[i], v.aval.shape, v.aval.dtype)
+            for i, v in binders.items()
+        }
+    )
     return Beside(lambda c: refs.get(id(c), c), path, data)
+
+
+def _written(name: str) -> str:
+    """The name of a file as it stands in a text. Raises UsageError for one that cannot."""
+    if not name.isprintable() or '"' in name:
+        fail(UsageError, f"a program cannot refer to a file of the name {name!r}", "npz-path")
+    return name
 
 
 def _constants(programs: Mapping[str, ClosedJaxpr]) -> Iterator[tuple[Var, Any]]:

@@ -15,7 +15,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.synonyms import close_names
 from jaxprtool.syntax.parse import parse_file
 
-__all__ = ["decode", "load", "read_bytes", "read_programs", "split_selector", "the_one"]
+__all__ = ["chosen", "decode", "load", "read_bytes", "read_programs", "split_selector", "the_one"]
 
 STDIN = "<stdin>"
 _MOST_FILES = 10_000  # in a folder, among which one with a similar name is looked for
@@ -120,6 +120,15 @@ def load(
     programs = read_programs(text, name)
     for program in programs.values():
         anchor(program, os.path.dirname(name), allowed)
+    return chosen(programs, name, selector)
+
+
+def chosen(programs: dict[str, ClosedJaxpr], name: str, selector: str) -> dict[str, ClosedJaxpr]:
+    """The program of a file that is meant by a name; all of them for "".
+
+    Raises:
+      UsageError: the file has none of that name.
+    """
     if not selector:
         return programs
     if selector not in programs:

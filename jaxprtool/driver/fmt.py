@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from jaxprtool.analyses.signature import same_programs
-from jaxprtool.driver.files import STDIN, read_programs
+from jaxprtool.driver.constants import anchor, beside, has_references
+from jaxprtool.driver.files import STDIN, chosen, read_programs
+from jaxprtool.driver.writing import write_output
 from jaxprtool.ir.diagnostics import InternalError, JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Opaque
@@ -14,37 +18,49 @@ from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
 from jaxprtool.syntax.version import version_line
 
-__all__ = ["Formatted", "fmt"]
+__all__ = ["Formatted", "fmt", "write"]
 
 
 @dataclass(frozen=True)
 class Formatted:
-    """A text in its standard layout, whether it differs from what it was, and whether it says less."""
+    """A text in its standard layout.
+
+    Attributes:
+      text: the text.
+      changed: whether it differs from what it was.
+      loses: whether it says less.
+      style: its notation.
+      programs: what it holds, by name.
+    """
 
     text: str
     changed: bool
     loses: bool = False
+    style: str = "jax"
+    programs: dict[str, ClosedJaxpr] = field(default_factory=dict)
 
 
-def fmt(text: str, name: str = STDIN, *, style: str = "jax") -> Formatted:
+def fmt(text: str, name: str = STDIN, *, style: str = "jax", selector: str = "") -> Formatted:
     """Lay out the text of a file anew: same programs, same names, same comments.
 
     Args:
       text: the text.
       name: what to call it in messages.
       style: `jax`, or `autodidax` for the tutorial's spelling.
+      selector: when given, only the program of this name is laid out.
 
     Raises:
       JaxprParseError: the text is no jaxpr.
+      UsageError: no program has the name asked for.
       InternalError: the new text does not say the same; it is never written.
     """
-    programs = read_programs(text, name)
+    programs = chosen(read_programs(text, name), name, selector)
     new = version_line(text) + format_file(programs, style=style, lossless=True)
     if not new.endswith("\n"):
         new += "\n"
     if new != text:
         if style != "jax" and not _says_the_same(programs, new):
-            return Formatted(new, True, loses=True)
+            return Formatted(new, True, True, style, programs)
         again = parse_file(new, "<formatted>")
         if not same_programs(programs, again):
             _refuse_opaque(programs)
@@ -52,7 +68,35 @@ def fmt(text: str, name: str = STDIN, *, style: str = "jax") -> Formatted:
         stable = version_line(new) + format_file(again, style=style, lossless=True)
         if stable.rstrip("\n") != new.rstrip("\n"):
             raise InternalError(f"fmt of {name} is not stable")
-    return Formatted(new, new != text)
+    return Formatted(new, new != text, False, style, programs)
+
+
+def write(done: Formatted, name: str, output: str, allowed: Sequence[str] = ()) -> None:
+    """Write a text in its standard layout to a file.
+
+    In another folder than its own, constants that `.npz` files hold are called by other names there, or go with it.
+
+    Args:
+      done: the text.
+      name: the file that it was in.
+      output: the file to write.
+      allowed: other folders that constants may be read from.
+
+    Raises:
+      UsageError: a file cannot be written; one with constants is below none of the folders, or cannot be read.
+    """
+    folder = os.path.dirname(name)
+    here = os.path.realpath(folder) == os.path.dirname(os.path.realpath(output))
+    if here or not any(has_references(p) for p in done.programs.values()):
+        write_output(output, done.text)
+        return
+    for program in done.programs.values():
+        anchor(program, folder, allowed)
+    parts = beside(done.programs, output, moved=lambda c: False)
+    text = format_file(done.programs, style=done.style, lossless=True, placed=parts.placed)
+    if parts.path:  # first, so that no text ever names a file that is not there
+        write_output(parts.path, parts.data)
+    write_output(output, version_line(done.text) + text.rstrip("\n") + "\n")
 
 
 def _says_the_same(programs: dict[str, ClosedJaxpr], text: str) -> bool:

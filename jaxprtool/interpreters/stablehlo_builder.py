@@ -14,6 +14,7 @@ from jaxprtool.interpreters.stablehlo_text import (
 )
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL, INT8, UINT8, DType
+from jaxprtool.syntax.types import exact_text
 
 __all__ = ["Builder", "Value", "int_pairs", "result_types", "types_of"]
 
@@ -169,7 +170,7 @@ class Builder:
         shape, dtype = aval.shape, aval.dtype
         if shape:
             return self.broadcast(self.constant(value, ShapedArray((), dtype)), aval)
-        key = (aval, repr(value))
+        key = (aval, exact_text(value))
         found = self.constants.get(key)
         if found is None:
             text = f"stablehlo.constant dense<{scalar_text(value, dtype)}> : {mlir_type(aval)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType, dtype_of
+from jaxprtool.syntax.consts import has_bytes, has_odd_nans
+from jaxprtool.syntax.types import is_usual_nan
 
 __all__ = ["attribute", "dense", "int_list", "mlir_type", "scalar_text"]
 
@@ -56,6 +59,7 @@ _SPECIAL = {
     "float4_e2m1fn": (0x7, 0x8),
 }
 _SIGNLESS_NAN = {0x80, 0xFF}
+_FRACTIONS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}  # bits of a NaN's payload
 
 # From this many elements on a constant is written as one string of hexadecimal digits.
 _LARGE = 100
@@ -127,10 +131,20 @@ def float_text(value: float, dtype: DType) -> str:
         mantissa, e, exponent = text.partition("e")
         return text if "." in mantissa else f"{mantissa}.0{e}{exponent}"
     infinity, nan = _SPECIAL[dtype.name]
-    bits = nan if math.isnan(value) else infinity
+    bits = (_nan_bits(value, dtype) or nan) if math.isnan(value) else infinity
     if math.copysign(1.0, value) < 0 and bits not in _SIGNLESS_NAN:
         bits |= 1 << (dtype.bits - 1)
     return f"0x{bits:0{dtype.bits // 4}X}"
+
+
+def _nan_bits(value: float, dtype: DType) -> int:
+    """The bits of a NaN, without its sign; 0 where the type has no place for its payload."""
+    fraction = _FRACTIONS.get(dtype.name)
+    if fraction is None or is_usual_nan(value):
+        return 0
+    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+    payload = (bits & (1 << 52) - 1) >> (52 - fraction)
+    return _SPECIAL[dtype.name][0] | payload if payload else 0
 
 
 def scalar_text(value: Any, dtype: DType) -> str:
@@ -166,10 +180,15 @@ def dense(values: Any, aval: ShapedArray) -> str:
         return f"dense<{_nested(values, shape, dtype)}>"
     if not hasattr(values, "tolist"):
         values = values.__array__()
-    same = dtype_of(getattr(values, "dtype", None)) is dtype
-    if same and aval.size > _LARGE and dtype.bits >= 8 and dtype.kind != "b":
+    same = dtype_of(getattr(values, "dtype", None)) is dtype and hasattr(values, "tobytes")
+    if same and dtype.bits >= 8 and dtype.kind != "b" and _is_exact(values, aval):
         return f'dense<"0x{values.tobytes().hex().upper()}">'
     return f"dense<{_nested(values.tolist(), shape, dtype)}>"
+
+
+def _is_exact(values: Any, aval: ShapedArray) -> bool:
+    """Whether an array is written as its bytes: it is large, or has NaNs that numbers do not tell apart."""
+    return aval.size > _LARGE or (has_bytes(aval.dtype) and has_odd_nans(values, aval.dtype))
 
 
 def _nested(rows: Any, shape: Sequence[int], dtype: DType) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import DType
-from jaxprtool.syntax.types import is_usual_nan, read_scalar
+from jaxprtool.syntax.types import read_scalar
 
 __all__ = [
     "LARGE",
@@ -27,6 +27,7 @@ __all__ = [
     "ArrayText",
     "format_const",
     "has_bytes",
+    "has_odd_nans",
     "is_large",
     "read_const",
 ]
@@ -35,6 +36,8 @@ LARGE = 1024  # bytes: a constant of more is no list of numbers in what we write
 
 _NPZ = re.compile(r"npz\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
 _BASE64 = re.compile(r"base64\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
+_CALL = re.compile(r"(npz|base64)\(")
+_SPELLED = {"npz": 'npz("FILE.npz", "NAME")', "base64": 'base64("f32[2]", "AAAAAAAAgD8=")'}
 _CODES = {  # of the module `struct`, by element type; those whose elements have no code stay lists
     **{f"{k}{8 * (1 << i)}": c for k, codes in (("int", "bhiq"), ("uint", "BHIQ")) for i, c in enumerate(codes)},
     **{"bool": "?", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"},
@@ -48,7 +51,7 @@ class ArrayText:
 
     Attributes:
       values: a Python scalar, or lists of lists of them; for a PRNG key the words of its data.
-      shape: the shape of the array (for keys, with the axis of the words).
+      shape: the shape of the array (for keys, without the axis of the words).
       dtype: its element type.
     """
 
@@ -86,7 +89,7 @@ class ArrayBytes:
 
     Attributes:
       data: the elements in C order, each with its lowest byte first.
-      shape: the shape of the array (for keys, with the axis of the words).
+      shape: the shape of the array (for keys, without the axis of the words).
       dtype: its element type; for a PRNG key that of the key.
     """
 
@@ -102,9 +105,10 @@ class ArrayBytes:
     def tolist(self) -> Any:
         """The values, as `numpy.ndarray.tolist` would give them."""
         values: Any = _elements(self.data, self.dtype)
-        for size in reversed(self.shape[1:]):
+        shape = _data_shape(self.shape, self.dtype)
+        for size in reversed(shape[1:]):
             values = [values[i : i + size] for i in range(0, len(values), size)] if size else []
-        return values if self.shape else values[0]
+        return values if shape else values[0]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ArrayBytes):
@@ -115,7 +119,7 @@ class ArrayBytes:
         return hash((self.data, self.shape, self.dtype.name))
 
     def __repr__(self) -> str:
-        dims = ",".join(map(str, self.shape[:-1] if self.dtype.kind == "k" else self.shape))
+        dims = ",".join(map(str, self.shape))
         text = base64.b64encode(self.data).decode()
         return f'base64("{self.dtype}[{dims}]", "{text}")'
 
@@ -144,12 +148,17 @@ class ArrayRef:
     Attributes:
       file: the file's name, relative to the folder of the text.
       key: the array's name in it.
+      shape, dtype: of the array, as its binder says; the file is not looked at.
     """
 
-    __slots__ = ("file", "key")
+    __slots__ = ("dtype", "file", "key", "shape")
 
-    def __init__(self, file: str, key: str):
-        self.file, self.key = file, key
+    def __init__(self, file: str, key: str, shape: tuple[int, ...], dtype: DType):
+        self.file, self.key, self.shape, self.dtype = file, key, shape, dtype
+
+    def at(self, file: str) -> ArrayRef:
+        """The same array by another name of its file."""
+        return ArrayRef(file, self.key, self.shape, self.dtype)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ArrayRef) and (self.file, self.key) == (other.file, other.key)
@@ -167,17 +176,17 @@ def read_const(text: str, aval: Any) -> ArrayText | ArrayBytes | ArrayRef:
     Raises:
       ValueError: when it is malformed, or its shape or element type is not the binder's.
     """
-    if m := _NPZ.fullmatch(text.strip()):
-        return ArrayRef(m[1], m[2])
     dtype, shape = getattr(aval, "dtype", None), getattr(aval, "shape", None)
     if not isinstance(dtype, DType) or shape is None:
         raise ValueError(f"a value of type {aval} cannot be written in a file")
-    if dtype.kind == "k":
-        shape = (*shape, dtype.bits // 32)
+    if m := _NPZ.fullmatch(text.strip()):
+        return ArrayRef(m[1], m[2], shape, dtype)
     if m := _BASE64.fullmatch(text.strip()):
         return _read_base64(m[1], m[2], aval, shape)
+    if m := _CALL.match(text.strip()):
+        raise ValueError(f"malformed {m[1]}: it is written {_SPELLED[m[1]]}")
     values = _nested(text, dtype)
-    _check_shape(values, shape, aval)
+    _check_shape(values, _data_shape(shape, dtype), aval)
     return ArrayText(values, shape, dtype)
 
 
@@ -186,7 +195,7 @@ def _read_base64(spelled: str, text: str, aval: Any, shape: tuple[int, ...]) -> 
         raise ValueError(f"the values are {spelled}, and have to be {aval}")
     if not has_bytes(aval.dtype):
         raise ValueError(f"values of type {aval.dtype} are written as lists")
-    size = math.prod(shape) * _item_bytes(aval.dtype)
+    size = math.prod(_data_shape(shape, aval.dtype)) * _item_bytes(aval.dtype)
     if len(text) != 4 * (-(-size // 3)):
         raise ValueError(f"{aval} has {size} bytes, and the base64 text does not")
     try:
@@ -201,6 +210,11 @@ def _read_base64(spelled: str, text: str, aval: Any, shape: tuple[int, ...]) -> 
 def has_bytes(dtype: Any) -> bool:
     """Whether values of an element type can be written as base64."""
     return isinstance(dtype, DType) and (dtype.kind == "k" or dtype.name in _CODES)
+
+
+def _data_shape(shape: tuple[int, ...], dtype: DType) -> tuple[int, ...]:
+    """The shape of what is written for an array: for keys, with the axis of the words."""
+    return (*shape, dtype.bits // 32) if dtype.kind == "k" else shape
 
 
 def _item_bytes(dtype: DType) -> int:
@@ -267,18 +281,27 @@ def format_const(value: Any, aval: Any) -> str:
     if (
         hasattr(data, "tobytes")
         and has_bytes(dtype)
-        and (is_large(data) or _has_odd_nans(data, dtype))
+        and (is_large(data) or has_odd_nans(data, dtype))
     ):
         if sys.byteorder == "big":
             data = data.byteswap()
-        return repr(ArrayBytes(data.tobytes(), tuple(data.shape), dtype))
+        return repr(ArrayBytes(data.tobytes(), aval.shape, dtype))
     return repr(data.tolist() if hasattr(data, "tolist") else data)
 
 
-def _has_odd_nans(data: Any, dtype: DType) -> bool:
+_NAN_BITS = {  # of the parts of an element: a code of `struct`, infinity, and the usual NaN
+    "float16": ("H", 0x7C00, 0x7E00),
+    "bfloat16": ("H", 0x7F80, 0x7FC0),
+    **dict.fromkeys(("float32", "complex64"), ("I", 0x7F80 << 16, 0x7FC0 << 16)),
+    **dict.fromkeys(("float64", "complex128"), ("Q", 0x7FF0 << 48, 0x7FF8 << 48)),
+}
+
+
+def has_odd_nans(data: Any, dtype: DType) -> bool:
     """Whether an array holds a NaN with another sign or payload than the usual one."""
-    if dtype.kind not in "fc":
+    if dtype.name not in _NAN_BITS:
         return False
-    numbers = _elements(data.tobytes(), dtype)
-    parts = [p for z in numbers for p in (z.real, z.imag)] if dtype.kind == "c" else numbers
-    return any(x != x and not is_usual_nan(x) for x in parts)
+    code, infinity, usual = _NAN_BITS[dtype.name]
+    sign = 1 << (8 * array(code).itemsize - 1)
+    parts = array(code, data.tobytes())
+    return any((x & (sign - 1)) > infinity and x != usual for x in parts)

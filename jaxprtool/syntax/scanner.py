@@ -42,7 +42,7 @@ _REFERENCE = re.compile(
     rf"(?:{_REF}(?:, [^\s;,]++)?+|(?!in \()[^\s;,]++)(?: (?:mask|other)=[^\s;]++)*+)"
 )
 _OPERANDS = re.compile(ATOMS)
-_OUTS = re.compile(r"[\s;]*+in \(((?:[^()]|\([^()]*+\))*+)\)")
+_OUTS = re.compile(r"[\s;]*+in \(((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+)\)")
 _EFFECTS = re.compile(r"\s*+: \{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
 _RBRACE = re.compile(r"\s*+\}")
 _TAME = re.compile(r"[^\s\[\](){},;=]+")

@@ -18,7 +18,15 @@ from jaxprtool.ir.avals import (
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.synonyms import dtype_meant
 
-__all__ = ["UNTYPED", "read_scalar", "read_type", "scalar_text", "untyped_scalar"]
+__all__ = [
+    "UNTYPED",
+    "exact_text",
+    "is_usual_nan",
+    "read_scalar",
+    "read_type",
+    "scalar_text",
+    "untyped_scalar",
+]
 
 UNTYPED = OpaqueType("?")  # of what has no type in the text
 

@@ -42,8 +42,10 @@ def test_everything_comes_back():
 def test_values_of_constants():
     program = parse(TEXT)
     assert program.consts[0].tolist() == [[1.0, -np.inf], [1e-45, -0.0]]
-    assert program.consts[1] == ArrayText([1, 2], (2,), program.jaxpr.const_binders[1].aval.dtype)
-    assert program.consts[2] == ArrayRef("w.npz", "q")
+    assert program.consts[1] == ArrayText([1, 2], (), program.jaxpr.const_binders[1].aval.dtype)
+    assert program.consts[2] == ArrayRef(
+        "w.npz", "q", (2,), program.jaxpr.const_binders[2].aval.dtype
+    )
     inner = program.eqns[1].params["jaxpr"]
     assert inner.consts[0].tolist() == [1 + 2j]
     assert np.isnan(inner.consts[1].tolist())
