@@ -165,9 +165,9 @@ def read_axis_set(value: Any, mesh: Mesh) -> tuple[str, ...]:
     return tuple(n for n in mesh.sizes if n in set(names))
 
 
-def axis_set(names: Sequence[str]) -> Opaque:
-    """Axes as JAX prints a set of them."""
-    return Opaque(f"frozenset({{{', '.join(map(repr, names))}}})")
+def axis_set(names: Iterable[str]) -> frozenset[str]:
+    """Axes as the value of `newly_manual_axes`."""
+    return frozenset(names)
 
 
 def mentioned(spec: Spec) -> frozenset[str]:
