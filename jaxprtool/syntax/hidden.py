@@ -127,9 +127,7 @@ def printed_params(
 
 def _same_kind(value: Any, default: Any) -> bool:
     """Whether both are of one type; how a tuple is spelled does not matter."""
-    return type(value) is type(default) or (
-        isinstance(value, tuple) and isinstance(default, tuple)
-    )
+    return type(value) is type(default) or (isinstance(value, tuple) and isinstance(default, tuple))
 
 
 def _all_default(value: Any) -> bool:
