@@ -99,7 +99,7 @@ class Nested:
 def shared_jaxprs(
     nested: Nested,
     root: Jaxpr,
-    named: Collection[Jaxpr] = (),
+    named: dict[Jaxpr, str] | None = None,
     taken: Collection[str] | None = None,
 ) -> dict[Jaxpr, str]:
     """The jaxprs that are printed first, by name: `let NAME = ... in`.
@@ -110,12 +110,12 @@ def shared_jaxprs(
     Args:
       nested: the jaxprs of the program.
       root: the program.
-      named: jaxprs that have to have a name, since it stands inside of values.
+      named: jaxprs that have to have a name, since it stands inside of values, and what they are called, or "".
       taken: names that cannot be used; None for JAX's names, even where two are the same.
     """
-    order = list(nested.closed)
+    order, named = list(nested.closed), named or {}
     uses = {j: 2 * (j in named) for j in order}
-    names: dict[Jaxpr, str] = {}
+    names = {j: name.strip("<>") for j, name in named.items() if name}
     uses[root] = 1
     used = set(taken or ())
     for calls in nested.calls.values():

@@ -133,15 +133,18 @@ class _Printer:
         taken = {*outer.values(), *given.values()}
         if len(taken) < len(outer) + len(given):
             given, taken = {}, {*outer.values()}
-        named: dict[Jaxpr, ClosedJaxpr] = {}
+        named: dict[Jaxpr, tuple[ClosedJaxpr, str]] = {}
         if self.lossless and self.outer is None:
             named = named_inside([program.jaxpr, *given], may_hold_jaxprs)
-        found = {c.jaxpr: c for c in definitions.values() if c.jaxpr in given} | named
+        found = {c.jaxpr: c for c in definitions.values() if c.jaxpr in given}
+        found |= {j: closed for j, (closed, _) in named.items()}
         nested = Nested(program, self.lossless, found.values(), outer)
         if not given:
             free = taken if self.lossless else None
-            return nested, shared_jaxprs(nested, program.jaxpr, named, free)
-        return nested, given | {j: unique_name("", taken) for j in named if j not in given}
+            names = {j: name for j, (_, name) in named.items()}
+            return nested, shared_jaxprs(nested, program.jaxpr, names, free)
+        more = {j: unique_name(n, taken) for j, (_, n) in named.items() if j not in given}
+        return nested, given | more
 
     def text(self, head: bool = True) -> str:
         """The whole text: definitions, then the program (with the comments above it if `head`)."""

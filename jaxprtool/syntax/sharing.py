@@ -45,11 +45,13 @@ class _Uses:
       order: the jaxprs.
       below: for each one, those that it prints, and those inside its values.
       closed: for each one, the `ClosedJaxpr` it was first seen in.
+      names: what equations call it.
     """
 
     def __init__(self, roots: list[Jaxpr], holds: Any):
         self.below: dict[Jaxpr, tuple[list[Jaxpr], list[Jaxpr]]] = {}
         self.closed: dict[Jaxpr, ClosedJaxpr] = {}
+        self.names: dict[Jaxpr, str] = {}
         self.any_inside = False
         done: list[Jaxpr] = []
         stack = [(j, False) for j in reversed(roots)]
@@ -68,16 +70,21 @@ class _Uses:
         printed: list[ClosedJaxpr] = []
         inside: list[ClosedJaxpr] = []
         for eqn in jaxpr.eqns:
-            if holds(eqn.primitive):
-                printed += [c for v in eqn.params.values() for c in printed_jaxprs(v)]
-                inside += inside_values(eqn)
+            if not holds(eqn.primitive):
+                continue
+            here = [c for v in eqn.params.values() for c in printed_jaxprs(v)]
+            name = eqn.params.get("name")
+            for closed in here if type(name) is str else ():
+                self.names.setdefault(closed.jaxpr, name)
+            printed += here
+            inside += inside_values(eqn)
         for closed in (*printed, *inside):
             self.closed.setdefault(closed.jaxpr, closed)
         self.below[jaxpr] = found = [c.jaxpr for c in printed], [c.jaxpr for c in inside]
         return found
 
 
-def named_inside(roots: list[Jaxpr], holds: Any) -> dict[Jaxpr, ClosedJaxpr]:
+def named_inside(roots: list[Jaxpr], holds: Any) -> dict[Jaxpr, tuple[ClosedJaxpr, str]]:
     """The jaxprs that are reached through a value and from somewhere else too.
 
     Each jaxpr has a place: the whole text, or the one jaxpr inside a value whose text it stands in. What is used
@@ -86,6 +93,9 @@ def named_inside(roots: list[Jaxpr], holds: Any) -> dict[Jaxpr, ClosedJaxpr]:
     Args:
       roots: the program and its definitions.
       holds: whether params of a primitive can be jaxprs.
+
+    Returns:
+      For each one the `ClosedJaxpr` it was first seen in, and what equations call it, or "".
     """
     uses = _Uses(roots, holds)
     if not uses.any_inside:
@@ -109,7 +119,7 @@ def named_inside(roots: list[Jaxpr], holds: Any) -> dict[Jaxpr, ClosedJaxpr]:
                 named[below] = None
             place.setdefault(below, below)
             depth[below] = depth[here] + 1
-    return {jaxpr: uses.closed[jaxpr] for jaxpr in named}
+    return {jaxpr: (uses.closed[jaxpr], uses.names.get(jaxpr, "")) for jaxpr in named}
 
 
 def unique_name(name: Any, taken: set[str]) -> str:
