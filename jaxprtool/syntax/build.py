@@ -357,6 +357,9 @@ class Builder:
             self._error("malformed equation on a reference", "syntax", start, end)
             return JaxprEqn(find_primitive("get"), [], {}, [])
         inputs = [self.atoms.atom(word, scope, start, end) for word in reference.operands]
+        if inputs and not isinstance(inputs[0], Var):
+            word = reference.operands[0]
+            self._error(f"{word} is a number, where a reference has to stand", "syntax", start, end)
         self.atoms.type_stored(reference.primitive, inputs)
         binders: list[Var] = (
             self.atoms.binders(scope, reference.out, start) if reference.out else []
@@ -474,7 +477,7 @@ class Builder:
             or text in self.definitions.names
         ):
             return value
-        if primitive.known and (wrong := fault(text)):
+        if (primitive.known or primitive.name in OLDER) and (wrong := fault(text)):
             self._error(f"the value of {key} {wrong}", "bad-param", at, at + len(text))
         return value
 
