@@ -166,7 +166,7 @@ def read_axis_set(value: Any, mesh: Mesh) -> tuple[str, ...]:
 
 
 def axis_set(names: Iterable[str]) -> frozenset[str]:
-    """Axes as the value of a param."""
+    """Axes as the value of `newly_manual_axes`."""
     return frozenset(names)
 
 

@@ -29,6 +29,7 @@ from jaxprtool.syntax.values import fault
 __all__ = ["Builder"]
 
 _MOST_ERRORS = 200
+_WORD = re.compile(r"[^\W\d]\w*")
 _OUT = re.compile(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|[^\s,()])+)\s*(?:,|\Z)")
 _TYPE_ERRORS = frozenset({"unbound-variable", "bound-twice", ARRAY_LIMIT})
 
@@ -36,11 +37,19 @@ _TYPE_ERRORS = frozenset({"unbound-variable", "bound-twice", ARRAY_LIMIT})
 class Builder:
     """Builds the IR from reductions. One builder reads one text."""
 
-    def __init__(self, source: Source, scanner: Scanner, read_inner: Any, depth: int = 0):
+    def __init__(
+        self,
+        source: Source,
+        scanner: Scanner,
+        read_inner: Any,
+        depth: int = 0,
+        outer: Definitions | None = None,
+    ):
         self.source, self.scanner, self.comments = source, scanner, scanner.comments
         self.read_inner, self.depth = read_inner, depth
         self.scopes: list[Scope] = []
-        self.definitions = Definitions(source, scanner.names)
+        own = {t[1] for t in scanner.tokens if t[0] == "LET"} if scanner.names else set()
+        self.definitions = Definitions(source, own, outer)
         self.type_errors: list[Diagnostic] = []
         self.parse_errors: list[Diagnostic] = []
         self.values: dict[tuple[str, str], Any] = {}
@@ -348,6 +357,9 @@ class Builder:
             self._error("malformed equation on a reference", "syntax", start, end)
             return JaxprEqn(find_primitive("get"), [], {}, [])
         inputs = [self.atoms.atom(word, scope, start, end) for word in reference.operands]
+        if inputs and not isinstance(inputs[0], Var):
+            word = reference.operands[0]
+            self._error(f"{word} is a number, where a reference has to stand", "syntax", start, end)
         self.atoms.type_stored(reference.primitive, inputs)
         binders: list[Var] = (
             self.atoms.binders(scope, reference.out, start) if reference.out else []
@@ -414,7 +426,7 @@ class Builder:
 
     def _inner(self, at: int) -> tuple[ClosedJaxpr, int] | None:
         """A jaxpr that begins at `at`, inside another value, and its length; errors in it are errors of this text."""
-        read = self.read_inner(self.scanner, at, self.depth + 1)
+        read = self.read_inner(self.scanner, at, self.depth + 1, self.definitions)
         if read is None:
             return None
         builder, closed, end = read
@@ -422,22 +434,31 @@ class Builder:
         self.type_errors += builder.type_errors
         return closed, end - at
 
+    def _named(self, name: str, at: int) -> ClosedJaxpr | None:
+        """The jaxpr that a word inside a value names, or None."""
+        return self.definitions.reference(name, at) if name in self.definitions.names else None
+
     def _value(self, primitive: Primitive, key: str, annotation: str, text: str, at: int) -> Any:
         cached = self.values.get((annotation, text), self)
         if cached is not self:
             return cached
-        if self.definitions.names and (annotation not in ("str", "Text") and key != "name"):
-            if primitive.known and "Jaxpr" not in annotation:
-                pass
-            elif (found := self.definitions.value(text, at)) is not None:
-                return found
+        named = (
+            self.definitions.names
+            and annotation not in ("str", "Text")
+            and key != "name"
+            and (not primitive.known or "Jaxpr" in annotation)
+        )
+        if named and (found := self.definitions.value(text, at)) is not None:
+            return found
         if annotation.startswith("ClosedJaxpr") and text != "None":
             self._error(f"{text} is not defined here", "undefined-jaxpr", at, at + len(text))
-        if "lambda" in text:
+        if "lambda" in text or (
+            named and not self.definitions.names.isdisjoint(_WORD.findall(text))
+        ):
             inner = lambda offset: self._inner(at + offset)  # noqa: E731
-            return self._sound(
-                primitive, key, read_value(text, annotation, inner), annotation, text, at
-            )
+            refer = (lambda name, offset: self._named(name, at + offset)) if named else None
+            value = read_value(text, annotation, inner, refer)
+            return self._sound(primitive, key, value, annotation, text, at)
         value = read_value(text, annotation)
         value = self.values[annotation, text] = self._sound(
             primitive, key, value, annotation, text, at
@@ -456,7 +477,7 @@ class Builder:
             or text in self.definitions.names
         ):
             return value
-        if primitive.known and (wrong := fault(text)):
+        if (primitive.known or primitive.name in OLDER) and (wrong := fault(text)):
             self._error(f"the value of {key} {wrong}", "bad-param", at, at + len(text))
         return value
 

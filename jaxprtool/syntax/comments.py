@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from jaxprtool.syntax.version import version_line
+
 __all__ = ["CommentScanner"]
 
 _GAP = re.compile(r"[\s;]*+")
@@ -38,6 +40,9 @@ class CommentScanner:
             m = _COMMENT.match(text, gap.end())  # type: ignore[union-attr]
             if m is None:
                 break
+            if version_line(m[0]):  # of a text that is not the first here; ours gets its own
+                pos = m.end()
+                continue
             if "\n" in gap[0] or not self._trails(scanner, m[0]):  # type: ignore[index]
                 lines.append(m[0])
             pos = m.end()

@@ -17,12 +17,16 @@ class Definitions:
 
     A name may be used before its definition, so a use makes an empty `ClosedJaxpr` that the definition fills.
 
+    A jaxpr inside a value may have definitions of its own, and use those of the text around it (`outer`).
+
     Attributes:
-      names: the names that the text defines anywhere; no other word can be a reference.
+      own: the names that the text defines anywhere.
+      names: those and the names of the text around it; no other word can be a reference.
     """
 
-    def __init__(self, source: Source, names: set[str]):
-        self.source, self.names = source, names
+    def __init__(self, source: Source, own: set[str], outer: Definitions | None = None):
+        self.source, self.own, self.outer = source, own, outer
+        self.names = own | outer.names if outer is not None else own
         self._reset()
 
     def _reset(self) -> None:
@@ -34,6 +38,8 @@ class Definitions:
 
     def reference(self, name: str, at: int) -> ClosedJaxpr:
         """The jaxpr of this name; it may be filled later."""
+        if self.outer is not None and name not in self.own and name in self.outer.names:
+            return self.outer.reference(name, at)
         self.first_use.setdefault(name, at)
         self.used.add(name)
         return self._shell(name)

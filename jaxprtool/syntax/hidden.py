@@ -111,7 +111,7 @@ def printed_params(
         declaration = declared.get(key)
         if declaration is not None and declaration.hidden:
             default = declaration.default
-            if value is default or (type(value) is type(default) and value == default):
+            if value is default or (_same_kind(value, default) and value == default):
                 continue
         if isinstance(value, Placement):  # the binder's type says it
             continue
@@ -123,6 +123,11 @@ def printed_params(
     if primitive.name == "dot_general":
         return [(k, _lists(v) if k == "dimension_numbers" else v) for k, v in found]
     return found
+
+
+def _same_kind(value: Any, default: Any) -> bool:
+    """Whether both are of one type; how a tuple is spelled does not matter."""
+    return type(value) is type(default) or (isinstance(value, tuple) and isinstance(default, tuple))
 
 
 def _all_default(value: Any) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.params import Record
 from jaxprtool.syntax.hidden import ALWAYS_HIDDEN, params_order
+from jaxprtool.syntax.sharing import printed_jaxprs, unique_name
 
 __all__ = ["base26", "jaxprs_in", "name_variables", "shared_jaxprs"]
 
@@ -34,7 +35,10 @@ def may_hold_jaxprs(primitive: Primitive) -> bool:
 
 
 def jaxprs_in(eqn: JaxprEqn, lossless: bool) -> list[ClosedJaxpr]:
-    """The jaxprs that are printed as such: params, and elements of tuples; not those inside other values."""
+    """The jaxprs that are printed as such: params, and elements of tuples; not those inside other values.
+
+    Without `lossless` also those that JAX counts, though it writes them out: fields of named tuples.
+    """
     params = eqn.params
     if not lossless and eqn.primitive.name in ALWAYS_HIDDEN:
         never = ALWAYS_HIDDEN[eqn.primitive.name]
@@ -43,8 +47,8 @@ def jaxprs_in(eqn: JaxprEqn, lossless: bool) -> list[ClosedJaxpr]:
         params = {"cond_jaxpr": params["cond_jaxpr"], **params}  # JAX binds it first
     found: list[ClosedJaxpr] = []
     for value in params.values():
-        if type(value) is ClosedJaxpr:
-            found.append(value)
+        if lossless or type(value) is ClosedJaxpr:
+            found += printed_jaxprs(value)
         elif type(value) is tuple:
             found += [v for v in value if type(v) is ClosedJaxpr]
         elif isinstance(value, Record) and value.name.endswith("Tuple"):  # a named tuple
@@ -55,13 +59,19 @@ def jaxprs_in(eqn: JaxprEqn, lossless: bool) -> list[ClosedJaxpr]:
 class Nested:
     """The jaxprs of a program (and of definitions that nothing refers to), looked up once.
 
+    Those of `outer` have a name already; they are not looked into.
+
     Attributes:
       calls: for each jaxpr, the equations of it that hold jaxprs, with those.
       closed: for each jaxpr, the `ClosedJaxpr` it was first seen in.
     """
 
     def __init__(
-        self, program: ClosedJaxpr, lossless: bool, definitions: Iterable[ClosedJaxpr] = ()
+        self,
+        program: ClosedJaxpr,
+        lossless: bool,
+        definitions: Iterable[ClosedJaxpr] = (),
+        outer: Collection[Jaxpr] = (),
     ):
         self.calls: dict[Jaxpr, list[tuple[JaxprEqn, list[ClosedJaxpr]]]] = {}
         self.closed: dict[Jaxpr, ClosedJaxpr] = {program.jaxpr: program}
@@ -81,25 +91,39 @@ class Nested:
                     continue
                 calls.append((eqn, inner))
                 for closed in inner:
-                    if closed.jaxpr not in self.closed:
+                    if closed.jaxpr not in self.closed and closed.jaxpr not in outer:
                         self.closed[closed.jaxpr] = closed
                         todo.append(closed)
 
 
-def shared_jaxprs(nested: Nested, root: Jaxpr) -> dict[Jaxpr, str]:
+def shared_jaxprs(
+    nested: Nested,
+    root: Jaxpr,
+    named: dict[Jaxpr, str] | None = None,
+    taken: Collection[str] | None = None,
+) -> dict[Jaxpr, str]:
     """The jaxprs that are printed first, by name: `let NAME = ... in`.
 
     They are those that occur more than once, in calls that occur more than once too, and those with more than ten
     equations; in the order in which a walk by levels meets them.
+
+    Args:
+      nested: the jaxprs of the program.
+      root: the program.
+      named: jaxprs that have to have a name, since it stands inside of values, and what they are called, or "".
+      taken: names that cannot be used; None for JAX's names, even where two are the same.
     """
-    order = list(nested.closed)
-    uses = dict.fromkeys(order, 0)
-    names: dict[Jaxpr, str] = {}
+    order, named = list(nested.closed), named or {}
+    uses = {j: 2 * (j in named) for j in order}
+    names = {j: name.strip("<>") for j, name in named.items() if name}
     uses[root] = 1
+    used = set(taken or ())
     for calls in nested.calls.values():
         for eqn, inner in calls:
             name = eqn.params.get("name") if eqn.primitive.name not in _NAMELESS else None
             for closed in inner:
+                if closed.jaxpr not in uses:
+                    continue
                 uses[closed.jaxpr] += 1
                 if isinstance(name, str):
                     names.setdefault(closed.jaxpr, name.strip("<>"))
@@ -115,6 +139,9 @@ def shared_jaxprs(nested: Nested, root: Jaxpr) -> dict[Jaxpr, str]:
         if count:
             name += str(count)
             counts[name] = counts.get(name, 0) + 1
+        if taken is not None and (name in used or jaxpr in named):
+            name = unique_name(name, used)
+        used.add(name)
         shared[jaxpr] = name
     return shared
 
@@ -125,7 +152,7 @@ def _spread(nested: Nested, uses: dict[Jaxpr, int]) -> None:
     while todo:
         for _, inner in nested.calls[todo.pop()]:
             for closed in inner:
-                if uses[closed.jaxpr] == 1:
+                if uses.get(closed.jaxpr) == 1:
                     uses[closed.jaxpr] = 2
                     todo.append(closed.jaxpr)
 
@@ -136,14 +163,15 @@ def name_variables(
     shared: dict[Jaxpr, str],
     renamed: bool = False,
     lossless: bool = False,
+    outer: dict[Jaxpr, str] | None = None,
 ) -> dict[Var, str]:
     """A name for every variable: those of the source if all have one (and not `renamed`), else JAX's.
 
     JAX names a result of a jit's body `_` where the result of the call is not read, also where the body reads it, and
-    such a text cannot be read back; a lossless one has no such names.
+    such a text cannot be read back; a lossless one has no such names. Jaxprs of `outer` are named elsewhere.
     """
     names = None if renamed else _source_names(nested)
-    return _Namer(nested, root, shared, lossless).names if names is None else names
+    return _Namer(nested, root, shared, lossless, outer or {}).names if names is None else names
 
 
 def _source_names(nested: Nested) -> dict[Var, str] | None:
@@ -172,9 +200,15 @@ class _Namer:
     """Gives names in the order in which JAX prints, the calls' operands' names to the arguments of jit."""
 
     def __init__(
-        self, nested: Nested, root: Jaxpr, shared: dict[Jaxpr, str], lossless: bool = False
+        self,
+        nested: Nested,
+        root: Jaxpr,
+        shared: dict[Jaxpr, str],
+        lossless: bool,
+        outer: dict[Jaxpr, str],
     ):
-        self.shared, self.taken, self.lossless = shared, set(shared.values()), lossless
+        self.shared, self.lossless = {**outer, **shared}, lossless
+        self.taken = set(self.shared.values())
         self.calls = {id(eqn): inner for calls in nested.calls.values() for eqn, inner in calls}
         self.names: dict[Var, str] = _unused_results(root)
         self.count = 0

@@ -38,13 +38,19 @@ _LONGEST_RANGE = 1000  # of axes, for which ranges stand
 _SCALAR_TYPES = re.compile(r"np\.(?:u?int\d+)")
 
 ReadJaxpr = Callable[[int], "tuple[ClosedJaxpr, int] | None"]
+ReadName = Callable[[str, int], "ClosedJaxpr | None"]
 
 
 class _Outside(Exception):
     """The text is outside of the literal grammar."""
 
 
-def read_value(text: str, annotation: str = "", read_jaxpr: ReadJaxpr | None = None) -> Any:
+def read_value(
+    text: str,
+    annotation: str = "",
+    read_jaxpr: ReadJaxpr | None = None,
+    read_name: ReadName | None = None,
+) -> Any:
     """The value that a text spells; `annotation` is the param's declared type.
 
     Args:
@@ -52,6 +58,7 @@ def read_value(text: str, annotation: str = "", read_jaxpr: ReadJaxpr | None = N
       annotation: as the primitive's stub has it (`DType`, `str`, `tuple[int, ...]`), or "".
       read_jaxpr: takes the offset in the text where a jaxpr begins; returns the jaxpr and the length it took, or
         None when it is none.
+      read_name: takes a word inside the value and its offset; returns the jaxpr that it names, or None.
     """
     if annotation == "Text":
         return text
@@ -63,7 +70,7 @@ def read_value(text: str, annotation: str = "", read_jaxpr: ReadJaxpr | None = N
     value = untyped_scalar(text)
     if value is not None:
         return value
-    reader = _Reader(text, read_jaxpr)
+    reader = _Reader(text, read_jaxpr, read_name)
     try:
         value = reader.value(0)
         if reader.pos < len(text) and text[reader.pos :].strip():
@@ -76,8 +83,8 @@ def read_value(text: str, annotation: str = "", read_jaxpr: ReadJaxpr | None = N
 class _Reader:
     """Recursive descent over a value, to a bounded depth."""
 
-    def __init__(self, text: str, read_jaxpr: ReadJaxpr | None):
-        self.text, self.pos, self.read_jaxpr = text, 0, read_jaxpr
+    def __init__(self, text: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None = None):
+        self.text, self.pos, self.read_jaxpr, self.read_name = text, 0, read_jaxpr, read_name
 
     def next(self) -> re.Match[str]:
         m = _TOKEN.match(self.text, self.pos)
@@ -166,7 +173,8 @@ class _Reader:
         if word in _WORDS:
             return _WORDS[word]
         if not self.text.startswith("(", self.pos):
-            return Word(word)
+            found = self.read_name(word, self.pos - len(word)) if self.read_name else None
+            return Word(word) if found is None else found
         self.pos += 1
         if word == "PyTreeDef":
             return self.balanced(word)

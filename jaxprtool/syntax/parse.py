@@ -9,6 +9,7 @@ from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.build import Builder
+from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.hints import hint
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
 from jaxprtool.syntax.scanner import Scanner, scan
@@ -78,7 +79,9 @@ def _read(source: Source) -> dict[str, ClosedJaxpr]:
     return programs
 
 
-def _read_inner(outer: Scanner, at: int, depth: int) -> tuple[Builder, ClosedJaxpr, int] | None:
+def _read_inner(
+    outer: Scanner, at: int, depth: int, definitions: Definitions
+) -> tuple[Builder, ClosedJaxpr, int] | None:
     """A program at an offset of a text (a jaxpr inside a named tuple), and where it ends; None for none.
 
     Its builder has the errors in it. What is nested deeper than a bound stays text.
@@ -87,7 +90,7 @@ def _read_inner(outer: Scanner, at: int, depth: int) -> tuple[Builder, ClosedJax
         return None
     scanner = outer.inner(at)
     scanner.run()
-    builder = Builder(outer.source, scanner, _read_inner, depth)
+    builder = Builder(outer.source, scanner, _read_inner, depth, definitions)
     try:
         programs = run_tables(load_tables(), scanner.tokens, builder.callbacks())
     except UnexpectedToken:

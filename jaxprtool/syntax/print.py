@@ -16,9 +16,10 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var, set_print
 from jaxprtool.ir.params import Record
 from jaxprtool.syntax.autodidax_print import format_autodidax
 from jaxprtool.syntax.hidden import printed_params
-from jaxprtool.syntax.naming import Nested, name_variables, shared_jaxprs
+from jaxprtool.syntax.naming import Nested, may_hold_jaxprs, name_variables, shared_jaxprs
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.refs import format_reference
+from jaxprtool.syntax.sharing import named_inside, unique_name
 from jaxprtool.syntax.tokens import WEAK
 from jaxprtool.syntax.types import scalar_text
 from jaxprtool.syntax.where import where_lines
@@ -108,23 +109,46 @@ class _Printer:
         width: int,
         renamed: bool = False,
         placed: Callable[[Any], Any] | None = None,
+        outer: dict[Jaxpr, str] | None = None,
     ):
-        self.lossless, self.width, self.placed = lossless, width, placed
-        definitions = program.jaxpr.cache.get("definitions", {})
-        given = {closed.jaxpr: name for name, closed in definitions.items()}
-        nested = Nested(program, lossless, definitions.values())
-        self.closed, self.root = nested.closed, program.jaxpr
-        self.shared = given or shared_jaxprs(nested, program.jaxpr)
-        self.names = name_variables(nested, program.jaxpr, self.shared, renamed, lossless)
+        self.lossless, self.width, self.placed, self.outer = lossless, width, placed, outer
+        self.root, outer = program.jaxpr, outer or {}
+        nested, self.definitions = self._shared(program, outer)
+        self.closed, self.shared = nested.closed, {**outer, **self.definitions}
+        self.names = name_variables(
+            nested, program.jaxpr, self.definitions, renamed, lossless, outer
+        )
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.avals: dict[Any, str] = {}
         self.params: dict[int, str] = {}
         self.records: dict[int, tuple[Any, str]] = {}
         self.out: list[str] = []
 
+    def _shared(
+        self, program: ClosedJaxpr, outer: dict[Jaxpr, str]
+    ) -> tuple[Nested, dict[Jaxpr, str]]:
+        """The jaxprs of the program, and those of them that are printed first, with their names."""
+        definitions = program.jaxpr.cache.get("definitions", {})
+        given = {c.jaxpr: name for name, c in definitions.items() if c.jaxpr not in outer}
+        taken = {*outer.values(), *given.values()}
+        if len(taken) < len(outer) + len(given):
+            given, taken = {}, {*outer.values()}
+        named: dict[Jaxpr, tuple[ClosedJaxpr, str]] = {}
+        if self.lossless and self.outer is None:
+            named = named_inside([program.jaxpr, *given], may_hold_jaxprs)
+        found = {c.jaxpr: c for c in definitions.values() if c.jaxpr in given}
+        found |= {j: closed for j, (closed, _) in named.items()}
+        nested = Nested(program, self.lossless, found.values(), outer)
+        if not given:
+            free = taken if self.lossless else None
+            names = {j: name for j, (_, name) in named.items()}
+            return nested, shared_jaxprs(nested, program.jaxpr, names, free)
+        more = {j: unique_name(n, taken) for j, (_, n) in named.items() if j not in given}
+        return nested, given | more
+
     def text(self, head: bool = True) -> str:
         """The whole text: definitions, then the program (with the comments above it if `head`)."""
-        for jaxpr, name in self.shared.items():
+        for jaxpr, name in self.definitions.items():
             if jaxpr is self.root:
                 continue
             self._comments(jaxpr, "head")
@@ -207,13 +231,22 @@ class _Printer:
         return column
 
     def _value(self, value: Any) -> str:
-        inside = _format_inside if self.lossless else format_standalone
+        inside = self._inside if self.lossless else format_standalone
         if not isinstance(value, (Record, tuple, list, dict)):
             return format_value(value, inside)
         found = self.records.get(id(value))  # may hold jaxprs, and is asked for more than once
         if found is None:  # the value is kept, so that no other one can have its id
             found = self.records[id(value)] = value, format_value(value, inside)
         return found[1]
+
+    def _inside(self, closed: ClosedJaxpr) -> str:
+        """A jaxpr inside a value: its name where it has one for the whole text, else a text of its own."""
+        outer = self.shared if self.outer is None else self.outer
+        name = outer.get(closed.jaxpr)
+        if name is not None:
+            return name
+        inside = _Printer(closed, True, 80, renamed=True, placed=self.placed, outer=outer)
+        return inside.text()
 
     def _plain_params(self, eqn: JaxprEqn) -> str:
         """All params on one line, with brackets; for equations that hold no jaxpr."""

@@ -26,7 +26,7 @@ __all__ = ["Scanner", "scan"]
 _blank = re.compile(r"\s*+").match
 _gap = re.compile(r"[\s;]*+").match
 _LET = re.compile(r"let ([^\n]{1,200}?) = (?=\{ lambda\b)")
-_DEFINED = re.compile(r"(?:^|\n|= |\()[ ]*+let ([^\n]{1,200}?) = \{ lambda\b")
+_DEFINED = re.compile(r"(?<![\w.])(?<!\. )let ([^\n]{1,200}?) = \{ lambda\b")
 _NAMED = re.compile(r"([\w.\-]++)\s*+=\s*+(?=\{ lambda\b|let [^\n]{1,200}? = \{ lambda\b|#)")
 _LAMBDA = re.compile(r"\{\s*+lambda\b")
 _BINDERS = re.compile(rf"\s*+((?:{LOOSE_BINDER},?+(?:\s++|(?=[;.])))++)")

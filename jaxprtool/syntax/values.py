@@ -138,8 +138,13 @@ class ValueScanner:
         return m.end()
 
     def is_mixed(self, pos: int) -> bool:
-        """Whether `({ lambda` begins a tuple with commas: `str` of one, which holds other values too."""
+        """Whether `({ lambda` begins a tuple with commas: `str` of one, which holds other values too.
+
+        So it does where the first jaxpr has definitions of its own, `(let f = { lambda`.
+        """
         text, depth, at = self.text, 0, pos
+        if text.startswith("(let ", pos):
+            return True
         if not text.startswith("({", pos):
             return False
         for m in _SPECIAL_DATA.finditer(text, pos + 1) if self.budget > 0 else ():

@@ -94,6 +94,18 @@ def literals(x):
     return x * 1e-30 + jnp.float32(np.inf), x.astype(bool) | True, x.astype(complex) * (1 + 2j)
 
 
+def solved(x):
+    """Solvers inside a solver, the same ones several times, with calls of one function in them."""
+
+    def within(solve, b):
+        return lax.custom_linear_solve(lambda v: 2.0 * v, b, solve, solve)
+
+    def inner(mv, b):
+        return within(lambda _, c: helper(helper(c)), b) + mv(b)
+
+    return within(inner, x) + within(inner, jnp.sin(x))
+
+
 def loss(params, x):
     for w, b in params:
         x = jnp.tanh(x @ w + b)
@@ -123,6 +135,7 @@ CASES = {
     "gather": (lambda x, i: x[i].at[0].set(2.0), VECTOR, np.array([1, 0])),
     "sorted": (lambda x: jnp.sort(x)[::2], VECTOR),
     "solve": (lambda a, b: jnp.linalg.solve(a, b), MATRIX, VECTOR),
+    "solved": (solved, VECTOR),
     "debug": (lambda x: jax.debug.print("x = {x}, y={}", 1, x=x), VECTOR),
     "remat": (jax.grad(jax.checkpoint(lambda x: jnp.sum(jnp.sin(jnp.sin(x))))), VECTOR),
     "reduced": (lambda x: (jnp.cumsum(x), jnp.argmax(x), x.max(), jnp.prod(x)), VECTOR),

@@ -1,4 +1,4 @@
-"""Texts of the project, mutated: reading either fails with positions, or prints to a fixed point that reads back equal."""
+"""Texts of the project and of JAX, mutated: reading either fails with positions, or prints to a fixed point that reads back equal."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from functools import cache
 from pathlib import Path
 
 from jaxprtool.analyses.signature import same_programs
+from jaxprtool.backends.jax_bridge import from_jax
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.syntax.parse import parse_file
-from jaxprtool.syntax.print import format_file
+from jaxprtool.syntax.print import format_file, format_jaxpr
 from tests.fuzz.target import Failure, Target
+from tests.syntax.programs import CASES, traced
 
 ROOT = Path(__file__).parents[3]
 _PIECE = re.compile(r"\w+|\s+|[^\w\s]")
@@ -24,10 +26,13 @@ _SPLICED = (
 
 @cache
 def texts() -> list[str]:
-    """The texts that are mutated: case files and examples, the shorter ones."""
+    """The texts that are mutated: case files, examples, and what JAX prints; the shorter ones."""
     found = [p.read_text() for p in sorted((ROOT / "tests" / "cases").glob("*/*.jaxpr"))]
     found = [t.partition("\n")[2].partition("# ---- ")[0] for t in found]
     found += [p.read_text() for p in sorted((ROOT / "examples").glob("*.jaxpr"))]
+    live = [traced(name) for name in CASES]
+    found += [str(jaxpr) for jaxpr in live]
+    found += [format_jaxpr(from_jax(jaxpr), lossless=True) for jaxpr in live]
     return [t for t in found if 0 < len(t) < 5000]
 
 

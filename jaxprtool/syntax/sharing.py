@@ -1,0 +1,133 @@
+"""Which jaxprs inside other values (records, tuples, dicts) a lossless text writes by name.
+
+JAX writes such a jaxpr out wherever it occurs, as a text of its own: names start again, with definitions of its own before
+it. So does a lossless text, for one that occurs once. One that occurs several times would be written out several
+times, and be several when it is read: it becomes a definition of the whole text, and its name stands in the values.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.params import Record
+from jaxprtool.ir.walk import jaxprs_in
+
+__all__ = ["inside_values", "named_inside", "printed_jaxprs", "unique_name"]
+
+_DEEPEST = 8  # jaxprs inside values inside such jaxprs; those that are deeper are written by name
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def printed_jaxprs(value: Any) -> list[ClosedJaxpr]:
+    """The jaxprs that are printed as such: a param, or the elements of a tuple of jaxprs."""
+    if type(value) is ClosedJaxpr:
+        return [value]
+    if type(value) is tuple and all(type(v) is ClosedJaxpr for v in value):
+        return list(value)
+    return []
+
+
+def inside_values(eqn: JaxprEqn) -> list[ClosedJaxpr]:
+    """The jaxprs inside other values, which JAX prints by `str`."""
+    found: list[ClosedJaxpr] = []
+    for value in eqn.params.values():
+        if isinstance(value, (tuple, list, dict, Record)) and not printed_jaxprs(value):
+            found += jaxprs_in(value)
+    return found
+
+
+class _Uses:
+    """The jaxprs that a program reaches, each after all that use it.
+
+    Attributes:
+      order: the jaxprs.
+      below: for each one, those that it prints, and those inside its values.
+      closed: for each one, the `ClosedJaxpr` it was first seen in.
+      names: what equations call it.
+    """
+
+    def __init__(self, roots: list[Jaxpr], holds: Any):
+        self.below: dict[Jaxpr, tuple[list[Jaxpr], list[Jaxpr]]] = {}
+        self.closed: dict[Jaxpr, ClosedJaxpr] = {}
+        self.names: dict[Jaxpr, str] = {}
+        self.any_inside = False
+        done: list[Jaxpr] = []
+        stack = [(j, False) for j in reversed(roots)]
+        while stack:
+            jaxpr, ready = stack.pop()
+            if ready:
+                done.append(jaxpr)
+            elif jaxpr not in self.below:
+                printed, inside = self._look(jaxpr, holds)
+                self.any_inside |= bool(inside)
+                stack.append((jaxpr, True))
+                stack += [(j, False) for j in (*printed, *inside) if j not in self.below]
+        self.order = done[::-1]
+
+    def _look(self, jaxpr: Jaxpr, holds: Any) -> tuple[list[Jaxpr], list[Jaxpr]]:
+        printed: list[ClosedJaxpr] = []
+        inside: list[ClosedJaxpr] = []
+        for eqn in jaxpr.eqns:
+            if not holds(eqn.primitive):
+                continue
+            here = [c for v in eqn.params.values() for c in printed_jaxprs(v)]
+            name = eqn.params.get("name")
+            for closed in here if type(name) is str else ():
+                self.names.setdefault(closed.jaxpr, name)
+            printed += here
+            inside += inside_values(eqn)
+        for closed in (*printed, *inside):
+            self.closed.setdefault(closed.jaxpr, closed)
+        self.below[jaxpr] = found = [c.jaxpr for c in printed], [c.jaxpr for c in inside]
+        return found
+
+
+def named_inside(roots: list[Jaxpr], holds: Any) -> dict[Jaxpr, tuple[ClosedJaxpr, str]]:
+    """The jaxprs that are reached through a value and from somewhere else too.
+
+    Each jaxpr has a place: the whole text, or the one jaxpr inside a value whose text it stands in. What is used
+    from two places, or twice inside values, belongs to the whole text, and so does all that it prints.
+
+    Args:
+      roots: the program and its definitions.
+      holds: whether params of a primitive can be jaxprs.
+
+    Returns:
+      For each one the `ClosedJaxpr` it was first seen in, and what equations call it, or "".
+    """
+    uses = _Uses(roots, holds)
+    if not uses.any_inside:
+        return {}
+    whole = roots[0]
+    place: dict[Jaxpr, Jaxpr] = dict.fromkeys(roots, whole)
+    depth = {whole: 0}
+    named: dict[Jaxpr, None] = {}
+    for jaxpr in uses.order:
+        here = place[jaxpr]
+        if here is jaxpr and jaxpr is not whole and depth[jaxpr] > _DEEPEST:
+            named[jaxpr] = None
+        if jaxpr in named:
+            here = place[jaxpr] = whole
+        printed, inside = uses.below[jaxpr]
+        for below in printed:
+            if place.setdefault(below, here) is not here:
+                named[below] = None
+        for below in inside:
+            if below in place:
+                named[below] = None
+            place.setdefault(below, below)
+            depth[below] = depth[here] + 1
+    return {jaxpr: (uses.closed[jaxpr], uses.names.get(jaxpr, "")) for jaxpr in named}
+
+
+def unique_name(name: Any, taken: set[str]) -> str:
+    """A name for a definition that can be read inside values; it is taken from now on."""
+    stem = name if isinstance(name, str) and _WORD.fullmatch(name) else "jaxpr"
+    found, count = stem, 0
+    while found in taken:
+        count += 1
+        found = f"{stem}{count}"
+    taken.add(found)
+    return found

@@ -1,0 +1,131 @@
+"""Jaxprs inside values: records, mixed tuples, dicts. JAX writes them out; files name those that are shared."""
+
+from __future__ import annotations
+
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.analyses.signature import same_programs
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.params import Record, Word
+from jaxprtool.ir.walk import jaxprs_in
+from jaxprtool.syntax.parse import parse_file
+from jaxprtool.syntax.print import format_file, format_jaxpr
+from tests.laws.sharing import program
+
+SINE = "{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }"
+CALL = "{ lambda ; a:f32[3]. let b:f32[3] = jit[name=f jaxpr=f] a in (b,) }"
+LOCAL = f"let f = {SINE} in\n{CALL}"
+STEPS = "\n".join(f"    v{i + 1}:f32[3] = sin v{i}" for i in range(12))
+LARGE = f"{{ lambda ; v0:f32[3]. let\n{STEPS}\n  in (v12,) }}"
+
+
+def foo(value: str, before: str = "", after: str = "") -> str:
+    """A program whose only equation has the value as a param."""
+    return (
+        f"{before}{{ lambda ; a:f32[3]. let\n    b:f32[3] = foo[x={value}{after}] a\n  in (b,) }}\n"
+    )
+
+
+TEXTS = {
+    "first": foo(f"({SINE}, 1)"),
+    "first with definitions": foo(f"({LOCAL}, 1)"),
+    "alone in a tuple": foo(f"(({LOCAL},), 1)"),
+    "first of a tuple in a tuple": foo(f"(({LOCAL}, 2), 1)"),
+    "name first": foo("(f, 1)", f"let f = {SINE} in\n"),
+    "name before one": foo(f"(f, {LOCAL}, 1)", f"let f = {SINE} in\n"),
+    "one": foo(f"(1, {SINE})"),
+    "definitions of its own": foo(f"(1, {LOCAL})"),
+    "definitions in a record": foo(f"Four(f=None, g={LOCAL}, h=2)"),
+    "definitions in a dict": foo(f"{{'g': {LOCAL}}}"),
+    "definitions in a list": foo(f"[1, {LOCAL}]"),
+    "the same name in two": foo(f"(1, {LOCAL}, {LOCAL.replace('sin', 'cos')})"),
+    "the same name outside": foo(f"(1, {LOCAL.replace('sin', 'cos')}, f)", f"let f = {SINE} in\n"),
+    "inside of inside": foo(f"(1, {foo(f'(2, {LOCAL})')[:-1]})"),
+    "large ones in a call": foo(f"(1, {CALL.replace('jaxpr=f', 'jaxpr=' + LARGE)})"),
+    "by name": foo("(1, f, F(f, g=f), {'k': f})", f"let f = {SINE} in\n"),
+    "by name, inside of inside": foo(f"(1, f, {foo('(2, f)')[:-1]})", f"let f = {SINE} in\n"),
+    "defined later": foo("(1, g)", f"let g = {CALL} in\nlet f = {SINE} in\n"),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("lossless", [True, False])
+def test_print_reads_back_equal(text, lossless):
+    programs = parse_file(text)
+    printed = format_file(programs, lossless=lossless)
+    again = parse_file(printed)
+    assert same_programs(programs, again)
+    assert format_file(again, lossless=lossless) == printed
+
+
+def inside(text: str) -> list[ClosedJaxpr]:
+    return list(jaxprs_in(jt.parse(text).eqns[0].params["x"]))
+
+
+def test_names_stand_for_one_object():
+    found = inside(TEXTS["by name"])
+    assert len(found) == 4 and len({id(c) for c in found}) == 1
+    again = inside(format_jaxpr(jt.parse(TEXTS["by name"]), lossless=True))
+    assert len({id(c) for c in again}) == 1
+
+
+def test_a_definition_inside_hides_the_one_outside():
+    theirs, ours = inside(TEXTS["the same name outside"])
+    assert ours.eqns[0].primitive.name == "sin"
+    assert theirs.eqns[0].params["jaxpr"].eqns[0].primitive.name == "cos"
+
+
+def test_a_definition_inside_is_unknown_outside():
+    with pytest.raises(jt.JaxprParseError, match="f is not defined here"):
+        jt.parse(foo(f"(1, {LOCAL})").replace("in (b,) }\n", "in (b,) }").replace(
+            "  in (b,) }", "    c:f32[3] = jit[name=f jaxpr=f] b\n  in (c,) }"
+        ))  # fmt: skip
+
+
+def test_words_are_words_where_no_jaxpr_can_stand():
+    """A name of a definition is a word in params of other kinds."""
+    text = (
+        f"let CLIP = {SINE} in\n"
+        + """\
+{ lambda ; a:f32[3]. let
+    b:f32[3] = jit[name=CLIP jaxpr=CLIP] a
+    c:f32[3] = dot_general[
+      dimension_numbers=(([], []), ([0], [0]))
+      precision=(CLIP, CLIP)
+    ] a b
+  in (c,) }"""
+    )
+    program = jt.parse(text)
+    assert program.eqns[1].params["precision"] == (Word("CLIP"), Word("CLIP"))
+    assert str(program) == text
+
+
+def test_what_is_used_once_is_written_where_it_stands():
+    text = TEXTS["definitions of its own"].strip()
+    assert format_jaxpr(jt.parse(text), lossless=True).count("let f") == 1
+    assert not format_jaxpr(jt.parse(text), lossless=True).startswith("let f")
+
+
+def test_deeply_nested_values_are_read_back():
+    """Beyond some levels every jaxpr inside a value is a definition: the reader bounds their nesting."""
+    closed = jt.parse(SINE)
+    for _ in range(60):
+        holder = jt.parse(foo("1"))
+        holder.eqns[0].params["x"] = Record("F", (), f=closed, n=1)
+        closed = holder
+    text = format_jaxpr(closed, lossless=True)
+    assert len(text) < 60 * 200
+    assert same_programs({"": closed}, {"": jt.parse(text)})
+
+
+def test_shared_ones_stay_shared():
+    text = format_jaxpr(program("custom_linear_solve", 3), lossless=True)
+    record = jt.parse(text).eqns[0].params["jaxpr"].eqns[0].params["jaxprs"]
+    assert record.solve is record.transpose_solve and record.matvec is record.vecmat
+
+
+def test_an_undefined_name_in_a_record_is_a_word():
+    with pytest.raises(jt.JaxprTypeError):
+        text = format_jaxpr(program("custom_linear_solve", 2), lossless=True)
+        jt.typecheck_jaxpr(jt.parse(text.replace("solve=jaxpr1", "solve=jaxpr9")))
