@@ -56,7 +56,7 @@ LIMITS = {  # of a source, in whatever is made of it
     "called_back": {"no-rule", "no-callback", "xla-failure"},
     "custom_backward": {"no-forward-derivative", "no-rule"},
     "in_loop": {"no-rule"},
-    **dict.fromkeys(["kmeans", "newton", "ode", "hmc", "zoo/hmc"], {"no-rule"}),
+    **dict.fromkeys(["kmeans", "newton", "ode", "hmc", "zoo/hmc"], frozenset({"no-rule"})),
 }
 
 
