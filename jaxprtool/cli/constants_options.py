@@ -41,4 +41,5 @@ def constants_options(verb: str) -> list[click.Parameter]:
         callback=_on_allow_path,
         help="A folder that npz(...) in a program may read from, besides the program's own; repeatable.",
     )
-    return {"trace": [consts], "fmt": [allow]}.get(verb, [consts, allow])
+    found: dict[str, list[click.Parameter]] = {"trace": [consts], "fmt": [allow]}
+    return found.get(verb, [consts, allow])

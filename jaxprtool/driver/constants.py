@@ -225,19 +225,22 @@ def with_consts(program: ClosedJaxpr, values: Mapping[str, Any] | str) -> Closed
     """
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
-    names = arrays.member_names(values) if isinstance(values, str) else set(values)
+    path = values if isinstance(values, str) else ""
+    given: Mapping[str, Any] = {} if isinstance(values, str) else values
+    names = arrays.member_names(path) if path else set(given)
     missing: list[str] = []
     for current in _all_programs(program):
         for i, (v, c) in enumerate(zip(current.jaxpr.const_binders, current.consts, strict=True)):
             if c is not None:
                 continue
-            missing.append(v.name)
-            if v.name in names and isinstance(values, str):
-                current.consts[i] = arrays.load_member(values, v.name, v)
-            elif v.name in names:
-                current.consts[i] = arrays.constant(values[v.name], v)
+            name = v.name or "_"
+            missing.append(name)
+            if name in names:
+                current.consts[i] = (
+                    arrays.load_member(path, name, v) if path else arrays.constant(given[name], v)
+                )
     unknown = names.difference(missing)
-    if unknown and (len(unknown) == len(names) or not isinstance(values, str)):
+    if unknown and (len(unknown) == len(names) or not path):
         _no_such_constant(sorted(unknown), missing)
     return program
 

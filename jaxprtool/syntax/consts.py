@@ -277,7 +277,7 @@ def format_const(value: Any, aval: Any) -> str:
     if isinstance(value, (ArrayRef, ArrayBytes)):
         return repr(value)
     data = words_of_key(value)
-    dtype = getattr(aval, "dtype", None)
+    dtype: Any = getattr(aval, "dtype", None)
     if (
         hasattr(data, "tobytes")
         and has_bytes(dtype)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.syntax.version import HEADER
 from tests.invoke import VERBS, invoke
 from tests.zoo.oracle import FOLDER, NAMES, Program, close, save
 
@@ -70,7 +71,7 @@ def test_check_and_fmt(program):
     assert run("fmt", "--check", program.path) == ""
     text = program.path.read_text()
     assert run("fmt", program.path) == text
-    assert jt.format_jaxpr(jt.parse(text), lossless=True) + "\n" == text
+    assert HEADER + jt.format_jaxpr(jt.parse(text), lossless=True) + "\n" == text
 
 
 def test_run(program):
