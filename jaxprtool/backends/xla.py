@@ -25,11 +25,12 @@ from jaxlib import (
 from jaxprtool.backends.device_array import DeviceArray, HostType
 from jaxprtool.backends.numpy_eval import argument, float0, keys, np_dtype, words
 from jaxprtool.backends.placed_call import placed_call
-from jaxprtool.backends.precautions import check_written_out, try_in_child
+from jaxprtool.backends.precautions import check_written_out, is_long_chain, try_in_child
 from jaxprtool.backends.spmd import Shards, gathering, joined_type, shard_slices
 from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import nesting
 
 __all__ = [
     "Executable",
@@ -37,12 +38,13 @@ __all__ = [
     "Runtime",
     "compile_jaxpr",
     "compile_stablehlo",
+    "compile_text",
     "load_executable",
     "runtime",
 ]
 
-# With more loops than this, some of them may stand inside each other so deep that XLA ends the process.
-_MANY_LOOPS = 100
+# With more loops than this, or calls and branches inside each other deeper than that, XLA may end the process.
+_MANY_LOOPS, _DEEP = 100, 100
 
 # Host arrays from this size on are lent to XLA and not copied; the call then waits for its results,
 # since the caller may change the arrays after it.
@@ -530,10 +532,25 @@ def compile_jaxpr(closed: ClosedJaxpr, max_devices: int | None = None) -> Execut
         if max_devices is not None:
             check_devices(program, max_devices)
         check_written_out(closed)
-        if program.text.count("stablehlo.while") > _MANY_LOOPS:
+        deep = nesting(closed.jaxpr) > _DEEP or _has_many(program, "while")
+        if deep or is_long_chain(program.text):
             try_in_child(program)
         found = closed.cache["xla"] = compile_stablehlo(program)
     return found
+
+
+def compile_text(program: StableHLO) -> Executable:
+    """Compile a lowered program of which only the text is known; see `compile_stablehlo`.
+
+    One with many loops and branches is tried in a process of its own before, since they may be inside each other.
+    """
+    if _has_many(program, "while", "case", "if") or is_long_chain(program.text):
+        try_in_child(program)
+    return compile_stablehlo(program)
+
+
+def _has_many(program: StableHLO, *names: str) -> bool:
+    return sum(program.text.count(f"stablehlo.{n}") for n in names) > _MANY_LOOPS
 
 
 def check_devices(program: StableHLO, limit: int) -> None:

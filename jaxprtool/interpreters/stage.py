@@ -106,6 +106,9 @@ class JaxprTrace(Trace):
             return value.atom
         var = self.const_vars.get(id(value))
         if var is None:
+            refuse = getattr(value, "refuse_as_constant", None)  # of what stands for a value
+            if refuse is not None:
+                refuse()
             aval = get_aval(value)
             if self.inline_scalars and aval.shape == () and aval.dtype.kind in "biufc":
                 item = None if isinstance(value, Tracer) else value.item()
