@@ -12,9 +12,9 @@ import sys
 from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.walk import count_eqns
+from jaxprtool.ir.walk import all_eqns, count_eqns
 
-__all__ = ["check_written_out", "is_long_chain", "try_in_child"]
+__all__ = ["check_addresses", "check_devices", "check_written_out", "is_long_chain", "try_in_child"]
 
 _MAX_WRITTEN_OUT = 1_000_000
 
@@ -31,6 +31,30 @@ def check_written_out(closed: ClosedJaxpr) -> None:
             span=closed.jaxpr.span,
             help="run it on NumPy, which calls what is shared",
         )
+
+
+def check_devices(program: StableHLO, limit: int) -> None:
+    """Raise UsageError for a program that runs on more devices than may be made."""
+    if program.devices > limit:
+        fail(
+            UsageError,
+            f"the program's mesh has {program.devices:,} devices, and at most {limit} are made unasked",
+            "devices",
+            help=f"--devices {program.devices} makes as many",
+        )
+
+
+# Bytes that a process of 64 bits has addresses for; XLA's loops over more elements than that end it.
+_ADDRESSES = 1 << 47
+
+
+def check_addresses(closed: ClosedJaxpr) -> None:
+    """Raise UsageError for a program in which an array has more bytes than there are addresses."""
+    for eqn in all_eqns(closed.jaxpr):
+        for v in eqn.out_binders:
+            if getattr(v.aval, "nbytes", 0) > _ADDRESSES:
+                message = f"there is not enough memory for {eqn.primitive}, which gives {v.aval}"
+                fail(UsageError, message, "out-of-memory", span=eqn.span)
 
 
 # XLA follows an operation's operands on its stack, and 10,000 one after the other are about as many as it has room for.
