@@ -185,7 +185,7 @@ def _literal(rng: random.Random) -> Lit:
     if rng.random() < 0.15:
         return Lit(None, ShapedArray((rng.randrange(4),), dtype))
     value = {"b": True, "f": 1.5, "c": 1 + 2j}.get(dtype.kind, 1)
-    return Lit(rng.choice((value, value, 0)), ShapedArray((), dtype))
+    return Lit(rng.choice((value, value, type(value)(0))), ShapedArray((), dtype))
 
 
 def _retyped(eqns: list[JaxprEqn]) -> None:

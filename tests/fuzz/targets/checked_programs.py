@@ -57,10 +57,16 @@ def accepted(program: Any) -> bool:
     return True
 
 
+def is_small(aval: Any) -> bool:
+    """Whether values of a type can be made, and take little room."""
+    sized = isinstance(aval, ShapedArray) and all(isinstance(n, int) for n in aval.shape)
+    return sized and aval.nbytes <= SMALL
+
+
 def evaluate(program: Any) -> Any:
     """Run a program on NumPy, on small values."""
     binders = open_binders(program)
-    if any(not isinstance(v.aval, ShapedArray) or v.aval.nbytes > SMALL for v in binders):
+    if not all(is_small(v.aval) for v in binders):
         return run(program, [None] * len(binders))
     args = [generate("random", 0, i, v.aval) for i, v in enumerate(binders)]
     return run(program, args, max_bytes=SMALL, step_limit=1000)

@@ -17,11 +17,10 @@ import jaxprtool as jt
 from jaxprtool.backends.arrays import generate
 from jaxprtool.driver.run import run
 from jaxprtool.driver.values import open_binders
-from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.walk import all_eqns
 from tests.fuzz.equations import draw_program
 from tests.fuzz.target import Failure, Target
-from tests.fuzz.targets.checked_programs import Case, accepted, show
+from tests.fuzz.targets.checked_programs import Case, accepted, is_small, show
 from tests.fuzz.wrapping import wrapped
 
 SMALL = 1 << 16  # bytes of what is evaluated
@@ -93,7 +92,7 @@ def _check(program: Any) -> None:
     if not accepted(program):
         return
     binders = open_binders(program)
-    if any(not isinstance(v.aval, ShapedArray) or v.aval.nbytes > SMALL for v in binders):
+    if not all(is_small(v.aval) for v in binders):
         return
     try:
         args = [generate("random", 0, i, v.aval) for i, v in enumerate(binders)]
