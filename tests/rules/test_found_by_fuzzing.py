@@ -88,3 +88,15 @@ def test_what_has_no_zeros_is_refused():
     p = jt.parse("{ lambda ; a:odd[2] b:f32[]. let in (b,) }")
     with pytest.raises(jt.JaxprToolError):
         jt.transpose_jaxpr(p, [True, False])
+
+
+@pytest.mark.parametrize("dim", ["1e4002", "f64[2", "3lambda"])
+def test_what_is_no_dimension_is_refused_where_it_is_read(dim):
+    with pytest.raises(jt.JaxprParseError, match="is not a dimension"):
+        jt.parse(f"{{ lambda ; a:f64[{dim},3]. let in (a,) }}")
+
+
+def test_symbolic_dimensions_that_a_derivative_would_compute_with_are_refused():
+    p = jt.parse("{ lambda ; a:f64[2*n + 1,3]. let b:f64[] = reduce_prod[axes=(0, 1)] a in (b,) }")
+    with pytest.raises(jt.UnsupportedError, match="no transformation for symbolic dimensions"):
+        jt.jvp_jaxpr(p)
