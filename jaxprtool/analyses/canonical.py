@@ -57,12 +57,12 @@ def canonical_value(value: Any, inner: Inner, annotation: str = "") -> str:
       inner: the text of a jaxpr inside it.
       annotation: as the primitive's stub has it, or "".
     """
+    if "str" in annotation and isinstance(value, (str, Word, Opaque)):
+        return _ADDRESS.sub("0x", str(value))
     if isinstance(value, str):
-        if "str" in annotation:
-            return str(value)
         dtype = find_dtype(value) if "DType" in annotation else None
         return dtype.name if dtype is not None else _word(str(value))
-    if type(value) is int and annotation.startswith("float"):
+    if isinstance(value, int) and type(value) is not bool and annotation.startswith("float"):
         value = float(value)
     return _inside(value, inner)
 

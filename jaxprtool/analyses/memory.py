@@ -7,9 +7,9 @@ from typing import Any
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
-from jaxprtool.ir.walk import sub_jaxprs
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
-__all__ = ["check_memory", "peak_bytes"]
+__all__ = ["check_memory", "constant_bytes", "peak_bytes"]
 
 
 def _nbytes(x: Any) -> int:
@@ -59,10 +59,31 @@ def peak_bytes(program: ClosedJaxpr) -> int:
     return _peak(program.jaxpr, {})[0]
 
 
+def constant_bytes(program: ClosedJaxpr) -> int:
+    """The bytes of all constants that have values, those of inner jaxprs included, each counted once."""
+    found = {}
+    inner = (c for eqn in all_eqns(program.jaxpr) for c in sub_jaxprs(eqn))
+    for closed in (program, *inner):
+        for v, c in zip(closed.jaxpr.const_binders, closed.consts, strict=True):
+            if c is not None:
+                found[id(c)] = _nbytes(v)
+    return sum(found.values())
+
+
 @deep
 def check_memory(program: ClosedJaxpr, max_bytes: int) -> None:
     """Raise UsageError, naming the largest equation, when a program would need more than `max_bytes`."""
+    consts = constant_bytes(program)
+    if consts > max_bytes:
+        fail(
+            UsageError,
+            f"the program's constants take {consts:,} bytes, more than the limit of {max_bytes:,}",
+            "too-large",
+            span=program.jaxpr.span,
+            help="raise the limit with --max-bytes",
+        )
     peak, eqn = _peak(program.jaxpr, {})
+    peak += consts
     if peak <= max_bytes or eqn is None:
         return
     types = " ".join(str(v.aval) for v in eqn.out_binders)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,9 +12,9 @@ import sys
 from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.walk import count_eqns
+from jaxprtool.ir.walk import all_eqns, count_eqns
 
-__all__ = ["check_written_out", "try_in_child"]
+__all__ = ["check_addresses", "check_devices", "check_written_out", "is_long_chain", "try_in_child"]
 
 _MAX_WRITTEN_OUT = 1_000_000
 
@@ -30,6 +31,50 @@ def check_written_out(closed: ClosedJaxpr) -> None:
             span=closed.jaxpr.span,
             help="run it on NumPy, which calls what is shared",
         )
+
+
+def check_devices(program: StableHLO, limit: int) -> None:
+    """Raise UsageError for a program that runs on more devices than may be made."""
+    if program.devices > limit:
+        fail(
+            UsageError,
+            f"the program's mesh has {program.devices:,} devices, and at most {limit} are made unasked",
+            "devices",
+            help=f"--devices {program.devices} makes as many",
+        )
+
+
+# Bytes that a process of 64 bits has addresses for; XLA's loops over more elements than that end it.
+_ADDRESSES = 1 << 47
+
+
+def check_addresses(closed: ClosedJaxpr) -> None:
+    """Raise UsageError for a program in which an array has more bytes than there are addresses."""
+    for eqn in all_eqns(closed.jaxpr):
+        for v in eqn.out_binders:
+            if getattr(v.aval, "nbytes", 0) > _ADDRESSES:
+                message = f"there is not enough memory for {eqn.primitive}, which gives {v.aval}"
+                fail(UsageError, message, "out-of-memory", span=eqn.span)
+
+
+# XLA follows an operation's operands on its stack, and 10,000 one after the other are about as many as it has room for.
+_LONG_CHAIN = 6_000
+_OPERATION = re.compile(r"^ *(%\w+)(?::\d+)? = (.*)", re.MULTILINE)
+_OPERAND, _CALLED = re.compile(r"%\w+"), re.compile(r"call @(\w+)")
+
+
+def is_long_chain(text: str) -> bool:
+    """Whether thousands of operations of a StableHLO module each need the one before, calls being written out."""
+    chains: dict[str, int] = {}
+    for function in reversed(text.split("func.func ")[1:]):  # callers stand before what they call
+        name = function[function.find("@") + 1 : function.find("(")]
+        ends: dict[str, int] = {}
+        for m in _OPERATION.finditer(function):
+            called = _CALLED.search(m[2])
+            own = chains.get(called[1], 1) if called else 1
+            ends[m[1]] = own + max((ends.get(x, 0) for x in _OPERAND.findall(m[2])), default=0)
+        chains[name] = max(ends.values(), default=1)
+    return max(chains.values(), default=0) > _LONG_CHAIN
 
 
 _CHILD = """
@@ -67,7 +112,8 @@ def try_in_child(program: StableHLO) -> None:
             UnsupportedError,
             f"XLA does not survive the lowered program: it ends with {_signal_name(-done.returncode)}",
             "xla-compile",
-            help="loops inside each other, hundreds deep, use up its stack; run the program on NumPy",
+            help="loops and branches inside each other, hundreds deep, or thousands of operations one after the "
+            "other use up its stack; run the program on NumPy",
         )
 
 

@@ -25,24 +25,33 @@ from jaxlib import (
 from jaxprtool.backends.device_array import DeviceArray, HostType
 from jaxprtool.backends.numpy_eval import argument, float0, keys, np_dtype, words
 from jaxprtool.backends.placed_call import placed_call
-from jaxprtool.backends.precautions import check_written_out, try_in_child
+from jaxprtool.backends.precautions import (
+    check_addresses,
+    check_devices,
+    check_written_out,
+    is_long_chain,
+    try_in_child,
+)
 from jaxprtool.backends.spmd import Shards, gathering, joined_type, shard_slices
 from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import nesting
 
 __all__ = [
     "Executable",
     "MemoryAnalysis",
     "Runtime",
+    "check_devices",
     "compile_jaxpr",
     "compile_stablehlo",
+    "compile_text",
     "load_executable",
     "runtime",
 ]
 
-# With more loops than this, some of them may stand inside each other so deep that XLA ends the process.
-_MANY_LOOPS = 100
+# With more loops than this, or calls and branches inside each other deeper than that, XLA may end the process.
+_MANY_LOOPS, _DEEP = 100, 100
 
 # Host arrays from this size on are lent to XLA and not copied; the call then waits for its results,
 # since the caller may change the arrays after it.
@@ -101,6 +110,10 @@ def _read_extended(shape: tuple[int, ...], dtype: np.dtype, buffer: Any) -> np.n
     start = ctypes.c_void_p.from_address(tensor).value or 0
     start += ctypes.c_uint64.from_address(tensor + _OFFSET).value
     size = math.prod(shape) * dtype.itemsize
+    if buffer.on_device_size_in_bytes() < size:  # the types of an artifact are what its file says
+        fail(
+            UsageError, f"the compiled program gives no {dtype.name}{list(shape)}", "artifact-types"
+        )
     return np.frombuffer(ctypes.string_at(start, size), dtype).reshape(shape)
 
 
@@ -305,6 +318,11 @@ class Executable:
             m.temp_size_in_bytes,
             m.peak_memory_in_bytes,
         )
+
+    @property
+    def n_results(self) -> int:
+        """How many results the machine code has."""
+        return len(self._loaded.get_output_memory_kinds()[0])
 
     def check_size(self, max_bytes: int) -> None:
         """Raise UsageError when running takes more than `max_bytes`."""
@@ -516,7 +534,16 @@ def load_executable(program: StableHLO, machine_code: bytes) -> Executable | Non
         loaded = r.client.deserialize_executable(machine_code, r.device_list, r.options)
     except RuntimeError:
         return None
-    return _executable(program, loaded, r, machine_code)
+    return check_count(_executable(program, loaded, r, machine_code))
+
+
+def check_count(executable: Executable) -> Executable:
+    """An executable of an artifact; raises UsageError where it does not have as many results as the file says."""
+    n, said = executable.n_results, len(executable.out_avals)
+    if n != said:
+        message = f"the artifact's program has {counted(n, 'result')}, and its header says {said}"
+        fail(UsageError, message, "artifact-types")
+    return executable
 
 
 def compile_jaxpr(closed: ClosedJaxpr, max_devices: int | None = None) -> Executable:
@@ -529,22 +556,27 @@ def compile_jaxpr(closed: ClosedJaxpr, max_devices: int | None = None) -> Execut
         program = lower_jaxpr(closed)
         if max_devices is not None:
             check_devices(program, max_devices)
+        check_addresses(closed)
         check_written_out(closed)
-        if program.text.count("stablehlo.while") > _MANY_LOOPS:
+        deep = nesting(closed.jaxpr) > _DEEP or _has_many(program, "while")
+        if deep or is_long_chain(program.text):
             try_in_child(program)
         found = closed.cache["xla"] = compile_stablehlo(program)
     return found
 
 
-def check_devices(program: StableHLO, limit: int) -> None:
-    """Raise UsageError for a program that runs on more devices than may be made."""
-    if program.devices > limit:
-        fail(
-            UsageError,
-            f"the program's mesh has {program.devices:,} devices, and at most {limit} are made unasked",
-            "devices",
-            help=f"--devices {program.devices} makes as many",
-        )
+def compile_text(program: StableHLO) -> Executable:
+    """Compile a lowered program of which only the text is known; see `compile_stablehlo`.
+
+    One with many loops and branches is tried in a process of its own before, since they may be inside each other.
+    """
+    if _has_many(program, "while", "case", "if") or is_long_chain(program.text):
+        try_in_child(program)
+    return check_count(compile_stablehlo(program))
+
+
+def _has_many(program: StableHLO, *names: str) -> bool:
+    return sum(program.text.count(f"stablehlo.{n}") for n in names) > _MANY_LOOPS
 
 
 def jaxlib_version() -> str:

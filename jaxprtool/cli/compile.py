@@ -35,6 +35,7 @@ def compile(session: Session, file: str, output: str, quiet: bool, max_bytes: in
     check_memory(program, max_bytes)
     with working("compiling with XLA"):
         compiled = driver.compile(program)
+    compiled.check_size(max_bytes)
     if output == "-":
         session.write_text(compiled.as_text(), "-")
     else:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import JaxprTypeError, UsageError, fail
 from jaxprtool.ir.dtypes import find_dtype
 
 __all__ = ["Artifact", "decode_artifact", "encode_artifact", "is_artifact"]
@@ -106,13 +106,19 @@ def decode_artifact(data: bytes, name: str = "the artifact") -> Artifact:
         start += n
     header, text, code = parts
     try:
-        fields = json.loads(header)
-        ins, outs = ([_type_from_json(t) for t in fields[k]] for k in ("in", "out"))
-        devices = int(fields.get("devices", 1))
-        program = StableHLO(text.decode(), ins, outs, devices=devices)
-        return Artifact(program, code, str(fields["jaxlib"]), str(fields["machine"]))
-    except (ValueError, TypeError, KeyError):
+        return _read_parts(header, text, code)
+    except (ValueError, TypeError, LookupError, RecursionError, JaxprTypeError):
         _damaged(name)
+
+
+def _read_parts(header: bytes, text: bytes, code: bytes) -> Artifact:
+    """What the parts say; raises one of several errors where they are not what `encode_artifact` writes."""
+    fields = json.loads(header)
+    ins, outs = ([_type_from_json(t) for t in fields[k]] for k in ("in", "out"))
+    devices, names = fields.get("devices", 1), (fields["jaxlib"], fields["machine"])
+    if type(devices) is not int or devices < 1 or not all(type(n) is str for n in names):
+        raise ValueError(f"not a header: {fields}")
+    return Artifact(StableHLO(text.decode(), ins, outs, devices=devices), code, *names)
 
 
 def _damaged(name: str) -> NoReturn:
@@ -130,6 +136,7 @@ def _type_to_json(aval: Any) -> list[Any]:
 
 def _type_from_json(fields: Any) -> ShapedArray:
     name, dims = fields
-    if find_dtype(name) is None or not all(type(d) is int and d >= 0 for d in dims):
+    sizes = type(dims) is list and all(type(d) is int and d >= 0 for d in dims)
+    if type(name) is not str or find_dtype(name) is None or not sizes:
         raise ValueError(f"not a type: {fields}")
     return ShapedArray(tuple(dims), name)

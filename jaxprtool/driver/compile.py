@@ -110,7 +110,7 @@ def from_bytes(data: bytes, name: str = "the artifact") -> Compiled:
     executable = None
     if (artifact.jaxlib, artifact.machine) == (xla.jaxlib_version(), xla.machine_name()):
         executable = xla.load_executable(artifact.program, artifact.code)
-    return Compiled(executable or xla.compile_stablehlo(artifact.program))
+    return Compiled(executable or xla.compile_text(artifact.program))
 
 
 def _xla() -> Any:

@@ -28,8 +28,26 @@ __all__ = ["check_output", "default_max_bytes", "packed", "run", "run_words", "s
 
 
 def default_max_bytes() -> int:
-    """Three quarters of the machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+    """Three quarters of the machine's memory, or of what a container may take of it."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([total, *_container_limits()]) * 3 // 4
+
+
+_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def _container_limits() -> list[int]:
+    """What Linux says of this process's group; a process that takes more is ended by a signal."""
+    found = []
+    for path in _LIMIT_FILES:
+        try:
+            with open(path) as f:
+                word = f.read().strip()
+        except OSError:
+            continue
+        if word.isdigit():  # else "max"
+            found.append(int(word))
+    return found
 
 
 def run(
@@ -80,6 +98,8 @@ def run(
         with working("compiling with XLA"):
             compiled = compile_program(program, devices)
         _check_devices(compiled, devices)
+        if max_bytes is not None:
+            compiled.check_size(max_bytes)
         with redirect_stdout(_shown()):
             return compiled(*args)
     given = iter(args)

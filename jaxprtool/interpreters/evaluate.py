@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, NoReturn
 
 from jaxprtool.core.bind import base_trace, state
 from jaxprtool.core.env import Env
@@ -26,6 +27,7 @@ from jaxprtool.core.stack import run_deep
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.discharge import pure
+from jaxprtool.interpreters.steps import check_room, limited_bytes
 from jaxprtool.ir.diagnostics import UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
 from jaxprtool.ir.walk import jaxprs_in, nesting
@@ -91,7 +93,10 @@ class EvalTrace(Trace):
         with xp.errstate(all="ignore"):
             if primitive.multiple_results and _is_deep(params):
                 return run_deep(rule, xp, *values, **params)
-            return rule(xp, *values, **params)
+            try:
+                return rule(xp, *values, **params)
+            except MemoryError:
+                _no_room(primitive, ())
 
 
 def _is_deep(params: dict[str, Any]) -> bool:
@@ -119,9 +124,10 @@ class _Program:
       code: for each equation (function, input slots, output slot or slots, slots to free after it).
       outs: slots of the results.
       peak: an upper bound on the bytes of intermediate results alive at one time.
+      eqns: the equations, for messages.
     """
 
-    __slots__ = ("code", "n_in", "outs", "peak", "template")
+    __slots__ = ("code", "eqns", "n_in", "outs", "peak", "template")
 
     def __init__(self, jaxpr: Jaxpr, xp: Any):
         self.template: list[Any] = []
@@ -153,20 +159,39 @@ class _Program:
             out = outs if eqn.primitive.multiple_results else outs[0]
             self.code.append((f, ins, out, tuple(slots[v] for v in dead)))
         self.outs = [slot(x) for x in jaxpr.outs]
+        self.eqns = jaxpr.eqns
 
     def run(self, args: Sequence[Any]) -> list[Any]:
         env = self.template.copy()
         env[: self.n_in] = args
-        for f, ins, out, dead in self.code:
-            result = f(*[env[i] for i in ins])
-            if type(out) is int:
-                env[out] = result
-            else:
-                for i, value in zip(out, result, strict=True):
-                    env[i] = value
-            for i in dead:
-                env[i] = None
+        out: Any = None
+        try:
+            for f, ins, out, dead in self.code:
+                result = f(*[env[i] for i in ins])
+                if type(out) is int:
+                    env[out] = result
+                else:
+                    for i, value in zip(out, result, strict=True):
+                        env[i] = value
+                for i in dead:
+                    env[i] = None
+        except MemoryError:
+            env.clear()
+            self._out_of_memory(out)
         return [env[i] for i in self.outs]
+
+    def _out_of_memory(self, out: Any) -> NoReturn:
+        """Say which equation has no room for its results; `out` is what its line of the code has for them."""
+        at = next(i for i, (_, _, found, _) in enumerate(self.code) if found is out)
+        _no_room(self.eqns[at].primitive, self.eqns[at].out_binders, self.eqns[at].span)
+
+
+def _no_room(primitive: Primitive, outs: Sequence[Any], span: Any = None) -> NoReturn:
+    """Raise UsageError: memory is used up where a primitive computes `outs`."""
+    types = " ".join(str(v.aval) for v in outs)
+    gives = f", which gives {types}" if types else ""
+    message = f"there is not enough memory for {primitive.name}{gives}"
+    fail(UsageError, message, "out-of-memory", span=span)
 
 
 def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Any]]:
@@ -200,8 +225,18 @@ def run_closed(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
 def _run(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     """Run a jaxpr, a deep one on a deep stack (Note [Deep programs])."""
     if nesting(jaxpr) > _SHALLOW:
-        return run_deep(lambda: prepared(jaxpr).run(args))
-    return prepared(jaxpr).run(args)
+        return run_deep(lambda: _with_room(jaxpr).run(args))
+    return _with_room(jaxpr).run(args)
+
+
+def _with_room(jaxpr: Jaxpr) -> _Program:
+    """The program of a jaxpr; raises UsageError where it needs more bytes at one time than are allowed.
+
+    A jaxpr that a rule has made, for all devices of a mesh say, may need more than what is in the file.
+    """
+    program = prepared(jaxpr)
+    check_room(program.peak, "a jaxpr inside of the program")
+    return program
 
 
 _SHALLOW = 40  # levels that fit on the stack wherever evaluation begins
@@ -209,7 +244,7 @@ _SHALLOW = 40  # levels that fit on the stack wherever evaluation begins
 
 def runner(closed: ClosedJaxpr) -> Callable[[Sequence[Any]], list[Any]]:
     """A jaxpr of a param as a function of the list of its arguments, for loops."""
-    program = prepared(closed.jaxpr)
+    program = _with_room(closed.jaxpr)
     if not closed.consts:
         return program.run
     consts = _known_consts(closed)
@@ -283,7 +318,8 @@ def eval_jaxpr(
             span=biggest.span,
             help="raise the limit with --max-bytes",
         )
-    with xp.errstate(all="ignore"):
+    limits = nullcontext() if max_bytes is None else limited_bytes(max_bytes)
+    with xp.errstate(all="ignore"), limits:
         return [xp.result(x) for x in _run(jaxpr, values)]
 
 

@@ -29,7 +29,7 @@ from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
 from jaxprtool.interpreters.memory import put_in_memory
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.placement import same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes
@@ -67,7 +67,9 @@ class Zero:
 
 
 def zeros(aval: ShapedArray) -> Any:
-    """Zeros of a type: a literal for rank 0, else a broadcast one."""
+    """Zeros of a type: a literal for rank 0, else a broadcast one. Raises UnsupportedError for no type of arrays."""
+    if not isinstance(aval, ShapedArray):
+        fail(UnsupportedError, f"there are no zeros of type {aval}", "no-zeros")
     kind = aval.dtype.kind
     if kind == "0":
         return numpy_namespace().float0_zeros(aval.shape)

@@ -83,10 +83,13 @@ def _check_known(trace: PartialEvalTrace, outs: Sequence[Any]) -> None:
     """Refuse results that depend on tangents, as where a jvp rule computes both in one operation."""
     for i, x in enumerate(outs):
         if trace.is_unknown(x):
-            name = next(e.primitive.name for e in trace.eqns if x.atom in e.out_binders)
+            names = [e.primitive.name for e in trace.eqns if x.atom in e.out_binders]
+            why = (
+                f"the jvp rule of {names[0]} computes both at once" if names else "it is a tangent"
+            )
             fail(
                 UnsupportedError,
-                f"result {i} has no value without tangents: the jvp rule of {name} computes both at once",
+                f"result {i} has no value without tangents: {why}",
                 "no-known-value",
                 help="forward mode (jvp) works",
             )

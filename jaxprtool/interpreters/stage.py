@@ -17,6 +17,7 @@ from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
 from jaxprtool.ir.avals import AbstractType, ShapedArray
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var, type_of
 
 __all__ = ["JaxprTrace", "JaxprTracer", "make_jaxpr", "same_when_of_one_type", "stage"]
@@ -33,6 +34,16 @@ def same_when_of_one_type(
 ) -> None:
     """State that an operation whose result has the type of its first operand is that operand, with params that are so."""
     _SAME_WHEN_OF_ONE_TYPE[primitive] = given
+
+
+def _refuse_symbolic(primitive: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> None:
+    """Raise UnsupportedError where symbolic dimensions are among what a type rule computes with."""
+    shapes = [a.shape for a in avals if isinstance(a, ShapedArray)]
+    given = [v for v in params.values() if isinstance(v, tuple)]
+    if any(isinstance(d, str) for dims in (*shapes, *given) for d in dims):
+        types = " ".join(map(str, avals))
+        message = f"{primitive} of {types} has no transformation for symbolic dimensions"
+        fail(UnsupportedError, message, "symbolic-dimensions")
 
 
 class JaxprTracer(Tracer):
@@ -106,6 +117,9 @@ class JaxprTrace(Trace):
             return value.atom
         var = self.const_vars.get(id(value))
         if var is None:
+            refuse = getattr(value, "refuse_as_constant", None)  # of what stands for a value
+            if refuse is not None:
+                refuse()
             aval = get_aval(value)
             if self.inline_scalars and aval.shape == () and aval.dtype.kind in "biufc":
                 item = None if isinstance(value, Tracer) else value.item()
@@ -138,7 +152,11 @@ class JaxprTrace(Trace):
         rule = _TYPE_RULES.get(primitive) or abstract_eval_rules[primitive]
         if ShapedArray.any_annotated:
             rule = annotated_rule(primitive, rule)
-        out = rule(*avals, **params)
+        try:
+            out = rule(*avals, **params)
+        except TypeError:
+            _refuse_symbolic(primitive, avals, params)
+            raise
         if primitive.multiple_results:
             return self.emit(primitive, inputs, params, out)
         var = Var(out)

@@ -118,15 +118,19 @@ def limited_bytes(limit: int | None) -> Iterator[None]:
 
 
 def check_room(nbytes: int, what: str) -> None:
-    """Raise UsageError where an array that is made on the way to a result is larger than allowed."""
+    """Raise UsageError where an array that is made on the way to a result is larger than allowed, or than any can be."""
     limit = _bytes[0]
-    if limit is not None and nbytes > limit:
+    if nbytes > (_ADDRESSES if limit is None else limit):
+        than = "there are addresses for" if limit is None else f"the limit of {limit:,}"
         fail(
             UsageError,
-            f"{what} needs {nbytes:,} bytes on the way to its result, more than the limit of {limit:,}",
+            f"{what} needs {nbytes:,} bytes on the way to its result, more than {than}",
             "too-large",
-            help="raise the limit with --max-bytes",
+            help="" if limit is None else "raise the limit with --max-bytes",
         )
+
+
+_ADDRESSES = (1 << 63) - 1
 
 
 _calls = [0]

@@ -55,6 +55,13 @@ class UndefPrimal:
     def __repr__(self) -> str:
         return f"UndefPrimal({self.aval})"
 
+    def refuse_as_constant(self) -> NoReturn:
+        """Raises NotLinearError: a rule computes with the value, so its operation is linear in no such operands."""
+        fail(NotLinearError, "a linear argument has no value", _NO_VALUE)
+
+
+_NO_VALUE = "linear-value"
+
 
 def is_linear(x: Any) -> bool:
     """Whether an operand of a transpose rule is a linear one."""
@@ -133,6 +140,8 @@ def _transpose_eqn(eqn: JaxprEqn, ct: Any, ins: list[Any]) -> Sequence[Any]:
             not_linear(primitive.name)
         return rule(ct, *ins, **eqn.params)
     except JaxprTypeError as e:
+        if e.diagnostics[0].code == _NO_VALUE:
+            not_linear(primitive.name, "several of its operands depend on them")
         if e.diagnostics[0].span is None and eqn.span is not None:
             d = e.diagnostics[0]
             fail(type(e), d.message, d.code, span=eqn.span, help=d.help)

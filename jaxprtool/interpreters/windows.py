@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -108,14 +107,28 @@ class Windows(NamedTuple):
         )
 
     def offsets(self, out_shape: Sequence[int]) -> Iterator[tuple[slice, ...]]:
-        """For each element of the window, in order, where it lies in the padded array for all windows."""
-        axes = [
-            [_slice(k * inner, n, stride) for k in range(size)]
-            for size, stride, inner, n in zip(
-                self.dimensions, self.strides, self.window_dilation, out_shape, strict=True
+        """For each element of the window, in order, where it lies in the padded array for all windows.
+
+        One after the other, since a window may have more elements than there is memory; none without a window.
+        """
+        if 0 in out_shape:
+            return
+        axes = [*zip(self.strides, self.window_dilation, out_shape, strict=True)]
+        for place in _places(self.dimensions):
+            yield tuple(
+                _slice(k * inner, n, stride)
+                for k, (stride, inner, n) in zip(place, axes, strict=True)
             )
-        ]
-        return itertools.product(*axes)
+
+
+def _places(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The indices of an array of these sizes, the last axis fastest."""
+    if not sizes:
+        yield ()
+        return
+    for first in _places(sizes[:-1]):
+        for k in range(sizes[-1]):
+            yield (*first, k)
 
 
 def _slice(start: int, count: int, step: int) -> slice:

@@ -59,7 +59,7 @@ def _gather_shape(x: Any, indices: Any, w: Windows, sizes: tuple[int, ...]) -> t
             f"gather slice_sizes {sizes} must have a size for each axis of {x}", "dimension-count"
         )
     for size, n in zip(sizes, x.shape, strict=True):
-        if indices.size and not 0 <= size <= n:
+        if math.prod(indices.shape[:-1]) and not 0 <= size <= n:
             ill_typed(f"gather slice_sizes {sizes} are not within {x}", "slice-range")
     for i in w.collapsed:
         if sizes[i] != 1:

@@ -30,7 +30,7 @@ __all__ = ["Builder"]
 
 _MOST_ERRORS = 200
 _WORD = re.compile(r"[^\W\d]\w*")
-_OUT = re.compile(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|[^\s,()])+)\s*(?:,|\Z)")
+_OUT = re.compile(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\]|[^\s,()\[])+)\s*(?:,|\Z)")
 _TYPE_ERRORS = frozenset({"unbound-variable", "bound-twice", ARRAY_LIMIT})
 
 

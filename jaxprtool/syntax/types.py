@@ -37,6 +37,9 @@ _DIMS = re.compile(
     r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)"
 )
 _JUXTAPOSED = re.compile(r"\w\s+\w")
+_NO_DIM = re.compile(
+    r"[\[\]{}:]|\b\d+[^\W\d]"
+)  # brackets of a type, and digits that a name is glued to
 _NUMERIC = re.compile(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
 _MAX_DIGITS = 400
 
@@ -81,7 +84,7 @@ def _read_dims(dims: str, text: str) -> tuple[tuple[Any, ...], tuple[str | None,
         if word.isdecimal():
             shape.append(int(word))
         elif word[0].isdecimal() or word[0].isalpha() or word[0] in "-(_":
-            if _JUXTAPOSED.search(word) or word[1:].isdecimal():
+            if _JUXTAPOSED.search(word) or _NO_DIM.search(word) or word[1:].isdecimal():
                 raise ValueError(f"{word} is not a dimension, in the type {text}")
             shape.append(SymbolicDim(word))
         else:

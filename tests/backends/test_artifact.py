@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import struct
 
 import numpy as np
 import pytest
@@ -122,3 +124,57 @@ def test_files_that_cannot_be_read_or_written(compiled, tmp_path):
     with pytest.raises(UsageError, match="cannot write"):
         compiled.save(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def with_header(data, change):
+    """An artifact whose header says something else than its code."""
+    fixed = struct.Struct("<14sIIII")
+    magic, version, n, *lengths = fixed.unpack_from(data)
+    rest = data[fixed.size + n : -32]
+    header = json.dumps(change(json.loads(data[fixed.size : fixed.size + n]))).encode()
+    return sealed(fixed.pack(magic, version, len(header), *lengths) + header + rest)
+
+
+@pytest.mark.parametrize("machine", [{}, {"machine": "another"}])
+@pytest.mark.parametrize("outs", [[], [["float32", [3]]] * 3])
+def test_as_many_results_as_the_header_says(data, machine, outs):
+    changed = with_header(data, lambda fields: {**fields, **machine, "out": outs})
+    with pytest.raises(
+        UsageError, match="the artifact's program has 2 results, and its header says"
+    ):
+        from_bytes(changed)
+
+
+def test_no_memory_beyond_a_result_is_read(data):
+    outs = [["bfloat16", [1 << 40]], ["int64", []]]
+    program = from_bytes(with_header(data, lambda fields: {**fields, "out": outs}))
+    with pytest.raises(UsageError, match=r"gives no bfloat16\[1099511627776\]"):
+        np.asarray(program(X, 5)[0])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"devices": 0},
+        {"devices": 1.5},
+        {"devices": True},
+        {"devices": float("inf")},
+        {"jaxlib": 3},
+        {"in": [["float32", "12"]]},
+        {"in": [["float32", [1 << 62, 1 << 62]]]},
+        {"in": [["float32", [1] * 65]]},
+        {"out": 5},
+    ],
+)
+def test_a_header_is_read_strictly(data, change):
+    with pytest.raises(UsageError, match="cut short or damaged"):
+        from_bytes(with_header(data, lambda fields: {**fields, **change}))
+
+
+def test_a_header_that_is_no_object_or_nested_deep_is_damaged(data):
+    for header in ([], 5, None):
+        with pytest.raises(UsageError, match="cut short or damaged"):
+            from_bytes(with_header(data, lambda _, header=header: header))
+    deep = with_header(data, lambda fields: {**fields, "in": "@"}).replace(b'"@"', b"[[]]")
+    with pytest.raises(UsageError, match="cut short or damaged"):
+        from_bytes(deep)

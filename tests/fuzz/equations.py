@@ -14,7 +14,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
 from tests.laws.oracle import EXAMPLES, by_structure, ours
 
-__all__ = ["draw_program"]
+__all__ = ["base_programs", "draw_program"]
 
 DTYPES = [
     "f32",
@@ -73,7 +73,7 @@ SCALARS = [
 
 
 @functools.cache
-def _bases() -> dict[str, list[ClosedJaxpr]]:
+def base_programs() -> dict[str, list[ClosedJaxpr]]:
     """Small programs that use each primitive, by its name."""
     found: dict[str, list[ClosedJaxpr]] = {}
     for example in by_structure(EXAMPLES):
@@ -87,7 +87,7 @@ def _jaxprs() -> list[ClosedJaxpr]:
     """Jaxprs that stand in params of the examples."""
     values = [
         v
-        for programs in _bases().values()
+        for programs in base_programs().values()
         for p in programs
         for e in p.eqns
         for v in e.params.values()
@@ -185,7 +185,7 @@ def _literal(rng: random.Random) -> Lit:
     if rng.random() < 0.15:
         return Lit(None, ShapedArray((rng.randrange(4),), dtype))
     value = {"b": True, "f": 1.5, "c": 1 + 2j}.get(dtype.kind, 1)
-    return Lit(rng.choice((value, value, 0)), ShapedArray((), dtype))
+    return Lit(rng.choice((value, value, type(value)(0))), ShapedArray((), dtype))
 
 
 def _retyped(eqns: list[JaxprEqn]) -> None:
@@ -290,7 +290,7 @@ def _joined(rng: random.Random, first: Jaxpr, second: Jaxpr) -> Jaxpr:
 
 def draw_program(rng: random.Random) -> ClosedJaxpr:
     """A program of a few equations that may be wrong in any way."""
-    bases = _bases()
+    bases = base_programs()
     base = rng.choice(bases[rng.choice([*bases])])
     program = _mutated(rng, base)
     for _ in range(rng.choice((0, 0, 0, 1, 2))):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.backends import precautions
+from jaxprtool.analyses.memory import check_memory
+from jaxprtool.backends import precautions, xla
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
@@ -30,8 +32,6 @@ UNROLLED = (
 
 @pytest.mark.parametrize("text", [WINDOW, CONVOLUTION])
 def test_what_is_made_on_the_way_counts(text):
-    import numpy as np
-
     p = jt.parse(text)
     args = [np.ones(a.shape, np.float32) for a in p.in_avals]
     with pytest.raises(jt.UsageError, match="on the way to its result"):
@@ -48,8 +48,6 @@ def test_room_is_asked_for_inside_the_block_only():
 
 def test_calls_are_counted():
     p = program("jit", 12)
-    import numpy as np
-
     with pytest.raises(jt.UsageError, match="1,000 calls"):
         run(p, [np.ones(3, np.float32)], step_limit=1000)
     assert len(run(program("jit", 3), [np.ones(3, np.float32)], step_limit=1000)) == 1
@@ -88,3 +86,120 @@ def test_what_xla_does_not_survive_is_reported():
 def test_a_child_that_ends_well_says_nothing():
     precautions.try_in_child(lower_jaxpr(nested_loops(2)))
     precautions.try_in_child(StableHLO("no module", [], []))
+
+
+HUGE_WINDOW = (
+    "{ lambda ; a:f32[0] b:f32[0]. let c:f32[0] = select_and_gather_add[base_dilation=(1,) padding=((0, 0),) "
+    "select_prim=ge window_dilation=(1,) window_dimensions=(2147483646,) window_strides=(1,)] a b in (c,) }"
+)
+
+
+def test_a_window_larger_than_the_array_takes_no_room():
+    p = jt.parse(HUGE_WINDOW)
+    assert run(p, [np.ones(0, np.float32)] * 2)[0].shape == (0,)
+
+
+def convolution(strides: int, rank: int = 1) -> jt.ClosedJaxpr:
+    ones, spec = (1,) * rank, tuple(range(rank + 2))
+    sizes = ",".join(["1"] * (rank + 2))
+    return jt.parse(
+        f"{{ lambda ; a:f32[{sizes}] b:f32[{sizes}]. let c:f32[{sizes}] = conv_general_dilated[batch_group_count=1 "
+        f"dimension_numbers=ConvDimensionNumbers(lhs_spec={spec}, rhs_spec={spec}, out_spec={spec}) "
+        f"feature_group_count=1 lhs_dilation={ones} padding={((0, 0),) * rank} precision=None "
+        f"preferred_element_type=None rhs_dilation={ones} window_strides={(strides,) * rank}] a b in (c,) }}"
+    )
+
+
+def test_steps_beyond_any_address_are_taken_where_there_is_one_window():
+    p = convolution(1 << 62)
+    one = np.full((1, 1, 1), 3, np.float32)
+    assert run(p, [one, one])[0].item() == 9
+
+
+def test_convolutions_over_more_axes_than_numpy_has_are_refused():
+    p = convolution(1, 40)
+    one = np.ones((1,) * 42, np.float32)
+    with pytest.raises(jt.UnsupportedError, match="convolutions of arrays of rank 42; at most 32"):
+        run(p, [one, one])
+    assert run(convolution(1, 30), [np.ones((1,) * 32, np.float32)] * 2)[0].size == 1
+
+
+@pytest.mark.parametrize("verb", [jt.lower, lambda p: run(p, [np.ones(1, np.float32)])])
+def test_a_collective_does_not_list_all_devices_that_a_file_names(verb):
+    p = jt.parse(
+        "{ lambda ; a:f32[1]. let b:f32[1] = shard_map[check_vma=True in_specs=(P(),) "
+        "jaxpr={ lambda ; c:f32[1]. let d:f32[1] = psum[axes=('x',) axis_index_groups=None] c in (d,) } "
+        "manual_axes=frozenset({'x'}) mesh=Mesh('x': 4611686018427387904, axis_types=(Auto,)) "
+        "out_specs=(P(),)] a in (b,) }"
+    )
+    with pytest.raises(jt.UsageError, match="at most 65,536 are listed"):
+        verb(p)
+
+
+IOTA = (
+    "{ lambda ; . let a:f32[1099511627776,1048576] = iota[dimension=0 dtype=float32 "
+    "shape=(1099511627776, 1048576) sharding=None]; b:f32[] = reduce_sum[axes=(0, 1) out_sharding=None] a "
+    "in (b,) }"
+)
+
+
+@pytest.mark.parametrize(
+    "call", [lambda p: jt.eval_jaxpr(p, []), lambda p: jt.jit(jt.jaxpr_as_fun(p))()]
+)
+def test_memory_that_there_is_not_names_the_equation(call):
+    with pytest.raises(
+        jt.UsageError, match=r"not enough memory for iota, which gives f32\[1099511627776,"
+    ):
+        call(jt.parse(IOTA))
+
+
+def test_room_beyond_any_address_is_refused_without_a_limit():
+    p = jt.parse(
+        CONVOLUTION.replace("90000000000,", "9000000000000000000,").replace(
+            "10000000000,", "1000000000000000000,"
+        )
+    )
+    with pytest.raises(jt.UsageError, match="more than there are addresses for"):
+        jt.eval_jaxpr(p, [np.ones(a.shape, np.float32) for a in p.in_avals])
+
+
+def test_constants_count():
+    p = jt.parse("{ lambda a:f32[4]; . let in (a,) } where a = [1.0, 2.0, 3.0, 4.0]")
+    check_memory(p, 16)
+    with pytest.raises(jt.UsageError, match="constants take 16 bytes, more than the limit of 15"):
+        check_memory(p, 15)
+
+
+def test_what_xla_needs_in_between_counts():
+    p = jt.parse(
+        "{ lambda ; a:f32[1000]. let b:f32[1000] = sort[dimension=0 is_stable=True num_keys=1] a in (b,) }"
+    )
+    with pytest.raises(jt.UsageError, match="the compiled program needs"):
+        run(p, [np.ones(1000, np.float32)], jit=True, max_bytes=5000)
+
+
+def test_long_chains_and_deep_branches_are_tried_in_a_process_of_their_own(monkeypatch):
+    tried = []
+    monkeypatch.setattr(xla, "try_in_child", tried.append)
+    monkeypatch.setattr(precautions, "_LONG_CHAIN", 50)
+    chain = "\n".join(f"b{i + 1}:f32[] = sin b{i}" for i in range(60))
+    compile_program(jt.parse(f"{{ lambda ; b0:f32[]. let {chain} in (b60,) }}"))
+    wide = "\n".join(f"b{i + 1}:f32[] = sin b0" for i in range(60))
+    compile_program(jt.parse(f"{{ lambda ; b0:f32[]. let {wide} in (b60,) }}"))
+    assert len(tried) == 1
+
+
+def test_calls_are_written_out_in_a_chain():
+    text = (
+        "module { func.func public @main(%arg0: tensor<f32>) -> tensor<f32> {\n"
+        "  %0 = func.call @f(%arg0) : (tensor<f32>) -> tensor<f32>\n"
+        "  %1 = func.call @f(%0) : (tensor<f32>) -> tensor<f32>\n  return %1 : tensor<f32>\n}\n"
+        "func.func private @f(%arg0: tensor<f32>) -> tensor<f32> {\n"
+        + "".join(
+            f"  %{i} = stablehlo.sine %{i - 1 if i else 'arg0'} : tensor<f32>\n"
+            for i in range(4000)
+        )
+        + "  return %3999 : tensor<f32>\n}\n}"
+    )
+    assert precautions.is_long_chain(text)
+    assert not precautions.is_long_chain(text.replace("@f(%0)", "@f(%arg0)"))

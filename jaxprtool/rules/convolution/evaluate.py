@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.axes import inverse_permutation
 from jaxprtool.interpreters.steps import check_room
 from jaxprtool.interpreters.windows import padder
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import FLOAT32
 from jaxprtool.rules.convolution.types import Specs, conv_type, specs_of, take
 
@@ -17,6 +18,9 @@ __all__ = ["conv_impl"]
 
 # Patches of more elements than this are made for one example after the other.
 _MAX_PATCHES = 1 << 25
+
+# NumPy's arrays have 64 axes, and a view of all windows has each axis of space twice, and the groups.
+_MAX_RANK = 32
 
 # Multiplications up to which OpenBLAS takes one thread, and from which on several are worth it.
 _ONE_THREAD, _MANY_THREADS = 1 << 18, 1 << 27
@@ -50,11 +54,19 @@ class _Layout(NamedTuple):
         """A view [group, batch, *out_space, *kernel, depth] of lhs."""
         batch, *space, feature = v.strides
         group = batch * self.batch if self.by_batch else feature * self.depth
-        moves = [s * n for s, n in zip(space, self.strides, strict=True)]
-        inside = [s * n for s, n in zip(space, self.dilation, strict=True)]
+        moves = _jumps(space, self.strides, self.out_space)
+        inside = _jumps(space, self.dilation, self.kernel)
         shape = (self.groups, self.batch, *self.out_space, *self.kernel, self.depth)
         strides = (group, batch, *moves, *inside, feature)
         return xp.lib.stride_tricks.as_strided(v, shape, strides, writeable=False)
+
+
+def _jumps(strides: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Bytes between neighbours along axes; none along an axis of one, whose step may be beyond any address."""
+    return [
+        stride * step if size > 1 else 0
+        for stride, step, size in zip(strides, steps, sizes, strict=True)
+    ]
 
 
 def _layout(x: Any, y: Any, out: Any, specs: Specs, params: dict[str, Any]) -> _Layout:
@@ -78,6 +90,11 @@ def _layout(x: Any, y: Any, out: Any, specs: Specs, params: dict[str, Any]) -> _
 def conv_impl(xp: Any, x: Any, y: Any, **params: Any) -> Callable[..., Any]:
     """Patches of lhs as rows of a matrix, times the kernel as another; narrow floats are multiplied in f32."""
     specs, out = specs_of(params["dimension_numbers"]), conv_type(x, y, **params)
+    if len(specs.lhs) > _MAX_RANK:
+        message = (
+            f"NumPy has no convolutions of arrays of rank {len(specs.lhs)}; at most {_MAX_RANK}"
+        )
+        fail(UnsupportedError, message, "rank")
     layout, dtype = _layout(x, y, out, specs, params), xp.dtype_of_aval(out.dtype)
     narrow = out.dtype.kind == "f" and out.dtype.bits < 32
     inner = xp.dtype_of_aval(FLOAT32) if narrow else dtype

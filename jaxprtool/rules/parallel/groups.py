@@ -14,9 +14,13 @@ from jaxprtool.interpreters.axes import broadcasted, full, inserted, removed, re
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
-from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
+from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError, UsageError, fail
 
 __all__ = ["Grouped", "axis_groups", "grouped", "is_partly_mapped", "mapped", "refuse", "taken"]
+
+
+# Of more devices, no file shall make lists on its reader's machine.
+_MAX_MEMBERS = 1 << 16
 
 
 def axis_groups(
@@ -31,10 +35,16 @@ def axis_groups(
 
     Returns:
       For each group the members, in the order of their index along the axes.
+
+    Raises:
+      UsageError: there are more members than can be listed.
     """
     strides, n = {}, 1
     for name in reversed(list(sizes)):
         strides[name], n = n, n * sizes[name]
+    if n > _MAX_MEMBERS:
+        message = f"a collective over {n:,} devices: at most {_MAX_MEMBERS:,} are listed"
+        fail(UsageError, message, "devices")
     rest = [a for a in sizes if a not in names]
 
     def offsets(axes: Sequence[str]) -> list[int]:

@@ -266,7 +266,7 @@ def window_fold(xp: Any, closed: Any, xs: Any, windows: Windows) -> Callable[...
     pads = [padder(xp, x.shape, xp.dtype_of_aval(x.dtype), windows.pad_config) for x in xs]
     inside = padder(xp, xs[0].shape, bool, windows.pad_config)(xp.ones(xs[0].shape, bool), False)
     places = []  # each with a mask of the windows that have an element there, None where all have one
-    for at in windows.offsets(out_shape) if math.prod(out_shape) else ():
+    for at in windows.offsets(out_shape):
         if inside[at].any():
             places.append((at, None if inside[at].all() else inside[at]))
 

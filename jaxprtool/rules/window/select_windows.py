@@ -77,7 +77,7 @@ def _gather_impl(xp: Any, t: Any, x: Any, *, select_prim: Any, **params: Any) ->
     windows, dtype = windows_of(**params), xp.dtype_of_aval(x.dtype)
     out_shape, better = windows.out_shape(x.shape), _better(xp, select_prim)
     pad = padder(xp, x.shape, dtype, windows.pad_config)
-    offsets, unit = list(windows.offsets(out_shape)), xp.asarray(_unit(x, select_prim), dtype)[()]
+    unit = xp.asarray(_unit(x, select_prim), dtype)[()]
     zero = xp.zeros((), dtype)[()]
 
     def run(tangents: Any, operand: Any) -> Any:
@@ -85,7 +85,7 @@ def _gather_impl(xp: Any, t: Any, x: Any, *, select_prim: Any, **params: Any) ->
         best, out = xp.full(out_shape, unit, dtype), xp.zeros(out_shape, dtype)
         if not out.size:
             return out
-        for at in offsets:
+        for at in windows.offsets(out_shape):
             stays = better(best, operand[at])
             best = xp.where(stays, best, operand[at])
             out = xp.where(stays, out, tangents[at])
@@ -183,12 +183,13 @@ def _scatter_add_type(source: Any, x: Any, *, select_prim: Any, **params: Any) -
     return x.strong
 
 
-def _selected(xp: Any, stays: Callable[..., Any], x: Any, inside: Any, offsets: list[Any]) -> Any:
+def _selected(xp: Any, stays: Callable[..., Any], x: Any, inside: Any, offsets: Any) -> Any:
     """For each window the number of the element that is selected, -1 where the window is all padding."""
-    shape = x[offsets[0]].shape
-    where, best = xp.full(shape, -1), x[offsets[0]]
+    where = best = None
     for k, at in enumerate(offsets):
         new, there = x[at], inside[at]
+        if where is None:
+            where, best = xp.full(new.shape, -1), new
         taken = there & ((where < 0) | ~stays(best, new))
         best, where = xp.where(taken, new, best), xp.where(taken, k, where)
     return where
@@ -215,7 +216,6 @@ def _scatter_impl(
     pad = padder(xp, x.shape, dtype, config)
     fill = xp.asarray(0 if padding_loses is None else padding_loses, dtype)[()]
     inside = padder(xp, x.shape, bool, config)(xp.ones(x.shape, bool), padding_loses is not None)
-    offsets = list(windows.offsets(out_shape))
     undo = [(-low, -high, 0) for low, high in windows.padding]
     padded = [n + low + high for n, (low, high) in zip(x.shape, windows.padding, strict=True)]
     unpad = padder(xp, padded, dtype, undo)
@@ -224,8 +224,8 @@ def _scatter_impl(
         operand = pad(operand, fill)
         out = xp.full(operand.shape, init, dtype)
         if source.size:
-            where = _selected(xp, stays, operand, inside, offsets)
-            for k, at in enumerate(offsets):
+            where = _selected(xp, stays, operand, inside, windows.offsets(out_shape))
+            for k, at in enumerate(windows.offsets(out_shape)):
                 out[at] = xp.where(where == k, combine(out[at], source), out[at])
         return unpad(out, init)
 

@@ -10,6 +10,7 @@ from io import StringIO
 from typing import Any, NamedTuple
 
 import jaxprtool as jt
+from jaxprtool.analyses.signature import same_program
 from jaxprtool.backends.arrays import generate
 from jaxprtool.driver.grad import grad
 from jaxprtool.driver.jvp import jvp
@@ -25,6 +26,7 @@ from jaxprtool.interpreters.check import set_verify
 from jaxprtool.ir.avals import ShapedArray
 from tests.fuzz.equations import draw_program
 from tests.fuzz.target import Failure, Target
+from tests.fuzz.wrapping import wrapped
 
 SMALL = 1 << 22  # bytes of what is evaluated
 
@@ -35,7 +37,15 @@ class Case(NamedTuple):
 
 
 def draw(rng: random.Random) -> Case:
-    return Case(draw_program(rng), rng.randrange(1 << 30))
+    """A program of equations, or one inside calls, branches, loops or functions with rules of their own."""
+    program, levels = draw_program(rng), rng.choice((0, 0, 0, 1, 1, 2))
+    for _ in range(5 if levels else 0):  # inside of a call a fault hides what is around it
+        if accepted(program):
+            break
+        program = draw_program(rng)
+    for _ in range(levels):
+        program = wrapped(rng, program)
+    return Case(program, rng.randrange(1 << 30))
 
 
 def accepted(program: Any) -> bool:
@@ -47,19 +57,31 @@ def accepted(program: Any) -> bool:
     return True
 
 
+def is_small(aval: Any) -> bool:
+    """Whether values of a type can be made, and take little room."""
+    sized = isinstance(aval, ShapedArray) and all(isinstance(n, int) for n in aval.shape)
+    return sized and aval.nbytes <= SMALL
+
+
 def evaluate(program: Any) -> Any:
     """Run a program on NumPy, on small values."""
     binders = open_binders(program)
-    if any(not isinstance(v.aval, ShapedArray) or v.aval.nbytes > SMALL for v in binders):
+    if not all(is_small(v.aval) for v in binders):
         return run(program, [None] * len(binders))
     args = [generate("random", 0, i, v.aval) for i, v in enumerate(binders)]
     return run(program, args, max_bytes=SMALL, step_limit=1000)
 
 
 def read_back(program: Any) -> None:
-    """Print a program and read it; what comes back is as well-typed."""
+    """Print a program and read it; what comes back is as well-typed, and equal."""
     text = jt.format_jaxpr(program, lossless=True)
-    jt.typecheck_jaxpr(jt.parse(text))
+    try:
+        again = jt.parse(text)
+        jt.typecheck_jaxpr(again)
+    except jt.JaxprToolError as e:
+        raise Failure(f"the printed text is refused: {e}\n{text}") from e
+    if not same_program(program, again):
+        raise Failure(f"the printed text reads back different:\n{text}")
 
 
 def verbs(program: Any, rng: random.Random) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -123,6 +145,8 @@ def _tried(name: str, apply: Callable[[], Any], case: Case) -> Any:
         return apply()
     except jt.JaxprToolError:
         return None
+    except Failure:
+        raise
     except Exception as e:
         raise Failure(f"{name}: {type(e).__name__}: {e}") from e
 

@@ -1,0 +1,102 @@
+"""Programs that fuzzing found: what `check` accepts, every verb takes or refuses with a message."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.analyses.signature import same_program
+from jaxprtool.driver.linearize import linearize
+from jaxprtool.driver.transpose import transpose
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.params import NumpyScalar, Opaque
+
+SCATTER = (
+    "{ lambda ; a:f32[4,3] b:i32[2,1] c:f32[2,3]. let d:f32[4,3] = scatter-mul[dimension_numbers="
+    "ScatterDimensionNumbers(update_window_dims=(1,), inserted_window_dims=(0,), "
+    "scatter_dims_to_operand_dims=(0,), operand_batching_dims=(), scatter_indices_batching_dims=()) "
+    "indices_are_sorted=False mode=GatherScatterMode.FILL_OR_DROP unique_indices=True update_consts=() "
+    "update_jaxpr={ lambda ; e:f32[] f:f32[]. let g:f32[] = mul e f in (g,) }] a b c in (d,) }"
+)
+
+
+def test_a_product_is_not_linear_in_both_factors():
+    p = jt.parse(SCATTER)
+    with pytest.raises(jt.JaxprToolError, match="scatter-mul is not linear"):
+        transpose(p, [0, 2])
+    with pytest.raises(jt.JaxprToolError, match="scatter-mul is not linear"):
+        jt.transpose_jaxpr(p, [True, False, True])
+    assert transpose(p, [0]).in_avals  # in one of them it is
+
+
+def test_a_rule_that_gives_a_tangent_for_a_value_is_refused():
+    p = jt.parse(
+        "{ lambda ; a:f32[]. let b:f32[] = custom_jvp_call[name=f call_jaxpr={ lambda ; c:f32[]. let in (c,) } "
+        "jvp=jvp jvp_jaxpr={ lambda ; d:f32[] e:f32[]. let in (e, d) } symbolic_zeros=False] a in (b,) }"
+    )
+    with pytest.raises(
+        jt.UnsupportedError, match="result 0 has no value without tangents: it is a tangent"
+    ):
+        linearize(p)
+
+
+def test_a_result_may_be_a_literal_of_several_axes():
+    text = "{ lambda ; a:f32[]. let  in ([...]:f64[5,4], a, [...]:i32[2]) }"
+    p = jt.parse(text)
+    assert [str(t) for t in p.out_avals] == ["f64[5,4]", "f32[]", "i32[2]"]
+    assert same_program(p, jt.parse(str(p)))
+    with pytest.raises(jt.JaxprParseError):
+        jt.parse("{ lambda ; a:f32[]. let  in ([...]:f64[5,4, a) }")
+
+
+def program(op, params, ins, out):
+    binders = [Var(a) for a in ins]
+    eqn = JaxprEqn(op.primitive, binders, params, [Var(out)])
+    return ClosedJaxpr(Jaxpr(binders, [eqn], [*eqn.out_binders]), [])
+
+
+@pytest.mark.parametrize("alpha", [1, 1.0, NumpyScalar(1)])
+def test_a_number_is_equal_to_its_text_whatever_holds_it(alpha):
+    ins = [ShapedArray((2, 3), "float32"), ShapedArray((2, 2), "float32")]
+    p = program(jt.lax.symmetric_product, {"alpha": alpha, "beta": 2.0}, ins, ins[1])
+    assert same_program(p, jt.parse(jt.format_jaxpr(p, lossless=True)))
+
+
+def test_a_name_is_equal_to_its_text_whatever_holds_it():
+    aval = ShapedArray((), "float32")
+    p = program(jt.lax.checkpoint_name, {"name": Opaque("<f at 0x1>")}, [aval], aval)
+    assert same_program(p, jt.parse(jt.format_jaxpr(p, lossless=True)))
+
+
+def test_windows_have_to_lie_within_the_operand_where_there_are_any():
+    head = "{ lambda ; a:i32[2,0] b:i32[%d,0]. let c:i32[%d,2,2] = gather[dimension_numbers="
+    tail = (
+        "GatherDimensionNumbers(offset_dims=(1, 2), collapsed_slice_dims=(), start_index_map=(), "
+        "operand_batching_dims=(), start_indices_batching_dims=()) fill_value=None indices_are_sorted=False "
+        "mode=GatherScatterMode.PROMISE_IN_BOUNDS slice_sizes=(2, 2) unique_indices=False] a b in (c,) }"
+    )
+    with pytest.raises(jt.JaxprTypeError, match="not within"):
+        jt.typecheck_jaxpr(jt.parse(head % (2, 2) + tail))
+    p = jt.parse(head % (0, 0) + tail)
+    arrays = np.zeros((2, 0), np.int32), np.zeros((0, 0), np.int32)
+    assert jt.eval_jaxpr(p, [*arrays])[0].shape == (0, 2, 2)
+
+
+def test_what_has_no_zeros_is_refused():
+    p = jt.parse("{ lambda ; a:odd[2] b:f32[]. let in (b,) }")
+    with pytest.raises(jt.JaxprToolError):
+        jt.transpose_jaxpr(p, [True, False])
+
+
+@pytest.mark.parametrize("dim", ["1e4002", "f64[2", "3lambda"])
+def test_what_is_no_dimension_is_refused_where_it_is_read(dim):
+    with pytest.raises(jt.JaxprParseError, match="is not a dimension"):
+        jt.parse(f"{{ lambda ; a:f64[{dim},3]. let in (a,) }}")
+
+
+def test_symbolic_dimensions_that_a_derivative_would_compute_with_are_refused():
+    p = jt.parse("{ lambda ; a:f64[2*n + 1,3]. let b:f64[] = reduce_prod[axes=(0, 1)] a in (b,) }")
+    with pytest.raises(jt.UnsupportedError, match="no transformation for symbolic dimensions"):
+        jt.jvp_jaxpr(p)
