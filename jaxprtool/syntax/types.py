@@ -28,6 +28,7 @@ _FUTURE = re.compile(r"AbstractFuture\{(.*)\}")
 _DIMS = re.compile(
     r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)"
 )
+_FOREIGN = re.compile(r"[][{}:=]")  # marks that stand in no expression of dimensions
 _JUXTAPOSED = re.compile(r"\w\s+\w")
 _NUMERIC = re.compile(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
 _MAX_DIGITS = 400
@@ -73,7 +74,7 @@ def _read_dims(dims: str, text: str) -> tuple[tuple[Any, ...], tuple[str | None,
         if word.isdecimal():
             shape.append(int(word))
         elif word[0].isdecimal() or word[0].isalpha() or word[0] in "-(_":
-            if _JUXTAPOSED.search(word) or word[1:].isdecimal():
+            if _JUXTAPOSED.search(word) or word[1:].isdecimal() or _FOREIGN.search(word):
                 raise ValueError(f"{word} is not a dimension, in the type {text}")
             shape.append(SymbolicDim(word))
         else:

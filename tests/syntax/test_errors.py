@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from jaxprtool.ir.diagnostics import JaxprParseError, JaxprTypeError
+from jaxprtool.ir.diagnostics import JaxprParseError, JaxprToolError, JaxprTypeError
 from jaxprtool.syntax.parse import parse, parse_file
 from tests.syntax.programs import traced
 
@@ -133,3 +133,20 @@ def test_every_prefix_is_refused_cleanly(name):
     for cut in range(len(text) - 1):
         with pytest.raises((JaxprParseError, JaxprTypeError)):
             parse(text[:cut])
+
+
+HEAD = "{ lambda ; a:f32[3]. let\n    "
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD + "in a in (a,) }", "results of a jaxpr stand in parentheses"),
+        (HEAD.replace("f32[3]", "f32[3a:f32[3]") + "in (a,) }", "is not a dimension"),
+        (HEAD + "b:f32[3] <- nan[...]\n  in (b,) }", "nan is a number, where a reference"),
+        (HEAD + "b:f32[3] = xla_call[name=f\n  =None] a\n  in (b,) }", "the value of name holds"),
+    ],
+)
+def test_what_could_not_be_read_back_is_an_error(text, message):
+    with pytest.raises(JaxprToolError, match=message):
+        parse(text)
