@@ -74,8 +74,9 @@ class _Uses:
                 continue
             here = [c for v in eqn.params.values() for c in printed_jaxprs(v)]
             name = eqn.params.get("name")
-            for closed in here if type(name) is str else ():
-                self.names.setdefault(closed.jaxpr, name)
+            if isinstance(name, str):
+                for closed in here:
+                    self.names.setdefault(closed.jaxpr, name)
             printed += here
             inside += inside_values(eqn)
         for closed in (*printed, *inside):

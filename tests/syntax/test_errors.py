@@ -135,16 +135,19 @@ def test_every_prefix_is_refused_cleanly(name):
             parse(text[:cut])
 
 
-HEAD = "{ lambda ; a:f32[3]. let\n    "
+ONE_ARGUMENT = "{ lambda ; a:f32[3]. let\n    "
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (HEAD + "in a in (a,) }", "results of a jaxpr stand in parentheses"),
-        (HEAD.replace("f32[3]", "f32[3a:f32[3]") + "in (a,) }", "is not a dimension"),
-        (HEAD + "b:f32[3] <- nan[...]\n  in (b,) }", "nan is a number, where a reference"),
-        (HEAD + "b:f32[3] = xla_call[name=f\n  =None] a\n  in (b,) }", "the value of name holds"),
+        (ONE_ARGUMENT + "in a in (a,) }", "expected the results"),
+        (ONE_ARGUMENT.replace("f32[3]", "f32[3a:f32[3]") + "in (a,) }", "is not a dimension"),
+        (ONE_ARGUMENT + "b:f32[3] <- nan[...]\n  in (b,) }", "nan is a number, where a reference"),
+        (
+            ONE_ARGUMENT + "b:f32[3] = xla_call[name=f\n  =None] a\n  in (b,) }",
+            "the value of name holds",
+        ),
     ],
 )
 def test_what_could_not_be_read_back_is_an_error(text, message):

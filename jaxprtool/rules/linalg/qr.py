@@ -150,7 +150,7 @@ def _ormqr_type(a: Any, taus: Any, c: Any, *, left: Any, transpose: Any) -> Any:
 def _ormqr_impl(xp: Any, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
     ormqr = routine(xp, "ormqr", "ormqr", a.dtype, "unmqr")
     side, adjoined = "L" if left else "R", "C" if a.dtype.kind == "c" else "T"
-    workspace = _BLOCK * max(c.shape[-2:] + (1,))
+    workspace = _BLOCK * max(1, *c.shape[-2:])
 
     def product(x: Any, t: Any, y: Any) -> Any:
         if not t.size:
