@@ -11,6 +11,7 @@ from jaxprtool.cli.report import color_diff, colored
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import diff as driver
 from jaxprtool.driver.files import STDIN
+from jaxprtool.ir.diagnostics import UsageError, fail
 
 
 @verb("diff")
@@ -47,6 +48,9 @@ def diff(session: Session, a: str, b: str, quiet: bool, context: int, color: str
       jaxprtool diff golden.jaxpr train.py:loss --like example_args
       jaxprtool diff old.py:loss new.py:loss --shape f32[3]
     """
+    if a == b == "-":
+        message = "A and B are both standard input, which can be read only once"
+        fail(UsageError, message, "bad-usage", help="name a file for one of them: diff A.jaxpr -")
     names = [STDIN if x == "-" else x for x in (a, b)]
     found = driver.diff(session.programs(a), session.programs(b), *names, context=context)
     session.exit_code = 0 if found.equal else 1

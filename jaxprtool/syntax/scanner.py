@@ -35,7 +35,7 @@ _DOT = re.compile(r"\s*+\.(?:\s*+let\b)?+")
 _EQUATION = re.compile(rf"([\s;]*+)((?:{BINDER}[ \n]++)++)= ([^\s\[]++)")
 _LOOSE_BINDERS = re.compile(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on a line
 _LOOSE_EQUATION = re.compile(rf"([\s;]*+)((?:{LOOSE_BINDER}(?:[ ]++|\n[ ]++))++)= ([^\s\[=]++)")
-_NO_RESULT = re.compile(r"([\s;]*+)()(?:= )?+([^\W\d][^\s\[\](){}=:,]*+)(?=[ \[\n;]|\Z)")
+_NO_RESULT = re.compile(r"([\s;]*+)()(?:= )?+((?!in[ \n])[^\W\d][^\s\[\](){}=:,]*+)(?=[ \[\n;]|\Z)")
 _REF = rf"(?:{IDENT}|\((?:[^()\n]|\([^()\n]*+\))*+\))(?:\[[^\]\n]*+\]|\{{[^{{}}\n]*+\}})++"
 _REFERENCE = re.compile(
     rf"[\s;]*+({RAW_EQUATION}|(?:({LOOSE_BINDER})(?:, {_REF})?+|{_REF})(?: <- | \+= )"

@@ -37,9 +37,8 @@ _DIMS = re.compile(
     r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)"
 )
 _JUXTAPOSED = re.compile(r"\w\s+\w")
-_NO_DIM = re.compile(
-    r"[\[\]{}:]|\b\d+[^\W\d]"
-)  # brackets of a type, and digits that a name is glued to
+# Marks that stand in no expression of dimensions, and digits that a name is glued to.
+_NO_DIM = re.compile(r"[\[\]{}:=]|\b\d+[^\W\d]")
 _NUMERIC = re.compile(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
 _MAX_DIGITS = 400
 
@@ -84,7 +83,7 @@ def _read_dims(dims: str, text: str) -> tuple[tuple[Any, ...], tuple[str | None,
         if word.isdecimal():
             shape.append(int(word))
         elif word[0].isdecimal() or word[0].isalpha() or word[0] in "-(_":
-            if _JUXTAPOSED.search(word) or _NO_DIM.search(word) or word[1:].isdecimal():
+            if _JUXTAPOSED.search(word) or word[1:].isdecimal() or _NO_DIM.search(word):
                 raise ValueError(f"{word} is not a dimension, in the type {text}")
             shape.append(SymbolicDim(word))
         else:

@@ -133,6 +133,21 @@ def _reflectors() -> list[Example]:
             Example(lax.geqrf, (arg(t),), jax=_in_jax("geqrf"))
             for t in ("f32[3,2]", "f64[2,2,3]", "c128[3,3]", "f64[0,2]")
         ],
+        *[
+            Example(
+                lax.ormqr,
+                (arg(a), arg(t), arg(c)),
+                {"left": left, "transpose": transpose},
+                jax=_in_jax("ormqr"),
+            )
+            for a, t, c, left, transpose in (
+                ("f32[4,3]", "f32[3]", "f32[4,2]", True, False),
+                ("f64[2,4,3]", "f64[2,2]", "f64[2,5,4]", False, True),
+                ("c128[3,3]", "c128[3]", "c128[3,2]", True, True),
+                ("c64[3,2]", "c64[2]", "c64[1,3]", False, False),
+                ("f32[3,2]", "f32[0]", "f32[3,2]", True, False),
+            )
+        ],
         Example(product, (arg("f32[3,2]"), arg("f32[2]"))),
         Example(product, (arg("f64[2,3,3]"), arg("f64[2,1]"))),
         Example(product, (arg("c128[3,2]"), arg("c128[2]"))),

@@ -11,6 +11,7 @@ from jaxprtool.ir.params import Word
 from tests.rules.example import Example, arg, make_inputs
 
 SOLVE = {"left_side": True, "lower": True}
+MQR = {"left": True, "transpose": False}
 QR = {"full_matrices": False}
 EIGH = {"lower": True}
 EIG = {"compute_left_eigenvectors": False, "compute_right_eigenvectors": True}
@@ -41,6 +42,10 @@ REJECTED = [
     (lax.householder_product, "f32[2,3] f32[2]", {}, "operand-shapes", "f32[2,3]"),
     (lax.householder_product, "f32[3,2] f32[3]", {}, "operand-shapes", "f32[3]"),
     (lax.householder_product, "f32[3,2] f64[2]", {}, "operand-types", "f64[2]"),
+    (lax.ormqr, "f32[3,2] f32[2] f32[2,2]", MQR, "operand-shapes", "as many rows"),
+    (lax.ormqr, "f32[3,2] f32[3] f32[3,2]", MQR, "operand-shapes", "f32[3]"),
+    (lax.ormqr, "f32[3,2] f64[2] f32[3,2]", MQR, "operand-types", "f64[2]"),
+    (lax.ormqr, "f32[3,2] f32[2] f32[3,2]", {**MQR, "left": 1}, "param-value", "left=1"),
     (lax.qr, "i32[2,2]", QR, "operand-dtype", "i32[2,2]"),
     (lax.qr, "f32[2,2]", {"full_matrices": 1}, "param-value", "full_matrices=1"),
     (lax.qr, "f32[2,2]", {**QR, "pivoting": None}, "param-value", "pivoting=None"),

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from jaxprtool.ir.diagnostics import JaxprParseError, JaxprTypeError
+from jaxprtool.ir.diagnostics import JaxprParseError, JaxprToolError, JaxprTypeError
 from jaxprtool.syntax.parse import parse, parse_file
 from tests.syntax.programs import traced
 
@@ -133,3 +133,23 @@ def test_every_prefix_is_refused_cleanly(name):
     for cut in range(len(text) - 1):
         with pytest.raises((JaxprParseError, JaxprTypeError)):
             parse(text[:cut])
+
+
+ONE_ARGUMENT = "{ lambda ; a:f32[3]. let\n    "
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ONE_ARGUMENT + "in a in (a,) }", "expected the results"),
+        (ONE_ARGUMENT.replace("f32[3]", "f32[3a:f32[3]") + "in (a,) }", "is not a dimension"),
+        (ONE_ARGUMENT + "b:f32[3] <- nan[...]\n  in (b,) }", "nan is a number, where a reference"),
+        (
+            ONE_ARGUMENT + "b:f32[3] = xla_call[name=f\n  =None] a\n  in (b,) }",
+            "the value of name holds",
+        ),
+    ],
+)
+def test_what_could_not_be_read_back_is_an_error(text, message):
+    with pytest.raises(JaxprToolError, match=message):
+        parse(text)

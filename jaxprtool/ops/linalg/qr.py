@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jaxprtool.core.primitive import primitive, shown
 
-__all__ = ["geqrf", "householder_product", "qr"]
+__all__ = ["geqrf", "householder_product", "ormqr", "qr"]
 
 
 @primitive(multiple_results=True)
@@ -19,6 +19,15 @@ def geqrf(a):
 @primitive
 def householder_product(a, taus):
     """The first columns, as many as a has, of the product of reflectors as `geqrf` gives them."""
+
+
+@primitive
+def ormqr(a, taus, c, *, left: bool, transpose: bool):
+    """Q c, where Q is the product of reflectors as `geqrf` gives them, of all rows and columns.
+
+    left: whether Q stands on the left; else c Q.
+    transpose: whether Q^H (Q^T of real ones) takes the place of Q.
+    """
 
 
 @primitive(multiple_results=True)

@@ -130,6 +130,60 @@ define(
     cost=lambda ins, outs: 4 * max(ins[0].size, 0) * ins[1].shape[-1],
 )
 
+# -- ormqr -----------------------------------------------------------------------------------------
+
+
+def _ormqr_type(a: Any, taus: Any, c: Any, *, left: Any, transpose: Any) -> Any:
+    check_flag("ormqr", "left", left)
+    check_flag("ormqr", "transpose", transpose)
+    check_same_batch("ormqr", (a, taus, c), (2, 1, 2))
+    if c.shape[-2 if left else -1] != a.shape[-2]:
+        axis = "rows" if left else "columns"
+        ill_typed(f"ormqr needs {c} to have as many {axis} as {a} has rows", "operand-shapes")
+    if taus.shape[-1] > min(a.shape[-2:]):
+        ill_typed(
+            f"ormqr has more factors, {taus}, than there are reflectors in {a}", "operand-shapes"
+        )
+    return c
+
+
+def _ormqr_impl(xp: Any, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
+    ormqr = routine(xp, "ormqr", "ormqr", a.dtype, "unmqr")
+    side, adjoined = "L" if left else "R", "C" if a.dtype.kind == "c" else "T"
+    workspace = _BLOCK * max(1, *c.shape[-2:])
+
+    def product(x: Any, t: Any, y: Any) -> Any:
+        if not t.size:
+            return (y,)
+        x = xp.asfortranarray(x[:, : len(t)])
+        return (ormqr(side, adjoined if transpose else "N", x, t, y, workspace)[0],)
+
+    return lambda x, t, y: each_matrix(xp, product, (2, 1, 2), [c], (x, t, y))[0]
+
+
+_BLOCK = 64  # columns of workspace for each row, with which LAPACK goes by blocks
+
+
+def _ormqr_lower(ctx: Any, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
+    dtype = a.aval.dtype
+    target = f"lapack_{letter('ormqr', dtype)}{'unmqr' if dtype.kind == 'c' else 'ormqr'}_ffi"
+    if not c.aval.size or not taus.aval.size:
+        return c
+    options = {"left": str(left).lower(), "transpose": str(transpose).lower()}
+    return lapack_call(ctx, target, [a, taus, c], [c.aval], {2: 0}, **options)[0]
+
+
+define(
+    lax.ormqr,
+    abstract_eval=_ormqr_type,
+    impl=static_impl(_ormqr_impl),
+    jvp=_NO_DERIVATIVE,
+    transpose=NONLINEAR,
+    batch=leading_batch,
+    lower=_ormqr_lower,
+    cost=lambda ins, outs, **_: 4 * max(ins[2].size, 0) * ins[1].shape[-1],
+)
+
 # -- qr --------------------------------------------------------------------------------------------
 
 
