@@ -182,7 +182,7 @@ def test_what_is_refused(program):
     n = len(program.args)
     refused(2, "argument-count", "run", path, "--args", program.values, "1.0")
     refused(2, "argument-index", "jvp", path, "--wrt", n)
-    refused(1, "not-linear", "transpose", "--linear", program.inexact[-1], path)
+    refused(2, "not-linear", "transpose", "--linear", program.inexact[-1], path)
     main = text.index("{ lambda ;", text.rindex(" in\n{ lambda") if " in\n{ lambda" in text else 0)
     unbound = text[:main] + text[main:].replace(" in (", " in (nowhere, ", 1)
     refused(1, "unbound-variable", "check", "-", stdin=unbound)
