@@ -16,8 +16,8 @@ from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
-from jaxprtool.ir.avals import AbstractType, ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim
+from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var, type_of
 
 __all__ = ["JaxprTrace", "JaxprTracer", "make_jaxpr", "same_when_of_one_type", "stage"]
@@ -40,7 +40,7 @@ def _refuse_symbolic(primitive: Primitive, avals: Sequence[Any], params: dict[st
     """Raise UnsupportedError where symbolic dimensions are among what a type rule computes with."""
     shapes = [a.shape for a in avals if isinstance(a, ShapedArray)]
     given = [v for v in params.values() if isinstance(v, tuple)]
-    if any(isinstance(d, str) for dims in (*shapes, *given) for d in dims):
+    if any(isinstance(d, SymbolicDim) for dims in (*shapes, *given) for d in dims):
         types = " ".join(map(str, avals))
         message = f"{primitive} of {types} has no transformation for symbolic dimensions"
         fail(UnsupportedError, message, "symbolic-dimensions")
@@ -154,8 +154,9 @@ class JaxprTrace(Trace):
             rule = annotated_rule(primitive, rule)
         try:
             out = rule(*avals, **params)
-        except TypeError:
-            _refuse_symbolic(primitive, avals, params)
+        except TypeError as e:
+            if not isinstance(e, JaxprToolError):
+                _refuse_symbolic(primitive, avals, params)
             raise
         if primitive.multiple_results:
             return self.emit(primitive, inputs, params, out)
