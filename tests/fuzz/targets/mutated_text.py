@@ -16,6 +16,7 @@ from tests.fuzz.target import Failure, Target
 from tests.syntax.programs import CASES, traced
 
 ROOT = Path(__file__).parents[3]
+LONGEST = 5000
 _PIECE = re.compile(r"\w+|\s+|[^\w\s]")
 _SPLICED = (
     *(" ", "\n", "  ", "[", "]", "(", ")", "{", "}", "=", ":", ",", ";", "_", "'", '"', "#", "\\"),
@@ -26,14 +27,20 @@ _SPLICED = (
 
 @cache
 def texts() -> list[str]:
-    """The texts that are mutated: case files, examples, and what JAX prints; the shorter ones."""
+    """Texts of the project: case files and examples, the shorter ones."""
     found = [p.read_text() for p in sorted((ROOT / "tests" / "cases").glob("*/*.jaxpr"))]
     found = [t.partition("\n")[2].partition("# ---- ")[0] for t in found]
     found += [p.read_text() for p in sorted((ROOT / "examples").glob("*.jaxpr"))]
+    return [t for t in found if 0 < len(t) < LONGEST]
+
+
+@cache
+def all_texts() -> list[str]:
+    """Those, and what JAX prints, and what we write of the same programs."""
     live = [traced(name) for name in CASES]
-    found += [str(jaxpr) for jaxpr in live]
+    found = [str(jaxpr) for jaxpr in live]
     found += [format_jaxpr(from_jax(jaxpr), lossless=True) for jaxpr in live]
-    return [t for t in found if 0 < len(t) < 5000]
+    return texts() + [t for t in found if len(t) < LONGEST]
 
 
 def mutate(text: str, rng: random.Random, other: str) -> str:
@@ -61,7 +68,7 @@ def mutate(text: str, rng: random.Random, other: str) -> str:
 
 
 def draw(rng: random.Random) -> str:
-    return mutate(rng.choice(texts()), rng, rng.choice(texts()))
+    return mutate(rng.choice(all_texts()), rng, rng.choice(all_texts()))
 
 
 def check(text: str) -> None:
