@@ -100,7 +100,8 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
     linear_eqns = _forward(jaxpr, env, linear)
     ct_env: dict[Any, Any] = {}
     for x, ct in zip(jaxpr.outs, cts_out, strict=True):
-        if x in linear and type(ct) is not Zero:
+        inexact = x.aval.tangent() is x.aval.strong  # others have no cotangents but zeros
+        if x in linear and type(ct) is not Zero and inexact:
             ct_env[x] = add_tangents(ct_env[x], ct) if x in ct_env else ct
     for eqn in reversed(linear_eqns):
         inputs, binders = eqn.inputs, eqn.out_binders
