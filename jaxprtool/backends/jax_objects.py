@@ -199,7 +199,8 @@ def _abstract_mesh(
     platform: str = "",
 ) -> Any:
     sizes = sizes or {}
-    types, kind = _axis_types(sizes, axis_types), {}
+    types = _axis_types(sizes, axis_types)
+    kind: dict[str, Any] = {}
     if device_kind:
         kind["abstract_device"] = AbstractDevice(device_kind, num_cores, platform)
     return jax.sharding.AbstractMesh(tuple(sizes.values()), tuple(sizes), types, **kind)
