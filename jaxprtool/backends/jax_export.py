@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -21,6 +22,14 @@ from jaxprtool.backends.jax_objects import (
     object_of_record,
     object_of_text,
 )
+from jaxprtool.backends.jax_placement import (
+    entered,
+    manual_mesh,
+    mesh_of_live,
+    placed_aval,
+    spec_of,
+    uses_mesh,
+)
 from jaxprtool.backends.jax_policies import policy_maker
 from jaxprtool.backends.jax_primitives import jax_primitive
 from jaxprtool.backends.jax_refs import index_to_jax
@@ -32,6 +41,7 @@ from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Word
+from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
 from jaxprtool.syntax.types import read_type
 
@@ -49,7 +59,9 @@ def to_jax(program: ClosedJaxpr) -> Any:
         constant without a value.
     """
     try:
-        return _Writer().closed(program)
+        writer = _Writer(mesh_of_live(program.cache.get("jax")))
+        writer.mesh = writer.mesh or writer.mesh_named(program)
+        return writer.closed(program)
     except RecursionError:
         fail(UnsupportedError, "jaxprs are nested too deeply for JAX", "too-deep")
 
@@ -77,19 +89,39 @@ def _unplaced(aval: Any) -> Any:
 
 
 class _Writer:
-    """One conversion; a jaxpr that was met before is the same object again."""
+    """One conversion; a jaxpr that was met before, on the same mesh, is the same object again.
 
-    def __init__(self) -> None:
-        self.jaxprs: dict[int, Any] = {}
-        self.closeds: dict[int, Any] = {}
+    Attributes:
+      mesh: what the types at this place are on; None where they are on none.
+    """
+
+    def __init__(self, mesh: Any = None) -> None:
+        self.jaxprs: dict[Any, Any] = {}
+        self.closeds: dict[Any, Any] = {}
+        self.mesh = mesh
+
+    @contextlib.contextmanager
+    def on(self, mesh: Any) -> Iterator[None]:
+        """While jaxprs are converted whose types are on a mesh."""
+        outer, self.mesh = self.mesh, mesh
+        try:
+            with entered(mesh):
+                yield
+        finally:
+            self.mesh = outer
+
+    def aval(self, aval: Any) -> Any:
+        """A type of ours as JAX's, at this place."""
+        return _aval(aval, self.mesh if uses_mesh(self.mesh) else None)
 
     def closed(self, program: ClosedJaxpr, name: str = "jaxprtool") -> Any:
-        found = self.closeds.get(id(program))
+        key = id(program), self.mesh
+        found = self.closeds.get(key)
         if found is None:
             binders = program.jaxpr.const_binders
             consts = [self.const(c, v.aval) for c, v in zip(program.consts, binders, strict=True)]
             found = core.ClosedJaxpr(self.jaxpr(program.jaxpr, name), consts)
-            self.closeds[id(program)] = found
+            self.closeds[key] = found
         return found
 
     def const(self, value: Any, aval: Any) -> Any:
@@ -109,7 +141,8 @@ class _Writer:
         return jax.numpy.asarray(value)
 
     def jaxpr(self, jaxpr: Jaxpr, name: str = "jaxprtool") -> Any:
-        found = self.jaxprs.get(id(jaxpr))
+        key = id(jaxpr), self.mesh
+        found = self.jaxprs.get(key)
         if found is None:
             env: dict[Any, Any] = {}
             constvars = [self.binder(v, env) for v in jaxpr.const_binders]
@@ -118,13 +151,13 @@ class _Writer:
             outvars = [self.atom(x, env) for x in jaxpr.outs]
             effects = core.join_effects(*(e.effects for e in eqns))
             found = core.Jaxpr(constvars, invars, outvars, eqns, effects, debug_info(name))
-            self.jaxprs[id(jaxpr)] = found
+            self.jaxprs[key] = found
         return found
 
     def binder(self, v: Any, env: dict[Any, Any]) -> Any:
         if isinstance(v, DropVar):
-            return core.DropVar(_aval(v.aval))
-        var = env[v] = core.Var(_aval(v.aval))
+            return core.DropVar(self.aval(v.aval))
+        var = env[v] = core.Var(self.aval(v.aval))
         return var
 
     def atom(self, x: Any, env: dict[Any, Any]) -> Any:
@@ -151,13 +184,18 @@ class _Writer:
             _fill_jit(restored, len(inputs), len(outs))
             return inputs, outs, jax_primitive("jit"), restored
         prim = eqn.primitive.value if type(eqn.primitive) is LivePrimitive else jax_primitive(name)
+        if name == "reshard":
+            return inputs, outs, prim, self.reshard(eqn)
         if name in REFERENCE_PRIMITIVES:
             inputs, tree = index_to_jax(eqn, inputs)
             restored = {"tree": tree}
         elif name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
-            restored = rebuild_custom_rule(eqn, self.closed, _aval)
+            restored = rebuild_custom_rule(eqn, self.closed, self.aval)
         else:
-            restored = self.params(prim, self.with_thunk(eqn) if name == "linear_call" else params)
+            with self.on(self.inner_mesh(prim, params)):
+                restored = self.params(
+                    prim, self.with_thunk(eqn) if name == "linear_call" else params
+                )
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
             restored["input_dtype"] = inputs[0].aval.dtype
         if name == "jit":
@@ -166,6 +204,39 @@ class _Writer:
             computation = _computation(restored["jaxpr"])
             restored["computation"] = Named(computation, restored["computation"].text)
         return inputs, outs, prim, restored
+
+    def inner_mesh(self, prim: Any, params: dict[str, Any]) -> Any:
+        """The mesh that types in the jaxprs of an equation are on."""
+        if prim.name == "shard_map":
+            mesh = self.param(prim, "mesh", params["mesh"])
+            return manual_mesh(mesh, self.param(prim, "axes", params["newly_manual_axes"]))
+        if params.get("ctx_mesh") is None:
+            return self.mesh
+        mesh = self.param(prim, "ctx_mesh", params["ctx_mesh"])
+        return self.mesh if mesh.empty else mesh.abstract_mesh
+
+    def mesh_named(self, program: ClosedJaxpr) -> Any:
+        """The first mesh that an equation of a program names, in jaxprs inside it too; None where there is none."""
+        for eqn in all_eqns(program.jaxpr):
+            for key in ("mesh", "ctx_mesh"):
+                if eqn.primitive.known and eqn.params.get(key) is not None:
+                    mesh = self.param(jax_primitive(eqn.primitive.name), key, eqn.params[key])
+                    if not mesh.empty:
+                        return mesh.abstract_mesh
+        return None
+
+    def reshard(self, eqn: JaxprEqn) -> dict[str, Any]:
+        """The params of a `reshard`, which are in the type of its result."""
+        aval = eqn.out_binders[0].aval
+        if self.mesh is None:
+            fail(
+                UnsupportedError,
+                f"the mesh of the type {aval} is not known",
+                "opaque-type",
+                help=_NO_MESH,
+            )
+        sharding = jax.NamedSharding(self.mesh, spec_of(aval.spec, len(aval.shape)))
+        return {"dst_sharding": sharding, "concrete_mesh": None}
 
     def with_thunk(self, eqn: JaxprEqn) -> dict[str, Any]:
         """The params of a `linear_call` with JAX's function that gives the transpose."""
@@ -344,23 +415,34 @@ def _key_impl(dtype: DType) -> Any:
 _MEMORY = {"": core.MemorySpace.Device, "host": core.MemorySpace.Host}
 
 
+_NO_MESH = "jax.set_mesh(mesh) says which mesh it is"
+
+
 @functools.lru_cache(4096)
-def _aval(aval: Any) -> Any:
-    """A type of ours as JAX's."""
+def _aval(aval: Any, mesh: Any = None) -> Any:
+    """A type of ours as JAX's, on a mesh where types are on one."""
     if isinstance(aval, AbstractToken):
         return core.abstract_token
     if isinstance(aval, FutureType):
-        return core.AbstractFuture(_aval(aval.inner))
+        return core.AbstractFuture(_aval(aval.inner, mesh))
     if isinstance(aval, RefType) and not aval.space:
-        return AbstractRef(_aval(aval.inner))
-    if isinstance(aval, ShapedArray) and not (aval.spec or aval.vary) and aval.memory in _MEMORY:
-        known = not any(isinstance(d, SymbolicDim) for d in aval.shape)
-        if known and aval.dtype.kind != "?":
-            space = _MEMORY[aval.memory]
-            return core.ShapedArray(
-                aval.shape, _dtype(aval.dtype), aval.weak_type, memory_space=space
-            )
-    return fail(UnsupportedError, f"the type {aval} cannot be handed to JAX", "opaque-type")
+        return AbstractRef(_aval(aval.inner, mesh))
+    if isinstance(aval, ShapedArray) and aval.memory in _MEMORY and _is_sized(aval):
+        dtype, space = _dtype(aval.dtype), _MEMORY[aval.memory]
+        if mesh is not None:
+            try:
+                return placed_aval(aval, dtype, space, mesh)
+            except ValueError as e:
+                message = f"the type {aval} is not on the mesh {mesh}: {e}"
+                fail(UnsupportedError, message, "opaque-type")
+        if not (aval.spec or aval.vary):
+            return core.ShapedArray(aval.shape, dtype, aval.weak_type, memory_space=space)
+    help = _NO_MESH if getattr(aval, "spec", ()) or getattr(aval, "vary", "") else ""
+    fail(UnsupportedError, f"the type {aval} cannot be handed to JAX", "opaque-type", help=help)
+
+
+def _is_sized(aval: ShapedArray) -> bool:
+    return aval.dtype.kind != "?" and not any(isinstance(d, SymbolicDim) for d in aval.shape)
 
 
 def _fill_jit(params: dict[str, Any], n_in: int, n_out: int) -> None:

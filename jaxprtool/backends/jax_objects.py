@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import effects
+from jax._src.mesh import AbstractDevice, empty_concrete_mesh
 from jax._src.named_sharding import UNSPECIFIED
 from jax._src.random.prng import prngs
 
@@ -159,7 +160,7 @@ def object_of_record(key: str, record: Record, restored: Callable[[Any], Any]) -
         return UNREADABLE
     args = [restored(x) for x in record.args]
     fields = {
-        k: str(x) if k == "memory_kind" and x is not None else restored(x)
+        k: str(x) if k in _WORDS and x is not None else restored(x)
         for k, x in record.fields.items()
     }
     if any(x is UNREADABLE for x in (*args, *fields.values())):
@@ -178,8 +179,10 @@ def _axis_types(sizes: Any, types: Any) -> Any:
     return types if types is not None else (jax.sharding.AxisType.Auto,) * len(sizes)
 
 
-def _mesh(sizes: dict[str, int], axis_types: Any = None, **_: Any) -> Any:
+def _mesh(sizes: dict[str, int] | None = None, axis_types: Any = None, **_: Any) -> Any:
     """A mesh of the first devices there are; raises ValueError where there are too few."""
+    if not sizes:
+        return empty_concrete_mesh
     shape = tuple(sizes.values())
     n = int(np.prod(shape, dtype=int))
     if len(jax.devices()) < n:
@@ -188,9 +191,22 @@ def _mesh(sizes: dict[str, int], axis_types: Any = None, **_: Any) -> Any:
     return jax.sharding.Mesh(devices, tuple(sizes), axis_types=_axis_types(sizes, axis_types))
 
 
-def _abstract_mesh(sizes: dict[str, int], axis_types: Any = None, **_: Any) -> Any:
+def _abstract_mesh(
+    sizes: dict[str, int] | None = None,
+    axis_types: Any = None,
+    device_kind: str = "",
+    num_cores: int | None = None,
+    platform: str = "",
+) -> Any:
+    sizes = sizes or {}
     types = _axis_types(sizes, axis_types)
-    return jax.sharding.AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=types)
+    kind: dict[str, Any] = {}
+    if device_kind:
+        kind["abstract_device"] = AbstractDevice(device_kind, num_cores, platform)
+    return jax.sharding.AbstractMesh(tuple(sizes.values()), tuple(sizes), types, **kind)
+
+
+_WORDS = frozenset({"memory_kind", "device_kind", "platform"})  # fields that are text to JAX too
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {

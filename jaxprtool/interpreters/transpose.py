@@ -106,6 +106,8 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
         inputs, binders = eqn.inputs, eqn.out_binders
         if ct_env.keys().isdisjoint(binders):
             continue
+        if not any(map(_has_tangents, (*binders, *(x for x in inputs if x in linear)))):
+            continue  # of integers to integers: the cotangents are zeros, which no rule need be asked for
         if eqn.primitive.multiple_results:
             ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
         else:
@@ -115,6 +117,10 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
             if ct_in is not None and type(ct_in) is not Zero and x in linear:
                 ct_env[x] = add_tangents(ct_env[x], ct_in) if x in ct_env else ct_in
     return [ct_env[v] if v in ct_env else Zero(v.aval) for v in linear_args]
+
+
+def _has_tangents(x: Any) -> bool:
+    return x.aval.tangent() is x.aval.strong
 
 
 def _forward(jaxpr: Jaxpr, env: Env, linear: set[Any]) -> list[JaxprEqn]:

@@ -53,10 +53,10 @@ ANSWERS = {
     "transpose": {"argument-index", "not-linear", "not-differentiable"},
 }
 LIMITS = {  # of a source, in whatever is made of it
-    "called_back": {"no-rule", "no-callback", "xla-failure"},
+    "called_back": {"no-rule", "no-callback", "xla-run"},
     "custom_backward": {"no-forward-derivative", "no-rule"},
     "in_loop": {"no-rule"},
-    **dict.fromkeys(["kmeans", "newton", "ode", "hmc", "zoo/hmc"], frozenset({"no-rule"})),
+    **{name: {"no-rule"} for name in ("kmeans", "newton", "ode", "zoo/hmc")},
 }
 
 

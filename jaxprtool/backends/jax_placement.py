@@ -1,0 +1,84 @@
+"""Types with placements as JAX's: those split over explicit axes of a mesh (`f32[8@x]`), and those that vary in a `shard_map` (`{V:i}`).
+
+Our types name axes; JAX's hold the mesh, which is that of the enclosing `shard_map` or `jit`, of the live jaxpr that a
+program was read from, or of the process (`jax.set_mesh`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+from jax._src import core
+from jax._src.mesh import AbstractMesh, use_abstract_mesh
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+__all__ = ["entered", "manual_mesh", "mesh_of_live", "placed_aval", "spec_of", "uses_mesh"]
+
+_GROUP = re.compile(r"([VUR]):(?:\(([^()]*)\)|([^,{}\s]+))")
+_FIELDS = {"V": "varying", "U": "unreduced", "R": "reduced"}
+
+
+def uses_mesh(mesh: Any) -> bool:
+    """Whether types mention a mesh: one of its axes is explicit or manual."""
+    return mesh is not None and any(t != AxisType.Auto for t in mesh.axis_types)
+
+
+def manual_mesh(mesh: Any, axes: Any) -> AbstractMesh:
+    """The mesh that types inside a `shard_map` over some of its axes have."""
+    return mesh.abstract_mesh.update_axis_types(dict.fromkeys(axes, AxisType.Manual))
+
+
+def mesh_of_live(jaxpr: Any) -> Any:
+    """The mesh of the arguments of a jaxpr of JAX's; else that of the process; None where there is none."""
+    for v in () if jaxpr is None else (*jaxpr.in_avals, *jaxpr.out_avals):
+        mesh = getattr(getattr(v, "sharding", None), "mesh", None)
+        if mesh is not None and not mesh.empty:
+            return mesh
+    current = jax.sharding.get_abstract_mesh()
+    return None if current.empty else current
+
+
+@contextlib.contextmanager
+def entered(mesh: Any) -> Iterator[None]:
+    """While jaxprs are made whose types are on a mesh: JAX's rules look at the axes of the current one."""
+    if not uses_mesh(mesh):
+        yield
+        return
+    manual = [
+        (n, mesh.shape[n])
+        for n, t in zip(mesh.axis_names, mesh.axis_types, strict=True)
+        if t == AxisType.Manual
+    ]
+    with use_abstract_mesh(mesh), core.extend_axis_env_nd(manual):
+        yield
+
+
+def spec_of(spec: tuple[str | None, ...], ndim: int) -> PartitionSpec:
+    """JAX's spec for one of our types', in which several axes of a dimension are `(x,y)`."""
+    parts = [s if s is None or s[0] != "(" else tuple(s[1:-1].split(",")) for s in spec]
+    return PartitionSpec(*parts or [None] * ndim)
+
+
+def placed_aval(aval: Any, dtype: Any, memory: Any, mesh: Any) -> Any:
+    """A type as JAX's, on a mesh.
+
+    Raises:
+      ValueError: it names axes that the mesh does not have.
+    """
+    groups = {
+        _FIELDS[k]: frozenset(re.split(r",\s*", a or b)) for k, a, b in _GROUP.findall(aval.vary)
+    }
+    if not set().union(*groups.values()) <= set(mesh.axis_names):
+        raise ValueError(f"the mesh has no such axes: {aval.vary}")
+    return core.ShapedArray(
+        aval.shape,
+        dtype,
+        aval.weak_type,
+        sharding=NamedSharding(mesh, spec_of(aval.spec, len(aval.shape))),
+        manual_axis_type=core.ManualAxisType(**groups),
+        memory_space=memory,
+    )
