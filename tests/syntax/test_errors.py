@@ -143,7 +143,10 @@ ONE_ARGUMENT = "{ lambda ; a:f32[3]. let\n    "
     [
         (ONE_ARGUMENT + "in a in (a,) }", "expected the results"),
         (ONE_ARGUMENT.replace("f32[3]", "f32[3a:f32[3]") + "in (a,) }", "is not a dimension"),
-        (ONE_ARGUMENT + "b:f32[3] <- nan[...]\n  in (b,) }", "malformed equation on a reference|is a number, where"),
+        (
+            ONE_ARGUMENT + "b:f32[3] <- nan[...]\n  in (b,) }",
+            "malformed equation on a reference|is a number, where",
+        ),
         (
             ONE_ARGUMENT + "b:f32[3] = xla_call[name=f\n  =None] a\n  in (b,) }",
             "the value of name holds",
