@@ -301,3 +301,9 @@ def test_what_writes_nothing_needs_no_standard_output(folder: Path) -> None:
     assert shell("jaxprtool fmt p.jaxpr -o out >&-").returncode == 0
     assert Path("out").read_text() == TEXT
     assert shell("jaxprtool check -q p.jaxpr <&- >&- 2>&-").returncode == 0
+
+
+def test_what_a_program_prints_is_no_command_of_a_runner():
+    stream = io.StringIO()
+    PrintableStream(stream).write("a\n::error::b\n ##[group]c\nx::y\n::not a command\n")
+    assert stream.getvalue() == "a\n\\x3a:error::b\n \\x23#[group]c\nx::y\n::not a command\n"

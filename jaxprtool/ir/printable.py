@@ -39,15 +39,23 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", "\\n")
 
 
+# What a runner of GitHub takes for a command at the beginning of a line: `::error::message`, `##[group]`.
+_COMMAND = re.compile(r"^(\s*)(::(?=[\w-]+[^\n]*::)|##(?=\[))", re.MULTILINE)
+
+
 class PrintableStream:
-    """A stream that writes to another what is `printable`: for what a program prints while it runs."""
+    """A stream that writes to another what is `printable`: for what a program prints while it runs.
+
+    Lines that continuous integration would take for its own commands are written so that it does not.
+    """
 
     def __init__(self, stream: TextIO):
         self._stream = stream
 
     def write(self, text: str) -> int:
         """Write a text, escaped; returns its length."""
-        self._stream.write(printable(text))
+        shown = _COMMAND.sub(lambda m: f"{m[1]}\\x{ord(m[2][0]):02x}{m[2][1:]}", text)
+        self._stream.write(printable(shown))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
