@@ -79,14 +79,14 @@ def _products() -> list[Example]:
         Example(
             lax.symmetric_product,
             (arg(a), _square(c, _hermitian)),
-            {"alpha": 0.5, "beta": 2.0},
+            {"alpha": alpha, "beta": beta},
             jax=_in_jax("symmetric_product"),
             differentiable=False,
         )
-        for a, c in (
-            ("f64[3,2]", "f64[3,3]"),
-            ("f32[2,2,3]", "f32[2,2,2]"),
-            ("f32[2,0]", "f32[2,2]"),
+        for a, c, alpha, beta in (
+            ("f64[3,2]", "f64[3,3]", 0.5, 2.0),
+            ("f32[2,2,3]", "f32[2,2,2]", 1.0, 0.0),
+            ("f32[2,0]", "f32[2,2]", 0.5, 2.0),
         )
     ]
 
