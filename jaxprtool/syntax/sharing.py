@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
-from jaxprtool.ir.params import Record
+from jaxprtool.ir.params import Record, Word
 from jaxprtool.ir.walk import jaxprs_in
 
 __all__ = ["inside_values", "named_inside", "printed_jaxprs", "unique_name"]
@@ -29,10 +30,20 @@ def printed_jaxprs(value: Any) -> list[ClosedJaxpr]:
     return []
 
 
+# Most params are of these types, or tuples of them, and are passed over quickly.
+_PLAIN = frozenset({int, float, bool, str, type(None), DType, Word})
+
+
+def _values(eqn: JaxprEqn) -> list[Any]:
+    """The params that may hold jaxprs."""
+    found = [v for v in eqn.params.values() if type(v) not in _PLAIN]
+    return [v for v in found if type(v) is not tuple or not _PLAIN.issuperset(map(type, v))]
+
+
 def inside_values(eqn: JaxprEqn) -> list[ClosedJaxpr]:
     """The jaxprs inside other values, which JAX prints by `str`."""
     found: list[ClosedJaxpr] = []
-    for value in eqn.params.values():
+    for value in _values(eqn):
         if isinstance(value, (tuple, list, dict, Record)) and not printed_jaxprs(value):
             found += jaxprs_in(value)
     return found
@@ -72,8 +83,8 @@ class _Uses:
         for eqn in jaxpr.eqns:
             if not holds(eqn.primitive):
                 continue
-            here = [c for v in eqn.params.values() for c in printed_jaxprs(v)]
-            name = eqn.params.get("name")
+            here = [c for v in _values(eqn) for c in printed_jaxprs(v)]
+            name = eqn.params.get("name") if here else None
             if isinstance(name, str):
                 for closed in here:
                     self.names.setdefault(closed.jaxpr, name)
