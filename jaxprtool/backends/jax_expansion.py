@@ -7,7 +7,9 @@ linear in them, and becomes a `linear_call` with JAX's transpose. Batch rules ar
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 from jax._src.interpreters import ad
@@ -16,6 +18,7 @@ from jaxprtool.backends.jax_live import LivePrimitive
 from jaxprtool.backends.jax_rules import DEPTH, patterns
 from jaxprtool.core.lists import split_list
 from jaxprtool.core.primitive import find_primitive
+from jaxprtool.interpreters.dce import dce_closed
 from jaxprtool.ir.diagnostics import MissingRuleError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import map_jaxprs
@@ -64,32 +67,32 @@ class _Expansion:
         moving = {v for v, flag in zip(jaxpr.in_binders, linear, strict=False) if flag}
         used = {x for e in jaxpr.eqns for x in e.inputs if type(x) is not Lit}
         used.update(x for x in jaxpr.outs if type(x) is not Lit)
-        eqns = []
+        eqns: list[JaxprEqn] = []
         for eqn in jaxpr.eqns:
             flags = [type(x) is not Lit and x in moving for x in eqn.inputs]
             if any(flags):
                 moving.update(v for v in eqn.out_binders if v.aval.tangent() is v.aval.strong)
-            eqns.append(self.eqn(eqn, flags, used))
-        if all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)):
+            eqns += self.eqns(eqn, flags, used)
+        if len(eqns) == len(jaxpr.eqns) and all(map(operator.is_, eqns, jaxpr.eqns)):
             return program
         changed = Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders)
         made = ClosedJaxpr(changed, program.consts)
         made.arg_names = program.arg_names
         return made
 
-    def eqn(self, eqn: JaxprEqn, linear: Sequence[bool], used: set[Any]) -> JaxprEqn:
+    def eqns(self, eqn: JaxprEqn, linear: Sequence[bool], used: set[Any]) -> list[JaxprEqn]:
+        """What takes the place of an equation that is linear in some operands; `used` are the variables that are read."""
         if isinstance(eqn.primitive, LivePrimitive):
             try:
-                found = self.linear_call(eqn, linear, used) if any(linear) else None
-                return found or self.call(eqn)
+                return self.linear_calls(eqn, linear, used) if any(linear) else [self.call(eqn)]
             except MissingRuleError:
-                return eqn
+                return [eqn]
         params = {
             k: map_jaxprs(v, lambda c, k=k: self.closed(c, _linear_in(k, c, eqn, linear)))
             for k, v in eqn.params.items()
         }
         same = all(params[k] is v for k, v in eqn.params.items())
-        return eqn if same else eqn.replace(params=params)
+        return [eqn if same else eqn.replace(params=params)]
 
     def call(self, eqn: JaxprEqn) -> JaxprEqn:
         """The call of the implementation, with its derivative rule."""
@@ -143,30 +146,45 @@ class _Expansion:
         self.active.append(primitive)
         try:
             linear = [False] * len(primals) + [True] * len(tangents)
-            return self.closed(ClosedJaxpr(jaxpr, rule.consts), linear)
+            return self.closed(dce_closed(ClosedJaxpr(jaxpr, rule.consts)), linear)
         finally:
             self.active.pop()
 
-    def linear_call(self, eqn: JaxprEqn, linear: Sequence[bool], used: set[Any]) -> JaxprEqn | None:
-        """The equation as one with JAX's transpose; None where there is none, or its integer results are read."""
+    def linear_calls(self, eqn: JaxprEqn, linear: Sequence[bool], used: set[Any]) -> list[JaxprEqn]:
+        """The equation with JAX's transpose: a call that is linear, and a second one for integers that are read.
+
+        Integer results, such as whether a solver succeeded, are not linear, so `linear_call` cannot return them.
+        """
+        moving = [_is_inexact(v.aval) for v in eqn.out_binders]
+        read = [v in used and not on for v, on in zip(eqn.out_binders, moving, strict=True)]
+        try:
+            calls = [self.linear_call(eqn, linear, moving)]
+        except MissingRuleError:
+            return [self.call(eqn)]
+        if any(read):
+            calls.append(self.call(eqn.replace(out_binders=_only(eqn.out_binders, read))))
+        return calls
+
+    def linear_call(
+        self, eqn: JaxprEqn, linear: Sequence[bool], moving: Sequence[bool]
+    ) -> JaxprEqn:
+        """The equation as a `linear_call` of its results that are `moving`.
+
+        Raises:
+          MissingRuleError: JAX has no transpose of it.
+        """
         primitive = eqn.primitive
         assert isinstance(primitive, LivePrimitive)
-        outs = [v for v in eqn.out_binders if _is_inexact(v.aval)]
-        if any(v in used for v in eqn.out_binders if v not in outs):
-            return None
+        outs = list(compress(eqn.out_binders, moving))
         avals = [x.aval.strong for x in eqn.inputs]
         cts = [v.aval.strong for v in outs]
-        try:
-            back = primitive.rules.transpose_program(avals, linear, cts, eqn.params)
-        except MissingRuleError:
-            return None
+        back = primitive.rules.transpose_program(avals, linear, cts, eqn.params)
         order = sorted(range(len(avals)), key=lambda i: linear[i])
         operands = [Var(a) for a in avals]
-        results = [Var(v.aval.strong) for v in outs]
-        named = iter(results)
-        binders = [next(named) if v in outs else DropVar(v.aval) for v in eqn.out_binders]
-        inner = self.call(eqn.replace(inputs=operands, out_binders=binders))
-        callee = ClosedJaxpr(Jaxpr([operands[i] for i in order], [inner], results))
+        results = [Var(v.aval.strong) for v in eqn.out_binders]
+        inner = self.call(eqn.replace(inputs=operands, out_binders=_only(results, moving)))
+        inputs = [operands[i] for i in order]
+        callee = ClosedJaxpr(Jaxpr(inputs, [inner], list(compress(results, moving))))
         call = find_primitive("linear_call")
         params = {
             **call.defaults,
@@ -177,6 +195,11 @@ class _Expansion:
         }
         inputs = [eqn.inputs[i] for i in order]
         return eqn.replace(primitive=call, inputs=inputs, params=params, out_binders=outs)
+
+
+def _only(binders: Sequence[Var], read: Sequence[bool]) -> list[Var]:
+    """The binders, those that are not read dropped."""
+    return [v if on else DropVar(v.aval) for v, on in zip(binders, read, strict=True)]
 
 
 def _linear_in(key: str, inner: ClosedJaxpr, eqn: JaxprEqn, linear: Sequence[bool]) -> list[bool]:
