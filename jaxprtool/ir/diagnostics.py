@@ -7,6 +7,7 @@ ours (3: anything that is not a `JaxprToolError`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -25,6 +26,7 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "are",
+    "clipped",
     "counted",
     "fail",
 ]
@@ -49,6 +51,10 @@ class Diagnostic:
     help: str = ""
     severity: str = "error"
     where: str = field(default="")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", clipped(self.message))
+        object.__setattr__(self, "help", clipped(self.help))
 
     def __str__(self) -> str:
         place = f"{self.span}: " if self.span else f"{self.where}: " if self.where else ""
@@ -115,6 +121,18 @@ class MissingRuleError(UnsupportedError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.diagnostics, self.primitive)
+
+
+_LONGEST_WORD, _LONGEST_TEXT = 200, 2000  # characters
+_LONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
+
+
+def clipped(text: str) -> str:
+    """A message without the greater part of what a file may have put into it: names, values, types of any length."""
+    if len(text) <= _LONGEST_WORD:
+        return text
+    text = _LONG_WORD.sub(lambda m: f"{m[0][:_LONGEST_WORD]}...", text)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
 
 
 class InternalError(Exception):

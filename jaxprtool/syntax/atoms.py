@@ -143,7 +143,8 @@ class Atoms:
 
     def _not_an_atom(self, word: str, at: int) -> None:
         if _NAME.fullmatch(word):
-            self._error(f"{word} is not bound", "unbound-variable", at, at + len(word))
+            help = "the results of a jaxpr stand in parentheses: `in (a,) }`" if word == "in" else ""
+            self._error(f"{word} is not bound", "unbound-variable", at, at + len(word), help)
         else:
             help = "operands are separated by blanks" if word[-1] == "," else ""
             self._error(f"{word} is not an operand", "syntax", at, at + len(word), help)

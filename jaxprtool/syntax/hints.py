@@ -6,13 +6,14 @@ import re
 from typing import NamedTuple
 
 from jaxprtool.core.primitive import PRIMITIVES
-from jaxprtool.syntax.tokens import IDENT, LABELS
+from jaxprtool.syntax.tokens import IDENT, LABELS, LOOSE_BINDER
 
 __all__ = ["BARE_RESULTS", "Hint", "hint", "operand_hint", "primitive_hint"]
 
 BARE_RESULTS = re.compile(r"[\s;]*+in[ \t]++([^\s()}][^()}\n]*?)[ \t]*+(?=\}|\n|\Z)")
 _LET = re.compile(r"(?<=\s)let(?=\s|\Z)")
 _LAMBDA = re.compile(r"lambda\b(?=[^{}\n]*[:.;])")
+_GLUED = re.compile(rf"[\s;]*+({LOOSE_BINDER}(?:[ \t]++{LOOSE_BINDER})*+)(?:=|[ \t]++=(?=[^\s=]))(?!=)")
 _CALLED = re.compile(rf"({IDENT})\(([^()]*)\)")
 
 
@@ -38,6 +39,8 @@ def hint(text: str, at: int, expected: list[str]) -> Hint | None:
         right = f"in ({', '.join(names)}{',' * (len(names) == 1)}) }}"
         message = "the results of a jaxpr stand in parentheses"
         return Hint(message, m.start(1), m.end(1), f"write `{right}`")
+    if LABELS["EQUATION"] in expected and (m := _GLUED.match(text, at)):
+        return Hint("`=` needs a blank on both sides", m.start(1), m.end(), f"write `{m[1]} = `")
     if LABELS["DOT"] in expected:
         return _header_hint(text, at)
     if LABELS["LAMBDA"] in expected and (m := _LAMBDA.match(text, at)):
