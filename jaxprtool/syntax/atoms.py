@@ -143,7 +143,9 @@ class Atoms:
 
     def _not_an_atom(self, word: str, at: int) -> None:
         if _NAME.fullmatch(word):
-            help = "the results of a jaxpr stand in parentheses: `in (a,) }`" if word == "in" else ""
+            help = (
+                "the results of a jaxpr stand in parentheses: `in (a,) }`" if word == "in" else ""
+            )
             self._error(f"{word} is not bound", "unbound-variable", at, at + len(word), help)
         else:
             help = "operands are separated by blanks" if word[-1] == "," else ""

@@ -13,7 +13,9 @@ __all__ = ["BARE_RESULTS", "Hint", "hint", "operand_hint", "primitive_hint"]
 BARE_RESULTS = re.compile(r"[\s;]*+in[ \t]++([^\s()}][^()}\n]*?)[ \t]*+(?=\}|\n|\Z)")
 _LET = re.compile(r"(?<=\s)let(?=\s|\Z)")
 _LAMBDA = re.compile(r"lambda\b(?=[^{}\n]*[:.;])")
-_GLUED = re.compile(rf"[\s;]*+({LOOSE_BINDER}(?:[ \t]++{LOOSE_BINDER})*+)(?:=|[ \t]++=(?=[^\s=]))(?!=)")
+_GLUED = re.compile(
+    rf"[\s;]*+({LOOSE_BINDER}(?:[ \t]++{LOOSE_BINDER})*+)(?:=|[ \t]++=(?=[^\s=]))(?!=)"
+)
 _CALLED = re.compile(rf"({IDENT})\(([^()]*)\)")
 
 
