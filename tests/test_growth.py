@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import sys
+import tempfile
 import threading
 import time
 
@@ -163,8 +166,22 @@ API = {
     "jvp of a function": lambda p: jt.jvp(jt.jaxpr_as_fun(p), (0.5,), (1.0,)),
     "lower": lambda p: str(jt.lower(p)),
     "compile": lambda p: jt.compile(p)(0.5),
-    "diff": lambda p: diff_programs({"": p}, {"": jt.parse(nested(300))}),
+    "diff": lambda p: jt.diff(p, jt.parse(nested(300))),
+    "diff of different ones": lambda p: jt.diff(p, jt.parse(nested(300).replace("sin", "cos"))),
+    "lines of a diff": lambda p: diff_programs({"": p}, {"": jt.parse(nested(300))}),
+    "signature": jt.check,
+    "repr": repr,
+    "discharge": jt.discharge,
+    "save and load": lambda p: _saved(p),
+    "pickle": lambda p: pickle.loads(pickle.dumps(p)),
+    "copy": copy.deepcopy,
 }
+
+
+def _saved(program):
+    with tempfile.TemporaryDirectory() as folder:
+        jt.save(program, f"{folder}/deep.jaxpr")
+        jt.load(f"{folder}/deep.jaxpr")
 
 
 @pytest.mark.parametrize("verb", API)

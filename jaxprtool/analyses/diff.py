@@ -24,6 +24,7 @@ Side = dict[Any, str]  # names of variables
 
 
 @deep
+@deep
 def diff_programs(a: dict[str, ClosedJaxpr], b: dict[str, ClosedJaxpr]) -> list[Line]:
     """The lines of both files, marked; none is marked `-` or `+` when they are equal.
 

@@ -59,6 +59,7 @@ def peak_bytes(program: ClosedJaxpr) -> int:
     return _peak(program.jaxpr, {})[0]
 
 
+@deep
 def constant_bytes(program: ClosedJaxpr) -> int:
     """The bytes of all constants that have values, those of inner jaxprs included, each counted once."""
     found = {}

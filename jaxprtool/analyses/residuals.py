@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit
 
 __all__ = ["Residual", "residuals"]
@@ -25,6 +26,7 @@ class Residual(NamedTuple):
     is_computed: bool
 
 
+@deep
 def residuals(program: ClosedJaxpr, primal: ClosedJaxpr) -> list[Residual]:
     """What a linearized program keeps, each value once.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jaxprtool.analyses.signature import Signatures
+from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.params import Opaque, Record
 from jaxprtool.ir.walk import map_jaxprs
@@ -13,6 +14,7 @@ from jaxprtool.ir.walk import map_jaxprs
 __all__ = ["share_equal"]
 
 
+@deep
 def share_equal(program: ClosedJaxpr) -> ClosedJaxpr:
     """The program in which jaxprs inside of params that are equal, weak types included, are the same object.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool.analyses.canonical import canonical_consts, canonical_lit, canonical_params
+from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 
 __all__ = ["Signatures", "same_program", "same_programs"]
@@ -83,12 +84,14 @@ def _any_jaxpr(program: ClosedJaxpr) -> str:
     return "{...}"
 
 
+@deep
 def same_program(a: ClosedJaxpr, b: ClosedJaxpr) -> bool:
     """Whether two programs are equal up to names (and weak types)."""
     signatures = Signatures()
     return signatures.of(a) == signatures.of(b)
 
 
+@deep
 def same_programs(a: dict[str, ClosedJaxpr], b: dict[str, ClosedJaxpr]) -> bool:
     """Whether two files hold equal programs under equal names, in whatever order."""
     signatures = Signatures()

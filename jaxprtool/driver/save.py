@@ -1,16 +1,23 @@
-"""save and load: programs and compiled programs as files, with nothing left out."""
+"""save and load: programs and compiled programs as files, with nothing left out.
+
+`pickle` and `copy.deepcopy` of a program go through the same text, so that they hold what a file holds, need no
+memory of what was derived from the program, and take any depth of nesting.
+"""
 
 from __future__ import annotations
 
+import copyreg
 import os
+from typing import Any
 
 from jaxprtool.driver import files
 from jaxprtool.driver.artifact import is_artifact
 from jaxprtool.driver.compile import Compiled, from_bytes
 from jaxprtool.driver.constants import load_constants
-from jaxprtool.driver.output import write_programs
+from jaxprtool.driver.output import program_text, write_programs
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.syntax.parse import parse
 
 __all__ = ["load", "save"]
 
@@ -56,3 +63,24 @@ def load(path: Path) -> ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled:
     for program in programs.values():
         load_constants(program)
     return next(iter(programs.values())) if len(programs) == 1 else programs
+
+
+def _reduced(program: ClosedJaxpr) -> tuple[Any, ...]:
+    return _read, (program_text({"": program}),)
+
+
+def _reduced_open(jaxpr: Jaxpr) -> tuple[Any, ...]:
+    closed = ClosedJaxpr(jaxpr, [None] * len(jaxpr.const_binders))
+    return _read_open, (program_text({"": closed}),)
+
+
+def _read(text: str) -> ClosedJaxpr:
+    return load_constants(parse(text))
+
+
+def _read_open(text: str) -> Jaxpr:
+    return parse(text).jaxpr
+
+
+copyreg.pickle(ClosedJaxpr, _reduced)  # type: ignore[arg-type]  # the stub knows no other types than functions return
+copyreg.pickle(Jaxpr, _reduced_open)  # type: ignore[arg-type]
