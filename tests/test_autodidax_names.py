@@ -80,6 +80,7 @@ from jaxprtool.autodidax import (
     vmap_jaxpr,
     zeros_like,
 )  # fmt: skip
+from jaxprtool.ir.jaxpr import amend
 
 # Every name that a state of the tutorial, from 2021 to now, defines at its top level, but for `f`, `x`, `y` and the like.
 NAMES = """
@@ -271,7 +272,7 @@ def test_constants_are_leading_arguments():
 
 def test_type_errors():
     jaxpr, _, _ = make_jaxpr(f, F64)
-    jaxpr.eqns[0].out_binders[0].aval = ShapedArray((2,), np.float64)
+    amend(jaxpr.eqns[0].out_binders[0], aval=ShapedArray((2,), np.float64))
     with pytest.raises(TypeError):
         typecheck_jaxpr(jaxpr)
 

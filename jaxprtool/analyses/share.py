@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool.analyses.signature import Signatures
 from jaxprtool.core.stack import deep
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.params import Opaque, Record
 from jaxprtool.ir.walk import map_jaxprs
 
@@ -68,9 +68,7 @@ class _Sharing:
         eqns = [self._eqn(e) for e in jaxpr.eqns]
         if all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)):
             return program
-        changed = Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders, jaxpr.span)
-        changed.comments = jaxpr.comments
-        return ClosedJaxpr(changed, program.consts, program.arg_names)
+        return program.replace(jaxpr=jaxpr.replace(eqns=eqns))
 
     def _eqn(self, eqn: JaxprEqn) -> JaxprEqn:
         params = {k: map_jaxprs(v, self.closed) for k, v in eqn.params.items()}

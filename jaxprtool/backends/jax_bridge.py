@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import operator
 import re
 from collections.abc import Callable
 from typing import Any
@@ -105,11 +106,17 @@ class _Reader:
         """The whole program; in its outermost jaxpr JAX drops the results that nobody reads."""
         closed = self.closed(jaxpr)
         used = {x for x in closed.jaxpr.outs if type(x) is not Lit}
+        eqns = []
         for eqn in reversed(closed.jaxpr.eqns):
-            binders = eqn.out_binders
-            eqn.out_binders = [v if v in used else DropVar(v.aval) for v in binders]
+            binders = [v if v in used else DropVar(v.aval) for v in eqn.out_binders]
+            same = all(map(operator.is_, binders, eqn.out_binders))
+            eqns.append(eqn if same else eqn.replace(out_binders=binders))
             used.update(x for x in eqn.inputs if type(x) is not Lit)
-        return closed
+        if all(map(operator.is_, reversed(eqns), closed.eqns)):
+            return closed
+        changed = closed.replace(jaxpr=closed.jaxpr.replace(eqns=reversed(eqns)))
+        changed.cache["jax"] = closed.cache["jax"]
+        return changed
 
     def closed(self, jaxpr: Any) -> ClosedJaxpr:
         """A `ClosedJaxpr` or `Jaxpr`; the same object for the same jaxpr with the same constants."""

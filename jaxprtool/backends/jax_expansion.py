@@ -75,10 +75,7 @@ class _Expansion:
             eqns += self.eqns(eqn, flags, used)
         if len(eqns) == len(jaxpr.eqns) and all(map(operator.is_, eqns, jaxpr.eqns)):
             return program
-        changed = Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders)
-        made = ClosedJaxpr(changed, program.consts)
-        made.arg_names = program.arg_names
-        return made
+        return program.replace(jaxpr=jaxpr.replace(eqns=eqns))
 
     def eqns(self, eqn: JaxprEqn, linear: Sequence[bool], used: set[Any]) -> list[JaxprEqn]:
         """What takes the place of an equation that is linear in some operands; `used` are the variables that are read."""

@@ -207,8 +207,8 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
         unnamed = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
         fwd = closed(_without_tracers(jaxpr.replace(outvars=outs, debug_info=unnamed), consts))
         extra = [Var(a.strong) for a in closed(call).in_avals[:n]]
-        fwd.jaxpr.in_binders[:0] = extra
-        return fwd, closed(_without_tracers(back.jaxpr, back.consts))
+        takes_all = fwd.jaxpr.replace(in_binders=[*extra, *fwd.jaxpr.in_binders])
+        return fwd.replace(jaxpr=takes_all), closed(_without_tracers(back.jaxpr, back.consts))
 
     fwd, back = _guarded(thunk, active, capture, (None, None))
     return {"fwd_jaxpr": fwd, "bwd_jaxpr": back}

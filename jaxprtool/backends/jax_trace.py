@@ -77,8 +77,7 @@ def trace_with_jax(
             jaxpr = jax.make_jaxpr(flat)(*[x for x, t in zip(specs, traced, strict=True) if t])
         program = expanded(from_jax(jaxpr, rules=rules), rules)
     chosen = (path for (path, _), t in zip(leaves, traced, strict=True) if t)
-    program.arg_names = tuple(_argument_name(f, path) for path in chosen)
-    return program
+    return program.replace(arg_names=[_argument_name(f, path) for path in chosen])
 
 
 def _is_type(x: Any) -> bool:

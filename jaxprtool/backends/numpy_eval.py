@@ -110,11 +110,11 @@ def value(x: Any, aval: Any = None) -> Any:
     if isinstance(x, (np.ndarray, np.generic, KeyArray, Cell, Token)):
         return x
     if type(x) is Lit:
-        if x.cached is None:
+        if not x.cached:
             check_literal(x)
             dtype = np_dtype(x.aval.dtype)
-            x.cached = np.zeros((), dtype) if dtype == float0 else _scalar(x.val, dtype)
-        return x.cached
+            x.cached.append(np.zeros((), dtype) if dtype == float0 else _scalar(x.val, dtype))
+        return x.cached[0]
     if isinstance(x, Tracer):
         raise TypeError(f"a tracer is no value: {x}")
     if isinstance(x, ArrayText):

@@ -110,8 +110,7 @@ class Session:
         """The programs of a text, with the values that `--consts` gives to their constants."""
         programs = load(text, name, selector, self.allowed)
         if self.consts not in ("", INLINE):
-            for program in programs.values():
-                with_consts(program, self.consts)
+            return {key: with_consts(p, self.consts) for key, p in programs.items()}
         return programs
 
     def program(self, path: str) -> ClosedJaxpr:

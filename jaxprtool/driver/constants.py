@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
-from jaxprtool.ir.walk import sub_jaxprs
+from jaxprtool.ir.walk import map_programs, sub_jaxprs
 from jaxprtool.syntax.consts import ArrayBytes, ArrayRef, is_large
 
 __all__ = [
@@ -41,8 +41,19 @@ def _all_programs(program: ClosedJaxpr) -> Iterator[ClosedJaxpr]:
             pending.extend(reversed(inner))
 
 
-def anchor(program: ClosedJaxpr, folder: str, allowed: Sequence[str] = ()) -> None:
-    """Make names of `.npz` files absolute, so that they hold wherever the program is written next.
+def _map_constants(program: ClosedJaxpr, f: Callable[[Var, Any], Any]) -> ClosedJaxpr:
+    """The program with `f(binder, value)` as the value of each constant, those of inner jaxprs too."""
+
+    def changed(closed: ClosedJaxpr) -> ClosedJaxpr:
+        consts = [*map(f, closed.jaxpr.const_binders, closed.consts)]
+        same = all(a is b for a, b in zip(consts, closed.consts, strict=True))
+        return closed if same else closed.replace(consts=consts)
+
+    return map_programs(program, changed)
+
+
+def anchor(program: ClosedJaxpr, folder: str, allowed: Sequence[str] = ()) -> ClosedJaxpr:
+    """The program with absolute names of `.npz` files, which hold wherever it is written next.
 
     Args:
       program: a program just read.
@@ -52,15 +63,18 @@ def anchor(program: ClosedJaxpr, folder: str, allowed: Sequence[str] = ()) -> No
     Raises:
       UsageError: a file is in none of the folders.
     """
-    for current in _all_programs(program):
-        for i, c in enumerate(current.consts):
-            if isinstance(c, ArrayRef):
-                if "\0" in c.file:
-                    fail(UsageError, f"no file can have the name in {c}", "npz-path")
-                path = os.path.realpath(os.path.join(folder, c.file))
-                if not any(_is_below(path, f) for f in (folder, *allowed)):
-                    _outside(c, path)
-                current.consts[i] = c.at(path)
+
+    def absolute(_: Var, c: Any) -> Any:
+        if not isinstance(c, ArrayRef):
+            return c
+        if "\0" in c.file:
+            fail(UsageError, f"no file can have the name in {c}", "npz-path")
+        path = os.path.realpath(os.path.join(folder, c.file))
+        if not any(_is_below(path, f) for f in (folder, *allowed)):
+            _outside(c, path)
+        return c.at(path)
+
+    return _map_constants(program, absolute) if has_references(program) else program
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -90,11 +104,20 @@ def load_constants(program: ClosedJaxpr) -> ClosedJaxpr:
     Raises:
       UsageError: a file is missing or is no `.npz` file, has no such array, or one of another type.
     """
-    for current in _all_programs(program):
-        for i, (v, c) in enumerate(zip(current.jaxpr.const_binders, current.consts, strict=True)):
-            if isinstance(c, (ArrayRef, ArrayBytes)):
-                current.consts[i] = _loaded(c, v)
-    return program
+
+    def loaded(v: Var, c: Any) -> Any:
+        return _loaded(c, v) if isinstance(c, (ArrayRef, ArrayBytes)) else c
+
+    kinds = (ArrayRef, ArrayBytes)
+    if not any(isinstance(c, kinds) for p in _all_programs(program) for c in p.consts):
+        return program
+    found = program.cache.get(_LOADED)
+    if found is None:
+        found = program.cache[_LOADED] = _map_constants(program, loaded)
+    return found
+
+
+_LOADED = "loaded"
 
 
 def _loaded(value: ArrayRef | ArrayBytes, v: Var) -> Any:
@@ -212,12 +235,12 @@ def with_consts(program: ClosedJaxpr, values: Mapping[str, Any] | str) -> Closed
     """Give values to constants that a program's text does not hold, those of inner jaxprs too; logs drop them.
 
     Args:
-      program: as it was read; it is changed. Constants are called by the names in its text.
+      program: as it was read. Constants are called by the names in its text.
       values: arrays of the constants' types by name, or the path of an `.npz` file that has some of them. A name that
         stands for the constants of several inner jaxprs is for each of them.
 
     Returns:
-      The program.
+      The program with these values.
 
     Raises:
       UsageError: no constant without a value has a name that is given, or none has one of those in the file; a type is
@@ -228,21 +251,24 @@ def with_consts(program: ClosedJaxpr, values: Mapping[str, Any] | str) -> Closed
     path = values if isinstance(values, str) else ""
     given: Mapping[str, Any] = {} if isinstance(values, str) else values
     names = arrays.member_names(path) if path else set(given)
-    missing: list[str] = []
-    for current in _all_programs(program):
-        for i, (v, c) in enumerate(zip(current.jaxpr.const_binders, current.consts, strict=True)):
-            if c is not None:
-                continue
-            name = v.name or "_"
-            missing.append(name)
-            if name in names:
-                current.consts[i] = (
-                    arrays.load_member(path, name, v) if path else arrays.constant(given[name], v)
-                )
+    missing = [
+        v.name or "_"
+        for p in _all_programs(program)
+        for v, c in zip(p.jaxpr.const_binders, p.consts, strict=True)
+        if c is None
+    ]
+
+    def value(v: Var, c: Any) -> Any:
+        name = v.name or "_"
+        if c is not None or name not in names:
+            return c
+        return arrays.load_member(path, name, v) if path else arrays.constant(given[name], v)
+
+    changed = _map_constants(program, value)
     unknown = names.difference(missing)
     if unknown and (len(unknown) == len(names) or not path):
         _no_such_constant(sorted(unknown), missing)
-    return program
+    return changed
 
 
 def _no_such_constant(names: Sequence[str], missing: Sequence[str]) -> None:

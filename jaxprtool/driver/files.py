@@ -118,9 +118,9 @@ def load(
       UsageError: no program has the name asked for; a constant is in a file elsewhere.
     """
     programs = read_programs(text, name)
-    for program in programs.values():
-        anchor(program, os.path.dirname(name), allowed)
-    return chosen(programs, name, selector)
+    folder = os.path.dirname(name)
+    anchored = {key: anchor(program, folder, allowed) for key, program in programs.items()}
+    return chosen(anchored, name, selector)
 
 
 def chosen(programs: dict[str, ClosedJaxpr], name: str, selector: str) -> dict[str, ClosedJaxpr]:

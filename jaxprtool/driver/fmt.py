@@ -90,10 +90,9 @@ def write(done: Formatted, name: str, output: str, allowed: Sequence[str] = ()) 
     if here or not any(has_references(p) for p in done.programs.values()):
         write_output(output, done.text)
         return
-    for program in done.programs.values():
-        anchor(program, folder, allowed)
-    parts = beside(done.programs, output, moved=lambda c: False)
-    text = format_file(done.programs, style=done.style, lossless=True, placed=parts.placed)
+    programs = {name: anchor(p, folder, allowed) for name, p in done.programs.items()}
+    parts = beside(programs, output, moved=lambda c: False)
+    text = format_file(programs, style=done.style, lossless=True, placed=parts.placed)
     if parts.path:  # first, so that no text ever names a file that is not there
         write_output(parts.path, parts.data)
     write_output(output, version_line(done.text) + text.rstrip("\n") + "\n")

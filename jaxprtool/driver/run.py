@@ -90,7 +90,7 @@ def run(
         are = "is" if len(args) == 1 else "are"
         message = f"the program takes {counted(n, 'argument')}, and {len(args)} {are} given"
         fail(UsageError, message, "argument-count")
-    load_constants(program)
+    program = load_constants(program)
     if processes is not None:
         with redirect_stdout(_shown()):
             return run_together(lower_jaxpr(program), args, processes, devices)

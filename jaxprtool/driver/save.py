@@ -60,8 +60,7 @@ def load(path: Path) -> ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled:
     if is_artifact(data):
         return from_bytes(data, name)
     programs = files.load(files.decode(data, name), name, selector)
-    for program in programs.values():
-        load_constants(program)
+    programs = {key: load_constants(program) for key, program in programs.items()}
     return next(iter(programs.values())) if len(programs) == 1 else programs
 
 

@@ -136,12 +136,12 @@ def _examples(like: Sequence[str], target: Any, x64: bool | None) -> list[Any]:
 
 def _trace_with_ours(f: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:
     program = make_jaxpr(f)(*args)
-    program.arg_names = tuple(
+    names = [
         _PATH.sub(r".\1\2", path)
         for name, arg in zip(_parameters(f, len(args)), args, strict=True)
         for path in (f"{name}{p}" for p in tree_paths(arg))
-    )
-    return program
+    ]
+    return program.replace(arg_names=names)
 
 
 _PATH = re.compile(r"\[(?:'([^']*)'|(\d+))\]")

@@ -60,7 +60,7 @@ def split_words(texts: Sequence[str]) -> list[str]:
 def open_binders(program: ClosedJaxpr) -> list[Var]:
     """What a caller has to give: constants without a value, then the arguments."""
     pairs = zip(program.jaxpr.const_binders, program.consts, strict=True)
-    return [v for v, c in pairs if c is None] + program.jaxpr.in_binders
+    return [*(v for v, c in pairs if c is None), *program.jaxpr.in_binders]
 
 
 def open_names(program: ClosedJaxpr) -> list[str]:

@@ -11,6 +11,7 @@ old one whether the new one has it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any
@@ -86,7 +87,7 @@ def dce_jaxpr(
         kept, live = [], None
     if live is None:
         kept, live = _live_eqns(jaxpr.eqns, outs)
-        if len(outs) == len(jaxpr.outs) and kept == jaxpr.eqns:
+        if len(outs) == len(jaxpr.outs) and _same(kept, jaxpr.eqns):
             kept, jaxpr.cache["live"] = jaxpr.eqns, live
     if keep_inputs:
         used_ins = [True] * len(jaxpr.in_binders)
@@ -95,10 +96,13 @@ def dce_jaxpr(
     if kept is jaxpr.eqns and all(used_ins):
         return jaxpr, used_ins
     binders = [*compress(jaxpr.in_binders, used_ins)]
-    smaller = Jaxpr(binders, kept, outs, jaxpr.const_binders, jaxpr.span)
-    smaller.comments = jaxpr.comments
+    smaller = jaxpr.replace(in_binders=binders, eqns=kept, outs=outs)
     smaller.cache["live"] = live
     return verified(smaller), used_ins
+
+
+def _same(a: Sequence[JaxprEqn], b: Sequence[JaxprEqn]) -> bool:
+    return len(a) == len(b) and all(map(operator.is_, a, b))
 
 
 def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[JaxprEqn], set[Any]]:

@@ -280,9 +280,10 @@ def parts(
         else:
             binders.append(v)
             kept.append(x)
-    outs = jaxpr.outs[: len(known_outs)] + kept
+    outs = [*jaxpr.outs[: len(known_outs)], *kept]
     closed = ClosedJaxpr(rebound(jaxpr, outs=outs), known.consts)
-    unknown = rebound(rest.jaxpr, binders + rest.jaxpr.in_binders, const_binders=(), before=made)
+    binders += rest.jaxpr.in_binders
+    unknown = rebound(rest.jaxpr, binders, const_binders=(), before=made)
     return verified(closed), verified(ClosedJaxpr(unknown)), len(kept)
 
 

@@ -7,8 +7,8 @@ The names are Autodidax's. In JAX, `in_binders` is `invars`, `out_binders` is `o
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, Self
 
 from jaxprtool.ir.spans import Span
 
@@ -16,28 +16,95 @@ __all__ = [
     "Atom",
     "ClosedJaxpr",
     "DropVar",
+    "Frozen",
     "Jaxpr",
     "JaxprEqn",
     "JaxprType",
     "Lit",
+    "NO_PARAMS",
     "Param",
+    "Params",
     "Primitive",
     "REQUIRED",
     "Var",
+    "amend",
     "type_of",
 ]
 
 
-class Var:
+class Frozen:
+    """What cannot change: everything that was derived from it, by whatever interpreter, stays true."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        kind = type(self).__name__
+        raise AttributeError(f"a {kind} does not change; .replace({name}=...) makes another one")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a {type(self).__name__} does not change")
+
+
+# Setting the slots of an object whose class has `__setattr__` is slow, so each of these objects is filled in as an
+# instance of a twin of its class, which has the same slots and no `__setattr__`, and then becomes one of its class.
+_new = object.__new__
+_set = object.__setattr__
+
+
+def _twin(name: str, slots: tuple[str, ...]) -> Any:
+    return type(name, (Frozen,), {"__slots__": slots, "__setattr__": _set})
+
+
+def _no_stack() -> NoReturn:
+    """CPython compares the slots of both classes, and at the end of the stack takes them for different ones."""
+    raise RecursionError("maximum recursion depth exceeded while making a jaxpr")
+
+
+def amend(x: Any, **fields: Any) -> None:
+    """Change an object that is still being built: for its maker alone, before anybody else has seen it."""
+    for name, value in fields.items():
+        _set(x, name, value)
+
+
+class Params(dict[str, Any]):
+    """The params of an equation, by name; a dict that does not change."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("params do not change; eqn.replace(params={...}) makes another equation")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
+    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Params, (dict(self),)
+
+
+NO_PARAMS = Params()
+
+_VarTwin = _twin("Var", ("aval", "name", "span"))
+
+
+class Var(Frozen):
     """A variable. Two variables are the same only if they are the same object.
 
     `name` is the name it had in the source, or None for one that the printer has yet to name.
     """
 
     __slots__ = ("aval", "name", "span")
+    aval: Any
+    name: str | None
+    span: Span | None
 
-    def __init__(self, aval: Any, name: str | None = None, span: Span | None = None):
+    def __new__(cls, aval: Any, name: str | None = None, span: Span | None = None) -> Self:
+        self = _new(_VarTwin)
         self.aval, self.name, self.span = aval, name, span
+        try:
+            self.__class__ = cls
+        except TypeError:
+            _no_stack()
+        return self
 
     def __repr__(self) -> str:
         return f"{self.name or '_'}:{self.aval}"
@@ -48,21 +115,33 @@ class DropVar(Var):
 
     __slots__ = ()
 
-    def __init__(self, aval: Any, name: str | None = "_", span: Span | None = None):
-        super().__init__(aval, name, span)
+    def __new__(cls, aval: Any, name: str | None = "_", span: Span | None = None) -> Self:
+        return super().__new__(cls, aval, name, span)
 
 
-class Lit:
+_LitTwin = _twin("Lit", ("aval", "cached", "span", "val"))
+
+
+class Lit(Frozen):
     """A literal operand: a Python scalar (or an array, for JAX's `[...]` literals) and its type.
 
     It is also a value: `bind` takes it as an operand, and each interpreter reads it in its own way.
     """
 
     __slots__ = ("aval", "cached", "span", "val")
+    val: Any
+    aval: Any
+    span: Span | None
+    cached: list[Any]  # the value as the evaluator wants it, when it was asked for
 
-    def __init__(self, val: Any, aval: Any, span: Span | None = None):
-        self.val, self.aval, self.span = val, aval, span
-        self.cached: Any = None  # the value as the evaluator wants it
+    def __new__(cls, val: Any, aval: Any, span: Span | None = None) -> Self:
+        self = _new(_LitTwin)
+        self.val, self.aval, self.span, self.cached = val, aval, span, []
+        try:
+            self.__class__ = cls
+        except TypeError:
+            _no_stack()
+        return self
 
     @property
     def shape(self) -> tuple:
@@ -153,43 +232,54 @@ class Primitive:
         self.name, self.operands, self.params = name, tuple(operands), params or {}
         self.multiple_results, self.known = multiple_results, known
         self.index_from, self.doc = index_from, doc
-        self.defaults = {
-            p.name: p.default for p in self.params.values() if p.default is not REQUIRED
-        }
+        self.defaults = Params(
+            {p.name: p.default for p in self.params.values() if p.default is not REQUIRED}
+        )
         self.optional = frozenset(p.name for p in self.params.values() if p.optional)
 
     def __repr__(self) -> str:
         return self.name
 
 
-class JaxprEqn:
+_EqnTwin = _twin("JaxprEqn", ("comments", "inputs", "out_binders", "params", "primitive", "span"))
+
+
+class JaxprEqn(Frozen):
     """One equation: `out_binders = primitive[params] inputs`.
 
     `comments` holds the lines of comment above it and, last, the one at its end (or ""), or is None.
     """
 
     __slots__ = ("comments", "inputs", "out_binders", "params", "primitive", "span")
+    primitive: Primitive
+    inputs: tuple[Any, ...]
+    params: Params
+    out_binders: tuple[Var, ...]
+    span: Span | None
+    comments: tuple[str, ...] | None
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         primitive: Primitive,
-        inputs: list[Any],
-        params: dict[str, Any],
-        out_binders: list[Var],
+        inputs: Iterable[Any],
+        params: Mapping[str, Any],
+        out_binders: Iterable[Var],
         span: Span | None = None,
         comments: tuple[str, ...] | None = None,
-    ):
-        self.primitive, self.inputs, self.params = primitive, inputs, params
-        self.out_binders, self.span, self.comments = out_binders, span, comments
+    ) -> Self:
+        self = _new(_EqnTwin)
+        self.primitive, self.inputs, self.out_binders = primitive, (*inputs,), (*out_binders,)
+        self.params = params if type(params) is Params else Params(params) if params else NO_PARAMS
+        self.span, self.comments = span, comments
+        try:
+            self.__class__ = cls
+        except TypeError:
+            _no_stack()
+        return self
 
     def replace(self, **changes: Any) -> JaxprEqn:
-        """A copy with some fields replaced."""
-        made = JaxprEqn(
-            self.primitive, self.inputs, self.params, self.out_binders, self.span, self.comments
-        )
-        for field, value in changes.items():
-            setattr(made, field, value)
-        return made
+        """An equation with some fields replaced."""
+        return _replaced(self, changes)
 
     def __repr__(self) -> str:
         names: dict[Var, str] = {}  # for variables without one: a, b, c, ...
@@ -212,7 +302,12 @@ class JaxprType(NamedTuple):
         return f"({ins}) -> ({outs})"
 
 
-class Jaxpr:
+_JaxprTwin = _twin(
+    "Jaxpr", ("cache", "comments", "const_binders", "eqns", "in_binders", "outs", "span")
+)
+
+
+class Jaxpr(Frozen):
     """A function in A-normal form, closed: its body refers to nothing outside.
 
     Attributes:
@@ -225,22 +320,39 @@ class Jaxpr:
     """
 
     __slots__ = ("cache", "comments", "const_binders", "eqns", "in_binders", "outs", "span")
+    const_binders: tuple[Var, ...]
+    in_binders: tuple[Var, ...]
+    eqns: tuple[JaxprEqn, ...]
+    outs: tuple[Any, ...]
+    span: Span | None
+    comments: Mapping[str, Sequence[str]] | None
+    cache: dict[Any, Any]
 
-    def __init__(
-        self,
-        in_binders: list[Var],
-        eqns: list[JaxprEqn],
-        outs: list[Any],
-        const_binders: Sequence[Var] = (),
+    def __new__(
+        cls,
+        in_binders: Iterable[Var],
+        eqns: Iterable[JaxprEqn],
+        outs: Iterable[Any],
+        const_binders: Iterable[Var] = (),
         span: Span | None = None,
-    ):
-        self.const_binders, self.in_binders = list(const_binders), in_binders
-        self.eqns, self.outs, self.span = eqns, outs, span
-        self.comments: dict[str, list[str]] | None = None
-        self.cache: dict[Any, Any] = {}
+        comments: Mapping[str, Sequence[str]] | None = None,
+    ) -> Self:
+        self = _new(_JaxprTwin)
+        self.const_binders, self.in_binders = (*const_binders,), (*in_binders,)
+        self.eqns, self.outs = (*eqns,), (*outs,)
+        self.span, self.comments, self.cache = span, comments, {}
+        try:
+            self.__class__ = cls
+        except TypeError:
+            _no_stack()
+        return self
+
+    def replace(self, **changes: Any) -> Jaxpr:
+        """A jaxpr with some fields replaced; nothing that was derived from this one goes with it."""
+        return _replaced(self, changes)
 
     @property
-    def all_binders(self) -> list[Var]:
+    def all_binders(self) -> tuple[Var, ...]:
         """Constants, then arguments."""
         return self.const_binders + self.in_binders
 
@@ -258,7 +370,10 @@ class Jaxpr:
         return _to_text(ClosedJaxpr(self, [None] * len(self.const_binders)))
 
 
-class ClosedJaxpr:
+_ClosedTwin = _twin("ClosedJaxpr", ("arg_names", "cache", "consts", "jaxpr"))
+
+
+class ClosedJaxpr(Frozen):
     """A jaxpr and the values of its constants (None for a value that is not known).
 
     Every jaxpr inside a param is one of these, with no constants where JAX holds an open jaxpr.
@@ -268,11 +383,26 @@ class ClosedJaxpr:
     """
 
     __slots__ = ("arg_names", "cache", "consts", "jaxpr")
+    jaxpr: Jaxpr
+    consts: tuple[Any, ...]
+    arg_names: tuple[str, ...]
+    cache: dict[Any, Any]
 
-    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = (), arg_names: Sequence[str] = ()):
-        self.jaxpr, self.consts = jaxpr, list(consts)
-        self.cache: dict[Any, Any] = {}
-        self.arg_names: tuple[str, ...] = tuple(arg_names)
+    def __new__(
+        cls, jaxpr: Jaxpr, consts: Iterable[Any] = (), arg_names: Iterable[str] = ()
+    ) -> Self:
+        self = _new(_ClosedTwin)
+        self.jaxpr, self.consts, self.arg_names = jaxpr, (*consts,), (*arg_names,)
+        self.cache = {}
+        try:
+            self.__class__ = cls
+        except TypeError:
+            _no_stack()
+        return self
+
+    def replace(self, **changes: Any) -> ClosedJaxpr:
+        """A program with some fields replaced; nothing that was derived from this one goes with it."""
+        return _replaced(self, changes)
 
     @property
     def in_avals(self) -> list[Any]:
@@ -283,7 +413,7 @@ class ClosedJaxpr:
         return self.jaxpr.out_avals
 
     @property
-    def eqns(self) -> list[JaxprEqn]:
+    def eqns(self) -> tuple[JaxprEqn, ...]:
         return self.jaxpr.eqns
 
     def __iter__(self) -> Iterator[Any]:
@@ -296,6 +426,21 @@ class ClosedJaxpr:
 
     def __repr__(self) -> str:
         return _to_text(self)
+
+
+_FIELDS = {
+    JaxprEqn: ("primitive", "inputs", "params", "out_binders", "span", "comments"),
+    Jaxpr: ("in_binders", "eqns", "outs", "const_binders", "span", "comments"),
+    ClosedJaxpr: ("jaxpr", "consts", "arg_names"),
+}
+
+
+def _replaced(x: Any, changes: Mapping[str, Any]) -> Any:
+    names = _FIELDS[type(x)]
+    for name in changes:
+        if name not in names:
+            raise TypeError(f"a {type(x).__name__} has no {name!r}; it has {', '.join(names)}")
+    return type(x)(**{k: changes.get(k, getattr(x, k)) for k in names})
 
 
 def _to_text(program: ClosedJaxpr) -> str:

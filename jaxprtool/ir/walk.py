@@ -13,6 +13,7 @@ __all__ = [
     "count_eqns",
     "jaxprs_in",
     "map_jaxprs",
+    "map_programs",
     "nesting",
     "shared_size",
     "sub_jaxprs",
@@ -181,3 +182,42 @@ def map_jaxprs(value: Any, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
         same = args is value.args and fields is value.fields
         return value if same else Record(value.name, args, **fields)
     return value
+
+
+def map_programs(root: ClosedJaxpr, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> ClosedJaxpr:
+    """A program with `f` applied to every jaxpr inside it, the innermost first and each once, and to itself.
+
+    The same object where nothing changed; a jaxpr that occurs twice stays one object. Not recursive.
+    """
+    done: dict[ClosedJaxpr, ClosedJaxpr] = {}
+    stack = [(root, False)]
+    while stack:
+        current, ready = stack.pop()
+        if current in done:
+            continue
+        if ready:
+            done[current] = f(_with_inner(current, done))
+            continue
+        stack.append((current, True))
+        stack += [(c, False) for eqn in current.eqns for c in sub_jaxprs(eqn) if c not in done]
+    return done[root]
+
+
+def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> ClosedJaxpr:
+    """The program with other jaxprs in its equations, and among the definitions that its text had."""
+    eqns = []
+    for eqn in program.eqns:
+        params = {k: map_jaxprs(v, new.__getitem__) for k, v in eqn.params.items()}
+        same = all(params[k] is v for k, v in eqn.params.items())
+        eqns.append(eqn if same else eqn.replace(params=params))
+    old = program.jaxpr
+    if all(a is b for a, b in zip(eqns, old.eqns, strict=True)):
+        return program
+    changed = old.replace(eqns=eqns)
+    if _DEFINITIONS in old.cache:
+        named = old.cache[_DEFINITIONS]
+        changed.cache[_DEFINITIONS] = {name: new.get(c, c) for name, c in named.items()}
+    return program.replace(jaxpr=changed)
+
+
+_DEFINITIONS = "definitions"

@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxprtool.ir.avals import ARRAY_LIMIT, AbstractType, OpaqueType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
-from jaxprtool.ir.jaxpr import DropVar, Lit, Var
+from jaxprtool.ir.jaxpr import DropVar, Lit, Var, amend
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.tokens import LOOSE_BINDER, WEAK
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 class Scope:
     """A jaxpr under construction: what is bound, and its binders.
 
-    `drops` are the `_` binders so far: (list, index) where each stands.
+    `drops` are the `_` binders so far.
     """
 
     __slots__ = ("autodidax", "consts", "drops", "inputs", "start", "vars")
@@ -33,7 +33,7 @@ class Scope:
         self.vars: dict[str, Var] = {}
         self.consts: list[Var] = []
         self.inputs: list[Var] = []
-        self.drops: list[tuple[list[Var], int]] = []
+        self.drops: list[Var] = []
         self.start, self.autodidax = start, autodidax
 
 
@@ -77,8 +77,8 @@ class Atoms:
                 aval = self._type(kind, at + len(name) + 1) if colon else self._untyped()
             span = Span(self.source, at, at + len(piece))
             if name == "_":
-                scope.drops.append((found, len(found)))
                 found.append(DropVar(aval, "_", span))
+                scope.drops.append(found[-1])
                 continue
             var = Var(aval, name, span)
             if name in scope.vars and scope.vars[name] not in self.unbound:
@@ -139,7 +139,7 @@ class Atoms:
         last, count = self.drop_reads
         count = count + 1 if last == start else 0
         self.drop_reads = start, count
-        return undrop(*scope.drops[min(count, len(scope.drops) - 1)])
+        return undrop(scope.drops[min(count, len(scope.drops) - 1)])
 
     def _not_an_atom(self, word: str, at: int) -> None:
         if _NAME.fullmatch(word):
@@ -178,9 +178,7 @@ class Atoms:
         return Lit(scalar, aval)
 
 
-def undrop(binders: list[Var], i: int) -> Var:
-    """Make a dropped result one that is read, which keeps its name."""
-    old = binders[i]
-    if isinstance(old, DropVar):
-        binders[i] = Var(old.aval, "_", old.span)
-    return binders[i]
+def undrop(binder: Var) -> Var:
+    """Make a dropped result one that is read; it keeps its name."""
+    amend(binder, __class__=Var)
+    return binder

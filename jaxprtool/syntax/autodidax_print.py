@@ -72,9 +72,8 @@ def _predicates(jaxpr: Jaxpr) -> dict[Var, Any]:
 
 def _names(jaxpr: Jaxpr, skipped: dict[Var, Any]) -> dict[Var, str]:
     """The source's names where each has its own, else the tutorial's."""
-    bound = jaxpr.all_binders + [
-        v for eqn in jaxpr.eqns for v in eqn.out_binders if v not in skipped
-    ]
+    results = (v for eqn in jaxpr.eqns for v in eqn.out_binders)
+    bound = [*jaxpr.all_binders, *(v for v in results if v not in skipped)]
     given = [v.name for v in bound]
     if None not in given and "_" not in given and len(set(given)) == len(given):
         return dict(zip(bound, given, strict=True))  # type: ignore[arg-type]

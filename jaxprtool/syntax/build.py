@@ -9,7 +9,7 @@ from typing import Any
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import ARRAY_LIMIT, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive, Var, amend
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.atoms import Atoms, Scope, undrop
@@ -167,17 +167,10 @@ class Builder:
         self.scopes.pop()
         token, entries = tail
         span = Span(self.source, scope.start, token[3])
-        jaxpr = Jaxpr(scope.inputs, eqns, [], (), span)
-        jaxpr.const_binders = (
-            scope.consts
-        )  # the list itself, in which a `_` that is read gets its binder
-        jaxpr.outs = self._outs(token, scope, jaxpr)
-        closed = ClosedJaxpr(jaxpr, [None] * len(scope.consts))
-        if entries:
-            self._where(entries, scope, closed)
-        if self.comments.present:
-            self._attach(jaxpr, token)
-        return closed
+        jaxpr = Jaxpr(scope.inputs, eqns, (), scope.consts, span, self._comments(scope, token))
+        amend(jaxpr, outs=self._outs(token, scope, jaxpr))
+        consts = self._where(entries, scope) if entries else [None] * len(scope.consts)
+        return ClosedJaxpr(jaxpr, consts)
 
     def on_tail(self, outs: Token, *_: Token) -> tuple[Token, Any]:
         return outs, None
@@ -190,15 +183,18 @@ class Builder:
         lines = self.comments.above.get(start)
         if lines:
             comments = closed.jaxpr.comments or {}
-            closed.jaxpr.comments = {**comments, place: lines + comments.get(place, [])}
+            joined = {**comments, place: [*lines, *comments.get(place, ())]}
+            amend(closed.jaxpr, comments=joined)
 
-    def _attach(self, jaxpr: Jaxpr, outs: Token) -> None:
+    def _comments(self, scope: Scope, outs: Token) -> dict[str, list[str]] | None:
+        """The lines of comment at the head and the tail of a jaxpr."""
+        if not self.comments.present:
+            return None
         above = self.comments.above
-        found = {"head": above.get(jaxpr.span.start, []), "tail": above.get(outs[2], [])}  # type: ignore[union-attr]
-        if found["head"] or found["tail"]:
-            jaxpr.comments = found
+        found = {"head": above.get(scope.start, []), "tail": above.get(outs[2], [])}
+        return found if found["head"] or found["tail"] else None
 
-    def _outs(self, token: Token, scope: Scope, jaxpr: Jaxpr) -> list[Any]:
+    def _outs(self, token: Token, scope: Scope, jaxpr: Jaxpr) -> tuple[Any, ...]:
         text, pos, outs, dropped = token[1], 0, [], []
         start = token[3] - len(text) - 1
         while pos < len(text) and (m := _OUT.match(text, pos)):
@@ -213,16 +209,16 @@ class Builder:
             self._error("malformed results", "syntax", start + pos, token[3])
         if dropped:
             self.dropped_outs[jaxpr] = dropped, scope
-            self._read_drops(jaxpr, outs, [None] * len(outs))
-        return outs
+            return self._read_drops(jaxpr, outs, [None] * len(outs))
+        return tuple(outs)
 
-    def _read_drops(self, jaxpr: Jaxpr, outs: list[Any], avals: list[Any]) -> None:
-        """Give each `_` among the results the next `_` binder of its type (of any, if it is not known)."""
+    def _read_drops(self, jaxpr: Jaxpr, outs: list[Any], avals: list[Any]) -> tuple[Any, ...]:
+        """The results, each `_` among them the next `_` binder of its type (of any, if it is not known)."""
         positions, scope = self.dropped_outs[jaxpr]
         drops = scope.drops
         of_type: dict[Any, deque[int]] = {}
-        for k, (binders, j) in enumerate(drops):
-            of_type.setdefault(binders[j].aval, deque()).append(k)
+        for k, binder in enumerate(drops):
+            of_type.setdefault(binder.aval, deque()).append(k)
         free = dict.fromkeys(range(len(drops)))  # in the order of binding
         for i in positions:
             fits = of_type.get(avals[i]) if i < len(avals) and avals[i] is not None else None
@@ -230,12 +226,13 @@ class Builder:
                 fits.popleft()
             k = fits[0] if fits else next(iter(free), 0)
             free.pop(k, None)
-            outs[i] = undrop(*drops[k])
+            outs[i] = undrop(drops[k])
+        return tuple(outs)
 
-    def _where(
-        self, entries: list[tuple[str, Any, Token]], scope: Scope, closed: ClosedJaxpr
-    ) -> None:
+    def _where(self, entries: list[tuple[str, Any, Token]], scope: Scope) -> list[Any]:
+        """The values of the constants, None for those that the text does not give; weak types are marked."""
         positions = {v.name: i for i, v in enumerate(scope.consts)}
+        consts: list[Any] = [None] * len(scope.consts)
         for kind, name, token in entries:
             if kind == "weak":
                 for word in name:
@@ -249,16 +246,17 @@ class Builder:
                 continue
             i = positions[name]
             try:
-                closed.consts[i] = read_const(token[1], scope.consts[i].aval)
+                consts[i] = read_const(token[1], scope.consts[i].aval)
             except ValueError as e:
                 self._error(f"{e}, the type of {name}" if "shape" in str(e) else str(e), "bad-constant", token[2], token[3])  # fmt: skip
+        return consts
 
     def _weaken(self, name: str, scope: Scope, token: Token) -> None:
         var = scope.vars.get(name)
         if var is None:
             self._error(f"{name} is not bound here", "unbound-variable", token[2], token[3])
         elif isinstance(var.aval, ShapedArray):
-            var.aval = var.aval.update(weak_type=True)
+            amend(var, aval=var.aval.update(weak_type=True))
 
     def on_no_entries(self, _: Token) -> list[Any]:
         return []
@@ -329,24 +327,24 @@ class Builder:
             primitive, inputs, given = from_older(primitive, inputs, given)
         given = recover_params(primitive, given, binders)
         span = Span(self.source, token[2], operands[3])
-        eqn = JaxprEqn(primitive, inputs, given, binders, span)
+        comments = self._comment(token[2]) if self.comments.present else None
+        eqn = JaxprEqn(primitive, inputs, given, binders, span, comments)
         if self.dropped_outs:
             self._resolve_drops(eqn)
-        if self.comments.present:
-            self._comment(eqn, token[2])
         return [before, eqn] if scope.autodidax and before is not None else eqn  # type: ignore[possibly-unbound]
 
-    def _comment(self, eqn: JaxprEqn, start: int) -> None:
+    def _comment(self, start: int) -> tuple[str, ...] | None:
+        """The comments of the equation that begins at an offset."""
         above, after = self.comments.above.get(start, []), self.comments.after.get(start, "")
-        if above or after:
-            eqn.comments = (*above, after)
+        return (*above, after) if above or after else None
 
     def _resolve_drops(self, eqn: JaxprEqn) -> None:
         """Now that the types of the results are known, give `_` results of a jaxpr the right binders."""
         avals = [v.aval for v in eqn.out_binders]
         for value in eqn.params.values():
             if isinstance(value, ClosedJaxpr) and value.jaxpr in self.dropped_outs:
-                self._read_drops(value.jaxpr, value.jaxpr.outs, avals)
+                outs = self._read_drops(value.jaxpr, [*value.jaxpr.outs], avals)
+                amend(value.jaxpr, outs=outs)
                 del self.dropped_outs[value.jaxpr]
 
     def on_reference(self, token: Token) -> JaxprEqn:
@@ -369,10 +367,8 @@ class Builder:
         span = Span(self.source, start, end)
         primitive = find_primitive(reference.primitive)
         params = {**primitive.defaults, **reference.params}
-        eqn = JaxprEqn(primitive, inputs, params, binders, span)
-        if self.comments.present:
-            self._comment(eqn, start)
-        return eqn
+        comments = self._comment(start) if self.comments.present else None
+        return JaxprEqn(primitive, inputs, params, binders, span, comments)
 
     # ---- params
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool.ir.diagnostics import Diagnostic
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, amend
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.tokens import Token
 
@@ -69,7 +69,7 @@ class Definitions:
         self.defined[name] = token
         self.uses[name], self.used = self.used, set()
         shell = self._shell(name)
-        shell.jaxpr, shell.consts = closed.jaxpr, closed.consts
+        amend(shell, jaxpr=closed.jaxpr, consts=closed.consts)
         return []
 
     def listed(self) -> dict[str, ClosedJaxpr]:

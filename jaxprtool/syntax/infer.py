@@ -32,7 +32,7 @@ from jaxprtool.ir.dtypes import (
     UINT64,
     DType,
 )
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var, amend
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.types import UNTYPED, read_scalar, untyped_scalar
@@ -138,7 +138,7 @@ def infer_literals(programs: Iterable[ClosedJaxpr], wide: bool) -> None:
         _type_results(jaxpr, (), wide)
         for eqn in jaxpr.eqns:
             if any(type(x) is UntypedLit for x in eqn.inputs):
-                eqn.inputs = _typed_operands(eqn, wide)
+                amend(eqn, inputs=_typed_operands(eqn, wide))
 
 
 def _reachable(jaxprs: Sequence[Jaxpr]) -> Iterator[Jaxpr]:
@@ -154,14 +154,19 @@ def _reachable(jaxprs: Sequence[Jaxpr]) -> Iterator[Jaxpr]:
 
 
 def _type_results(jaxpr: Jaxpr, binders: Sequence[Var], wide: bool) -> None:
+    """Give types to literals among the results; `binders` are bound to them, or none."""
     outs = jaxpr.outs
-    fit = len(binders) == len(outs)
-    for i, x in enumerate(outs):
-        if type(x) is UntypedLit:
-            outs[i] = x.typed(x.types([binders[i].aval] if fit else (), wide)[0])
+    if any(type(x) is UntypedLit for x in outs):
+        around = [(v.aval,) for v in binders] if len(binders) == len(outs) else [()] * len(outs)
+        amend(jaxpr, outs=tuple(_likeliest(x, wide, a) for x, a in zip(outs, around, strict=True)))
 
 
-def _typed_operands(eqn: JaxprEqn, wide: bool) -> list[Any]:
+def _likeliest(x: Any, wide: bool, around: Sequence[Any] = ()) -> Any:
+    """A literal with its likeliest type; any other atom as it is."""
+    return x.typed(x.types(around, wide)[0]) if type(x) is UntypedLit else x
+
+
+def _typed_operands(eqn: JaxprEqn, wide: bool) -> tuple[Any, ...]:
     """The operands of an equation with a type for each literal, such that the equation fits."""
     inputs = eqn.inputs
     places = [i for i, x in enumerate(inputs) if type(x) is UntypedLit]
@@ -176,8 +181,8 @@ def _typed_operands(eqn: JaxprEqn, wide: bool) -> list[Any]:
             operands[i] = inputs[i].typed(dtype)
         first = first or operands
         if not _rule or _fits(eqn, operands):
-            return operands
-    return first
+            return tuple(operands)
+    return tuple(first)
 
 
 def _combinations(choices: list[list[DType]]) -> Iterator[tuple[DType, ...]]:
@@ -314,7 +319,7 @@ class _Inference:
         for eqn in jaxpr.eqns:
             before = eqn.inputs
             if any(type(x) is UntypedLit for x in before):
-                eqn.inputs = _typed_operands(eqn, self.wide)
+                amend(eqn, inputs=_typed_operands(eqn, self.wide))
             if any(x.aval is UNTYPED for x in eqn.inputs):
                 continue  # what that comes from is reported
             state.axes = axes
@@ -326,9 +331,8 @@ class _Inference:
             if any(v.aval is UNTYPED for v in eqn.out_binders):
                 self.results(eqn)
                 _warn_of_guesses(eqn, before)
-        for i, x in enumerate(jaxpr.outs):
-            if type(x) is UntypedLit:
-                jaxpr.outs[i] = x.typed(x.types((), self.wide)[0])
+        if any(type(x) is UntypedLit for x in jaxpr.outs):
+            amend(jaxpr, outs=tuple(_likeliest(x, self.wide) for x in jaxpr.outs))
 
     def inside(self, eqn: JaxprEqn) -> Iterator[Any]:
         """The walks of the jaxprs of an equation, whose arguments get types from its operands."""
@@ -342,7 +346,7 @@ class _Inference:
         for closed, types in found:
             for v, aval in zip(closed.jaxpr.in_binders, types, strict=False):
                 if v.aval is UNTYPED:
-                    v.aval = aval.strong
+                    amend(v, aval=aval.strong)
         for closed in sub_jaxprs(eqn):
             jaxpr = closed.jaxpr
             if jaxpr in self.seen:
@@ -369,4 +373,4 @@ class _Inference:
             return
         for v, aval in zip(eqn.out_binders, found, strict=True):
             if v.aval is UNTYPED:
-                v.aval = aval
+                amend(v, aval=aval)

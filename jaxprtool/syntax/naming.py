@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
@@ -178,7 +178,7 @@ def _source_names(nested: Nested) -> dict[Var, str] | None:
     """The names in the source; None if one is missing, or bound twice in a jaxpr."""
     names: dict[Var, str] = {}
     for jaxpr in nested.calls:
-        bound = jaxpr.const_binders + jaxpr.in_binders
+        bound = [*jaxpr.all_binders]
         for eqn in jaxpr.eqns:
             bound += eqn.out_binders
         drops = 0
@@ -248,7 +248,7 @@ class _Namer:
                 if id(closed) in printed and closed.jaxpr not in self.shared:
                     yield closed.jaxpr
 
-    def _name(self, atoms: list[Any]) -> None:
+    def _name(self, atoms: Sequence[Any]) -> None:
         names = self.names
         for v in atoms:
             if v in names or type(v) is Lit:
@@ -262,7 +262,7 @@ class _Namer:
             if name not in self.taken:
                 return name
 
-    def _follow(self, inner: list[Any], outer: list[Any]) -> None:
+    def _follow(self, inner: Sequence[Any], outer: Sequence[Any]) -> None:
         """Give inner variables the names of outer ones, where that is unambiguous."""
         if len(inner) != len(outer):
             return

@@ -29,7 +29,7 @@ def where_lines(
         if value is not None
     ]
     if lossless:
-        bound = jaxpr.all_binders + [v for eqn in jaxpr.eqns for v in eqn.out_binders]
+        bound = [*jaxpr.all_binders, *(v for eqn in jaxpr.eqns for v in eqn.out_binders)]
         weak = [
             names[v] for v in bound if type(v.aval) is ShapedArray and v.aval.weak_type and names[v] != "_"
         ]  # fmt: skip

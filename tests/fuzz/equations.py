@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import jaxprtool as jt
 from jaxprtool.interpreters.check import typecheck_eqn
 from jaxprtool.ir.avals import AbstractToken, FutureType, OpaqueType, RefType, ShapedArray
 from jaxprtool.ir.dtypes import FLOAT32, INT32, custom_dtype, find_dtype
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Lit,
+    Params,
+    Primitive,
+    Var,
+    amend,
+)
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
 from tests.laws.oracle import EXAMPLES, by_structure, ours
 
@@ -188,21 +198,22 @@ def _literal(rng: random.Random) -> Lit:
     return Lit(rng.choice((value, value, type(value)(0))), ShapedArray((), dtype))
 
 
-def _retyped(eqns: list[JaxprEqn]) -> None:
+def _retyped(eqns: Sequence[JaxprEqn]) -> None:
     """Give results the types that the rules say, so that more of what is drawn is accepted."""
     for eqn in eqns:
         try:
             avals = typecheck_eqn(eqn)
         except Exception:  # whatever it is, the check of the program meets it again
             continue
-        eqn.out_binders[:] = eqn.out_binders[: len(avals)]
-        for v, aval in zip(eqn.out_binders, avals, strict=False):
-            v.aval = aval
-        eqn.out_binders += [Var(a) for a in avals[len(eqn.out_binders) :]]
+        binders = eqn.out_binders[: len(avals)]
+        for v, aval in zip(binders, avals, strict=False):
+            amend(v, aval=aval)
+        more = map(Var, avals[len(binders) :])
+        amend(eqn, out_binders=(*binders, *more))
 
 
 def _copy(jaxpr: Jaxpr) -> Jaxpr:
-    """The same program with variables of its own, of which types can be set."""
+    """The same program with variables and equations of its own, which can be amended."""
     new: dict[Any, Var] = {}
 
     def var(x: Any) -> Any:
@@ -220,9 +231,9 @@ def _copy(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(ins, eqns, [*map(var, jaxpr.outs)], consts)
 
 
-def _mutate_operands(rng: random.Random, jaxpr: Jaxpr, eqn: JaxprEqn, bound: list[Var]) -> None:
+def _mutate_operands(rng: random.Random, eqn: JaxprEqn, bound: list[Var]) -> None:
     """Swap, drop, repeat or replace an operand, in place."""
-    ins, pick = eqn.inputs, rng.random()
+    ins, pick = [*eqn.inputs], rng.random()
     i = rng.randrange(len(ins)) if ins else 0
     if ins and pick < 0.15:
         del ins[i]
@@ -235,6 +246,7 @@ def _mutate_operands(rng: random.Random, jaxpr: Jaxpr, eqn: JaxprEqn, bound: lis
         ins[i] = _literal(rng)
     elif ins and bound:
         ins[i] = rng.choice(bound)
+    amend(eqn, inputs=tuple(ins))
 
 
 def _mutate(rng: random.Random, jaxpr: Jaxpr) -> None:
@@ -245,21 +257,24 @@ def _mutate(rng: random.Random, jaxpr: Jaxpr) -> None:
         aval = _near(rng, v.aval)
         for w in binders:  # all of one type together, often: `add a b` wants that
             if w is v or (w.aval is v.aval and rng.random() < 0.7):
-                w.aval = aval
+                amend(w, aval=aval)
     elif jaxpr.eqns:
         k = rng.randrange(len(jaxpr.eqns))
         eqn = jaxpr.eqns[k]
         if pick < 0.5:
-            bound = binders + [v for e in jaxpr.eqns[:k] for v in e.out_binders]
-            _mutate_operands(rng, jaxpr, eqn, bound)
-        elif eqn.params and pick < 0.97:
-            names = [n for n in eqn.params if not isinstance(eqn.params[n], str)] or [*eqn.params]
-            name = rng.choice(names if rng.random() < 0.8 else [*eqn.params])
-            eqn.params[name] = _changed(rng, eqn.params[name])
-        elif eqn.params:
-            del eqn.params[rng.choice([*eqn.params])]
+            bound = [*binders, *(v for e in jaxpr.eqns[:k] for v in e.out_binders)]
+            _mutate_operands(rng, eqn, bound)
+            return
+        params = dict(eqn.params)
+        if params and pick < 0.97:
+            names = [n for n in params if not isinstance(params[n], str)] or [*params]
+            name = rng.choice(names if rng.random() < 0.8 else [*params])
+            params[name] = _changed(rng, params[name])
+        elif params:
+            del params[rng.choice([*params])]
         else:
-            eqn.params["extra"] = rng.choice(SCALARS)
+            params["extra"] = rng.choice(SCALARS)
+        amend(eqn, params=Params(params))
 
 
 def _mutated(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
@@ -269,23 +284,26 @@ def _mutated(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
         _mutate(rng, jaxpr)
     _retyped(jaxpr.eqns)
     known = {*jaxpr.all_binders, *(v for e in jaxpr.eqns for v in e.out_binders)}
-    jaxpr.outs = [x for x in jaxpr.outs if isinstance(x, Lit) or x in known]
-    return ClosedJaxpr(jaxpr, program.consts)
+    outs = [x for x in jaxpr.outs if isinstance(x, Lit) or x in known]
+    return ClosedJaxpr(jaxpr.replace(outs=outs), program.consts)
 
 
 def _joined(rng: random.Random, first: Jaxpr, second: Jaxpr) -> Jaxpr:
     """One program after another; what the second takes is given by the first where the types fit."""
-    given = [v for e in first.eqns for v in e.out_binders] + first.in_binders
+    given = [*(v for e in first.eqns for v in e.out_binders), *first.in_binders]
     new: dict[Var, Any] = {}
     for v in second.in_binders:
         fitting = [x for x in given if x.aval is v.aval]
         if fitting and rng.random() < 0.8:
             new[v] = rng.choice(fitting)
-    for eqn in second.eqns:
-        eqn.inputs = [x if isinstance(x, Lit) else new.get(x, x) for x in eqn.inputs]
-    ins = first.in_binders + [v for v in second.in_binders if v not in new]
-    outs = [x if isinstance(x, Lit) else new.get(x, x) for x in (*first.outs, *second.outs)]
-    return Jaxpr(ins, first.eqns + second.eqns, outs, first.const_binders + second.const_binders)
+
+    def renamed(x: Any) -> Any:
+        return x if isinstance(x, Lit) else new.get(x, x)
+
+    eqns = [*first.eqns, *(e.replace(inputs=map(renamed, e.inputs)) for e in second.eqns)]
+    ins = [*first.in_binders, *(v for v in second.in_binders if v not in new)]
+    consts = [*first.const_binders, *second.const_binders]
+    return Jaxpr(ins, eqns, [*map(renamed, (*first.outs, *second.outs))], consts)
 
 
 def draw_program(rng: random.Random) -> ClosedJaxpr:

@@ -55,7 +55,7 @@ def test_constants_have_the_types_of_their_binders():
         verified(ClosedJaxpr(jaxpr, values))
     with pytest.raises(InternalError, match="1 constant, 0 values"):
         verified(ClosedJaxpr(jaxpr, []))
-    assert verified(ClosedJaxpr(jaxpr, [None])).consts == [None]
+    assert verified(ClosedJaxpr(jaxpr, [None])).consts == (None,)
 
 
 def test_nothing_is_checked_when_it_is_off(off):

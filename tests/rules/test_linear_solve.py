@@ -10,6 +10,7 @@ import jaxprtool as jt
 from jaxprtool import ops as lax
 from jaxprtool.backends.xla import compile_jaxpr
 from jaxprtool.ir.diagnostics import JaxprTypeError, UnsupportedError
+from jaxprtool.ir.jaxpr import Params, amend
 from jaxprtool.ir.params import Record
 from tests.laws.oracle import assert_close
 
@@ -164,6 +165,6 @@ def test_rejections(change, shown):
         fields = dict(eqn.params[param].fields)
         fields[new[0]] = jt.make_jaxpr(lambda x: x)(1.0) if new[1] == "matvec" else new[1]
         new = Record("_LinearSolveTuple", (), **fields)
-    eqn.params = {**eqn.params, param: new}
+    amend(eqn, params=Params({**eqn.params, param: new}))
     with pytest.raises(JaxprTypeError, match=shown):
         jt.typecheck_jaxpr(program)

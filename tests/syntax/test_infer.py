@@ -22,7 +22,7 @@ LITERAL = re.compile(
 def literals(text: str) -> list[str]:
     """The operands and results of the equations of a program, where they are literals."""
     jaxpr = jt.parse(text).jaxpr
-    atoms = [x for eqn in all_eqns(jaxpr) for x in eqn.inputs] + jaxpr.outs
+    atoms = [*(x for eqn in all_eqns(jaxpr) for x in eqn.inputs), *jaxpr.outs]
     return [repr(x) for x in atoms if isinstance(x, jt.Lit)]
 
 

@@ -112,8 +112,9 @@ def test_deeply_nested_values_are_read_back():
     closed = jt.parse(SINE)
     for _ in range(60):
         holder = jt.parse(foo("1"))
-        holder.eqns[0].params["x"] = Record("F", (), f=closed, n=1)
-        closed = holder
+        params = {"x": Record("F", (), f=closed, n=1)}
+        eqn = holder.eqns[0].replace(params=params)
+        closed = holder.replace(jaxpr=holder.jaxpr.replace(eqns=[eqn]))
     text = format_jaxpr(closed, lossless=True)
     assert len(text) < 60 * 200
     assert same_programs({"": closed}, {"": jt.parse(text)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, amend
 from jaxprtool.syntax.consts import ArrayRef, ArrayText
 from jaxprtool.syntax.parse import parse, parse_file
 from jaxprtool.syntax.print import format_file, format_jaxpr
@@ -78,7 +78,7 @@ def test_comments_belong_to_equations():
 
 def test_unknown_values_stay_unknown():
     program = parse("{ lambda a:f32[2]; . let  in (a,) }")
-    assert program.consts == [None]
+    assert program.consts == (None,)
     assert format_jaxpr(program, lossless=True) == "{ lambda a:f32[2]; . let  in (a,) }"
 
 
@@ -153,10 +153,10 @@ def test_a_call_with_results_that_nobody_reads():
     program = parse(text)
     for eqn in (program.jaxpr, program.jaxpr.eqns[0].params["jaxpr"].jaxpr):
         for v in [*eqn.in_binders, *[v for e in eqn.eqns for v in e.out_binders]]:
-            v.name = None  # so that the printer names them
+            amend(v, name=None)  # so that the printer names them
     printed = format_jaxpr(program, lossless=True)
     inner = parse(printed).jaxpr.eqns[0].params["jaxpr"].jaxpr
-    assert inner.outs == [inner.eqns[0].out_binders[0]] * 2
+    assert inner.outs == (inner.eqns[0].out_binders[0],) * 2
     assert format_jaxpr(parse(printed), lossless=True) == printed
 
 

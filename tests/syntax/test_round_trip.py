@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, amend
 from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
@@ -26,9 +26,12 @@ def forget_names(program: ClosedJaxpr) -> None:
     program.jaxpr.cache.clear()
     todo = [program]
     for closed in todo:
-        bound = closed.jaxpr.all_binders + [v for e in closed.jaxpr.eqns for v in e.out_binders]
+        bound = [
+            *closed.jaxpr.all_binders,
+            *(v for e in closed.jaxpr.eqns for v in e.out_binders),
+        ]
         for v in bound:
-            v.name = "_" if isinstance(v, DropVar) else None
+            amend(v, name="_" if isinstance(v, DropVar) else None)
         todo += [c for e in closed.jaxpr.eqns for c in sub_jaxprs(e)]
 
 

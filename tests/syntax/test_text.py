@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxprtool.ir.avals import AbstractToken, RefType, ShapedArray, SymbolicDim
-from jaxprtool.ir.jaxpr import DropVar, Lit, Var
+from jaxprtool.ir.jaxpr import DropVar, Lit, Var, amend
 from jaxprtool.syntax.naming import base26
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
@@ -171,7 +171,7 @@ def test_nesting_a_thousand_deep():
     text = format_jaxpr(program)
     assert format_jaxpr(parse(text)) == text
     for v in program.jaxpr.in_binders:
-        v.name = None
+        amend(v, name=None)
     assert len(format_jaxpr(program)) == len(text)
 
 

@@ -290,7 +290,7 @@ def _fill_slots(known: ClosedJaxpr, plan: Plan, slots: Sequence[Any]) -> ClosedJ
     outs, residuals = split_list(jaxpr.outs, len(jaxpr.outs) - len(plan))
     values = {k: x for k, x in zip(plan, residuals, strict=True) if k >= 0}
     empty = [k for k in range(len(slots)) if k not in values]
-    before: list[JaxprEqn] = []
+    before: Sequence[JaxprEqn] = ()
     if empty:
         fillers = stage(lambda: [zeros(slots[k]) for k in empty], []).jaxpr
         values.update(zip(empty, fillers.outs, strict=True))

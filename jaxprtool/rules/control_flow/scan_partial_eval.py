@@ -140,7 +140,8 @@ def _one_after_the_other(
         for e in second.eqns
     ]
     outs = merge_lists(unks_out, known_outs, [*map(name, second.outs, second.outs)])
-    joined = Jaxpr(first.in_binders + unknown_binders, first.eqns + eqns, outs, first.const_binders)
+    binders = [*first.in_binders, *unknown_binders]
+    joined = Jaxpr(binders, [*first.eqns, *eqns], outs, first.const_binders)
     return verified(ClosedJaxpr(joined, known.consts))
 
 
