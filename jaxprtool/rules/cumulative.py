@@ -23,6 +23,7 @@ from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL, FLOAT32, INT32
+from jaxprtool.rules.complex_values import exp, log1p
 from jaxprtool.rules.define import define
 
 
@@ -220,7 +221,7 @@ def _complex_accumulate(xp: Any, v: Any, axis: int) -> Any:
     last = xp.full(v.shape[1:], -xp.inf, v.dtype)
     for i in range(len(v)):
         largest = xp.maximum(last, v[i])
-        total = largest + xp.log1p(xp.exp(last + v[i] - (largest + largest)))
+        total = largest + log1p(xp, exp(xp, last + v[i] - (largest + largest)))
         wrapped = xp.remainder(total.imag + pi, pi + pi) - pi
         last = total.real + 1j * wrapped
         rows[i] = last

@@ -7,10 +7,11 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker
-from jaxprtool.interpreters.elementwise import elementwise, numpy_function
+from jaxprtool.interpreters.elementwise import by_kind, elementwise, numpy_function
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import define
 
 
@@ -64,7 +65,7 @@ for _op, _function, _hlo, _jvp in _ROWS:
     define(
         _op,
         **elementwise("fc"),
-        impl=numpy_function(_function),
+        impl=by_kind(numpy_function(_function), c=getattr(complex_values, _op.primitive.name)),
         jvp=_jvp,
         transpose=NONLINEAR,
         lower=hlo(_hlo),
