@@ -225,7 +225,7 @@ define(
 # -- extrema ---------------------------------------------------------------------------------------
 
 
-def _extremum_jvp(op: Any) -> Any:
+def extremum_jvp(op: Any) -> Any:
     """Slope 1 for the operand that is the result, 1/2 for each at a tie."""
 
     def rule(primals: Any, tangents: Any) -> Any:
@@ -319,7 +319,7 @@ for _op, _function, _compare, _direction in (
         _op,
         **nary("biufc"),
         impl=in_bytes(_Extremum(_function, _compare)),
-        jvp=_extremum_jvp(_op),
+        jvp=extremum_jvp(_op),
         transpose=NONLINEAR,
         lower=_extremum_lower(_function, _direction),
     )
