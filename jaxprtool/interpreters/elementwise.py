@@ -227,9 +227,11 @@ class by_kind:
 
     def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
         formula = self.formulas.get(in_avals[0].dtype.kind)
-        if formula is None:
+        if formula is not None:
+            return functools.partial(formula, xp)
+        if hasattr(self.rule, "prepare"):
             return self.rule.prepare(xp, in_avals, out_avals, params)
-        return functools.partial(formula, xp)
+        return functools.partial(self.rule, xp, **params)
 
 
 def byte_type(xp: Any, dtype: Any) -> Any:

@@ -337,8 +337,7 @@ def _pow_type(x: Any, y: Any) -> Any:
 
 
 def _pow_impl(xp: Any, x: Any, y: Any) -> Any:
-    y = y if y.dtype == x.dtype else y.astype(x.dtype)
-    return complex_values.power(xp, x, y) if x.dtype.kind == "c" else xp.power(x, y)
+    return xp.power(x, y if y.dtype == x.dtype else y.astype(x.dtype))
 
 
 def _pow_base_term(t: Any, _out: Any, x: Any, y: Any) -> Any:
@@ -363,7 +362,7 @@ def _pow_lower(ctx: Any, x: Any, y: Any) -> Any:
 define(
     lax.pow,
     **{**nary("fc"), "abstract_eval": _pow_type},
-    impl=_pow_impl,
+    impl=by_kind(_pow_impl, c=complex_values.power),
     jvp=jvp_terms(_pow_base_term, _pow_exponent_term),
     transpose=NONLINEAR,
     lower=_pow_lower,

@@ -287,8 +287,11 @@ def _root_distance(xp: Any, x: Any, y: Any) -> Any:
 
 
 def power(xp: Any, z: Any, w: Any) -> Any:
-    """In polar form: |z|^w.real * exp(-w.imag * angle) at the angle w.real * angle + w.imag * log |z|."""
-    z, w = xp.broadcast_arrays(z, w)
+    """In polar form: |z|^w.real * exp(-w.imag * angle) at the angle w.real * angle + w.imag * log |z|.
+
+    w may be integers.
+    """
+    z, w = xp.broadcast_arrays(z, w.astype(z.dtype))
     x, y, c, d = z.real, z.imag, w.real, w.imag
     size, angle = _distance(xp, x, y), xp.arctan2(y, x)
     grown = xp.power(size, c) * xp.exp(-d * angle)

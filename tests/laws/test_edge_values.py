@@ -152,6 +152,7 @@ def _differ(mine: Any, theirs: Any, dtype: DType, scale: float = 0.0) -> Any:
 @pytest.mark.parametrize("name", ["f32", "f64", "c64", "c128", "bf16", "i8", "u4", "i2", "bool"])
 def test_numpy_equals_jax_at_the_ends(name):
     dtype = find_dtype(name)
+    assert dtype is not None
     programs = _programs(dtype)
     assert len(programs) >= 8
     with jax.enable_x64(True):
