@@ -21,6 +21,7 @@ from jaxprtool.ir.dtypes import BOOL, dtype_of
 
 __all__ = [
     "boolean",
+    "by_kind",
     "byte_type",
     "broadcast_avals",
     "check_kind",
@@ -205,6 +206,32 @@ class numpy_function:
 
     def prepare(self, xp: Any, _in_avals: Any, _out_avals: Any, _params: Any) -> Any:
         return getattr(xp, self.name)
+
+
+class by_kind:
+    """The impl rule that has formulas of its own for some kinds of element types; prepared programs call them bare.
+
+    Args:
+      rule: the impl rule of all other kinds.
+      formulas: for a kind of the first operand (`DType.kind`), a function `f(xp, *values)`.
+    """
+
+    __slots__ = ("formulas", "rule")
+
+    def __init__(self, rule: Any, **formulas: Callable[..., Any]):
+        self.rule, self.formulas = rule, formulas
+
+    def __call__(self, xp: Any, *values: Any, **params: Any) -> Any:
+        formula = self.formulas.get(values[0].dtype.kind)
+        return self.rule(xp, *values, **params) if formula is None else formula(xp, *values)
+
+    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+        formula = self.formulas.get(in_avals[0].dtype.kind)
+        if formula is not None:
+            return functools.partial(formula, xp)
+        if hasattr(self.rule, "prepare"):
+            return self.rule.prepare(xp, in_avals, out_avals, params)
+        return functools.partial(self.rule, xp, **params)
 
 
 def byte_type(xp: Any, dtype: Any) -> Any:

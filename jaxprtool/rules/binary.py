@@ -16,6 +16,7 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.elementwise import (
     broadcast_avals,
     broadcast_to,
+    by_kind,
     check_kind,
     check_same_dtype,
     common_aval,
@@ -29,6 +30,7 @@ from jaxprtool.interpreters.jvp import Zero, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import define
 
 _NUMBER = "iufc"
@@ -181,57 +183,6 @@ def _rem_impl(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(y == 0, x, xp.fmod(x, y))
 
 
-def complex_quotient(xp: Any, x: Any, y: Any) -> Any:
-    """x / y of complex numbers, where NumPy has NaN for quotients that are infinite or zero.
-
-    The rules are those of C (ISO C99, annex G.5.1), as XLA has them.
-    """
-    out = xp.asarray(xp.divide(x, y))
-    odd = xp.isnan(out.real) | xp.isnan(out.imag)
-    if not odd.any():
-        return out[()]
-    x, y = (v[odd] for v in xp.broadcast_arrays(x, y))
-    a, b, c, d = x.real, x.imag, y.real, y.imag
-    found = out[odd]
-
-    def put(where: Any, real: Any, imag: Any) -> None:
-        found.real[where], found.imag[where] = real[where], imag[where]
-
-    def unit(v: Any) -> Any:
-        """1 for infinities and 0 for the rest, with their signs."""
-        return xp.copysign(xp.isinf(v).astype(v.dtype), v)
-
-    inf = xp.copysign(a.dtype.type(xp.inf), c)
-    pole = (c == 0) & (d == 0) & ~(xp.isnan(a) & xp.isnan(b))
-    put(pole, inf * a, inf * b)
-    lost = xp.isnan(found.real) & xp.isnan(found.imag) & ~pole
-    finite, bounded = xp.isfinite(c) & xp.isfinite(d), xp.isfinite(a) & xp.isfinite(b)
-    p, q, big = unit(a), unit(b), a.dtype.type(xp.inf)
-    large = lost & (xp.isinf(a) | xp.isinf(b)) & finite
-    put(large, big * (p * c + q * d), big * (q * c - p * d))
-    r, s, none = unit(c), unit(d), a.dtype.type(0)
-    put(
-        lost & bounded & (xp.isinf(c) | xp.isinf(d)), none * (a * r + b * s), none * (b * r - a * s)
-    )
-    out[odd] = found
-    return out[()]
-
-
-class _IntegersApart:
-    """An impl rule with a formula for integers, one for complex numbers, and a bare ufunc for everything else."""
-
-    def __init__(self, name: str, integers: Any, complexes: Any = None):
-        self.name, self.formulas = name, {"i": integers, "u": integers, "c": complexes}
-
-    def __call__(self, xp: Any, x: Any, y: Any) -> Any:
-        formula = self.formulas.get(x.dtype.kind)
-        return getattr(xp, self.name)(x, y) if formula is None else formula(xp, x, y)
-
-    def prepare(self, xp: Any, in_avals: Any, _outs: Any, _params: Any) -> Any:
-        formula = self.formulas.get(in_avals[0].dtype.kind)
-        return getattr(xp, self.name) if formula is None else functools.partial(formula, xp)
-
-
 def _div_transpose(ct: Any, x: Any, y: Any) -> Any:
     if is_linear(y):
         not_linear("div", "the divisor depends on them")
@@ -246,7 +197,9 @@ def _truncated_quotient(x: Any, y: Any) -> Any:
 define(
     lax.div,
     **nary(_NUMBER),
-    impl=in_bytes(_IntegersApart("divide", _div_impl, complex_quotient)),
+    impl=in_bytes(
+        by_kind(numpy_function("divide"), i=_div_impl, u=_div_impl, c=complex_values.quotient)
+    ),
     jvp=jvp_terms(
         lambda t, out, x, y: lax.div(t, y),
         # -t x / y^2 of operands that are there anyway, and small where the divisor is broadcast.
@@ -259,7 +212,7 @@ define(
 define(
     lax.rem,
     **nary("iuf"),
-    impl=in_bytes(_IntegersApart("fmod", _rem_impl)),
+    impl=in_bytes(by_kind(numpy_function("fmod"), i=_rem_impl, u=_rem_impl)),
     jvp=jvp_terms(
         lambda t, out, x, y: broadcast_to(t, _shape(out)),
         lambda t, out, x, y: lax.mul(t, lax.neg(_truncated_quotient(x, y))),
@@ -272,7 +225,7 @@ define(
 # -- extrema ---------------------------------------------------------------------------------------
 
 
-def _extremum_jvp(op: Any) -> Any:
+def extremum_jvp(op: Any) -> Any:
     """Slope 1 for the operand that is the result, 1/2 for each at a tie."""
 
     def rule(primals: Any, tangents: Any) -> Any:
@@ -366,7 +319,7 @@ for _op, _function, _compare, _direction in (
         _op,
         **nary("biufc"),
         impl=in_bytes(_Extremum(_function, _compare)),
-        jvp=_extremum_jvp(_op),
+        jvp=extremum_jvp(_op),
         transpose=NONLINEAR,
         lower=_extremum_lower(_function, _direction),
     )
@@ -409,7 +362,7 @@ def _pow_lower(ctx: Any, x: Any, y: Any) -> Any:
 define(
     lax.pow,
     **{**nary("fc"), "abstract_eval": _pow_type},
-    impl=_pow_impl,
+    impl=by_kind(_pow_impl, c=complex_values.power),
     jvp=jvp_terms(_pow_base_term, _pow_exponent_term),
     transpose=NONLINEAR,
     lower=_pow_lower,
@@ -419,13 +372,6 @@ define(
 # -- angles and complex numbers --------------------------------------------------------------------
 
 
-def _atan2_impl(xp: Any, x: Any, y: Any) -> Any:
-    if x.dtype.kind != "c":
-        return xp.arctan2(x, y)
-    i = x.dtype.type(1j)
-    return -i * xp.log((y + i * x) / xp.sqrt(x * x + y * y))
-
-
 def _radius_squared(x: Any, y: Any) -> Any:
     return lax.add(lax.square(x), lax.square(y))
 
@@ -433,7 +379,7 @@ def _radius_squared(x: Any, y: Any) -> Any:
 define(
     lax.atan2,
     **nary("fc"),
-    impl=_atan2_impl,
+    impl=by_kind(numpy_function("arctan2"), c=complex_values.atan2),
     jvp=jvp_terms(
         lambda t, out, x, y: lax.mul(t, lax.div(y, _radius_squared(x, y))),
         lambda t, out, x, y: lax.mul(t, lax.div(lax.neg(x), _radius_squared(x, y))),

@@ -22,7 +22,9 @@ from jaxprtool.interpreters.elementwise import byte_type
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL, FLOAT32, INT32
+from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.rules.binary import extremum_jvp
+from jaxprtool.rules.complex_values import exp, log1p
 from jaxprtool.rules.define import define
 
 
@@ -119,33 +121,74 @@ def _shifted(v: Any, fill: Any, axis: int, step: int, reverse: bool, *, crop: bo
     return lax.pad(v, fill, padding_config=tuple(config))
 
 
-def _choice_jvp(op: Any) -> Callable[..., Any]:
-    """The tangent of the element that was chosen last; of elements that tie, the last one.
+def _extremum_scan_jvp(op: Any, combine: Any) -> Callable[..., Any]:
+    """Of elements that tie, each has the share that a scan by pairs gives it, where every comparison halves.
 
-    Doubling: an element that was not chosen takes what the window before its own has. A result that is NaN has no
-    slope, but for the first one, which is the element itself.
+    Neighbours are joined and the half as many results scanned; what is left are the even places but the first, each
+    a result before it joined to an element. JAX differentiates this scan. A result that is NaN has no slope, but for
+    the first one, which is the element itself.
+
+    Args:
+      op: the cumulative operation.
+      combine: the operation of two operands.
     """
+    joined = extremum_jvp(combine)
 
     def rule(primals: Any, tangents: Any, *, axis: int, reverse: bool) -> Any:
         (x,), (d,) = primals, tangents
-        aval = get_aval(x)
-        n, step = aval.shape[axis], 1
-        if n < 2:
+        if get_aval(x).shape[axis] < 2:
             return x, d
         out = op(x, axis=axis, reverse=reverse)
-        places = lax.iota(dtype=INT32, shape=aval.shape, dimension=axis)
-        start = lax.eq(places, n - 1 if reverse else 0)
-        chosen = lax.or_(start, lax.eq(x, out))
-        zero, false = (full(ShapedArray((), t), 0) for t in (aval.dtype, BOOL))
-        while step < n:
-            before = _shifted(d, zero, axis, step, reverse, crop=True)
-            d = lax.select_n(chosen, before, d)
-            if 2 * step < n:
-                chosen = lax.or_(chosen, _shifted(chosen, false, axis, step, reverse, crop=True))
-            step *= 2
-        return out, lax.select_n(lax.or_(start, lax.eq(out, out)), full(aval, 0), d)
+        if not reverse:
+            return out, scan(x, out, d, axis)
+        dims = (axis,)
+        x, y, d = (lax.rev(v, dimensions=dims) for v in (x, out, d))
+        return out, lax.rev(scan(x, y, d, axis), dimensions=dims)
+
+    def scan(x: Any, y: Any, d: Any, axis: int) -> Any:
+        """The tangent of y, the running extrema of x."""
+        n = get_aval(x).shape[axis]
+        if n < 2:
+            return d
+        pairs = [[_strided(v, axis, start, n - 1 + start, 2) for start in (0, 1)] for v in (x, d)]
+        reduced, d_reduced = joined(*pairs)
+        y_odd = _strided(y, axis, 1, n, 2)
+        d_odd = scan(reduced, y_odd, d_reduced, axis)
+        d_even = _strided(d, axis, 0, 1)
+        if n > 2:
+            before = [_strided(v, axis, 0, (n - 1) // 2) for v in (y_odd, d_odd)]
+            here = [_strided(v, axis, 2, n, 2) for v in (x, d)]
+            _, rest = joined(*zip(before, here, strict=True))
+            d_even = lax.concatenate(d_even, rest, dimension=axis)
+        return _interleaved(d_even, d_odd, axis)
 
     return rule
+
+
+def _strided(v: Any, axis: int, start: int, limit: int, stride: int = 1) -> Any:
+    """Every stride-th element along an axis; v itself when that is all of it."""
+    shape = get_aval(v).shape
+    if (start, limit, stride) == (0, shape[axis], 1):
+        return v
+    starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis], limits[axis], strides[axis] = start, limit, stride
+    return lax.slice(
+        v, start_indices=tuple(starts), limit_indices=tuple(limits), strides=tuple(strides)
+    )
+
+
+def _interleaved(even: Any, odd: Any, axis: int) -> Any:
+    """even[0], odd[0], even[1], odd[1], ... along an axis; there may be one even element more."""
+    aval = get_aval(even)
+    zero = full(ShapedArray((), aval.dtype), 0)
+    spare = aval.shape[axis] - get_aval(odd).shape[axis]
+
+    def spread(v: Any, low: int, high: int) -> Any:
+        config = [(0, 0, 0)] * aval.ndim
+        config[axis] = (low, high, 1)
+        return lax.pad(v, zero, padding_config=tuple(config))
+
+    return lax.add_any(spread(even, 0, 1 - spare), spread(odd, 1, spare))
 
 
 define(
@@ -172,12 +215,15 @@ define(
     cost=PER_INPUT,
 )
 
-for _op, _name, _sign in ((lax.cummax, "maximum", -1), (lax.cummin, "minimum", 1)):
+for _op, _combine, _name, _sign in (
+    (lax.cummax, lax.max, "maximum", -1),
+    (lax.cummin, lax.min, "minimum", 1),
+):
     define(
         _op,
         abstract_eval=_cumulative_type(_op.primitive.name),
         impl=_cumulative_impl(_name),
-        jvp=_choice_jvp(_op),
+        jvp=_extremum_scan_jvp(_op, _combine),
         transpose=NONLINEAR,
         batch=_cumulative_batch(_op),
         lower=_cumulative_lower(_name, functools.partial(lowest, sign=_sign)),
@@ -220,7 +266,7 @@ def _complex_accumulate(xp: Any, v: Any, axis: int) -> Any:
     last = xp.full(v.shape[1:], -xp.inf, v.dtype)
     for i in range(len(v)):
         largest = xp.maximum(last, v[i])
-        total = largest + xp.log1p(xp.exp(last + v[i] - (largest + largest)))
+        total = largest + log1p(xp, exp(xp, last + v[i] - (largest + largest)))
         wrapped = xp.remainder(total.imag + pi, pi + pi) - pi
         last = total.real + 1j * wrapped
         rows[i] = last

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.elementwise import elementwise, in_float32, numpy_function
+from jaxprtool.interpreters.elementwise import by_kind, elementwise, in_float32, numpy_function
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import define
 
 _FLOAT, _INEXACT = "f", "fc"
-
-
-def _exp2_impl(xp: Any, x: Any, *, accuracy: Any) -> Any:
-    return xp.exp(x * xp.asarray(math.log(2.0), x.dtype)) if x.dtype.kind == "c" else xp.exp2(x)
 
 
 def _exp2_lower(ctx: Any, x: Any, *, accuracy: Any) -> Any:
@@ -39,7 +35,7 @@ def _logistic_lower(ctx: Any, x: Any, *, accuracy: Any) -> Any:
 define(
     lax.exp,
     **elementwise(_INEXACT),
-    impl=numpy_function("exp"),
+    impl=by_kind(numpy_function("exp"), c=complex_values.exp),
     jvp=derivative(lambda x, y, **_: y),
     transpose=NONLINEAR,
     lower=hlo("exponential"),
@@ -48,7 +44,7 @@ define(
 define(
     lax.exp2,
     **elementwise(_INEXACT),
-    impl=_exp2_impl,
+    impl=by_kind(numpy_function("exp2"), c=complex_values.exp2),
     jvp=derivative(lambda x, y, **_: lax.mul(y, math.log(2.0))),
     transpose=NONLINEAR,
     lower=_exp2_lower,
@@ -57,7 +53,7 @@ define(
 define(
     lax.expm1,
     **elementwise(_INEXACT),
-    impl=numpy_function("expm1"),
+    impl=by_kind(numpy_function("expm1"), c=complex_values.expm1),
     jvp=derivative(lambda x, y, **_: lax.add(y, 1.0)),
     transpose=NONLINEAR,
     lower=hlo("exponential_minus_one"),
@@ -66,42 +62,17 @@ define(
 define(
     lax.log,
     **elementwise(_INEXACT),
-    impl=numpy_function("log"),
+    impl=by_kind(numpy_function("log"), c=complex_values.log),
     jvp=jvp_terms(lambda t, y, x, **_: lax.div(t, x)),
     transpose=NONLINEAR,
     lower=hlo("log"),
 )
 
 
-class _Log1p(numpy_function):
-    """Where the square of a complex number is too large, the logarithm of half of it, and log 2."""
-
-    __slots__ = ()
-
-    def __call__(self, xp: Any, *values: Any, **_params: Any) -> Any:
-        (x,) = values
-        out = super().__call__(xp, x)
-        if x.dtype.kind != "c":
-            return out
-        real, imag = x.real / 2, x.imag / 2
-        lost = (
-            xp.isinf(out.real) & xp.isfinite(real) & xp.isfinite(imag) & (abs(real) + abs(imag) > 1)
-        )
-        if not lost.any():
-            return out
-        size = xp.log(xp.hypot(real, imag)) + real.dtype.type(math.log(2))
-        return xp.where(lost, size + 1j * out.imag, out).astype(x.dtype)
-
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
-        if in_avals[0].dtype.kind == "c":
-            return functools.partial(self, xp)
-        return super().prepare(xp, in_avals, out_avals, params)
-
-
 define(
     lax.log1p,
     **elementwise(_INEXACT),
-    impl=_Log1p("log1p"),
+    impl=by_kind(numpy_function("log1p"), c=complex_values.log1p),
     jvp=jvp_terms(lambda t, y, x, **_: lax.div(t, lax.add(x, 1.0))),
     transpose=NONLINEAR,
     lower=hlo("log_plus_one"),
@@ -110,7 +81,7 @@ define(
 define(
     lax.logistic,
     **elementwise(_INEXACT),
-    impl=in_float32(_logistic_impl),
+    impl=by_kind(in_float32(_logistic_impl), c=complex_values.logistic),
     jvp=derivative(lambda x, y, **_: lax.mul(y, lax.sub(1.0, y))),
     transpose=NONLINEAR,
     lower=_logistic_lower,

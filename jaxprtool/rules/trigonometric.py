@@ -7,10 +7,11 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker
-from jaxprtool.interpreters.elementwise import elementwise, numpy_function
+from jaxprtool.interpreters.elementwise import by_kind, elementwise, numpy_function
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import define
 
 
@@ -25,47 +26,78 @@ def _over(denominator: Callable[[Any], Any]) -> Maker:
     return jvp_terms(lambda t, y, x: lax.div(t, denominator(x)))
 
 
-# operation, NumPy's function, StableHLO's operation, derivative from x and y = f(x)
+def _by_parts(name: str) -> Callable[..., Any]:
+    """Of complex numbers by parts, since XLA has other values for its complex sine and cosine than JAX.
+
+    sin(x + i y) = sin x cosh y + i cos x sinh y, and cos(x + i y) = cos x cosh y - i sin x sinh y.
+    """
+
+    def rule(ctx: Any, z: Any, **_params: Any) -> Any:
+        out = ctx.out_aval
+        if out.dtype.kind != "c":
+            return ctx.op(name, z)
+        part = out.update(dtype=out.dtype.real)
+
+        def op(function: str, *values: Any) -> Any:
+            return ctx.op(function, *values, out=part)
+
+        zero, two = ctx.constant(0, part), ctx.constant(2, part)
+        x, y = op("real", z), op("imag", z)
+        up, down = (op("exponential_minus_one", v) for v in (y, op("negate", y)))
+        sinh = op("divide", op("subtract", up, down), two)
+        cosh = op("divide", op("add", op("add", up, down), two), two)
+        sine, cosine = op("sine", x), op("cosine", x)
+        upright = ctx.compare("EQ", x, zero)
+        if name == "sine":
+            real = ctx.select(upright, zero, op("multiply", sine, cosh))
+            return ctx.op("complex", real, op("multiply", cosine, sinh))
+        imag = ctx.select(upright, zero, op("multiply", op("negate", sine), sinh))
+        return ctx.op("complex", op("multiply", cosine, cosh), imag)
+
+    return rule
+
+
+# operation, NumPy's function, lowering rule, derivative from x and y = f(x)
 _ROWS: Any = (
-    (lax.sin, "sin", "sine", derivative(lambda x, y, **params: lax.cos(x, **params))),
+    (lax.sin, "sin", _by_parts("sine"), derivative(lambda x, y, **params: lax.cos(x, **params))),
     (
         lax.cos,
         "cos",
-        "cosine",
+        _by_parts("cosine"),
         derivative(lambda x, y, **params: lax.neg(lax.sin(x, **params))),
     ),
-    (lax.tan, "tan", "tan", derivative(lambda x, y, **_: lax.add(lax.square(y), 1.0))),
+    (lax.tan, "tan", hlo("tan"), derivative(lambda x, y, **_: lax.add(lax.square(y), 1.0))),
     (
         lax.tanh,
         "tanh",
-        "tanh",
+        hlo("tanh"),
         derivative(lambda x, y, **_: lax.mul(lax.sub(1.0, y), lax.add(y, 1.0))),
     ),
-    (lax.asin, "arcsin", "chlo.asin", derivative(lambda x, y: _inverse_root(-1, x))),
-    (lax.acos, "arccos", "chlo.acos", derivative(lambda x, y: lax.neg(_inverse_root(-1, x)))),
-    (lax.atan, "arctan", "chlo.atan", _over(lambda x: lax.add(lax.square(x), 1.0))),
-    (lax.sinh, "sinh", "chlo.sinh", derivative(lambda x, y: lax.cosh(x))),
-    (lax.cosh, "cosh", "chlo.cosh", derivative(lambda x, y: lax.sinh(x))),
-    (lax.asinh, "arcsinh", "chlo.asinh", derivative(lambda x, y: _inverse_root(1, x))),
+    (lax.asin, "arcsin", hlo("chlo.asin"), derivative(lambda x, y: _inverse_root(-1, x))),
+    (lax.acos, "arccos", hlo("chlo.acos"), derivative(lambda x, y: lax.neg(_inverse_root(-1, x)))),
+    (lax.atan, "arctan", hlo("chlo.atan"), _over(lambda x: lax.add(lax.square(x), 1.0))),
+    (lax.sinh, "sinh", hlo("chlo.sinh"), derivative(lambda x, y: lax.cosh(x))),
+    (lax.cosh, "cosh", hlo("chlo.cosh"), derivative(lambda x, y: lax.sinh(x))),
+    (lax.asinh, "arcsinh", hlo("chlo.asinh"), derivative(lambda x, y: _inverse_root(1, x))),
     (
         lax.acosh,
         "arccosh",
-        "chlo.acosh",
+        hlo("chlo.acosh"),
         derivative(lambda x, y: lax.rsqrt(lax.sub(lax.square(x), 1.0))),
     ),
     (
         lax.atanh,
         "arctanh",
-        "chlo.atanh",
+        hlo("chlo.atanh"),
         _over(lambda x: lax.mul(lax.sub(1.0, x), lax.add(x, 1.0))),
     ),
 )
-for _op, _function, _hlo, _jvp in _ROWS:
+for _op, _function, _lower, _jvp in _ROWS:
     define(
         _op,
         **elementwise("fc"),
-        impl=numpy_function(_function),
+        impl=by_kind(numpy_function(_function), c=getattr(complex_values, _op.primitive.name)),
         jvp=_jvp,
         transpose=NONLINEAR,
-        lower=hlo(_hlo),
+        lower=_lower,
     )

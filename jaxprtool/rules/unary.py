@@ -14,6 +14,7 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.elementwise import (
     boolean,
+    by_kind,
     check_kind,
     elementwise,
     full_like,
@@ -25,7 +26,7 @@ from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.dtypes import FLOAT32, FLOAT64, dtype_of
-from jaxprtool.rules.binary import complex_quotient
+from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _FLOAT, _INEXACT, _NUMBER = "f", "fc", "iufc"
@@ -235,7 +236,7 @@ def _abs_type(x: Any) -> Any:
 define(
     lax.abs,
     **{**elementwise("ifc"), "abstract_eval": _abs_type},
-    impl=numpy_function("absolute"),
+    impl=by_kind(numpy_function("absolute"), c=complex_values.absolute),
     jvp=jvp_terms(_abs_term),
     transpose=NONLINEAR,
     lower=hlo("abs"),
@@ -244,7 +245,7 @@ define(
 define(
     lax.square,
     **elementwise(_NUMBER),
-    impl=in_bytes(numpy_function("square")),
+    impl=in_bytes(by_kind(numpy_function("square"), c=complex_values.square)),
     jvp=derivative(lambda x, y: lax.mul(x, 2.0)),
     transpose=NONLINEAR,
     lower=lambda ctx, x: (
@@ -300,7 +301,7 @@ def _integer_pow_impl(xp: Any, x: Any, *, y: int) -> Any:
     if y > 0:
         return acc
     one = xp.ones_like(acc)
-    return complex_quotient(xp, one, acc) if acc.dtype.kind == "c" else xp.divide(one, acc)
+    return complex_values.quotient(xp, one, acc) if acc.dtype.kind == "c" else xp.divide(one, acc)
 
 
 def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:
@@ -322,7 +323,7 @@ define(
 define(
     lax.sqrt,
     **elementwise(_INEXACT),
-    impl=numpy_function("sqrt"),
+    impl=by_kind(numpy_function("sqrt"), c=complex_values.sqrt),
     jvp=derivative(lambda x, y, **_: lax.div(0.5, y)),
     transpose=NONLINEAR,
     lower=hlo("sqrt"),
@@ -331,7 +332,9 @@ define(
 define(
     lax.rsqrt,
     **elementwise(_INEXACT),
-    impl=in_float32(lambda xp, x, *, accuracy: xp.reciprocal(xp.sqrt(x))),
+    impl=by_kind(
+        in_float32(lambda xp, x, *, accuracy: xp.reciprocal(xp.sqrt(x))), c=complex_values.rsqrt
+    ),
     jvp=derivative(lambda x, y, **_: lax.mul(lax.div(y, x), -0.5)),
     transpose=NONLINEAR,
     lower=hlo("rsqrt"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import ml_dtypes
 import numpy as np
 import pytest
@@ -34,6 +35,31 @@ def test_cumlogsumexp_of_types_without_infinity(name):
     expected = np.logaddexp.accumulate(x.astype(np.float64)).astype(x.dtype)
     for f in (jt.jaxpr_as_fun(program), jt.compile(program)):
         assert np.asarray(f(x)[0]).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (2,), (8,), (3, 13)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_elements_that_tie_share_the_slope_as_in_jax(name, shape, reverse):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, shape).astype(np.float32)
+    if x.size > 5:
+        x.flat[-3] = NAN
+    t = rng.normal(size=shape).astype(np.float32)
+    axis = len(shape) - 1
+
+    def ours(x):
+        return getattr(lax, name)(x, axis=axis, reverse=reverse)
+
+    def theirs(x):
+        return getattr(jax.lax, name)(x, axis=axis, reverse=reverse)
+
+    _, expected = jax.jvp(theirs, (x,), (t,))
+    program = jt.make_jaxpr(lambda x, t: jt.jvp(ours, [x], [t]))(x, t)
+    for f in (jt.jaxpr_as_fun(program), jt.compile(program)):
+        np.testing.assert_allclose(f(x, t)[1], expected, rtol=1e-5, atol=1e-6)
+    (ct,), (expected_ct,) = jt.vjp(ours, x)[1](t), jax.vjp(theirs, x)[1](t)
+    np.testing.assert_allclose(ct, expected_ct, rtol=1e-5, atol=1e-6)
 
 
 def test_no_elements_give_the_unit():
