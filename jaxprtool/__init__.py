@@ -69,6 +69,7 @@ from jaxprtool.ir.jaxpr import JaxprType as JaxprType
 from jaxprtool.ir.jaxpr import Lit as Lit
 from jaxprtool.ir.jaxpr import Primitive as Primitive
 from jaxprtool.ir.jaxpr import Var as Var
+from jaxprtool.passes.rewrite import rewrite as rewrite
 from jaxprtool.rules.calls import jit as jit
 from jaxprtool.rules.calls import set_compiler
 from jaxprtool.rules.control_flow.cond import cond as cond

@@ -1,0 +1,165 @@
+"""rewrite: a program with other operations in the place of some of its equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxprtool.core.bind import state
+from jaxprtool.core.stack import deep
+from jaxprtool.interpreters.check import typecheck_jaxpr
+from jaxprtool.interpreters.dce import dce_closed
+from jaxprtool.interpreters.stage import stage
+from jaxprtool.ir.diagnostics import JaxprTypeError, UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.walk import map_jaxprs
+from jaxprtool.ops.parallel import inner_axes
+
+__all__ = ["Rule", "rewrite"]
+
+Rule = Callable[[JaxprEqn], Callable[..., Any] | None]
+
+
+@deep
+def rewrite(program: ClosedJaxpr, rule: Rule) -> ClosedJaxpr:
+    """A program with what a rule says in the place of equations, at any depth of nested jaxprs.
+
+        jt.rewrite(program, lambda eqn: jt.lax.cos if eqn.primitive.name == "sin" else None)
+
+    Equations of nested jaxprs (bodies of loops, branches, calls, derivative rules) are asked for before the equation
+    that holds them, which the rule sees with its new jaxprs. What takes the place of an equation is not asked again.
+
+    Args:
+      program: a well-typed program.
+      rule: takes an equation; gives None for one that stays, else a function, written with `jaxprtool.lax`, of
+        the equation's operands that returns its result (for several results a list or tuple of them).
+
+    Returns:
+      A program of the same type; the same object when nothing changed. Dead equations are not removed, but for those
+      that the functions of the rule make themselves.
+
+    Raises:
+      JaxprTypeError: the program is ill-typed, or results have other types than those of the equation.
+      UsageError: a function returns another number of results.
+    """
+    typecheck_jaxpr(program, allow_unknown=True)
+    return _Rewriting(rule).closed(program)
+
+
+class _Rewriting:
+    """One pass; a jaxpr that occurs twice is rewritten once for each set of axis names in scope."""
+
+    def __init__(self, rule: Rule):
+        self.rule = rule
+        self.done: dict[tuple[ClosedJaxpr, Any], ClosedJaxpr] = {}
+
+    def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
+        key = program, state.axes
+        found = self.done.get(key)
+        if found is None:
+            found = self.done[key] = _Body(self, program).result()
+        return found
+
+    def inside(self, eqn: JaxprEqn) -> JaxprEqn:
+        """The equation with its jaxprs rewritten."""
+        outer = state.axes
+        try:
+            state.axes = inner_axes(eqn) or outer
+            params = {k: map_jaxprs(v, self.closed) for k, v in eqn.params.items()}
+        finally:
+            state.axes = outer
+        same = all(params[k] is v for k, v in eqn.params.items())
+        return eqn if same else eqn.replace(params=params)
+
+
+class _Body:
+    """The rewriting of one jaxpr.
+
+    Attributes:
+      new: what stands for results of equations that are gone.
+      consts: binders and values of the constants of what came in their place.
+    """
+
+    def __init__(self, rewriting: _Rewriting, program: ClosedJaxpr):
+        self.rewriting, self.program = rewriting, program
+        self.new: dict[Var, Any] = {}
+        self.eqns: list[JaxprEqn] = []
+        self.consts: list[tuple[Var, Any]] = []
+
+    def result(self) -> ClosedJaxpr:
+        jaxpr = self.program.jaxpr
+        changed = False
+        for old in jaxpr.eqns:
+            eqn = self.rewriting.inside(self.renamed(old))
+            made = self.rewriting.rule(eqn)
+            if made is None:
+                self.eqns.append(eqn)
+            else:
+                self.replace(eqn, made)
+            changed = changed or made is not None or eqn is not old
+        if not changed:
+            return self.program
+        outs = [self.atom(x) for x in jaxpr.outs]
+        binders = [*jaxpr.const_binders, *(v for v, _ in self.consts)]
+        body = jaxpr.replace(eqns=self.eqns, outs=outs, const_binders=binders)
+        consts = [*self.program.consts, *(c for _, c in self.consts)]
+        return self.program.replace(jaxpr=body, consts=consts)
+
+    def atom(self, x: Any) -> Any:
+        return x if type(x) is Lit else self.new.get(x, x)
+
+    def renamed(self, eqn: JaxprEqn) -> JaxprEqn:
+        if self.new.keys().isdisjoint(x for x in eqn.inputs if type(x) is not Lit):
+            return eqn
+        return eqn.replace(inputs=map(self.atom, eqn.inputs))
+
+    def replace(self, eqn: JaxprEqn, f: Callable[..., Any]) -> None:
+        """Put the equations of a function of the operands in the place of an equation."""
+        several = eqn.primitive.multiple_results
+
+        def flat(*operands: Any) -> list[Any]:
+            out = f(*operands)
+            return list(out) if several or isinstance(out, (list, tuple)) else [out]
+
+        piece = dce_closed(stage(flat, [x.aval for x in eqn.inputs]))
+        _check_results(eqn, piece)
+        self.splice(eqn, piece)
+
+    def splice(self, eqn: JaxprEqn, piece: ClosedJaxpr) -> None:
+        jaxpr = piece.jaxpr
+        names: dict[Var, Any] = dict(zip(jaxpr.in_binders, eqn.inputs, strict=True))
+        names.update(_kept_names(eqn.out_binders, jaxpr))
+        self.consts += zip(jaxpr.const_binders, piece.consts, strict=True)
+
+        def atom(x: Any) -> Any:
+            return x if type(x) is Lit else names.get(x, x)
+
+        for e in jaxpr.eqns:
+            ins, outs = map(atom, e.inputs), map(atom, e.out_binders)
+            self.eqns.append(e.replace(inputs=ins, out_binders=outs, span=eqn.span))
+        for v, x in zip(eqn.out_binders, jaxpr.outs, strict=True):
+            if atom(x) is not v:
+                self.new[v] = atom(x)
+
+
+def _kept_names(binders: Sequence[Var], jaxpr: Jaxpr) -> dict[Var, Var]:
+    """The binders of the old equation for those of the new ones that give its results."""
+    made = {v for e in jaxpr.eqns for v in e.out_binders}
+    kept: dict[Var, Var] = {}
+    for old, x in zip(binders, jaxpr.outs, strict=True):
+        if type(x) is not Lit and x in made and not isinstance(old, DropVar):
+            kept.setdefault(x, old)
+    return kept
+
+
+def _check_results(eqn: JaxprEqn, piece: ClosedJaxpr) -> None:
+    given, wanted = [a.strong for a in piece.out_avals], [v.aval.strong for v in eqn.out_binders]
+    what = f"what takes the place of `{eqn}`"
+    if len(given) != len(wanted):
+        message = f"{what} gives {len(given)} results, and {len(wanted)} are needed"
+        fail(UsageError, message, "result-count", span=eqn.span)
+    for i, (have, need) in enumerate(zip(given, wanted, strict=True)):
+        if have != need:
+            which = f"result {i}" if len(wanted) > 1 else "its result"
+            message = f"{what} has another type: {which} is {have}, and {need} is needed"
+            fail(JaxprTypeError, message, "result-type", span=eqn.span)
