@@ -80,7 +80,7 @@ from jaxprtool.autodidax import (
     vmap_jaxpr,
     zeros_like,
 )  # fmt: skip
-from jaxprtool.ir.jaxpr import amend
+from jaxprtool.ir.frozen import amend
 
 # Every name that a state of the tutorial, from 2021 to now, defines at its top level, but for `f`, `x`, `y` and the like.
 NAMES = """

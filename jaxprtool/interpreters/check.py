@@ -11,6 +11,7 @@ param and its value, and the rule; and it must not depend on anything else.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
@@ -75,12 +76,15 @@ def ill_typed(message: str, code: str = "operand-types", help: str = "") -> NoRe
     raise JaxprTypeError(Diagnostic(message, code, help=help))
 
 
+_is_annotated = operator.attrgetter("annotated")
+
+
 def abstract_eval(
     primitive: Primitive, in_avals: Sequence[Any], params: dict[str, Any]
 ) -> list[Any]:
     """The result types of an operation, always as a list. Raises JaxprTypeError."""
     rule = abstract_eval_rules.rules.get(primitive) or abstract_eval_rules[primitive]
-    if ShapedArray.any_annotated:
+    if any(map(_is_annotated, in_avals)):
         rule = annotated_rule(primitive, rule)
     try:
         out = rule(*in_avals, **params)

@@ -60,8 +60,6 @@ class State:
 
 def has_refs(jaxpr: Jaxpr) -> bool:
     """Whether a jaxpr, or one inside it, has references or futures. Not recursive, so any depth is fine."""
-    if not (RefType.any_made or FutureType.any_made):
-        return False
     found = jaxpr.cache.get("refs")
     if found is None:
         found = jaxpr.cache["refs"] = _search(jaxpr)

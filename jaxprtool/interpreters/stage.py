@@ -141,16 +141,18 @@ class JaxprTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
-        inputs, avals = [], []
+        inputs, avals, annotated = [], [], False
         for x in args:
             if type(x) is JaxprTracer and x._trace is self:
                 a = x.atom
             else:
                 a = x if type(x) is Lit else self.const_vars.get(id(x)) or self.constant(x)
+            aval = a.aval
             inputs.append(a)
-            avals.append(a.aval)
+            avals.append(aval)
+            annotated = annotated or aval.annotated
         rule = _TYPE_RULES.get(primitive) or abstract_eval_rules[primitive]
-        if ShapedArray.any_annotated:
+        if annotated:
             rule = annotated_rule(primitive, rule)
         try:
             out = rule(*avals, **params)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
 from jaxprtool.ir.dtypes import FLOAT0, UINT32, DType, dtype_of
+from jaxprtool.ir.frozen import Frozen, amend
 
 __all__ = [
     "AbstractToken",
@@ -34,10 +35,14 @@ class SymbolicDim(str):
 Dim = int | SymbolicDim
 
 
-class AbstractType:
-    """Base of everything that can stand after the colon of a binder."""
+class AbstractType(Frozen):
+    """Base of everything that can stand after the colon of a binder.
+
+    `annotated`: whether it says more than shape and element type: how it is sharded, what it varies along, its memory.
+    """
 
     __slots__ = ()
+    annotated: bool
 
     @property
     def strong(self) -> AbstractType:
@@ -77,6 +82,9 @@ def _check_limits(shape: tuple[Any, ...], dtype: DType) -> None:
     raise JaxprTypeError(Diagnostic(f"there is no array of type {text}: {why}", ARRAY_LIMIT))
 
 
+_FIELDS = ("shape", "dtype", "weak_type", "spec", "memory", "vary")
+
+
 class ShapedArray(AbstractType):
     """Shape and element type of an array, interned.
 
@@ -92,6 +100,7 @@ class ShapedArray(AbstractType):
     """
 
     __slots__ = (
+        "annotated",
         "dtype",
         "memory",
         "ndim",
@@ -111,9 +120,6 @@ class ShapedArray(AbstractType):
     ndim: int
     size: int
     strong: ShapedArray
-    any_annotated: ClassVar[bool] = (
-        False  # whether a type with `vary`, `spec` or `memory` was ever made
-    )
     _interned: ClassVar[dict[tuple, ShapedArray]] = {}
 
     def __new__(
@@ -143,13 +149,15 @@ class ShapedArray(AbstractType):
         self = cls._interned.get(canonical)
         if self is None:
             self = object.__new__(cls)
-            self.shape, self.dtype, self.weak_type, self.spec, self.memory, self.vary = canonical
-            self.ndim = len(shape)
             known = [d for d in shape if isinstance(d, int)]
-            self.size = math.prod(known) if len(known) == len(shape) else -1
-            self.strong = cls(*canonical[:2], False, *canonical[3:]) if weak_type else self
-            if vary or spec or memory:
-                ShapedArray.any_annotated = True
+            amend(
+                self,
+                **dict(zip(_FIELDS, canonical, strict=True)),
+                annotated=bool(vary or spec or memory),
+                ndim=len(shape),
+                size=math.prod(known) if len(known) == len(shape) else -1,
+                strong=cls(*canonical[:2], False, *canonical[3:]) if weak_type else self,
+            )
             cls._interned[canonical] = self
         return self
 
@@ -221,17 +229,15 @@ class _Interned(AbstractType):
 
     __slots__ = ()
     _pool: ClassVar[dict[tuple, AbstractType]] = {}
-    any_made: ClassVar[bool] = False  # whether there ever was a type of this class
+    annotated = False
 
     @classmethod
     def _get(cls, *fields: Any) -> Any:
         found = cls._pool.get((cls, *fields))
         if found is None:
             found = object.__new__(cls)
-            for name, value in zip(cls.__slots__, fields, strict=True):
-                setattr(found, name, value)
+            amend(found, **dict(zip(cls.__slots__, fields, strict=True)))
             cls._pool[(cls, *fields)] = found
-            cls.any_made = True
         return found
 
     def __reduce__(self):

@@ -10,13 +10,13 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, Self
 
+from jaxprtool.ir.frozen import Frozen, new, no_stack, twin
 from jaxprtool.ir.spans import Span
 
 __all__ = [
     "Atom",
     "ClosedJaxpr",
     "DropVar",
-    "Frozen",
     "Jaxpr",
     "JaxprEqn",
     "JaxprType",
@@ -27,43 +27,8 @@ __all__ = [
     "Primitive",
     "REQUIRED",
     "Var",
-    "amend",
     "type_of",
 ]
-
-
-class Frozen:
-    """What cannot change: everything that was derived from it, by whatever interpreter, stays true."""
-
-    __slots__ = ()
-
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
-        kind = type(self).__name__
-        raise AttributeError(f"a {kind} does not change; .replace({name}=...) makes another one")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a {type(self).__name__} does not change")
-
-
-# Setting the slots of an object whose class has `__setattr__` is slow, so each of these objects is filled in as an
-# instance of a twin of its class, which has the same slots and no `__setattr__`, and then becomes one of its class.
-_new = object.__new__
-_set = object.__setattr__
-
-
-def _twin(name: str, slots: tuple[str, ...]) -> Any:
-    return type(name, (Frozen,), {"__slots__": slots, "__setattr__": _set})
-
-
-def _no_stack() -> NoReturn:
-    """CPython compares the slots of both classes, and at the end of the stack takes them for different ones."""
-    raise RecursionError("maximum recursion depth exceeded while making a jaxpr")
-
-
-def amend(x: Any, **fields: Any) -> None:
-    """Change an object that is still being built: for its maker alone, before anybody else has seen it."""
-    for name, value in fields.items():
-        _set(x, name, value)
 
 
 class Params(dict[str, Any]):
@@ -83,7 +48,7 @@ class Params(dict[str, Any]):
 
 NO_PARAMS = Params()
 
-_VarTwin = _twin("Var", ("aval", "name", "span"))
+_VarTwin = twin("Var", ("aval", "name", "span"))
 
 
 class Var(Frozen):
@@ -98,12 +63,12 @@ class Var(Frozen):
     span: Span | None
 
     def __new__(cls, aval: Any, name: str | None = None, span: Span | None = None) -> Self:
-        self = _new(_VarTwin)
+        self = new(_VarTwin)
         self.aval, self.name, self.span = aval, name, span
         try:
             self.__class__ = cls
         except TypeError:
-            _no_stack()
+            no_stack()
         return self
 
     def __repr__(self) -> str:
@@ -119,7 +84,7 @@ class DropVar(Var):
         return super().__new__(cls, aval, name, span)
 
 
-_LitTwin = _twin("Lit", ("aval", "cached", "span", "val"))
+_LitTwin = twin("Lit", ("aval", "cached", "span", "val"))
 
 
 class Lit(Frozen):
@@ -135,12 +100,12 @@ class Lit(Frozen):
     cached: list[Any]  # the value as the evaluator wants it, when it was asked for
 
     def __new__(cls, val: Any, aval: Any, span: Span | None = None) -> Self:
-        self = _new(_LitTwin)
+        self = new(_LitTwin)
         self.val, self.aval, self.span, self.cached = val, aval, span, []
         try:
             self.__class__ = cls
         except TypeError:
-            _no_stack()
+            no_stack()
         return self
 
     @property
@@ -241,7 +206,7 @@ class Primitive:
         return self.name
 
 
-_EqnTwin = _twin("JaxprEqn", ("comments", "inputs", "out_binders", "params", "primitive", "span"))
+_EqnTwin = twin("JaxprEqn", ("comments", "inputs", "out_binders", "params", "primitive", "span"))
 
 
 class JaxprEqn(Frozen):
@@ -267,14 +232,14 @@ class JaxprEqn(Frozen):
         span: Span | None = None,
         comments: tuple[str, ...] | None = None,
     ) -> Self:
-        self = _new(_EqnTwin)
+        self = new(_EqnTwin)
         self.primitive, self.inputs, self.out_binders = primitive, (*inputs,), (*out_binders,)
         self.params = params if type(params) is Params else Params(params) if params else NO_PARAMS
         self.span, self.comments = span, comments
         try:
             self.__class__ = cls
         except TypeError:
-            _no_stack()
+            no_stack()
         return self
 
     def replace(self, **changes: Any) -> JaxprEqn:
@@ -302,7 +267,7 @@ class JaxprType(NamedTuple):
         return f"({ins}) -> ({outs})"
 
 
-_JaxprTwin = _twin(
+_JaxprTwin = twin(
     "Jaxpr", ("cache", "comments", "const_binders", "eqns", "in_binders", "outs", "span")
 )
 
@@ -337,14 +302,14 @@ class Jaxpr(Frozen):
         span: Span | None = None,
         comments: Mapping[str, Sequence[str]] | None = None,
     ) -> Self:
-        self = _new(_JaxprTwin)
+        self = new(_JaxprTwin)
         self.const_binders, self.in_binders = (*const_binders,), (*in_binders,)
         self.eqns, self.outs = (*eqns,), (*outs,)
         self.span, self.comments, self.cache = span, comments, {}
         try:
             self.__class__ = cls
         except TypeError:
-            _no_stack()
+            no_stack()
         return self
 
     def replace(self, **changes: Any) -> Jaxpr:
@@ -370,7 +335,7 @@ class Jaxpr(Frozen):
         return _to_text(ClosedJaxpr(self, [None] * len(self.const_binders)))
 
 
-_ClosedTwin = _twin("ClosedJaxpr", ("arg_names", "cache", "consts", "jaxpr"))
+_ClosedTwin = twin("ClosedJaxpr", ("arg_names", "cache", "consts", "jaxpr"))
 
 
 class ClosedJaxpr(Frozen):
@@ -391,13 +356,13 @@ class ClosedJaxpr(Frozen):
     def __new__(
         cls, jaxpr: Jaxpr, consts: Iterable[Any] = (), arg_names: Iterable[str] = ()
     ) -> Self:
-        self = _new(_ClosedTwin)
+        self = new(_ClosedTwin)
         self.jaxpr, self.consts, self.arg_names = jaxpr, (*consts,), (*arg_names,)
         self.cache = {}
         try:
             self.__class__ = cls
         except TypeError:
-            _no_stack()
+            no_stack()
         return self
 
     def replace(self, **changes: Any) -> ClosedJaxpr:

@@ -54,7 +54,7 @@ def placed(aval: Any, placement: Placement) -> Any:
 def same_but_for_placement(a: Any, b: Any) -> bool:
     """Whether types differ in their placements and weak types at most."""
     a, b = a.strong, b.strong
-    if a is b or not ShapedArray.any_annotated:
+    if a is b or not (a.annotated or b.annotated):
         return a is b
     return placed(a, _NOWHERE) is placed(b, _NOWHERE)
 

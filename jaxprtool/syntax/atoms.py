@@ -8,7 +8,8 @@ from typing import Any
 
 from jaxprtool.ir.avals import ARRAY_LIMIT, AbstractType, OpaqueType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
-from jaxprtool.ir.jaxpr import DropVar, Lit, Var, amend
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import DropVar, Lit, Var
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.tokens import LOOSE_BINDER, WEAK

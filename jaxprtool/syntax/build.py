@@ -9,7 +9,8 @@ from typing import Any
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import ARRAY_LIMIT, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive, Var, amend
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive, Var
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.atoms import Atoms, Scope, undrop

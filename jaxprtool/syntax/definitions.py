@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool.ir.diagnostics import Diagnostic
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, amend
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.tokens import Token
 

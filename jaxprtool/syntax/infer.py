@@ -32,7 +32,8 @@ from jaxprtool.ir.dtypes import (
     UINT64,
     DType,
 )
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var, amend
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.types import UNTYPED, read_scalar, untyped_scalar

@@ -11,6 +11,7 @@ import jaxprtool as jt
 from jaxprtool.interpreters.check import typecheck_eqn
 from jaxprtool.ir.avals import AbstractToken, FutureType, OpaqueType, RefType, ShapedArray
 from jaxprtool.ir.dtypes import FLOAT32, INT32, custom_dtype, find_dtype
+from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -19,7 +20,6 @@ from jaxprtool.ir.jaxpr import (
     Params,
     Primitive,
     Var,
-    amend,
 )
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
 from tests.laws.oracle import EXAMPLES, by_structure, ours

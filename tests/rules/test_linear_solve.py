@@ -10,7 +10,8 @@ import jaxprtool as jt
 from jaxprtool import ops as lax
 from jaxprtool.backends.xla import compile_jaxpr
 from jaxprtool.ir.diagnostics import JaxprTypeError, UnsupportedError
-from jaxprtool.ir.jaxpr import Params, amend
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import Params
 from jaxprtool.ir.params import Record
 from tests.laws.oracle import assert_close
 

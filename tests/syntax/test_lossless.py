@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr, amend
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.syntax.consts import ArrayRef, ArrayText
 from jaxprtool.syntax.parse import parse, parse_file
 from jaxprtool.syntax.print import format_file, format_jaxpr

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, amend
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar
 from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jaxprtool.ir.avals import AbstractToken, RefType, ShapedArray, SymbolicDim
-from jaxprtool.ir.jaxpr import DropVar, Lit, Var, amend
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import DropVar, Lit, Var
 from jaxprtool.syntax.naming import base26
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
