@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool.core.inner import Arguments, slice_of, takes
 from jaxprtool.core.param_kinds import Platforms
-from jaxprtool.core.primitive import Bookkeeping, primitive, shown
+from jaxprtool.core.primitive import Bookkeeping, param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["cond_call", "scan_call", "while_call"]
@@ -29,7 +29,7 @@ def cond_call(
 @primitive(name="while", multiple_results=True)
 def while_call(
     *operands,
-    cond_jaxpr: ClosedJaxpr,
+    cond_jaxpr: ClosedJaxpr = param(met_first=True),
     body_jaxpr: ClosedJaxpr,
     cond_nconsts: int,
     body_nconsts: int,

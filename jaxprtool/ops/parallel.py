@@ -12,8 +12,9 @@ from typing import Any
 from jaxprtool.core.axes import AxisEnv, current_axes
 from jaxprtool.core.inner import Arguments, slice_of, takes
 from jaxprtool.core.param_kinds import Groups, Names, Pairs
-from jaxprtool.core.primitive import primitive, primitive_of, shown
+from jaxprtool.core.primitive import param, primitive, primitive_of, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
+from jaxprtool.ir.placement import placement_of
 from jaxprtool.ir.sharding import read_axis_set, read_mesh
 
 __all__ = [
@@ -206,8 +207,18 @@ def axis_index(*, axis_name: Names):
     """
 
 
+def _placement_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
+    """The placement that the type of the result has, where the text does not say it."""
+    return placement_of(out_avals[0]) if value is None and len(out_avals) == 1 else value
+
+
 @primitive
-def reshard(operand, *, dst_sharding: Any = None, concrete_mesh: Any = None):
+def reshard(
+    operand,
+    *,
+    dst_sharding: Any = param(None, recover=_placement_of_result),
+    concrete_mesh: Any = None,
+):
     """operand, laid out over devices in another way.
 
     dst_sharding: the layout, or None where only the type tells it.
