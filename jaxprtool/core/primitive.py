@@ -76,6 +76,7 @@ def param(
     spelled: Callable[[Any], Any] | None = None,
     names_jaxprs: bool = True,
     met_first: bool = False,
+    acts_along: bool = False,
     named_by_call: bool = False,
 ) -> Any:
     """The declaration of a param in the place of its default: `def f(*, shape=param(hidden="implied"))`.
@@ -83,7 +84,7 @@ def param(
     Args:
       default: the default; a param without one has to be given.
       hidden: when the printer leaves it out; where it is not said, that is where it equals its default, if it has one.
-      optional, first, recover, spelled, names_jaxprs, met_first, named_by_call: see `Param`.
+      optional, first, recover, spelled, names_jaxprs, met_first, acts_along, named_by_call: see `Param`.
     """
     return _Declared(
         default,
@@ -94,6 +95,7 @@ def param(
         spelled=spelled,
         names_jaxprs=names_jaxprs,
         met_first=met_first,
+        acts_along=acts_along,
         named_by_call=named_by_call,
     )
 
@@ -123,6 +125,9 @@ def primitive(
     name: str | None = None,
     multiple_results: bool = False,
     like: Any = None,
+    one_type: bool = False,
+    takes: Callable[..., Any] | None = None,
+    binds: Callable[[dict[str, Any]], Any] | None = None,
 ) -> Any:
     """Declare a primitive from a stub; returns its binding function.
 
@@ -135,16 +140,32 @@ def primitive(
       multiple_results: whether the binding function returns a list.
       like: the binding function of a primitive with the same operands, params and number of results, which the stub
         leaves out; what follows the first paragraph of that one's docstring is on this one too.
+      one_type, takes, binds: see `Primitive`.
 
     Raises:
       TypeError: `like` is given, and the stub has parameters.
       ValueError: a primitive of this name is declared already.
     """
     if stub is None:
-        return functools.partial(primitive, name=name, multiple_results=multiple_results, like=like)
+        return functools.partial(
+            primitive,
+            name=name,
+            multiple_results=multiple_results,
+            like=like,
+            one_type=one_type,
+            takes=takes,
+            binds=binds,
+        )
     if like is not None:
         stub, multiple_results = _completed(stub, like), like.primitive.multiple_results
-    declared = _declare(stub, name or stub.__name__, multiple_results)
+    declared = _declare(
+        stub,
+        name or stub.__name__,
+        multiple_results=multiple_results,
+        one_type=one_type,
+        takes=takes,
+        binds=binds,
+    )
     return _binding_function(stub, declared)
 
 
@@ -170,7 +191,7 @@ def _spelt(annotation: Any) -> str:
     return inspect.formatannotation(annotation).replace("typing.", "")
 
 
-def _declare(stub: Callable[..., Any], name: str, multiple_results: bool) -> Primitive:
+def _declare(stub: Callable[..., Any], name: str, **declarations: Any) -> Primitive:
     operands: list[str] = []
     params: dict[str, Param] = {}
     index_from = 1 << 30
@@ -195,9 +216,7 @@ def _declare(stub: Callable[..., Any], name: str, multiple_results: bool) -> Pri
             if annotation == "Index":
                 index_from = min(index_from, len(operands))
             operands.append("*" + p.name if p.kind is p.VAR_POSITIONAL else p.name)
-    found = Primitive(
-        name, operands, params, multiple_results=multiple_results, index_from=index_from, doc=doc
-    )
+    found = Primitive(name, operands, params, index_from=index_from, doc=doc, **declarations)
     if name in PRIMITIVES:
         raise ValueError(f"a primitive named {name} is declared already")
     _UNKNOWN.pop(name, None)
@@ -267,7 +286,7 @@ def type_scalars(primitive: Primitive, operands: tuple[Any, ...]) -> tuple[Any, 
             if rank:
                 fits = (d for d in fits if d is not BOOL)
             dtype = next(fits, None)
-            if dtype is None and dtypes and rank and primitive.name in _SAME_TYPE:
+            if dtype is None and dtypes and rank and primitive.one_type:
                 fail(
                     UsageError,
                     f"{primitive} of {dtypes[0]} and the Python scalar {x!r}: the types differ",
@@ -276,9 +295,6 @@ def type_scalars(primitive: Primitive, operands: tuple[Any, ...]) -> tuple[Any, 
                 )
             typed.append(scalar_lit(x, dtype or _widest(operands)))
     return tuple(typed)
-
-
-_SAME_TYPE = frozenset({"add", "sub", "mul", "div", "max", "min", "rem", "atan2"})
 
 
 def _widest(operands: tuple[Any, ...]) -> DType:

@@ -115,6 +115,7 @@ class Param(NamedTuple):
       spelled: value -> the value to print in its place.
       names_jaxprs: of a param `name`, whether definitions of the equation's jaxprs are called so.
       met_first: whether its jaxprs are met before those of the other params where definitions are put in order.
+      acts_along: whether it holds the named axes that the operation acts along.
       named_by_call: whether the variables of its jaxpr take the names of the equation's operands and results.
     """
 
@@ -129,6 +130,7 @@ class Param(NamedTuple):
     spelled: Callable[[Any], Any] | None = None
     names_jaxprs: bool = True
     met_first: bool = False
+    acts_along: bool = False
     named_by_call: bool = False
 
 
@@ -143,6 +145,11 @@ class Primitive:
       multiple_results: whether `bind` returns a list (of any length) or a single value.
       known: False for a name that was read in a text and that nobody declared.
       doc: the mathematics.
+      one_type: whether all operands have one element type, also a Python scalar among them.
+      takes: (types of the operands, **params) -> each jaxpr in the params, with the types of its arguments; None where
+        jaxprs get the operands one by one.
+      binds: params -> the names in scope inside the jaxprs of an equation (`AxisEnv`); None where it binds none.
+      acts_along: the name of the param with the named axes that it acts along, or "".
       optional: names of the params that an equation may be without.
       first: names of the params that are printed first, in this order.
       met_first: names of the params whose jaxprs are met first.
@@ -151,6 +158,8 @@ class Primitive:
     """
 
     __slots__ = (
+        "acts_along",
+        "binds",
         "defaults",
         "doc",
         "first",
@@ -159,10 +168,12 @@ class Primitive:
         "met_first",
         "multiple_results",
         "name",
+        "one_type",
         "operands",
         "optional",
         "params",
         "recovered",
+        "takes",
         "unprinted",
     )
 
@@ -176,13 +187,18 @@ class Primitive:
         known: bool = True,
         index_from: int = 1 << 30,
         doc: str = "",
+        one_type: bool = False,
+        takes: Callable[..., Any] | None = None,
+        binds: Callable[[dict[str, Any]], Any] | None = None,
     ):
         self.name, self.operands, self.params = name, tuple(operands), params or {}
         self.multiple_results, self.known = multiple_results, known
         self.index_from, self.doc = index_from, doc
+        self.one_type, self.takes, self.binds = one_type, takes, binds
         declared = self.params.values()
         self.defaults = {p.name: p.default for p in declared if p.default is not REQUIRED}
         self.optional = frozenset([p.name for p in declared if p.optional])
+        self.acts_along = next((p.name for p in declared if p.acts_along), "")
         self.first = tuple([p.name for p in declared if p.first])
         self.met_first = tuple([p.name for p in declared if p.met_first])
         self.unprinted = frozenset([p.name for p in declared if p.hidden in ("always", "implied")])
