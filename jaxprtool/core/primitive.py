@@ -216,7 +216,9 @@ def _declare(stub: Callable[..., Any], name: str, **declarations: Any) -> Primit
             if annotation == "Index":
                 index_from = min(index_from, len(operands))
             operands.append("*" + p.name if p.kind is p.VAR_POSITIONAL else p.name)
-    found = Primitive(name, operands, params, index_from=index_from, doc=doc, **declarations)
+    found = Primitive(
+        name, operands, params, index_from=index_from, doc=doc, stub=stub, **declarations
+    )
     if name in PRIMITIVES:
         raise ValueError(f"a primitive named {name} is declared already")
     _UNKNOWN.pop(name, None)

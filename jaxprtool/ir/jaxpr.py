@@ -145,6 +145,7 @@ class Primitive:
       multiple_results: whether `bind` returns a list (of any length) or a single value.
       known: False for a name that was read in a text and that nobody declared.
       doc: the mathematics.
+      stub: the function that declares it; None for one that nobody declared.
       one_type: whether all operands have one element type, also a Python scalar among them.
       takes: (types of the operands, **params) -> each jaxpr in the params, with the types of its arguments; None where
         jaxprs get the operands one by one.
@@ -173,6 +174,7 @@ class Primitive:
         "optional",
         "params",
         "recovered",
+        "stub",
         "takes",
         "unprinted",
     )
@@ -187,13 +189,14 @@ class Primitive:
         known: bool = True,
         index_from: int = 1 << 30,
         doc: str = "",
+        stub: Callable[..., Any] | None = None,
         one_type: bool = False,
         takes: Callable[..., Any] | None = None,
         binds: Callable[[dict[str, Any]], Any] | None = None,
     ):
         self.name, self.operands, self.params = name, tuple(operands), params or {}
         self.multiple_results, self.known = multiple_results, known
-        self.index_from, self.doc = index_from, doc
+        self.index_from, self.doc, self.stub = index_from, doc, stub
         self.one_type, self.takes, self.binds = one_type, takes, binds
         declared = self.params.values()
         self.defaults = {p.name: p.default for p in declared if p.default is not REQUIRED}
