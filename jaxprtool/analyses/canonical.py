@@ -42,7 +42,7 @@ def canonical_params(eqn: JaxprEqn, inner: Inner) -> list[tuple[str, str]]:
         if annotation == "Bookkeeping":
             continue
         text = canonical_value(value, inner, annotation)
-        hidden = declaration if declaration is not None and declaration.hidden else None
+        hidden = declaration if declaration is not None and declaration.hidden != "never" else None
         if hidden and text == canonical_value(hidden.default, inner, annotation):
             continue
         found.append((key, text))

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jaxprtool.core.primitive import primitive_of
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 from jaxprtool.ir.walk import jaxprs_in
 
-__all__ = ["Arguments", "inner_arguments", "slice_of", "takes"]
+__all__ = ["Arguments", "inner_arguments", "slice_of"]
 
 Arguments = Iterable[tuple[ClosedJaxpr, Sequence[Any]]]
-_RULES: dict[Primitive, Callable[..., Arguments]] = {}
-
-
-def takes(op: Any, rule: Callable[..., Arguments]) -> None:
-    """Say what the jaxprs of a primitive take that does not hand them its operands one by one.
-
-    Args:
-      op: its binding function.
-      rule: takes the types of the operands, and the params by keyword; gives each jaxpr and the types of its arguments.
-    """
-    _RULES[primitive_of(op)] = rule
 
 
 def inner_arguments(
@@ -34,9 +22,12 @@ def inner_arguments(
     Raises:
       TypeError, ValueError, AttributeError: the params do not fit.
     """
-    rule = _RULES.get(primitive)
-    if rule is not None:
-        return [(c, types) for c, types in rule(in_avals, **params) if isinstance(c, ClosedJaxpr)]
+    if primitive.takes is not None:
+        return [
+            (c, types)
+            for c, types in primitive.takes(in_avals, **params)
+            if isinstance(c, ClosedJaxpr)
+        ]
     inner = [closed for value in params.values() for closed in jaxprs_in(value)]
     return [(c, in_avals) for c in inner if len(c.jaxpr.in_binders) == len(in_avals)]
 

@@ -9,8 +9,8 @@
 
 The function's name is the primitive's, positional parameters are operands, keyword-only ones are params with
 their types and defaults, the docstring is the mathematics with one line for each param. A param that
-equals its default is not printed, unless the default is marked `shown(...)`, as JAX prints some. An
-operand annotated `Index` takes a bare int as i32.
+equals its default is not printed, unless the default is marked `shown(...)`, as JAX prints some; whatever else the text
+form does with a param is said by `param(...)` in the place of its default. An operand annotated `Index` takes a bare int as i32.
 
 A primitive with the operands and params of another one states the mathematics alone:
 
@@ -24,7 +24,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.core.bind import state
@@ -33,7 +33,7 @@ from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT32, INT64, DType, dtype_of
-from jaxprtool.ir.jaxpr import REQUIRED, Lit, Param, Primitive
+from jaxprtool.ir.jaxpr import REQUIRED, Hidden, Lit, Param, Primitive
 
 __all__ = [
     "PRIMITIVES",
@@ -42,6 +42,7 @@ __all__ = [
     "Text",
     "find_primitive",
     "optional",
+    "param",
     "primitive",
     "primitive_of",
     "shown",
@@ -56,23 +57,57 @@ Bookkeeping = Any  # as the annotation of a param: it says nothing about what is
 Index = Any  # as the annotation of an operand: an index, for which a bare int is i32
 
 
-class _Shown:
-    """The mark that `shown` and `optional` put on a default."""
+class _Declared:
+    """What `param`, `shown` and `optional` put in the place of a default."""
 
-    __slots__ = ("optional", "value")
+    __slots__ = ("default", "fields")
 
-    def __init__(self, value: Any, optional: bool = False):
-        self.value, self.optional = value, optional
+    def __init__(self, default: Any, **fields: Any):
+        self.default, self.fields = default, fields
+
+
+def param(
+    default: Any = REQUIRED,
+    *,
+    hidden: Hidden | None = None,
+    optional: bool = False,
+    first: bool = False,
+    recover: Callable[[Any, Sequence[Any]], Any] | None = None,
+    spelled: Callable[[Any], Any] | None = None,
+    names_jaxprs: bool = True,
+    met_first: bool = False,
+    acts_along: bool = False,
+    named_by_call: bool = False,
+) -> Any:
+    """The declaration of a param in the place of its default: `def f(*, shape=param(hidden="implied"))`.
+
+    Args:
+      default: the default; a param without one has to be given.
+      hidden: when the printer leaves it out; where it is not said, that is where it equals its default, if it has one.
+      optional, first, recover, spelled, names_jaxprs, met_first, acts_along, named_by_call: see `Param`.
+    """
+    return _Declared(
+        default,
+        hidden=hidden or ("never" if default is REQUIRED else "default"),
+        optional=optional,
+        first=first,
+        recover=recover,
+        spelled=spelled,
+        names_jaxprs=names_jaxprs,
+        met_first=met_first,
+        acts_along=acts_along,
+        named_by_call=named_by_call,
+    )
 
 
 def shown(value: Any) -> Any:
     """A default that is printed all the same: `def iota(*, sharding=shown(None))`."""
-    return _Shown(value)
+    return _Declared(value, hidden="never")
 
 
 def optional(value: Any) -> Any:
     """The default of a param that is printed where the text had it: JAX prints it in some releases or cases only."""
-    return _Shown(value, optional=True)
+    return _Declared(value, hidden="never", optional=True)
 
 
 def find_primitive(name: str) -> Primitive:
@@ -90,6 +125,9 @@ def primitive(
     name: str | None = None,
     multiple_results: bool = False,
     like: Any = None,
+    one_type: bool = False,
+    takes: Callable[..., Any] | None = None,
+    binds: Callable[[dict[str, Any]], Any] | None = None,
 ) -> Any:
     """Declare a primitive from a stub; returns its binding function.
 
@@ -102,16 +140,32 @@ def primitive(
       multiple_results: whether the binding function returns a list.
       like: the binding function of a primitive with the same operands, params and number of results, which the stub
         leaves out; what follows the first paragraph of that one's docstring is on this one too.
+      one_type, takes, binds: see `Primitive`.
 
     Raises:
       TypeError: `like` is given, and the stub has parameters.
       ValueError: a primitive of this name is declared already.
     """
     if stub is None:
-        return functools.partial(primitive, name=name, multiple_results=multiple_results, like=like)
+        return functools.partial(
+            primitive,
+            name=name,
+            multiple_results=multiple_results,
+            like=like,
+            one_type=one_type,
+            takes=takes,
+            binds=binds,
+        )
     if like is not None:
         stub, multiple_results = _completed(stub, like), like.primitive.multiple_results
-    declared = _declare(stub, name or stub.__name__, multiple_results)
+    declared = _declare(
+        stub,
+        name or stub.__name__,
+        multiple_results=multiple_results,
+        one_type=one_type,
+        takes=takes,
+        binds=binds,
+    )
     return _binding_function(stub, declared)
 
 
@@ -137,7 +191,7 @@ def _spelt(annotation: Any) -> str:
     return inspect.formatannotation(annotation).replace("typing.", "")
 
 
-def _declare(stub: Callable[..., Any], name: str, multiple_results: bool) -> Primitive:
+def _declare(stub: Callable[..., Any], name: str, **declarations: Any) -> Primitive:
     operands: list[str] = []
     params: dict[str, Param] = {}
     index_from = 1 << 30
@@ -148,19 +202,22 @@ def _declare(stub: Callable[..., Any], name: str, multiple_results: bool) -> Pri
         if isinstance(alias, types.GenericAlias):  # `Ints = tuple[int, ...]`
             annotation = str(alias)
         if p.kind is p.KEYWORD_ONLY:
-            hidden = p.default is not p.empty and not isinstance(p.default, _Shown)
-            default = p.default.value if isinstance(p.default, _Shown) else p.default
-            default = REQUIRED if default is p.empty else default
             line = next((x for x in doc.splitlines() if x.startswith(p.name + ":")), "")
-            may_lack = isinstance(p.default, _Shown) and p.default.optional
             doc_line = line.partition(": ")[2]
-            params[p.name] = Param(p.name, annotation, default, hidden, doc_line, may_lack)
+            if isinstance(p.default, _Declared):
+                params[p.name] = Param(
+                    p.name, annotation, p.default.default, doc=doc_line, **p.default.fields
+                )
+            elif p.default is p.empty:
+                params[p.name] = Param(p.name, annotation, REQUIRED, "never", doc_line)
+            else:
+                params[p.name] = Param(p.name, annotation, p.default, "default", doc_line)
         else:
             if annotation == "Index":
                 index_from = min(index_from, len(operands))
             operands.append("*" + p.name if p.kind is p.VAR_POSITIONAL else p.name)
     found = Primitive(
-        name, operands, params, multiple_results=multiple_results, index_from=index_from, doc=doc
+        name, operands, params, index_from=index_from, doc=doc, stub=stub, **declarations
     )
     if name in PRIMITIVES:
         raise ValueError(f"a primitive named {name} is declared already")
@@ -231,7 +288,7 @@ def type_scalars(primitive: Primitive, operands: tuple[Any, ...]) -> tuple[Any, 
             if rank:
                 fits = (d for d in fits if d is not BOOL)
             dtype = next(fits, None)
-            if dtype is None and dtypes and rank and primitive.name in _SAME_TYPE:
+            if dtype is None and dtypes and rank and primitive.one_type:
                 fail(
                     UsageError,
                     f"{primitive} of {dtypes[0]} and the Python scalar {x!r}: the types differ",
@@ -240,9 +297,6 @@ def type_scalars(primitive: Primitive, operands: tuple[Any, ...]) -> tuple[Any, 
                 )
             typed.append(scalar_lit(x, dtype or _widest(operands)))
     return tuple(typed)
-
-
-_SAME_TYPE = frozenset({"add", "sub", "mul", "div", "max", "min", "rem", "atan2"})
 
 
 def _widest(operands: tuple[Any, ...]) -> DType:

@@ -2,7 +2,7 @@
 
 Contract of a `cost` rule:
 
-    rule(in_avals, out_avals, **params) -> flops
+    rule(in_avals, out_avals, **params) -> flops      (or a `Cost`, where that is not all)
 
 The number of arithmetic operations on elements: a multiply-add is two, a transcendental function is one.
 Bytes moved are the sizes of operands and results, for all primitives alike; see `cost_eqn`.

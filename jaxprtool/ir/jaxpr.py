@@ -7,8 +7,8 @@ The names are Autodidax's. In JAX, `in_binders` is `invars`, `out_binders` is `o
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, NoReturn, Self
 
 from jaxprtool.ir.frozen import Frozen, new, no_stack, twin
 from jaxprtool.ir.spans import Span
@@ -17,6 +17,7 @@ __all__ = [
     "Atom",
     "ClosedJaxpr",
     "DropVar",
+    "Hidden",
     "Jaxpr",
     "JaxprEqn",
     "JaxprType",
@@ -137,6 +138,11 @@ class _Required:
 REQUIRED = _Required()
 
 
+# When the printer leaves a param out: never; where it equals its default; also where all its entries are None or False;
+# always in JAX's form, and in the lossless one where it equals its default; always, as the results' types imply it.
+Hidden = Literal["never", "default", "blank", "always", "implied"]
+
+
 class Param(NamedTuple):
     """The declaration of one param of a primitive.
 
@@ -144,17 +150,32 @@ class Param(NamedTuple):
       name: its name.
       annotation: its type, as the stub spells it (`DType`, `tuple[int, ...]`, `Jaxpr`).
       default: the value when it is not given, or `REQUIRED`.
-      hidden: whether the printer leaves it out when it equals the default.
+      hidden: when the printer leaves it out.
       doc: the line that the stub's docstring has on it.
       optional: whether an equation may be without it, as some texts are; rules then take the default.
+      first: whether it is printed before the others, which are sorted.
+      recover: (value, types of the results) -> the value, where the text may lack it (the value is then the default, or
+        `REQUIRED`) or spell it in another way.
+      spelled: value -> the value to print in its place.
+      names_jaxprs: of a param `name`, whether definitions of the equation's jaxprs are called so.
+      met_first: whether its jaxprs are met before those of the other params where definitions are put in order.
+      acts_along: whether it holds the named axes that the operation acts along.
+      named_by_call: whether the variables of its jaxpr take the names of the equation's operands and results.
     """
 
     name: str
     annotation: str
     default: Any
-    hidden: bool
+    hidden: Hidden = "default"
     doc: str = ""
     optional: bool = False
+    first: bool = False
+    recover: Callable[[Any, Sequence[Any]], Any] | None = None
+    spelled: Callable[[Any], Any] | None = None
+    names_jaxprs: bool = True
+    met_first: bool = False
+    acts_along: bool = False
+    named_by_call: bool = False
 
 
 class Primitive:
@@ -168,19 +189,38 @@ class Primitive:
       multiple_results: whether `bind` returns a list (of any length) or a single value.
       known: False for a name that was read in a text and that nobody declared.
       doc: the mathematics.
+      stub: the function that declares it; None for one that nobody declared.
+      one_type: whether all operands have one element type, also a Python scalar among them.
+      takes: (types of the operands, **params) -> each jaxpr in the params, with the types of its arguments; None where
+        jaxprs get the operands one by one.
+      binds: params -> the names in scope inside the jaxprs of an equation (`AxisEnv`); None where it binds none.
+      acts_along: the name of the param with the named axes that it acts along, or "".
       optional: names of the params that an equation may be without.
+      first: names of the params that are printed first, in this order.
+      met_first: names of the params whose jaxprs are met first.
+      unprinted: names of the params that JAX never prints.
+      recovered: the params whose values are not read as they stand in a text, with their `recover`.
     """
 
     __slots__ = (
+        "acts_along",
+        "binds",
         "defaults",
         "doc",
+        "first",
         "index_from",
         "known",
+        "met_first",
         "multiple_results",
         "name",
+        "one_type",
         "operands",
         "optional",
         "params",
+        "recovered",
+        "stub",
+        "takes",
+        "unprinted",
     )
 
     def __init__(
@@ -193,14 +233,23 @@ class Primitive:
         known: bool = True,
         index_from: int = 1 << 30,
         doc: str = "",
+        stub: Callable[..., Any] | None = None,
+        one_type: bool = False,
+        takes: Callable[..., Any] | None = None,
+        binds: Callable[[dict[str, Any]], Any] | None = None,
     ):
         self.name, self.operands, self.params = name, tuple(operands), params or {}
         self.multiple_results, self.known = multiple_results, known
-        self.index_from, self.doc = index_from, doc
-        self.defaults = Params(
-            {p.name: p.default for p in self.params.values() if p.default is not REQUIRED}
-        )
-        self.optional = frozenset(p.name for p in self.params.values() if p.optional)
+        self.index_from, self.doc, self.stub = index_from, doc, stub
+        self.one_type, self.takes, self.binds = one_type, takes, binds
+        declared = self.params.values()
+        self.defaults = Params({p.name: p.default for p in declared if p.default is not REQUIRED})
+        self.optional = frozenset([p.name for p in declared if p.optional])
+        self.acts_along = next((p.name for p in declared if p.acts_along), "")
+        self.first = tuple([p.name for p in declared if p.first])
+        self.met_first = tuple([p.name for p in declared if p.met_first])
+        self.unprinted = frozenset([p.name for p in declared if p.hidden in ("always", "implied")])
+        self.recovered = tuple([(p.name, p.recover) for p in declared if p.recover is not None])
 
     def __repr__(self) -> str:
         return self.name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from jaxprtool.core.primitive import primitive
 from jaxprtool.ops.parallel import (
-    acts_along,
     all_gather,
     all_to_all,
     pbroadcast,
@@ -94,14 +93,3 @@ def all_to_all_done(future):
 @primitive
 def reduce_scatter_done(future):
     """The value of a future that `reduce_scatter_start` gave."""
-
-
-acts_along("axes", psum_start, psum_invariant_start)
-acts_along(
-    "axis_name",
-    ppermute_start,
-    pbroadcast_start,
-    all_gather_start,
-    all_to_all_start,
-    reduce_scatter_start,
-)

@@ -11,32 +11,32 @@ from jaxprtool.ir.dtypes import DType
 __all__ = ["add", "sub", "div", "rem", "max", "min", "pow", "atan2", "add_any", "mul", "complex"]
 
 
-@primitive
+@primitive(one_type=True)
 def add(x, y):
     """x + y, elementwise."""
 
 
-@primitive
+@primitive(one_type=True)
 def sub(x, y):
     """x - y, elementwise."""
 
 
-@primitive
+@primitive(one_type=True)
 def div(x, y):
     """x / y; integers truncate towards zero, and division by zero gives -1 (all ones), elementwise."""
 
 
-@primitive
+@primitive(one_type=True)
 def rem(x, y):
     """x - y * trunc(x / y): the remainder with the sign of x, elementwise."""
 
 
-@primitive
+@primitive(one_type=True)
 def max(x, y):
     """the larger of x and y; NaN if either is; complex numbers compare lexicographically, elementwise."""
 
 
-@primitive
+@primitive(one_type=True)
 def min(x, y):
     """the smaller of x and y; NaN if either is; complex numbers compare lexicographically, elementwise."""
 
@@ -46,7 +46,7 @@ def pow(x, y):
     """x^y; y may be an integer where x is floating, elementwise."""
 
 
-@primitive
+@primitive(one_type=True)
 def atan2(x, y):
     """the angle of the point (y, x) in (-pi, pi], x the first operand over y the second, elementwise."""
 
@@ -56,7 +56,7 @@ def add_any(x, y):
     """x + y of two cotangents of any one type, elementwise."""
 
 
-@primitive
+@primitive(one_type=True)
 def mul(x, y, *, out_dtype: DType | None = None):
     """x * y, elementwise.
 

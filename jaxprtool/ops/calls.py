@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.param_kinds import Types
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["jit_call", "custom_jvp_call", "custom_vjp_call", "custom_lin"]
 
 
+def _types_of_results(value: Any, out_avals: Sequence[Any]) -> Any:
+    """The types of the results, where the text does not say them."""
+    return tuple([a.strong for a in out_avals]) if value is None else value
+
+
 @primitive(name="jit", multiple_results=True)
 def jit_call(
     *args,
-    jaxpr: ClosedJaxpr,
-    name: str = shown("f"),
-    inline: bool = False,
-    donated_invars: Any = None,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
-    in_layouts: Any = None,
-    out_layouts: Any = None,
+    jaxpr: ClosedJaxpr = param(named_by_call=True),
+    name: str = param("f", hidden="never", first=True),
+    inline: bool = param(False, hidden="always"),
+    donated_invars: Any = param(None, hidden="blank"),
+    in_shardings: Any = param(None, hidden="blank"),
+    out_shardings: Any = param(None, hidden="blank"),
+    in_layouts: Any = param(None, hidden="blank"),
+    out_layouts: Any = param(None, hidden="blank"),
     keep_unused: bool = False,
     ctx_mesh: Any = None,
     compiler_options_kvs: Any = (),
-    backend: str | None = None,
+    backend: str | None = param(None, hidden="always"),
 ):
     """jaxpr(*args), compiled as one unit.
 
@@ -48,11 +54,11 @@ def jit_call(
 def custom_jvp_call(
     *args,
     call_jaxpr: ClosedJaxpr,
-    name: str = shown("f"),
+    name: str = param("f", hidden="never", first=True, names_jaxprs=False),
     jvp: str = shown("jvp"),
     symbolic_zeros: bool = shown(False),
     num_consts: int = 0,
-    jvp_jaxpr: ClosedJaxpr | None = None,
+    jvp_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
 ):
     """call_jaxpr(*args), with a forward derivative of its own.
 
@@ -70,14 +76,14 @@ def custom_jvp_call(
 def custom_vjp_call(
     *args,
     call_jaxpr: ClosedJaxpr,
-    name: str = shown("f"),
+    name: str = param("f", hidden="never", first=True, names_jaxprs=False),
     fwd: str = shown("fwd"),
     bwd: str = shown("bwd"),
     symbolic_zeros: bool = shown(False),
     num_consts: int = 0,
-    out_trees: Any = None,
-    fwd_jaxpr: ClosedJaxpr | None = None,
-    bwd_jaxpr: ClosedJaxpr | None = None,
+    out_trees: Any = param(None, hidden="always"),
+    fwd_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
+    bwd_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
 ):
     """call_jaxpr(*args), with a reverse derivative of its own.
 
@@ -97,10 +103,10 @@ def custom_vjp_call(
 def custom_lin(
     *args,
     num_res: int,
-    bwd_jaxpr: ClosedJaxpr | None = None,
+    bwd_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
     bwd: str = shown("bwd"),
     in_zeros: tuple[bool, ...] = shown(()),
-    out_avals: Types | None = None,
+    out_avals: Types | None = param(None, hidden="always", recover=_types_of_results),
     symbolic_zeros: bool = shown(False),
 ):
     """The linear map of a custom_vjp_call, known only by its transpose.

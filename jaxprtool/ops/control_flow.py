@@ -5,15 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.core.inner import Arguments, slice_of, takes
+from jaxprtool.core.inner import Arguments, slice_of
 from jaxprtool.core.param_kinds import Platforms
-from jaxprtool.core.primitive import Bookkeeping, primitive, shown
+from jaxprtool.core.primitive import Bookkeeping, param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["cond_call", "scan_call", "while_call"]
 
 
-@primitive(name="cond", multiple_results=True)
+def _by_branches(avals: Sequence[Any], *, branches: Any, **params: Any) -> Arguments:
+    del params
+    return [(branch, avals[1:]) for branch in branches]
+
+
+def _by_condition_and_body(
+    avals: Sequence[Any], *, cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int
+) -> Arguments:
+    carry = avals[cond_nconsts + body_nconsts :]
+    return [(cond_jaxpr, [*avals[:cond_nconsts], *carry]), (body_jaxpr, avals[cond_nconsts:])]
+
+
+def _by_steps(
+    avals: Sequence[Any], *, jaxpr: Any, num_consts: int, num_carry: int, **params: Any
+) -> Arguments:
+    del params
+    whole = num_consts + num_carry
+    return [(jaxpr, [*avals[:whole], *(slice_of(a, 0) for a in avals[whole:])])]
+
+
+@primitive(name="cond", multiple_results=True, takes=_by_branches)
 def cond_call(
     index, *operands, branches: tuple[ClosedJaxpr, ...], branches_platforms: Platforms | None = None
 ):
@@ -26,10 +46,10 @@ def cond_call(
     """
 
 
-@primitive(name="while", multiple_results=True)
+@primitive(name="while", multiple_results=True, takes=_by_condition_and_body)
 def while_call(
     *operands,
-    cond_jaxpr: ClosedJaxpr,
+    cond_jaxpr: ClosedJaxpr = param(met_first=True),
     body_jaxpr: ClosedJaxpr,
     cond_nconsts: int,
     body_nconsts: int,
@@ -45,7 +65,7 @@ def while_call(
     """
 
 
-@primitive(name="scan", multiple_results=True)
+@primitive(name="scan", multiple_results=True, takes=_by_steps)
 def scan_call(
     *operands,
     jaxpr: ClosedJaxpr,
@@ -71,28 +91,3 @@ def scan_call(
     linear: JAX's bookkeeping: which operands the transpose takes as linear.
     _split_transpose: a hint to JAX's transpose.
     """
-
-
-def _by_branches(avals: Sequence[Any], *, branches: Any, **params: Any) -> Arguments:
-    del params
-    return [(branch, avals[1:]) for branch in branches]
-
-
-def _by_condition_and_body(
-    avals: Sequence[Any], *, cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int
-) -> Arguments:
-    carry = avals[cond_nconsts + body_nconsts :]
-    return [(cond_jaxpr, [*avals[:cond_nconsts], *carry]), (body_jaxpr, avals[cond_nconsts:])]
-
-
-def _by_steps(
-    avals: Sequence[Any], *, jaxpr: Any, num_consts: int, num_carry: int, **params: Any
-) -> Arguments:
-    del params
-    whole = num_consts + num_carry
-    return [(jaxpr, [*avals[:whole], *(slice_of(a, 0) for a in avals[whole:])])]
-
-
-takes(cond_call, _by_branches)
-takes(while_call, _by_condition_and_body)
-takes(scan_call, _by_steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.dtypes import DType
 
 __all__ = ["convert_element_type"]
@@ -12,7 +12,11 @@ __all__ = ["convert_element_type"]
 
 @primitive
 def convert_element_type(
-    operand, *, new_dtype: DType, weak_type: bool = shown(False), sharding: Any = None
+    operand,
+    *,
+    new_dtype: DType,
+    weak_type: bool = shown(False),
+    sharding: Any = param(None, hidden="always"),
 ):
     """operand in another element type; floats to integers truncate towards zero and saturate.
 

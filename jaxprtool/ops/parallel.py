@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.axes import AxisEnv, current_axes
-from jaxprtool.core.inner import Arguments, slice_of, takes
+from jaxprtool.core.inner import Arguments, slice_of
 from jaxprtool.core.param_kinds import Groups, Names, Pairs
-from jaxprtool.core.primitive import primitive, primitive_of, shown
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
+from jaxprtool.core.primitive import param, primitive, shown
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.placement import placement_of
 from jaxprtool.ir.sharding import read_axis_set, read_mesh
 
 __all__ = [
@@ -38,7 +39,12 @@ __all__ = [
 
 
 @primitive
-def psum(operand, *, axes: tuple[Any, ...], axis_index_groups: Groups | None = shown(None)):
+def psum(
+    operand,
+    *,
+    axes: tuple[Any, ...] = param(acts_along=True),
+    axis_index_groups: Groups | None = shown(None),
+):
     """The sum over the members of named axes, and over positional axes, which go away.
 
     axes: names, and numbers of positional axes.
@@ -57,7 +63,7 @@ def pmin():
 
 
 @primitive
-def psum_invariant(operand, *, axes: tuple[Any, ...]):
+def psum_invariant(operand, *, axes: tuple[Any, ...] = param(acts_along=True)):
     """The sum over the members of named axes, of a type that does not vary along them.
 
     axes: names, along which operand varies.
@@ -65,7 +71,7 @@ def psum_invariant(operand, *, axes: tuple[Any, ...]):
 
 
 @primitive
-def pvary(operand, *, axes: tuple[Any, ...]):
+def pvary(operand, *, axes: tuple[Any, ...] = param(acts_along=True)):
     """operand, with a type that varies along further axes.
 
     axes: names, along which operand does not vary.
@@ -73,7 +79,7 @@ def pvary(operand, *, axes: tuple[Any, ...]):
 
 
 @primitive
-def ppermute(operand, *, axis_name: Names, perm: Pairs):
+def ppermute(operand, *, axis_name: Names = param(acts_along=True), perm: Pairs):
     """The value of the member that sends to this one; zeros where none does.
 
     axis_name: the axis.
@@ -82,7 +88,7 @@ def ppermute(operand, *, axis_name: Names, perm: Pairs):
 
 
 @primitive
-def pbroadcast(operand, *, axis_name: Names, source: int):
+def pbroadcast(operand, *, axis_name: Names = param(acts_along=True), source: int):
     """The value of one member.
 
     axis_name: the axis.
@@ -91,7 +97,7 @@ def pbroadcast(operand, *, axis_name: Names, source: int):
 
 
 @primitive
-def pgather(src, idx, *, axes: tuple[Any, ...]):
+def pgather(src, idx, *, axes: tuple[Any, ...] = param(acts_along=True)):
     """out[i, ...] = src[idx[i], ...], where idx counts positions along all the axes together, the last one fastest.
 
     axes: names, along which a position is a member's value, and numbers of positional axes of src, which go away.
@@ -102,7 +108,7 @@ def pgather(src, idx, *, axes: tuple[Any, ...]):
 def all_gather(
     operand,
     *,
-    axis_name: Names,
+    axis_name: Names = param(acts_along=True),
     axis_size: int,
     all_gather_dimension: int = shown(0),
     axis_index_groups: Groups | None = shown(None),
@@ -122,7 +128,7 @@ def all_gather(
 def all_gather_invariant(
     operand,
     *,
-    axis_name: Names,
+    axis_name: Names = param(acts_along=True),
     axis_size: int,
     all_gather_dimension: int = shown(0),
     tiled: bool = shown(False),
@@ -140,7 +146,7 @@ def all_gather_invariant(
 def all_to_all(
     operand,
     *,
-    axis_name: Names,
+    axis_name: Names = param(acts_along=True),
     split_axis: int,
     concat_axis: int,
     axis_index_groups: Groups | None = shown(None),
@@ -165,7 +171,7 @@ def ragged_all_to_all(
     output_offsets,
     recv_sizes,
     *,
-    axis_name: Names,
+    axis_name: Names = param(acts_along=True),
     axis_index_groups: Groups | None = shown(None),
 ):
     """output, with rows of other members' operands written into it; member k gets each member's k-th slices.
@@ -182,7 +188,7 @@ def ragged_all_to_all(
 def reduce_scatter(
     operand,
     *,
-    axis_name: Names,
+    axis_name: Names = param(acts_along=True),
     axis_size: int,
     scatter_dimension: int = shown(0),
     axis_index_groups: Groups | None = shown(None),
@@ -199,15 +205,25 @@ def reduce_scatter(
 
 
 @primitive
-def axis_index(*, axis_name: Names):
+def axis_index(*, axis_name: Names = param(acts_along=True)):
     """The index of this member along a named axis, i32[].
 
     axis_name: the axis.
     """
 
 
+def _placement_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
+    """The placement that the type of the result has, where the text does not say it."""
+    return placement_of(out_avals[0]) if value is None and len(out_avals) == 1 else value
+
+
 @primitive
-def reshard(operand, *, dst_sharding: Any = None, concrete_mesh: Any = None):
+def reshard(
+    operand,
+    *,
+    dst_sharding: Any = param(None, recover=_placement_of_result),
+    concrete_mesh: Any = None,
+):
     """operand, laid out over devices in another way.
 
     dst_sharding: the layout, or None where only the type tells it.
@@ -215,7 +231,15 @@ def reshard(operand, *, dst_sharding: Any = None, concrete_mesh: Any = None):
     """
 
 
-@primitive(multiple_results=True)
+def _mesh_axes(params: dict[str, Any]) -> AxisEnv:
+    """The scope inside of shard_map."""
+    mesh = read_mesh(params["mesh"])
+    names = read_axis_set(params["newly_manual_axes"], mesh)
+    sizes = {n: mesh.sizes[n] for n in names}
+    return current_axes().extended(sizes, bool(params["check_vma"]))
+
+
+@primitive(multiple_results=True, binds=_mesh_axes)
 def shard_map(
     *operands,
     jaxpr: ClosedJaxpr,
@@ -236,7 +260,20 @@ def shard_map(
     """
 
 
-@primitive(multiple_results=True)
+def _mapped_axis(params: dict[str, Any]) -> AxisEnv:
+    """The scope inside of xla_pmap."""
+    return current_axes().extended({str(params["axis_name"]): params["axis_size"]}, False)
+
+
+def _by_slices(
+    avals: Sequence[Any], *, call_jaxpr: Any, in_axes: Sequence[int | None], **params: Any
+) -> Arguments:
+    del params
+    pairs = zip(avals, in_axes, strict=True)
+    return [(call_jaxpr, [a if d is None else slice_of(a, d) for a, d in pairs])]
+
+
+@primitive(multiple_results=True, takes=_by_slices, binds=_mapped_axis)
 def xla_pmap(
     *operands,
     call_jaxpr: ClosedJaxpr,
@@ -269,29 +306,6 @@ def xla_pmap(
     """
 
 
-_NAMES_IN: dict[Primitive, str] = {}
-COLLECTIVES = _NAMES_IN.keys()  # the primitives that act along named axes
-
-
-def acts_along(param: str, *ops: Any) -> None:
-    """Say that primitives act along the named axes in a param."""
-    _NAMES_IN.update({primitive_of(f): param for f in ops})
-
-
-acts_along("axes", psum, pmax, pmin, psum_invariant, pvary, pgather)
-acts_along(
-    "axis_name",
-    ppermute,
-    pbroadcast,
-    all_gather,
-    all_gather_invariant,
-    all_to_all,
-    ragged_all_to_all,
-    reduce_scatter,
-    axis_index,
-)
-
-
 def names_of(axes: Any) -> tuple[str, ...]:
     """The names in a param `axes` or `axis_name`: one name, or names and numbers."""
     if isinstance(axes, (tuple, list)):
@@ -301,32 +315,11 @@ def names_of(axes: Any) -> tuple[str, ...]:
 
 def collective_names(eqn: JaxprEqn) -> tuple[str, ...]:
     """The names that an equation acts along; () when it is no collective."""
-    param = _NAMES_IN.get(eqn.primitive)
-    return names_of(eqn.params[param]) if param is not None else ()
+    param = eqn.primitive.acts_along
+    return names_of(eqn.params[param]) if param else ()
 
 
 def inner_axes(eqn: JaxprEqn) -> AxisEnv | None:
     """The names in scope inside the jaxpr of an equation that binds some; else None."""
-    params = eqn.params
-    if eqn.primitive is _SHARD_MAP:
-        mesh = read_mesh(params["mesh"])
-        names = read_axis_set(params["newly_manual_axes"], mesh)
-        sizes = {n: mesh.sizes[n] for n in names}
-        return current_axes().extended(sizes, bool(params["check_vma"]))
-    if eqn.primitive is _PMAP:
-        return current_axes().extended({str(params["axis_name"]): params["axis_size"]}, False)
-    return None
-
-
-_SHARD_MAP, _PMAP = shard_map.primitive, xla_pmap.primitive  # type: ignore[attr-defined]
-
-
-def _by_slices(
-    avals: Sequence[Any], *, call_jaxpr: Any, in_axes: Sequence[int | None], **params: Any
-) -> Arguments:
-    del params
-    pairs = zip(avals, in_axes, strict=True)
-    return [(call_jaxpr, [a if d is None else slice_of(a, d) for a, d in pairs])]
-
-
-takes(xla_pmap, _by_slices)
+    binds = eqn.primitive.binds
+    return None if binds is None else binds(eqn.params)

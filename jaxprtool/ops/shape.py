@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.jaxpr import REQUIRED
 
 __all__ = [
     "broadcast_in_dim",
@@ -18,13 +20,19 @@ __all__ = [
 ]
 
 
+def _shape_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
+    """The shape of the result, where the text does not say it."""
+    lacks = value is REQUIRED and len(out_avals) == 1
+    return getattr(out_avals[0], "shape", ()) if lacks else value
+
+
 @primitive
 def broadcast_in_dim(
     operand,
     *,
-    shape: tuple[int, ...],
+    shape: tuple[int, ...] = param(hidden="implied", recover=_shape_of_result),
     broadcast_dimensions: tuple[int, ...] = (),
-    sharding: Any = None,
+    sharding: Any = param(None, hidden="always"),
 ):
     """out[i] = operand[i[broadcast_dimensions]], with index 0 where operand has size 1.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool.core.param_kinds import Platforms
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = [
@@ -61,7 +61,7 @@ def linear_call(
     num_callee_consts: int,
     num_res: int,
     transpose_thunk: Any = shown(None),
-    transpose_jaxpr: ClosedJaxpr | None = None,
+    transpose_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
 ):
     """callee(*args), linear in the operands after the constants and residuals, with a transpose of its own.
 

@@ -39,3 +39,6 @@ from jaxprtool.rules import window as window
 from jaxprtool.rules import wrappers as wrappers
 
 from jaxprtool.rules import random as random  # isort: skip (gives other rows' rules to keys)
+from jaxprtool.rules.define import check_complete
+
+check_complete()

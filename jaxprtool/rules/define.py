@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jaxprtool.core.primitive import primitive_of
+from jaxprtool.core.primitive import PRIMITIVES, primitive_of
 from jaxprtool.core.rule_table import Maker, RuleTable, Unsupported
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.check import abstract_eval_rules, keeps_track_of_varying
@@ -18,8 +18,25 @@ from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules
 from jaxprtool.interpreters.saving import saving_rules
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_rules
+from jaxprtool.ir.jaxpr import Primitive
 
-__all__ = ["COLUMNS", "LOCALLY_CONSTANT", "define"]
+if TYPE_CHECKING:
+    from jaxprtool.interpreters.contracts import (
+        AbstractEvalRule,
+        BatchRule,
+        CostRule,
+        DceRule,
+        DischargeRule,
+        ImplRule,
+        JvpRule,
+        LinearizeRule,
+        LowerRule,
+        PartialEvalRule,
+        SavingRule,
+        TransposeRule,
+    )
+
+__all__ = ["COLUMNS", "LOCALLY_CONSTANT", "REQUIRED", "check_complete", "define"]
 
 COLUMNS: dict[str, RuleTable] = {
     "abstract_eval": abstract_eval_rules,
@@ -36,36 +53,84 @@ COLUMNS: dict[str, RuleTable] = {
     "discharge": discharge_rules,
 }
 
+REQUIRED = ("abstract_eval", "impl", "jvp", "transpose", "batch", "lower", "cost")
 
 # Columns of an operation whose results do not change with small changes of its operands.
-LOCALLY_CONSTANT = {"jvp": zero_derivative, "transpose": NONLINEAR}
+LOCALLY_CONSTANT: dict[str, Any] = {"jvp": zero_derivative, "transpose": NONLINEAR}
 
 
-def define(op: Any, **rules: Any) -> None:
-    """Give a primitive its rules.
+# What `define` takes besides a rule: a function op -> rule, why there is none, nothing.
+Other = Maker | Unsupported | None
+
+
+def define(
+    op: Any,
+    *,
+    abstract_eval: AbstractEvalRule | Other = None,
+    impl: ImplRule | Other = None,
+    jvp: JvpRule | Other = None,
+    transpose: TransposeRule | Other = None,
+    batch: BatchRule | Other = None,
+    lower: LowerRule | Other = None,
+    cost: CostRule | Other = None,
+    partial_eval: PartialEvalRule | Other = None,
+    saving: SavingRule | Other = None,
+    linearize: LinearizeRule | Other = None,
+    dce: DceRule | Other = None,
+    discharge: DischargeRule | Other = None,
+) -> None:
+    """Give a primitive its row: a rule for each column.
+
+    A rule is a function of the contract that its annotation names (`interpreters.contracts`), a `Maker` of one, or
+    `unsupported("why")`, which states that there is none. A primitive of ours needs the columns up to `cost`; a user's own
+    may leave columns out, and using one that is missing is an error that says so.
 
     Args:
       op: the binding function that `primitive` returned.
-      rules: a rule for each column, by the column's name: `abstract_eval`, `impl`, `jvp`, `transpose`, `batch`,
-        `lower`, `cost`; and `partial_eval`, `linearize`, `saving` and `dce` for primitives whose params hold jaxprs,
-        `discharge` for those that use references. The contracts stand
-        at the top of the interpreters' modules. `unsupported("why")` states that there is none. A
-        user's own primitive may leave columns out; using one that is missing is an error that says so.
+      abstract_eval: types.
+      impl: evaluation on NumPy.
+      jvp: forward-mode derivatives.
+      transpose: transposition, for reverse mode.
+      batch: vectorisation.
+      lower: StableHLO.
+      cost: the number of arithmetic operations.
+      partial_eval, saving, linearize, dce: for primitives whose params hold jaxprs, which go into those.
+      discharge: for primitives that make, use or pass on references or futures.
 
     Raises:
-      TypeError: an unknown column.
-      ValueError: the primitive has a rule in that column already.
+      TypeError: a rule is not a function; a primitive of ours lacks a column.
+      ValueError: the primitive has a rule in a column already.
     """
+    _fill(op, locals())
+
+
+def _fill(op: Any, given: dict[str, Any]) -> None:
+    """Put what `define` was given into the tables."""
     primitive = primitive_of(op)
-    if "partial_eval" in rules:  # its params hold jaxprs, whose types say what varies
+    missing = [column for column in REQUIRED if given[column] is None]
+    if missing and is_ours(primitive):
+        raise TypeError(f"define({primitive}): the row has no {', '.join(missing)}")
+    if given["partial_eval"] is not None:  # its params hold jaxprs, whose types say what varies
         keeps_track_of_varying(primitive)
-    for column, rule in rules.items():
-        if column not in COLUMNS:
-            raise TypeError(
-                f"define({primitive}): no column {column!r}; there are {', '.join(COLUMNS)}"
-            )
+    for column, table in COLUMNS.items():
+        rule = given[column]
+        if rule is None:
+            continue
         if isinstance(rule, Maker):
             rule = rule(op)
         if not callable(rule) and not isinstance(rule, Unsupported):
             raise TypeError(f"define({primitive}): the {column} rule is not a function: {rule!r}")
-        COLUMNS[column].define(primitive, rule)
+        table.define(primitive, rule)
+
+
+def is_ours(primitive: Primitive) -> bool:
+    """Whether a primitive is declared in this package."""
+    return getattr(primitive.stub, "__module__", "").startswith("jaxprtool.ops.")
+
+
+def check_complete() -> None:
+    """Raise TypeError if a primitive of ours has no row."""
+    rows = abstract_eval_rules.rules
+    missing = [p.name for p in PRIMITIVES.values() if p not in rows and is_ours(p)]
+    if missing:
+        raise TypeError(f"these primitives have no row: {', '.join(missing)}")

@@ -8,13 +8,12 @@ from typing import Any
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.params import Record
-from jaxprtool.syntax.hidden import ALWAYS_HIDDEN, params_order
+from jaxprtool.syntax.hidden import params_order
 from jaxprtool.syntax.sharing import printed_jaxprs, unique_name
 
 __all__ = ["base26", "jaxprs_in", "name_variables", "shared_jaxprs"]
 
 _SHARED_SIZE = 10  # a nested jaxpr with more equations than this is printed as a definition
-_NAMELESS = frozenset({"custom_jvp_call", "custom_vjp_call"})  # in JAX these have no param `name`
 
 
 def base26(n: int) -> str:
@@ -39,12 +38,12 @@ def jaxprs_in(eqn: JaxprEqn, lossless: bool) -> list[ClosedJaxpr]:
 
     Without `lossless` also those that JAX counts, though it writes them out: fields of named tuples.
     """
-    params = eqn.params
-    if not lossless and eqn.primitive.name in ALWAYS_HIDDEN:
-        never = ALWAYS_HIDDEN[eqn.primitive.name]
-        params = {k: v for k, v in params.items() if k not in never}
-    if eqn.primitive.name == "while" and "cond_jaxpr" in params:
-        params = {"cond_jaxpr": params["cond_jaxpr"], **params}  # JAX binds it first
+    params, unprinted = eqn.params, eqn.primitive.unprinted
+    if not lossless and unprinted:
+        params = {k: v for k, v in params.items() if k not in unprinted}
+    for first in eqn.primitive.met_first:
+        if first in params:
+            params = {first: params[first], **params}
     found: list[ClosedJaxpr] = []
     for value in params.values():
         if lossless or type(value) is ClosedJaxpr:
@@ -120,7 +119,9 @@ def shared_jaxprs(
     used = set(taken or ())
     for calls in nested.calls.values():
         for eqn, inner in calls:
-            name = eqn.params.get("name") if eqn.primitive.name not in _NAMELESS else None
+            declared = eqn.primitive.params.get("name")
+            named_after = declared is None or declared.names_jaxprs
+            name = eqn.params.get("name") if named_after else None
             for closed in inner:
                 if closed.jaxpr not in uses:
                     continue
@@ -196,6 +197,11 @@ def _source_names(nested: Nested) -> dict[Var, str] | None:
     return names
 
 
+def _named_by_call(eqn: JaxprEqn) -> bool:
+    """Whether the jaxpr of an equation has the names of the equation's operands and results."""
+    return any(p.named_by_call for p in eqn.primitive.params.values())
+
+
 class _Namer:
     """Gives names in the order in which JAX prints, the calls' operands' names to the arguments of jit."""
 
@@ -230,7 +236,7 @@ class _Namer:
         self._name(jaxpr.in_binders)
         for eqn in jaxpr.eqns:
             inner = self.calls.get(id(eqn))
-            if inner and eqn.primitive.name == "jit" and inner[0].jaxpr not in self.shared:
+            if inner and _named_by_call(eqn) and inner[0].jaxpr not in self.shared:
                 self._follow(inner[0].jaxpr.in_binders, eqn.inputs)
                 self._follow(inner[0].jaxpr.outs, eqn.out_binders)
             self._name(eqn.out_binders)

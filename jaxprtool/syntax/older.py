@@ -247,7 +247,7 @@ def _declared(name: str, primitive: Primitive | None) -> dict[str, Param]:
     for old, new in older.renamed.items():
         found[old] = found[new]
     for old in older.dropped:
-        found.setdefault(old, Param(old, "", None, True))
+        found.setdefault(old, Param(old, "", None))
     return found
 
 

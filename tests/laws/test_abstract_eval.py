@@ -7,7 +7,6 @@ import numpy as np
 import jaxprtool as jt
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
-from jaxprtool.ops.parallel import COLLECTIVES
 from tests.laws.oracle import (
     EXAMPLES,
     as_list,
@@ -28,7 +27,11 @@ NO_VALUE = {"custom_lin"}
 def test_every_primitive_has_an_example():
     """But for those that need named axes or a mesh, which tests/parallel has programs for."""
     shown = {e.primitive.name for e in EXAMPLES} | NO_VALUE
-    with_axes = {p.name for p in COLLECTIVES} | {"shard_map", "xla_pmap", "reshard"}
+    with_axes = {p.name for p in PRIMITIVES.values() if p.acts_along} | {
+        "shard_map",
+        "xla_pmap",
+        "reshard",
+    }
     own = {p for p in DECLARED if not p.endswith(_OF_TESTS)}
     with_axes |= {p for p in own if p.endswith("_done")}
     assert own - shown == with_axes - shown
