@@ -28,6 +28,7 @@ from jaxprtool.backends.jax_live import (
     LiveWord,
     masked_text,
 )
+from jaxprtool.backends.jax_origins import origin_of
 from jaxprtool.backends.jax_policies import policy_from_jax
 from jaxprtool.backends.jax_primitives import primitive_from_jax
 from jaxprtool.backends.jax_refs import index_from_jax, references_and_indices
@@ -172,7 +173,7 @@ class _Reader:
             params = {**primitive.defaults, **params}
             params = {k: v for k, v in params.items() if k not in absent} if absent else params
         outs = [self.binder(v, env) for v in eqn.outvars]
-        return JaxprEqn(primitive, inputs, params, outs)
+        return JaxprEqn(primitive, inputs, params, outs, origin=origin_of(eqn.source_info))
 
     def params(self, eqn: Any, primitive: Primitive) -> dict[str, Any]:
         if not primitive.known:

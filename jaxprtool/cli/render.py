@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from jaxprtool.ir.diagnostics import Diagnostic
+from jaxprtool.ir.origin import Origin, stack_of
 from jaxprtool.ir.printable import one_line, printable
 
 __all__ = ["BOLD", "CYAN", "GREEN", "RED", "colored", "paint", "render"]
@@ -40,6 +41,8 @@ def render(d: Diagnostic, error_format: str = "text", color: bool = False) -> st
     lines = [f"{paint(place, BOLD, color)}{severity} {message} [{d.code}]"]
     if d.span is not None:
         lines += _quote(d, color)
+        if d.span.origin is not None and d.span.origin.frame is not None:
+            lines.append(f"  {paint('from:', CYAN, color)} {one_line(str(d.span.origin))}")
     if d.help:
         lines.append(f"  {paint('help:', CYAN, color)} {d.help}")
     return "\n".join(lines)
@@ -75,10 +78,21 @@ def _fields(d: Diagnostic) -> dict[str, Any]:
         found["file"] = d.span.source.name
         found["line"], found["column"] = d.span.source.position(d.span.start)
         found["end_line"], found["end_column"] = d.span.source.position(d.span.end)
+        found |= _origin(d.span.origin)
     elif d.where:
         found["where"] = d.where
     if d.help:
         found["help"] = d.help
+    return found
+
+
+def _origin(origin: Origin | None) -> dict[str, Any]:
+    """The line of Python and the names of an equation, as they are known."""
+    found: dict[str, Any] = {}
+    if origin is not None and origin.frame is not None:
+        found["source"] = origin.frame._asdict()
+    if origin is not None and origin.names:
+        found["names"] = stack_of(origin.names)
     return found
 
 

@@ -9,23 +9,33 @@ trace never looks inside an outer tracer, it passes it on to its parent.
 
 from __future__ import annotations
 
+import operator
 import threading
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jaxprtool.ir.jaxpr import Primitive
+from jaxprtool.ir.jaxpr import JaxprEqn, Primitive
+from jaxprtool.ir.origin import Origin
 
 if TYPE_CHECKING:
     from jaxprtool.core.trace import Trace
 
-__all__ = ["bind", "current_trace", "set_base_trace", "set_current_trace", "state"]
+__all__ = ["bind", "current_trace", "interpreted", "set_base_trace", "set_current_trace", "state"]
 
 
 class _State(threading.local):
-    """The current trace of this thread, and the axis names in scope (None: no names)."""
+    """What operations of this thread mean now.
+
+    Attributes:
+      trace: the current trace.
+      axes: the axes with names in scope, an `axes.AxisEnv`; None for no axes.
+      origin: that of the equation which is interpreted, for the equations that are made of it; None for none.
+    """
 
     def __init__(self) -> None:
         self.trace: Trace = _base[0]
-        self.axes: Any = None  # the axes in scope, an `axes.AxisEnv`; None for no axes
+        self.axes: Any = None
+        self.origin: Origin | None = None
 
 
 _base: list[Any] = [None]
@@ -53,17 +63,37 @@ def base_trace() -> Trace:
 class set_current_trace:
     """Make `trace` current inside a `with` block."""
 
-    __slots__ = ("previous", "trace")
+    __slots__ = ("origin", "previous", "trace")
 
     def __init__(self, trace: Trace):
         self.trace = trace
 
     def __enter__(self) -> Trace:
         self.previous, state.trace = state.trace, self.trace
+        self.origin = state.origin
         return self.trace
 
     def __exit__(self, *_: object) -> None:
-        state.trace = self.previous
+        state.trace, state.origin = self.previous, self.origin
+
+
+def interpreted(eqns: Sequence[JaxprEqn]) -> Iterable[JaxprEqn]:
+    """Equations one after the other; while one is interpreted its origin is that of what is made of it.
+
+    Use it inside of `set_current_trace`, which restores the origin when an equation fails.
+    """
+    return _one_by_one(eqns) if any(map(_origin_of, eqns)) else eqns
+
+
+_origin_of = operator.attrgetter("origin")
+
+
+def _one_by_one(eqns: Sequence[JaxprEqn]) -> Iterator[JaxprEqn]:
+    outer = state.origin
+    for eqn in eqns:
+        state.origin = eqn.origin
+        yield eqn
+    state.origin = outer
 
 
 def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:

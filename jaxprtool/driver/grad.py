@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jaxprtool.driver.arguments import Position, argument_positions
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.linearize import grad_jaxpr
+from jaxprtool.interpreters.origins import within
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["grad"]
@@ -28,4 +29,4 @@ def grad(
     check_arrays(check_input(program), "grad")
     chosen = argument_positions(program, wrt, "--wrt")
     with positions(program):
-        return grad_jaxpr(program, chosen, with_value=with_value)
+        return grad_jaxpr(within(program, "jvp"), chosen, with_value=with_value)

@@ -9,6 +9,7 @@ from jaxprtool.driver.arguments import Position, wanted_flags
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters import jvp as interpreter
 from jaxprtool.interpreters.evaluate import impl_rules
+from jaxprtool.interpreters.origins import within
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
@@ -32,7 +33,7 @@ def jvp(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> ClosedJa
     check_arrays(check_input(program), "jvp")
     flags = wanted_flags(program, wrt, "--wrt", inexact=True)
     with positions(program):
-        made = interpreter.jvp_jaxpr(program, flags)[0]
+        made = interpreter.jvp_jaxpr(within(program, "jvp"), flags)[0]
     _check_runs(program, made)
     return made
 

@@ -13,6 +13,7 @@ from jaxprtool.driver.run import run, shown
 from jaxprtool.driver.values import arguments, open_binders, open_names
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.linearize import linearize_jaxpr
+from jaxprtool.interpreters.origins import within
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 
 __all__ = [
@@ -54,7 +55,7 @@ def linearize(
     check_arrays(check_input(program), "linearize")
     flags = wanted_flags(program, wrt, "--wrt", inexact=True)
     with positions(program):
-        primal, linear, _ = linearize_jaxpr(program, flags)
+        primal, linear, _ = linearize_jaxpr(within(program, "jvp"), flags)
     return {"primal": primal, "linear": linear}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jaxprtool.driver.arguments import Position, wanted_flags
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.linearize import vjp_jaxpr
+from jaxprtool.interpreters.origins import within
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["vjp"]
@@ -28,4 +29,4 @@ def vjp(
     check_arrays(check_input(program), "vjp")
     flags = wanted_flags(program, wrt, "--wrt", inexact=True)
     with positions(program):
-        return vjp_jaxpr(program, flags, keep_outs=keep_outs)
+        return vjp_jaxpr(within(program, "jvp"), flags, keep_outs=keep_outs)

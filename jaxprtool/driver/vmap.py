@@ -8,6 +8,7 @@ from typing import Any
 from jaxprtool.driver.arguments import describe, positions_named
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.batch import vmap_jaxpr
+from jaxprtool.interpreters.origins import within
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -59,7 +60,7 @@ def vmap(
         for i, (d, a) in enumerate(zip(outs, program.out_avals, strict=True))
     ]
     with positions(program):
-        batched, dims = vmap_jaxpr(program, axis_size, in_dims, wanted)
+        batched, dims = vmap_jaxpr(within(program, "vmap"), axis_size, in_dims, wanted)
     for i, (d, want) in enumerate(zip(dims, wanted, strict=True)):
         if want is None and d is not None:
             fail(

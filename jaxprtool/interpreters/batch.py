@@ -18,7 +18,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import NamedAxis, bound_axes
-from jaxprtool.core.bind import set_current_trace, state
+from jaxprtool.core.bind import interpreted, set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.lists import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
@@ -302,7 +302,7 @@ def _vmap_jaxpr(
                 shape = (*aval.shape[:d], axis_size, *aval.shape[d:])
                 aval = aval.update(shape=shape, spec=placement_of(aval).batched(d).spec)
             env[v] = trace.new_input(aval)
-        for eqn in jaxpr.eqns:
+        for eqn in interpreted(jaxpr.eqns):
             ins = env.read(eqn.inputs)
             ds = [dims.get(x) for x in eqn.inputs]
             for d in ds:

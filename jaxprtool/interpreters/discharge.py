@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.core.bind import set_current_trace
+from jaxprtool.core.bind import interpreted, set_current_trace
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
@@ -158,7 +158,7 @@ def _discharge(closed: ClosedJaxpr) -> ClosedJaxpr:
                 states.append(env[v])
             else:
                 env[v] = trace.new_input(v.aval)
-        for eqn in jaxpr.eqns:
+        for eqn in interpreted(jaxpr.eqns):
             ins = env.read(eqn.inputs)
             env.write(eqn.out_binders, _apply(trace, eqn, ins))
     outs = env.read(jaxpr.outs)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import set_current_trace, state
+from jaxprtool.core.bind import interpreted, set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.lists import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
@@ -288,7 +288,7 @@ def jvp_interpret(
     for v, t in zip(jaxpr.in_binders, tangents, strict=True):
         if type(t) is not Zero:
             tangent_env[v] = t
-    for eqn in jaxpr.eqns:
+    for eqn in interpreted(jaxpr.eqns):
         inputs, binders, primitive = eqn.inputs, eqn.out_binders, eqn.primitive
         ins = env.read(inputs)
         if tangent_env.keys().isdisjoint(inputs):

@@ -36,6 +36,7 @@ from jaxprtool.interpreters.jvp import (
     jvp_rules,
     zeros,
 )
+from jaxprtool.interpreters.origins import within_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, parts
 from jaxprtool.interpreters.sharing import computes_again, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
@@ -162,7 +163,8 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., tuple[
             for i, (ct, a) in enumerate(zip(ct_leaves, out_avals, strict=True))
         ]
         undef = [UndefPrimal(v.aval) for v in linear.jaxpr.in_binders]
-        out = backward_pass(linear.jaxpr, [*linear.consts, *undef], cts)
+        back = within_jaxpr(linear.jaxpr, "transpose")
+        out = backward_pass(back, [*linear.consts, *undef], cts)
         return tree_unflatten(in_tree, [as_value(instantiate(ct)) for ct in out])
 
     return tree_unflatten(out_tree[0], outs), f_vjp
@@ -453,7 +455,8 @@ def _pull_back(
         live = [(t, ct) for t, ct in pairs if type(t) is not Zero]
         linear = lin.second.build([t for t, _ in live])
         undef = [UndefPrimal(v.aval) for v in linear.jaxpr.in_binders]
-        out = backward_pass(linear.jaxpr, [*linear.consts, *undef], [ct for _, ct in live])
+        back = within_jaxpr(linear.jaxpr, "transpose")
+        out = backward_pass(back, [*linear.consts, *undef], [ct for _, ct in live])
         results = [instantiate(ct) for ct in (out if wanted is None else [out[i] for i in wanted])]
     return lin.first.finish([*(lin.outs if keep_outs else []), *results])
 

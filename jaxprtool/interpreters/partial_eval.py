@@ -20,7 +20,7 @@ from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import set_current_trace, state
+from jaxprtool.core.bind import interpreted, set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.lists import partition_list
 from jaxprtool.core.rule_table import RuleTable
@@ -226,7 +226,7 @@ def _partial_eval_jaxpr(
             env[v] = first.new_const(v.aval, c)
         for v, unknown in zip(jaxpr.in_binders, unks_in, strict=True):
             env[v] = (second if unknown else first).new_input(v.aval)
-        for eqn in jaxpr.eqns:
+        for eqn in interpreted(jaxpr.eqns):
             ins = env.read(eqn.inputs)
             if not any(second.is_unknown(x) for x in ins):
                 outs = first.copy_eqn(eqn, ins)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import repeat, zip_longest
 from typing import Any
 
-from jaxprtool.core.bind import set_current_trace
+from jaxprtool.core.bind import set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
@@ -163,7 +163,7 @@ class JaxprTrace(Trace):
         if primitive.multiple_results:
             return self.emit(primitive, inputs, params, out)
         var = Var(out)
-        self.eqns.append(JaxprEqn(primitive, inputs, params, [var]))
+        self.eqns.append(JaxprEqn(primitive, inputs, params, (var,), None, None, state.origin))
         return JaxprTracer(self, var)
 
     def process_typed(
@@ -184,7 +184,7 @@ class JaxprTrace(Trace):
     ) -> list[JaxprTracer]:
         """Record an equation whose operands are atoms and whose result types are known."""
         binders = [*map(Var, out_avals)]
-        self.eqns.append(JaxprEqn(primitive, inputs, params, binders))
+        self.eqns.append(JaxprEqn(primitive, inputs, params, binders, None, None, state.origin))
         return self._tracers(binders)
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:
@@ -194,7 +194,9 @@ class JaxprTrace(Trace):
             return [args[0]]
         binders = [*map(Var, map(type_of, eqn.out_binders))]
         inputs = [*map(self.atom, args)]
-        self.eqns.append(JaxprEqn(eqn.primitive, inputs, eqn.params, binders, eqn.span))
+        self.eqns.append(
+            JaxprEqn(eqn.primitive, inputs, eqn.params, binders, eqn.span, None, eqn.origin)
+        )
         return self._tracers(binders)
 
     def copy_jaxpr(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from jaxprtool.core.bind import set_current_trace
+from jaxprtool.core.bind import interpreted, set_current_trace
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.stack import deep
@@ -102,7 +102,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
     for x, ct in zip(jaxpr.outs, cts_out, strict=True):
         if x in linear and type(ct) is not Zero:
             ct_env[x] = add_tangents(ct_env[x], ct) if x in ct_env else ct
-    for eqn in reversed(linear_eqns):
+    for eqn in interpreted(linear_eqns[::-1]):
         inputs, binders = eqn.inputs, eqn.out_binders
         if ct_env.keys().isdisjoint(binders):
             continue
@@ -126,7 +126,7 @@ def _has_tangents(x: Any) -> bool:
 def _forward(jaxpr: Jaxpr, env: Env, linear: set[Any]) -> list[JaxprEqn]:
     """Apply the equations that no linear argument reaches; return the others, with what they bind in `linear`."""
     rest = []
-    for eqn in jaxpr.eqns:
+    for eqn in interpreted(jaxpr.eqns):
         if linear.isdisjoint(eqn.inputs):
             env.write(eqn.out_binders, bind_eqn(eqn, env.read(eqn.inputs)))
         else:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NoReturn, Self
 
 from jaxprtool.ir.frozen import Frozen, new, no_stack, twin
+from jaxprtool.ir.origin import Origin
 from jaxprtool.ir.spans import Span
 
 __all__ = [
@@ -255,22 +256,27 @@ class Primitive:
         return self.name
 
 
-_EqnTwin = twin("JaxprEqn", ("comments", "inputs", "out_binders", "params", "primitive", "span"))
+_EQN = ("comments", "inputs", "origin", "out_binders", "params", "primitive", "span")
+_EqnTwin = twin("JaxprEqn", _EQN)
 
 
 class JaxprEqn(Frozen):
     """One equation: `out_binders = primitive[params] inputs`.
 
-    `comments` holds the lines of comment above it and, last, the one at its end (or ""), or is None.
+    Attributes:
+      span: where it stands in the text that was read.
+      comments: the lines of comment above it and, last, the one at its end (or ""), or None.
+      origin: the line of Python that it comes from, also through transformations, or None.
     """
 
-    __slots__ = ("comments", "inputs", "out_binders", "params", "primitive", "span")
+    __slots__ = _EQN
     primitive: Primitive
     inputs: tuple[Any, ...]
     params: Params
     out_binders: tuple[Var, ...]
     span: Span | None
     comments: tuple[str, ...] | None
+    origin: Origin | None
 
     def __new__(
         cls,
@@ -280,11 +286,12 @@ class JaxprEqn(Frozen):
         out_binders: Iterable[Var],
         span: Span | None = None,
         comments: tuple[str, ...] | None = None,
+        origin: Origin | None = None,
     ) -> Self:
         self = new(_EqnTwin)
         self.primitive, self.inputs, self.out_binders = primitive, (*inputs,), (*out_binders,)
         self.params = params if type(params) is Params else Params(params) if params else NO_PARAMS
-        self.span, self.comments = span, comments
+        self.span, self.comments, self.origin = span, comments, origin
         try:
             self.__class__ = cls
         except TypeError:
@@ -443,7 +450,7 @@ class ClosedJaxpr(Frozen):
 
 
 _FIELDS = {
-    JaxprEqn: ("primitive", "inputs", "params", "out_binders", "span", "comments"),
+    JaxprEqn: ("primitive", "inputs", "params", "out_binders", "span", "comments", "origin"),
     Jaxpr: ("in_binders", "eqns", "outs", "const_binders", "span", "comments"),
     ClosedJaxpr: ("jaxpr", "consts", "arg_names"),
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
+from jaxprtool.ir.origin import Origin
+
 __all__ = ["Source", "Span"]
 
 
@@ -40,11 +42,15 @@ class Source:
 
 
 class Span(NamedTuple):
-    """A stretch of a source: character offsets `start` (included) to `end` (excluded)."""
+    """A stretch of a source: character offsets `start` (included) to `end` (excluded).
+
+    `origin` is that of the equation which stands there, where the text says it.
+    """
 
     source: Source
     start: int
     end: int
+    origin: Origin | None = None
 
     def __str__(self) -> str:
         line, column = self.source.position(self.start)

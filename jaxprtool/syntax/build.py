@@ -49,6 +49,8 @@ class Builder:
         self.source, self.scanner, self.comments = source, scanner, scanner.comments
         self.read_inner, self.depth = read_inner, depth
         self.scopes: list[Scope] = []
+        self.places: list[tuple[int, JaxprEqn]] = []  # of primitives' names, for annotations
+        self.annotated = scanner.text is not source.text
         own = {t[1] for t in scanner.tokens if t[0] == "LET"} if scanner.names else set()
         self.definitions = Definitions(source, own, outer)
         self.type_errors: list[Diagnostic] = []
@@ -330,6 +332,8 @@ class Builder:
         span = Span(self.source, token[2], operands[3])
         comments = self._comment(token[2]) if self.comments.present else None
         eqn = JaxprEqn(primitive, inputs, given, binders, span, comments)
+        if self.annotated:
+            self.places.append((match.start(3), eqn))
         if self.dropped_outs:
             self._resolve_drops(eqn)
         return [before, eqn] if scope.autodidax and before is not None else eqn  # type: ignore[possibly-unbound]
@@ -369,7 +373,10 @@ class Builder:
         primitive = find_primitive(reference.primitive)
         params = {**primitive.defaults, **reference.params}
         comments = self._comment(start) if self.comments.present else None
-        return JaxprEqn(primitive, inputs, params, binders, span, comments)
+        eqn = JaxprEqn(primitive, inputs, params, binders, span, comments)
+        if self.annotated:
+            self.places.append((start, eqn))
+        return eqn
 
     # ---- params
 

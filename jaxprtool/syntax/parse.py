@@ -12,6 +12,7 @@ from jaxprtool.syntax.build import Builder
 from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.hints import hint
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
+from jaxprtool.syntax.origins import find_annotations
 from jaxprtool.syntax.scanner import Scanner, scan
 from jaxprtool.syntax.tokens import LABELS
 from jaxprtool.syntax.version import without_header
@@ -68,13 +69,16 @@ def parse_file(text: str, name: str = "<string>") -> dict[str, ClosedJaxpr]:
 
 
 def _read(source: Source) -> dict[str, ClosedJaxpr]:
-    scanner = scan(source)
+    annotated = find_annotations(source.text)
+    scanner = scan(source, annotated.text if annotated else source.text)
     builder = Builder(source, scanner, _read_inner)
     try:
         programs = run_tables(load_tables(), scanner.tokens, builder.callbacks())
     except UnexpectedToken as e:
         builder.parse_errors = [_unexpected(source, scanner, e)]
         programs = {}
+    if annotated:
+        annotated.give(builder.places)
     builder.finish(programs)
     return programs
 

@@ -7,16 +7,18 @@ one that does not is taken apart. Nested jaxprs are generators on a stack of our
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var, set_printer
 from jaxprtool.ir.params import Record
+from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.autodidax_print import format_autodidax
 from jaxprtool.syntax.hidden import printed_params
 from jaxprtool.syntax.naming import Nested, may_hold_jaxprs, name_variables, shared_jaxprs
+from jaxprtool.syntax.origins import annotate, shown_origins
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.refs import format_reference
 from jaxprtool.syntax.sharing import named_inside, unique_name
@@ -123,6 +125,10 @@ class _Printer:
         self.params: dict[int, str] = {}
         self.records: dict[int, tuple[Any, str]] = {}
         self.out: list[str] = []
+        eqns = [e for jaxpr in nested.closed for e in jaxpr.eqns if e.origin is not None]
+        self.shows = shown_origins(eqns) if self.outer is None else (False, False)
+        self.annotated = any(self.shows)
+        self.places: list[tuple[int, JaxprEqn]] = []  # where annotated equations stand in `out`
 
     def _shared(
         self, program: ClosedJaxpr, outer: dict[Jaxpr, str]
@@ -164,7 +170,24 @@ class _Printer:
             self._run(self._jaxpr(self.root, 0, 0))
         if self.root.comments and self.root.comments.get("end"):
             self.out.append("\n" + "\n".join(self.root.comments["end"]))
-        return "".join(self.out)
+        return annotate(self.out, self.places, *self.shows) if self.places else "".join(self.out)
+
+    def _place(self, eqn: JaxprEqn) -> None:
+        """Remember that what is written next has the ` = ` of an equation; JAX annotates none without results."""
+        if eqn.out_binders:
+            self.places.append((len(self.out), eqn))
+
+    def _place_all(self, jaxpr: Jaxpr) -> None:
+        """The same for the equations of a jaxpr on one line, and of those inside it."""
+        for eqn in jaxpr.eqns:
+            self._place(eqn)
+            if id(eqn) in self.holds:
+                self._place_flat(sub_jaxprs(eqn))
+
+    def _place_flat(self, jaxprs: Iterable[ClosedJaxpr]) -> None:
+        for closed in jaxprs:
+            if closed.jaxpr not in self.shared:
+                self._place_all(closed.jaxpr)
 
     def _comments(self, jaxpr: Jaxpr, place: str) -> None:
         for line in (jaxpr.comments or {}).get(place, ()):
@@ -267,6 +290,8 @@ class _Printer:
         where = self._where(jaxpr)
         flat = None if indent < 0 else self._flat_jaxpr(jaxpr, self.width - column, 0)
         if flat is not None:
+            if self.annotated:
+                self._place_all(jaxpr)
             self.out.append(flat)
         else:
             yield from self._block(jaxpr, indent, column)
@@ -297,6 +322,8 @@ class _Printer:
             else:
                 text = self._flat_equation(eqn)
                 if len(text) <= width and text.isascii():
+                    if self.annotated:
+                        self._place(eqn)
                     out.append(text)
                 else:
                     yield from self._call(eqn, indent + 4)
@@ -326,11 +353,15 @@ class _Printer:
     def _call(self, eqn: JaxprEqn, indent: int) -> Iterator[Any]:
         """Write an equation that does not fit, or that holds jaxprs, at column `indent`."""
         if type(eqn.params.get("index")) is tuple:
+            if self.annotated:
+                self._place(eqn)
             self.out.append(self._flat_equation(eqn))
             return
         out, column = self.out, indent
         if eqn.out_binders:
             column = self._fill([self._binder(v) for v in eqn.out_binders], "", column, indent + 2)
+            if self.annotated:
+                self._place(eqn)
             out.append(" = ")
             column += 3
         out.append(eqn.primitive.name)
@@ -340,6 +371,8 @@ class _Printer:
             deep = indent < 0 and id(eqn) in self.holds
             flat = None if deep else self._flat_params(pairs, self.width - column, 0)
             if flat is not None:
+                if self.annotated and id(eqn) in self.holds:
+                    self._place_flat(sub_jaxprs(eqn))
                 out.append(flat)
                 column += _size(flat)
             else:
@@ -361,6 +394,8 @@ class _Printer:
             elif type(value) is tuple and value and all(type(v) is ClosedJaxpr for v in value):
                 flat = None if indent < 0 else self._flat_jaxprs(value, self.width - column, 0)
                 if flat is not None:
+                    if self.annotated:
+                        self._place_flat(value)
                     self.out.append(flat)
                     continue
                 self.out.append("(")

@@ -313,10 +313,7 @@ def _take_slots(
         places[~i] = Var(known_binders[i].aval)
     renamed = {v: places[p] for v, p in zip(jaxpr.in_binders[: len(plan)], plan, strict=True)}
     name = renamed.get
-    eqns = [
-        JaxprEqn(e.primitive, [*map(name, e.inputs, e.inputs)], e.params, e.out_binders, e.span)
-        for e in jaxpr.eqns
-    ]
+    eqns = [e.replace(inputs=map(name, e.inputs, e.inputs)) for e in jaxpr.eqns]
     binders = [*places.values(), *jaxpr.in_binders[len(plan) :]]
     taking = Jaxpr(binders, eqns, [*map(name, jaxpr.outs, jaxpr.outs)], jaxpr.const_binders)
     live = jaxpr.cache.get("live")

@@ -10,6 +10,7 @@ from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
+from jaxprtool.core.bind import interpreted
 from jaxprtool.core.env import Env
 from jaxprtool.core.lists import merge_lists, partition_list, split_list, unzip2
 from jaxprtool.core.trace import get_aval
@@ -135,10 +136,7 @@ def _one_after_the_other(
     known_outs, residuals = split_list(first.outs, len(first.outs) - n_res)
     binders, unknown_binders = split_list(second.in_binders, n_res)
     name = dict(zip(binders, residuals, strict=True)).get
-    eqns = [
-        JaxprEqn(e.primitive, [*map(name, e.inputs, e.inputs)], e.params, e.out_binders, e.span)
-        for e in second.eqns
-    ]
+    eqns = [e.replace(inputs=map(name, e.inputs, e.inputs)) for e in second.eqns]
     outs = merge_lists(unks_out, known_outs, [*map(name, second.outs, second.outs)])
     binders = [*first.in_binders, *unknown_binders]
     joined = Jaxpr(binders, [*first.eqns, *eqns], outs, first.const_binders)
@@ -199,7 +197,7 @@ def _run_known(
     before, shared, body, stacked = _hoisted(first, len(consts), len(carry), n_out)
     const_vars = jaxpr.const_binders + jaxpr.in_binders[: len(consts)]
     env = Env(zip(const_vars, [*first.consts, *consts], strict=True))
-    for eqn in before:
+    for eqn in interpreted(before):
         ins = env.read(eqn.inputs)
         env.write(eqn.out_binders, bind_eqn(eqn, ins))
     outs: list[Any] = []

@@ -1,0 +1,35 @@
+"""Where JAX's equations come from, as ours say it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from jax._src import source_info_util
+
+from jaxprtool.ir.origin import Frame, Names, Origin, names_of
+
+__all__ = ["origin_of"]
+
+
+def origin_of(info: Any) -> Origin | None:
+    """The origin of an equation from its `source_info`, not shown; None where JAX knows nothing.
+
+    Frames of the traceback are looked at when the line is asked for.
+    """
+    names, traceback = _names(info.name_stack), info.traceback
+    if traceback is None and not names:
+        return None
+    return Origin(None, names, False, functools.partial(_frame, traceback))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _names(stack: Any) -> Names:
+    return names_of(str(stack))
+
+
+def _frame(traceback: Any) -> Frame | None:
+    found = source_info_util.user_frame(traceback)
+    if found is None:
+        return None
+    return Frame(found.file_name, found.start_line, found.start_column, found.function_name)

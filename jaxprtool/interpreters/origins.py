@@ -1,0 +1,80 @@
+"""Origins of whole programs: the names that transformations add, and what is shown of them."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.origin import Frame, Origin
+from jaxprtool.ir.walk import all_eqns, map_programs
+
+__all__ = ["map_origins", "show_origins", "within", "within_jaxpr"]
+
+
+def within(program: ClosedJaxpr, transformation: str) -> ClosedJaxpr:
+    """The program to transform, whose names say by what: `attn` becomes `jvp(attn)`.
+
+    As in JAX, names in nested jaxprs are relative to those of the equation that holds them, and stay. The same
+    object where no equation has names; the same result each time.
+    """
+    found = program.cache.get(("within", transformation))
+    if found is None:
+        jaxpr = within_jaxpr(program.jaxpr, transformation)
+        found = program if jaxpr is program.jaxpr else program.replace(jaxpr=jaxpr)
+        program.cache["within", transformation] = found
+    return found
+
+
+def within_jaxpr(jaxpr: Jaxpr, transformation: str) -> Jaxpr:
+    """`within` of a jaxpr."""
+    if all(e.origin is None or e.origin.names is None for e in jaxpr.eqns):
+        return jaxpr
+    return jaxpr.replace(eqns=[_renamed(e, transformation) for e in jaxpr.eqns])
+
+
+def _renamed(eqn: JaxprEqn, transformation: str) -> JaxprEqn:
+    origin = eqn.origin
+    return eqn if origin is None else eqn.replace(origin=origin.within(transformation))
+
+
+def map_origins(program: ClosedJaxpr, f: Callable[[Origin], Origin | None]) -> ClosedJaxpr:
+    """The program with `f` of the origin of each equation that has one, those of nested jaxprs too."""
+    changed = functools.cache(f)
+
+    def body(closed: ClosedJaxpr) -> ClosedJaxpr:
+        eqns = [e if e.origin is None else e.replace(origin=changed(e.origin)) for e in closed.eqns]
+        if all(a is b for a, b in zip(eqns, closed.eqns, strict=True)):
+            return closed
+        return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))
+
+    return map_programs(program, body)
+
+
+def show_origins(program: ClosedJaxpr, root: str) -> ClosedJaxpr:
+    """The program as it is written to a file with the lines of Python beside it.
+
+    Args:
+      program: as it was traced.
+      root: paths below this folder are written relative to it.
+
+    Names are shown where any equation has some.
+    """
+    named = any(e.origin and e.origin.names for e in all_eqns(program.jaxpr))
+
+    def shown(origin: Origin) -> Origin:
+        frame = origin.frame
+        if frame is not None:
+            frame = _relative(frame, root)
+        return Origin(frame, origin.names if named else None, True)
+
+    return map_origins(program, shown)
+
+
+def _relative(frame: Frame, root: str) -> Frame:
+    path = os.path.realpath(frame.file)
+    base = os.path.realpath(root)
+    if not os.path.isabs(frame.file) or os.path.commonpath([path, base]) != base:
+        return frame
+    return frame._replace(file=os.path.relpath(path, base))
