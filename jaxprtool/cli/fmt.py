@@ -21,8 +21,19 @@ from jaxprtool.ir.printable import one_line
     "--check", is_flag=True, help="Write nothing; exit status 1 when a file would change."
 )
 @click.option("--style", type=click.Choice(["jax", "autodidax"]), default="jax", show_default=True)
+@click.option(
+    "--names/--no-names",
+    default=True,
+    help="Whether names beside equations stay, `# [jvp(layer)]`.",
+)
 def fmt(
-    session: Session, files: tuple[str, ...], output: str, in_place: bool, check: bool, style: str
+    session: Session,
+    files: tuple[str, ...],
+    output: str,
+    in_place: bool,
+    check: bool,
+    style: str,
+    names: bool,
 ) -> None:
     """Lay FILEs out anew. Names and comments stay.
 
@@ -31,6 +42,7 @@ def fmt(
       jaxprtool fmt -i examples/*.jaxpr
       jaxprtool fmt --check loss.jaxpr
       jaxprtool fmt parts.jaxpr#known -o known.jaxpr
+      jaxprtool fmt --no-source --no-names loss.jaxpr
       jaxprtool fmt --style autodidax loss.jaxpr
       jaxprtool fmt --style autodidax train.py:loss --shape f32[3]
     """
@@ -44,7 +56,10 @@ def fmt(
         if selector and (in_place or check):
             message = f"-i and --check are for whole files, and {one_line(file)} is a part of one"
             fail(UsageError, message, "usage", help=f"leave out #{one_line(selector)}")
-        done = driver.fmt(*session.read(path), style=style, selector=selector)
+        source = session.tracing.get("source") is not False
+        done = driver.fmt(
+            *session.read(path), style=style, selector=selector, source=source, names=names
+        )
         if done.loses:
             message = f"the {style} notation has no place for all that {file} holds"
             if in_place:

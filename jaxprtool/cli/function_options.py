@@ -35,8 +35,9 @@ def check_function_options(ctx: click.Context) -> None:
         if isinstance(p, click.Argument):
             value = ctx.params[p.name or ""]
             words += value if isinstance(value, tuple) else (value,)
-    if ctx.obj.tracing and not any(map(is_function, words)) and ctx.command.name != "trace":
-        given = next(p.opts[0] for p in ctx.command.params if p.name in ctx.obj.tracing)
+    tracing = ctx.obj.tracing.keys() - {"source"}  # origins are left out of programs in files too
+    if tracing and not any(map(is_function, words)) and ctx.command.name != "trace":
+        given = next(p.opts[0] for p in ctx.command.params if p.name in tracing)
         fail(
             UsageError,
             f"{given} is for a function, and {' '.join(words)} is a file",
@@ -84,6 +85,21 @@ def function_options() -> list[click.Parameter]:
                 "type": click.Choice(["auto", "jax", "lax", "numpy"]),
                 "help": "What traces: JAX, or jaxprtool itself (for its own lax and plain NumPy); "
                 "auto, the default: by what the function uses.",
+            },
+        ),
+        (
+            ["--source/--no-source"],
+            {
+                "default": None,
+                "help": "Whether each equation keeps its line of Python, and the names around it, which are printed beside "
+                "it; it does unless told otherwise, also where a FILE has them.",
+            },
+        ),
+        (
+            ["--source-root"],
+            {
+                "metavar": "DIR",
+                "help": "Files below this folder are called relative to it: the working directory by default.",
             },
         ),
         (

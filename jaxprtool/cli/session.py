@@ -23,7 +23,7 @@ from jaxprtool.driver.files import (
 )
 from jaxprtool.driver.loading import is_function
 from jaxprtool.driver.output import INLINE, program_text, write_programs
-from jaxprtool.driver.trace import trace
+from jaxprtool.driver.trace import trace, without_origins
 from jaxprtool.driver.verify import check_results
 from jaxprtool.driver.writing import write_output
 from jaxprtool.ir.diagnostics import Diagnostic, UsageError, fail
@@ -34,6 +34,7 @@ __all__ = ["Session"]
 
 Programs = dict[str, ClosedJaxpr]
 
+_TRACING: dict[str, Any] = {"shapes": (), "source_root": "."}
 _CODES = {"CustomRuleWarning": "custom-rule", "PolicyWarning": "remat-policy"}
 
 
@@ -86,7 +87,7 @@ class Session:
     def traced(self, target: str) -> ClosedJaxpr:
         """The program of a function, `module:name`; what it prints goes to standard error."""
         with contextlib.redirect_stdout(sys.stderr):
-            return trace(target, **{"shapes": (), **self.tracing}, verify=self.verify)
+            return trace(target, **{**_TRACING, **self.tracing}, verify=self.verify)
 
     def runnable(self, path: str) -> ClosedJaxpr | Compiled:
         """The one program that is meant, or the compiled program that `compile -o` wrote."""
@@ -109,6 +110,8 @@ class Session:
     def load(self, text: str, name: str, selector: str) -> Programs:
         """The programs of a text, with the values that `--consts` gives to their constants."""
         programs = load(text, name, selector, self.allowed)
+        if self.tracing.get("source") is False:
+            programs = {key: without_origins(p) for key, p in programs.items()}
         if self.consts not in ("", INLINE):
             return {key: with_consts(p, self.consts) for key, p in programs.items()}
         return programs

@@ -10,8 +10,10 @@ from jaxprtool.analyses.signature import same_programs
 from jaxprtool.driver.constants import anchor, beside, has_references
 from jaxprtool.driver.files import STDIN, chosen, read_programs
 from jaxprtool.driver.writing import write_output
+from jaxprtool.interpreters.origins import map_origins
 from jaxprtool.ir.diagnostics import InternalError, JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.origin import Origin
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.parse import parse_file
@@ -40,7 +42,15 @@ class Formatted:
     programs: dict[str, ClosedJaxpr] = field(default_factory=dict)
 
 
-def fmt(text: str, name: str = STDIN, *, style: str = "jax", selector: str = "") -> Formatted:
+def fmt(
+    text: str,
+    name: str = STDIN,
+    *,
+    style: str = "jax",
+    selector: str = "",
+    source: bool = True,
+    names: bool = True,
+) -> Formatted:
     """Lay out the text of a file anew: same programs, same names, same comments.
 
     Args:
@@ -48,6 +58,7 @@ def fmt(text: str, name: str = STDIN, *, style: str = "jax", selector: str = "")
       name: what to call it in messages.
       style: `jax`, or `autodidax` for the tutorial's spelling.
       selector: when given, only the program of this name is laid out.
+      source, names: whether lines of Python, and names, beside equations stay.
 
     Raises:
       JaxprParseError: the text is no jaxpr.
@@ -55,6 +66,13 @@ def fmt(text: str, name: str = STDIN, *, style: str = "jax", selector: str = "")
       InternalError: the new text does not say the same; it is never written.
     """
     programs = chosen(read_programs(text, name), name, selector)
+    if not (source and names):
+
+        def kept(origin: Origin) -> Origin:
+            frame = origin.frame if source else None
+            return Origin(frame, origin.names if names else None)
+
+        programs = {key: map_origins(program, kept) for key, program in programs.items()}
     new = version_line(text) + format_file(programs, style=style, lossless=True)
     if not new.endswith("\n"):
         new += "\n"

@@ -15,6 +15,7 @@ from jaxprtool.driver.artifact import is_artifact
 from jaxprtool.driver.compile import Compiled, from_bytes
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.output import program_text, write_programs
+from jaxprtool.interpreters.origins import show_origins
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 from jaxprtool.syntax.parse import parse
@@ -27,7 +28,8 @@ Path = str | os.PathLike[str]
 def save(program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path) -> None:
     """Write a program, or several by name, as text, or a compiled program as an artifact; `load` reads it.
 
-    The text holds what `str` of a program drops: values of constants, weak types, derivative rules, hidden params.
+    The text holds what `str` of a program drops: values of constants, weak types, derivative rules, hidden params,
+    and the lines of Python that equations come from.
     Constants of more than 1 KB go into an `.npz` file beside it. Each file is written whole or not at all.
 
     Raises:
@@ -42,7 +44,8 @@ def save(program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path) -
         if not isinstance(p, ClosedJaxpr):
             message = f"cannot save a {type(p).__name__}: only programs and compiled programs"
             fail(UsageError, message, "not-a-program")
-    write_programs(programs, name)
+    shown = {key: show_origins(p, os.getcwd()) for key, p in programs.items()}
+    write_programs(shown, name)
 
 
 def load(path: Path) -> ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from jaxprtool.analyses.share import share_equal
+from jaxprtool.core.caller import recording_callers
 from jaxprtool.core.tree import tree_leaves, tree_paths
 from jaxprtool.driver.loading import (
     brings_jax,
@@ -21,13 +22,14 @@ from jaxprtool.driver.loading import (
 )
 from jaxprtool.driver.shapes import parse_shape
 from jaxprtool.driver.verify import check_text
+from jaxprtool.interpreters.origins import show_origins, without_origins
 from jaxprtool.interpreters.stage import make_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.synonyms import close_names
 
-__all__ = ["FRONTENDS", "choose_frontend", "trace"]
+__all__ = ["FRONTENDS", "choose_frontend", "trace", "without_origins"]
 
 FRONTENDS = ("auto", "jax", "lax", "numpy")
 
@@ -44,6 +46,8 @@ def trace(
     like: Sequence[str] = (),
     *,
     rules: bool = True,
+    source: bool = True,
+    source_root: str | None = None,
     verify: bool = False,
 ) -> ClosedJaxpr:
     """The program of a Python function.
@@ -56,6 +60,8 @@ def trace(
       frontend: `jax`, `lax` or `numpy` (both ours), or `auto`: JAX for a function that uses it.
       like: names of example arguments, which come before those of `shapes` (see `example_arguments`).
       rules: whether the program holds the derivative rules of custom functions; they can be longer than the functions.
+      source: whether equations keep their origins: the line of Python and the names around it.
+      source_root: when given, text shows the origins, and files below this folder are called relative to it.
       verify: whether to read the program's text back, and compare.
 
     Returns:
@@ -88,6 +94,10 @@ def trace(
             program = share_equal(trace_with_jax(bound, tuple(args), x64, rules))
     except Exception as e:  # whatever the user's function raises is theirs to see
         user_error(e, f"tracing {_name(f)}")
+    if not source:
+        program = without_origins(program)
+    elif source_root is not None:
+        program = show_origins(program, source_root)
     if verify:
         check_text(program)
     return program
@@ -135,7 +145,8 @@ def _examples(like: Sequence[str], target: Any, x64: bool | None) -> list[Any]:
 
 
 def _trace_with_ours(f: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:
-    program = make_jaxpr(f)(*args)
+    with recording_callers():
+        program = make_jaxpr(f)(*args)
     names = [
         _PATH.sub(r".\1\2", path)
         for name, arg in zip(_parameters(f, len(args)), args, strict=True)

@@ -10,7 +10,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.origin import Frame, Origin
 from jaxprtool.ir.walk import all_eqns, map_programs
 
-__all__ = ["map_origins", "show_origins", "within", "within_jaxpr"]
+__all__ = ["map_origins", "show_origins", "within", "within_jaxpr", "without_origins"]
 
 
 def within(program: ClosedJaxpr, transformation: str) -> ClosedJaxpr:
@@ -52,8 +52,13 @@ def map_origins(program: ClosedJaxpr, f: Callable[[Origin], Origin | None]) -> C
     return map_programs(program, body)
 
 
+def without_origins(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The program, of which nobody knows where its equations come from."""
+    return map_origins(program, lambda origin: None)
+
+
 def show_origins(program: ClosedJaxpr, root: str) -> ClosedJaxpr:
-    """The program as it is written to a file with the lines of Python beside it.
+    """The program as it is written to a file, with the lines of Python beside it.
 
     Args:
       program: as it was traced.

@@ -11,6 +11,7 @@ from itertools import repeat, zip_longest
 from typing import Any
 
 from jaxprtool.core.bind import set_current_trace, state
+from jaxprtool.core.caller import CALLER, caller_origin
 from jaxprtool.core.env import Env
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
@@ -163,7 +164,10 @@ class JaxprTrace(Trace):
         if primitive.multiple_results:
             return self.emit(primitive, inputs, params, out)
         var = Var(out)
-        self.eqns.append(JaxprEqn(primitive, inputs, params, (var,), None, None, state.origin))
+        origin = state.origin
+        if origin is CALLER:
+            origin = caller_origin()
+        self.eqns.append(JaxprEqn(primitive, inputs, params, (var,), None, None, origin))
         return JaxprTracer(self, var)
 
     def process_typed(
@@ -184,7 +188,10 @@ class JaxprTrace(Trace):
     ) -> list[JaxprTracer]:
         """Record an equation whose operands are atoms and whose result types are known."""
         binders = [*map(Var, out_avals)]
-        self.eqns.append(JaxprEqn(primitive, inputs, params, binders, None, None, state.origin))
+        origin = state.origin
+        if origin is CALLER:
+            origin = caller_origin()
+        self.eqns.append(JaxprEqn(primitive, inputs, params, binders, None, None, origin))
         return self._tracers(binders)
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:

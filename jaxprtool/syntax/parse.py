@@ -70,7 +70,7 @@ def parse_file(text: str, name: str = "<string>") -> dict[str, ClosedJaxpr]:
 
 def _read(source: Source) -> dict[str, ClosedJaxpr]:
     annotated = find_annotations(source.text)
-    scanner = scan(source, annotated.text if annotated else source.text)
+    scanner = scan(source, annotated.text if annotated else None)
     builder = Builder(source, scanner, _read_inner)
     try:
         programs = run_tables(load_tables(), scanner.tokens, builder.callbacks())

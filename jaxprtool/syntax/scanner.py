@@ -92,12 +92,12 @@ class _Frame:
         self.column, self.primitive, self.after_line, self.equation = -1, "", "", 0
 
 
-def scan(source: Source, text: str) -> Scanner:
+def scan(source: Source, text: str | None = None) -> Scanner:
     """Scan a whole text. The tokens are in `.tokens`; what is still open at its end in `.open`.
 
-    text: that of the source, or one of the same length with blanks in the place of what is not to be read.
+    text: that of the source by default; or one of the same length with blanks in the place of what is not to be read.
     """
-    scanner = Scanner(source, text)
+    scanner = Scanner(source, source.text if text is None else text)
     scanner.run()
     return scanner
 

@@ -1,0 +1,55 @@
+"""The line of Python that applies an operation, for programs that we trace ourselves."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+from jaxprtool.core.bind import state
+from jaxprtool.ir.origin import Frame, Origin
+
+__all__ = ["CALLER", "caller_origin", "recording_callers"]
+
+CALLER: Any = (
+    Origin()
+)  # as the current origin: that of the line of Python which applies the operation
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OTHERS = (os.sep + "numpy" + os.sep, "<frozen ")
+_known: dict[tuple[CodeType, int], Origin] = {}
+
+
+@contextmanager
+def recording_callers() -> Iterator[None]:
+    """Inside the block equations that are staged have the line of Python as their origin, not shown."""
+    outer, state.origin = state.origin, CALLER
+    try:
+        yield
+    finally:
+        state.origin = outer
+
+
+def caller_origin() -> Origin | None:
+    """The innermost line of Python outside of this package and of NumPy that is running."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        file = code.co_filename
+        if not file.startswith(_PACKAGE) and not any(o in file for o in _OTHERS):
+            key = code, frame.f_lasti
+            found = _known.get(key)
+            if found is None:
+                found = _known[key] = Origin(_frame(code, frame.f_lasti, frame.f_lineno), (), False)
+            return found
+        frame = frame.f_back
+    return None
+
+
+def _frame(code: CodeType, lasti: int, line: int) -> Frame:
+    place = next(itertools.islice(code.co_positions(), lasti // 2, None), (line, None, None, None))
+    return Frame(code.co_filename, place[0] or line, place[2], code.co_qualname)
