@@ -20,7 +20,7 @@ def origin_of(info: Any) -> Origin | None:
     names, traceback = _names(info.name_stack), info.traceback
     if traceback is None and not names:
         return None
-    return Origin(None, names, False, functools.partial(_frame, traceback))
+    return Origin(None, names, 0, functools.partial(_frame, traceback))
 
 
 @functools.lru_cache(maxsize=1 << 12)

@@ -14,13 +14,21 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jaxprtool.ir.jaxpr import JaxprEqn, Primitive
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.origin import Origin
 
 if TYPE_CHECKING:
     from jaxprtool.core.trace import Trace
 
-__all__ = ["bind", "current_trace", "interpreted", "set_base_trace", "set_current_trace", "state"]
+__all__ = [
+    "bind",
+    "current_trace",
+    "in_place",
+    "interpreted",
+    "set_base_trace",
+    "set_current_trace",
+    "state",
+]
 
 
 class _State(threading.local):
@@ -83,6 +91,17 @@ def interpreted(eqns: Sequence[JaxprEqn]) -> Iterable[JaxprEqn]:
     Use it inside of `set_current_trace`, which restores the origin when an equation fails.
     """
     return _one_by_one(eqns) if any(map(_origin_of, eqns)) else eqns
+
+
+def in_place(jaxpr: Jaxpr) -> Jaxpr:
+    """A jaxpr whose equations take the place of the one that holds it, and that is interpreted.
+
+    Their names were relative to that equation, and become absolute; those of unknown origin have its origin.
+    """
+    outer = state.origin
+    if outer is None:
+        return jaxpr
+    return jaxpr.replace(eqns=[e.replace(origin=outer.of_inner(e.origin)) for e in jaxpr.eqns])
 
 
 _origin_of = operator.attrgetter("origin")

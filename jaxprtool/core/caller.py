@@ -44,7 +44,7 @@ def caller_origin() -> Origin | None:
             key = code, frame.f_lasti
             found = _known.get(key)
             if found is None:
-                found = _known[key] = Origin(_frame(code, frame.f_lasti, frame.f_lineno), (), False)
+                found = _known[key] = Origin(_frame(code, frame.f_lasti, frame.f_lineno), ())
             return found
         frame = frame.f_back
     return None

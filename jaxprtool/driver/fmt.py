@@ -13,7 +13,7 @@ from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.origins import map_origins
 from jaxprtool.ir.diagnostics import InternalError, JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.origin import Origin
+from jaxprtool.ir.origin import NAMES, SOURCE, Origin
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.parse import parse_file
@@ -69,8 +69,8 @@ def fmt(
     if not (source and names):
 
         def kept(origin: Origin) -> Origin:
-            frame = origin.frame if source else None
-            return Origin(frame, origin.names if names else None)
+            shown = origin.shown & (SOURCE * source | NAMES * names)
+            return Origin(origin.frame, origin.names, shown)
 
         programs = {key: map_origins(program, kept) for key, program in programs.items()}
     new = version_line(text) + format_file(programs, style=style, lossless=True)

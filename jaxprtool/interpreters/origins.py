@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
-from jaxprtool.ir.origin import Frame, Origin
+from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin
 from jaxprtool.ir.walk import all_eqns, map_programs
 
 __all__ = ["map_origins", "show_origins", "within", "within_jaxpr", "without_origins"]
@@ -72,7 +72,7 @@ def show_origins(program: ClosedJaxpr, root: str) -> ClosedJaxpr:
         frame = origin.frame
         if frame is not None:
             frame = _relative(frame, root)
-        return Origin(frame, origin.names if named else None, True)
+        return Origin(frame, origin.names, SOURCE | (NAMES if named else 0))
 
     return map_origins(program, shown)
 

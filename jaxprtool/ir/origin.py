@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jaxprtool.ir.frozen import Frozen, amend
 
-__all__ = ["Frame", "Origin", "names_of", "stack_of"]
+__all__ = ["NAMES", "SOURCE", "Frame", "Names", "Origin", "names_of", "stack_of"]
 
 
 class Frame(NamedTuple):
@@ -32,6 +32,7 @@ class Frame(NamedTuple):
 
 
 Names = tuple[str, ...]
+SOURCE, NAMES = 1, 2  # what is shown of an origin: the line of Python, the names
 
 
 class Origin(Frozen):
@@ -41,20 +42,20 @@ class Origin(Frozen):
       frame: the line of Python, or None.
       names: the scopes around the operation, the outermost first (`jvp(layer1)`, `attn`), or None where
         they are not known.
-      shown: whether the printer shows it: it was in a text, or is meant for one.
+      shown: what the printer shows of it, since it was in a text or is meant for one: `SOURCE`, `NAMES`, both or 0.
     """
 
     __slots__ = ("_find", "_frame", "names", "shown")
     _frame: Frame | None
     _find: Callable[[], Frame | None] | None
     names: Names | None
-    shown: bool
+    shown: int
 
     def __init__(
         self,
         frame: Frame | None = None,
         names: Names | None = None,
-        shown: bool = True,
+        shown: int = 0,
         find: Callable[[], Frame | None] | None = None,
     ):
         """`find` gives the frame when it is first asked for, where finding it takes time."""
@@ -67,23 +68,17 @@ class Origin(Frozen):
             amend(self, _frame=self._find(), _find=None)
         return self._frame
 
-    def replace(
-        self,
-        *,
-        frame: Frame | type[Ellipsis] | None = ...,  # type: ignore[assignment]
-        names: Names | type[Ellipsis] | None = ...,  # type: ignore[assignment]
-        shown: bool | None = None,
-    ) -> Origin:
-        """An origin with some fields replaced."""
-        known = self.frame if frame is ... else frame
-        kept = self.names if names is ... else names
-        return Origin(known, kept, self.shown if shown is None else shown)  # type: ignore[arg-type]
-
     def within(self, transformation: str) -> Origin:
         """The origin of what a transformation makes of an equation: `attn` becomes `jvp(attn)`."""
         if self.names is None:
             return self
         return _renamed(self, transformation)
+
+    def of_inner(self, inner: Origin | None) -> Origin:
+        """The origin, in the place of an equation of this one, of an equation inside of it."""
+        if inner is None:
+            return self
+        return inner if not self.names or inner.names is None else _below(self, inner)
 
     def __repr__(self) -> str:
         names = "" if self.names is None else f" [{stack_of(self.names)}]"
@@ -95,7 +90,14 @@ def _renamed(origin: Origin, transformation: str) -> Origin:
     names = origin.names or ()
     first = names[0] if names else ""
     made = (f"{transformation}({first})", *names[1:])
-    return Origin(origin._frame, made, origin.shown, origin._find)
+    find = None if origin._find is None else lambda: origin.frame
+    return Origin(origin._frame, made, origin.shown, find)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _below(outer: Origin, inner: Origin) -> Origin:
+    find = None if inner._find is None else lambda: inner.frame
+    return Origin(inner._frame, (outer.names or ()) + (inner.names or ()), inner.shown, find)
 
 
 def stack_of(names: Names) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxprtool.ir.origin import Origin
@@ -11,12 +12,15 @@ __all__ = ["Source", "Span"]
 
 
 class Source:
-    """A text with a name: a file, or `<stdin>`."""
+    """A text with a name: a file, or `<stdin>`.
 
-    __slots__ = ("_starts", "name", "text")
+    `numbers` says which line of the file each line of the text is, where some were left out; both count from 1.
+    """
 
-    def __init__(self, text: str, name: str = "<string>"):
-        self.text, self.name = text, name
+    __slots__ = ("_numbers", "_starts", "name", "text")
+
+    def __init__(self, text: str, name: str = "<string>", numbers: Sequence[int] | None = None):
+        self.text, self.name, self._numbers = text, name, numbers
         self._starts: list[int] | None = None
 
     def _line_starts(self) -> list[int]:
@@ -32,13 +36,15 @@ class Source:
         """Line and column, both counted from 1, of a character offset."""
         starts = self._line_starts()
         row = bisect_right(starts, offset) - 1
-        return row + 1, offset - starts[row] + 1
+        number = row + 1 if self._numbers is None else self._numbers[row]
+        return number, offset - starts[row] + 1
 
     def line(self, number: int) -> str:
         """The text of a line (counted from 1), without its line break."""
         starts = self._line_starts()
-        end = starts[number] - 1 if number < len(starts) else len(self.text)
-        return self.text[starts[number - 1] : end]
+        row = number if self._numbers is None else bisect_right(self._numbers, number)
+        end = starts[row] - 1 if row < len(starts) else len(self.text)
+        return self.text[starts[row - 1] : end]
 
 
 class Span(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import base_trace, state
+from jaxprtool.core.bind import base_trace, in_place, state
 from jaxprtool.core.lists import split_list
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import Tracer, get_aval
@@ -84,14 +84,14 @@ def inline_jvp(
     """jvp of a jaxpr, its equations applied in the current trace (or called: Note [In place or called])."""
     if multiplies(closed):
         return _JIT.jvp(primals, tangents, **_jit_params(closed))
-    return jvp_interpret(closed.jaxpr, closed.consts, primals, tangents, bind_eqn)
+    return jvp_interpret(in_place(closed.jaxpr), closed.consts, primals, tangents, bind_eqn)
 
 
 def inline_transpose(cts: Sequence[Any], args: Sequence[Any], closed: ClosedJaxpr) -> list[Any]:
     """Cotangents of the linear operands of a call, None for the others."""
     if multiplies(closed):
         return _JIT.transpose(cts, *args, **_jit_params(closed))
-    out = iter(backward_pass(closed.jaxpr, [*closed.consts, *args], cts))
+    out = iter(backward_pass(in_place(closed.jaxpr), [*closed.consts, *args], cts))
     return [next(out) if is_linear(x) else None for x in args]
 
 

@@ -45,12 +45,13 @@ class Builder:
         read_inner: Any,
         depth: int = 0,
         outer: Definitions | None = None,
+        annotated: bool = False,
     ):
         self.source, self.scanner, self.comments = source, scanner, scanner.comments
         self.read_inner, self.depth = read_inner, depth
         self.scopes: list[Scope] = []
         self.places: list[tuple[int, JaxprEqn]] = []  # of primitives' names, for annotations
-        self.annotated = scanner.text is not source.text
+        self.annotated = annotated
         own = {t[1] for t in scanner.tokens if t[0] == "LET"} if scanner.names else set()
         self.definitions = Definitions(source, own, outer)
         self.type_errors: list[Diagnostic] = []

@@ -8,6 +8,7 @@ that comes from no line of Python.
 
 from __future__ import annotations
 
+import itertools
 import re
 from bisect import bisect_right
 from collections import deque
@@ -16,19 +17,19 @@ from typing import NamedTuple
 
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import JaxprEqn
-from jaxprtool.ir.origin import Frame, Origin, names_of, stack_of
+from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin, names_of, stack_of
 
-__all__ = ["Annotated", "annotate", "find_annotations", "shown_origins"]
+__all__ = ["HARD_BREAK", "Annotated", "annotate", "find_annotations", "shown_origins"]
 
 _SOURCE = re.compile(r"# ([^#\n]*?):(\d+)(?::(\d+))? \(([^#\n]*)\)$")
 _NAMES = re.compile(r"# \[([^#\n]*)\]$")
 _MARK = " # "
+HARD_BREAK = "\x00"
 
 
 class _Note(NamedTuple):
-    """An annotation: the offset of its `#`, the line of equations it belongs to, and a frame, names, or neither."""
+    """An annotation: the line of equations that it belongs to, and a frame, names, or neither."""
 
-    at: int
     line: int
     frame: Frame | None
     names: tuple[str, ...] | None
@@ -38,68 +39,83 @@ class Annotated:
     """A text with annotations.
 
     Attributes:
-      text: the text, with blanks in the place of annotations.
+      text: the text without its annotations, and without lines of nothing else.
+      numbers: for each line of it which one it was, from 1.
     """
 
-    def __init__(self, text: str, notes: Sequence[_Note]):
-        pieces, end = [], 0
-        for note in notes:
-            stop = text.find("\n", note.at)
-            stop = len(text) if stop < 0 else stop
-            pieces += [text[end : note.at], " " * (stop - note.at)]
-            end = stop
-        self.text = "".join([*pieces, text[end:]])
-        self._starts = [m.end() for m in re.finditer(r"^|\n", text)]
+    def __init__(self, lines: Sequence[str], notes: dict[int, tuple[int, _Note]]):
+        left = [(i, x[: notes[i][0]].rstrip(" ") if i in notes else x) for i, x in enumerate(lines)]
+        left = [(i, x) for i, x in left if x or i not in notes]
+        self.text = "\n".join([x for _, x in left])
+        self.numbers = [i + 1 for i, _ in left]
+        self._starts = [0, *itertools.accumulate(len(x) + 1 for _, x in left)]
         self._notes: dict[int, deque[_Note]] = {}
-        for note in notes:
+        for _, (_, note) in sorted(notes.items()):
             self._notes.setdefault(note.line, deque()).append(note)
+        kinds = [n.names is not None for ns in self._notes.values() for n in ns]
+        self._shown = SOURCE * (not all(kinds)) | NAMES * any(kinds)
 
     def give(self, places: Iterable[tuple[int, JaxprEqn]]) -> None:
         """Give equations their origins; `places` are the offsets of the names of their primitives."""
         for at, eqn in sorted(places, key=lambda p: p[0]):
-            notes = self._notes.get(bisect_right(self._starts, at) - 1)
-            if notes and eqn.out_binders:
-                first = notes.popleft() if notes[0].names is None else None
-                second = notes.popleft() if notes and notes[0].names is not None else None
-                names = None if second is None else second.names
-                origin = Origin(None if first is None else first.frame, names)
-                span = eqn.span and eqn.span._replace(origin=origin)
-                amend(eqn, origin=origin, span=span)
+            notes = self._notes.get(self.numbers[bisect_right(self._starts, at) - 1] - 1)
+            if not notes:
+                continue
+            with_frame, with_names = _has(eqn)
+            frame = names = None
+            if with_frame and notes[0].names is None:
+                frame = notes.popleft().frame
+            if with_names and notes and notes[0].names is not None:
+                names = notes.popleft().names
+            origin = Origin(frame, names, self._shown)
+            span = eqn.span and eqn.span._replace(origin=origin)
+            amend(eqn, origin=origin, span=span)
+
+
+def _has(eqn: JaxprEqn) -> tuple[bool, bool]:
+    """Whether JAX shows the line of Python of an equation, and the names."""
+    on_a_reference = "index" in eqn.params
+    return bool(eqn.out_binders) or on_a_reference, not on_a_reference
 
 
 def find_annotations(text: str) -> Annotated | None:
     """The annotations of a text; None where it has none."""
     if _MARK not in text:
         return None
-    notes: list[_Note] = []
-    unsure: list[tuple[int, _Note]] = []  # what only its column tells from a comment
-    columns: set[int] = set()
-    start = equation = 0
-    for number, line in enumerate(text.split("\n")):
-        column = line.rfind(_MARK) + 1
-        if column:
-            alone = not line[:column].strip()
-            equation = equation if alone else number
-            if m := _SOURCE.match(line, column):
-                frame = Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4])
-                notes.append(_Note(start + column, equation, frame, None))
-                columns.add(column)
-            elif m := _NAMES.match(line, column):
-                unsure.append((column, _Note(start + column, equation, None, names_of(m[1]))))
-            elif line[column:] == "# ":
-                unsure.append((column, _Note(start + column, equation, None, None)))
-        start += len(line) + 1
-    columns = columns or {column for column, _ in unsure}
-    if len(columns) != 1 and not notes:
-        return None  # comments that look like names
-    notes += [note for column, note in unsure if column in columns]
-    return Annotated(text, sorted(notes)) if notes else None
+    sure: dict[int, tuple[int, _Note]] = {}  # by line: the column, and what stands there
+    unsure: dict[int, tuple[int, _Note]] = {}  # what only its column tells from a comment
+    lines = text.split("\n")
+    equation = 0
+    for number, line in enumerate(lines):
+        column = line.rfind(_MARK)
+        if column < 0:
+            continue
+        if line[:column].strip():
+            equation = number
+        if m := _SOURCE.match(line, column + 1):
+            frame = Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4])
+            sure[number] = column, _Note(equation, frame, None)
+        elif m := _NAMES.match(line, column + 1):
+            unsure[number] = column, _Note(equation, None, names_of(m[1]))
+        elif line[column:] == _MARK:
+            unsure[number] = column, _Note(equation, None, None)
+    columns = {column for column, _ in sure.values()}
+    if not sure and unsure:  # one column, right of everything else
+        found = {column for column, _ in unsure.values()}
+        if len(found) == 1 and all(
+            len(x) <= min(found) for i, x in enumerate(lines) if i not in unsure
+        ):
+            columns = found
+    notes = sure | {i: found for i, found in unsure.items() if found[0] in columns}
+    return Annotated(lines, notes) if notes else None
 
 
 def shown_origins(eqns: Iterable[JaxprEqn]) -> tuple[bool, bool]:
     """Whether lines of Python, and whether names, are to be printed beside equations."""
-    shown = [e.origin for e in eqns if e.origin is not None and e.origin.shown]
-    return any(o.frame for o in shown), any(o.names is not None for o in shown)
+    shown = 0
+    for eqn in eqns:
+        shown |= 0 if eqn.origin is None else eqn.origin.shown
+    return bool(shown & SOURCE), bool(shown & NAMES)
 
 
 def annotate(
@@ -111,14 +127,12 @@ def annotate(
     """A text with annotations.
 
     Args:
-      pieces: what the text is made of.
+      pieces: what the text is made of; `HARD_BREAK` stands for a line break inside a value, which JAX takes for
+        a character like any other when it looks for the longest line.
       places: equations, in the order of the text, each with the index of a piece on its line.
       frames, names: what to show, as `shown_origins` says.
     """
-    lines_before, count = [], 0
-    for piece in pieces:
-        lines_before.append(count)
-        count += piece.count("\n")
+    lines_before = [0, *itertools.accumulate(piece.count("\n") for piece in pieces)]
     found: dict[int, list[str]] = {}
     for index, eqn in places:
         found.setdefault(lines_before[index], []).extend(_notes_of(eqn, frames, names))
@@ -126,20 +140,22 @@ def annotate(
     width = max(map(_size, lines))
     out = []
     for number, line in enumerate(lines):
-        for k, note in enumerate(found.get(number, ("",))):
+        notes = found.get(number)
+        if not notes:
+            out.append(line)
+            continue
+        for k, note in enumerate(notes):
             shown = "" if k else line
-            out.append(
-                f"{shown}{' ' * (width - _size(shown))} # {note}" if number in found else line
-            )
-    return "\n".join(out)
+            out.append(f"{shown}{' ' * (width - _size(shown))}{_MARK}{note}")
+    return "\n".join(out).replace(HARD_BREAK, "\n")
 
 
 def _notes_of(eqn: JaxprEqn, frames: bool, names: bool) -> list[str]:
-    origin = eqn.origin
-    found = [str((origin and origin.frame) or "")] if frames else []
-    reference = "index" in eqn.params  # JAX shows no names beside `a[i] <- b` and its like
-    if names and not (reference and frames):
-        found.append(f"[{stack_of((origin and origin.names) or ())}]")
+    with_frame, with_names = _has(eqn)
+    frame = eqn.origin and eqn.origin.frame
+    found = [str(frame or "")] if frames and with_frame else []
+    if names and with_names:
+        found.append(f"[{stack_of((eqn.origin and eqn.origin.names) or ())}]")
     return found
 
 

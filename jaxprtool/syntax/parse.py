@@ -70,8 +70,10 @@ def parse_file(text: str, name: str = "<string>") -> dict[str, ClosedJaxpr]:
 
 def _read(source: Source) -> dict[str, ClosedJaxpr]:
     annotated = find_annotations(source.text)
-    scanner = scan(source, annotated.text if annotated else None)
-    builder = Builder(source, scanner, _read_inner)
+    if annotated:
+        source = Source(annotated.text, source.name, annotated.numbers)
+    scanner = scan(source)
+    builder = Builder(source, scanner, _read_inner, annotated=annotated is not None)
     try:
         programs = run_tables(load_tables(), scanner.tokens, builder.callbacks())
     except UnexpectedToken as e:

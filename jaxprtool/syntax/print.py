@@ -18,7 +18,7 @@ from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.autodidax_print import format_autodidax
 from jaxprtool.syntax.hidden import printed_params
 from jaxprtool.syntax.naming import Nested, may_hold_jaxprs, name_variables, shared_jaxprs
-from jaxprtool.syntax.origins import annotate, shown_origins
+from jaxprtool.syntax.origins import HARD_BREAK, annotate, shown_origins
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.refs import format_reference
 from jaxprtool.syntax.sharing import named_inside, unique_name
@@ -173,9 +173,8 @@ class _Printer:
         return annotate(self.out, self.places, *self.shows) if self.places else "".join(self.out)
 
     def _place(self, eqn: JaxprEqn) -> None:
-        """Remember that what is written next has the ` = ` of an equation; JAX annotates none without results."""
-        if eqn.out_binders:
-            self.places.append((len(self.out), eqn))
+        """Remember that what is written next has the name of an equation's primitive."""
+        self.places.append((len(self.out), eqn))
 
     def _place_all(self, jaxpr: Jaxpr) -> None:
         """The same for the equations of a jaxpr on one line, and of those inside it."""
@@ -256,11 +255,14 @@ class _Printer:
     def _value(self, value: Any) -> str:
         inside = self._inside if self.lossless else format_standalone
         if not isinstance(value, (Record, tuple, list, dict)):
-            return format_value(value, inside)
+            return self._in_one(format_value(value, inside))
         found = self.records.get(id(value))  # may hold jaxprs, and is asked for more than once
         if found is None:  # the value is kept, so that no other one can have its id
-            found = self.records[id(value)] = value, format_value(value, inside)
+            found = self.records[id(value)] = value, self._in_one(format_value(value, inside))
         return found[1]
+
+    def _in_one(self, text: str) -> str:
+        return text.replace("\n", HARD_BREAK) if self.annotated else text
 
     def _inside(self, closed: ClosedJaxpr) -> str:
         """A jaxpr inside a value: its name where it has one for the whole text, else a text of its own."""
@@ -360,10 +362,10 @@ class _Printer:
         out, column = self.out, indent
         if eqn.out_binders:
             column = self._fill([self._binder(v) for v in eqn.out_binders], "", column, indent + 2)
-            if self.annotated:
-                self._place(eqn)
             out.append(" = ")
             column += 3
+        if self.annotated:
+            self._place(eqn)
         out.append(eqn.primitive.name)
         column += _size(eqn.primitive.name)
         pairs = printed_params(eqn.primitive, eqn.params, self.lossless)

@@ -92,12 +92,9 @@ class _Frame:
         self.column, self.primitive, self.after_line, self.equation = -1, "", "", 0
 
 
-def scan(source: Source, text: str | None = None) -> Scanner:
-    """Scan a whole text. The tokens are in `.tokens`; what is still open at its end in `.open`.
-
-    text: that of the source by default; or one of the same length with blanks in the place of what is not to be read.
-    """
-    scanner = Scanner(source, source.text if text is None else text)
+def scan(source: Source) -> Scanner:
+    """Scan a whole text. The tokens are in `.tokens`; what is still open at its end in `.open`."""
+    scanner = Scanner(source)
     scanner.run()
     return scanner
 
@@ -113,8 +110,8 @@ class Scanner:
       one: whether to stop after one program, whatever follows.
     """
 
-    def __init__(self, source: Source, text: str):
-        self.source, self.text, self.pos, self.one = source, text, 0, False
+    def __init__(self, source: Source):
+        self.source, self.text, self.pos, self.one = source, source.text, 0, False
         self.tokens: list[Token] = []
         self.open: list[_Frame] = []
         self.comments = CommentScanner(self.text)

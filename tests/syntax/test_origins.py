@@ -1,0 +1,161 @@
+"""Lines of Python and names beside equations: JAX's annotations, and what transformations make of them."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.driver.grad import grad
+from jaxprtool.driver.jvp import jvp
+from jaxprtool.driver.trace import trace
+from jaxprtool.driver.vmap import vmap
+from jaxprtool.interpreters.origins import show_origins
+from jaxprtool.ir.origin import Frame, names_of, stack_of
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.syntax.parse import parse
+from jaxprtool.syntax.print import format_jaxpr
+from tests.syntax.programs import CASES, traced
+
+OPTIONS = {
+    "source": {"source_info": True},
+    "names": {"name_stack": True},
+    "both": {"source_info": True, "name_stack": True},
+}
+
+
+def layer(x):
+    with jax.named_scope("attn"):
+        return jnp.sin(x) * 2.0
+
+
+def loss(x):
+    with jax.named_scope("layer1"):
+        y = layer(x)
+    z, _ = jax.lax.scan(lambda c, row: (jnp.tanh(c * row), c), y[0], y)
+    return jax.lax.cond(z > 0, lambda y: jnp.sum(y), lambda y: -jnp.sum(y * y), y)
+
+
+X = jnp.ones(3)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_what_jax_prints_is_read_and_printed_byte_for_byte(name, option):
+    text = traced(name).pretty_print(use_color=False, **OPTIONS[option])
+    assert str(parse(text)) == text
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_lossless_text_is_a_fixed_point(option):
+    text = jax.make_jaxpr(jax.grad(loss))(X).pretty_print(use_color=False, **OPTIONS[option])
+    printed = format_jaxpr(parse(text), lossless=True)
+    assert format_jaxpr(parse(printed), lossless=True) == printed
+    assert origins(parse(printed)) == origins(parse(text))
+
+
+def origins(program):
+    return [(e.primitive.name, e.origin.frame, e.origin.names) for e in all_eqns(program.jaxpr)]
+
+
+def test_str_of_a_live_program_has_no_origins_and_its_equations_have():
+    live = jax.make_jaxpr(loss)(X)
+    program = jt.from_jax(live)
+    assert str(program) == str(live)
+    first = program.eqns[0].origin
+    assert first.frame.function == "layer" and first.frame.file == __file__
+    assert stack_of(first.names) == "layer1/attn"
+
+
+TRANSFORMED = {
+    "grad": (grad, jax.grad(loss)),
+    "jvp": (jvp, lambda x: jax.jvp(loss, (x,), (x,))),
+    "vmap": (lambda p: vmap(p, axis_size=2), jax.vmap(loss)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+@pytest.mark.parametrize("how", ["live", "file"])
+def test_transformed_equations_keep_origins_as_jax_s_do(name, how):
+    transform, theirs = TRANSFORMED[name]
+    program = jt.from_jax(jax.make_jaxpr(loss)(X))
+    if how == "file":
+        program = parse(format_jaxpr(show_origins(program, "/"), lossless=True))
+    ours = transform(program)
+    x = jnp.ones((2, 3)) if name == "vmap" else X
+    wanted = jt.from_jax(jax.make_jaxpr(theirs)(x))
+
+    def found(p):
+        """For each line the names of what comes from it, in the outermost jaxpr."""
+        return {
+            (e.origin.frame.line, stack_of(e.origin.names))
+            for e in p.eqns
+            if e.origin is not None and e.origin.frame is not None
+        }
+
+    assert found(ours) == found(wanted)
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_every_equation_that_is_made_of_another_has_its_origin(name):
+    program = jt.from_jax(jax.make_jaxpr(loss)(X))
+    lines = {e.origin.frame.line for e in all_eqns(program.jaxpr)}
+    for eqn in all_eqns(TRANSFORMED[name][0](program).jaxpr):
+        assert eqn.origin is None or eqn.origin.frame.line in lines, eqn
+
+
+def test_programs_without_origins_have_none_afterwards():
+    program = parse(
+        "{ lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[] = reduce_sum[axes=(0,)] b in (c,) }"
+    )
+    assert all(e.origin is None for e in grad(program).eqns)
+
+
+def test_our_own_front_ends_record_lines():
+    def f(x):
+        y = jt.lax.sin(x)
+        return jt.lax.mul(y, np.cos(x))
+
+    program = trace(f, [jt.ShapedArray((3,), "float32")], frontend="lax")
+    line = f.__code__.co_firstlineno
+    assert [e.origin.frame.line - line for e in program.eqns] == [1, 2, 2]
+    assert {e.origin.frame.function for e in program.eqns} == {f.__qualname__}
+
+
+COMMENTS = """\
+{ lambda ; a:f32[3]. let
+    # [not a name]
+    b:f32[3] = sin a  # the angle
+    # [nor this]
+    c:f32[3] = cos b  # [x]
+  in (c,) }"""
+
+
+def test_comments_that_look_like_names_stay_comments():
+    program = parse(COMMENTS)
+    assert all(e.origin is None for e in program.eqns)
+    assert format_jaxpr(program) == COMMENTS
+
+
+def test_annotations_of_a_text_that_was_changed_are_read_in_any_column():
+    text = """\
+{ lambda ; a:f32[3]. let
+    b:f32[3] = sin a # my file.py:3:4 (f.<locals>.g)
+    c:f32[3] = cos b  # as before # other.py:5 (h)
+  in (c,) }"""
+    first, second = parse(text).eqns
+    assert first.origin.frame == Frame("my file.py", 3, 4, "f.<locals>.g")
+    assert second.origin.frame == Frame("other.py", 5, None, "h")
+    assert second.comments == ("# as before",)
+    printed = format_jaxpr(parse(text))
+    assert format_jaxpr(parse(printed)) == printed
+
+
+@pytest.mark.parametrize(
+    ("stack", "names"),
+    [("", ()), ("a/b", ("a", "b")), ("jvp(a/b)/c", ("jvp(a/b)", "c")), ("jvp()", ("jvp()",))],
+)
+def test_names(stack, names):
+    assert names_of(stack) == names and stack_of(names) == stack
