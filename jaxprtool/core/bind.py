@@ -99,9 +99,9 @@ def in_place(jaxpr: Jaxpr) -> Jaxpr:
     Their names were relative to that equation, and become absolute; those of unknown origin have its origin.
     """
     outer = state.origin
-    if outer is None:
+    if outer is None or (not outer.names and all(map(_origin_of, jaxpr.eqns))):
         return jaxpr
-    return jaxpr.replace(eqns=[e.replace(origin=outer.of_inner(e.origin)) for e in jaxpr.eqns])
+    return jaxpr.replace(eqns=[e.with_origin(outer.of_inner(e.origin)) for e in jaxpr.eqns])
 
 
 _origin_of = operator.attrgetter("origin")

@@ -36,7 +36,7 @@ def within_jaxpr(jaxpr: Jaxpr, transformation: str) -> Jaxpr:
 
 def _renamed(eqn: JaxprEqn, transformation: str) -> JaxprEqn:
     origin = eqn.origin
-    return eqn if origin is None else eqn.replace(origin=origin.within(transformation))
+    return eqn if origin is None else eqn.with_origin(origin.within(transformation))
 
 
 def map_origins(program: ClosedJaxpr, f: Callable[[Origin], Origin | None]) -> ClosedJaxpr:
@@ -44,7 +44,7 @@ def map_origins(program: ClosedJaxpr, f: Callable[[Origin], Origin | None]) -> C
     changed = functools.cache(f)
 
     def body(closed: ClosedJaxpr) -> ClosedJaxpr:
-        eqns = [e if e.origin is None else e.replace(origin=changed(e.origin)) for e in closed.eqns]
+        eqns = [e if e.origin is None else e.with_origin(changed(e.origin)) for e in closed.eqns]
         if all(a is b for a, b in zip(eqns, closed.eqns, strict=True)):
             return closed
         return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))

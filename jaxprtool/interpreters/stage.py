@@ -19,7 +19,17 @@ from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, ve
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
 from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var, type_of
+from jaxprtool.ir.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Lit,
+    Primitive,
+    Var,
+    new_eqn,
+    new_var,
+    type_of,
+)
 
 __all__ = ["JaxprTrace", "JaxprTracer", "make_jaxpr", "same_when_of_one_type", "stage"]
 
@@ -87,19 +97,19 @@ class JaxprTrace(Trace):
 
     def new_input(self, aval: Any) -> JaxprTracer:
         """A further argument."""
-        var = Var(aval.strong)
+        var = new_var(aval.strong)
         self.in_binders.append(var)
         return JaxprTracer(self, var)
 
     def new_inputs(self, binders: Sequence[Var]) -> list[JaxprTracer]:
         """Further arguments of the types of the binders of another jaxpr."""
-        variables = [*map(Var, map(type_of, binders))]
+        variables = [*map(new_var, map(type_of, binders))]
         self.in_binders += variables
         return self._tracers(variables)
 
     def new_const(self, aval: Any, value: Any) -> JaxprTracer:
         """A further constant, also one without a value."""
-        var = Var(aval.strong)
+        var = new_var(aval.strong)
         self.const_binders.append(var)
         self.consts.append(value)
         return JaxprTracer(self, var)
@@ -126,7 +136,7 @@ class JaxprTrace(Trace):
                 item = None if isinstance(value, Tracer) else value.item()
                 if item is not None:
                     return Lit(item, aval)
-            var = Var(aval.strong)
+            var = new_var(aval.strong)
             self.const_vars[id(value)] = var
             self.const_binders.append(var)
             self.consts.append(value)
@@ -163,11 +173,11 @@ class JaxprTrace(Trace):
             raise
         if primitive.multiple_results:
             return self.emit(primitive, inputs, params, out)
-        var = Var(out)
+        var = new_var(out)
         origin = state.origin
         if origin is CALLER:
             origin = caller_origin()
-        self.eqns.append(JaxprEqn(primitive, inputs, params, (var,), None, None, origin))
+        self.eqns.append(new_eqn(primitive, inputs, params, (var,), None, None, origin))
         return JaxprTracer(self, var)
 
     def process_typed(
@@ -187,11 +197,11 @@ class JaxprTrace(Trace):
         out_avals: Sequence[Any],
     ) -> list[JaxprTracer]:
         """Record an equation whose operands are atoms and whose result types are known."""
-        binders = [*map(Var, out_avals)]
+        binders = [*map(new_var, out_avals)]
         origin = state.origin
         if origin is CALLER:
             origin = caller_origin()
-        self.eqns.append(JaxprEqn(primitive, inputs, params, binders, None, None, origin))
+        self.eqns.append(new_eqn(primitive, inputs, params, binders, None, None, origin))
         return self._tracers(binders)
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:
@@ -199,10 +209,10 @@ class JaxprTrace(Trace):
         same = _SAME_WHEN_OF_ONE_TYPE.get(eqn.primitive)
         if same is not None and _is_operand(eqn, args[0]) and same(eqn.params):
             return [args[0]]
-        binders = [*map(Var, map(type_of, eqn.out_binders))]
+        binders = [*map(new_var, map(type_of, eqn.out_binders))]
         inputs = [*map(self.atom, args)]
         self.eqns.append(
-            JaxprEqn(eqn.primitive, inputs, eqn.params, binders, eqn.span, None, eqn.origin)
+            new_eqn(eqn.primitive, inputs, eqn.params, binders, eqn.span, None, eqn.origin)
         )
         return self._tracers(binders)
 

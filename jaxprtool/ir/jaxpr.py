@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, NoReturn, Self
+from typing import Any, Literal, NamedTuple, NoReturn
 
-from jaxprtool.ir.frozen import Frozen, new, no_stack, twin
+from jaxprtool.ir.frozen import Frozen, amend, become, refuse_change, refuse_removal
 from jaxprtool.ir.origin import Origin
 from jaxprtool.ir.spans import Span
 
@@ -29,6 +29,8 @@ __all__ = [
     "Primitive",
     "REQUIRED",
     "Var",
+    "new_eqn",
+    "new_var",
     "type_of",
 ]
 
@@ -50,28 +52,27 @@ class Params(dict[str, Any]):
 
 NO_PARAMS = Params()
 
-_VarTwin = twin("Var", ("aval", "name", "span"))
+_VAR = ("aval", "name", "span")
 
 
-class Var(Frozen):
+class Var:
     """A variable. Two variables are the same only if they are the same object.
 
     `name` is the name it had in the source, or None for one that the printer has yet to name.
     """
 
-    __slots__ = ("aval", "name", "span")
+    __slots__ = _VAR
+    __setattr__ = refuse_change
+    __delattr__ = refuse_removal
     aval: Any
     name: str | None
     span: Span | None
 
-    def __new__(cls, aval: Any, name: str | None = None, span: Span | None = None) -> Self:
-        self = new(_VarTwin)
-        self.aval, self.name, self.span = aval, name, span
-        try:
-            self.__class__ = cls
-        except TypeError:
-            no_stack()
-        return self
+    def __new__(cls, aval: Any, name: str | None = None, span: Span | None = None) -> Var:
+        made = new_var(aval, name, span)
+        if cls is not Var:
+            amend(made, __class__=cls)
+        return made
 
     def __repr__(self) -> str:
         return f"{self.name or '_'}:{self.aval}"
@@ -82,11 +83,22 @@ class DropVar(Var):
 
     __slots__ = ()
 
-    def __new__(cls, aval: Any, name: str | None = "_", span: Span | None = None) -> Self:
+    def __new__(cls, aval: Any, name: str | None = "_", span: Span | None = None) -> Var:
         return super().__new__(cls, aval, name, span)
 
 
-_LitTwin = twin("Lit", ("aval", "cached", "span", "val"))
+class _VarMaker:
+    __slots__ = _VAR
+
+    def __init__(self, aval: Any, name: str | None = None, span: Span | None = None):
+        self.aval, self.name, self.span = aval, name, span
+        try:
+            self.__class__ = Var  # type: ignore[assignment]
+        except TypeError:
+            become(self, Var)
+
+
+new_var: Callable[..., Var] = _VarMaker  # type: ignore[assignment]  # Note [Makers]
 
 
 class Lit(Frozen):
@@ -101,14 +113,8 @@ class Lit(Frozen):
     span: Span | None
     cached: list[Any]  # the value as the evaluator wants it, when it was asked for
 
-    def __new__(cls, val: Any, aval: Any, span: Span | None = None) -> Self:
-        self = new(_LitTwin)
-        self.val, self.aval, self.span, self.cached = val, aval, span, []
-        try:
-            self.__class__ = cls
-        except TypeError:
-            no_stack()
-        return self
+    def __init__(self, val: Any, aval: Any, span: Span | None = None):
+        amend(self, val=val, aval=aval, span=span, cached=[])
 
     @property
     def shape(self) -> tuple:
@@ -257,10 +263,9 @@ class Primitive:
 
 
 _EQN = ("comments", "inputs", "origin", "out_binders", "params", "primitive", "span")
-_EqnTwin = twin("JaxprEqn", _EQN)
 
 
-class JaxprEqn(Frozen):
+class JaxprEqn:
     """One equation: `out_binders = primitive[params] inputs`.
 
     Attributes:
@@ -270,6 +275,8 @@ class JaxprEqn(Frozen):
     """
 
     __slots__ = _EQN
+    __setattr__ = refuse_change
+    __delattr__ = refuse_removal
     primitive: Primitive
     inputs: tuple[Any, ...]
     params: Params
@@ -287,20 +294,24 @@ class JaxprEqn(Frozen):
         span: Span | None = None,
         comments: tuple[str, ...] | None = None,
         origin: Origin | None = None,
-    ) -> Self:
-        self = new(_EqnTwin)
-        self.primitive, self.inputs, self.out_binders = primitive, (*inputs,), (*out_binders,)
-        self.params = params if type(params) is Params else Params(params) if params else NO_PARAMS
-        self.span, self.comments, self.origin = span, comments, origin
-        try:
-            self.__class__ = cls
-        except TypeError:
-            no_stack()
-        return self
+    ) -> JaxprEqn:
+        return new_eqn(primitive, inputs, params, out_binders, span, comments, origin)
 
     def replace(self, **changes: Any) -> JaxprEqn:
         """An equation with some fields replaced."""
         return _replaced(self, changes)
+
+    def with_origin(self, origin: Origin | None) -> JaxprEqn:
+        """The equation with another origin."""
+        return JaxprEqn(
+            self.primitive,
+            self.inputs,
+            self.params,
+            self.out_binders,
+            self.span,
+            self.comments,
+            origin,
+        )
 
     def __repr__(self) -> str:
         names: dict[Var, str] = {}  # for variables without one: a, b, c, ...
@@ -312,6 +323,31 @@ class JaxprEqn(Frozen):
         return " ".join([outs, "=", str(self.primitive), *ins]).lstrip()
 
 
+class _EqnMaker:
+    __slots__ = _EQN
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        inputs: Iterable[Any],
+        params: Mapping[str, Any],
+        out_binders: Iterable[Var],
+        span: Span | None = None,
+        comments: tuple[str, ...] | None = None,
+        origin: Origin | None = None,
+    ):
+        self.primitive, self.inputs, self.out_binders = primitive, tuple(inputs), tuple(out_binders)
+        self.params = params if type(params) is Params else Params(params) if params else NO_PARAMS
+        self.span, self.comments, self.origin = span, comments, origin
+        try:
+            self.__class__ = JaxprEqn  # type: ignore[assignment]
+        except TypeError:
+            become(self, JaxprEqn)
+
+
+new_eqn: Callable[..., JaxprEqn] = _EqnMaker  # type: ignore[assignment]  # Note [Makers]
+
+
 class JaxprType(NamedTuple):
     """The type of a jaxpr: constants and arguments in, results out."""
 
@@ -321,11 +357,6 @@ class JaxprType(NamedTuple):
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(repr, ts)) for ts in self)
         return f"({ins}) -> ({outs})"
-
-
-_JaxprTwin = twin(
-    "Jaxpr", ("cache", "comments", "const_binders", "eqns", "in_binders", "outs", "span")
-)
 
 
 class Jaxpr(Frozen):
@@ -349,24 +380,25 @@ class Jaxpr(Frozen):
     comments: Mapping[str, Sequence[str]] | None
     cache: dict[Any, Any]
 
-    def __new__(
-        cls,
+    def __init__(
+        self,
         in_binders: Iterable[Var],
         eqns: Iterable[JaxprEqn],
         outs: Iterable[Any],
         const_binders: Iterable[Var] = (),
         span: Span | None = None,
         comments: Mapping[str, Sequence[str]] | None = None,
-    ) -> Self:
-        self = new(_JaxprTwin)
-        self.const_binders, self.in_binders = (*const_binders,), (*in_binders,)
-        self.eqns, self.outs = (*eqns,), (*outs,)
-        self.span, self.comments, self.cache = span, comments, {}
-        try:
-            self.__class__ = cls
-        except TypeError:
-            no_stack()
-        return self
+    ):
+        amend(
+            self,
+            in_binders=(*in_binders,),
+            eqns=(*eqns,),
+            outs=(*outs,),
+            const_binders=(*const_binders,),
+            span=span,
+            comments=comments,
+            cache={},
+        )
 
     def replace(self, **changes: Any) -> Jaxpr:
         """A jaxpr with some fields replaced; nothing that was derived from this one goes with it."""
@@ -391,9 +423,6 @@ class Jaxpr(Frozen):
         return _to_text(ClosedJaxpr(self, [None] * len(self.const_binders)))
 
 
-_ClosedTwin = twin("ClosedJaxpr", ("arg_names", "cache", "consts", "jaxpr"))
-
-
 class ClosedJaxpr(Frozen):
     """A jaxpr and the values of its constants (None for a value that is not known).
 
@@ -409,17 +438,8 @@ class ClosedJaxpr(Frozen):
     arg_names: tuple[str, ...]
     cache: dict[Any, Any]
 
-    def __new__(
-        cls, jaxpr: Jaxpr, consts: Iterable[Any] = (), arg_names: Iterable[str] = ()
-    ) -> Self:
-        self = new(_ClosedTwin)
-        self.jaxpr, self.consts, self.arg_names = jaxpr, (*consts,), (*arg_names,)
-        self.cache = {}
-        try:
-            self.__class__ = cls
-        except TypeError:
-            no_stack()
-        return self
+    def __init__(self, jaxpr: Jaxpr, consts: Iterable[Any] = (), arg_names: Iterable[str] = ()):
+        amend(self, jaxpr=jaxpr, consts=(*consts,), arg_names=(*arg_names,), cache={})
 
     def replace(self, **changes: Any) -> ClosedJaxpr:
         """A program with some fields replaced; nothing that was derived from this one goes with it."""

@@ -9,7 +9,7 @@ from typing import Any
 from jaxprtool.ir.avals import ARRAY_LIMIT, AbstractType, OpaqueType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import DropVar, Lit, Var
+from jaxprtool.ir.jaxpr import DropVar, Lit, Var, new_var
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.tokens import LOOSE_BINDER, WEAK
@@ -81,7 +81,7 @@ class Atoms:
                 found.append(DropVar(aval, "_", span))
                 scope.drops.append(found[-1])
                 continue
-            var = Var(aval, name, span)
+            var = new_var(aval, name, span)
             if name in scope.vars and scope.vars[name] not in self.unbound:
                 self._bound_twice(name, scope.vars[name], at)
             scope.vars[name] = var

@@ -10,7 +10,7 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import ARRAY_LIMIT, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive, Var, new_eqn
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.atoms import Atoms, Scope, undrop
@@ -332,7 +332,7 @@ class Builder:
         given = recover_params(primitive, given, binders)
         span = Span(self.source, token[2], operands[3])
         comments = self._comment(token[2]) if self.comments.present else None
-        eqn = JaxprEqn(primitive, inputs, given, binders, span, comments)
+        eqn = new_eqn(primitive, inputs, given, binders, span, comments)
         if self.annotated:
             self.places.append((match.start(3), eqn))
         if self.dropped_outs:
