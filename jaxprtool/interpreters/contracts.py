@@ -8,7 +8,7 @@ where it has `multiple_results`, lists of them. The modules of the interpreters 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from jaxprtool.interpreters.cost import Cost
@@ -23,11 +23,16 @@ __all__ = [
     "CostRule",
     "DceRule",
     "DischargeRule",
+    "Follows",
+    "IdentityRule",
     "ImplRule",
     "JvpRule",
     "LinearizeRule",
+    "Liveness",
     "LowerRule",
+    "OrderRule",
     "PartialEvalRule",
+    "Residual",
     "SavingRule",
     "TransposeRule",
 ]
@@ -133,3 +138,20 @@ class DischargeRule(Protocol):
     """Operands, references as `State`s, to results, by pure operations and by replacing the states' `value`."""
 
     def __call__(self, *operands: Any, **params: Any) -> Any: ...
+
+
+class OrderRule(Protocol):
+    """Params to whether the effects are ordered."""
+
+    def __call__(self, params: dict[str, Any], /) -> bool: ...
+
+
+class IdentityRule(Protocol):
+    """Params to whether an operation is its first operand, where the result has the type of that one."""
+
+    def __call__(self, params: dict[str, Any], /) -> bool: ...
+
+
+Follows = Literal["operands", "rule"]  # what says a part of the result's type
+Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
+Residual = Literal["saved", "made again"]  # what becomes of a known result of literals alone

@@ -5,18 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jaxprtool.core.primitive import PRIMITIVES, primitive_of
-from jaxprtool.core.rule_table import Maker, RuleTable, Unsupported
+from jaxprtool.core.rule_table import FactTable, Maker, RuleTable, Unsupported
 from jaxprtool.interpreters.batch import batch_rules
-from jaxprtool.interpreters.check import abstract_eval_rules, keeps_track_of_varying
+from jaxprtool.interpreters.check import (
+    abstract_eval_rules,
+    liveness_facts,
+    memory_facts,
+    varying_facts,
+)
 from jaxprtool.interpreters.cost import cost_rules
-from jaxprtool.interpreters.dce import dce_rules
+from jaxprtool.interpreters.dce import dce_rules, effect_facts
 from jaxprtool.interpreters.discharge import discharge_rules
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import jvp_rules, zero_derivative
 from jaxprtool.interpreters.linearize import linearize_rules
 from jaxprtool.interpreters.lower import lowering_rules
-from jaxprtool.interpreters.partial_eval import partial_eval_rules
+from jaxprtool.interpreters.ordering import order_rules
+from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_facts
 from jaxprtool.interpreters.saving import saving_rules
+from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_rules
 from jaxprtool.ir.jaxpr import Primitive
 
@@ -27,11 +34,16 @@ if TYPE_CHECKING:
         CostRule,
         DceRule,
         DischargeRule,
+        Follows,
+        IdentityRule,
         ImplRule,
         JvpRule,
         LinearizeRule,
+        Liveness,
         LowerRule,
+        OrderRule,
         PartialEvalRule,
+        Residual,
         SavingRule,
         TransposeRule,
     )
@@ -53,6 +65,15 @@ COLUMNS: dict[str, RuleTable] = {
     "discharge": discharge_rules,
 }
 
+# Columns that few primitives have, and that no table of all of them shows.
+FEW: dict[str, RuleTable] = {"order": order_rules, "identity": identity_rules}
+FACTS: dict[str, FactTable] = {
+    "effects": effect_facts,
+    "liveness": liveness_facts,
+    "memory": memory_facts,
+    "varying": varying_facts,
+    "residual": residual_facts,
+}
 REQUIRED = ("abstract_eval", "impl", "jvp", "transpose", "batch", "lower", "cost")
 
 # Columns of an operation whose results do not change with small changes of its operands.
@@ -78,6 +99,13 @@ def define(
     linearize: LinearizeRule | Other = None,
     dce: DceRule | Other = None,
     discharge: DischargeRule | Other = None,
+    effects: bool = False,
+    order: OrderRule | None = None,
+    liveness: Liveness = "borrows",
+    memory: Follows = "operands",
+    varying: Follows | None = None,
+    residual: Residual = "saved",
+    identity: IdentityRule | None = None,
 ) -> None:
     """Give a primitive its row: a rule for each column.
 
@@ -96,6 +124,13 @@ def define(
       cost: the number of arithmetic operations.
       partial_eval, saving, linearize, dce: for primitives whose params hold jaxprs, which go into those.
       discharge: for primitives that make, use or pass on references or futures.
+      effects: whether it does something besides giving results, so that it stays although nobody reads those.
+      order: which equations have effects that happen in the order of the program; None: none.
+      liveness: whether operands may be used after it ("borrows") or not ("consumes").
+      memory: whether results are in the memory that operands are in, or `abstract_eval` says where.
+      varying: the same for the manual axes along which results vary; None: "rule" where it has a `partial_eval` rule.
+      residual: whether its result is saved for the linear part, or made again there, where all operands are literals.
+      identity: which equations are their first operand if the result has its type; None: none.
 
     Raises:
       TypeError: a rule is not a function; a primitive of ours lacks a column.
@@ -110,9 +145,12 @@ def _fill(op: Any, given: dict[str, Any]) -> None:
     missing = [column for column in REQUIRED if given[column] is None]
     if missing and is_ours(primitive):
         raise TypeError(f"define({primitive}): the row has no {', '.join(missing)}")
-    if given["partial_eval"] is not None:  # its params hold jaxprs, whose types say what varies
-        keeps_track_of_varying(primitive)
-    for column, table in COLUMNS.items():
+    if given["varying"] is None and given["partial_eval"] is not None:
+        given["varying"] = "rule"  # its params hold jaxprs, whose types say what varies
+    for column, table in FACTS.items():
+        if given[column] not in (None, table.values[0]):
+            table.define(primitive, given[column])
+    for column, table in (*COLUMNS.items(), *FEW.items()):
         rule = given[column]
         if rule is None:
             continue

@@ -29,7 +29,6 @@ from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import linear
-from jaxprtool.interpreters.stage import same_when_of_one_type
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
@@ -151,9 +150,8 @@ define(
         x, ctx.out_aval, broadcast_dimensions
     ),
     cost=FREE,
-)
-same_when_of_one_type(
-    lax.broadcast_in_dim.primitive, lambda params: _keeps_order(params["broadcast_dimensions"])
+    residual="made again",
+    identity=lambda params: _keeps_order(params["broadcast_dimensions"]),
 )
 
 # -- reshape, squeeze, expand_dims -----------------------------------------------------------------
@@ -375,4 +373,5 @@ define(
     batch=unsupported("it has no operands"),
     lower=lambda ctx, *, dimension, **_: ctx.iota(ctx.out_aval, dimension),
     cost=FREE,
+    residual="made again",
 )

@@ -72,5 +72,5 @@ def test_a_rule_is_a_function(op):
 
 def test_a_column_has_one_rule(op):
     define(op, abstract_eval=lambda x: x)
-    with pytest.raises(ValueError, match="with_no_row already has a abstract_eval rule"):
+    with pytest.raises(ValueError, match="with_no_row already has"):
         define(op, abstract_eval=lambda x: x)
