@@ -27,6 +27,7 @@ __all__ = [
     "IdentityRule",
     "ImplRule",
     "JvpRule",
+    "LayoutRule",
     "LinearizeRule",
     "Liveness",
     "LowerRule",
@@ -144,6 +145,14 @@ class OrderRule(Protocol):
     """Params to whether the effects are ordered."""
 
     def __call__(self, params: dict[str, Any], /) -> bool: ...
+
+
+class LayoutRule(Protocol):
+    """Types of the operands, and of the result without a layout, to the mesh axes of each dimension of the result."""
+
+    def __call__(
+        self, in_avals: Sequence[Any], out_aval: Any, /, *_: Any, **params: Any
+    ) -> Sequence[str | None]: ...
 
 
 class IdentityRule(Protocol):

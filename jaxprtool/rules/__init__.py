@@ -17,7 +17,6 @@ from jaxprtool.rules import exponential as exponential
 from jaxprtool.rules import fft as fft
 from jaxprtool.rules import gather as gather
 from jaxprtool.rules import joining as joining
-from jaxprtool.rules import layouts as layouts
 from jaxprtool.rules import linalg as linalg
 from jaxprtool.rules import linear_solve as linear_solve
 from jaxprtool.rules import parallel as parallel

@@ -18,6 +18,7 @@ from jaxprtool.interpreters.dce import dce_rules, effect_facts
 from jaxprtool.interpreters.discharge import discharge_rules
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import jvp_rules, zero_derivative
+from jaxprtool.interpreters.layouts import layout_rules
 from jaxprtool.interpreters.linearize import linearize_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.ordering import order_rules
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         IdentityRule,
         ImplRule,
         JvpRule,
+        LayoutRule,
         LinearizeRule,
         Liveness,
         LowerRule,
@@ -66,7 +68,11 @@ COLUMNS: dict[str, RuleTable] = {
 }
 
 # Columns that few primitives have, and that no table of all of them shows.
-FEW: dict[str, RuleTable] = {"order": order_rules, "identity": identity_rules}
+FEW: dict[str, RuleTable] = {
+    "order": order_rules,
+    "identity": identity_rules,
+    "layout": layout_rules,
+}
 FACTS: dict[str, FactTable] = {
     "effects": effect_facts,
     "liveness": liveness_facts,
@@ -103,6 +109,7 @@ def define(
     order: OrderRule | None = None,
     liveness: Liveness = "borrows",
     memory: Follows = "operands",
+    layout: LayoutRule | None = None,
     varying: Follows | None = None,
     residual: Residual = "saved",
     identity: IdentityRule | None = None,
@@ -128,7 +135,8 @@ def define(
       order: which equations have effects that happen in the order of the program; None: none.
       liveness: whether operands may be used after it ("borrows") or not ("consumes").
       memory: whether results are in the memory that operands are in, or `abstract_eval` says where.
-      varying: the same for the manual axes along which results vary; None: "rule" where it has a `partial_eval` rule.
+      layout: how results lie on a mesh; None: as the first operand that has a layout and the shape of the result.
+      varying: as `memory`, of the manual axes along which results vary; None: "rule" where it has a `partial_eval` rule.
       residual: whether its result is saved for the linear part, or made again there, where all operands are literals.
       identity: which equations are their first operand if the result has its type; None: none.
 

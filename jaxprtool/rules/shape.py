@@ -29,6 +29,7 @@ from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.layouts import spec_of
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
@@ -139,6 +140,16 @@ def _broadcast_batch(
     return lax.broadcast_in_dim(x, shape=shape, broadcast_dimensions=dims, **params), at
 
 
+def _broadcast_layout(
+    ins: Any, out: Any, *, broadcast_dimensions: Any, **_: Any
+) -> list[str | None]:
+    spec: list[str | None] = [None] * out.ndim
+    for i, axis in enumerate(broadcast_dimensions):
+        if ins[0].shape[i] == out.shape[axis]:
+            spec[axis] = spec_of(ins[0])[i]
+    return spec
+
+
 define(
     lax.broadcast_in_dim,
     abstract_eval=_broadcast_type,
@@ -152,6 +163,7 @@ define(
     cost=FREE,
     residual="made again",
     identity=lambda params: _keeps_order(params["broadcast_dimensions"]),
+    layout=_broadcast_layout,
 )
 
 # -- reshape, squeeze, expand_dims -----------------------------------------------------------------
@@ -242,6 +254,10 @@ def _squeeze_batch(size: int, vals: Any, dims: Any, *, dimensions: Any) -> Any:
     return lax.squeeze(vals[0], dimensions=out), dims[0] - sum(d < dims[0] for d in out)
 
 
+def _squeeze_layout(ins: Any, out: Any, *, dimensions: Any) -> Any:
+    return removed(spec_of(ins[0]), [d % ins[0].ndim for d in dimensions])
+
+
 define(
     lax.squeeze,
     abstract_eval=_squeeze_type,
@@ -253,6 +269,7 @@ define(
     batch=_squeeze_batch,
     lower=lambda ctx, x, *, dimensions: ctx.reshape(x, ctx.out_aval.shape),
     cost=FREE,
+    layout=_squeeze_layout,
 )
 
 
@@ -276,6 +293,13 @@ def _expand_dims_batch(size: int, vals: Any, dims: Any, *, dimensions: Any) -> A
     return lax.expand_dims(vals[0], dimensions=bumped(dimensions, at)), at
 
 
+def _expand_dims_layout(ins: Any, out: Any, *, dimensions: Any) -> Any:
+    spec = spec_of(ins[0])
+    for d in sorted(d % out.ndim for d in dimensions):
+        spec = inserted(spec, d, None)
+    return spec
+
+
 define(
     lax.expand_dims,
     abstract_eval=_expand_dims_type,
@@ -287,6 +311,7 @@ define(
     batch=_expand_dims_batch,
     lower=lambda ctx, x, *, dimensions: ctx.reshape(x, ctx.out_aval.shape),
     cost=FREE,
+    layout=_expand_dims_layout,
 )
 
 # -- transpose, rev --------------------------------------------------------------------------------
@@ -317,6 +342,7 @@ define(
     ),
     lower=lambda ctx, x, *, permutation: ctx.transpose(x, permutation),
     cost=FREE,
+    layout=lambda ins, out, *, permutation: [spec_of(ins[0])[i] for i in permutation],
 )
 
 
