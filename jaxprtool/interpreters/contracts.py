@@ -27,6 +27,7 @@ __all__ = [
     "IdentityRule",
     "ImplRule",
     "JvpRule",
+    "KeysRule",
     "LayoutRule",
     "LinearizeRule",
     "Liveness",
@@ -153,6 +154,15 @@ class LayoutRule(Protocol):
     def __call__(
         self, in_avals: Sequence[Any], out_aval: Any, /, *_: Any, **params: Any
     ) -> Sequence[str | None]: ...
+
+
+class KeysRule(Protocol):
+    """A result of the batch rule over words of keys, its axis of words, and their number, to the result for keys."""
+
+    @property
+    def gives_keys(self) -> bool: ...
+
+    def __call__(self, out: Any, dim: int | None, size: int, /) -> Any: ...
 
 
 class IdentityRule(Protocol):

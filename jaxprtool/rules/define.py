@@ -26,6 +26,7 @@ from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_fac
 from jaxprtool.interpreters.saving import saving_rules
 from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_rules
+from jaxprtool.interpreters.words import TAKING_KEYS, key_rules
 from jaxprtool.ir.jaxpr import Primitive
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         IdentityRule,
         ImplRule,
         JvpRule,
+        KeysRule,
         LayoutRule,
         LinearizeRule,
         Liveness,
@@ -72,6 +74,7 @@ FEW: dict[str, RuleTable] = {
     "order": order_rules,
     "identity": identity_rules,
     "layout": layout_rules,
+    "keys": key_rules,
 }
 FACTS: dict[str, FactTable] = {
     "effects": effect_facts,
@@ -110,6 +113,7 @@ def define(
     liveness: Liveness = "borrows",
     memory: Follows = "operands",
     layout: LayoutRule | None = None,
+    keys: KeysRule | None = None,
     varying: Follows | None = None,
     residual: Residual = "saved",
     identity: IdentityRule | None = None,
@@ -136,6 +140,7 @@ def define(
       liveness: whether operands may be used after it ("borrows") or not ("consumes").
       memory: whether results are in the memory that operands are in, or `abstract_eval` says where.
       layout: how results lie on a mesh; None: as the first operand that has a layout and the shape of the result.
+      keys: how it takes arrays of keys, by its batch rule; None: it does not, or its rules do so themselves.
       varying: as `memory`, of the manual axes along which results vary; None: "rule" where it has a `partial_eval` rule.
       residual: whether its result is saved for the linear part, or made again there, where all operands are literals.
       identity: which equations are their first operand if the result has its type; None: none.
@@ -150,23 +155,26 @@ def define(
 def _fill(op: Any, given: dict[str, Any]) -> None:
     """Put what `define` was given into the tables."""
     primitive = primitive_of(op)
-    missing = [column for column in REQUIRED if given[column] is None]
-    if missing and is_ours(primitive):
+    needed = REQUIRED if is_ours(primitive) else TAKING_KEYS if given["keys"] is not None else ()
+    missing = [column for column in needed if given[column] is None]
+    if missing:
         raise TypeError(f"define({primitive}): the row has no {', '.join(missing)}")
+    for column in (*COLUMNS, *FEW):
+        rule = given[column]
+        if isinstance(rule, Maker):
+            rule = given[column] = rule(op)
+        if rule is not None and not callable(rule):
+            raise TypeError(f"define({primitive}): the {column} rule is not a function: {rule!r}")
+    for column, taking_keys in TAKING_KEYS.items() if given["keys"] is not None else ():
+        given[column] = taking_keys(primitive, given[column])
     if given["varying"] is None and given["partial_eval"] is not None:
         given["varying"] = "rule"  # its params hold jaxprs, whose types say what varies
     for column, table in FACTS.items():
         if given[column] not in (None, table.values[0]):
             table.define(primitive, given[column])
     for column, table in (*COLUMNS.items(), *FEW.items()):
-        rule = given[column]
-        if rule is None:
-            continue
-        if isinstance(rule, Maker):
-            rule = rule(op)
-        if not callable(rule) and not isinstance(rule, Unsupported):
-            raise TypeError(f"define({primitive}): the {column} rule is not a function: {rule!r}")
-        table.define(primitive, rule)
+        if given[column] is not None:
+            table.define(primitive, given[column])
 
 
 def is_ours(primitive: Primitive) -> bool:

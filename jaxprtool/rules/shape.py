@@ -31,6 +31,7 @@ from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.layouts import spec_of
 from jaxprtool.interpreters.transpose import transpose_unary
+from jaxprtool.interpreters.words import MOVES_KEYS
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
@@ -164,6 +165,7 @@ define(
     residual="made again",
     identity=lambda params: _keeps_order(params["broadcast_dimensions"]),
     layout=_broadcast_layout,
+    keys=MOVES_KEYS,
 )
 
 # -- reshape, squeeze, expand_dims -----------------------------------------------------------------
@@ -232,6 +234,7 @@ define(
     batch=_reshape_batch,
     lower=_reshape_lower,
     cost=FREE,
+    keys=MOVES_KEYS,
 )
 
 
@@ -270,6 +273,7 @@ define(
     lower=lambda ctx, x, *, dimensions: ctx.reshape(x, ctx.out_aval.shape),
     cost=FREE,
     layout=_squeeze_layout,
+    keys=MOVES_KEYS,
 )
 
 
@@ -312,6 +316,7 @@ define(
     lower=lambda ctx, x, *, dimensions: ctx.reshape(x, ctx.out_aval.shape),
     cost=FREE,
     layout=_expand_dims_layout,
+    keys=MOVES_KEYS,
 )
 
 # -- transpose, rev --------------------------------------------------------------------------------
@@ -343,6 +348,7 @@ define(
     lower=lambda ctx, x, *, permutation: ctx.transpose(x, permutation),
     cost=FREE,
     layout=lambda ins, out, *, permutation: [spec_of(ins[0])[i] for i in permutation],
+    keys=MOVES_KEYS,
 )
 
 
@@ -368,6 +374,7 @@ define(
     ),
     lower=lambda ctx, x, *, dimensions: ctx.op("reverse", x, dimensions=tuple(dimensions)),
     cost=FREE,
+    keys=MOVES_KEYS,
 )
 
 # -- iota ------------------------------------------------------------------------------------------
