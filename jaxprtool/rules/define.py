@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from jaxprtool.core.primitive import PRIMITIVES, primitive_of
@@ -52,7 +53,16 @@ if TYPE_CHECKING:
         TransposeRule,
     )
 
-__all__ = ["COLUMNS", "LOCALLY_CONSTANT", "REQUIRED", "check_complete", "define"]
+__all__ = [
+    "COLUMNS",
+    "FACTS",
+    "FEW",
+    "LOCALLY_CONSTANT",
+    "PLACES",
+    "REQUIRED",
+    "check_complete",
+    "define",
+]
 
 COLUMNS: dict[str, RuleTable] = {
     "abstract_eval": abstract_eval_rules,
@@ -83,6 +93,8 @@ FACTS: dict[str, FactTable] = {
     "varying": varying_facts,
     "residual": residual_facts,
 }
+# Where `define` was called for each primitive: file and line.
+PLACES: dict[Primitive, list[tuple[str, int]]] = {}
 REQUIRED = ("abstract_eval", "impl", "jvp", "transpose", "batch", "lower", "cost")
 
 # Columns of an operation whose results do not change with small changes of its operands.
@@ -154,7 +166,7 @@ def define(
 
 def _fill(op: Any, given: dict[str, Any]) -> None:
     """Put what `define` was given into the tables."""
-    primitive = primitive_of(op)
+    primitive, caller = primitive_of(op), sys._getframe(2)
     needed = REQUIRED if is_ours(primitive) else TAKING_KEYS if given["keys"] is not None else ()
     missing = [column for column in needed if given[column] is None]
     if missing:
@@ -175,6 +187,7 @@ def _fill(op: Any, given: dict[str, Any]) -> None:
     for column, table in (*COLUMNS.items(), *FEW.items()):
         if given[column] is not None:
             table.define(primitive, given[column])
+    PLACES.setdefault(primitive, []).append((caller.f_code.co_filename, caller.f_lineno))
 
 
 def is_ours(primitive: Primitive) -> bool:
@@ -184,7 +197,6 @@ def is_ours(primitive: Primitive) -> bool:
 
 def check_complete() -> None:
     """Raise TypeError if a primitive of ours has no row."""
-    rows = abstract_eval_rules.rules
-    missing = [p.name for p in PRIMITIVES.values() if p not in rows and is_ours(p)]
+    missing = [p.name for p in PRIMITIVES.values() if p not in PLACES and is_ours(p)]
     if missing:
         raise TypeError(f"these primitives have no row: {', '.join(missing)}")
