@@ -126,6 +126,7 @@ def primitive(
     multiple_results: bool = False,
     like: Any = None,
     one_type: bool = False,
+    notation: str = "",
     takes: Callable[..., Any] | None = None,
     binds: Callable[[dict[str, Any]], Any] | None = None,
 ) -> Any:
@@ -140,7 +141,7 @@ def primitive(
       multiple_results: whether the binding function returns a list.
       like: the binding function of a primitive with the same operands, params and number of results, which the stub
         leaves out; what follows the first paragraph of that one's docstring is on this one too.
-      one_type, takes, binds: see `Primitive`.
+      one_type, notation, takes, binds: see `Primitive`.
 
     Raises:
       TypeError: `like` is given, and the stub has parameters.
@@ -153,6 +154,7 @@ def primitive(
             multiple_results=multiple_results,
             like=like,
             one_type=one_type,
+            notation=notation,
             takes=takes,
             binds=binds,
         )
@@ -163,6 +165,7 @@ def primitive(
         name or stub.__name__,
         multiple_results=multiple_results,
         one_type=one_type,
+        notation=notation,
         takes=takes,
         binds=binds,
     )

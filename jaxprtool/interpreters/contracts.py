@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jaxprtool.interpreters.cost import Cost
     from jaxprtool.interpreters.lower import LoweringContext
     from jaxprtool.interpreters.partial_eval import PartialEvalTrace
+    from jaxprtool.interpreters.reducers import Monoid
     from jaxprtool.interpreters.saving import Saves, Saving
     from jaxprtool.ir.jaxpr import JaxprEqn
 
@@ -32,6 +33,7 @@ __all__ = [
     "LinearizeRule",
     "Liveness",
     "LowerRule",
+    "MonoidRule",
     "OrderRule",
     "PartialEvalRule",
     "Residual",
@@ -169,6 +171,12 @@ class IdentityRule(Protocol):
     """Params to whether an operation is its first operand, where the result has the type of that one."""
 
     def __call__(self, params: dict[str, Any], /) -> bool: ...
+
+
+class MonoidRule(Protocol):
+    """An element type to the NumPy function that reduces by an operation, with its neutral element."""
+
+    def __call__(self, dtype: Any, /) -> Monoid: ...
 
 
 Follows = Literal["operands", "rule"]  # what says a part of the result's type

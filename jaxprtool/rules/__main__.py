@@ -166,9 +166,8 @@ def _sources(primitive: Primitive) -> list[list[str]]:
 def _suggestion(name: str) -> str:
     """The primitives that a name may stand for, in words."""
     known = meant(name, SYNONYMS)
-    near = list(
-        dict.fromkeys([*([known] if known in PRIMITIVES else []), *close_names(name, PRIMITIVES)])
-    )
+    first = [known] if known else []
+    near = first + [n for n in close_names(name, PRIMITIVES) if n not in first]
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 

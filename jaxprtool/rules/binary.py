@@ -11,6 +11,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
+from jaxprtool.interpreters.axes import lowest
 from jaxprtool.interpreters.batch import same_shape_batch
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.elementwise import (
@@ -27,6 +28,7 @@ from jaxprtool.interpreters.elementwise import (
 )
 from jaxprtool.interpreters.jvp import Zero, jvp_terms
 from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.reducers import Monoid
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.rules.define import define
@@ -90,6 +92,7 @@ define(
     jvp=_add_jvp,
     transpose=_add_transpose,
     lower=hlo("add"),
+    monoid=lambda dtype: Monoid("add", 0),
 )
 
 define(
@@ -167,6 +170,7 @@ define(
     ),
     transpose=_mul_transpose,
     lower=_mul_lower,
+    monoid=lambda dtype: Monoid("multiply", 1),
 )
 
 
@@ -358,9 +362,9 @@ def _extremum_lower(name: str, direction: str) -> Any:
     return rule
 
 
-for _op, _function, _compare, _direction in (
-    (lax.max, "maximum", "greater", "GT"),
-    (lax.min, "minimum", "less", "LT"),
+for _op, _function, _compare, _direction, _sign in (
+    (lax.max, "maximum", "greater", "GT", -1),
+    (lax.min, "minimum", "less", "LT", 1),
 ):
     define(
         _op,
@@ -369,6 +373,7 @@ for _op, _function, _compare, _direction in (
         jvp=_extremum_jvp(_op),
         transpose=NONLINEAR,
         lower=_extremum_lower(_function, _direction),
+        monoid=lambda dtype, name=_function, sign=_sign: Monoid(name, lowest(dtype, sign)),
     )
 
 

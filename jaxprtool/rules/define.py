@@ -24,6 +24,7 @@ from jaxprtool.interpreters.linearize import linearize_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.ordering import order_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_facts
+from jaxprtool.interpreters.reducers import monoid_rules
 from jaxprtool.interpreters.saving import saving_rules
 from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_rules
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         LinearizeRule,
         Liveness,
         LowerRule,
+        MonoidRule,
         OrderRule,
         PartialEvalRule,
         Residual,
@@ -85,6 +87,7 @@ FEW: dict[str, RuleTable] = {
     "identity": identity_rules,
     "layout": layout_rules,
     "keys": key_rules,
+    "monoid": monoid_rules,
 }
 FACTS: dict[str, FactTable] = {
     "effects": effect_facts,
@@ -129,6 +132,7 @@ def define(
     varying: Follows | None = None,
     residual: Residual = "saved",
     identity: IdentityRule | None = None,
+    monoid: MonoidRule | None = None,
 ) -> None:
     """Give a primitive its row: a rule for each column.
 
@@ -156,6 +160,7 @@ def define(
       varying: as `memory`, of the manual axes along which results vary; None: "rule" where it has a `partial_eval` rule.
       residual: whether its result is saved for the linear part, or made again there, where all operands are literals.
       identity: which equations are their first operand if the result has its type; None: none.
+      monoid: the NumPy function that a reducer of it alone is; None: it is none.
 
     Raises:
       TypeError: a rule is not a function; a primitive of ours lacks a column.

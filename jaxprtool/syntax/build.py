@@ -364,12 +364,11 @@ class Builder:
         binders: list[Var] = (
             self.atoms.binders(scope, reference.out, start) if reference.out else []
         )
-        if reference.primitive == "swap" and not binders:
+        if reference.primitive.notation == "write" and not binders:
             binders = [DropVar(_held_by(inputs[1].aval))]  # type: ignore[list-item]
         span = Span(self.source, start, end)
-        primitive = find_primitive(reference.primitive)
-        params = {**primitive.defaults, **reference.params}
-        eqn = JaxprEqn(primitive, inputs, params, binders, span)
+        params = {**reference.primitive.defaults, **reference.params}
+        eqn = JaxprEqn(reference.primitive, inputs, params, binders, span)
         if self.comments.present:
             self._comment(eqn, start)
         return eqn
