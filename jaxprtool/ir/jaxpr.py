@@ -147,7 +147,7 @@ class Primitive:
       doc: the mathematics.
       stub: the function that declares it; None for one that nobody declared.
       one_type: whether all operands have one element type, also a Python scalar among them.
-      notation: what is written for its equations instead of the name: "read" (`a <- r[i]`), "write" (`r[i] <- a`), "add"
+      notation: what is written for its equations instead of the name: "read" (`a <- r[i]`), "write" (`r[i] <- a`), "accumulate"
         (`r[i] += a`); "" for the name.
       takes: (types of the operands, **params) -> each jaxpr in the params, with the types of its arguments; None where
         jaxprs get the operands one by one.

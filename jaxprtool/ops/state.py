@@ -72,7 +72,7 @@ def swap(
     """
 
 
-@primitive(multiple_results=True, notation="add")
+@primitive(multiple_results=True, notation="accumulate")
 def addupdate(
     ref, value, *indices, index: Any, tree: Any = None, mask: bool = False, other: bool = False
 ):

@@ -57,7 +57,7 @@ class Atoms:
 
     def type_stored(self, primitive: Primitive, inputs: list[Any]) -> None:
         """Give a literal that goes into a cell the element type of the cell."""
-        if primitive.notation in ("write", "add") and isinstance(inputs[1], UntypedLit):
+        if primitive.notation in ("write", "accumulate") and isinstance(inputs[1], UntypedLit):
             dtypes = inputs[1].types([inputs[0].aval], self.wide)
             inputs[1] = inputs[1].typed(dtypes[0])
 

@@ -44,7 +44,7 @@ _FORMS = (
         re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) <- (?P<value>[^\s,;]++){_FLAGS}(?P<out>)"),
     ),
     (
-        "add",
+        "accumulate",
         re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) \+= (?P<value>[^\s,;]++){_FLAGS}(?P<out>)"),
     ),
 )
@@ -145,7 +145,7 @@ def format_reference(
     extra = "".join(
         f" {f}={n}" for f, n in zip(flags, names[len(names) - len(flags) :], strict=True)
     )
-    if notation == "add":
+    if notation == "accumulate":
         return f"{ref} += {names[1]}{extra}"
     out = eqn.out_binders[0]
     if notation == "read":
