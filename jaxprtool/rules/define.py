@@ -96,6 +96,7 @@ FACTS: dict[str, FactTable] = {
     "varying": varying_facts,
     "residual": residual_facts,
 }
+_RULES = COLUMNS | FEW
 # Where `define` was called for each primitive: file and line.
 PLACES: dict[Primitive, list[tuple[str, int]]] = {}
 REQUIRED = ("abstract_eval", "impl", "jvp", "transpose", "batch", "lower", "cost")
@@ -172,25 +173,25 @@ def define(
 def _fill(op: Any, given: dict[str, Any]) -> None:
     """Put what `define` was given into the tables."""
     primitive, caller = primitive_of(op), sys._getframe(2)
-    needed = REQUIRED if is_ours(primitive) else TAKING_KEYS if given["keys"] is not None else ()
-    missing = [column for column in needed if given[column] is None]
+    rules = {column: given[column] for column in _RULES if given[column] is not None}
+    needed = REQUIRED if is_ours(primitive) else TAKING_KEYS if "keys" in rules else ()
+    missing = [c for c in needed if c not in rules and primitive not in COLUMNS[c].rules]
     if missing:
         raise TypeError(f"define({primitive}): the row has no {', '.join(missing)}")
-    for column in (*COLUMNS, *FEW):
-        rule = given[column]
+    for column, rule in rules.items():
         if isinstance(rule, Maker):
-            rule = given[column] = rule(op)
-        if rule is not None and not callable(rule):
+            rule = rules[column] = rule(op)
+        if not callable(rule):
             raise TypeError(f"define({primitive}): the {column} rule is not a function: {rule!r}")
-    for column, taking_keys in TAKING_KEYS.items() if given["keys"] is not None else ():
-        given[column] = taking_keys(primitive, given[column])
-    if given["varying"] is None and given["partial_eval"] is not None:
+    if "keys" in rules:
+        for column, taking_keys in TAKING_KEYS.items():
+            rules[column] = taking_keys(primitive, rules[column])
+    for column, rule in rules.items():
+        _RULES[column].define(primitive, rule)
+    if given["varying"] is None and "partial_eval" in rules:
         given["varying"] = "rule"  # its params hold jaxprs, whose types say what varies
     for column, table in FACTS.items():
         if given[column] not in (None, table.values[0]):
-            table.define(primitive, given[column])
-    for column, table in (*COLUMNS.items(), *FEW.items()):
-        if given[column] is not None:
             table.define(primitive, given[column])
     PLACES.setdefault(primitive, []).append((caller.f_code.co_filename, caller.f_lineno))
 

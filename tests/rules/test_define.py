@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import jaxprtool as jt
+from jaxprtool import ops as lax
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.rules.define import COLUMNS, REQUIRED, check_complete, define
 
@@ -49,6 +50,13 @@ def test_one_of_ours_may_not(ours):
     with pytest.raises(TypeError, match=r"define\(with_no_row\): the row has no jvp, transpose, "):
         define(ours, abstract_eval=lambda x: x, impl=lambda xp, x: x)
     assert ours.primitive not in COLUMNS["abstract_eval"]
+
+
+def test_a_column_that_one_of_ours_lacks_can_be_added(monkeypatch):
+    sin = lax.sin.primitive
+    monkeypatch.setattr(COLUMNS["discharge"], "rules", dict(COLUMNS["discharge"].rules))
+    define(sin, discharge=lambda x: x)
+    assert sin in COLUMNS["discharge"]
 
 
 def test_a_primitive_of_ours_without_a_row(ours):
