@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from jaxprtool.core.primitive import PRIMITIVES
+
 PACKAGE = Path(__file__).parent.parent / "jaxprtool"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -25,6 +27,20 @@ LAYERS = (
 )
 # Modules that stand outside the layers: the public face, and the entry point.
 PUBLIC = {"__init__", "__main__", "autodidax", "lax"}
+# Layers that know primitives by what `ops` declares and `rules` define, and not by name.
+NAMELESS = {"ir", "core", "syntax", "interpreters", "analyses"}
+BY_NAME = {
+    "core/param_kinds.py": "a cache of what the annotations of a primitive ask for",
+    "interpreters/indexing.py": "`gather` and `scatter` are kinds of dimension numbers",
+    "syntax/autodidax.py": "the tutorial's dialect: its names for primitives, and ours",
+    "syntax/autodidax_print.py": "the same",
+    "syntax/older.py": "earlier releases' spellings, many of names that are no primitives now",
+    "syntax/params.py": "`slice(...)` is a constructor in the value of a param",
+}
+# `name` is the name of a primitive and, much more often, that of a param.
+PRIMITIVE_NAMES = {
+    p.name for p in PRIMITIVES.values() if p.stub and p.stub.__module__.startswith("jaxprtool.ops")
+} - {"name"}
 HEAVY = {"numpy", "scipy", "jax", "jaxlib", "lark", "rich", "ml_dtypes"}
 MAX_LINES, MAX_FUNCTION = 600, 60
 
@@ -99,6 +115,60 @@ def too_long(source: str) -> list[str]:
     return found
 
 
+def _strings(node: ast.expr | None) -> set[str]:
+    """A string, or the strings in a display, written out."""
+    if isinstance(node, ast.Constant):
+        return {node.value} if isinstance(node.value, str) else set()
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return {s for x in node.elts for s in _strings(x)}
+    return set()
+
+
+def _is_name(node: ast.expr) -> bool:
+    """Whether an expression may stand for a primitive's name: `eqn.primitive.name`, `name`, `str(primitive)`."""
+    if isinstance(node, ast.Call):
+        return any(map(_is_name, node.args))
+    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return last in ("name", "primitive", "op")
+
+
+def _is_primitive(node: ast.expr) -> bool:
+    """Whether an expression is a certain primitive: `lax.sin.primitive`."""
+    return isinstance(node, ast.Attribute) and (
+        (node.attr == "primitive" and isinstance(node.value, ast.Attribute))
+        and getattr(node.value.value, "id", "") in ("lax", "ops")
+    )
+
+
+def _knows_primitives(node: ast.AST) -> bool:
+    """Whether an expression or a pattern decides something by which primitive it is."""
+    if isinstance(node, ast.Compare):
+        parts = [node.left, *node.comparators]
+        named = any(_strings(x) & PRIMITIVE_NAMES for x in parts) and any(map(_is_name, parts))
+        return named or any(map(_is_primitive, parts))
+    if isinstance(node, ast.MatchValue):
+        return bool(_strings(node.value) & PRIMITIVE_NAMES)
+    if not isinstance(node, (ast.Set, ast.Dict)):
+        return False
+    keys = node.elts if isinstance(node, ast.Set) else [k for k in node.keys if k is not None]
+    known = [k for k in keys if _strings(k) & PRIMITIVE_NAMES or _is_primitive(k)]
+    return bool(known) and 2 * len(known) >= len(keys)
+
+
+def by_name(path: Path, source: str) -> list[str]:
+    """Places of a file that know single primitives, and tables of them at the level of the module."""
+    if layer_of(path) not in NAMELESS:
+        return []
+    tree = ast.parse(source)
+    lines = {x.lineno for x in ast.walk(tree) if _knows_primitives(x)}  # type: ignore[attr-defined]
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign):
+            kind = ast.unparse(node.annotation).lower()
+            if kind.startswith(("set[primitive", "frozenset[primitive", "dict[primitive")):
+                lines.add(node.lineno)
+    return [f"{path.name}:{line}" for line in sorted(lines)]
+
+
 def offenders(check: Callable[[Path, str], list[str]]) -> dict[str, list[str]]:
     """What a check finds, by file."""
     found = {name(path): check(path, path.read_text()) for path in FILES}
@@ -135,6 +205,11 @@ def test_files_and_functions_are_short() -> None:
     assert offenders(lambda _, source: too_long(source)) == {}
 
 
+def test_no_table_of_single_primitives_outside_of_their_rows() -> None:
+    """But for the files that say why; each of those still has one."""
+    assert offenders(by_name).keys() == BY_NAME.keys()
+
+
 def test_click_stays_in_the_command_line() -> None:
     def stray(path: Path, source: str) -> list[str]:
         if layer_of(path) == "cli":
@@ -155,5 +230,27 @@ def test_the_checks_can_fail() -> None:
     assert not heavy_at_module_level("def f():\n    import numpy")
     assert own_inside_functions(path, "def f():\n    from jaxprtool.ir import jaxpr")
     assert not own_inside_functions(path, "def f():\n    from jaxprtool.backends import xla")
+    for line in (
+        "if eqn.primitive.name == 'sin': pass",
+        "if name in ('sin', 'cos'): pass",
+        "if str(eqn.primitive) == 'sin': pass",
+        "if primitive is lax.sin.primitive: pass",
+        "TABLE = {lax.sin.primitive, lax.cos.primitive}",
+        "TABLE = frozenset({'sin', 'cos'})",
+        "TABLE = {'sin': f, 'cosine': g}",
+        "TABLE: set[Primitive] = set()",
+        "TABLE: dict[Primitive, int] = {}",
+        "match name:\n    case 'sin': pass",
+    ):
+        assert by_name(path, line), line
+        assert not by_name(PACKAGE / "rules" / "x.py", line)
+    for line in (
+        "if key == 'name': pass",
+        "if eqn.primitive.notation == 'read': pass",
+        "rules: dict[str, int] = {'one': 1, 'sine': 2}",
+        "op = lax.sin.primitive",
+        "def f():\n    seen: set[Primitive] = set()",
+    ):
+        assert not by_name(path, line), line
     assert too_long("x = 1\n" * (MAX_LINES + 1)) == [f"{MAX_LINES + 1} lines"]
     assert too_long("def f():\n" + "    x = 1\n" * MAX_FUNCTION) == [f"f: {MAX_FUNCTION + 1} lines"]

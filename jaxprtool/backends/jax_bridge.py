@@ -47,7 +47,6 @@ from jaxprtool.ir.dtypes import custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.params import NumpyScalar, RangeTuple, Record
 from jaxprtool.ir.placement import placement_of
-from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
 
 __all__ = ["as_struct", "from_jax"]
 
@@ -164,7 +163,7 @@ class _Reader:
         if isinstance(primitive, LivePrimitive):
             give_rules(primitive, from_jax, _aval)
         operands = eqn.invars
-        if primitive.known and primitive.name in REFERENCE_PRIMITIVES:
+        if primitive.notation:
             operands = references_and_indices(eqn)
         inputs = [self.atom(x, env) for x in operands]
         params: dict[str, Any] = self.params(eqn, primitive)
@@ -191,7 +190,7 @@ class _Reader:
             params["rule"] = LiveVmapRule(eqn, from_jax, as_struct)
         if name == "linear_call":
             params["transpose_jaxpr"] = self.linear_transpose(eqn)
-        if name in REFERENCE_PRIMITIVES:
+        if primitive.notation:
             params = {"index": index_from_jax(eqn)}
         if name == "remat2":
             params["policy"] = policy_from_jax(eqn.params["policy"], self.value, eqn_to_jax)

@@ -42,7 +42,6 @@ from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Word
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.syntax.refs import REFERENCE_PRIMITIVES
 from jaxprtool.syntax.types import read_type
 
 __all__ = ["eqn_to_jax", "jax_params", "to_jax"]
@@ -186,7 +185,7 @@ class _Writer:
         prim = eqn.primitive.value if type(eqn.primitive) is LivePrimitive else jax_primitive(name)
         if name == "reshard":
             return inputs, outs, prim, self.reshard(eqn)
-        if name in REFERENCE_PRIMITIVES:
+        if eqn.primitive.notation:
             inputs, tree = index_to_jax(eqn, inputs)
             restored = {"tree": tree}
         elif name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):

@@ -126,6 +126,7 @@ def primitive(
     multiple_results: bool = False,
     like: Any = None,
     one_type: bool = False,
+    notation: str = "",
     takes: Callable[..., Any] | None = None,
     binds: Callable[[dict[str, Any]], Any] | None = None,
 ) -> Any:
@@ -140,7 +141,7 @@ def primitive(
       multiple_results: whether the binding function returns a list.
       like: the binding function of a primitive with the same operands, params and number of results, which the stub
         leaves out; what follows the first paragraph of that one's docstring is on this one too.
-      one_type, takes, binds: see `Primitive`.
+      one_type, notation, takes, binds: see `Primitive`.
 
     Raises:
       TypeError: `like` is given, and the stub has parameters.
@@ -153,6 +154,7 @@ def primitive(
             multiple_results=multiple_results,
             like=like,
             one_type=one_type,
+            notation=notation,
             takes=takes,
             binds=binds,
         )
@@ -163,6 +165,7 @@ def primitive(
         name or stub.__name__,
         multiple_results=multiple_results,
         one_type=one_type,
+        notation=notation,
         takes=takes,
         binds=binds,
     )
@@ -184,40 +187,53 @@ def _completed(stub: Callable[..., Any], like: Any) -> Callable[..., Any]:
     return stub
 
 
-def _spelt(annotation: Any) -> str:
+def _spelt(annotation: Any, stub: Callable[..., Any]) -> str:
     """An annotation as its source spells it: a string in modules that postpone annotations, else an object."""
-    if isinstance(annotation, str):
-        return annotation
-    return inspect.formatannotation(annotation).replace("typing.", "")
+    if not isinstance(annotation, str):
+        annotation = inspect.formatannotation(annotation).replace("typing.", "")
+    alias = stub.__globals__.get(annotation)
+    return (
+        str(alias) if isinstance(alias, types.GenericAlias) else annotation
+    )  # `Ints = tuple[int, ...]`
+
+
+def _params(
+    names: Sequence[str], annotations: dict[str, str], defaults: dict[str, Any], doc: str
+) -> dict[str, Param]:
+    """The declarations of params, from what a stub has for each."""
+    lines = dict(line.split(": ", 1) for line in reversed(doc.splitlines()) if ": " in line)
+    found: dict[str, Param] = {}
+    for name in names:
+        given = defaults.get(name, REQUIRED)
+        fields: dict[str, Any] = {"hidden": "never" if given is REQUIRED else "default"}
+        if isinstance(given, _Declared):
+            given, fields = given.default, given.fields
+        found[name] = Param(
+            name, annotations.get(name, ""), given, doc=lines.get(name, ""), **fields
+        )
+    return found
 
 
 def _declare(stub: Callable[..., Any], name: str, **declarations: Any) -> Primitive:
-    operands: list[str] = []
-    params: dict[str, Param] = {}
-    index_from = 1 << 30
-    doc = inspect.cleandoc(stub.__doc__ or "")
-    for p in inspect.signature(stub).parameters.values():
-        annotation = "" if p.annotation is p.empty else _spelt(p.annotation)
-        alias = stub.__globals__.get(annotation)
-        if isinstance(alias, types.GenericAlias):  # `Ints = tuple[int, ...]`
-            annotation = str(alias)
-        if p.kind is p.KEYWORD_ONLY:
-            line = next((x for x in doc.splitlines() if x.startswith(p.name + ":")), "")
-            doc_line = line.partition(": ")[2]
-            if isinstance(p.default, _Declared):
-                params[p.name] = Param(
-                    p.name, annotation, p.default.default, doc=doc_line, **p.default.fields
-                )
-            elif p.default is p.empty:
-                params[p.name] = Param(p.name, annotation, REQUIRED, "never", doc_line)
-            else:
-                params[p.name] = Param(p.name, annotation, p.default, "default", doc_line)
-        else:
-            if annotation == "Index":
-                index_from = min(index_from, len(operands))
-            operands.append("*" + p.name if p.kind is p.VAR_POSITIONAL else p.name)
+    signature: Any = stub
+    while hasattr(signature, "__wrapped__"):  # that of another primitive, which this one is like
+        signature = signature.__wrapped__
+    code, doc = signature.__code__, inspect.cleandoc(stub.__doc__ or "")
+    n, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    annotations = {k: _spelt(a, stub) for k, a in signature.__annotations__.items()}
+    operands, several = [*code.co_varnames[:n]], code.co_flags & inspect.CO_VARARGS
+    names = [*operands, code.co_varnames[end]] if several else operands
+    indices = [i for i, x in enumerate(names) if annotations.get(x) == "Index"]
+    if several:
+        operands.append("*" + names[-1])
     found = Primitive(
-        name, operands, params, index_from=index_from, doc=doc, stub=stub, **declarations
+        name,
+        operands,
+        _params(code.co_varnames[n:end], annotations, signature.__kwdefaults__ or {}, doc),
+        index_from=indices[0] if indices else 1 << 30,
+        doc=doc,
+        stub=stub,
+        **declarations,
     )
     if name in PRIMITIVES:
         raise ValueError(f"a primitive named {name} is declared already")

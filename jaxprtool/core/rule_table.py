@@ -1,4 +1,4 @@
-"""`RuleTable`: one column, a rule for each primitive."""
+"""`RuleTable` and `FactTable`: one column, a rule or a fact for each primitive."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
 from jaxprtool.ir.jaxpr import Primitive
 
-__all__ = ["Maker", "RuleTable", "Unsupported", "unsupported"]
+__all__ = ["FactTable", "Maker", "RuleTable", "Unsupported", "unsupported"]
 
 Rule = Callable[..., Any]
 
@@ -92,3 +92,32 @@ class RuleTable:
 
     def __len__(self) -> int:
         return len(self.rules)
+
+
+class FactTable:
+    """What is so for each primitive: one of a few values, of which most primitives have the first.
+
+    Attributes:
+      column: the name of the column, which is also the keyword of `define`.
+      values: the values that there are; the first is the default.
+      stated: the primitives for which it is another one.
+    """
+
+    __slots__ = ("column", "stated", "values")
+
+    def __init__(self, column: str, *values: Any):
+        self.column, self.values = column, values
+        self.stated: dict[Primitive, Any] = {}
+
+    def define(self, primitive: Primitive, value: Any) -> None:
+        """State what is so for a primitive; stating two things is an error."""
+        if value not in self.values:
+            known = " or ".join(map(repr, self.values))
+            raise TypeError(
+                f"define({primitive}): {self.column} is {value!r}, and has to be {known}"
+            )
+        if self.stated.setdefault(primitive, value) != value:
+            raise ValueError(f"{primitive} has {self.column}={self.stated[primitive]!r} already")
+
+    def __getitem__(self, primitive: Primitive) -> Any:
+        return self.stated.get(primitive, self.values[0])

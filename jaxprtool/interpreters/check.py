@@ -19,8 +19,7 @@ from typing import Any, NoReturn, TypeVar
 from jaxprtool.core.axes import current_axes
 from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared, failed_rule, holds_integers, no_type
-from jaxprtool.core.primitive import primitive_of
-from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.layouts import laid_out
@@ -55,20 +54,25 @@ __all__ = [
     "abstract_eval",
     "abstract_eval_rules",
     "check_split",
-    "declare_end_of_life",
-    "ill_typed",
     "annotated_rule",
-    "keeps_track_of_varying",
-    "moves_between_memories",
+    "ill_typed",
+    "liveness_facts",
+    "memory_facts",
     "set_verify",
     "typecheck_eqn",
     "typecheck_jaxpr",
     "typecheck_partial_eval_jaxpr",
+    "varying_facts",
     "verified",
     "verifying",
 ]
 
 abstract_eval_rules = RuleTable("abstract_eval")
+# Whether a part of the result's type follows from the operands' types, or the `abstract_eval` rule says it.
+memory_facts = FactTable("memory", "operands", "rule")
+varying_facts = FactTable("varying", "operands", "rule")
+# What an operation does with its operands: nothing may use those that it consumes after it.
+liveness_facts = FactTable("liveness", "borrows", "consumes")
 
 
 def ill_typed(message: str, code: str = "operand-types", help: str = "") -> NoReturn:
@@ -115,22 +119,6 @@ _FAULTS = (
 )
 
 
-_KEEPS_TRACK: set[Primitive] = set()
-
-
-def keeps_track_of_varying(primitive: Primitive) -> None:
-    """State that a primitive's `abstract_eval` rule itself handles axes along which operands vary."""
-    _KEEPS_TRACK.add(primitive)
-
-
-_MOVES: set[Primitive] = set()
-
-
-def moves_between_memories(primitive: Primitive) -> None:
-    """State that a primitive's `abstract_eval` rule itself says in which memory its results are."""
-    _MOVES.add(primitive)
-
-
 def _memory_of(primitive: Primitive, in_avals: Sequence[Any]) -> str:
     """The memory that the operands of an ordinary operation are in, which its results are in, too.
 
@@ -153,7 +141,7 @@ def annotated_rule(primitive: Primitive, rule: Any) -> Any:
 
     What an ordinary operation computes varies along the axes along which some operand does.
     """
-    if primitive in _KEEPS_TRACK:
+    if primitive in varying_facts.stated:
         return rule
 
     def typed(*in_avals: Any, **params: Any) -> Any:
@@ -161,7 +149,7 @@ def annotated_rule(primitive: Primitive, rule: Any) -> Any:
         somewhere = any(isinstance(a, ShapedArray) and a.memory for a in in_avals)
         if not somewhere and not names and not any(any(placement_of(a)) for a in in_avals):
             return rule(*in_avals, **params)
-        moves = primitive in _MOVES
+        moves = primitive in memory_facts.stated
         memory = "" if moves else _memory_of(primitive, in_avals)
         order = current_axes().sizes
         out = rule(*[placed(with_varying(a, ()), Placement()) for a in in_avals], **params)
@@ -294,14 +282,6 @@ def typecheck_eqn(eqn: JaxprEqn) -> list[Any]:
     return abstract_eval(eqn.primitive, [x.aval.strong for x in eqn.inputs], eqn.params)
 
 
-_ends_life: set[Primitive] = set()
-
-
-def declare_end_of_life(op: Any) -> None:
-    """Say that nothing may use the operands of a primitive after it."""
-    _ends_life.add(primitive_of(op))
-
-
 class _Checker:
     """The check of one jaxpr, not of those inside it (they go to `pending`)."""
 
@@ -348,7 +328,7 @@ class _Checker:
                     self.bind(v)
                 else:
                     bound.add(v)
-            if eqn.primitive in _ends_life:
+            if eqn.primitive in liveness_facts.stated:
                 self.ended.update((x, eqn) for x in eqn.inputs)
         self.check_use(jaxpr.outs, jaxpr.span)
         for x in jaxpr.outs:

@@ -8,12 +8,13 @@ where it has `multiple_results`, lists of them. The modules of the interpreters 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from jaxprtool.interpreters.cost import Cost
     from jaxprtool.interpreters.lower import LoweringContext
     from jaxprtool.interpreters.partial_eval import PartialEvalTrace
+    from jaxprtool.interpreters.reducers import Monoid
     from jaxprtool.interpreters.saving import Saves, Saving
     from jaxprtool.ir.jaxpr import JaxprEqn
 
@@ -23,11 +24,19 @@ __all__ = [
     "CostRule",
     "DceRule",
     "DischargeRule",
+    "Follows",
+    "IdentityRule",
     "ImplRule",
     "JvpRule",
+    "KeysRule",
+    "LayoutRule",
     "LinearizeRule",
+    "Liveness",
     "LowerRule",
+    "MonoidRule",
+    "OrderRule",
     "PartialEvalRule",
+    "Residual",
     "SavingRule",
     "TransposeRule",
 ]
@@ -133,3 +142,43 @@ class DischargeRule(Protocol):
     """Operands, references as `State`s, to results, by pure operations and by replacing the states' `value`."""
 
     def __call__(self, *operands: Any, **params: Any) -> Any: ...
+
+
+class OrderRule(Protocol):
+    """Params to whether the effects are ordered."""
+
+    def __call__(self, params: dict[str, Any], /) -> bool: ...
+
+
+class LayoutRule(Protocol):
+    """Types of the operands, and of the result without a layout, to the mesh axes of each dimension of the result."""
+
+    def __call__(
+        self, in_avals: Sequence[Any], out_aval: Any, /, *_: Any, **params: Any
+    ) -> Sequence[str | None]: ...
+
+
+class KeysRule(Protocol):
+    """A result of the batch rule over words of keys, its axis of words, and their number, to the result for keys."""
+
+    @property
+    def gives_keys(self) -> bool: ...
+
+    def __call__(self, out: Any, dim: int | None, size: int, /) -> Any: ...
+
+
+class IdentityRule(Protocol):
+    """Params to whether an operation is its first operand, where the result has the type of that one."""
+
+    def __call__(self, params: dict[str, Any], /) -> bool: ...
+
+
+class MonoidRule(Protocol):
+    """An element type to the NumPy function that reduces by an operation, with its neutral element."""
+
+    def __call__(self, dtype: Any, /) -> Monoid: ...
+
+
+Follows = Literal["operands", "rule"]  # what says a part of the result's type
+Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
+Residual = Literal["saved", "made again"]  # what becomes of a known result of literals alone

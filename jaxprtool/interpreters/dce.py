@@ -16,32 +16,24 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any
 
-from jaxprtool.core.primitive import primitive_of
-from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import verified
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import sub_jaxprs
 
 __all__ = [
     "dce_body",
     "dce_jaxpr",
     "dce_rules",
-    "declare_effect",
+    "effect_facts",
     "has_effects",
     "jaxpr_has_effects",
     "rebound",
 ]
 
 dce_rules = RuleTable("dce")
-
-
-def declare_effect(op: Any) -> None:
-    """Say that a primitive does something besides giving results."""
-    _effectful.add(primitive_of(op))
-
-
-_effectful: set[Primitive] = set()
+effect_facts = FactTable("effects", False, True)  # whether it does something besides giving results
 
 
 def has_effects(eqn: JaxprEqn) -> bool:
@@ -51,7 +43,7 @@ def has_effects(eqn: JaxprEqn) -> bool:
     whose jaxprs have effects.
     """
     primitive = eqn.primitive
-    if not primitive.known or not eqn.out_binders or primitive in _effectful:
+    if not primitive.known or not eqn.out_binders or primitive in effect_facts.stated:
         return True
     return any(jaxpr_has_effects(c.jaxpr) for c in sub_jaxprs(eqn))
 

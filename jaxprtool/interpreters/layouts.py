@@ -1,36 +1,33 @@
 """How the results of operations are laid out, where types say so (`f32[8@x,4]`).
 
-Contract of a layout rule:
+Contract of a `layout` rule:
 
     rule(in_avals, out_aval, **params) -> spec      (see `Placement.spec`)
 
 An operation without one takes the layout of the first operand that has the result's shape and a layout.
+
+Makers: `reduced_layout`; `spec_of` helps others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.core.primitive import primitive_of
+from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.ir.jaxpr import Primitive
 from jaxprtool.ir.placement import Placement, placed, placement_of
 
-__all__ = ["declare_layout", "laid_out"]
+__all__ = ["laid_out", "layout_rules", "reduced_layout", "spec_of"]
 
-_rules: dict[Primitive, Callable[..., Sequence[str | None]]] = {}
-
-
-def declare_layout(op: Any, rule: Callable[..., Sequence[str | None]]) -> None:
-    """Give a primitive its layout rule."""
-    _rules[primitive_of(op)] = rule
+layout_rules = RuleTable("layout")
 
 
 def laid_out(
     primitive: Primitive, in_avals: Sequence[Any], out_aval: Any, params: dict[str, Any]
 ) -> Any:
     """The type of a result, with its layout."""
-    rule = _rules.get(primitive)
+    rule = layout_rules.rules.get(primitive)
     if rule is not None:
         spec = tuple(rule(in_avals, out_aval, **params))
         return placed(out_aval, Placement(spec if any(spec) else ()))
@@ -39,3 +36,15 @@ def laid_out(
         if getattr(a, "shape", ...) == shape and any(placement_of(a)):
             return placed(out_aval, placement_of(a))
     return out_aval
+
+
+def spec_of(aval: Any) -> tuple[str | None, ...]:
+    """The layout of an operand; one that has none counts as one whose dimensions are not split."""
+    return aval.spec or (None,) * aval.ndim
+
+
+def reduced_layout(
+    ins: Sequence[Any], out: Any, *, axes: Sequence[int], **_: Any
+) -> list[str | None]:
+    """The layout of the operand, without the dimensions that are reduced."""
+    return [s for i, s in enumerate(spec_of(ins[0])) if i not in axes]

@@ -1,22 +1,21 @@
-"""Effects that happen in the order of the program, also where a compiler could change it."""
+"""Effects that happen in the order of the program, also where a compiler could change it.
+
+Contract of an `order` rule:
+
+    rule(params) -> bool
+
+It says whether the effects of an equation with these params are ordered; those of a primitive without one are not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from jaxprtool.core.primitive import primitive_of
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
+from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["declare_order", "is_ordered"]
+__all__ = ["is_ordered", "order_rules"]
 
-_ordered: dict[Primitive, Callable[[dict[str, Any]], bool]] = {}
-
-
-def declare_order(op: Any, when: Callable[[dict[str, Any]], bool]) -> None:
-    """Say that the effects of a primitive are ordered when its params say so."""
-    _ordered[primitive_of(op)] = when
+order_rules = RuleTable("order")
 
 
 def is_ordered(closed: ClosedJaxpr) -> bool:
@@ -36,5 +35,5 @@ def is_ordered(closed: ClosedJaxpr) -> bool:
 
 
 def _is_ordered_itself(eqn: JaxprEqn) -> bool:
-    when = _ordered.get(eqn.primitive)
-    return when is not None and when(eqn.params)
+    rule = order_rules.rules.get(eqn.primitive)
+    return rule is not None and rule(eqn.params)

@@ -19,11 +19,10 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any
 
-from jaxprtool import ops as lax
 from jaxprtool.core.bind import interpreted, set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.lists import partition_list
-from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, get_aval
 from jaxprtool.interpreters.check import (
@@ -47,11 +46,14 @@ __all__ = [
     "partial_eval_flat",
     "partial_eval_jaxpr",
     "partial_eval_rules",
+    "residual_facts",
     "parts",
     "split_call",
 ]
 
 partial_eval_rules = RuleTable("partial_eval")
+# What becomes of a known result that the unknown part reads, where all operands are literals.
+residual_facts = FactTable("residual", "saved", "made again")
 
 
 class PartialVal:
@@ -263,7 +265,7 @@ def parts(
     makers = {
         e.out_binders[0]: e
         for e in first.eqns
-        if e.primitive in _FILLERS and all(type(x) is Lit for x in e.inputs)
+        if e.primitive in residual_facts.stated and all(type(x) is Lit for x in e.inputs)
     }
     if not makers:
         known = first.build_live([*known_outs, *rest.consts])
@@ -285,9 +287,6 @@ def parts(
     binders += rest.jaxpr.in_binders
     unknown = rebound(rest.jaxpr, binders, const_binders=(), before=made)
     return verified(closed), verified(ClosedJaxpr(unknown)), len(kept)
-
-
-_FILLERS = {lax.broadcast_in_dim.primitive, lax.iota.primitive}
 
 
 def split_call(

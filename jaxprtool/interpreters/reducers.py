@@ -1,12 +1,17 @@
-"""Reductions by a jaxpr of two scalars, or of two tuples of them: (accumulated, new) -> accumulated."""
+"""Reductions by a jaxpr of two scalars, or of two tuples of them: (accumulated, new) -> accumulated.
+
+Contract of a `monoid` rule, for associative operations that NumPy has as one function:
+
+    rule(dtype) -> Monoid
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import lowest
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
@@ -20,6 +25,7 @@ __all__ = [
     "check_initials",
     "check_reducer",
     "monoid_of",
+    "monoid_rules",
     "no_initial_tangents",
     "reducer_jvp",
     "vectorized",
@@ -100,18 +106,7 @@ class Monoid(NamedTuple):
     unit: Any
 
 
-_UNITS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "add": ("add", lambda _: 0),
-    "mul": ("multiply", lambda _: 1),
-    "max": ("maximum", lambda d: lowest(d, -1)),
-    "min": ("minimum", lambda d: lowest(d, 1)),
-    "and": (
-        "bitwise_and",
-        lambda d: True if d.kind == "b" else lowest(d, 1) if d.kind == "u" else -1,
-    ),
-    "or": ("bitwise_or", lambda _: 0),
-    "xor": ("bitwise_xor", lambda _: 0),
-}
+monoid_rules = RuleTable("monoid")
 
 
 def monoid_of(closed: ClosedJaxpr) -> Monoid | None:
@@ -120,10 +115,10 @@ def monoid_of(closed: ClosedJaxpr) -> Monoid | None:
     if len(jaxpr.eqns) != 1 or len(jaxpr.in_binders) != 2:
         return None
     (eqn,) = jaxpr.eqns
-    found = _UNITS.get(eqn.primitive.name)
-    if found is None or set(eqn.inputs) != set(jaxpr.in_binders) or jaxpr.outs != eqn.out_binders:
+    rule = monoid_rules.rules.get(eqn.primitive)
+    if rule is None or set(eqn.inputs) != set(jaxpr.in_binders) or jaxpr.outs != eqn.out_binders:
         return None
-    return Monoid(found[0], found[1](jaxpr.in_binders[0].aval.dtype))
+    return rule(jaxpr.in_binders[0].aval.dtype)
 
 
 def vectorized(xp: Any, closed: ClosedJaxpr, shape: tuple[int, ...]) -> Callable[..., list[Any]]:

@@ -2,6 +2,13 @@
 
 `JaxprTrace` records every operation, also those on constants alone. A value that the function closes over,
 array or tracer of an outer trace, becomes a constant binder; a concrete scalar becomes a literal.
+
+Contract of an `identity` rule:
+
+    rule(params) -> bool
+
+It says whether an operation with these params, whose result has the type of its first operand, is that operand. Where a
+primitive has one, equations of other jaxprs that do nothing are not recorded.
 """
 
 from __future__ import annotations
@@ -13,6 +20,7 @@ from typing import Any
 from jaxprtool.core.bind import set_current_trace, state
 from jaxprtool.core.caller import CALLER, caller_origin
 from jaxprtool.core.env import Env
+from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
@@ -31,20 +39,11 @@ from jaxprtool.ir.jaxpr import (
     type_of,
 )
 
-__all__ = ["JaxprTrace", "JaxprTracer", "make_jaxpr", "same_when_of_one_type", "stage"]
+__all__ = ["JaxprTrace", "JaxprTracer", "identity_rules", "make_jaxpr", "stage"]
 
 
 _TYPE_RULES = abstract_eval_rules.rules
-
-
-_SAME_WHEN_OF_ONE_TYPE: dict[Primitive, Callable[[dict[str, Any]], bool]] = {}
-
-
-def same_when_of_one_type(
-    primitive: Primitive, given: Callable[[dict[str, Any]], bool] = lambda params: True
-) -> None:
-    """State that an operation whose result has the type of its first operand is that operand, with params that are so."""
-    _SAME_WHEN_OF_ONE_TYPE[primitive] = given
+identity_rules = RuleTable("identity")
 
 
 def _refuse_symbolic(primitive: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> None:
@@ -206,7 +205,7 @@ class JaxprTrace(Trace):
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:
         """Record an equation of another jaxpr with other operands of the same types, if it does anything."""
-        same = _SAME_WHEN_OF_ONE_TYPE.get(eqn.primitive)
+        same = identity_rules.rules.get(eqn.primitive)
         if same is not None and _is_operand(eqn, args[0]) and same(eqn.params):
             return [args[0]]
         binders = [*map(new_var, map(type_of, eqn.out_binders))]

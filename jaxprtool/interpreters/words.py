@@ -1,8 +1,17 @@
 """PRNG keys as their words, and primitives that are defined by others.
 
 An array of keys is held as its words, u32[..., n]. What moves keys about moves words: an operation on keys is the
-operation vmapped over an axis of words at the end, and `on_words` makes the rules of its values out of
+operation vmapped over an axis of words at the end, and `TAKING_KEYS` makes the rules of its values out of
 its batch rule.
+
+Contract of a `keys` rule, for operations that take keys in this way:
+
+    rule(out, dim, size) -> out
+
+It gets a result of the batch rule, its axis of words (None: all are the same) and their number, and puts the words at the
+end, or makes one result of them all. Its attribute `gives_keys` says whether that is an array of keys.
+
+Makers: `MOVES_KEYS`, `compares_keys`; `decomposed` makes columns of primitives that are defined by others.
 """
 
 from __future__ import annotations
@@ -11,17 +20,27 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprtool import ops as lax
-from jaxprtool.core.rule_table import Maker
+from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import batch_rules, materialize
 from jaxprtool.interpreters.check import abstract_eval
-from jaxprtool.interpreters.evaluate import impl_rules, runner
-from jaxprtool.interpreters.lower import lowering_rules
+from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 
-__all__ = ["decomposed", "lowered_as", "on_words", "run_as"]
+__all__ = [
+    "MOVES_KEYS",
+    "TAKING_KEYS",
+    "OnKeys",
+    "compares_keys",
+    "decomposed",
+    "key_rules",
+    "lowered_as",
+    "run_as",
+]
+
+
+key_rules = RuleTable("keys")
 
 
 def decomposed(f: Callable[..., Any]) -> dict[str, Any]:
@@ -104,11 +123,33 @@ def _on_words(xp: Any, run: Any, in_avals: Any, out_avals: Any) -> Callable[...,
 # -- operations on keys --------------------------------------------------------------------------
 
 
-def on_words(op: Any) -> None:
-    """Let an operation that moves elements about take keys; it has its rules already."""
-    primitive: Primitive = op.primitive
-    impl_rules.rules[primitive] = _KeyImpl(primitive, impl_rules.rules[primitive])
-    lowering_rules.rules[primitive] = _key_lower(primitive, lowering_rules.rules[primitive])
+class OnKeys:
+    """The `keys` rule of an operation that treats all words of a key alike.
+
+    Attributes:
+      finish: what the rule does.
+      gives_keys: whether the results are keys.
+    """
+
+    __slots__ = ("finish", "gives_keys")
+
+    def __init__(self, finish: Callable[[Any, int | None, int], Any], gives_keys: bool):
+        self.finish, self.gives_keys = finish, gives_keys
+
+    def __call__(self, out: Any, dim: int | None, size: int) -> Any:
+        return self.finish(out, dim, size)
+
+
+def _at_end(x: Any, dim: int | None, size: int) -> Any:
+    return materialize(x, dim, size, get_aval(x).ndim - (dim is not None))
+
+
+MOVES_KEYS = OnKeys(_at_end, True)
+
+
+def compares_keys(reduce: Callable[..., Any]) -> OnKeys:
+    """The `keys` rule of a comparison: `reduce` makes one result for a key of those for its words."""
+    return OnKeys(lambda x, dim, size: reduce(x, axes=(dim,)), False)
 
 
 @functools.lru_cache(4096)
@@ -123,16 +164,10 @@ def _moved(
         outs, out_dims = batch_rules[primitive](size, words, dims, **dict(params))
         if not primitive.multiple_results:
             outs, out_dims = [outs], [out_dims]
-        return [_last(x, d, size, primitive.name) for x, d in zip(outs, out_dims, strict=True)]
+        finish = key_rules.rules[primitive]
+        return [finish(x, d, size) for x, d in zip(outs, out_dims, strict=True)]
 
     return stage(flat, [a.physical for a in in_avals])
-
-
-def _last(x: Any, dim: Any, size: int, name: str) -> Any:
-    """A result with the axis of words at the end; comparisons are of whole keys."""
-    if name in ("eq", "ne"):
-        return (lax.reduce_and if name == "eq" else lax.reduce_or)(x, axes=(dim,))
-    return materialize(x, dim, size, get_aval(x).ndim - (dim is not None))
 
 
 class _KeyImpl:
@@ -150,7 +185,8 @@ class _KeyImpl:
             return self.plain(xp, *values, **params)
         run = runner(_moved(self.primitive, tuple(avals), _hashable(params)))
         outs = run([xp.words(v) for v in values])
-        if self.primitive.name not in ("eq", "ne"):
+        on_keys: Any = key_rules.rules[self.primitive]
+        if on_keys.gives_keys:
             outs = [xp.keys(x, kind) for x in outs]
         return outs if self.primitive.multiple_results else outs[0]
 
@@ -175,3 +211,7 @@ def _key_lower(primitive: Primitive, plain: Any) -> Callable[..., Any]:
         return plain(ctx, *operands, **params)
 
     return rule
+
+
+# (primitive, the rule for other elements) -> the rule of an operation that takes keys too, by column.
+TAKING_KEYS: dict[str, Callable[[Primitive, Any], Any]] = {"impl": _KeyImpl, "lower": _key_lower}

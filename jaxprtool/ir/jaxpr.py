@@ -198,6 +198,8 @@ class Primitive:
       doc: the mathematics.
       stub: the function that declares it; None for one that nobody declared.
       one_type: whether all operands have one element type, also a Python scalar among them.
+      notation: what is written for its equations instead of the name: "read" (`a <- r[i]`), "write" (`r[i] <- a`), "accumulate"
+        (`r[i] += a`); "" for the name.
       takes: (types of the operands, **params) -> each jaxpr in the params, with the types of its arguments; None where
         jaxprs get the operands one by one.
       binds: params -> the names in scope inside the jaxprs of an equation (`AxisEnv`); None where it binds none.
@@ -220,6 +222,7 @@ class Primitive:
         "met_first",
         "multiple_results",
         "name",
+        "notation",
         "one_type",
         "operands",
         "optional",
@@ -242,13 +245,15 @@ class Primitive:
         doc: str = "",
         stub: Callable[..., Any] | None = None,
         one_type: bool = False,
+        notation: str = "",
         takes: Callable[..., Any] | None = None,
         binds: Callable[[dict[str, Any]], Any] | None = None,
     ):
         self.name, self.operands, self.params = name, tuple(operands), params or {}
         self.multiple_results, self.known = multiple_results, known
         self.index_from, self.doc, self.stub = index_from, doc, stub
-        self.one_type, self.takes, self.binds = one_type, takes, binds
+        self.one_type, self.notation = one_type, notation
+        self.takes, self.binds = takes, binds
         declared = self.params.values()
         self.defaults = Params({p.name: p.default for p in declared if p.default is not REQUIRED})
         self.optional = frozenset([p.name for p in declared if p.optional])

@@ -48,7 +48,7 @@ def free_ref(ref):
     """The cell is given up: nobody uses the reference any more; no results."""
 
 
-@primitive
+@primitive(notation="read")
 def get(ref, *indices, index: Any, tree: Any = None, mask: bool = False, other: bool = False):
     """What is in the cell, at an index.
 
@@ -59,7 +59,7 @@ def get(ref, *indices, index: Any, tree: Any = None, mask: bool = False, other: 
     """
 
 
-@primitive
+@primitive(notation="write")
 def swap(
     ref, value, *indices, index: Any, tree: Any = None, mask: bool = False, other: bool = False
 ):
@@ -72,7 +72,7 @@ def swap(
     """
 
 
-@primitive(multiple_results=True)
+@primitive(multiple_results=True, notation="accumulate")
 def addupdate(
     ref, value, *indices, index: Any, tree: Any = None, mask: bool = False, other: bool = False
 ):

@@ -17,13 +17,13 @@ from jaxprtool.rules import exponential as exponential
 from jaxprtool.rules import fft as fft
 from jaxprtool.rules import gather as gather
 from jaxprtool.rules import joining as joining
-from jaxprtool.rules import layouts as layouts
 from jaxprtool.rules import linalg as linalg
 from jaxprtool.rules import linear_solve as linear_solve
 from jaxprtool.rules import parallel as parallel
 from jaxprtool.rules import placement as placement
 from jaxprtool.rules import precision as precision
 from jaxprtool.rules import ragged as ragged
+from jaxprtool.rules import random as random
 from jaxprtool.rules import reduction as reduction
 from jaxprtool.rules import remat as remat
 from jaxprtool.rules import scatter as scatter
@@ -37,8 +37,6 @@ from jaxprtool.rules import trigonometric as trigonometric
 from jaxprtool.rules import unary as unary
 from jaxprtool.rules import window as window
 from jaxprtool.rules import wrappers as wrappers
-
-from jaxprtool.rules import random as random  # isort: skip (gives other rows' rules to keys)
 from jaxprtool.rules.define import check_complete
 
 check_complete()

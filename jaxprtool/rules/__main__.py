@@ -1,21 +1,27 @@
-"""`python -m jaxprtool.rules [COLUMN]`: the table of rules, primitives down, interpreters across.
+"""`python -m jaxprtool.rules [COLUMN | --primitive NAME]`: the table of rules, primitives down, interpreters across.
 
-With the name of a column: each primitive's rule in it, and where that is written.
+With the name of a column: each primitive's rule in it, and where that is written. With the name of a primitive: its
+row, which is all that there is about it.
 """
 
 from __future__ import annotations
 
-import os
+import itertools
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import jaxprtool
+from jaxprtool.core.declared import signature
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.core.rule_table import Unsupported
-from jaxprtool.rules.define import COLUMNS
+from jaxprtool.ir.jaxpr import REQUIRED, Param, Primitive
+from jaxprtool.ir.synonyms import PRIMITIVES as SYNONYMS
+from jaxprtool.ir.synonyms import close_names, meant
+from jaxprtool.rules.define import COLUMNS, FACTS, FEW, PLACES
 
-__all__ = ["column_text", "main", "table_text"]
+__all__ = ["column_text", "main", "row_text", "table_text"]
 
 _ROOT = Path(jaxprtool.__file__).parent.parent
 
@@ -44,7 +50,13 @@ def rule_place(rule: Any) -> str:
     code = getattr(found, "__code__", None) or getattr(type(found).__call__, "__code__", None)
     if code is None or isinstance(rule, Unsupported):
         return ""
-    return f"{os.path.relpath(code.co_filename, _ROOT)}:{code.co_firstlineno}"
+    return _place(code.co_filename, code.co_firstlineno)
+
+
+def _place(file: str, line: int) -> str:
+    """`file:line`, relative to the package where the file is below its folder."""
+    path = Path(file)
+    return f"{path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path}:{line}"
 
 
 def _aligned(rows: list[list[str]]) -> str:
@@ -70,20 +82,108 @@ def table_text() -> str:
 
 
 def column_text(column: str) -> str:
-    """One column: primitive, rule, and `file:line` or why there is none."""
+    """One column: primitive, rule, and `file:line` or why there is none; or the fact that it states."""
+    if column in FACTS:
+        return _aligned([[p.name, str(FACTS[column][p])] for p in _primitives()])
     rows = []
     for p in _primitives():
-        rule = COLUMNS[column].rules.get(p)
+        rule = (COLUMNS | FEW)[column].rules.get(p)
         place = rule.why if isinstance(rule, Unsupported) else rule_place(rule) if rule else ""
         rows.append([p.name, rule_name(rule), place])
     return _aligned(rows)
 
 
+def row_text(primitive: Primitive) -> str:
+    """One row: signature, mathematics, params, what serves each column, and where all that is written."""
+    parts = [signature(primitive) + "\n", _indented(_mathematics(primitive))]
+    if primitive.params:
+        params = [_param(p) for p in primitive.params.values()]
+        parts += ["\nparams:\n", _indented(_aligned(params))]
+    columns = [[name, *_served(table.rules.get(primitive))] for name, table in COLUMNS.items()]
+    columns += [[name, *_served(table.rules.get(primitive))] for name, table in FEW.items()]
+    columns += [[name, str(table[primitive]), ""] for name, table in FACTS.items()]
+    parts += ["\ncolumns:\n", _indented(_aligned(columns))]
+    return "".join(parts) + "\nsource:\n" + _indented(_aligned(_sources(primitive)))
+
+
+def _indented(text: str) -> str:
+    return textwrap.indent(text, "  ")
+
+
+def _mathematics(primitive: Primitive) -> str:
+    """The docstring of the stub, up to its lines on params."""
+    lines = itertools.takewhile(
+        lambda line: line.partition(": ")[0] not in primitive.params, primitive.doc.splitlines()
+    )
+    return "\n".join(lines).strip() + "\n"
+
+
+_PRINTED = {
+    "never": "printed",
+    "default": "printed unless default",
+    "blank": "printed unless blank",
+    "always": "printed when lossless",
+    "implied": "not printed",
+}
+
+
+def _param(param: Param) -> list[str]:
+    """Name, annotation, default, what the text form does with a param, and its documentation."""
+    default = "required" if param.default is REQUIRED else f"= {param.default!r}"
+    words = [_PRINTED[param.hidden]]
+    words += [
+        name
+        for name in ("first", "acts_along", "met_first", "named_by_call")
+        if getattr(param, name)
+    ]
+    for name in ("recover", "spelled"):
+        rule = getattr(param, name)
+        words += [f"{name}={rule_name(rule)}"] if rule is not None else []
+    return [param.name, param.annotation, default, ", ".join(words), param.doc]
+
+
+def _served(rule: Any) -> tuple[str, str]:
+    """What serves a column, as `module:name` and `file:line`; or why nothing does."""
+    if rule is None:
+        return "none", ""
+    if isinstance(rule, Unsupported):
+        return f"unsupported: {rule.why}", ""
+    found = _unwrapped(rule)
+    name = getattr(found, "__qualname__", type(rule).__qualname__).partition(".<locals>")[0]
+    module = getattr(found, "__module__", type(rule).__module__)
+    return f"{module}:{name.replace('<lambda>', 'lambda')}", rule_place(rule)
+
+
+def _sources(primitive: Primitive) -> list[list[str]]:
+    """Where the stub and the row stand."""
+    rows = [["define", _place(*place)] for place in PLACES.get(primitive, ())]
+    if primitive.stub is None:
+        return rows
+    code = primitive.stub.__code__
+    return [["stub", _place(code.co_filename, code.co_firstlineno)], *rows]
+
+
+def _suggestion(name: str) -> str:
+    """The primitives that a name may stand for, in words."""
+    known = meant(name, SYNONYMS)
+    first = [known] if known else []
+    near = first + [n for n in close_names(name, PRIMITIVES) if n not in first]
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
 def main(args: list[str]) -> int:
     """Print what is asked for; returns the exit status."""
-    if len(args) > 1 or (args and args[0] not in COLUMNS):
-        names = ", ".join(COLUMNS)
-        print(f"usage: python -m jaxprtool.rules [COLUMN]; columns: {names}", file=sys.stderr)
+    names = [*COLUMNS, *FEW, *FACTS]
+    if len(args) == 2 and args[0] == "--primitive":
+        found = PRIMITIVES.get(args[1])
+        if found is None:
+            print(f"there is no primitive {args[1]}{_suggestion(args[1])}", file=sys.stderr)
+            return 2
+        print(row_text(found), end="")
+        return 0
+    if len(args) > 1 or (args and args[0] not in names):
+        usage = "usage: python -m jaxprtool.rules [COLUMN | --primitive NAME]"
+        print(f"{usage}; columns: {', '.join(names)}", file=sys.stderr)
         return 2
     print(column_text(args[0]) if args else table_text(), end="")
     return 0

@@ -11,6 +11,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
+from jaxprtool.interpreters.axes import lowest
 from jaxprtool.interpreters.batch import same_shape_batch
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.elementwise import (
@@ -28,6 +29,7 @@ from jaxprtool.interpreters.elementwise import (
 )
 from jaxprtool.interpreters.jvp import Zero, jvp_terms
 from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.reducers import Monoid
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.rules import complex_values
@@ -92,6 +94,7 @@ define(
     jvp=_add_jvp,
     transpose=_add_transpose,
     lower=hlo("add"),
+    monoid=lambda dtype: Monoid("add", 0),
 )
 
 define(
@@ -169,6 +172,7 @@ define(
     ),
     transpose=_mul_transpose,
     lower=_mul_lower,
+    monoid=lambda dtype: Monoid("multiply", 1),
 )
 
 
@@ -311,9 +315,9 @@ def _extremum_lower(name: str, direction: str) -> Any:
     return rule
 
 
-for _op, _function, _compare, _direction in (
-    (lax.max, "maximum", "greater", "GT"),
-    (lax.min, "minimum", "less", "LT"),
+for _op, _function, _compare, _direction, _sign in (
+    (lax.max, "maximum", "greater", "GT", -1),
+    (lax.min, "minimum", "less", "LT", 1),
 ):
     define(
         _op,
@@ -322,6 +326,7 @@ for _op, _function, _compare, _direction in (
         jvp=extremum_jvp(_op),
         transpose=NONLINEAR,
         lower=_extremum_lower(_function, _direction),
+        monoid=lambda dtype, name=_function, sign=_sign: Monoid(name, lowest(dtype, sign)),
     )
 
 

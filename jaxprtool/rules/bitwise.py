@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.axes import lowest
 from jaxprtool.interpreters.elementwise import elementwise, in_bytes, nary, numpy_function
 from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.reducers import Monoid
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
@@ -55,10 +57,15 @@ def _shift_right_arithmetic_impl(xp: Any, x: Any, y: Any) -> Any:
     return xp.right_shift(signed, by.astype(signed.dtype)).astype(x.dtype)
 
 
-for _op, _function, _hlo in (
-    (lax.and_, "bitwise_and", "and"),
-    (lax.or_, "bitwise_or", "or"),
-    (lax.xor, "bitwise_xor", "xor"),
+def _all_ones(dtype: Any) -> Any:
+    """The number with all bits set."""
+    return True if dtype.kind == "b" else lowest(dtype, 1) if dtype.kind == "u" else -1
+
+
+for _op, _function, _hlo, _unit in (
+    (lax.and_, "bitwise_and", "and", _all_ones),
+    (lax.or_, "bitwise_or", "or", lambda dtype: 0),
+    (lax.xor, "bitwise_xor", "xor", lambda dtype: 0),
 ):
     define(
         _op,
@@ -66,6 +73,7 @@ for _op, _function, _hlo in (
         impl=in_bytes(numpy_function(_function)),
         **LOCALLY_CONSTANT,
         lower=hlo(_hlo),
+        monoid=lambda dtype, name=_function, unit=_unit: Monoid(name, unit(dtype)),
     )
 
 define(

@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.elementwise import boolean, nary, numpy_function
+from jaxprtool.interpreters.words import compares_keys
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
@@ -23,13 +24,13 @@ def _compare(direction: str, *, total: bool = False) -> Any:
     return rule
 
 
-for _op, _kinds, _function, _direction in (
-    (lax.eq, _ANY, "equal", "EQ"),
-    (lax.ne, _ANY, "not_equal", "NE"),
-    (lax.lt, _ORDERED, "less", "LT"),
-    (lax.le, _ORDERED, "less_equal", "LE"),
-    (lax.gt, _ORDERED, "greater", "GT"),
-    (lax.ge, _ORDERED, "greater_equal", "GE"),
+for _op, _kinds, _function, _direction, _keys in (
+    (lax.eq, _ANY, "equal", "EQ", compares_keys(lax.reduce_and)),
+    (lax.ne, _ANY, "not_equal", "NE", compares_keys(lax.reduce_or)),
+    (lax.lt, _ORDERED, "less", "LT", None),
+    (lax.le, _ORDERED, "less_equal", "LE", None),
+    (lax.gt, _ORDERED, "greater", "GT", None),
+    (lax.ge, _ORDERED, "greater_equal", "GE", None),
 ):
     define(
         _op,
@@ -37,6 +38,7 @@ for _op, _kinds, _function, _direction in (
         impl=numpy_function(_function),
         **LOCALLY_CONSTANT,
         lower=_compare(_direction),
+        keys=_keys,
     )
 
 

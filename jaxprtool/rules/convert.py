@@ -10,7 +10,6 @@ from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import PER_OUTPUT
 from jaxprtool.interpreters.jvp import Zero
-from jaxprtool.interpreters.stage import same_when_of_one_type
 from jaxprtool.interpreters.transpose import not_linear, transpose_unary
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.jaxpr import Lit
@@ -124,5 +123,5 @@ define(
     batch=_convert_batch,
     lower=_convert_lower,
     cost=PER_OUTPUT,
+    identity=lambda params: True,
 )
-same_when_of_one_type(lax.convert_element_type.primitive)

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from jaxprtool.core.primitive import PRIMITIVES, primitive_of
-from jaxprtool.core.rule_table import Maker, RuleTable, Unsupported
+from jaxprtool.core.rule_table import FactTable, Maker, RuleTable, Unsupported
 from jaxprtool.interpreters.batch import batch_rules
-from jaxprtool.interpreters.check import abstract_eval_rules, keeps_track_of_varying
+from jaxprtool.interpreters.check import (
+    abstract_eval_rules,
+    liveness_facts,
+    memory_facts,
+    varying_facts,
+)
 from jaxprtool.interpreters.cost import cost_rules
-from jaxprtool.interpreters.dce import dce_rules
+from jaxprtool.interpreters.dce import dce_rules, effect_facts
 from jaxprtool.interpreters.discharge import discharge_rules
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import jvp_rules, zero_derivative
+from jaxprtool.interpreters.layouts import layout_rules
 from jaxprtool.interpreters.linearize import linearize_rules
 from jaxprtool.interpreters.lower import lowering_rules
-from jaxprtool.interpreters.partial_eval import partial_eval_rules
+from jaxprtool.interpreters.ordering import order_rules
+from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_facts
+from jaxprtool.interpreters.reducers import monoid_rules
 from jaxprtool.interpreters.saving import saving_rules
+from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_rules
+from jaxprtool.interpreters.words import TAKING_KEYS, key_rules
 from jaxprtool.ir.jaxpr import Primitive
 
 if TYPE_CHECKING:
@@ -27,16 +38,33 @@ if TYPE_CHECKING:
         CostRule,
         DceRule,
         DischargeRule,
+        Follows,
+        IdentityRule,
         ImplRule,
         JvpRule,
+        KeysRule,
+        LayoutRule,
         LinearizeRule,
+        Liveness,
         LowerRule,
+        MonoidRule,
+        OrderRule,
         PartialEvalRule,
+        Residual,
         SavingRule,
         TransposeRule,
     )
 
-__all__ = ["COLUMNS", "LOCALLY_CONSTANT", "REQUIRED", "check_complete", "define"]
+__all__ = [
+    "COLUMNS",
+    "FACTS",
+    "FEW",
+    "LOCALLY_CONSTANT",
+    "PLACES",
+    "REQUIRED",
+    "check_complete",
+    "define",
+]
 
 COLUMNS: dict[str, RuleTable] = {
     "abstract_eval": abstract_eval_rules,
@@ -53,6 +81,24 @@ COLUMNS: dict[str, RuleTable] = {
     "discharge": discharge_rules,
 }
 
+# Columns that few primitives have, and that no table of all of them shows.
+FEW: dict[str, RuleTable] = {
+    "order": order_rules,
+    "identity": identity_rules,
+    "layout": layout_rules,
+    "keys": key_rules,
+    "monoid": monoid_rules,
+}
+FACTS: dict[str, FactTable] = {
+    "effects": effect_facts,
+    "liveness": liveness_facts,
+    "memory": memory_facts,
+    "varying": varying_facts,
+    "residual": residual_facts,
+}
+_RULES = COLUMNS | FEW
+# Where `define` was called for each primitive: file and line.
+PLACES: dict[Primitive, list[tuple[str, int]]] = {}
 REQUIRED = ("abstract_eval", "impl", "jvp", "transpose", "batch", "lower", "cost")
 
 # Columns of an operation whose results do not change with small changes of its operands.
@@ -78,6 +124,16 @@ def define(
     linearize: LinearizeRule | Other = None,
     dce: DceRule | Other = None,
     discharge: DischargeRule | Other = None,
+    effects: bool = False,
+    order: OrderRule | None = None,
+    liveness: Liveness = "borrows",
+    memory: Follows = "operands",
+    layout: LayoutRule | None = None,
+    keys: KeysRule | None = None,
+    varying: Follows | None = None,
+    residual: Residual = "saved",
+    identity: IdentityRule | None = None,
+    monoid: MonoidRule | None = None,
 ) -> None:
     """Give a primitive its row: a rule for each column.
 
@@ -96,6 +152,16 @@ def define(
       cost: the number of arithmetic operations.
       partial_eval, saving, linearize, dce: for primitives whose params hold jaxprs, which go into those.
       discharge: for primitives that make, use or pass on references or futures.
+      effects: whether it does something besides giving results, so that it stays although nobody reads those.
+      order: which equations have effects that happen in the order of the program; None: none.
+      liveness: whether operands may be used after it ("borrows") or not ("consumes").
+      memory: whether results are in the memory that operands are in, or `abstract_eval` says where.
+      layout: how results lie on a mesh; None: as the first operand that has a layout and the shape of the result.
+      keys: how it takes arrays of keys, by its batch rule; None: it does not, or its rules do so themselves.
+      varying: as `memory`, of the manual axes along which results vary; None: "rule" where it has a `partial_eval` rule.
+      residual: whether its result is saved for the linear part, or made again there, where all operands are literals.
+      identity: which equations are their first operand if the result has its type; None: none.
+      monoid: the NumPy function that a reducer of it alone is; None: it is none.
 
     Raises:
       TypeError: a rule is not a function; a primitive of ours lacks a column.
@@ -106,21 +172,28 @@ def define(
 
 def _fill(op: Any, given: dict[str, Any]) -> None:
     """Put what `define` was given into the tables."""
-    primitive = primitive_of(op)
-    missing = [column for column in REQUIRED if given[column] is None]
-    if missing and is_ours(primitive):
+    primitive, caller = primitive_of(op), sys._getframe(2)
+    rules = {column: given[column] for column in _RULES if given[column] is not None}
+    needed = REQUIRED if is_ours(primitive) else TAKING_KEYS if "keys" in rules else ()
+    missing = [c for c in needed if c not in rules and primitive not in COLUMNS[c].rules]
+    if missing:
         raise TypeError(f"define({primitive}): the row has no {', '.join(missing)}")
-    if given["partial_eval"] is not None:  # its params hold jaxprs, whose types say what varies
-        keeps_track_of_varying(primitive)
-    for column, table in COLUMNS.items():
-        rule = given[column]
-        if rule is None:
-            continue
+    for column, rule in rules.items():
         if isinstance(rule, Maker):
-            rule = rule(op)
-        if not callable(rule) and not isinstance(rule, Unsupported):
+            rule = rules[column] = rule(op)
+        if not callable(rule):
             raise TypeError(f"define({primitive}): the {column} rule is not a function: {rule!r}")
-        table.define(primitive, rule)
+    if "keys" in rules:
+        for column, taking_keys in TAKING_KEYS.items():
+            rules[column] = taking_keys(primitive, rules[column])
+    for column, rule in rules.items():
+        _RULES[column].define(primitive, rule)
+    if given["varying"] is None and "partial_eval" in rules:
+        given["varying"] = "rule"  # its params hold jaxprs, whose types say what varies
+    for column, table in FACTS.items():
+        if given[column] not in (None, table.values[0]):
+            table.define(primitive, given[column])
+    PLACES.setdefault(primitive, []).append((caller.f_code.co_filename, caller.f_lineno))
 
 
 def is_ours(primitive: Primitive) -> bool:
@@ -130,7 +203,6 @@ def is_ours(primitive: Primitive) -> bool:
 
 def check_complete() -> None:
     """Raise TypeError if a primitive of ours has no row."""
-    rows = abstract_eval_rules.rules
-    missing = [p.name for p in PRIMITIVES.values() if p not in rows and is_ours(p)]
+    missing = [p.name for p in PRIMITIVES.values() if p not in PLACES and is_ours(p)]
     if missing:
         raise TypeError(f"these primitives have no row: {', '.join(missing)}")

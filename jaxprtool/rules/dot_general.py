@@ -20,6 +20,7 @@ from jaxprtool.interpreters.axes import (
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.elementwise import check_kind
 from jaxprtool.interpreters.jvp import bilinear
+from jaxprtool.interpreters.layouts import spec_of
 from jaxprtool.interpreters.stablehlo_text import mlir_type
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
@@ -327,6 +328,15 @@ def _dot_cost(in_avals: Any, out_avals: Any, *, dimension_numbers: Any, **_: Any
     return 2 * max(out_avals[0].size, 0) * depth
 
 
+def _dot_layout(ins: Any, out: Any, *, dimension_numbers: Any, **_: Any) -> list[str | None]:
+    """Batch dimensions, then the free ones of the left operand, then those of the right one."""
+    (left, right), (left_batch, right_batch) = dimension_numbers
+    x, y = map(spec_of, ins[:2])
+    batch = [x[i] or y[j] for i, j in zip(left_batch, right_batch, strict=True)]
+    free = [s for i, s in enumerate(x) if i not in (*left, *left_batch)]
+    return [*batch, *free, *[s for i, s in enumerate(y) if i not in (*right, *right_batch)]]
+
+
 define(
     lax.dot_general,
     abstract_eval=_dot_type,
@@ -336,4 +346,5 @@ define(
     batch=_dot_batch,
     lower=_dot_lower,
     cost=_dot_cost,
+    layout=_dot_layout,
 )

@@ -22,9 +22,7 @@ from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.cells import Token
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.dce import declare_effect
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.ordering import declare_order
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.avals import AbstractToken, AbstractType
 from jaxprtool.ir.diagnostics import (
@@ -194,6 +192,7 @@ for _op, _impl in ((lax.debug_print, _print), (lax.debug_callback, _call_output)
         batch=_output_batch(_op),
         lower=_lower_output(_impl),
         cost=FREE,
+        order=_has_order,
     )
 
 
@@ -299,9 +298,9 @@ def _io_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
     return _one_by_one(lax.io_callback, vals, dims, axis_size, params)
 
 
-for _op, _batch, _pure in (
-    (lax.pure_callback, _pure_batch, True),
-    (lax.io_callback, _io_batch, False),
+for _op, _batch, _pure, _order in (
+    (lax.pure_callback, _pure_batch, True, None),
+    (lax.io_callback, _io_batch, False, _has_order),
 ):
     _name = _op.primitive.name
     define(
@@ -313,10 +312,9 @@ for _op, _batch, _pure in (
         batch=_batch,
         lower=_lower_call(_name, _pure),
         cost=FREE,
+        effects=not _pure,
+        order=_order,
     )
-declare_effect(lax.io_callback)
-for _op in (lax.debug_print, lax.debug_callback, lax.io_callback):
-    declare_order(_op, _has_order)
 
 
 # -- tokens ------------------------------------------------------------------------------------

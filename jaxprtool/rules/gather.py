@@ -27,6 +27,7 @@ from jaxprtool.interpreters.indexing import (
 from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.selection import Selection
 from jaxprtool.interpreters.transpose import is_linear, not_linear
+from jaxprtool.interpreters.words import MOVES_KEYS
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.rules.define import define
@@ -240,4 +241,5 @@ define(
     batch=_gather_batch,
     lower=_gather_lower,
     cost=FREE,
+    keys=MOVES_KEYS,
 )

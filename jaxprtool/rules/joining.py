@@ -26,6 +26,7 @@ from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, instantiate, linear
 from jaxprtool.interpreters.transpose import is_linear, transpose_unary
 from jaxprtool.interpreters.windows import padded_size, padder
+from jaxprtool.interpreters.words import MOVES_KEYS
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.rules.define import define
@@ -78,6 +79,7 @@ define(
     batch=_concatenate_batch,
     lower=lambda ctx, *xs, dimension: ctx.concatenate(xs, dimension),
     cost=FREE,
+    keys=MOVES_KEYS,
 )
 
 
@@ -126,6 +128,7 @@ define(
     ),
     lower=_split_lower,
     cost=FREE,
+    keys=MOVES_KEYS,
 )
 
 # -- stack, unstack ----------------------------------------------------------------------------------
@@ -170,6 +173,7 @@ define(
     batch=_stack_batch,
     lower=_stack_lower,
     cost=FREE,
+    keys=MOVES_KEYS,
 )
 
 
@@ -209,6 +213,7 @@ define(
     batch=_unstack_batch,
     lower=_unstack_lower,
     cost=FREE,
+    keys=MOVES_KEYS,
 )
 
 # -- pad -------------------------------------------------------------------------------------------
@@ -295,6 +300,7 @@ define(
     batch=_pad_batch,
     lower=lambda ctx, x, value, *, padding_config: ctx.pad(x, value, padding_config),
     cost=FREE,
+    keys=MOVES_KEYS,
 )
 
 # -- tile ------------------------------------------------------------------------------------------
@@ -339,4 +345,5 @@ define(
     ),
     lower=_tile_lower,
     cost=FREE,
+    keys=MOVES_KEYS,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker, unsupported
-from jaxprtool.interpreters.check import ill_typed, moves_between_memories
+from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, linear
 from jaxprtool.interpreters.memory import put_in_memory
@@ -84,9 +84,8 @@ define(
     batch=lambda size, vals, dims, **params: (lax.device_put(*vals, **params), list(dims)),
     lower=lambda ctx, *xs, **_: list(xs),  # as JAX's, on the CPU
     cost=FREE,
+    memory="rule",
 )
-
-moves_between_memories(lax.device_put.primitive)
 
 # -- sharding_constraint, tie ----------------------------------------------------------------------
 

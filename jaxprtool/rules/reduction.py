@@ -29,6 +29,7 @@ from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.elementwise import byte_type
 from jaxprtool.interpreters.evaluate import jaxpr_as_fun
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, linear
+from jaxprtool.interpreters.layouts import reduced_layout
 from jaxprtool.interpreters.reducers import (
     check_initials,
     check_reducer,
@@ -101,6 +102,7 @@ define(
     batch=_reducer_batch(lax.reduce_sum),
     lower=_reducer_lower("add", lambda _: 0),
     cost=PER_INPUT,
+    layout=reduced_layout,
 )
 
 
@@ -142,6 +144,7 @@ define(
     batch=_reducer_batch(lax.reduce_prod),
     lower=_reducer_lower("multiply", lambda _: 1),
     cost=PER_INPUT,
+    layout=reduced_layout,
 )
 
 # -- largest and smallest --------------------------------------------------------------------------
@@ -191,6 +194,7 @@ for _op, _ufunc, _hlo, _sign in (
         batch=_reducer_batch(_op),
         lower=_reducer_lower(_hlo, functools.partial(lowest, sign=_sign)),
         cost=PER_INPUT,
+        layout=reduced_layout,
     )
 
 # -- logical ---------------------------------------------------------------------------------------
@@ -212,6 +216,7 @@ for _op, _ufunc, _unit in (
         batch=_reducer_batch(_op),
         lower=_reducer_lower(_ufunc.removeprefix("bitwise_"), _unit),
         cost=PER_INPUT,
+        layout=reduced_layout,
     )
 
 # -- by a jaxpr ------------------------------------------------------------------------------------
@@ -417,4 +422,5 @@ for _op, _direction, _sign in ((lax.argmax, "GT", -1), (lax.argmin, "LT", 1)):
         batch=_reducer_batch(_op),
         lower=_arg_lower(_direction, _sign),
         cost=PER_INPUT,
+        layout=reduced_layout,
     )

@@ -36,6 +36,7 @@ from jaxprtool.interpreters.indexing import (
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.selection import Selection
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.interpreters.words import MOVES_KEYS
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.dtypes import UINT32
@@ -460,14 +461,14 @@ def _per_update(in_avals: Any, out_avals: Any, **_: Any) -> int:
 
 
 _ROWS: Any = (
-    (lax.scatter, None, "", _scatter_jvp, _scatter_transpose),
-    (lax.scatter_add, lax.add, "add", None, _add_transpose(lax.scatter_add)),
-    (lax.scatter_sub, lax.sub, "subtract", None, _add_transpose(lax.scatter_sub)),
-    (lax.scatter_mul, lax.mul, "multiply", _mul_jvp, _mul_transpose),
-    (lax.scatter_min, lax.min, "minimum", _extremal_jvp(lax.scatter_min), NONLINEAR),
-    (lax.scatter_max, lax.max, "maximum", _extremal_jvp(lax.scatter_max), NONLINEAR),
+    (lax.scatter, None, "", _scatter_jvp, _scatter_transpose, MOVES_KEYS),
+    (lax.scatter_add, lax.add, "add", None, _add_transpose(lax.scatter_add), None),
+    (lax.scatter_sub, lax.sub, "subtract", None, _add_transpose(lax.scatter_sub), None),
+    (lax.scatter_mul, lax.mul, "multiply", _mul_jvp, _mul_transpose, None),
+    (lax.scatter_min, lax.min, "minimum", _extremal_jvp(lax.scatter_min), NONLINEAR, None),
+    (lax.scatter_max, lax.max, "maximum", _extremal_jvp(lax.scatter_max), NONLINEAR, None),
 )
-for _op, _scalar_op, _ufunc, _jvp, _transpose in _ROWS:
+for _op, _scalar_op, _ufunc, _jvp, _transpose, _keys in _ROWS:
     define(
         _op,
         abstract_eval=_scatter_type(_op.primitive.name),
@@ -477,4 +478,5 @@ for _op, _scalar_op, _ufunc, _jvp, _transpose in _ROWS:
         batch=_scatter_batch(_op),
         lower=_scatter_lower(_scalar_op),
         cost=_per_update,
+        keys=_keys,
     )

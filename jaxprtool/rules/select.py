@@ -18,6 +18,7 @@ from jaxprtool.interpreters.elementwise import (
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.interpreters.words import MOVES_KEYS
 from jaxprtool.rules.define import define
 
 # -- select_n ------------------------------------------------------------------------------------
@@ -130,6 +131,7 @@ define(
     batch=_select_n_batch,
     lower=_select_n_lower,
     cost=PER_OUTPUT,
+    keys=MOVES_KEYS,
 )
 
 

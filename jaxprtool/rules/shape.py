@@ -29,8 +29,9 @@ from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import linear
-from jaxprtool.interpreters.stage import same_when_of_one_type
+from jaxprtool.interpreters.layouts import spec_of
 from jaxprtool.interpreters.transpose import transpose_unary
+from jaxprtool.interpreters.words import MOVES_KEYS
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
@@ -140,6 +141,16 @@ def _broadcast_batch(
     return lax.broadcast_in_dim(x, shape=shape, broadcast_dimensions=dims, **params), at
 
 
+def _broadcast_layout(
+    ins: Any, out: Any, *, broadcast_dimensions: Any, **_: Any
+) -> list[str | None]:
+    spec: list[str | None] = [None] * out.ndim
+    for i, axis in enumerate(broadcast_dimensions):
+        if ins[0].shape[i] == out.shape[axis]:
+            spec[axis] = spec_of(ins[0])[i]
+    return spec
+
+
 define(
     lax.broadcast_in_dim,
     abstract_eval=_broadcast_type,
@@ -151,9 +162,10 @@ define(
         x, ctx.out_aval, broadcast_dimensions
     ),
     cost=FREE,
-)
-same_when_of_one_type(
-    lax.broadcast_in_dim.primitive, lambda params: _keeps_order(params["broadcast_dimensions"])
+    residual="made again",
+    identity=lambda params: _keeps_order(params["broadcast_dimensions"]),
+    layout=_broadcast_layout,
+    keys=MOVES_KEYS,
 )
 
 # -- reshape, squeeze, expand_dims -----------------------------------------------------------------
@@ -222,6 +234,7 @@ define(
     batch=_reshape_batch,
     lower=_reshape_lower,
     cost=FREE,
+    keys=MOVES_KEYS,
 )
 
 
@@ -244,6 +257,10 @@ def _squeeze_batch(size: int, vals: Any, dims: Any, *, dimensions: Any) -> Any:
     return lax.squeeze(vals[0], dimensions=out), dims[0] - sum(d < dims[0] for d in out)
 
 
+def _squeeze_layout(ins: Any, out: Any, *, dimensions: Any) -> Any:
+    return removed(spec_of(ins[0]), [d % ins[0].ndim for d in dimensions])
+
+
 define(
     lax.squeeze,
     abstract_eval=_squeeze_type,
@@ -255,6 +272,8 @@ define(
     batch=_squeeze_batch,
     lower=lambda ctx, x, *, dimensions: ctx.reshape(x, ctx.out_aval.shape),
     cost=FREE,
+    layout=_squeeze_layout,
+    keys=MOVES_KEYS,
 )
 
 
@@ -278,6 +297,13 @@ def _expand_dims_batch(size: int, vals: Any, dims: Any, *, dimensions: Any) -> A
     return lax.expand_dims(vals[0], dimensions=bumped(dimensions, at)), at
 
 
+def _expand_dims_layout(ins: Any, out: Any, *, dimensions: Any) -> Any:
+    spec = spec_of(ins[0])
+    for d in sorted(d % out.ndim for d in dimensions):
+        spec = inserted(spec, d, None)
+    return spec
+
+
 define(
     lax.expand_dims,
     abstract_eval=_expand_dims_type,
@@ -289,6 +315,8 @@ define(
     batch=_expand_dims_batch,
     lower=lambda ctx, x, *, dimensions: ctx.reshape(x, ctx.out_aval.shape),
     cost=FREE,
+    layout=_expand_dims_layout,
+    keys=MOVES_KEYS,
 )
 
 # -- transpose, rev --------------------------------------------------------------------------------
@@ -319,6 +347,8 @@ define(
     ),
     lower=lambda ctx, x, *, permutation: ctx.transpose(x, permutation),
     cost=FREE,
+    layout=lambda ins, out, *, permutation: [spec_of(ins[0])[i] for i in permutation],
+    keys=MOVES_KEYS,
 )
 
 
@@ -344,6 +374,7 @@ define(
     ),
     lower=lambda ctx, x, *, dimensions: ctx.op("reverse", x, dimensions=tuple(dimensions)),
     cost=FREE,
+    keys=MOVES_KEYS,
 )
 
 # -- iota ------------------------------------------------------------------------------------------
@@ -375,4 +406,5 @@ define(
     batch=unsupported("it has no operands"),
     lower=lambda ctx, *, dimension, **_: ctx.iota(ctx.out_aval, dimension),
     cost=FREE,
+    residual="made again",
 )

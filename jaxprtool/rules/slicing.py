@@ -23,6 +23,7 @@ from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.indexing import CLIP_MODE, Windows, batched_indices
 from jaxprtool.interpreters.jvp import Zero, instantiate, linear
 from jaxprtool.interpreters.transpose import is_linear, not_linear, transpose_unary
+from jaxprtool.interpreters.words import MOVES_KEYS
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.rules.define import define
@@ -96,6 +97,7 @@ define(
         x, start_indices, limit_indices, strides
     ),
     cost=FREE,
+    keys=MOVES_KEYS,
 )
 
 # -- dynamic_slice ---------------------------------------------------------------------------------
@@ -244,6 +246,7 @@ define(
         "dynamic_slice", x, *starts, slice_sizes=tuple(slice_sizes)
     ),
     cost=FREE,
+    keys=MOVES_KEYS,
 )
 
 # -- dynamic_update_slice --------------------------------------------------------------------------
@@ -333,4 +336,5 @@ define(
     batch=_update_batch,
     lower=lambda ctx, x, update, *starts: ctx.op("dynamic_update_slice", x, update, *starts),
     cost=FREE,
+    keys=MOVES_KEYS,
 )

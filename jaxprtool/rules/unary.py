@@ -25,6 +25,7 @@ from jaxprtool.interpreters.elementwise import (
 from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
+from jaxprtool.interpreters.words import MOVES_KEYS
 from jaxprtool.ir.dtypes import FLOAT32, FLOAT64, dtype_of
 from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
@@ -106,6 +107,7 @@ define(
     jvp=linear,
     transpose=transpose_unary(lambda ct, aval: lax.copy(ct)),
     lower=lambda ctx, x: x,
+    keys=MOVES_KEYS,
 )
 
 define(

@@ -9,7 +9,7 @@ from typing import Any
 from jaxprtool.ir.avals import ARRAY_LIMIT, AbstractType, OpaqueType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import DropVar, Lit, Var, new_var
+from jaxprtool.ir.jaxpr import DropVar, Lit, Primitive, Var, new_var
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.tokens import LOOSE_BINDER, WEAK
@@ -56,9 +56,9 @@ class Atoms:
         self.drop_reads = (-1, 0)  # the operands that read `_` last, and how many times
         self.untyped_literals = self.untyped_binders = False
 
-    def type_stored(self, primitive: str, inputs: list[Any]) -> None:
+    def type_stored(self, primitive: Primitive, inputs: list[Any]) -> None:
         """Give a literal that goes into a cell the element type of the cell."""
-        if primitive != "get" and isinstance(inputs[1], UntypedLit):
+        if primitive.notation in ("write", "accumulate") and isinstance(inputs[1], UntypedLit):
             dtypes = inputs[1].types([inputs[0].aval], self.wide)
             inputs[1] = inputs[1].typed(dtypes[0])
 

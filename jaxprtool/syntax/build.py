@@ -368,13 +368,12 @@ class Builder:
         binders: list[Var] = (
             self.atoms.binders(scope, reference.out, start) if reference.out else []
         )
-        if reference.primitive == "swap" and not binders:
+        if reference.primitive.notation == "write" and not binders:
             binders = [DropVar(_held_by(inputs[1].aval))]  # type: ignore[list-item]
         span = Span(self.source, start, end)
-        primitive = find_primitive(reference.primitive)
-        params = {**primitive.defaults, **reference.params}
+        params = {**reference.primitive.defaults, **reference.params}
         comments = self._comment(start) if self.comments.present else None
-        eqn = JaxprEqn(primitive, inputs, params, binders, span, comments)
+        eqn = JaxprEqn(reference.primitive, inputs, params, binders, span, comments)
         if self.annotated:
             self.places.append((start, eqn))
         return eqn

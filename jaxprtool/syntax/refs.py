@@ -1,27 +1,26 @@
 """Equations on mutable references: `a:f32[] <- r[0]`, `r[i:i+4,:] <- v`, `r[...] += v`.
 
-In the IR they are `get`, `swap` and `addupdate` with the inputs (ref, value, *index variables, mask, other), as in JAX.
+In the IR they are those of the primitives with a `notation` (`get`, `swap`, `addupdate`), with the inputs (ref, value, *index variables, mask, other), as in JAX.
 The index is the param `index`: a tuple of pieces of text and of numbers, a number standing for that index variable.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
-from jaxprtool.ir.jaxpr import DropVar, JaxprEqn
+from jaxprtool.core.primitive import PRIMITIVES, find_primitive
+from jaxprtool.ir.jaxpr import DropVar, JaxprEqn, Primitive
 from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER
 
 __all__ = [
     "RAW_EQUATION",
-    "REFERENCE_PRIMITIVES",
     "Reference",
     "format_reference",
     "read_reference",
 ]
-
-REFERENCE_PRIMITIVES = frozenset({"get", "swap", "addupdate"})
 
 # Equations of Pallas that have forms of their own; they are kept as text around the variables in it.
 RAW_EQUATION = (
@@ -32,20 +31,20 @@ _RAW = re.compile(rf"(?={RAW_EQUATION})([a-z_]+)(.*)")
 _PATH = r"(?:\[[^\]\n]*+\]|\{[^{}\n]*+\})++"
 _FLAGS = r"(?: mask=(?P<mask>\S++))?(?: other=(?P<other>\S++))?"
 _FORMS = (
-    ("get", re.compile(rf"(?P<out>{LOOSE_BINDER}) <- (?P<ref>{IDENT})(?P<path>{_PATH}){_FLAGS}")),
+    ("read", re.compile(rf"(?P<out>{LOOSE_BINDER}) <- (?P<ref>{IDENT})(?P<path>{_PATH}){_FLAGS}")),
     (
-        "swap",
+        "write",
         re.compile(
             rf"(?P<out>{LOOSE_BINDER}), {IDENT}{_PATH} <- "
             rf"(?P<ref>{IDENT})(?P<path>{_PATH}), (?P<value>[^\s,;]++){_FLAGS}"
         ),
     ),
     (
-        "swap",
+        "write",
         re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) <- (?P<value>[^\s,;]++){_FLAGS}(?P<out>)"),
     ),
     (
-        "addupdate",
+        "accumulate",
         re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) \+= (?P<value>[^\s,;]++){_FLAGS}(?P<out>)"),
     ),
 )
@@ -54,12 +53,18 @@ _VARIABLE = re.compile(rf"(?<![\w.])({IDENT})")
 
 
 class Reference(NamedTuple):
-    """The parts of an equation on a reference, as text."""
+    """The parts of an equation on a reference; the result and the operands as text."""
 
-    primitive: str
+    primitive: Primitive
     out: str
     operands: list[str]
     params: dict[str, Any]
+
+
+@functools.cache
+def _noted() -> dict[str, Primitive]:
+    """The primitives that have a notation, by that."""
+    return {p.notation: p for p in PRIMITIVES.values() if p.notation}
 
 
 _LITERALS = frozenset({"True", "False", "inf", "nan"})  # which are no indices
@@ -72,8 +77,8 @@ def read_reference(text: str, bound: Container[str]) -> Reference | None:
     """
     if m := _RAW.fullmatch(text):
         pieces, variables = _split_words(m[2], bound)
-        return Reference(m[1], "", variables, {"index": pieces})
-    for primitive, form in _FORMS:
+        return Reference(find_primitive(m[1]), "", variables, {"index": pieces})
+    for notation, form in _FORMS:
         if m := form.fullmatch(text):
             parts = m.groupdict()
             index, variables = _split_index(parts["path"])
@@ -85,7 +90,7 @@ def read_reference(text: str, bound: Container[str]) -> Reference | None:
                 if parts[flag]:
                     operands.append(parts[flag])
                     params[flag] = True
-            return Reference(primitive, parts["out"], operands, params)
+            return Reference(_noted()[notation], parts["out"], operands, params)
     return None
 
 
@@ -129,20 +134,21 @@ def format_reference(
     if not isinstance(index, tuple):
         return None
     names = [atom(x) for x in eqn.inputs]
-    if eqn.primitive.name not in REFERENCE_PRIMITIVES:
+    notation = eqn.primitive.notation
+    if not notation:
         text = "".join(names[p] if isinstance(p, int) else p for p in index)
         return eqn.primitive.name + text
-    first = 1 if eqn.primitive.name == "get" else 2
+    first = 1 if notation == "read" else 2
     path = "".join(names[first + p] if isinstance(p, int) else p for p in index)
     ref = names[0] + path
     flags = [f for f in ("mask", "other") if eqn.params.get(f)]
     extra = "".join(
         f" {f}={n}" for f, n in zip(flags, names[len(names) - len(flags) :], strict=True)
     )
-    if eqn.primitive.name == "addupdate":
+    if notation == "accumulate":
         return f"{ref} += {names[1]}{extra}"
     out = eqn.out_binders[0]
-    if eqn.primitive.name == "get":
+    if notation == "read":
         return f"{binder(out)} <- {ref}{extra}"
     if isinstance(out, DropVar):
         return f"{ref} <- {names[1]}{extra}"

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.rules.__main__ import row_text
+from jaxprtool.rules.define import COLUMNS, FACTS, FEW
+
 GOLDEN = Path(__file__).parent.parent / "golden" / "rule_table.txt"
 EVERY_PRIMITIVE_HAS = ("abstract_eval", "impl", "jvp", "transpose", "batch", "lower", "cost")
 
@@ -47,6 +51,65 @@ def test_a_column_names_rules_and_where_they_are(column):
     if column != "transpose":
         path, _, line = sin[-1].partition(":")
         assert (GOLDEN.parent.parent.parent / path).is_file() and int(line) > 0
+
+
+def test_a_row_has_all_there_is_about_a_primitive():
+    out = _printed("--primitive", "broadcast_in_dim")
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.startswith(
+        "broadcast_in_dim(operand, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...] = ()"
+    )
+    lines = [line.split() for line in out.stdout.splitlines()]
+    found = {words[0]: words[1:] for words in lines if words}
+    assert "out[i] = operand[i[broadcast_dimensions]]" in out.stdout
+    assert " ".join(found["shape"]).endswith(
+        "required not printed, recover=_shape_of_result the shape of the result."
+    )
+    assert found["abstract_eval"][0] == "jaxprtool.rules.shape:_broadcast_type"
+    assert found["layout"][0] == "jaxprtool.rules.shape:_broadcast_layout"
+    assert found["residual"] == ["made", "again"] and found["effects"] == ["False"]
+    assert found["order"] == ["none"]
+    for where, words in ((found["stub"], "@primitive"), (found["define"], "define(")):
+        path, _, line = where[0].partition(":")
+        source = (GOLDEN.parent.parent.parent / path).read_text().splitlines()
+        assert source[int(line) - 1] == words
+
+
+@pytest.mark.parametrize("name", sorted(PRIMITIVES))
+def test_every_primitive_has_a_row(name):
+    primitive = PRIMITIVES[name]
+    if not primitive.stub.__module__.startswith("jaxprtool."):
+        return  # of another test
+    text = row_text(primitive)
+    assert all(f"\n  {column} " in text for column in (*COLUMNS, *FEW, *FACTS))
+    assert all(f"\n  {param} " in text for param in primitive.params)
+    assert text.index("\n  stub ") < text.index("\n  define ")
+
+
+def test_a_row_says_why_a_rule_is_absent():
+    assert "transpose      unsupported: it is not linear in its operands\n" in row_text(
+        PRIMITIVES["sin"]
+    )
+
+
+@pytest.mark.parametrize(
+    "name, near", [("sinn", "sin"), ("greater", "gt"), ("broadcast_in_dims", "broadcast_in_dim")]
+)
+def test_unknown_primitive_is_a_usage_error(name, near):
+    out = _printed("--primitive", name)
+    assert (out.returncode, out.stdout) == (2, "")
+    assert f"there is no primitive {name}; did you mean {near}" in out.stderr
+
+
+def test_columns_of_facts():
+    lines = dict(line.split(None, 1) for line in _printed("liveness").stdout.splitlines())
+    assert [name for name, fact in lines.items() if fact == "consumes"] == ["free_ref", "freeze"]
+    order = _printed("order").stdout.splitlines()
+    assert [line.split()[0] for line in order if len(line.split()) > 1] == [
+        "debug_callback",
+        "debug_print",
+        "io_callback",
+    ]
 
 
 def test_unknown_column_is_a_usage_error():

@@ -14,7 +14,6 @@ from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.interpreters.check import (
     abstract_eval_rules,
     ill_typed,
-    keeps_track_of_varying,
 )
 from jaxprtool.interpreters.cost import FREE, cost_rules
 from jaxprtool.ir.avals import FutureType
@@ -61,8 +60,8 @@ for _start, _whole in (
         **_DISCHARGED,
         cost=cost_rules[primitive_of(_whole)],
         discharge=_whole,
+        varying="rule",
     )
-    keeps_track_of_varying(primitive_of(_start))
 
 for _done in (
     lax.psum_done,

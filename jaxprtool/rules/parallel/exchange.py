@@ -13,7 +13,6 @@ from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.axes import bumped, full, inserted, reshaped, transposed
 from jaxprtool.interpreters.batch import materialize, moveaxis
-from jaxprtool.interpreters.check import keeps_track_of_varying
 from jaxprtool.interpreters.cost import FREE, PER_INPUT
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import transpose_unary
@@ -79,6 +78,7 @@ define(
     transpose=transpose_unary(_ppermute_transpose),
     batch=_ppermute_batch,
     lower=_ppermute_lower,
+    varying="rule",
 )
 
 
@@ -122,6 +122,7 @@ define(
     transpose=transpose_unary(_pbroadcast_transpose),
     batch=_pbroadcast_batch,
     lower=_pbroadcast_lower,
+    varying="rule",
 )
 
 
@@ -181,6 +182,7 @@ define(
     transpose=transpose_unary(_gather_transpose),
     batch=_gather_batch,
     lower=_gather_lower,
+    varying="rule",
 )
 
 
@@ -203,6 +205,7 @@ define(
     transpose=transpose_unary(_invariant_transpose),
     batch=_gather_batch,
     lower=_gather_lower,
+    varying="rule",
 )
 
 
@@ -285,6 +288,7 @@ define(
     transpose=transpose_unary(_all_to_all_transpose),
     batch=_all_to_all_batch,
     lower=_all_to_all_lower,
+    varying="rule",
 )
 
 
@@ -340,6 +344,7 @@ define(
     batch=_scatter_batch,
     lower=_scatter_lower,
     cost=PER_INPUT,
+    varying="rule",
 )
 
 
@@ -399,15 +404,5 @@ define(
     batch=_index_batch,
     lower=lambda ctx, *, axis_name: _index_lower(ctx, names_of(axis_name)),
     cost=FREE,
+    varying="rule",
 )
-
-for _op in (
-    lax.ppermute,
-    lax.pbroadcast,
-    lax.all_gather,
-    lax.all_gather_invariant,
-    lax.all_to_all,
-    lax.reduce_scatter,
-    lax.axis_index,
-):
-    keeps_track_of_varying(_op.primitive)

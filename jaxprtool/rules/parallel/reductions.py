@@ -11,7 +11,7 @@ from jaxprtool.core.axes import NamedAxis, current_axes
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.axes import lexicographic, lowest
-from jaxprtool.interpreters.check import ill_typed, keeps_track_of_varying
+from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE, PER_INPUT
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
@@ -165,6 +165,7 @@ for _op, _transpose in (
         batch=_reduction_batch(lax.reduce_sum, True),
         lower=_reduction_lower("add", lambda dtype: 0),
         cost=PER_INPUT,
+        varying="rule",
     )
 
 for _op, _whole, _name, _sign in (
@@ -180,6 +181,7 @@ for _op, _whole, _name, _sign in (
         batch=_reduction_batch(_whole, False),
         lower=_reduction_lower(_name, functools.partial(lowest, sign=_sign)),
         cost=PER_INPUT,
+        varying="rule",
     )
 
 
@@ -202,6 +204,7 @@ define(
     batch=_pvary_batch,
     lower=lambda ctx, x, **_: x,
     cost=FREE,
+    varying="rule",
 )
 
 
@@ -233,7 +236,5 @@ define(
     batch=_reshard_batch,
     lower=lambda ctx, x, **_: x,
     cost=FREE,
+    varying="rule",
 )
-
-for _op in (lax.psum, lax.psum_invariant, lax.pmax, lax.pmin, lax.pvary, lax.reshard):
-    keeps_track_of_varying(_op.primitive)

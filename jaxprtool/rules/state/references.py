@@ -14,9 +14,8 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.cells import Cell
-from jaxprtool.interpreters.check import declare_end_of_life, ill_typed
+from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE, PER_OUTPUT, cost_jaxpr
-from jaxprtool.interpreters.dce import declare_effect
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
 from jaxprtool.interpreters.jvp import instantiate
 from jaxprtool.interpreters.sharing import apply_jaxpr
@@ -115,9 +114,10 @@ define(
     impl=lambda xp, cell: cell.value[()],
     cost=FREE,
     discharge=lambda ref: ref.value,
+    effects=True,
+    liveness="consumes",
     **_NO_RULES,
 )
-declare_effect(lax.freeze)
 
 
 def _free_type(ref: Any) -> list[Any]:
@@ -131,10 +131,9 @@ define(
     impl=lambda xp, cell: [],
     cost=FREE,
     discharge=lambda ref: [],
+    liveness="consumes",
     **_NO_RULES,
 )
-declare_end_of_life(lax.freeze)
-declare_end_of_life(lax.free_ref)
 
 
 # -- get, swap, addupdate ----------------------------------------------------------------------
@@ -344,6 +343,7 @@ define(
     impl=_swap,
     cost=FREE,
     discharge=_discharge_swap,
+    effects=True,
     **_NO_RULES,
 )
 
@@ -363,7 +363,6 @@ define(
     discharge=_discharge_add,
     **_NO_RULES,
 )
-declare_effect(lax.swap)
 
 
 # -- run_state ---------------------------------------------------------------------------------
