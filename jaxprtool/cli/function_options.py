@@ -46,72 +46,74 @@ def check_function_options(ctx: click.Context) -> None:
         )
 
 
+_OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
+    (
+        ["--shape", "shapes"],
+        {
+            "multiple": True,
+            "metavar": "TYPE",
+            "help": "Type of an argument, once for each: f64[3], i32[], or a pytree of types: "
+            "{'w': f32[3,4], 'b': f32[4]}, 'State(pos=f32[3], vel=f32[3])' for a class of the module.",
+        },
+    ),
+    (
+        ["--like"],
+        {
+            "multiple": True,
+            "metavar": "NAME",
+            "help": "Example arguments, any pytrees: a tuple of them (or one) beside the function, or a "
+            "function that returns it: example_args, or file.py:example_args. They come before those of --shape.",
+        },
+    ),
+    (
+        ["--static"],
+        {
+            "multiple": True,
+            "metavar": "NAME=VALUE",
+            "help": "A keyword argument that is not traced.",
+        },
+    ),
+    (
+        ["--x64/--no-x64"],
+        {"default": None, "help": "Whether JAX traces with 64-bit types."},
+    ),
+    (
+        ["--frontend"],
+        {
+            "type": click.Choice(["auto", "jax", "lax", "numpy"]),
+            "help": "What traces: JAX, or jaxprtool itself (for its own lax and plain NumPy); "
+            "auto, the default: by what the function uses.",
+        },
+    ),
+    (
+        ["--source/--no-source"],
+        {
+            "default": None,
+            "help": "Whether each equation keeps its line of Python, and the names around it, which are printed beside "
+            "it; it does unless told otherwise, also where a FILE has them.",
+        },
+    ),
+    (
+        ["--source-root"],
+        {
+            "metavar": "DIR",
+            "help": "Files below this folder are called relative to it: the working directory by default.",
+        },
+    ),
+    (
+        ["--rules/--no-rules"],
+        {
+            "default": None,
+            "help": "Whether the derivative rules of custom functions go with them (they can be long); they do "
+            "unless told otherwise.",
+        },
+    ),
+]
+
+
 def function_options() -> list[click.Parameter]:
     """The options: each puts its value into `Session.tracing`."""
-    options: list[tuple[list[str], dict[str, Any]]] = [
-        (
-            ["--shape", "shapes"],
-            {
-                "multiple": True,
-                "metavar": "TYPE",
-                "help": "Type of an argument, once for each: f64[3], i32[], or a pytree of types: "
-                "{'w': f32[3,4], 'b': f32[4]}, 'State(pos=f32[3], vel=f32[3])' for a class of the module.",
-            },
-        ),
-        (
-            ["--like"],
-            {
-                "multiple": True,
-                "metavar": "NAME",
-                "help": "Example arguments, any pytrees: a tuple of them (or one) beside the function, or a "
-                "function that returns it: example_args, or file.py:example_args. They come before those of --shape.",
-            },
-        ),
-        (
-            ["--static"],
-            {
-                "multiple": True,
-                "metavar": "NAME=VALUE",
-                "help": "A keyword argument that is not traced.",
-            },
-        ),
-        (
-            ["--x64/--no-x64"],
-            {"default": None, "help": "Whether JAX traces with 64-bit types."},
-        ),
-        (
-            ["--frontend"],
-            {
-                "type": click.Choice(["auto", "jax", "lax", "numpy"]),
-                "help": "What traces: JAX, or jaxprtool itself (for its own lax and plain NumPy); "
-                "auto, the default: by what the function uses.",
-            },
-        ),
-        (
-            ["--source/--no-source"],
-            {
-                "default": None,
-                "help": "Whether each equation keeps its line of Python, and the names around it, which are printed beside "
-                "it; it does unless told otherwise, also where a FILE has them.",
-            },
-        ),
-        (
-            ["--source-root"],
-            {
-                "metavar": "DIR",
-                "help": "Files below this folder are called relative to it: the working directory by default.",
-            },
-        ),
-        (
-            ["--rules/--no-rules"],
-            {
-                "default": None,
-                "help": "Whether the derivative rules of custom functions go with them (they can be long); they do "
-                "unless told otherwise.",
-            },
-        ),
-    ]
     return [
         FunctionOption(names, expose_value=False, callback=_on_function_option, **rest)
-        for names, rest in options
+        for names, rest in _OPTIONS
     ]

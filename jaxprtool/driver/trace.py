@@ -76,11 +76,7 @@ def trace(
     f = load_function(target) if isinstance(target, str) else target
     args = [*_examples(like, target, x64), *[_type_of(s, target) for s in shapes]]
     if frontend == "auto":
-        brings = isinstance(target, str) and brings_jax(target)
-        about_jax = (
-            brings or _names_jax(f) or ("jax" in sys.modules and any(map(_is_for_jax, args)))
-        )
-        frontend = choose_frontend(f, about_jax)
+        frontend = choose_frontend(f, _is_about_jax(f, target, args))
     if frontend == "jax" and x64 is False and any(map(_is_wide, args)):
         fail(UsageError, "an argument has a 64-bit type, and 64-bit types are off", "x64")
     bound = _with_static(f, static) if static else f
@@ -101,6 +97,13 @@ def trace(
     if verify:
         check_text(program)
     return program
+
+
+def _is_about_jax(f: Any, target: Any, args: Sequence[Any]) -> bool:
+    """Whether a function, the module that it is loaded from, or its arguments use JAX."""
+    if (isinstance(target, str) and brings_jax(target)) or _names_jax(f):
+        return True
+    return "jax" in sys.modules and any(map(_is_for_jax, args))
 
 
 def _type_of(shape: Any, target: Any) -> Any:

@@ -74,7 +74,7 @@ class Annotated:
 
 def _has(eqn: JaxprEqn) -> tuple[bool, bool]:
     """Whether JAX shows the line of Python of an equation, and the names."""
-    on_a_reference = "index" in eqn.params
+    on_a_reference = bool(eqn.primitive.notation)
     return bool(eqn.out_binders) or on_a_reference, not on_a_reference
 
 
