@@ -81,8 +81,8 @@ class Origin(Frozen):
         return inner if not self.names or inner.names is None else _below(self, inner)
 
     def __repr__(self) -> str:
-        names = "" if self.names is None else f" [{stack_of(self.names)}]"
-        return f"{self.frame or ''}{names}"
+        names = f" [{stack_of(self.names)}]" if self.names else ""
+        return f"{self.frame or ''}{names}".lstrip()
 
 
 @functools.lru_cache(maxsize=1 << 14)
