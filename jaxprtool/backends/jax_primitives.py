@@ -60,11 +60,6 @@ def _registry() -> dict[str, list[Any]]:
     return found
 
 
-def has_primitive(name: str) -> bool:
-    """Whether JAX itself has a primitive of this name."""
-    return name in _registry()
-
-
 def jax_primitive(name: str) -> Any:
     """The primitive of this name: JAX's, else the one that a module of this process has, else any there is.
 

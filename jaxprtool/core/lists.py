@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-__all__ = ["merge_lists", "partition_list", "smap", "split_list", "unzip2"]
+__all__ = ["merge_lists", "partition_list", "split_list", "unzip2"]
 
 
 def split_list(xs: Sequence[T], *sizes: int) -> list[list[T]]:
@@ -43,8 +43,3 @@ def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
         first.append(a)
         second.append(b)
     return first, second
-
-
-def smap(f: Callable[..., T], *xss: Sequence[Any]) -> list[T]:
-    """`map` to a list, over sequences of equal length."""
-    return [f(*xs) for xs in zip(*xss, strict=True)]

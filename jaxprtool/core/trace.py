@@ -23,7 +23,6 @@ __all__ = [
     "TracerBoolConversionError",
     "full_lower",
     "get_aval",
-    "is_concrete",
     "scalar_lit",
     "words_of_key",
 ]
@@ -231,8 +230,3 @@ def scalar_lit(value: Any, dtype: DType) -> Lit:
 def full_lower(x: Any) -> Any:
     """Unbox `x` where its tracer adds nothing."""
     return x.full_lower() if isinstance(x, Tracer) else x
-
-
-def is_concrete(x: Any) -> bool:
-    """Whether `x` is a value rather than a tracer."""
-    return not isinstance(x, Tracer)

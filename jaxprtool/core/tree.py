@@ -15,7 +15,6 @@ __all__ = [
     "register_pytree_node",
     "tree_flatten",
     "tree_leaves",
-    "tree_map",
     "tree_paths",
     "tree_prefix_leaves",
     "tree_unflatten",
@@ -46,11 +45,6 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Any) -> Any:
 def tree_leaves(tree: Any) -> list[Any]:
     """The leaves, left to right."""
     return _optree().tree_leaves(tree, namespace=_NAMESPACE)
-
-
-def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """Apply `f` to corresponding leaves."""
-    return _optree().tree_map(f, tree, *rest, namespace=_NAMESPACE)
 
 
 def tree_paths(tree: Any) -> list[str]:

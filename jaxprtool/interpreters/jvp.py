@@ -244,7 +244,7 @@ def jvp_jaxpr(
     key = ("jvp", flags, tuple(wanted))
     if key not in closed.cache:
         transformed = closed.cache[key] = _jvp_jaxpr(closed, flags, wanted)
-        # who asks for what came out gets the same
+        # kept under the flags of the results too, which callers that know them ask for
         closed.cache["jvp", flags, tuple(transformed[1])] = transformed
     return closed.cache[key]
 

@@ -345,7 +345,7 @@ def linearize_body(
         if computes_again(closed, made.n_res):
             made = _Linearized(rematerialised(closed), nonzeros).split(wanted)
         closed.cache[key] = made
-        # who asks for what came out gets the same
+        # kept under the flags of the results too, which callers that know them ask for
         closed.cache["linearize", tuple(nonzeros), tuple(made.flags)] = made
     return closed.cache[key]
 

@@ -190,7 +190,7 @@ def partial_eval_jaxpr(
         if not keep and computes_again(closed, parts[3]):
             parts = _partial_eval_jaxpr(rematerialised(closed), unks_in, wanted)
         closed.cache[key] = parts
-        # who asks for what came out gets the same
+        # kept under the flags of the results too, which callers that know them ask for
         closed.cache["partial_eval", keep, tuple(unks_in), tuple(parts[2])] = parts
     known, unknown, unks_out, n_res = closed.cache[key]
     if verify or verifying():

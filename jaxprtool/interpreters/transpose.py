@@ -183,7 +183,7 @@ def transpose_jaxpr(
     key = ("transpose", tuple(linear), tuple(nonzero), tuple(wanted))
     if key not in closed.cache:
         transposed = closed.cache[key] = _transpose_jaxpr(closed, linear, nonzero, wanted)
-        # who asks for what came out gets the same
+        # kept under the flags of the results too, which callers that know them ask for
         closed.cache["transpose", tuple(linear), tuple(nonzero), tuple(transposed[1])] = transposed
     return closed.cache[key]
 

@@ -32,9 +32,6 @@ class SymbolicDim(str):
     __slots__ = ()
 
 
-Dim = int | SymbolicDim
-
-
 class AbstractType(Frozen):
     """Base of everything that can stand after the colon of a binder.
 

@@ -39,7 +39,6 @@ _AXIS = re.compile(r"'([^']*)': (\d+)")
 _OLD_MESH = re.compile(r"array\((.*)\), axis_names=\(([^()]*)\)", re.S)
 _SPEC = re.compile(r"\b(?:P|PartitionSpec)\((?:[^()]|\([^()]*\))*\)")
 _TYPES = re.compile(r"axis_types=\(([^()]*)\)")
-_KEYWORD = re.compile(r",?\s*\w+=.*", re.S)
 
 
 class Mesh:

@@ -17,7 +17,6 @@ __all__ = [
     "nesting",
     "shared_size",
     "sub_jaxprs",
-    "unique_eqns",
 ]
 
 
@@ -65,21 +64,6 @@ def count_eqns(jaxpr: Jaxpr) -> int:
     """Number of equations, those of nested jaxprs as often as the jaxpr is used (and the calls themselves)."""
     found = jaxpr.cache.get(_COUNT)
     return _count(jaxpr) if found is None else found
-
-
-def unique_eqns(*jaxprs: Jaxpr) -> int:
-    """Number of equations, those of a nested jaxpr once however often it is used."""
-    seen = {*jaxprs}
-    pending = [*seen]
-    total = 0
-    while pending:
-        jaxpr = pending.pop()
-        total += len(jaxpr.eqns)
-        for eqn in jaxpr.eqns:
-            new = [c.jaxpr for c in sub_jaxprs(eqn) if c.jaxpr not in seen]
-            seen.update(new)
-            pending += dict.fromkeys(new)
-    return total
 
 
 def nesting(jaxpr: Jaxpr) -> int:

@@ -26,8 +26,8 @@ def rewrite(program: ClosedJaxpr, rule: Rule) -> ClosedJaxpr:
 
         jt.rewrite(program, lambda eqn: jt.lax.cos if eqn.primitive.name == "sin" else None)
 
-    Equations of nested jaxprs (bodies of loops, branches, calls, derivative rules) are asked for before the equation
-    that holds them, which the rule sees with its new jaxprs. What takes the place of an equation is not asked again.
+    The rule is applied to the equations of nested jaxprs (bodies of loops, branches, calls, derivative rules) before the
+    equation that holds them, which it sees with its new jaxprs. The rule is not applied to what takes the place of an equation.
 
     Args:
       program: a well-typed program.

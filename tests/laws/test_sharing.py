@@ -17,7 +17,8 @@ from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr, vjp_ja
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.interpreters.partial_eval import partial_eval_jaxpr
 from jaxprtool.interpreters.transpose import transpose_jaxpr
-from jaxprtool.ir.walk import all_eqns, count_eqns, unique_eqns
+from jaxprtool.ir.jaxpr import Jaxpr
+from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs
 from tests.laws.sharing import LEVELS, program
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -26,6 +27,21 @@ FORWARD_ONLY = {"while", "while condition"}  # no reverse mode
 NO_SECOND_FORWARD = {"custom_vjp_call"}
 # Its rule is not the derivative of its body, and JAX's own text writes its jaxprs out.
 IN_RECORDS = {"custom_linear_solve"}
+
+
+def unique_eqns(*jaxprs: Jaxpr) -> int:
+    """Number of equations, those of a nested jaxpr once however often it is used."""
+    seen = {*jaxprs}
+    pending = [*seen]
+    total = 0
+    while pending:
+        jaxpr = pending.pop()
+        total += len(jaxpr.eqns)
+        for eqn in jaxpr.eqns:
+            new = [c.jaxpr for c in sub_jaxprs(eqn) if c.jaxpr not in seen]
+            seen.update(new)
+            pending += dict.fromkeys(new)
+    return total
 
 
 def size(*programs: jt.ClosedJaxpr) -> int:

@@ -31,7 +31,7 @@ __all__ = [
 
 
 def fixpoint(step: Callable[[list[bool]], Sequence[bool]], start: Sequence[bool]) -> list[bool]:
-    """The smallest flags above `start` that `step` does not raise further; `step` is not asked when all are up."""
+    """The least fixed point of `step` that is not below `start`, without a call of `step` where all flags are up already."""
     flags = list(start)
     while not all(flags):
         new = [a or b for a, b in zip(flags, step(flags), strict=True)]
