@@ -1,0 +1,101 @@
+"""Programs cannot change, so that nothing that was derived from one is ever wrong."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.core.primitive import find_primitive
+from jaxprtool.ir.walk import map_programs
+
+TEXT = """\
+{ lambda a:f32[3]; b:f32[3]. let
+    c:f32[3] = jit[name=f jaxpr={ lambda ; d:f32[3]. let e:f32[3] = sin d in (e,) }] b
+    f:f32[3] = mul c a
+    g:f32[3] = mul f 2.0:f32[]
+  in (g,) }"""
+A = np.arange(3, dtype=np.float32)
+
+
+def program():
+    return jt.with_consts(jt.parse(TEXT), {"a": A})
+
+
+PARTS = {
+    "program": lambda p: (p, "jaxpr"),
+    "constants": lambda p: (p, "consts"),
+    "jaxpr": lambda p: (p.jaxpr, "eqns"),
+    "results": lambda p: (p.jaxpr, "outs"),
+    "equation": lambda p: (p.eqns[0], "primitive"),
+    "params": lambda p: (p.eqns[0], "params"),
+    "variable": lambda p: (p.jaxpr.in_binders[0], "aval"),
+    "literal": lambda p: (p.eqns[2].inputs[1], "val"),
+    "type": lambda p: (p.in_avals[0], "shape"),
+    "element type": lambda p: (p.in_avals[0], "dtype"),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_attributes_cannot_be_set_or_deleted(part):
+    x, name = PARTS[part](program())
+    with pytest.raises(AttributeError, match="does not change"):
+        setattr(x, name, getattr(x, name))
+    with pytest.raises(AttributeError, match="does not change"):
+        delattr(x, name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda p: p.eqns[0].params.update(name="g"),
+        lambda p: p.eqns[0].params.pop("name"),
+        lambda p: p.eqns[0].params.__setitem__("name", "g"),
+        lambda p: p.eqns[0].params.setdefault("other", 1),
+        lambda p: p.eqns[0].params.clear(),
+    ],
+)
+def test_params_cannot_be_changed(change):
+    with pytest.raises(TypeError, match="params do not change"):
+        change(program())
+
+
+def test_containers_are_tuples():
+    p = program()
+    for x in (p.consts, p.eqns, p.jaxpr.in_binders, p.jaxpr.outs, p.eqns[0].inputs):
+        assert type(x) is tuple
+
+
+def test_what_is_derived_follows_the_new_program():
+    p, x = program(), np.ones(3, np.float32)
+    before = jt.jaxpr_as_fun(p)(x)[0], jt.jvp_jaxpr(p)[0]
+    changed = p.replace(consts=[2 * A])
+    np.testing.assert_allclose(jt.jaxpr_as_fun(changed)(x)[0], 2 * before[0])
+    tangents = jt.jaxpr_as_fun(jt.jvp_jaxpr(changed)[0])(x, x)
+    np.testing.assert_allclose(tangents[1], 2 * jt.jaxpr_as_fun(before[1])(x, x)[1])
+
+    cos = [e.replace(primitive=find_primitive("cos")) for e in p.eqns[0].params["jaxpr"].eqns]
+    inner = p.eqns[0].params["jaxpr"]
+    made = map_programs(
+        p, lambda c: c.replace(jaxpr=c.jaxpr.replace(eqns=cos)) if c is inner else c
+    )
+    assert "cos" in str(made) and "sin" in str(p)
+    np.testing.assert_allclose(jt.jaxpr_as_fun(made)(x)[0], np.cos(x) * A * 2, rtol=1e-6)
+
+
+def test_replace_takes_fields_only():
+    with pytest.raises(TypeError, match="a JaxprEqn has no 'name'; it has primitive, inputs"):
+        program().eqns[0].replace(name="f")
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))]
+)
+def test_copies_are_equal(copied):
+    p = program()
+    jt.jaxpr_as_fun(p)(A)  # so that there is something derived
+    assert jt.diff(p, copied(p)).equal
+    assert str(copied(p.jaxpr)) == str(p.jaxpr)
