@@ -6,10 +6,12 @@ import random
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from jaxprtool.analyses.signature import same_programs
 from jaxprtool.backends.jax_bridge import from_jax
 from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file, format_jaxpr
 from tests.fuzz.target import Failure, Target
@@ -40,6 +42,8 @@ def all_texts() -> list[str]:
     live = [traced(name) for name in CASES]
     found = [str(jaxpr) for jaxpr in live]
     found += [format_jaxpr(from_jax(jaxpr), lossless=True) for jaxpr in live]
+    found += [j.pretty_print(use_color=False, source_info=True, name_stack=True) for j in live]
+    found += [j.pretty_print(use_color=False, name_stack=True) for j in live]
     return texts() + [t for t in found if len(t) < LONGEST]
 
 
@@ -83,6 +87,12 @@ def check(text: str) -> None:
             raise Failure(f"printing is no fixed point:\n{printed}")
         if lossless and not same_programs(programs, again):
             raise Failure(f"the printed text reads back different:\n{printed}")
+        if lossless and _origins(programs) != _origins(again):
+            raise Failure(f"equations have other origins in the printed text:\n{printed}")
+
+
+def _origins(programs: dict[str, Any]) -> list[str]:
+    return [str(e.origin or "") for p in programs.values() for e in all_eqns(p.jaxpr)]
 
 
 TARGET = Target("mutated-text", draw, check)
