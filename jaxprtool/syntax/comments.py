@@ -43,8 +43,9 @@ class CommentScanner:
             if version_line(m[0]):  # of a text that is not the first here; ours gets its own
                 pos = m.end()
                 continue
-            if "\n" in gap[0] or not self._trails(scanner, m[0]):  # type: ignore[index]
-                lines.append(m[0])
+            comment = m[0].rstrip()
+            if "\n" in gap[0] or not self._trails(scanner, comment):  # type: ignore[index]
+                lines.append(comment)
             pos = m.end()
         scanner.pos = pos
         if lines:
@@ -80,7 +81,7 @@ class CommentScanner:
     def skip_inside(self, scanner: Any) -> None:
         """Past comments among params: they go to the last equation."""
         while m := _INSIDE.match(scanner.text, scanner.pos):
-            self._give(scanner.equation_start, m[1])
+            self._give(scanner.equation_start, m[1].rstrip())
             scanner.pos = m.end()
 
     def _give(self, start: int, comment: str) -> None:

@@ -100,14 +100,22 @@ def find_annotations(text: str) -> Annotated | None:
         elif line[column:] == _MARK:
             unsure[number] = column, _Note(equation, None, None)
     columns = {column for column, _ in sure.values()}
-    if not sure and unsure:  # one column, right of everything else
-        found = {column for column, _ in unsure.values()}
-        if len(found) == 1 and all(
-            len(x) <= min(found) for i, x in enumerate(lines) if i not in unsure
-        ):
-            columns = found
+    if not sure and unsure:
+        columns = _columns_of_names(lines, unsure)
     notes = sure | {i: found for i, found in unsure.items() if found[0] in columns}
     return Annotated(lines, notes) if notes else None
+
+
+def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]) -> set[int]:
+    """The column of names in a text without lines of Python, as a set; none where they are only comments.
+
+    Names stand in one column, right of everything else. Comments follow their equations after two blanks.
+    """
+    column = max(column for column, _ in unsure.values())
+    there = {i for i, (c, _) in unsure.items() if c == column}
+    widths = {i: len(x[:column].rstrip(" ") if i in there else x) for i, x in enumerate(lines)}
+    alone = max(widths.values()) <= column
+    return {column} if alone and any(widths[i] != column - 1 for i in there) else set()
 
 
 def shown_origins(eqns: Iterable[JaxprEqn]) -> tuple[bool, bool]:
@@ -146,7 +154,8 @@ def annotate(
             continue
         for k, note in enumerate(notes):
             shown = "" if k else line
-            out.append(f"{shown}{' ' * (width - _size(shown))}{_MARK}{note}")
+            column = _size(shown.rpartition(HARD_BREAK)[2])
+            out.append(f"{shown}{' ' * (width - column)}{_MARK}{note}")
     return "\n".join(out).replace(HARD_BREAK, "\n")
 
 
