@@ -11,7 +11,7 @@ from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
 from jaxprtool.ir.jaxpr import DropVar, JaxprEqn
-from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER
+from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, STORED
 
 __all__ = [
     "RAW_EQUATION",
@@ -29,7 +29,7 @@ RAW_EQUATION = (
     r"|wgmma_ref|copy_(?:smem_to_gmem|gmem_to_smem)(?:\[[^\]\n]*+\])?) [^\s=;]++[^\n;]*+"
 )
 _RAW = re.compile(rf"(?={RAW_EQUATION})([a-z_]+)(.*)")
-_PATH = r"(?:\[[^\]\n]*+\]|\{[^{}\n]*+\})++"
+_PATH = r"(?:\[(?:[^\[\],\n]++(?:,[^\[\],\n]++)*+)?+\]|\{[^{}\n]*+\})++"
 _FLAGS = r"(?: mask=(?P<mask>\S++))?(?: other=(?P<other>\S++))?"
 _FORMS = (
     ("get", re.compile(rf"(?P<out>{LOOSE_BINDER}) <- (?P<ref>{IDENT})(?P<path>{_PATH}){_FLAGS}")),
@@ -37,16 +37,16 @@ _FORMS = (
         "swap",
         re.compile(
             rf"(?P<out>{LOOSE_BINDER}), {IDENT}{_PATH} <- "
-            rf"(?P<ref>{IDENT})(?P<path>{_PATH}), (?P<value>[^\s,;]++){_FLAGS}"
+            rf"(?P<ref>{IDENT})(?P<path>{_PATH}), (?P<value>{STORED}){_FLAGS}"
         ),
     ),
     (
         "swap",
-        re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) <- (?P<value>[^\s,;]++){_FLAGS}(?P<out>)"),
+        re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) <- (?P<value>{STORED}){_FLAGS}(?P<out>)"),
     ),
     (
         "addupdate",
-        re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) \+= (?P<value>[^\s,;]++){_FLAGS}(?P<out>)"),
+        re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) \+= (?P<value>{STORED}){_FLAGS}(?P<out>)"),
     ),
 )
 _BRACKETS = re.compile(r"(\[[^\]]*\])")
