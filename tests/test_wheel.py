@@ -26,8 +26,9 @@ def members(tmp_path_factory) -> set[str]:
         return set(z.namelist())
 
 
-def test_the_wheel_holds_the_grammar_and_its_tables(members: set[str]) -> None:
-    assert {"jaxprtool/grammar/jaxpr.lark", "jaxprtool/syntax/tables.json"} <= members
+def test_the_wheel_holds_the_grammars_and_the_tables(members: set[str]) -> None:
+    grammars = {"jaxprtool/grammar/jaxpr.lark", "jaxprtool/grammar/reader.lark"}
+    assert {*grammars, "jaxprtool/syntax/tables.json"} <= members
 
 
 def test_the_wheel_holds_every_module_and_no_tests(members: set[str]) -> None:
@@ -36,5 +37,6 @@ def test_the_wheel_holds_every_module_and_no_tests(members: set[str]) -> None:
     assert not any(name.startswith(("tests/", "examples/")) for name in members)
 
 
-def test_an_editable_install_finds_the_grammar() -> None:
-    assert "lambda" in tables.grammar_path().read_text()
+def test_an_editable_install_finds_the_grammars() -> None:
+    for name in ("jaxpr.lark", "reader.lark"):
+        assert "lambda" in (tables.grammar_folder() / name).read_text()

@@ -163,7 +163,9 @@ class Atoms:
 
     def _literal(self, word: str, value: str, kind: str, start: int, end: int) -> Lit:
         weak, kind = kind[-1:] == WEAK, kind.removesuffix(WEAK)
-        aval = self.types.get(kind) or self._type(kind, start)
+        aval = self.types.get(kind)
+        if aval is None:
+            aval = self._type(kind, self._find(word, start, end) + len(value) + 1)
         scalar: Any = None
         try:
             if not isinstance(aval, ShapedArray):

@@ -31,6 +31,7 @@ __all__ = ["Builder"]
 
 _MOST_ERRORS = 200
 _WORD = re.compile(r"[^\W\d]\w*")
+_NO_NAME = re.compile(r"""[\](){}=,;'"]""")  # what stands in no name of a primitive
 _OUT = re.compile(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\]|[^\s,()\[])+)\s*(?:,|\Z)")
 _TYPE_ERRORS = frozenset({"unbound-variable", "bound-twice", ARRAY_LIMIT})
 
@@ -306,8 +307,12 @@ class Builder:
     def _equation(self, token: Token, params: Any, operands: Token, jaxprs: Any) -> Any:
         match, scope = token[1], self.scopes[-1]
         primitive = find_primitive(match[3])
-        if not primitive.known and (help := primitive_hint(match[3])):
-            self._error("an operation is no call", "syntax", match.start(3), match.end(3), help)
+        if not primitive.known and _NO_NAME.search(match[3]):
+            help = primitive_hint(match[3])
+            message = (
+                "an operation is no call" if help else f"{match[3]} is no name of an operation"
+            )
+            self._error(message, "syntax", match.start(3), match.end(3), help)
         if "=" in operands[1] and (found := operand_hint(operands[1], operands[2])):
             self._error(found.message, "syntax", found.start, found.end, found.help)
             operands = (

@@ -225,18 +225,27 @@ def _item_bytes(dtype: DType) -> int:
 def _nested(text: str, dtype: DType) -> Any:
     """Nested lists from their text, without recursion."""
     stack: list[list[Any]] = [[]]
-    pos = 0
+    pos, complete = 0, False  # whether a value has just ended
     while m := _PIECE.match(text, pos):
-        pos, piece = m.end(), m[1]
-        if piece == "[":
-            stack.append([])
+        piece = m[1]
+        if piece == ",":
+            if not complete or len(stack) < 2:
+                break
+            complete = False
         elif piece == "]":
             if len(stack) < 2:
                 break
             done = stack.pop()
             stack[-1].append(done)
-        elif piece != ",":
+            complete = True
+        elif complete:
+            break
+        elif piece == "[":
+            stack.append([])
+        else:
             stack[-1].append(_element(piece, dtype))
+            complete = True
+        pos = m.end()
     if len(stack) != 1 or len(stack[0]) != 1 or text[pos:].strip():
         raise ValueError("malformed list of values")
     return stack[0][0]

@@ -6,16 +6,20 @@ import re
 from typing import NamedTuple
 
 from jaxprtool.core.primitive import PRIMITIVES
-from jaxprtool.syntax.tokens import IDENT, LABELS, LOOSE_BINDER
+from jaxprtool.syntax.tokens import BINDER, IDENT, LABELS, LOOSE_BINDER
 
 __all__ = ["BARE_RESULTS", "Hint", "hint", "operand_hint", "primitive_hint"]
 
-BARE_RESULTS = re.compile(r"[\s;]*+in[ \t]++([^\s()}][^()}\n]*?)[ \t]*+(?=\}|\n|\Z)")
+BARE_RESULTS = re.compile(
+    r"[\s;]*+in[ \t]++(?![^\n]*? = )(?!= )([^\s()}][^()}\n]*?)[ \t]*+(?=\}|\n|\Z)"
+)
 _LET = re.compile(r"(?<=\s)let(?=\s|\Z)")
 _LAMBDA = re.compile(r"lambda\b(?=[^{}\n]*[:.;])")
 _GLUED = re.compile(
     rf"[\s;]*+({LOOSE_BINDER}(?:[ \t]++{LOOSE_BINDER})*+)(?:=|[ \t]++=(?=[^\s=]))(?!=)"
 )
+_PARENTHESIS = re.compile(r"\s*\((?=\{ lambda|let )")
+_BINDER = re.compile(BINDER)
 _CALLED = re.compile(rf"({IDENT})\(([^()]*)\)")
 
 
@@ -43,6 +47,9 @@ def hint(text: str, at: int, expected: list[str]) -> Hint | None:
         return Hint(message, m.start(1), m.end(1), f"write `{right}`")
     if LABELS["EQUATION"] in expected and (m := _GLUED.match(text, at)):
         return Hint("`=` needs a blank on both sides", m.start(1), m.end(), f"write `{m[1]} = `")
+    if LABELS["$END"] in expected and (m := _PARENTHESIS.match(text)):
+        help = "`(jaxpr, shapes)` is what JAX prints under return_shape=True"
+        return Hint("the parenthesis before the jaxpr is not closed", m.end() - 1, m.end(), help)
     if LABELS["DOT"] in expected:
         return _header_hint(text, at)
     if LABELS["LAMBDA"] in expected and (m := _LAMBDA.match(text, at)):
@@ -66,7 +73,7 @@ def operand_hint(words: str, start: int) -> Hint | None:
     at = next((i for i, m in enumerate(found) if m[0] == "="), -1)
     if at < 0:
         return None
-    while at > 0 and ":" in found[at - 1][0]:
+    while at > 0 and _BINDER.fullmatch(found[at - 1][0]):
         at -= 1
     first = found[at]
     message = "a second equation begins on the line of another"

@@ -41,7 +41,7 @@ class UnexpectedToken(Exception):
 
 @cache
 def load_tables() -> Tables:
-    """The shipped tables of `grammar/jaxpr.lark`."""
+    """The shipped tables of `grammar/reader.lark`."""
     path = os.path.join(
         os.path.dirname(__file__), "tables.json"
     )  # pathlib costs more than the file
@@ -70,7 +70,9 @@ def run_tables(
         while True:
             action = actions[state].get(kind)
             if action is None:
-                raise UnexpectedToken(token, _expected(tables, states))
+                expected = _expected(tables, states)
+                _reduce_what_is_complete(tables, rules, states, values)
+                raise UnexpectedToken(token, expected)
             if action >= 0:
                 states.append(action)
                 values.append(token)
@@ -88,6 +90,27 @@ def run_tables(
                 return values[0]
             states.append(state)
     raise AssertionError("tokens without $END or JUNK at the end")
+
+
+def _reduce_what_is_complete(
+    tables: Tables,
+    rules: list[tuple[str, Callable[..., Any], int]],
+    states: list[int],
+    values: list[Any],
+) -> None:
+    """Call back for what ends before a token that does not fit, so that errors in it are found as well."""
+    while True:
+        found = {a for a in tables.actions[states[-1]].values() if a < 0}
+        if len(found) != 1:
+            return
+        symbol, callback, size = rules[~found.pop()]
+        parts = values[len(values) - size :]
+        del values[len(values) - size :], states[len(states) - size :]
+        state = tables.gotos[states[-1]][symbol]
+        if not size or state == tables.end:
+            return
+        values.append(callback(*parts))
+        states.append(state)
 
 
 def _expected(tables: Tables, states: list[int]) -> list[str]:

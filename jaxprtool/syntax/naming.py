@@ -86,7 +86,9 @@ class Nested:
                 primitive = eqn.primitive
                 if primitive not in holds:
                     holds[primitive] = may_hold_jaxprs(primitive)
-                if not holds[primitive] or not (inner := jaxprs_in(eqn, lossless)):
+                if not holds[primitive] and eqn.params.keys() <= primitive.params.keys():
+                    continue
+                if not (inner := jaxprs_in(eqn, lossless)):
                     continue
                 calls.append((eqn, inner))
                 for closed in inner:

@@ -77,7 +77,7 @@ def _read(source: Source) -> dict[str, ClosedJaxpr]:
     try:
         programs = run_tables(load_tables(), scanner.tokens, builder.callbacks())
     except UnexpectedToken as e:
-        builder.parse_errors = [_unexpected(source, scanner, e)]
+        builder.parse_errors.append(_unexpected(source, scanner, e))
         programs = {}
     if annotated:
         annotated.give(builder.places)

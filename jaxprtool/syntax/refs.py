@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.primitive import PRIMITIVES, find_primitive
 from jaxprtool.ir.jaxpr import DropVar, JaxprEqn, Primitive
-from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER
+from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, STORED
 
 __all__ = [
     "RAW_EQUATION",
@@ -28,7 +28,7 @@ RAW_EQUATION = (
     r"|wgmma_ref|copy_(?:smem_to_gmem|gmem_to_smem)(?:\[[^\]\n]*+\])?) [^\s=;]++[^\n;]*+"
 )
 _RAW = re.compile(rf"(?={RAW_EQUATION})([a-z_]+)(.*)")
-_PATH = r"(?:\[[^\]\n]*+\]|\{[^{}\n]*+\})++"
+_PATH = r"(?:\[(?:[^\[\],\n]++(?:,[^\[\],\n]++)*+)?+\]|\{[^{}\n]*+\})++"
 _FLAGS = r"(?: mask=(?P<mask>\S++))?(?: other=(?P<other>\S++))?"
 _FORMS = (
     ("read", re.compile(rf"(?P<out>{LOOSE_BINDER}) <- (?P<ref>{IDENT})(?P<path>{_PATH}){_FLAGS}")),
@@ -36,16 +36,16 @@ _FORMS = (
         "write",
         re.compile(
             rf"(?P<out>{LOOSE_BINDER}), {IDENT}{_PATH} <- "
-            rf"(?P<ref>{IDENT})(?P<path>{_PATH}), (?P<value>[^\s,;]++){_FLAGS}"
+            rf"(?P<ref>{IDENT})(?P<path>{_PATH}), (?P<value>{STORED}){_FLAGS}"
         ),
     ),
     (
         "write",
-        re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) <- (?P<value>[^\s,;]++){_FLAGS}(?P<out>)"),
+        re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) <- (?P<value>{STORED}){_FLAGS}(?P<out>)"),
     ),
     (
         "accumulate",
-        re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) \+= (?P<value>[^\s,;]++){_FLAGS}(?P<out>)"),
+        re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) \+= (?P<value>{STORED}){_FLAGS}(?P<out>)"),
     ),
 )
 _BRACKETS = re.compile(r"(\[[^\]]*\])")

@@ -18,7 +18,7 @@ from jaxprtool.ir.spans import Source
 from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.hints import BARE_RESULTS
 from jaxprtool.syntax.refs import RAW_EQUATION
-from jaxprtool.syntax.tokens import ATOMS, BINDER, IDENT, LOOSE_BINDER, Token
+from jaxprtool.syntax.tokens import ATOMS, BINDER, IDENT, LOOSE_BINDER, STORED, Token
 from jaxprtool.syntax.values import ValueScanner, free_params
 
 __all__ = ["Scanner", "scan"]
@@ -31,18 +31,25 @@ _NAMED = re.compile(r"([\w.\-]++)\s*+=\s*+(?=\{ lambda\b|let [^\n]{1,200}? = \{ 
 _LAMBDA = re.compile(r"\{\s*+lambda\b")
 _BINDERS = re.compile(rf"\s*+((?:{LOOSE_BINDER},?+(?:\s++|(?=[;.])))++)")
 _SEMICOLON = re.compile(r"\s*+;")
-_DOT = re.compile(r"\s*+\.(?:\s*+let\b)?+")
-_EQUATION = re.compile(rf"([\s;]*+)((?:{BINDER}[ \n]++)++)= ([^\s\[]++)")
+_DOT = re.compile(r"\s*+\.(?:\s*+let\b)?+(?=[\s;]|\Z)")
+_EQUATION = re.compile(rf"([\s;]*+)(?<![^\s;])((?:{BINDER}[ \n]++)++)= ([^\s\[;]++)")
 _LOOSE_BINDERS = re.compile(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on a line
-_LOOSE_EQUATION = re.compile(rf"([\s;]*+)((?:{LOOSE_BINDER}(?:[ ]++|\n[ ]++))++)= ([^\s\[=]++)")
-_NO_RESULT = re.compile(r"([\s;]*+)()(?:= )?+((?!in[ \n])[^\W\d][^\s\[\](){}=:,]*+)(?=[ \[\n;]|\Z)")
-_REF = rf"(?:{IDENT}|\((?:[^()\n]|\([^()\n]*+\))*+\))(?:\[[^\]\n]*+\]|\{{[^{{}}\n]*+\}})++"
+_LOOSE_EQUATION = re.compile(
+    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]++|\n[ ]++))++)= ([^\s\[=]++)(?=[\s\[;]|\Z)"
+)
+_NO_RESULT = re.compile(
+    r"([\s;]*+)()(?<![^\s;])(?:= )?+((?!in[ \n])[^\W\d][^\s\[\](){}=:,;]*+)(?=[ \[\n;]|\Z)"
+)
+_REF = rf"(?:{IDENT}|\((?:[^()\n]|\([^()\n]*+\))*+\))(?:\[(?:[^\[\],\n]++(?:,[^\[\],\n]++)*+)?+\]|\{{[^{{}}\n]*+\}})++"
 _REFERENCE = re.compile(
-    rf"[\s;]*+({RAW_EQUATION}|(?:({LOOSE_BINDER})(?:, {_REF})?+|{_REF})(?: <- | \+= )"
-    rf"(?:{_REF}(?:, [^\s;,]++)?+|(?!in \()[^\s;,]++)(?: (?:mask|other)=[^\s;]++)*+)"
+    rf"[\s;]*+(?<![^\s;])({RAW_EQUATION}|(?:({LOOSE_BINDER})(?:, {_REF})?+|{_REF})(?: <- | \+= )"
+    rf"(?:{_REF}(?:, {STORED})?+|(?!in \(){STORED})(?: (?:mask|other)=[^\s;]++)*+)"
+    r"(?=[ \t]*+(?:[\n;#]|in \(|\Z))"
 )
 _OPERANDS = re.compile(ATOMS)
-_OUTS = re.compile(r"[\s;]*+in \(((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+)\)")
+_TRAILING = re.compile(r"[ \t]++(?=\n)")
+_NOWHERE = "\0"  # what follows no operand
+_OUTS = re.compile(r"[\s;]*+(?<![^\s;])in \(((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+)\)")
 _EFFECTS = re.compile(r"\s*+: \{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
 _RBRACE = re.compile(r"\s*+\}")
 _TAME = re.compile(r"[^\s\[\](){},;=]+")
@@ -59,17 +66,17 @@ def _plain_param(column: int) -> re.Pattern[str]:
     """`key=value` for a value without brackets in it but parentheses, in block layout with keys in `column`."""
     return re.compile(
         rf"\n {{{column}}}({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<![,;])|\([^()\[\]{{}}'\"<=#]*+\))"
-        rf"(?=\n {{{column}}}{IDENT}=|\n {{{max(column - 2, 0)}}}\])"
+        rf"(?=\n {{{column}}}{IDENT}=(?!=)|\n {{{max(column - 2, 0)}}}\])"
     )
 
 
 _KEY = re.compile(
-    rf"\s*+[,;]?+\s*+({IDENT})(?:[ \t]++=[ \t]*+|=(?:[ \t]++(?!{IDENT}[ \t]*+=|\]))?+)(?!=)"
+    rf"\s*+[,;]?+\s*+({IDENT})(?:[ \t]++=(?!=)[ \t]*+|=(?!=)(?:[ \t]++(?!{IDENT}[ \t]*+=|\]))?+)"
 )
 _PLAIN_FLAT = re.compile(
-    rf"\s*+({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<![,;])|\([^()\[\]{{}}'\"<=#]*+\))(?=\s++{IDENT}=|\s*+\])"
+    rf"\s*+({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<![,;])|\([^()\[\]{{}}'\"<=#]*+\))(?=\s++{IDENT}=(?!=)|\s*+\])"
 )
-_BEFORE_VALUE = re.compile(rf"\s++(?!{IDENT}[ \t]*+=|[\],;#])")
+_BEFORE_VALUE = re.compile(rf"\s++(?!{IDENT}[ \t]*+=|{IDENT}:{IDENT}\[|[\],;#])")
 _JAXPR = re.compile(r"\s*+(?=\{\s*+lambda\b)")
 _JAXPRS = re.compile(r"\((?=\s*+(?:[^\s(),\[\]{}]++\s++)*+\{ lambda\b)")
 _NAME = re.compile(r"\s*+([^\s(){}]++)")
@@ -121,7 +128,7 @@ class Scanner:
         self.signature = False  # the text is `(jaxpr, shapes)`
         self.equation_start = 0  # of the last one whose operands or `[` were read
         self.autodidax = False  # the text is Autodidax's
-        self._last_blank, self._last_after = "", "\n\n"
+        self._last_blank, self._last_after = "", _NOWHERE
         self.has_where = "where" in self.text
 
     def inner(self, at: int) -> Scanner:
@@ -250,7 +257,7 @@ class Scanner:
         if blank != self._last_blank:
             _, newline, indent = blank.rpartition("\n")
             self._last_blank = blank
-            self._last_after = "\n" + " " * (len(indent) + 1) if newline else "\n\n"
+            self._last_after = "\n" + " " * (len(indent) + 1) if newline else _NOWHERE
         return self._last_after
 
     def _unusual(self) -> re.Match[str] | None:
@@ -283,8 +290,12 @@ class Scanner:
         text = self.text
         m = _OPERANDS.match(text, pos)
         end = m.end()  # type: ignore[union-attr]
-        while text.startswith(after_line, end):
-            indent = _blank(text, end).end()  # type: ignore[union-attr]
+        while True:
+            blank = _TRAILING.match(text, end) if text.startswith((" ", "\t"), end) else None
+            line = blank.end() if blank else end
+            if not text.startswith(after_line, line):
+                break
+            indent = _blank(text, line).end()  # type: ignore[union-attr]
             more = _OPERANDS.match(text, indent - 1).end()  # type: ignore[union-attr]
             if more <= indent or text.startswith(
                 "= ", indent
@@ -356,7 +367,11 @@ class Scanner:
         if self.one:
             self.tokens.append(("$END", None, self.pos, self.pos))
             return None
-        if self.signature and (m := _SIGNATURE_END.match(self.text, self.pos)):
+        if self.signature:
+            m = _SIGNATURE_END.match(self.text, self.pos)
+            if m is None:
+                self.tokens.append(("JUNK", None, self.pos, self.pos))
+                return None
             self.pos = m.end()
         return self._module
 
@@ -408,10 +423,11 @@ class Scanner:
                 self.pos = pos
                 return self._junk()
             tokens.append(("KEY", m[1], m.start(1), m.end()))
-            self.pos = m.end()
+            glued = m[1] in free and text.startswith("=", m.end(1))
+            self.pos = m.end(1) + 1 if glued else m.end()  # blanks that free text begins with count
             if comments and m[1] not in free:
                 self.comments.skip_inside(self)
-            if known and (m := _BEFORE_VALUE.match(text, self.pos)):
+            if known and not glued and (m := _BEFORE_VALUE.match(text, self.pos)):
                 self.pos = m.end()
             pos = self.pos
             if m := _JAXPR.match(text, pos):

@@ -1,4 +1,4 @@
-"""The LALR tables of the grammar, exported to JSON: `python -m jaxprtool.syntax.tables`.
+"""The LALR tables of `grammar/reader.lark`, exported to JSON: `python -m jaxprtool.syntax.tables`.
 
 Lark builds them; reading a text only needs `tables.json`, because importing Lark and building the tables would cost
 more than reading most files does.
@@ -11,22 +11,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["build_tables", "grammar_path", "lark_parser", "main"]
+__all__ = ["build_tables", "grammar_folder", "lark_parser", "main"]
 
 TABLES_PATH = Path(__file__).with_name("tables.json")
 
 
-def grammar_path() -> Path:
-    """`grammar/jaxpr.lark`: beside the package in an installed wheel, beside `jaxprtool/` in a checkout."""
+def grammar_folder() -> Path:
+    """`grammar/`: beside the package in an installed wheel, beside `jaxprtool/` in a checkout."""
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "grammar", package.parent / "grammar"):
-        if (folder / "jaxpr.lark").exists():
-            return folder / "jaxpr.lark"
-    raise FileNotFoundError("grammar/jaxpr.lark is missing from the installation")
+        if (folder / "reader.lark").exists():
+            return folder
+    raise FileNotFoundError("grammar/reader.lark is missing from the installation")
 
 
 def lark_parser() -> Any:
-    """Lark's own LALR parser of the grammar; its input is a list of our scanner's tokens."""
+    """Lark's own LALR parser of `grammar/reader.lark`; its input is a list of our scanner's tokens."""
     import lark
 
     class TokenLexer(lark.lexer.Lexer):
@@ -36,7 +36,7 @@ def lark_parser() -> Any:
         def lex(self, data: Any, *_: Any) -> Iterator[lark.Token]:  # type: ignore[override]
             return (lark.Token(kind, value) for kind, value, *_ in data if kind != "$END")
 
-    text = grammar_path().read_text(encoding="utf-8")
+    text = (grammar_folder() / "reader.lark").read_text(encoding="utf-8")
     return lark.Lark(text, parser="lalr", lexer=TokenLexer, keep_all_tokens=True)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ATOMS", "BINDER", "IDENT", "LABELS", "LOOSE_BINDER", "TYPE", "WEAK", "Token"]
+__all__ = ["ATOMS", "BINDER", "IDENT", "LABELS", "LOOSE_BINDER", "STORED", "TYPE", "WEAK", "Token"]
 
 Token = tuple[str, Any, int, int]
 
@@ -38,11 +38,12 @@ WEAK = "~"  # after the type of a literal: it is weakly typed; JAX's print does 
 
 IDENT = r"[^\W\d]\w*+"
 TYPE = (
-    r"[^\W\d]\w*+(?:<\w*+>)*+(?:\[[^\]\n]*+\])?+"
+    r"[^\W\d]\w*+(?:<\w*+>)*+(?:\[[^\[\]{}=\n]*+\])?+"
     r"(?:\{[^{}\n]*+(?:\{[^{}\n]*+\}[^{}\n]*+)*+\})?+"
 )
 BINDER = rf"{IDENT}:{TYPE}"
 LOOSE_BINDER = rf"{IDENT}(?::{TYPE})?+"  # as print_shapes=False leaves some
+STORED = r"(?:[^\s;,\[]|\[[^\[\]\n]*+\])++"  # an operand that goes into a cell: a comma ends it
 # A blank and an operand, many times. `in (` ends the run if its parenthesis closes right before ` }` or ` :`
 # (`in` may be a variable before a complex literal); a comment, a jaxpr and a separator end it too.
 ATOMS = r"(?:[ ]++(?![#{;]|in \((?:[^()]|\([^()]*+\))*+(?:\)(?:\s*+\}|\s++:|\s*+\Z)|\Z))[^\s;]++)*+"

@@ -17,6 +17,7 @@ from jaxprtool.ir.avals import (
 )
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.synonyms import dtype_meant
+from jaxprtool.syntax.tokens import TYPE
 
 __all__ = [
     "UNTYPED",
@@ -30,15 +31,24 @@ __all__ = [
 
 UNTYPED = OpaqueType("?")  # of what has no type in the text
 
-_ARRAY = re.compile(r"(\w+(?:<(?:fry|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:\{.*\})?)")
+# What varies: `{V:i}`, `{V:(i,j), U:k}`, and `{i,j}` of some earlier releases.
+_AXIS = r"[^\s{}:(),\[\]]+"
+_VARYING = rf"\{{(?:[VUR]:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?=[VUR]:))?)+\}}|\{{{_AXIS}(?:,{_AXIS})*\}}"
+_ARRAY = re.compile(
+    rf"(\w+(?:<(?:fry|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{_VARYING})?)"
+)
 _REF = re.compile(r"Ref(?:<(\w+)>)?\{(.*)\}")
+_NAME = re.compile(r"\w+(?=[\[<])")
+_SPELLED = re.compile(TYPE)
 _FUTURE = re.compile(r"AbstractFuture\{(.*)\}")
 _DIMS = re.compile(
     r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)"
 )
-_JUXTAPOSED = re.compile(r"\w\s+\w")
-# Marks that stand in no expression of dimensions, and digits that a name is glued to.
-_NO_DIM = re.compile(r"[\[\]{}:=]|\b\d+[^\W\d]")
+# A dimension: a number, or a polynomial of names, calls and brackets (`2*a + 1`, `floordiv(a, 2)`, `max(a, -1*b)`).
+_INNER = r"\((?:[^()\[\]{}:=\n]|\((?:[^()\[\]{}:=\n]|\([^()\[\]{}:=\n]*\))*\))*\)"
+_TERM = rf"-?(?:\d+(?!\w)|(?:[^\W\d]\w*)?{_INNER}|[^\W\d]\w*)"
+_SYMBOLIC = re.compile(rf"{_TERM}(?:\s*[-+*^]\s*{_TERM})*")
+_ELEMENT_LIKE = re.compile(r"[-_]\d+|(?:bf|f|i|u|c)\d+")
 _NUMERIC = re.compile(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
 _MAX_DIGITS = 400
 
@@ -75,6 +85,8 @@ def _read_dims(dims: str, text: str) -> tuple[tuple[Any, ...], tuple[str | None,
     except ValueError:
         pass
     shape, spec, pos = [], [], 0
+    if dims.endswith(","):
+        raise ValueError(f"malformed dimensions in the type {text}")
     while pos < len(dims):
         m = _DIMS.match(dims, pos)
         if m is None or not m[1].strip():
@@ -82,9 +94,7 @@ def _read_dims(dims: str, text: str) -> tuple[tuple[Any, ...], tuple[str | None,
         word = m[1].strip()
         if word.isdecimal():
             shape.append(int(word))
-        elif word[0].isdecimal() or word[0].isalpha() or word[0] in "-(_":
-            if _JUXTAPOSED.search(word) or word[1:].isdecimal() or _NO_DIM.search(word):
-                raise ValueError(f"{word} is not a dimension, in the type {text}")
+        elif _SYMBOLIC.fullmatch(word) and not _ELEMENT_LIKE.fullmatch(word):
             shape.append(SymbolicDim(word))
         else:
             raise ValueError(f"{word} is not a dimension, in the type {text}")
@@ -104,6 +114,9 @@ def _other_type(text: str) -> AbstractType:
         raise ValueError(f"the type {text} has no shape (a scalar is {text}[])")
     if found := dtype_meant(text):
         raise ValueError(f"unknown type {text}, did you mean {found}[]?")
+    m = _NAME.match(text)
+    if not _SPELLED.fullmatch(text) or (m and find_dtype(m[0]) is not None):
+        raise ValueError(f"malformed type {text}")
     return OpaqueType(text)
 
 

@@ -29,7 +29,7 @@ _FLAT_KEY = re.compile(rf"\s({IDENT})=")
 _FLAT_END = re.compile(r"\](?=[ \n]|\Z)")
 _EMPTY = re.compile(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
 _SUSPECT = re.compile(r"[=()\[\]{}]")
-_STRAY = re.compile(rf"{IDENT}\s*+:?=(?!=)")
+_STRAY = re.compile(rf"{IDENT}\s*+:?=")
 _JAXPR = re.compile(r"\{\s*+lambda\b")
 _QUOTED = {q: re.compile(rf"{q}(?:[^{q}\\\n]|\\.)*+{q}") for q in "'\""}
 _CLOSES = {")": "(", "]": "[", "}": "{"}
@@ -189,6 +189,8 @@ def fault(text: str) -> str:
     word = text.strip()
     if word and (word[0] in ",;" or word[-1] in ",;"):
         return "has a separator that separates nothing"
+    if word.startswith("="):
+        return "begins with `=`"
     if not _SUSPECT.search(text):
         return ""
     depth: list[str] = []

@@ -142,7 +142,8 @@ ONE_ARGUMENT = "{ lambda ; a:f32[3]. let\n    "
     ("text", "message"),
     [
         (ONE_ARGUMENT + "in a in (a,) }", "expected the results"),
-        (ONE_ARGUMENT.replace("f32[3]", "f32[3a:f32[3]") + "in (a,) }", "is not a dimension"),
+        (ONE_ARGUMENT.replace("f32[3]", "f32[3a]") + "in (a,) }", "is not a dimension"),
+        (ONE_ARGUMENT.replace("f32[3]", "f32[3a:f32[3]") + "in (a,) }", "found `a:f32"),
         (
             ONE_ARGUMENT + "b:f32[3] <- nan[...]\n  in (b,) }",
             "malformed equation on a reference|is a number, where",

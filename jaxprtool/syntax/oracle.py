@@ -1,0 +1,151 @@
+"""Lark's own parser of the whole grammar, `grammar/jaxpr.lark`: what the fast reader is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jaxprtool.syntax.older import declared_params
+from jaxprtool.syntax.tables import grammar_folder
+
+__all__ = ["Layout", "language_parser"]
+
+_APPLIED = frozenset({"PRIMITIVE", "ALONE", "TEXT_PRIMITIVE"})
+_NO_OPERANDS = frozenset({"COMMENT", "GOT", "SWAPPED", "STORED", "RAW"})
+_NAMES = _NO_OPERANDS - {"COMMENT"} | {"ALONE", "RESULT", "LOOSE_RESULT", "NAME_READ", "REF"}
+_NUMBERS = frozenset({"inf", "nan", "True", "False"})  # words that are numbers where a type follows
+_OPENS = {
+    "LAMBDA": "head",
+    **dict.fromkeys(("LBRACE", "LSQB", "LPAR", "DIMS_OPEN", "FREE_BRACE"), "brackets"),
+    **dict.fromkeys(("PARAMS_OPEN", "SPACED_OPEN"), "params"),
+    **dict.fromkeys(("INDEX_OPEN", "JAXPRS_OPEN", "CALL", "FROZENSET", "PYTREE", "SHAPED"), "brackets"),
+}  # fmt: skip
+_BECOMES = {  # what is inside of a jaxpr after a token
+    **dict.fromkeys(("DOT", "AUTODIDAX_DOT", "EQUALS"), "body"),
+    **dict.fromkeys(("RESULT", "LOOSE_RESULT"), "left"),
+    **dict.fromkeys(("RESULTS", "RESULTS_BESIDE"), "results"),
+}
+_CLOSES = frozenset({"RBRACE", "RSQB", "RPAR"})
+
+
+class _Open:
+    """A jaxpr or a bracket that is open: what is inside of it, and where its equation begins."""
+
+    def __init__(self, kind: str, unknown: bool = False, line: int = 0):
+        self.kind = (
+            kind  # `head`, `arguments`, `left`, `over`, `body`, `results` of a jaxpr; `params`, ...
+        )
+        self.unknown, self.line = unknown, line
+        self.column = -1  # of the line that the equation begins; -1 where it begins no line
+        self.operands = False  # whether operands may follow
+
+    def spelled(self, token: Any, before: Any) -> str:
+        """The type of a token here, where another is spelled alike."""
+        kind = token.type
+        if self.kind in ("head", "arguments"):
+            # `inf:f32[3]` binds a variable
+            if kind in _NAMES or (kind == "SCALAR" and token.isidentifier()):
+                return "NAME"
+            if kind == "COMMA" and token.start_pos == before.end_pos:
+                return "BINDER_COMMA"
+            return "DOT" if kind == "AUTODIDAX_DOT" and self.kind == "arguments" else kind
+        if kind in _NAMES and self.kind == "body" and self.operands:
+            return "SCALAR" if token in _NUMBERS else "NAME_READ"
+        if kind in _NAMES and self.kind == "over":
+            return "LOOSE_OVER"
+        if kind == "BINDER_COMMA" or (kind == "PARAM_COMMA" and self.kind == "brackets"):
+            return "COMMA"
+        if kind in ("KEY", "PROGRAM_NAME") and self.kind == "params":
+            return "WORD" if self.is_text(token, before) else "KEY"
+        return kind
+
+    def end_line(self, token: Any) -> None:
+        """A line break among equations: operands may go on after it, or the next equation begins."""
+        column = len(token) - token.rfind("\n") - 1
+        if token.type == "NEWLINE" and self.operands and 0 <= self.column < column:
+            token.type = "CONTINUATION"
+        else:
+            self.column, self.operands = column, False
+
+    def go_on(self, token: Any) -> None:
+        """A token that neither opens nor closes anything, and is no line break."""
+        kind = token.type
+        if kind == "SEPARATOR":
+            self.column, self.operands = -1, False
+            self.kind = "arguments" if self.kind == "head" else self.kind
+        elif kind in _NO_OPERANDS:
+            self.operands = False
+            self.kind = self.kind if kind == "COMMENT" else "body"
+        elif kind == "NEWLINE_OVER":
+            self.column, self.operands = len(token) - token.rfind("\n") - 1, False
+            self.kind = "over"
+        elif kind in _BECOMES:
+            self.kind = _BECOMES[kind]
+
+    def is_text(self, key: Any, before: Any) -> bool:
+        """Whether what looks like a key is text: params of an unknown primitive, a line each, begin in one column."""
+        if not self.unknown or (self.column < 0 and key.line == self.line):
+            return False
+        if self.column < 0:
+            self.column = key.column
+        return key.column != self.column or key.line == before.end_line
+
+
+class Layout:
+    """What the context of a token tells, and no context-free grammar can say: Lark's `postlex`.
+
+    A line that continues an equation is indented deeper than the line that the equation begins. Params of a primitive that
+    nobody declares begin in one column. And tokens of one spelling are told apart where LALR tables merge states.
+    """
+
+    always_accept = ()
+
+    def __init__(self, is_known: Callable[[str], bool]):
+        self.is_known = is_known
+
+    def process(self, stream: Iterator[Any]) -> Iterator[Any]:
+        """The tokens, with the types that their contexts give them; line breaks that mean nothing are left out."""
+        opened: list[_Open] = [_Open("file")]
+        before: Any = None
+        unknown = False  # whether the last primitive is one that nobody declares
+        for token in stream:
+            inside = opened[-1]
+            token.type = kind = inside.spelled(token, before)
+            if kind in ("NEWLINE", "LINE_END"):
+                if inside.kind != "body":
+                    continue
+                inside.end_line(token)
+            elif kind in _APPLIED:
+                inside.operands = True
+                unknown = not self.is_known(str(token))
+            elif kind in _OPENS:
+                opened.append(_Open(_OPENS[kind], unknown, token.line))
+            elif kind in _CLOSES and len(opened) > 1:
+                opened.pop()
+            else:
+                inside.go_on(token)
+                if kind in ("RESULTS", "RESULTS_BESIDE"):
+                    opened.append(_Open("brackets"))
+            yield token
+            before = token
+
+
+def language_parser(is_known: Callable[[str], bool] | None = None) -> Any:
+    """Lark's parser of the language, with the start rules `start` (a file), `value` and `free_text` (values of params).
+
+    Args:
+      is_known: whether a primitive is declared; by default, whether jaxprtool declares it.
+    """
+    import lark
+
+    text = (grammar_folder() / "jaxpr.lark").read_text(encoding="utf-8")
+    return lark.Lark(
+        text,
+        parser="lalr",
+        lexer="contextual",
+        start=["start", "value", "free_text"],
+        postlex=Layout(is_known or (lambda name: declared_params(name) is not None)),
+        propagate_positions=True,
+        keep_all_tokens=True,
+        maybe_placeholders=False,
+    )

@@ -1,0 +1,484 @@
+"""A second reader of the language: Lark's tree of `grammar/jaxpr.lark` made into programs.
+
+It shares no scanning with the fast reader: types, literals, values of params, constants, references and comments are taken
+from the tree. What a text means beyond its syntax (params that a print hides, spellings of earlier releases,
+types that a text leaves out) is the same code for both.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lark import Token, Tree
+
+from jaxprtool.core.primitive import find_primitive
+from jaxprtool.ir.avals import (
+    AbstractToken,
+    FutureType,
+    OpaqueType,
+    RefType,
+    ShapedArray,
+    SymbolicDim,
+)
+from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.params import Opaque
+from jaxprtool.syntax.atoms import undrop
+from jaxprtool.syntax.autodidax import from_autodidax
+from jaxprtool.syntax.hidden import recover_params
+from jaxprtool.syntax.infer import infer_binders, infer_literals, untyped_literal
+from jaxprtool.syntax.older import OLDER, declared_params, from_older
+from jaxprtool.syntax.types import UNTYPED
+from tests.syntax.lark_tree import Comments, Meaningless, Rejected, tokens, tree_of, trees
+from tests.syntax.lark_values import constant, reject_fault, scalar, value_of
+
+__all__ = ["read_with_lark"]
+
+_TYPES = ("array", "token", "ref", "future", "opaque")
+
+
+class _Scope:
+    def __init__(self, autodidax: bool = False):
+        self.vars: dict[str, Var] = {}
+        self.drops: list[tuple[list[Var], int]] = []
+        self.autodidax, self.lone, self.inputs = autodidax, False, []
+
+
+def read_with_lark(text: str) -> dict[str, ClosedJaxpr]:
+    """The programs of a text, by name; raises `Rejected` or `Meaningless`."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r\n", "\n")
+    tree = tree_of(text)
+    return _File(text, comments=Comments(tree, len(text))).file(tree)
+
+
+class _File:
+    """One text, and what is known of it while it is read."""
+
+    def __init__(
+        self,
+        text: str,
+        outer: dict[str, ClosedJaxpr] | None = None,
+        wide: bool = False,
+        comments: Any = None,
+    ):
+        self.text, self.outer, self.wide, self.comments = text, outer or {}, wide, comments
+        self.shells: dict[str, ClosedJaxpr] = dict(self.outer)
+        self.dropped: dict[Jaxpr, tuple[list[int], _Scope]] = {}
+        self.untyped_binders = self.untyped_literals = False
+        self.scopes: list[_Scope] = []
+
+    def within(self, text: str) -> _File:
+        """What reads a jaxpr inside a value: its comments are not kept, and it may use the shared jaxprs around it."""
+        return _File(text, self.shells, self.wide)
+
+    def file(self, tree: Tree) -> dict[str, ClosedJaxpr]:
+        """All programs of the text."""
+        found = self.programs(tree)
+        self.comment(list(found.values())[-1], len(self.text), "end")
+        return found
+
+    def programs(self, tree: Tree) -> dict[str, ClosedJaxpr]:
+        self.wide = any(True for _ in tree.find_data("autodidax_jaxpr"))
+        if tree.data == "one_program":
+            (program,) = trees(tree, "program")
+            return {"": self.program(program)}
+        if tree.data == "named_programs":
+            found: dict[str, ClosedJaxpr] = {}
+            for named in trees(tree, "named"):
+                (name,), (program,) = tokens(named, "PROGRAM_NAME"), trees(named, "program")
+                key = name.partition("=")[0].strip()
+                if key in found:
+                    raise Meaningless(f"{key} is defined twice")
+                found[key] = self.program(program)
+                self.comment(found[key], name.start_pos)
+            return found
+        return {"": self.lone(trees(tree, "lone_equation")[0])}
+
+    def lone(self, tree: Tree) -> ClosedJaxpr:
+        scope = _Scope()
+        scope.lone = True
+        self.scopes.append(scope)
+        (eqn,) = self.equation(tree, scope)
+        outs = [v for v in eqn.out_binders if not isinstance(v, DropVar)]
+        jaxpr = Jaxpr(scope.inputs, [eqn], outs)
+        jaxpr.cache["lone_equation"] = True
+        closed = ClosedJaxpr(jaxpr)
+        self.infer(closed, [])
+        return closed
+
+    def program(self, tree: Tree) -> ClosedJaxpr:
+        """A jaxpr with its definitions."""
+        self.shells, own = dict(self.outer), trees(tree, "definition")
+        names = [_name_of(d) for d in own]
+        if len(set(names)) < len(names):
+            raise Meaningless("a definition has the name of another")
+        self.shells |= {name: ClosedJaxpr(Jaxpr([], [], [])) for name in names}
+        for name, definition in zip(names, own, strict=True):
+            found = self.jaxpr(trees(definition)[0])
+            self.comment(found, tokens(definition, "LET")[0].start_pos)
+            self.shells[name].jaxpr, self.shells[name].consts = found.jaxpr, found.consts
+        closed = self.jaxpr(trees(tree, "jaxpr", "autodidax_jaxpr")[0])
+        if own:
+            closed.jaxpr.cache["definitions"] = {name: self.shells[name] for name in names}
+        self.infer(closed, [self.shells[name] for name in names])
+        return closed
+
+    def infer(self, closed: ClosedJaxpr, definitions: list[ClosedJaxpr]) -> None:
+        if self.untyped_binders and infer_binders(closed, definitions, self.wide, True):
+            raise Meaningless("types that cannot be told")
+        if self.untyped_literals:
+            infer_literals([closed, *definitions], self.wide)
+        self.untyped_binders = self.untyped_literals = False
+
+    # ---- jaxprs
+
+    def jaxpr(self, tree: Tree) -> ClosedJaxpr:
+        scope = _Scope(tree.data == "autodidax_jaxpr")
+        self.scopes.append(scope)
+        runs = [[self.bound(scope, b) for b in self.pairs(r)] for r in trees(tree, "binders")]
+        consts, ins = runs if len(runs) == 2 else ([], runs[0])
+        for run in runs:
+            _place(scope, run)
+        eqns: list[JaxprEqn] = []
+        for equation in trees(tree, "equation", "over_lines", "autodidax_equation"):
+            eqns += self.equation(equation, scope)
+        jaxpr = Jaxpr(ins, eqns, [], ())
+        jaxpr.const_binders = consts
+        jaxpr.outs = self.outs(trees(tree, "results")[0], scope, jaxpr)
+        closed = ClosedJaxpr(jaxpr, [None] * len(consts))
+        if self.comments is not None:
+            results = tokens(tree, "RESULTS", "RESULTS_BESIDE")[0].start_pos
+            head = self.comments.above.get(tree.meta.start_pos, [])
+            tail = self.comments.above.get(results, [])
+            jaxpr.comments = {"head": head, "tail": tail} if head or tail else jaxpr.comments
+        for where in trees(tree, "where"):
+            self.where(where, scope, closed)
+        self.scopes.pop()
+        return closed
+
+    def pairs(self, tree: Tree) -> list[tuple[str, Tree | None]]:
+        """Names, and the types of those that have one."""
+        found: list[tuple[str, Tree | None]] = []
+        for child in tree.children:
+            if isinstance(child, Tree) and child.data == "binder":
+                found += self.pairs(child)
+            elif isinstance(child, Tree):
+                if child.data in _TYPES:
+                    found[-1] = found[-1][0], child
+            elif child.type in ("NAME", "RESULT", "LOOSE_RESULT", "LOOSE_OVER", "GOT", "SWAPPED"):
+                found.append((str(child), None))
+        return found
+
+    def bound(self, scope: _Scope, pair: tuple[str, Tree | None]) -> Var:
+        name, kind = pair
+        if kind is None:
+            self.untyped_binders = True
+        aval = UNTYPED if kind is None else self.type(kind)
+        if name == "_":
+            return DropVar(aval, "_")
+        if name in scope.vars:
+            raise Meaningless(f"{name} is bound twice")
+        scope.vars[name] = Var(aval, name)
+        return scope.vars[name]
+
+    def outs(self, tree: Tree, scope: _Scope, jaxpr: Jaxpr) -> list[Any]:
+        outs: list[Any] = []
+        dropped = []
+        for i, atom in enumerate(trees(tree, "atom")):
+            if str(atom.children[0]) == "_" and scope.drops and "_" not in scope.vars:
+                dropped.append(i)
+                outs.append(None)
+            else:
+                outs.append(self.atom(atom, scope))
+        if dropped:
+            self.dropped[jaxpr] = dropped, scope
+            self.read_drops(jaxpr, outs, [None] * len(outs))
+        return outs
+
+    def read_drops(self, jaxpr: Jaxpr, outs: list[Any], avals: list[Any]) -> None:
+        """Each `_` among the results is the next `_` binder of its type, or the next of any."""
+        positions, scope = self.dropped[jaxpr]
+        free = list(range(len(scope.drops)))
+        for i in positions:
+            aval = avals[i] if i < len(avals) else None
+            fits = [k for k in free if aval is not None and _aval_at(scope, k) == aval]
+            k = (fits or free or [0])[0]
+            if k in free:
+                free.remove(k)
+            outs[i] = undrop(*scope.drops[k])
+
+    # ---- equations
+
+    def equation(self, tree: Tree, scope: _Scope) -> list[JaxprEqn]:
+        """An equation with its comments, after what has to come before it."""
+        made = self.uncommented(tree, scope)
+        if self.comments is not None:
+            first = tree.children[1] if tree.data == "over_lines" else tree
+            start = getattr(first, "start_pos", tree.meta.start_pos)
+            above, after = self.comments.above.get(start, []), self.comments.after.get(start, "")
+            if above or after:
+                made[-1].comments = (*above, after)
+        return made
+
+    def uncommented(self, tree: Tree, scope: _Scope) -> list[JaxprEqn]:
+        for reference in trees(tree, "reference", "get", "swap", "set", "addupdate", "raw"):
+            return [self.reference(reference, scope)]
+        (name,) = [
+            t
+            for part in (tree, *trees(tree, "spaced"))
+            for t in tokens(part, "PRIMITIVE", "ALONE", "TEXT_PRIMITIVE")
+        ]
+        primitive = find_primitive(str(name))
+        operands = [a for o in trees(tree, "operands") for a in trees(o, "atom")]
+        inputs = self.operands(operands, scope)
+        lists = [
+            found
+            for part in (tree, *trees(tree, "spaced", "params", "text_params"))
+            for found in trees(part, "param_list", "text_param_list")
+        ]
+        params = self.params(primitive, lists[0]) if lists else {}
+        below = [self.jaxpr(j) for j in trees(tree, "jaxpr", "autodidax_jaxpr")]
+        before, left = (
+            None,
+            [
+                side
+                for part in (tree, *trees(tree, "spaced"))
+                for side in trees(part, "typed_results", "loose_results")
+            ],
+        )
+        left += [tree] if tree.data == "over_lines" else []
+        binders = [self.bound(scope, p) for side in left for p in self.pairs(side)]
+        _place(scope, binders)
+        if scope.autodidax:
+            primitive, inputs, params, before = from_autodidax(primitive, inputs, params, below)
+        elif primitive.name in OLDER:
+            primitive, inputs, params = from_older(primitive, inputs, params)
+        params = recover_params(primitive, params, binders)
+        eqn = JaxprEqn(primitive, inputs, params, binders)
+        for value in params.values():
+            if isinstance(value, ClosedJaxpr) and value.jaxpr in self.dropped:
+                self.read_drops(value.jaxpr, value.jaxpr.outs, [v.aval for v in binders])
+                del self.dropped[value.jaxpr]
+        return [eqn] if before is None else [before, eqn]
+
+    def comment(self, closed: ClosedJaxpr, start: int | None, place: str = "head") -> None:
+        """Give the comments before `start` to a jaxpr."""
+        lines = self.comments.above.get(start) if self.comments else None
+        if lines:
+            comments = closed.jaxpr.comments or {}
+            closed.jaxpr.comments = {**comments, place: lines + comments.get(place, [])}
+
+    def operands(self, atoms: list[Tree], scope: _Scope) -> list[Any]:
+        """Operands; one `_` after another reads the dropped results in the order of binding."""
+        found, count = [], 0
+        for atom in atoms:
+            if str(atom.children[0]) == "_" and "_" not in scope.vars and scope.drops:
+                found.append(undrop(*scope.drops[min(count, len(scope.drops) - 1)]))
+                count += 1
+            else:
+                found.append(self.atom(atom, scope))
+        return found
+
+    def atom(self, tree: Tree, scope: _Scope) -> Any:
+        word = str(tree.children[0])
+        for kind in trees(tree):
+            aval = self.type(kind)
+            if not isinstance(aval, ShapedArray):
+                raise Meaningless(f"a literal of type {aval}")
+            value = None if word == "[...]" else scalar(word, aval.dtype)
+            weak = bool(tokens(tree, "WEAK_MARK"))
+            return Lit(value, aval.update(weak_type=True) if weak else aval)
+        if word in scope.vars:
+            return scope.vars[word]
+        if (literal := untyped_literal(word)) is not None:
+            self.untyped_literals = True
+            return literal
+        if scope.lone:
+            scope.vars[word] = Var(UNTYPED, word)
+            scope.inputs.append(scope.vars[word])
+            return scope.vars[word]
+        raise Meaningless(f"{word} is not bound")
+
+    def type(self, tree: Tree) -> Any:
+        if tree.data == "token":
+            return AbstractToken()
+        if tree.data == "ref":
+            memory = re.fullmatch(r"Ref(?:<(\w+)>)?", str(tree.children[0]))
+            return RefType(self.type(trees(tree)[0]), (memory and memory[1]) or "")
+        if tree.data == "future":
+            return FutureType(self.type(trees(tree)[0]))
+        if tree.data == "opaque":
+            return OpaqueType(str(tree.children[0]))
+        (name,) = tokens(tree, "ELEMENT")
+        dtype = find_dtype("float0" if name == "void" else str(name))
+        if dtype is None:
+            raise Meaningless(f"unknown element type {name}")
+        dims = [(str(tokens(d, "DIM")[0]).strip(), tokens(d, "AXES")) for d in trees(tree, "dim")]
+        shape = tuple([int(d) if d.isdecimal() else SymbolicDim(d) for d, _ in dims])
+        spec = tuple([str(axes[0]) if axes else None for _, axes in dims])
+        memory = "".join(tokens(tree, "MEMORY")).strip("<>")
+        varying = "".join(tokens(tree, "VARYING"))
+        if varying and ":" not in varying:
+            names = varying[1:-1]
+            varying = f"{{V:({names})}}" if "," in names else f"{{V:{names}}}"
+        return ShapedArray(shape, dtype, False, spec if any(spec) else (), memory, varying)
+
+    # ---- references
+
+    def reference(self, tree: Tree, scope: _Scope) -> JaxprEqn:
+        if tree.data == "reference":
+            tree = trees(tree)[0]
+        if tree.data == "raw":
+            return self.raw(tree, scope)
+        places = trees(tree, "place") or [tree]
+        ref = str(tokens(places[-1], "REF", "STORED")[0])
+        index, variables = _index_of(trees(places[-1], "path"))
+        if any(v in ("True", "False", "inf", "nan") and v not in scope.vars for v in variables):
+            raise Rejected(tree.meta.start_pos)
+        atoms = [self.atom(a, scope) for a in trees(tree, "atom")]
+        inputs = [self.named(ref, scope), *atoms, *[self.named(v, scope) for v in variables]]
+        params: dict[str, Any] = {"index": index}
+        for flags in trees(tree, "flags"):
+            inputs += [self.atom(a, scope) for a in trees(flags, "atom")]
+            params |= {
+                k: True for k, t in (("mask", "MASK"), ("other", "OTHER")) if tokens(flags, t)
+            }
+        name = "swap" if tree.data == "set" else str(tree.data)
+        if name != "get" and hasattr(inputs[1], "kinds"):
+            inputs[1] = inputs[1].typed(inputs[1].types([inputs[0].aval], self.wide)[0])
+        binders: list[Var] = [self.bound(scope, p) for p in self.pairs(tree)]
+        _place(scope, binders)
+        if name == "swap" and not binders:
+            aval = inputs[1].aval
+            binders = [DropVar(aval.inner if isinstance(aval, RefType) else aval)]
+        primitive = find_primitive(name)
+        return JaxprEqn(primitive, inputs, {**primitive.defaults, **params}, binders)
+
+    def named(self, word: str, scope: _Scope) -> Var:
+        if word not in scope.vars and scope.lone:
+            scope.vars[word] = Var(UNTYPED, word)
+            scope.inputs.append(scope.vars[word])
+        if word not in scope.vars:
+            raise Meaningless(f"{word} is not bound")
+        return scope.vars[word]
+
+    def raw(self, tree: Tree, scope: _Scope) -> JaxprEqn:
+        text = str(tree.children[0])
+        m = re.match(r"[a-z_]+", text)
+        assert m
+        pieces: list[Any] = []
+        variables: list[str] = []
+        for piece in re.split(r"(?<![\w.])([^\W\d]\w*)", text[m.end() :]):
+            if piece in scope.vars and piece not in variables:
+                variables.append(piece)
+            pieces += [variables.index(piece) if piece in scope.vars else piece] if piece else []
+        primitive = find_primitive(m[0])
+        params = {**primitive.defaults, "index": tuple(pieces)}
+        return JaxprEqn(primitive, [scope.vars[v] for v in variables], params, [])
+
+    # ---- params
+
+    def params(self, primitive: Any, tree: Tree) -> dict[str, Any]:
+        declared = declared_params(primitive.name) or primitive.params
+        found: dict[str, Any] = {}
+        for param in tree.children:
+            if isinstance(param, Token) and param.type == "TEXT_PARAM":
+                found["fmt"] = str(param).partition("=")[2]
+            if not isinstance(param, Tree):
+                continue
+            key = str(tokens(param, "KEY")[0]).rstrip("= \t\n")
+            if key in found:
+                raise Meaningless(f"{key} is given twice")
+            kind = declared[key].annotation if key in declared else ""
+            found[key] = self.param(primitive, key, kind, param)
+        return found
+
+    def param(self, primitive: Any, key: str, kind: str, tree: Tree) -> Any:
+        for jaxpr in trees(tree, "jaxpr", "autodidax_jaxpr"):
+            return self.jaxpr(jaxpr)
+        for several in trees(tree, "jaxprs"):
+            return tuple([self.jaxpr_or_name(c) for c in several.children[1:-1] if _counts(c)])
+        texts = trees(tree, "text")
+        start, end = (texts[0].meta.start_pos, texts[0].meta.end_pos) if texts else (0, 0)
+        text = self.text[start:end]
+        if kind == "str" and (primitive.known or primitive.name in OLDER):
+            reject_fault(text, start)
+        if kind in ("str", "Text"):
+            return text
+        may_name = key != "name" and (not primitive.known or "Jaxpr" in kind)
+        names = self.shells if may_name else {}
+        words = text[1:-1].split() if text[:1] == "(" and text[-1:] == ")" else []
+        if text in names:
+            return names[text]
+        if words and all(w in names for w in words):
+            return tuple([names[w] for w in words])
+        if kind.startswith("ClosedJaxpr") and text != "None":
+            raise Meaningless(f"{text} is not defined")
+        if "DType" in kind and (dtype := find_dtype(text)) is not None:
+            return dtype
+        value = value_of(self, text, names)
+        if isinstance(value, (Opaque, str)) and (primitive.known or primitive.name in OLDER):
+            reject_fault(text, start)
+        return value
+
+    def jaxpr_or_name(self, child: Any) -> ClosedJaxpr:
+        if isinstance(child, Tree):
+            return self.jaxpr(child)
+        if str(child) not in self.shells:
+            raise Meaningless(f"{child} is not defined")
+        return self.shells[str(child)]
+
+    # ---- values of constants
+
+    def where(self, tree: Tree, scope: _Scope, closed: ClosedJaxpr) -> None:
+        places = {v.name: i for i, v in enumerate(closed.jaxpr.const_binders)}
+        for entry in trees(tree):
+            if entry.data == "weak":
+                for word in tokens(entry, "WEAK_NAME"):
+                    var = self.named(word.strip(), scope)
+                    if isinstance(var.aval, ShapedArray):
+                        var.aval = var.aval.update(weak_type=True)
+                continue
+            name = str(tokens(entry, "CONST")[0]).partition(" ")[0]
+            if name not in places:
+                raise Meaningless(f"{name} is no constant")
+            aval = closed.jaxpr.const_binders[places[name]].aval
+            closed.consts[places[name]] = constant(entry.children[1], aval)
+
+
+def _name_of(definition: Tree) -> str:
+    m = re.fullmatch(r"let (.*) = ", str(tokens(definition, "LET")[0]))
+    assert m
+    return m[1]
+
+
+def _counts(child: Any) -> bool:
+    return isinstance(child, Tree) or child.type == "JAXPR_NAME"
+
+
+def _place(scope: _Scope, binders: list[Var]) -> None:
+    scope.drops += [(binders, i) for i, v in enumerate(binders) if isinstance(v, DropVar)]
+
+
+def _aval_at(scope: _Scope, k: int) -> Any:
+    binders, i = scope.drops[k]
+    return binders[i].aval
+
+
+def _index_of(paths: list[Tree]) -> tuple[tuple[Any, ...], list[str]]:
+    """The text of an index with its variables numbered, and those."""
+    pieces: list[Any] = []
+    variables: list[str] = []
+    for path in paths:
+        words = r"(?<![\w.])([^\W\d]\w*)"
+        if tokens(path, "TRANSFORM"):  # the brackets inside are pieces of their own
+            words = r"(\[[^\]]*\])"
+        section = "".join(str(t) for t in path.scan_values(lambda _: True))
+        for piece in re.split(words, section):
+            if re.match(r"[^\W\d]", piece):
+                variables += [piece] if piece not in variables else []
+                pieces.append(variables.index(piece))
+            elif piece:
+                pieces.append(piece)
+    return tuple(pieces), variables

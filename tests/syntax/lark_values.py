@@ -1,0 +1,231 @@
+"""Numbers, constants and values of params from Lark's trees."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from typing import Any
+
+from lark import Token, Tree
+
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Word
+from jaxprtool.syntax.consts import ArrayBytes, ArrayRef, ArrayText
+from tests.syntax.lark_tree import Meaningless, Rejected, tokens, tree_of, trees
+
+__all__ = ["constant", "reject_fault", "scalar", "value_of"]
+
+
+# ---- numbers and constants
+
+
+def number(word: str) -> Any:
+    """The number that a text of the grammar spells."""
+    if word in ("True", "False"):
+        return word == "True"
+    if m := re.fullmatch(r"nan\(0x([0-9a-f]{16})\)", word):
+        return ArrayBytes(bytes.fromhex(m[1])[::-1], (), find_dtype("f64")).tolist()  # type: ignore[arg-type]
+    if m := re.fullmatch(r"complex\(([^\s,]+),([^\s,]+)\)", word):
+        return complex(number(m[1]), number(m[2]))
+    try:
+        if re.fullmatch(r"[+-]?\d+", word):
+            return int(word)
+        return complex(word) if word.rstrip(")").endswith("j") or word[:1] == "(" else float(word)
+    except ValueError:
+        raise Meaningless(f"{word} is no number") from None
+
+
+def scalar(word: str, dtype: Any) -> Any:
+    """The number of an element type that a text spells."""
+    if dtype.kind == "0":
+        return False
+    value, kind = number(word), dtype.kind
+    if kind == "f" and type(value) is int:
+        return float(value)
+    if kind == "c" and type(value) in (int, float):
+        return complex(value)
+    fits = {bool: "b", int: "iuk?", float: "f?", complex: "c"}[type(value)]
+    bits = dtype.bits
+    bounds = {"i": (-(1 << bits >> 1), (1 << bits >> 1) - 1), "u": (0, (1 << bits) - 1)}
+    low, high = bounds.get(kind, (-math.inf, math.inf)) if type(value) is int else (0, 0)
+    if kind not in fits or (type(value) is int and not low <= value <= high):
+        raise Meaningless(f"{word} is no {dtype}")
+    return value
+
+
+def constant(data: Any, aval: Any) -> Any:
+    """The value of a constant, which has to be of the binder's type."""
+    shape, dtype = getattr(aval, "shape", None), getattr(aval, "dtype", None)
+    if shape is None or dtype is None:
+        raise Meaningless(f"a value of type {aval}")
+    if isinstance(data, Tree) and data.data in ("npz", "base64"):
+        first, second = [str(t)[1:-1] for t in tokens(data, "DATA_STRING")]
+        if data.data == "npz":
+            return ArrayRef(first, second, shape, dtype)
+        return _bytes(first, second, aval)
+    keys = dtype.kind == "k"
+    data_shape = (*shape, dtype.bits // 32) if keys else shape
+    values = _nested(data, dtype)
+    if _shape_of(values) != tuple(data_shape) and 0 not in data_shape:
+        raise Meaningless(f"not the shape of {aval}")
+    return ArrayText(values, shape, dtype)
+
+
+def _bytes(spelled: str, text: str, aval: Any) -> ArrayBytes:
+    if spelled != str(aval.strong):
+        raise Meaningless(f"{spelled} is not {aval}")
+    try:
+        return ArrayBytes(base64.b64decode(text, validate=True), aval.shape, aval.dtype)
+    except ValueError:
+        raise Meaningless("no base64") from None
+
+
+def _nested(data: Any, dtype: Any) -> Any:
+    if isinstance(data, Token):
+        return int(data) if dtype.kind in "k?" else scalar(str(data), dtype)
+    return [
+        _nested(c, dtype) for c in data.children if isinstance(c, Tree) or c.type == "DATA_SCALAR"
+    ]
+
+
+def _shape_of(values: Any) -> tuple[int, ...]:
+    if not isinstance(values, list):
+        return ()
+    shapes = {_shape_of(v) for v in values}
+    if len(shapes) > 1:
+        raise Meaningless("a ragged list")
+    return (len(values), *(shapes.pop() if shapes else ()))
+
+
+# ---- values of params
+
+
+class _Outside(Exception):
+    """A value that the grammar reads and that is kept as text."""
+
+
+def value_of(file: Any, text: str, names: dict[str, ClosedJaxpr]) -> Any:
+    """The value that a text of a file spells; `names` are the shared jaxprs that it may name."""
+    return _Value(file, text, names).read()
+
+
+class _Value:
+    """The value that a text spells: by the rule `value`; any other text is free text."""
+
+    def __init__(self, file: Any, text: str, names: dict[str, ClosedJaxpr]):
+        self.file, self.text, self.names = file, text, names
+
+    def read(self) -> Any:
+        try:
+            return self.value(tree_of(self.text, "value"))
+        except (Rejected, _Outside):
+            return Opaque(self.text)
+
+    def value(self, tree: Tree) -> Any:
+        return getattr(self, str(tree.data))(tree)
+
+    def all(self, tree: Tree) -> list[Any]:
+        return [self.value(t) for t in trees(tree)]
+
+    def number(self, tree: Tree) -> Any:
+        return number(str(tree.children[0]))
+
+    def string(self, tree: Tree) -> Any:
+        return _unquoted(str(tree.children[0]))
+
+    def angled(self, tree: Tree) -> Any:
+        return Opaque(str(tree.children[0]))
+
+    def word(self, tree: Tree) -> Any:
+        word = str(tree.children[0])
+        known = {"None": None, "True": True, "False": False, "Ellipsis": ..., "...": ...}
+        return known[word] if word in known else self.names.get(word, Word(word))
+
+    def tuple(self, tree: Tree) -> Any:
+        return tuple(self.all(tree))
+
+    def list_value(self, tree: Tree) -> Any:
+        return self.all(tree)
+
+    def dict(self, tree: Tree) -> Any:
+        found = {}
+        for pair in trees(tree, "pair"):
+            key, value = self.all(pair)
+            if isinstance(key, (list, dict)):
+                raise _Outside
+            found[key] = value
+        return found
+
+    def frozenset(self, tree: Tree) -> Any:
+        found = self.all(tree)
+        texts = [v if isinstance(v, Word) else repr(v) for v in found]
+        if texts != sorted(texts):
+            raise _Outside
+        return frozenset(found)
+
+    def tree_definition(self, tree: Tree) -> Any:
+        return Opaque(self.text[tree.meta.start_pos : tree.meta.end_pos])
+
+    def shaped_array(self, tree: Tree) -> Any:
+        aval = self.file.type(trees(tree)[0])
+        if not isinstance(aval, ShapedArray):
+            raise _Outside
+        return aval.update(weak_type=True) if tokens(tree, "WEAKLY") else aval
+
+    def jaxpr_value(self, tree: Tree) -> Any:
+        inner = self.file.within(self.text)
+        return inner.program(trees(tree, "program")[0])
+
+    def record(self, tree: Tree) -> Any:
+        name = str(tree.children[0])[:-1]
+        if "\n" in self.text and "lambda" not in self.text:
+            raise _Outside  # a print of an array, or of a function: line breaks mean something
+        args: list[Any] = []
+        fields: dict[str, Any] = {}
+        for argument in trees(tree, "argument"):
+            (value,) = self.all(argument)
+            names = [str(t)[:-1] for t in tokens(argument, "FIELD")]
+            if not names and fields:
+                raise _Outside
+            args += [] if names else [value]
+            fields |= dict.fromkeys(names, value)
+        return _made(name, tuple(args), fields)
+
+
+def _made(name: str, args: tuple[Any, ...], fields: dict[str, Any]) -> Any:
+    if not fields and name == "slice" and 1 <= len(args) <= 3:
+        return slice(*args)
+    if not fields and name == "range" and 1 <= len(args) <= 3:
+        if not all(type(a) is int for a in args) or (len(args) == 3 and not args[2]):
+            raise _Outside
+        bounds = range(*args)
+        if len(bounds) > 1000 or repr(bounds) != f"range({', '.join(map(str, args))})":
+            raise _Outside
+        return RangeTuple(bounds)
+    if re.fullmatch(r"np\.u?int\d+", name) and len(args) == 1 and type(args[0]) is int:
+        return NumpyScalar(args[0], name)
+    if not all(f.isidentifier() for f in fields):
+        raise _Outside
+    return Record(name, args, **fields)
+
+
+def _unquoted(text: str) -> str:
+    escapes = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
+
+    def one(m: re.Match[str]) -> str:
+        if m[3] is not None and m[3] not in escapes:
+            raise _Outside
+        return chr(int(m[1] or m[2], 16)) if m[3] is None else escapes[m[3]]
+
+    return re.sub(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))", one, text[1:-1])
+
+
+def reject_fault(text: str, at: int) -> None:
+    """Reject free text that holds what has a meaning elsewhere."""
+    try:
+        tree_of(text, "free_text")
+    except Rejected:
+        raise Rejected(at, text[:20]) from None

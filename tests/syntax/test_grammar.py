@@ -1,0 +1,115 @@
+"""`grammar/jaxpr.lark` is the language: Lark reads with it what the fast reader reads, and rejects what that rejects."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from jaxprtool.syntax.oracle import language_parser
+from jaxprtool.syntax.tables import grammar_folder
+from tests.fuzz.targets.mutated_text import all_texts, draw
+from tests.syntax.lark_reader import read_with_lark
+from tests.syntax.lark_tree import Rejected
+from tests.syntax.programs import CASES, traced
+from tests.syntax.two_readers import difference
+
+pytestmark = pytest.mark.filterwarnings("ignore::jaxprtool.syntax.infer.UntypedWarning")
+
+FOLDER = Path(__file__).parent
+GRAMMAR = (grammar_folder() / "jaxpr.lark").read_text(encoding="utf-8")
+# Blocks of the comments that begin as a program does.
+BLOCK = re.compile(
+    r"(?m)^//     (?=\{ lambda|\(\{ lambda|let |\w+ = \{|# |\w+:f32\[3\] = ).*\n(?://(?:     .*)?\n)*"
+)
+MUTATED = 2500
+
+
+def examples() -> list[str]:
+    """The examples in the grammar's comments; a block ends at an empty line."""
+    blocks = [b for m in BLOCK.finditer(GRAMMAR) for b in re.split(r"(?m)^//\n", m[0])]
+    return [re.sub(r"(?m)^//     ", "", b) for b in blocks if b]
+
+
+@pytest.mark.parametrize("text", examples())
+def test_the_examples_of_the_specification(text):
+    assert read_with_lark(text)
+    assert difference(text) is None
+
+
+def test_every_section_of_the_specification_has_an_example():
+    sections = re.split(r"(?m)^// ==== ", GRAMMAR)[1:]
+    assert len(sections) == 8
+    assert all(BLOCK.search(section) for section in sections)
+
+
+def test_it_loads_with_lark_as_it_says():
+    (options,) = re.findall(r"lark\.Lark\(text, (.*), postlex=Layout", GRAMMAR)
+    parser = language_parser()
+    assert f'parser="{parser.options.parser}", lexer="{parser.options.lexer}"' in options
+    assert f"start={parser.options.start}".replace("'", '"') in options
+
+
+def test_texts_of_the_project():
+    folders = FOLDER / "documentation", FOLDER / "formats"
+    texts = all_texts() + [p.read_text() for f in folders for p in sorted(f.glob("*.jaxpr"))]
+    assert len(texts) > 300
+    assert [d for d in map(difference, texts) if d] == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_jax_prints(name):
+    jaxpr = traced(name)
+    for text in (
+        jaxpr.pretty_print(source_info=True),
+        jaxpr.pretty_print(name_stack=True, print_effects=True),
+        jaxpr.pretty_print(custom_pp_eqn_rules=False),
+        jaxpr.pretty_print(use_color=True),
+    ):
+        assert difference(text) is None
+
+
+def pieces(text: str) -> list[int]:
+    """Where the words and the marks of a text begin."""
+    return [m.start() for m in re.finditer(r"\w+|[^\w\s]", text)]
+
+
+SHORT = sorted((t for t in all_texts() if 150 < len(t) < 700), key=len)[::7]
+
+
+@pytest.mark.parametrize("text", SHORT, ids=range(len(SHORT)))
+def test_cut_at_every_token(text):
+    assert [d for at in pieces(text) if (d := difference(text[:at]))] == []
+
+
+@pytest.mark.parametrize("part", range(5))
+def test_mutated(part):
+    seeds = range(part * MUTATED // 5, (part + 1) * MUTATED // 5)
+    found = [(seed, d) for seed in seeds if (d := difference(draw(random.Random(seed))))]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("{ lambda ; a:f32[3]. let b:f32[3] = sin a\n  in (b }", "}"),
+        ("{ lambda ; a:f32[3 4]. let in (a,) }", "4"),
+        ("{ lambda ; a:f32[2,]. let in (a,) }", "]"),
+        ("{ lambda ; a:f32[3]. let b:f32[3] = sin(a) in (b,) }", "sin(a)"),
+        ("{ lambda ; a:f32[3]. let b:f32[3] = mul a, a in (b,) }", ", a in"),
+        ("{ lambda ; a:f32[3]. let b:f32[3] = mul a 2.0:f32[]x in (b,) }", "x in"),
+        ("{ lambda ; a:f32[3]. let b:f32[3]= sin a in (b,) }", "b:f32[3]="),
+        ("{ lambda ; a:f32[3]. let b:f32[3] = sin[k=1]a in (b,) }", "a in"),
+        ("{ lambda ; a:f32[3]. let b:f32[3] = odd[] a in (b,) }", "] a"),
+        ("{ lambda ; r:Ref{f32[3]}. let a:f32[] <- r[,1] in (a,) }", ",1"),
+        ("{ lambda a:f32[2]; . let in (a,) }\nwhere a = [1.0 2.0]", "2.0]"),
+        ("{ lambda ; a:f32[3]. let in (a,) } }", "}"),
+    ],
+)  # fmt: skip
+def test_where_lark_rejects(text, at):
+    with pytest.raises(Rejected) as e:
+        read_with_lark(text)
+    assert text[e.value.offset :].lstrip().startswith(at)
+    assert difference(text) is None

@@ -1,0 +1,152 @@
+"""The fast reader beside Lark's: how they disagree about a text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jaxprtool.analyses.signature import same_programs
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.spans import Source
+from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
+from jaxprtool.syntax.parse import parse_file
+from jaxprtool.syntax.print import format_file
+from jaxprtool.syntax.scanner import scan
+from tests.syntax.lark_reader import read_with_lark
+from tests.syntax.lark_tree import Meaningless, Rejected
+from tests.syntax.lark_values import reject_fault
+
+__all__ = ["difference"]
+
+# What the fast reader passes over before it says that something does not fit.
+_GAP = re.compile(r"(?:[\s;]|#[^\n]*)*")
+# Tokens that it looks into when what they stand in is complete.
+_LATE = ("EQUATION", "BINDERS", "NAME")
+
+SYNTAX = frozenset({"syntax", "truncated", "empty"})
+# Errors of either kind: what is malformed, which the grammar rejects, and what has no meaning, which it reads.
+MIXED = frozenset({"bad-param", "bad-type", "bad-literal", "bad-constant"})
+
+
+def difference(text: str) -> str | None:
+    """How the two readers disagree about a text, in words; None where they agree.
+
+    They agree when they build the same program, when both reject at the same token, and when both accept the syntax
+    and one of them at least finds that the text means nothing.
+    """
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r\n", "\n")
+    every: list[Any] = []
+    errors: list[Any] = []
+    fast = theirs = None
+    try:
+        fast = parse_file(text)
+    except JaxprToolError as e:
+        every = [d for d in e.diagnostics if d.code in SYNTAX | MIXED]
+        errors = [d for d in every if not is_vocabulary(d)]
+        if any(d.code == "format" for d in e.diagnostics):
+            return None  # a later version of the format, which neither knows
+    try:
+        theirs = read_with_lark(text)
+    except Rejected as e:
+        if any(found and same_token(text, e.offset, found) for found in (errors, every)):
+            return None
+        at = f"{e.offset}: {text[e.offset : e.offset + 30]!r}"
+        if errors:
+            first = errors[0]
+            return f"Lark rejects at {at}, the reader at {first.span.start}: {first.message}"
+        return None if fast and is_layout_only(fast) else f"Lark alone rejects at {at}"
+    except Meaningless as e:
+        theirs = e
+    if any(d.code in SYNTAX for d in errors):
+        return f"the reader alone rejects: {errors[0]}"
+    if isinstance(theirs, Meaningless):
+        return f"Lark alone finds no meaning: {theirs}" if fast else None
+    if fast is None:
+        return f"the reader alone rejects: {errors[0]}" if errors else None
+    ours, other = (format_file(p, lossless=True) for p in (fast, theirs))
+    if ours != other or not same_programs(fast, theirs):
+        return f"different programs:\n{ours}\n---- Lark\n{other}"
+    return None
+
+
+def is_vocabulary(error: Any) -> bool:
+    """Whether an error is about a type that is none of an array, which the grammar does not know."""
+    return (
+        error.code == "bad-type" and ("unknown" in error.message or "no shape" in error.message)
+    ) or (error.code == "bad-literal" and error.message.startswith("a literal of type"))
+
+
+def is_layout_only(programs: dict[str, ClosedJaxpr]) -> bool:
+    """Whether a value of a primitive that nobody declares is text that ends by layout alone."""
+    pending = list(programs.values())
+    while pending:
+        for eqn in pending.pop().jaxpr.eqns:
+            for value in eqn.params.values():
+                pending += [value] if isinstance(value, ClosedJaxpr) else []
+                pending += (
+                    [v for v in value if isinstance(v, ClosedJaxpr)]
+                    if isinstance(value, tuple)
+                    else []
+                )
+                if isinstance(value, Opaque) and not eqn.primitive.known and unreadable(value.text):
+                    return True
+    return False
+
+
+def unreadable(text: str) -> bool:
+    """Whether the grammar has no such free text."""
+    try:
+        reject_fault(text, 0)
+    except Rejected:
+        return True
+    return False
+
+
+def same_token(text: str, offset: int, errors: list[Any]) -> bool:
+    """Whether what Lark does not expect at an offset is in the first token that the reader rejects."""
+    passed = _GAP.match(text, offset).end()  # type: ignore[union-attr]
+    scanned = scan(Source(text)).tokens
+    token = unexpected(scanned)
+    inside = [d.span for d in errors if token is None or d.span.start < token[2]]
+    if (
+        inside and "brackets that do not balance" in errors[0].message
+    ):  # where that shows is further on
+        return inside[0].start <= passed
+    if inside and inside[0].start <= passed and offset <= _line_end(text, inside[0].end):
+        return True
+    before = scanned if token is None else scanned[: scanned.index(token)]
+    if any(t[2] <= offset and t[0] == "VALUE" and unreadable(t[1]) for t in before):
+        return True  # the reader looks into a value when its equation is complete
+    if token is None:
+        return False
+    looked = (t for i, t in enumerate(before) if t[0] in _LATE or len(before) - i < 5)
+    if any(t[2] <= offset <= t[3] for t in looked):
+        return True  # and into a token when what it is part of is complete
+    if before and before[-1][0] == "VALUE" and text[passed : passed + 1] in (")", "]", "}"):
+        return True  # a list of params that is not closed
+    if before and before[-1][0] == "VALUE" and before[-2][1] == "fmt":
+        return True  # free text that nothing ends
+    kind, _, start, end = token
+    if text.startswith("in (", start) and not re.search("[{}]", text[start:offset]):
+        return start <= offset
+    if kind == "$END":  # the last token is cut
+        rest = text[passed:].strip()
+        return "\n" not in rest and "}" not in rest
+    return start <= passed and offset <= max(end, _line_end(text, start))
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def unexpected(scanned: list[Any]) -> Any:
+    """The first token of the scanner that does not fit; None where all do."""
+    tables = load_tables()
+    try:
+        run_tables(tables, scanned, {name: lambda *_: None for _, name, _ in tables.rules})
+    except UnexpectedToken as e:
+        return e.token
+    return None
