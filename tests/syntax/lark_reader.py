@@ -22,6 +22,7 @@ from jaxprtool.ir.avals import (
     SymbolicDim,
 )
 from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import Opaque
 from jaxprtool.syntax.atoms import undrop
@@ -41,7 +42,7 @@ _TYPES = ("array", "token", "ref", "future", "opaque")
 class _Scope:
     def __init__(self, autodidax: bool = False):
         self.vars: dict[str, Var] = {}
-        self.drops: list[tuple[list[Var], int]] = []
+        self.drops: list[Var] = []
         self.autodidax, self.lone, self.inputs = autodidax, False, []
 
 
@@ -117,7 +118,7 @@ class _File:
         for name, definition in zip(names, own, strict=True):
             found = self.jaxpr(trees(definition)[0])
             self.comment(found, tokens(definition, "LET")[0].start_pos)
-            self.shells[name].jaxpr, self.shells[name].consts = found.jaxpr, found.consts
+            amend(self.shells[name], jaxpr=found.jaxpr, consts=found.consts)
         closed = self.jaxpr(trees(tree, "jaxpr", "autodidax_jaxpr")[0])
         if own:
             closed.jaxpr.cache["definitions"] = {name: self.shells[name] for name in names}
@@ -143,15 +144,15 @@ class _File:
         eqns: list[JaxprEqn] = []
         for equation in trees(tree, "equation", "over_lines", "autodidax_equation"):
             eqns += self.equation(equation, scope)
-        jaxpr = Jaxpr(ins, eqns, [], ())
-        jaxpr.const_binders = consts
-        jaxpr.outs = self.outs(trees(tree, "results")[0], scope, jaxpr)
+        jaxpr = Jaxpr(ins, eqns, (), consts)
+        amend(jaxpr, outs=tuple(self.outs(trees(tree, "results")[0], scope, jaxpr)))
         closed = ClosedJaxpr(jaxpr, [None] * len(consts))
         if self.comments is not None:
             results = tokens(tree, "RESULTS", "RESULTS_BESIDE")[0].start_pos
             head = self.comments.above.get(tree.meta.start_pos, [])
             tail = self.comments.above.get(results, [])
-            jaxpr.comments = {"head": head, "tail": tail} if head or tail else jaxpr.comments
+            if head or tail:
+                amend(jaxpr, comments={"head": head, "tail": tail})
         for where in trees(tree, "where"):
             self.where(where, scope, closed)
         self.scopes.pop()
@@ -202,11 +203,11 @@ class _File:
         free = list(range(len(scope.drops)))
         for i in positions:
             aval = avals[i] if i < len(avals) else None
-            fits = [k for k in free if aval is not None and _aval_at(scope, k) == aval]
+            fits = [k for k in free if aval is not None and scope.drops[k].aval == aval]
             k = (fits or free or [0])[0]
             if k in free:
                 free.remove(k)
-            outs[i] = undrop(*scope.drops[k])
+            outs[i] = undrop(scope.drops[k])
 
     # ---- equations
 
@@ -218,7 +219,7 @@ class _File:
             start = getattr(first, "start_pos", tree.meta.start_pos)
             above, after = self.comments.above.get(start, []), self.comments.after.get(start, "")
             if above or after:
-                made[-1].comments = (*above, after)
+                made[-1] = made[-1].replace(comments=(*above, after))
         return made
 
     def uncommented(self, tree: Tree, scope: _Scope) -> list[JaxprEqn]:
@@ -258,7 +259,9 @@ class _File:
         eqn = JaxprEqn(primitive, inputs, params, binders)
         for value in params.values():
             if isinstance(value, ClosedJaxpr) and value.jaxpr in self.dropped:
-                self.read_drops(value.jaxpr, value.jaxpr.outs, [v.aval for v in binders])
+                outs = [*value.jaxpr.outs]
+                self.read_drops(value.jaxpr, outs, [v.aval for v in binders])
+                amend(value.jaxpr, outs=tuple(outs))
                 del self.dropped[value.jaxpr]
         return [eqn] if before is None else [before, eqn]
 
@@ -267,14 +270,15 @@ class _File:
         lines = self.comments.above.get(start) if self.comments else None
         if lines:
             comments = closed.jaxpr.comments or {}
-            closed.jaxpr.comments = {**comments, place: lines + comments.get(place, [])}
+            joined = {**comments, place: [*lines, *comments.get(place, [])]}
+            amend(closed.jaxpr, comments=joined)
 
     def operands(self, atoms: list[Tree], scope: _Scope) -> list[Any]:
         """Operands; one `_` after another reads the dropped results in the order of binding."""
         found, count = [], 0
         for atom in atoms:
             if str(atom.children[0]) == "_" and "_" not in scope.vars and scope.drops:
-                found.append(undrop(*scope.drops[min(count, len(scope.drops) - 1)]))
+                found.append(undrop(scope.drops[min(count, len(scope.drops) - 1)]))
                 count += 1
             else:
                 found.append(self.atom(atom, scope))
@@ -438,13 +442,15 @@ class _File:
                 for word in tokens(entry, "WEAK_NAME"):
                     var = self.named(word.strip(), scope)
                     if isinstance(var.aval, ShapedArray):
-                        var.aval = var.aval.update(weak_type=True)
+                        amend(var, aval=var.aval.update(weak_type=True))
                 continue
             name = str(tokens(entry, "CONST")[0]).partition(" ")[0]
             if name not in places:
                 raise Meaningless(f"{name} is no constant")
             aval = closed.jaxpr.const_binders[places[name]].aval
-            closed.consts[places[name]] = constant(entry.children[1], aval)
+            consts = [*closed.consts]
+            consts[places[name]] = constant(entry.children[1], aval)
+            amend(closed, consts=tuple(consts))
 
 
 def _name_of(definition: Tree) -> str:
@@ -458,12 +464,7 @@ def _counts(child: Any) -> bool:
 
 
 def _place(scope: _Scope, binders: list[Var]) -> None:
-    scope.drops += [(binders, i) for i, v in enumerate(binders) if isinstance(v, DropVar)]
-
-
-def _aval_at(scope: _Scope, k: int) -> Any:
-    binders, i = scope.drops[k]
-    return binders[i].aval
+    scope.drops += [v for v in binders if isinstance(v, DropVar)]
 
 
 def _index_of(paths: list[Tree]) -> tuple[tuple[Any, ...], list[str]]:

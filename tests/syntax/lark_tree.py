@@ -98,7 +98,8 @@ class Comments:
         return start
 
     def comment(self, text: str, inside: bool) -> None:
-        if re.fullmatch(r"# jaxprtool format \d{1,9}[ \t]*", text) and not inside:
+        text = text.rstrip()
+        if re.fullmatch(r"# jaxprtool format \d{1,9}", text) and not inside:
             return
         if inside or self.trails:
             before = self.after.get(self.equation)

@@ -6,11 +6,14 @@ import re
 from typing import Any
 
 from jaxprtool.analyses.signature import same_programs
+from jaxprtool.interpreters.check import typecheck_jaxpr
+from jaxprtool.interpreters.origins import without_origins
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.spans import Source
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
+from jaxprtool.syntax.origins import find_annotations
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
 from jaxprtool.syntax.scanner import scan
@@ -41,12 +44,14 @@ def difference(text: str) -> str | None:
     errors: list[Any] = []
     fast = theirs = None
     try:
-        fast = parse_file(text)
+        fast = {name: without_origins(p) for name, p in parse_file(text).items()}
     except JaxprToolError as e:
         every = [d for d in e.diagnostics if d.code in SYNTAX | MIXED]
         errors = [d for d in every if not is_vocabulary(d)]
         if any(d.code == "format" for d in e.diagnostics):
             return None  # a later version of the format, which neither knows
+    annotated = find_annotations(text)  # comments to the grammar, with a reader of their own
+    text = annotated.text if annotated else text
     try:
         theirs = read_with_lark(text)
     except Rejected as e:
@@ -55,8 +60,11 @@ def difference(text: str) -> str | None:
         at = f"{e.offset}: {text[e.offset : e.offset + 30]!r}"
         if errors:
             first = errors[0]
+            if first.code in MIXED and first.span.start <= e.offset:
+                return None  # nonsense for the reader, before what the grammar stumbles over
             return f"Lark rejects at {at}, the reader at {first.span.start}: {first.message}"
-        return None if fast and is_layout_only(fast) else f"Lark alone rejects at {at}"
+        excused = fast and (is_layout_only(fast) or is_ill_typed(fast))
+        return None if excused else f"Lark alone rejects at {at}"
     except Meaningless as e:
         theirs = e
     if any(d.code in SYNTAX for d in errors):
@@ -76,6 +84,16 @@ def is_vocabulary(error: Any) -> bool:
     return (
         error.code == "bad-type" and ("unknown" in error.message or "no shape" in error.message)
     ) or (error.code == "bad-literal" and error.message.startswith("a literal of type"))
+
+
+def is_ill_typed(programs: dict[str, ClosedJaxpr]) -> bool:
+    """Whether the checker refuses a program: a value that is no word of the grammar, say, for a param of another kind."""
+    try:
+        for program in programs.values():
+            typecheck_jaxpr(program, allow_unknown=True)
+    except JaxprToolError:
+        return True
+    return False
 
 
 def is_layout_only(programs: dict[str, ClosedJaxpr]) -> bool:
