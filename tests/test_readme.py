@@ -69,7 +69,7 @@ def test_the_examples(command: str, tmp_path: Path) -> None:
 
 
 def test_the_python_block(tmp_path: Path) -> None:
-    (code,) = blocks("python")
+    code = "\n".join(blocks("python"))
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "example.py").write_text(code)
     assert "(f32[3]) -> (f32[])" in shell("python example.py", tmp_path)

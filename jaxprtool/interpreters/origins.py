@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin
-from jaxprtool.ir.walk import all_eqns, map_programs
+from jaxprtool.ir.walk import all_eqns, map_programs, with_eqns
 
 __all__ = ["map_origins", "show_origins", "within", "within_jaxpr", "without_origins"]
 
@@ -47,7 +47,7 @@ def map_origins(program: ClosedJaxpr, f: Callable[[Origin], Origin | None]) -> C
         eqns = [e if e.origin is None else e.with_origin(changed(e.origin)) for e in closed.eqns]
         if all(a is b for a, b in zip(eqns, closed.eqns, strict=True)):
             return closed
-        return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))
+        return with_eqns(closed, eqns)
 
     return map_programs(program, body)
 

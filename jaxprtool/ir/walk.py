@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
@@ -17,6 +17,7 @@ __all__ = [
     "nesting",
     "shared_size",
     "sub_jaxprs",
+    "with_eqns",
 ]
 
 
@@ -183,7 +184,9 @@ def map_programs(root: ClosedJaxpr, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> 
             done[current] = f(_with_inner(current, done))
             continue
         stack.append((current, True))
-        stack += [(c, False) for eqn in current.eqns for c in sub_jaxprs(eqn) if c not in done]
+        named = current.jaxpr.cache.get(_DEFINITIONS, {}).values()  # some may be used nowhere
+        inner = (c for eqn in current.eqns for c in sub_jaxprs(eqn))
+        stack += [(c, False) for c in (*inner, *named) if c not in done]
     return done[root]
 
 
@@ -194,14 +197,24 @@ def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> Cl
         params = {k: map_jaxprs(v, new.__getitem__) for k, v in eqn.params.items()}
         same = all(params[k] is v for k, v in eqn.params.items())
         eqns.append(eqn if same else eqn.replace(params=params))
-    old = program.jaxpr
-    if all(a is b for a, b in zip(eqns, old.eqns, strict=True)):
+    named = program.jaxpr.cache.get(_DEFINITIONS, {})
+    definitions = {name: new[c] for name, c in named.items()}
+    before, after = (*program.eqns, *named.values()), (*eqns, *definitions.values())
+    if all(a is b for a, b in zip(before, after, strict=True)):
         return program
-    changed = old.replace(eqns=eqns)
-    if _DEFINITIONS in old.cache:
-        named = old.cache[_DEFINITIONS]
-        changed.cache[_DEFINITIONS] = {name: new.get(c, c) for name, c in named.items()}
-    return program.replace(jaxpr=changed)
+    changed = with_eqns(program, eqns)
+    if named:
+        changed.jaxpr.cache[_DEFINITIONS] = definitions
+    return changed
+
+
+def with_eqns(program: ClosedJaxpr, eqns: Sequence[JaxprEqn]) -> ClosedJaxpr:
+    """The program with equations that say the same in other words, laid out as its text was."""
+    changed = program.replace(jaxpr=program.jaxpr.replace(eqns=eqns))
+    kept = {k: program.jaxpr.cache[k] for k in _OF_TEXT if k in program.jaxpr.cache}
+    changed.jaxpr.cache.update(kept)
+    return changed
 
 
 _DEFINITIONS = "definitions"
+_OF_TEXT = (_DEFINITIONS, "lone_equation")

@@ -12,7 +12,7 @@ from jaxprtool.driver.grad import grad
 from jaxprtool.driver.jvp import jvp
 from jaxprtool.driver.trace import trace
 from jaxprtool.driver.vmap import vmap
-from jaxprtool.interpreters.origins import show_origins
+from jaxprtool.interpreters.origins import show_origins, without_origins
 from jaxprtool.ir.origin import Frame, names_of, stack_of
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.parse import parse
@@ -159,3 +159,13 @@ def test_annotations_of_a_text_that_was_changed_are_read_in_any_column():
 )
 def test_names(stack, names):
     assert names_of(stack) == names and stack_of(names) == stack
+
+
+def test_definitions_keep_their_names_without_origins():
+    plain = """\
+let twice = { lambda ; a:f32[]. let b:f32[] = mul a 2.0:f32[] in (b,) } in
+{ lambda ; c:f32[]. let d:f32[] = jit[name=twice jaxpr=twice] c in (d,) }"""
+    first, second = plain.split("\n")
+    text = f"{first} # f.py:1:2 (f)\n{second}  # f.py:3:4 (g)"
+    assert format_jaxpr(parse(text)) == text
+    assert format_jaxpr(without_origins(parse(text))) == plain
