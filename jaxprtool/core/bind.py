@@ -25,6 +25,7 @@ __all__ = [
     "current_trace",
     "in_place",
     "interpreted",
+    "keep_origin",
     "set_base_trace",
     "set_current_trace",
     "state",
@@ -85,10 +86,22 @@ class set_current_trace:
         state.trace, state.origin = self.previous, self.origin
 
 
+class keep_origin:
+    """Have the same current origin after a `with` block as before it, also where an equation fails."""
+
+    __slots__ = ("origin",)
+
+    def __enter__(self) -> None:
+        self.origin = state.origin
+
+    def __exit__(self, *_: object) -> None:
+        state.origin = self.origin
+
+
 def interpreted(eqns: Sequence[JaxprEqn]) -> Iterable[JaxprEqn]:
     """Equations one after the other; while one is interpreted its origin is that of what is made of it.
 
-    Use it inside of `set_current_trace`, which restores the origin when an equation fails.
+    Use it inside of `set_current_trace` or `keep_origin`, which restore the origin when an equation fails.
     """
     return _one_by_one(eqns) if any(map(_origin_of, eqns)) else eqns
 

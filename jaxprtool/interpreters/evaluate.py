@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, NoReturn
 
-from jaxprtool.core.bind import base_trace, in_place, interpreted, state
+from jaxprtool.core.bind import base_trace, in_place, interpreted, keep_origin, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import run_deep
@@ -333,9 +333,10 @@ def apply_eqns(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """Apply a jaxpr's equations one by one in the current trace, whatever that is."""
     jaxpr = closed.jaxpr
     env = Env(zip(jaxpr.all_binders, [*closed.consts, *args], strict=True))
-    for eqn in interpreted(in_place(jaxpr).eqns):
-        ins = env.read(eqn.inputs)
-        env.write(eqn.out_binders, bind_eqn(eqn, ins))
+    with keep_origin():
+        for eqn in interpreted(in_place(jaxpr).eqns):
+            ins = env.read(eqn.inputs)
+            env.write(eqn.out_binders, bind_eqn(eqn, ins))
     return env.read(jaxpr.outs)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import interpreted, set_current_trace, state
+from jaxprtool.core.bind import interpreted, keep_origin, set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.lists import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
@@ -288,23 +288,24 @@ def jvp_interpret(
     for v, t in zip(jaxpr.in_binders, tangents, strict=True):
         if type(t) is not Zero:
             tangent_env[v] = t
-    for eqn in interpreted(jaxpr.eqns):
-        inputs, binders, primitive = eqn.inputs, eqn.out_binders, eqn.primitive
-        ins = env.read(inputs)
-        if tangent_env.keys().isdisjoint(inputs):
-            env.write(binders, copy_eqn(eqn, ins))
-            continue
-        rule = rule_of(primitive) or rules.get(primitive) or jvp_rules[primitive]
-        out, out_tangent = rule(ins, tangent_env.read(inputs), **eqn.params)
-        if primitive.multiple_results:
-            env.write(binders, out)
-            for v, t in zip(binders, out_tangent, strict=True):
-                if type(t) is not Zero:
-                    tangent_env[v] = t
-        else:
-            env[binders[0]] = out
-            if type(out_tangent) is not Zero:
-                tangent_env[binders[0]] = out_tangent
+    with keep_origin():
+        for eqn in interpreted(jaxpr.eqns):
+            inputs, binders, primitive = eqn.inputs, eqn.out_binders, eqn.primitive
+            ins = env.read(inputs)
+            if tangent_env.keys().isdisjoint(inputs):
+                env.write(binders, copy_eqn(eqn, ins))
+                continue
+            rule = rule_of(primitive) or rules.get(primitive) or jvp_rules[primitive]
+            out, out_tangent = rule(ins, tangent_env.read(inputs), **eqn.params)
+            if primitive.multiple_results:
+                env.write(binders, out)
+                for v, t in zip(binders, out_tangent, strict=True):
+                    if type(t) is not Zero:
+                        tangent_env[v] = t
+            else:
+                env[binders[0]] = out
+                if type(out_tangent) is not Zero:
+                    tangent_env[binders[0]] = out_tangent
     outs = env.read(jaxpr.outs)
     return outs, tangent_env.read(jaxpr.outs)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from jaxprtool.core.bind import interpreted, set_current_trace
+from jaxprtool.core.bind import interpreted, keep_origin, set_current_trace
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.stack import deep
@@ -97,25 +97,26 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
     env = Env(zip(jaxpr.all_binders, args, strict=True))
     linear_args = [v for v, x in env.items() if type(x) is UndefPrimal]
     linear = set(linear_args)
-    linear_eqns = _forward(jaxpr, env, linear)
-    ct_env: dict[Any, Any] = {}
-    for x, ct in zip(jaxpr.outs, cts_out, strict=True):
-        if x in linear and type(ct) is not Zero:
-            ct_env[x] = add_tangents(ct_env[x], ct) if x in ct_env else ct
-    for eqn in interpreted(linear_eqns[::-1]):
-        inputs, binders = eqn.inputs, eqn.out_binders
-        if ct_env.keys().isdisjoint(binders):
-            continue
-        if not any(map(_has_tangents, (*binders, *(x for x in inputs if x in linear)))):
-            continue  # of integers to integers: the cotangents are zeros, which no rule need be asked for
-        if eqn.primitive.multiple_results:
-            ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
-        else:
-            ct = ct_env.pop(binders[0])
-        cts_in = _transpose_eqn(eqn, ct, env.read(inputs))
-        for x, ct_in in zip(inputs, cts_in, strict=True):
-            if ct_in is not None and type(ct_in) is not Zero and x in linear:
-                ct_env[x] = add_tangents(ct_env[x], ct_in) if x in ct_env else ct_in
+    with keep_origin():
+        linear_eqns = _forward(jaxpr, env, linear)
+        ct_env: dict[Any, Any] = {}
+        for x, ct in zip(jaxpr.outs, cts_out, strict=True):
+            if x in linear and type(ct) is not Zero:
+                ct_env[x] = add_tangents(ct_env[x], ct) if x in ct_env else ct
+        for eqn in interpreted(linear_eqns[::-1]):
+            inputs, binders = eqn.inputs, eqn.out_binders
+            if ct_env.keys().isdisjoint(binders):
+                continue
+            if not any(map(_has_tangents, (*binders, *(x for x in inputs if x in linear)))):
+                continue  # of integers to integers: the cotangents are zeros, which no rule need be asked for
+            if eqn.primitive.multiple_results:
+                ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
+            else:
+                ct = ct_env.pop(binders[0])
+            cts_in = _transpose_eqn(eqn, ct, env.read(inputs))
+            for x, ct_in in zip(inputs, cts_in, strict=True):
+                if ct_in is not None and type(ct_in) is not Zero and x in linear:
+                    ct_env[x] = add_tangents(ct_env[x], ct_in) if x in ct_env else ct_in
     return [ct_env[v] if v in ct_env else Zero(v.aval) for v in linear_args]
 
 

@@ -15,6 +15,7 @@ from jaxprtool import PartitionSpec as P
 from jaxprtool import lax
 from jaxprtool.driver.compile import from_bytes
 from jaxprtool.driver.run import run
+from jaxprtool.interpreters.origins import without_origins
 from jaxprtool.ir.sharding import Mesh, read_mesh, read_specs, specs_text
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -61,9 +62,8 @@ def test_the_file_is_what_the_example_gives():
     exec(compile(source, "data_parallel.py", "exec"), scope)
     w1, w2, x, y = training_data()
     program = jt.make_jaxpr(scope["train_step"])({"w1": w1, "w2": w2}, x, y)
-    assert (
-        jt.format_jaxpr(program).strip() == (EXAMPLES / "data_parallel.jaxpr").read_text().strip()
-    )
+    kept = jt.parse((EXAMPLES / "data_parallel.jaxpr").read_text())
+    assert jt.format_jaxpr(program) == jt.format_jaxpr(without_origins(kept))
 
 
 def test_too_few_devices():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.core.bind import state
 from jaxprtool.driver.grad import grad
 from jaxprtool.driver.jvp import jvp
 from jaxprtool.driver.trace import trace
@@ -169,3 +170,20 @@ let twice = { lambda ; a:f32[]. let b:f32[] = mul a 2.0:f32[] in (b,) } in
     text = f"{first} # f.py:1:2 (f)\n{second}  # f.py:3:4 (g)"
     assert format_jaxpr(parse(text)) == text
     assert format_jaxpr(without_origins(parse(text))) == plain
+
+
+def test_an_equation_that_fails_leaves_no_origin_behind():
+    text = "{ lambda ; a:f32[3]. let b:f32[3] = sin a # f.py:1:2 (f)\n  c:f32[3] = frobnicate b # f.py:2:2 (f)\n  in (c,) }"
+    f = jt.jaxpr_as_fun(parse(text))
+    attempts = [
+        lambda: jt.grad(lambda x: f(x)[0].sum())(np.ones(3, np.float32)),
+        lambda: jt.jvp(lambda x: f(x)[0], (np.ones(3, np.float32),), (np.ones(3, np.float32),)),
+        lambda: jt.vmap(lambda x: f(x)[0])(np.ones((2, 3), np.float32)),
+        lambda: jt.make_jaxpr(lambda x: f(x)[0])(np.ones(3, np.float32)),
+        lambda: jt.jvp_jaxpr(parse(text)),
+        lambda: jt.vmap_jaxpr(parse(text), 2, [0]),
+    ]
+    for attempt in attempts:
+        with pytest.raises(jt.JaxprToolError):
+            attempt()
+        assert state.origin is None
