@@ -92,7 +92,7 @@ def test_what_has_no_zeros_is_refused():
 
 @pytest.mark.parametrize("dim", ["1e4002", "f64[2", "3lambda"])
 def test_what_is_no_dimension_is_refused_where_it_is_read(dim):
-    with pytest.raises(jt.JaxprParseError, match="is not a dimension|expected binders"):
+    with pytest.raises(jt.JaxprParseError, match=r"is not a dimension|expected binders"):
         jt.parse(f"{{ lambda ; a:f64[{dim},3]. let in (a,) }}")
 
 
