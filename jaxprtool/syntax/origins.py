@@ -57,19 +57,31 @@ class Annotated:
 
     def give(self, places: Iterable[tuple[int, JaxprEqn]]) -> None:
         """Give equations their origins; `places` are the offsets of the names of their primitives."""
-        for at, eqn in sorted(places, key=lambda p: p[0]):
-            notes = self._notes.get(self.numbers[bisect_right(self._starts, at) - 1] - 1)
-            if not notes:
-                continue
-            with_frame, with_names = _has(eqn)
-            frame = names = None
-            if with_frame and notes[0].names is None:
-                frame = notes.popleft().frame
-            if with_names and notes and notes[0].names is not None:
-                names = notes.popleft().names
-            origin = Origin(frame, names, self._shown)
-            span = eqn.span and eqn.span._replace(origin=origin)
-            amend(eqn, origin=origin, span=span)
+        last: JaxprEqn | None = None
+        ordered = deque(sorted(places, key=lambda p: p[0]))
+        for line in sorted(self._notes):
+            notes = self._notes[line]
+            while ordered and self._line(ordered[0][0]) <= line:
+                at, last = ordered.popleft()
+                if self._line(at) == line and notes:
+                    self._give_one(last, notes)
+            if notes and last is not None and last.origin is None:  # at its end, as comments stand
+                self._give_one(last, notes)
+
+    def _line(self, at: int) -> int:
+        """The line of the file, from 0, that an offset is on."""
+        return self.numbers[bisect_right(self._starts, at) - 1] - 1
+
+    def _give_one(self, eqn: JaxprEqn, notes: deque[_Note]) -> None:
+        with_frame, with_names = _has(eqn)
+        frame = names = None
+        if with_frame and notes[0].names is None:
+            frame = notes.popleft().frame
+        if with_names and notes and notes[0].names is not None:
+            names = notes.popleft().names
+        origin = Origin(frame, names, self._shown)
+        span = eqn.span and eqn.span._replace(origin=origin)
+        amend(eqn, origin=origin, span=span)
 
 
 def _has(eqn: JaxprEqn) -> tuple[bool, bool]:
@@ -80,7 +92,7 @@ def _has(eqn: JaxprEqn) -> tuple[bool, bool]:
 
 def find_annotations(text: str) -> Annotated | None:
     """The annotations of a text; None where it has none."""
-    if _MARK not in text:
+    if "# " not in text:
         return None
     sure: dict[int, tuple[int, _Note]] = {}  # by line: the column, and what stands there
     unsure: dict[int, tuple[int, _Note]] = {}  # what only its column tells from a comment
@@ -88,13 +100,22 @@ def find_annotations(text: str) -> Annotated | None:
     equation = 0
     for number, line in enumerate(lines):
         column = line.rfind(_MARK)
+        glued = line.rfind("[# ") + 1  # as an editor may leave it
+        if column < 0 and not glued:
+            continue
+        if glued > column and (m := _SOURCE.match(line, glued)):
+            frame = Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4])
+            equation = number
+            sure[number] = glued, _Note(number, frame, None)
+            continue
         if column < 0:
             continue
-        if line[:column].strip():
-            equation = number
+        beside = bool(line[:column].strip())
+        equation = number if beside else equation
         if m := _SOURCE.match(line, column + 1):
             frame = Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4])
-            sure[number] = column, _Note(equation, frame, None)
+            found = sure if beside else unsure
+            found[number] = column, _Note(equation, frame, None)
         elif m := _NAMES.match(line, column + 1):
             unsure[number] = column, _Note(equation, None, names_of(m[1]))
         elif line[column:] == _MARK:
@@ -102,20 +123,26 @@ def find_annotations(text: str) -> Annotated | None:
     columns = {column for column, _ in sure.values()}
     if not sure and unsure:
         columns = _columns_of_names(lines, unsure)
-    notes = sure | {i: found for i, found in unsure.items() if found[0] in columns}
+    notes = sure | {i: note for i, note in unsure.items() if note[0] in columns}
     return Annotated(lines, notes) if notes else None
 
 
 def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]) -> set[int]:
     """The column of names in a text without lines of Python, as a set; none where they are only comments.
 
-    Names stand in one column, right of everything else. Comments follow their equations after two blanks.
+    Names stand in one column, right of everything else. Comments follow their equations after two blanks, or three where
+    an equation has no operands.
     """
     column = max(column for column, _ in unsure.values())
     there = {i for i, (c, _) in unsure.items() if c == column}
     widths = {i: len(x[:column].rstrip(" ") if i in there else x) for i, x in enumerate(lines)}
-    alone = max(widths.values()) <= column
-    return {column} if alone and any(widths[i] != column - 1 for i in there) else set()
+    several = len(there) > 1 or sum(" = " in x for x in lines) <= 1
+    alone = several and max(widths.values()) <= column
+    return (
+        {column}
+        if alone and any(widths[i] not in (column - 1, column - 2) for i in there)
+        else set()
+    )
 
 
 def shown_origins(eqns: Iterable[JaxprEqn]) -> tuple[bool, bool]:
