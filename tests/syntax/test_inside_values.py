@@ -130,3 +130,10 @@ def test_an_undefined_name_in_a_record_is_a_word():
     with pytest.raises(jt.JaxprTypeError):
         text = format_jaxpr(program("custom_linear_solve", 2), lossless=True)
         jt.typecheck_jaxpr(jt.parse(text.replace("solve=jaxpr1", "solve=jaxpr9")))
+
+
+def test_a_jaxpr_in_a_param_that_takes_none_is_printed():
+    text = "{ lambda ; a:f32[3]. let b:f32[3] = cumsum[axis=0 reverse={ lambda ; c:f32[]. let  in (c,) }] a in (b,) }"
+    printed = format_jaxpr(jt.parse(text))
+    assert "reverse={ lambda ; c:f32[]. let  in (c,) }" in printed
+    assert format_jaxpr(jt.parse(printed)) == printed
