@@ -42,6 +42,8 @@ def _at(
     return mutate
 
 
+_JOINING = ("two lines joined", "params beside one another", "commas between params")
+
 MUTATIONS: dict[str, Callable[[str, random.Random], str]] = {
     "blanks around =": _at(_KEY, lambda t, r: t[:-1] + r.choice((" = ", " =", "= ", "\t=\t"))),
     "a line break after =": _at(_KEY, lambda t, r: t + "\n" + " " * r.randrange(12)),
@@ -75,7 +77,7 @@ def draw(rng: random.Random) -> tuple[str, str, dict[str, ClosedJaxpr]]:
     text, read = rng.choice(programs())
     names = rng.sample(sorted(MUTATIONS), rng.choice((1, 1, 2)))
     if "#" in text:  # what follows a comment would be part of it
-        names = [n for n in names if n not in ("two lines joined", "params beside one another")]
+        names = [n for n in names if n not in _JOINING]
     for name in sorted(names, key=lambda name: "comments" in name):
         text = MUTATIONS[name](text, rng)
     return ", ".join(names), text, read
