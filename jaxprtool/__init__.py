@@ -52,7 +52,6 @@ from jaxprtool.interpreters.stage import make_jaxpr as make_jaxpr
 from jaxprtool.interpreters.transpose import UndefPrimal as UndefPrimal
 from jaxprtool.interpreters.transpose import is_linear as is_linear
 from jaxprtool.interpreters.transpose import transpose_jaxpr as transpose_jaxpr
-from jaxprtool.interpreters.words import decomposed as decomposed
 from jaxprtool.ir.avals import ShapedArray as ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic as Diagnostic
 from jaxprtool.ir.diagnostics import JaxprParseError as JaxprParseError
@@ -69,6 +68,7 @@ from jaxprtool.ir.jaxpr import JaxprType as JaxprType
 from jaxprtool.ir.jaxpr import Lit as Lit
 from jaxprtool.ir.jaxpr import Primitive as Primitive
 from jaxprtool.ir.jaxpr import Var as Var
+from jaxprtool.makers.decomposed import decomposed as decomposed
 from jaxprtool.passes.rewrite import rewrite as rewrite
 from jaxprtool.rules.calls import jit as jit
 from jaxprtool.rules.calls import set_compiler
@@ -95,7 +95,7 @@ def _load_numpy() -> Any:
 
 
 def _compile_jaxpr(closed: ClosedJaxpr) -> Any:
-    from jaxprtool.backends.xla import compile_jaxpr  # noqa: PLC0415 (gateway)
+    from jaxprtool.backends.xla.executable import compile_jaxpr  # noqa: PLC0415 (gateway)
 
     return compile_jaxpr(closed)
 
@@ -116,14 +116,14 @@ def __getattr__(name: str) -> Any:
 
 def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
     """A live JAX ClosedJaxpr as ours, without passing through text, so that nothing is lost."""
-    from jaxprtool.backends import jax_bridge  # noqa: PLC0415 (gateway)
+    from jaxprtool.backends.jax import from_jax as jax_bridge  # noqa: PLC0415 (gateway)
 
     return jax_bridge.from_jax(closed_jaxpr, rules=rules)
 
 
 def to_jax(program: ClosedJaxpr) -> Any:
     """Our program as a live JAX ClosedJaxpr. Raises UnsupportedError where a param is only text."""
-    from jaxprtool.backends import jax_export  # noqa: PLC0415 (gateway)
+    from jaxprtool.backends.jax import to_jax as jax_export  # noqa: PLC0415 (gateway)
 
     return jax_export.to_jax(program)
 

@@ -18,7 +18,7 @@ from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.ir.params import Opaque, Record, Word
-from jaxprtool.syntax.hidden import printed_params
+from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.params import format_value
 
 __all__ = ["canonical_consts", "canonical_lit", "canonical_params", "canonical_value"]

@@ -19,7 +19,7 @@ from jaxprtool import lax
 from jaxprtool.autodidax.elsewhere import SENTENCES
 from jaxprtool.autodidax.elsewhere import Elsewhere as Elsewhere
 from jaxprtool.core import bind as core_bind
-from jaxprtool.core.lists import merge_lists, partition_list, split_list, unzip2
+from jaxprtool.core.partition import merge_lists, partition_list, split_list, unzip2
 from jaxprtool.core.primitive import PRIMITIVES, primitive_of
 from jaxprtool.core.trace import Trace, Tracer, full_lower, get_aval
 from jaxprtool.core.tree import PyTreeDef, register_pytree_node, tree_flatten, tree_unflatten

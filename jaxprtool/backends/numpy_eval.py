@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 
 from jaxprtool.core.trace import Tracer, get_aval, words_of_key
-from jaxprtool.interpreters.cells import Cell, Token
 from jaxprtool.interpreters.evaluate import check_literal, run_closed
+from jaxprtool.interpreters.state_values import Cell, Token
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import Lit

@@ -13,7 +13,7 @@ import jaxprtool
 from jaxprtool.cli.render import BOLD, CYAN, GREEN, colored, paint, render
 from jaxprtool.cli.session import Session
 from jaxprtool.driver.progress import stop_showing
-from jaxprtool.interpreters.steps import where
+from jaxprtool.interpreters.limits import where
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
 from jaxprtool.ir.printable import printable
 

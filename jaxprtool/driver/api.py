@@ -12,10 +12,10 @@ from jaxprtool.driver import trace as tracing
 from jaxprtool.driver.check import Signature
 from jaxprtool.driver.compile import Compiled
 from jaxprtool.driver.diff import Difference
+from jaxprtool.interpreters import discharge as discharging
 from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
-from jaxprtool.passes import discharge as passes
 
 __all__ = ["as_program", "check", "compile", "diff", "discharge", "lower", "trace"]
 
@@ -41,7 +41,7 @@ def as_program(program: Any, *args: Any) -> ClosedJaxpr:
     if isinstance(program, Jaxpr):
         return ClosedJaxpr(program, [None] * len(program.const_binders))
     if _is_of_jax(program):
-        from jaxprtool.backends.jax_bridge import from_jax  # noqa: PLC0415 (gateway)
+        from jaxprtool.backends.jax.from_jax import from_jax  # noqa: PLC0415 (gateway)
 
         return from_jax(program)
     fail(
@@ -107,4 +107,4 @@ def diff(a: Any, b: Any, *args: Any, context: int = 3) -> Difference:
 
 def discharge(program: Any, *args: Any) -> ClosedJaxpr:
     """A program, or a function on arguments, without references; see `as_program`."""
-    return passes.discharge(as_program(program, *args))
+    return discharging.discharge(as_program(program, *args))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jaxprtool.driver.verify import check_input, positions
+from jaxprtool.interpreters import discharge as interpreter
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.passes import discharge as passes
 
 __all__ = ["discharge"]
 
@@ -20,4 +20,4 @@ def discharge(program: ClosedJaxpr) -> ClosedJaxpr:
     """
     check_input(program)
     with positions(program):
-        return passes.discharge(program)
+        return interpreter.discharge(program)

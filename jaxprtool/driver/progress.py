@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from jaxprtool.interpreters.steps import running_loops
+from jaxprtool.interpreters.limits import running_loops
 
 __all__ = ["evaluating", "stop_showing", "working"]
 

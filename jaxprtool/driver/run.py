@@ -18,8 +18,8 @@ from jaxprtool.driver.progress import evaluating, working
 from jaxprtool.driver.values import arguments, open_binders, open_names
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.evaluate import eval_jaxpr
+from jaxprtool.interpreters.limits import limited_bytes, limited_steps
 from jaxprtool.interpreters.lower import lower_jaxpr
-from jaxprtool.interpreters.steps import limited_bytes, limited_steps
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 from jaxprtool.ir.printable import PrintableStream

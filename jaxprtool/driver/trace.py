@@ -85,7 +85,7 @@ def trace(
         if frontend != "jax":
             program = _trace_with_ours(bound, args)
         else:
-            from jaxprtool.backends.jax_trace import trace_with_jax  # noqa: PLC0415 (gateway)
+            from jaxprtool.backends.jax.trace import trace_with_jax  # noqa: PLC0415 (gateway)
 
             program = share_equal(trace_with_jax(bound, tuple(args), x64, rules))
     except Exception as e:  # whatever the user's function raises is theirs to see
@@ -142,7 +142,7 @@ def _examples(like: Sequence[str], target: Any, x64: bool | None) -> list[Any]:
 
     if x64 is None or "jax" not in sys.modules:
         return make()
-    from jaxprtool.backends.jax_trace import with_x64  # noqa: PLC0415 (gateway)
+    from jaxprtool.backends.jax.trace import with_x64  # noqa: PLC0415 (gateway)
 
     return with_x64(make, x64)
 

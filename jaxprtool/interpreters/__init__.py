@@ -1,1 +1,1 @@
-"""One module for each interpreter: its contract, trace, tracer, rule table and rule makers."""
+"""One module for each interpreter: its contract, trace, tracer and rule table."""

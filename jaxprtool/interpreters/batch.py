@@ -20,7 +20,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.axes import NamedAxis, bound_axes
 from jaxprtool.core.bind import interpreted, set_current_trace, state
 from jaxprtool.core.env import Env
-from jaxprtool.core.lists import unzip2
+from jaxprtool.core.partition import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, Tracer, get_aval

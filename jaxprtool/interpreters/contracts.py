@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from jaxprtool.interpreters.cost import Cost
     from jaxprtool.interpreters.lower import LoweringContext
+    from jaxprtool.interpreters.monoids import Monoid
     from jaxprtool.interpreters.partial_eval import PartialEvalTrace
-    from jaxprtool.interpreters.reducers import Monoid
-    from jaxprtool.interpreters.saving import Saves, Saving
+    from jaxprtool.interpreters.remat import Saves, Saving
     from jaxprtool.ir.jaxpr import JaxprEqn
 
 __all__ = [

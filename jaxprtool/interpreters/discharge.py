@@ -28,6 +28,7 @@ from jaxprtool.ir.walk import sub_jaxprs
 __all__ = [
     "DISCHARGE_FIRST",
     "State",
+    "discharge",
     "discharge_jaxpr",
     "discharge_rules",
     "has_refs",
@@ -124,6 +125,21 @@ def transformable(closed: ClosedJaxpr) -> ClosedJaxpr:
                     help=DISCHARGE_FIRST,
                 )
     return closed
+
+
+def discharge(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The same program without references: what is in a cell is passed on as a value; itself where it has none.
+
+    Args:
+      program: (a) -> (b), where some of a may be references.
+
+    Returns:
+      (a, with what is in the cells) -> (b, what is in the cells of a afterwards).
+
+    Raises:
+      MissingRuleError: an equation uses references in a way that has no rule.
+    """
+    return discharge_jaxpr(program) if has_refs(program.jaxpr) else program
 
 
 @deep

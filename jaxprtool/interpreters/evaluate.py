@@ -27,7 +27,7 @@ from jaxprtool.core.stack import run_deep
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.discharge import pure
-from jaxprtool.interpreters.steps import check_room, limited_bytes
+from jaxprtool.interpreters.limits import check_room, limited_bytes
 from jaxprtool.ir.diagnostics import UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
 from jaxprtool.ir.walk import jaxprs_in, nesting

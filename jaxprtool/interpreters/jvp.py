@@ -19,14 +19,14 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import interpreted, keep_origin, set_current_trace, state
 from jaxprtool.core.env import Env
-from jaxprtool.core.lists import unzip2
+from jaxprtool.core.partition import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
-from jaxprtool.interpreters.memory import put_in_memory
+from jaxprtool.interpreters.memory_spaces import put_in_memory
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail

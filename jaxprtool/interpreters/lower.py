@@ -24,8 +24,6 @@ from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluate import check_literal
 from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.sharing import multiplies
-from jaxprtool.interpreters.stablehlo_builder import Builder, Value, result_types, types_of
-from jaxprtool.interpreters.stablehlo_text import mlir_type
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import (
     Diagnostic,
@@ -38,6 +36,8 @@ from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.sharding import Mesh
 from jaxprtool.ir.walk import nesting
+from jaxprtool.stablehlo.builder import Builder, Value, result_types, types_of
+from jaxprtool.stablehlo.text import mlir_type
 
 __all__ = ["LoweringContext", "StableHLO", "Value", "hlo", "lower_jaxpr", "lowering_rules"]
 

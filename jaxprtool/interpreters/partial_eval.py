@@ -21,7 +21,7 @@ from typing import Any
 
 from jaxprtool.core.bind import interpreted, set_current_trace, state
 from jaxprtool.core.env import Env
-from jaxprtool.core.lists import partition_list
+from jaxprtool.core.partition import partition_list
 from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, get_aval

@@ -11,10 +11,15 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
-from jaxprtool.interpreters.axes import lowest
 from jaxprtool.interpreters.batch import same_shape_batch
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.elementwise import (
+from jaxprtool.interpreters.jvp import Zero, jvp_terms
+from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.monoids import Monoid
+from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.makers.axes import lowest
+from jaxprtool.makers.elementwise import (
     broadcast_avals,
     broadcast_to,
     by_kind,
@@ -27,11 +32,6 @@ from jaxprtool.interpreters.elementwise import (
     numpy_function,
     unbroadcast,
 )
-from jaxprtool.interpreters.jvp import Zero, jvp_terms
-from jaxprtool.interpreters.lower import hlo
-from jaxprtool.interpreters.reducers import Monoid
-from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
-from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import define
 

@@ -10,17 +10,17 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.elementwise import (
+from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import INT8, INT32, UINT8, dtype_of
+from jaxprtool.makers.decomposed import lowered_as, run_as
+from jaxprtool.makers.elementwise import (
     broadcast_avals,
     broadcast_to,
     elementwise,
     nary,
 )
-from jaxprtool.interpreters.lower import hlo
-from jaxprtool.interpreters.transpose import NONLINEAR
-from jaxprtool.interpreters.words import lowered_as, run_as
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import INT8, INT32, UINT8, dtype_of
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _INTEGER = "iu"

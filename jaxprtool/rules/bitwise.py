@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.axes import lowest
-from jaxprtool.interpreters.elementwise import elementwise, in_bytes, nary, numpy_function
 from jaxprtool.interpreters.lower import hlo
-from jaxprtool.interpreters.reducers import Monoid
+from jaxprtool.interpreters.monoids import Monoid
 from jaxprtool.ir.dtypes import dtype_of
+from jaxprtool.makers.axes import lowest
+from jaxprtool.makers.elementwise import elementwise, in_bytes, nary, numpy_function
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _BITS, _INTEGER = "biu", "iu"

@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import base_trace, in_place, state
-from jaxprtool.core.lists import split_list
+from jaxprtool.core.partition import split_list
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
@@ -21,12 +21,12 @@ from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import call_dce_rule, dce_body, rebound
 from jaxprtool.interpreters.evaluate import bind_eqn, prepared
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_interpret, jvp_jaxpr
+from jaxprtool.interpreters.limits import count_call
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_part, split_call
-from jaxprtool.interpreters.saving import Saves, Saving, split_saving
+from jaxprtool.interpreters.remat import Saves, Saving, split_saving
 from jaxprtool.interpreters.sharing import apply_jaxpr, derived, multiplies
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
-from jaxprtool.interpreters.steps import count_call
 from jaxprtool.interpreters.transpose import (
     UndefPrimal,
     backward_pass,

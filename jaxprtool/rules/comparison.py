@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.elementwise import boolean, nary, numpy_function
-from jaxprtool.interpreters.words import compares_keys
 from jaxprtool.ir.dtypes import dtype_of
+from jaxprtool.makers.elementwise import boolean, nary, numpy_function
+from jaxprtool.makers.keys import compares_keys
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _ORDERED, _ANY = "biuf", "biufck"

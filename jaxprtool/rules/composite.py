@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.attributes import composite_attributes
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.rules.calls import CallRules, inline_jvp, inline_transpose
 from jaxprtool.rules.define import define
+from jaxprtool.stablehlo.attributes import composite_attributes
 
 __all__: list[str] = []
 

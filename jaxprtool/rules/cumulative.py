@@ -9,20 +9,20 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import (
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.cost import PER_INPUT
+from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.makers.axes import (
     check_axes,
     full,
     lexicographic,
     lowest,
     static_impl,
 )
-from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import PER_INPUT
-from jaxprtool.interpreters.elementwise import byte_type
-from jaxprtool.interpreters.jvp import linear
-from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.makers.elementwise import byte_type
 from jaxprtool.rules.binary import extremum_jvp
 from jaxprtool.rules.complex_values import exp, log1p
 from jaxprtool.rules.define import define

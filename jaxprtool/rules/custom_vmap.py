@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.lists import split_list
+from jaxprtool.core.partition import split_list
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr

@@ -19,17 +19,18 @@ from jaxprtool.interpreters.dce import dce_rules, effect_facts
 from jaxprtool.interpreters.discharge import discharge_rules
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import jvp_rules, zero_derivative
+from jaxprtool.interpreters.keys import key_rules
 from jaxprtool.interpreters.layouts import layout_rules
 from jaxprtool.interpreters.linearize import linearize_rules
 from jaxprtool.interpreters.lower import lowering_rules
+from jaxprtool.interpreters.monoids import monoid_rules
 from jaxprtool.interpreters.ordering import order_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_facts
-from jaxprtool.interpreters.reducers import monoid_rules
-from jaxprtool.interpreters.saving import saving_rules
+from jaxprtool.interpreters.remat import saving_rules
 from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_rules
-from jaxprtool.interpreters.words import TAKING_KEYS, key_rules
 from jaxprtool.ir.jaxpr import Primitive
+from jaxprtool.makers.keys import TAKING_KEYS
 
 if TYPE_CHECKING:
     from jaxprtool.interpreters.contracts import (

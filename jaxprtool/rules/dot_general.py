@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import (
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.jvp import bilinear
+from jaxprtool.interpreters.layouts import spec_of
+from jaxprtool.interpreters.transpose import is_linear, not_linear
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType
+from jaxprtool.makers.axes import (
     bumped,
     check_axes,
     inverse_permutation,
@@ -17,16 +24,9 @@ from jaxprtool.interpreters.axes import (
     static_impl,
     transposed,
 )
-from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.elementwise import check_kind
-from jaxprtool.interpreters.jvp import bilinear
-from jaxprtool.interpreters.layouts import spec_of
-from jaxprtool.interpreters.stablehlo_text import mlir_type
-from jaxprtool.interpreters.transpose import is_linear, not_linear
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType
+from jaxprtool.makers.elementwise import check_kind
 from jaxprtool.rules.define import define
+from jaxprtool.stablehlo.text import mlir_type
 
 Axes = tuple[int, ...]
 

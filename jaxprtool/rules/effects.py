@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.lists import merge_lists, partition_list
+from jaxprtool.core.partition import merge_lists, partition_list
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis
-from jaxprtool.interpreters.cells import Token
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.stage import stage
+from jaxprtool.interpreters.state_values import Token
 from jaxprtool.ir.avals import AbstractToken, AbstractType
 from jaxprtool.ir.diagnostics import (
     Diagnostic,

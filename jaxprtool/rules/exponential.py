@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.elementwise import by_kind, elementwise, in_float32, numpy_function
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.makers.elementwise import by_kind, elementwise, in_float32, numpy_function
 from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import define
 

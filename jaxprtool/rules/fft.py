@@ -7,15 +7,15 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import full, static_impl
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.jvp import linear
-from jaxprtool.interpreters.stablehlo_text import mlir_type
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import COMPLEX64, COMPLEX128, FLOAT64
+from jaxprtool.makers.axes import full, static_impl
 from jaxprtool.rules.define import define
+from jaxprtool.stablehlo.text import mlir_type
 
 __all__: list[str] = []
 

@@ -8,11 +8,15 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import full, inserted, static_impl, with_shape
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.indexing import (
+from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.transpose import is_linear, not_linear
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.makers.axes import full, inserted, static_impl, with_shape
+from jaxprtool.makers.indexing import (
     FILL_OR_DROP,
     Windows,
     batched_indices,
@@ -24,12 +28,8 @@ from jaxprtool.interpreters.indexing import (
     wide_indices,
     windows_of,
 )
-from jaxprtool.interpreters.jvp import Zero
-from jaxprtool.interpreters.selection import Selection
-from jaxprtool.interpreters.transpose import is_linear, not_linear
-from jaxprtool.interpreters.words import MOVES_KEYS
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.makers.keys import MOVES_KEYS
+from jaxprtool.makers.selection import Selection
 from jaxprtool.rules.define import define
 
 

@@ -8,7 +8,14 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import (
+from jaxprtool.interpreters.batch import materialize
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.cost import FREE
+from jaxprtool.interpreters.jvp import Zero, instantiate, linear
+from jaxprtool.interpreters.transpose import is_linear, transpose_unary
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.makers.axes import (
     check_axes,
     check_same_dtype,
     check_sizes,
@@ -20,15 +27,8 @@ from jaxprtool.interpreters.axes import (
     summed,
     with_shape,
 )
-from jaxprtool.interpreters.batch import materialize
-from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.jvp import Zero, instantiate, linear
-from jaxprtool.interpreters.transpose import is_linear, transpose_unary
-from jaxprtool.interpreters.windows import padded_size, padder
-from jaxprtool.interpreters.words import MOVES_KEYS
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.makers.keys import MOVES_KEYS
+from jaxprtool.makers.windows import padded_size, padder
 from jaxprtool.rules.define import define
 
 # -- concatenate, split ------------------------------------------------------------------------------

@@ -10,14 +10,14 @@ from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, linear
-from jaxprtool.interpreters.memory import put_in_memory
-from jaxprtool.interpreters.stablehlo_text import mlir_type
+from jaxprtool.interpreters.memory_spaces import put_in_memory
 from jaxprtool.interpreters.transpose import is_linear, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.sharding import find_spec, read_mesh
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
+from jaxprtool.stablehlo.text import mlir_type
 
 _MEMORY_KIND = re.compile(r"\bmemory_kind=(\w+)")
 _AXIS_SIZE = re.compile(r"'\w+': (\d+)")

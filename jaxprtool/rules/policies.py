@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jaxprtool.interpreters.saving import Offload, Saves, save_nothing
+from jaxprtool.interpreters.remat import Offload, Saves, save_nothing
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.params import Opaque, Record, Word
 

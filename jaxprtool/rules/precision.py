@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.axes import static_impl
 from jaxprtool.interpreters.batch import elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import PER_OUTPUT
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import transpose_unary
+from jaxprtool.makers.axes import static_impl
 from jaxprtool.rules.define import define
 
 # Bits of exponent and mantissa of the types that round as they are; the others do so as f32.

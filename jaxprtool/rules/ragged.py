@@ -8,16 +8,6 @@ from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import (
-    broadcasted,
-    bumped,
-    check_axes,
-    full,
-    inverse_permutation,
-    removed,
-    transposed,
-    with_shape,
-)
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import abstract_eval, ill_typed
 from jaxprtool.interpreters.evaluate import impl_rules
@@ -27,6 +17,16 @@ from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError, UnsupportedError, fail
 from jaxprtool.ir.params import Record
+from jaxprtool.makers.axes import (
+    broadcasted,
+    bumped,
+    check_axes,
+    full,
+    inverse_permutation,
+    removed,
+    transposed,
+    with_shape,
+)
 from jaxprtool.rules.define import define
 
 Axes = tuple[int, ...]

@@ -9,7 +9,21 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import (
+from jaxprtool.interpreters.batch import materialize_all, vmap
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.cost import PER_INPUT, cost_jaxpr
+from jaxprtool.interpreters.dce import dce_jaxpr
+from jaxprtool.interpreters.evaluate import jaxpr_as_fun
+from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, linear
+from jaxprtool.interpreters.layouts import reduced_layout
+from jaxprtool.interpreters.monoids import monoid_of
+from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.stage import stage
+from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.makers.axes import (
     broadcasted,
     bumped,
     check_axes,
@@ -22,27 +36,8 @@ from jaxprtool.interpreters.axes import (
     with_dtype,
     with_shape,
 )
-from jaxprtool.interpreters.batch import materialize_all, vmap
-from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import PER_INPUT, cost_jaxpr
-from jaxprtool.interpreters.dce import dce_jaxpr
-from jaxprtool.interpreters.elementwise import byte_type
-from jaxprtool.interpreters.evaluate import jaxpr_as_fun
-from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, linear
-from jaxprtool.interpreters.layouts import reduced_layout
-from jaxprtool.interpreters.reducers import (
-    check_initials,
-    check_reducer,
-    monoid_of,
-    no_initial_tangents,
-    vectorized,
-)
-from jaxprtool.interpreters.sharing import apply_jaxpr
-from jaxprtool.interpreters.stage import stage
-from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.makers.elementwise import byte_type
+from jaxprtool.makers.reducers import check_initials, check_reducer, no_initial_tangents, vectorized
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 NUMBER, ANY, LOGICAL = "iufc", "biufc", "biu"

@@ -9,16 +9,22 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
-from jaxprtool.interpreters.axes import (
+from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
+from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
+from jaxprtool.ir.dtypes import UINT32
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.makers.axes import (
     check_same_dtype,
     full,
     static_impl,
     with_dtype,
     with_shape,
 )
-from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
-from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.indexing import (
+from jaxprtool.makers.indexing import (
     CLIP,
     Windows,
     batched_indices,
@@ -33,14 +39,8 @@ from jaxprtool.interpreters.indexing import (
     window_sizes,
     windows_of,
 )
-from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
-from jaxprtool.interpreters.selection import Selection
-from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
-from jaxprtool.interpreters.words import MOVES_KEYS
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
-from jaxprtool.ir.dtypes import UINT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.makers.keys import MOVES_KEYS
+from jaxprtool.makers.selection import Selection
 from jaxprtool.rules.define import define
 
 # -- types -----------------------------------------------------------------------------------------

@@ -9,16 +9,16 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import PER_OUTPUT
-from jaxprtool.interpreters.elementwise import (
+from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_terms
+from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.makers.elementwise import (
     check_kind,
     check_same_dtype,
     full_like,
     in_bytes,
 )
-from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_terms
-from jaxprtool.interpreters.lower import hlo
-from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
-from jaxprtool.interpreters.words import MOVES_KEYS
+from jaxprtool.makers.keys import MOVES_KEYS
 from jaxprtool.rules.define import define
 
 # -- select_n ------------------------------------------------------------------------------------

@@ -11,7 +11,14 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import (
+from jaxprtool.interpreters.batch import moveaxis
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.cost import FREE
+from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.layouts import spec_of
+from jaxprtool.interpreters.transpose import transpose_unary
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.makers.axes import (
     broadcasted,
     bumped,
     check_axes,
@@ -25,14 +32,7 @@ from jaxprtool.interpreters.axes import (
     transposed,
     with_shape,
 )
-from jaxprtool.interpreters.batch import moveaxis
-from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.jvp import linear
-from jaxprtool.interpreters.layouts import spec_of
-from jaxprtool.interpreters.transpose import transpose_unary
-from jaxprtool.interpreters.words import MOVES_KEYS
-from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.makers.keys import MOVES_KEYS
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 # A result up to this size is written out: a view costs more to make than so few elements to copy.

@@ -9,7 +9,14 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
-from jaxprtool.interpreters.axes import (
+from jaxprtool.interpreters.batch import materialize
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.cost import FREE
+from jaxprtool.interpreters.jvp import Zero, instantiate, linear
+from jaxprtool.interpreters.transpose import is_linear, not_linear, transpose_unary
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import INT32
+from jaxprtool.makers.axes import (
     check_same_dtype,
     check_sizes,
     full,
@@ -17,15 +24,8 @@ from jaxprtool.interpreters.axes import (
     static_impl,
     with_shape,
 )
-from jaxprtool.interpreters.batch import materialize
-from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.indexing import CLIP_MODE, Windows, batched_indices
-from jaxprtool.interpreters.jvp import Zero, instantiate, linear
-from jaxprtool.interpreters.transpose import is_linear, not_linear, transpose_unary
-from jaxprtool.interpreters.words import MOVES_KEYS
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import INT32
+from jaxprtool.makers.indexing import CLIP_MODE, Windows, batched_indices
+from jaxprtool.makers.keys import MOVES_KEYS
 from jaxprtool.rules.define import define
 
 # -- slice -----------------------------------------------------------------------------------------

@@ -8,16 +8,16 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import bumped, check_axes, static_impl, with_dtype, with_shape
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.elementwise import check_kind
-from jaxprtool.interpreters.indexing import Windows
 from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL, FLOAT32, INT32, UINT32, UINT64
+from jaxprtool.makers.axes import bumped, check_axes, static_impl, with_dtype, with_shape
+from jaxprtool.makers.elementwise import check_kind
+from jaxprtool.makers.indexing import Windows
 from jaxprtool.rules.define import define
 
 # -- orders on NumPy: numbers as integers that compare as they should ---------------------------------

@@ -12,7 +12,11 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.elementwise import (
+from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear
+from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
+from jaxprtool.ir.dtypes import FLOAT32, FLOAT64, dtype_of
+from jaxprtool.makers.elementwise import (
     boolean,
     by_kind,
     check_kind,
@@ -22,11 +26,7 @@ from jaxprtool.interpreters.elementwise import (
     in_float32,
     numpy_function,
 )
-from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear
-from jaxprtool.interpreters.lower import hlo
-from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
-from jaxprtool.interpreters.words import MOVES_KEYS
-from jaxprtool.ir.dtypes import FLOAT32, FLOAT64, dtype_of
+from jaxprtool.makers.keys import MOVES_KEYS
 from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.lists import split_list
+from jaxprtool.core.partition import split_list
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE

@@ -9,7 +9,7 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Primitive, Var
-from jaxprtool.syntax.hidden import printed_params
+from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.infer import UntypedLit
 
 __all__ = ["SpelledList", "from_autodidax", "to_autodidax"]

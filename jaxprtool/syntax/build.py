@@ -17,10 +17,10 @@ from jaxprtool.syntax.atoms import Atoms, Scope, undrop
 from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.consts import read_const
 from jaxprtool.syntax.definitions import Definitions
-from jaxprtool.syntax.hidden import recover_params
+from jaxprtool.syntax.earlier_releases import OLDER, declared_params, from_older
+from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.hints import operand_hint, primitive_hint
 from jaxprtool.syntax.infer import infer_binders, infer_literals
-from jaxprtool.syntax.older import OLDER, declared_params, from_older
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.refs import read_reference
 from jaxprtool.syntax.scanner import Scanner

@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.params import Record
-from jaxprtool.syntax.hidden import params_order
+from jaxprtool.syntax.elided_params import params_order
 from jaxprtool.syntax.sharing import printed_jaxprs, unique_name
 
 __all__ = ["base26", "jaxprs_in", "name_variables", "shared_jaxprs"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jaxprtool.syntax.older import declared_params
+from jaxprtool.syntax.earlier_releases import declared_params
 from jaxprtool.syntax.tables import grammar_folder
 
 __all__ = ["Layout", "language_parser"]

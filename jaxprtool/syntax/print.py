@@ -16,7 +16,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var, set_print
 from jaxprtool.ir.params import Record
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.autodidax_print import format_autodidax
-from jaxprtool.syntax.hidden import printed_params
+from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.naming import Nested, may_hold_jaxprs, name_variables, shared_jaxprs
 from jaxprtool.syntax.origins import HARD_BREAK, annotate, shown_origins
 from jaxprtool.syntax.params import format_value

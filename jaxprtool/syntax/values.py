@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from jaxprtool.syntax.older import declared_params
+from jaxprtool.syntax.earlier_releases import declared_params
 from jaxprtool.syntax.tokens import IDENT
 
 __all__ = ["ValueScanner", "fault", "free_params"]

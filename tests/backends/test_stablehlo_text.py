@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from jaxprtool.backends.numpy_eval import np_dtype
-from jaxprtool.backends.xla import compile_stablehlo
+from jaxprtool.backends.xla.executable import compile_stablehlo
 from jaxprtool.interpreters.lower import StableHLO
-from jaxprtool.interpreters.stablehlo_text import attribute, dense, mlir_type, scalar_text
 from jaxprtool.ir.avals import AbstractToken, OpaqueType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.stablehlo.text import attribute, dense, mlir_type, scalar_text
 
 FLOATS = ["f16", "bf16", "f32", "f64", "f8_e3m4", "f8_e4m3", "f8_e4m3b11fnuz", "f8_e4m3fn"]
 FLOATS += ["f8_e4m3fnuz", "f8_e5m2", "f8_e5m2fnuz"]

@@ -8,8 +8,8 @@ from jax import lax, random
 from jax.extend.core import jaxpr_as_fun
 
 import jaxprtool as jt
-from jaxprtool.backends.jax_bridge import from_jax
-from jaxprtool.backends.jax_export import to_jax
+from jaxprtool.backends.jax.from_jax import from_jax
+from jaxprtool.backends.jax.to_jax import to_jax
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.rules.calls import CustomRuleWarning
 from jaxprtool.syntax.parse import parse

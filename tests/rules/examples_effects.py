@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jaxprtool import ops as lax
-from jaxprtool.backends.jax_bridge import LiveOpaque
+from jaxprtool.backends.jax.from_jax import LiveOpaque
 from tests.rules.example import Example, arg
 
 

@@ -6,9 +6,9 @@ import functools
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.indexing import update_jaxpr_of
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.params import Word
+from jaxprtool.makers.indexing import update_jaxpr_of
 from tests.rules.example import Example, arg
 
 SCALARS = {

@@ -8,11 +8,11 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.indexing import update_jaxpr_of
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.params import Word
+from jaxprtool.makers.indexing import update_jaxpr_of
 
 POINTS = ((), (0,), (0,))
 

@@ -7,11 +7,12 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.memory import check_memory
-from jaxprtool.backends import precautions, xla
+from jaxprtool.backends.xla import executable as xla
+from jaxprtool.backends.xla import precautions
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.run import run
+from jaxprtool.interpreters.limits import check_room, limited_bytes
 from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
-from jaxprtool.interpreters.steps import check_room, limited_bytes
 from tests.laws.sharing import program
 
 WINDOW = (

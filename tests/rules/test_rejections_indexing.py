@@ -7,10 +7,10 @@ import pytest
 import jaxprtool as jt
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.check import abstract_eval
-from jaxprtool.interpreters.indexing import update_jaxpr_of
 from jaxprtool.ir.diagnostics import JaxprTypeError, UnsupportedError
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.params import Word
+from jaxprtool.makers.indexing import update_jaxpr_of
 from tests.rules.example import arg
 
 X, INDICES = "f32[4,3]", "i32[2,1]"

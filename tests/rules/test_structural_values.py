@@ -194,7 +194,7 @@ def test_jax_can_run_and_differentiate_what_is_exported(f):
     import jax
     from jax.extend.core import jaxpr_as_fun
 
-    from jaxprtool.backends.jax_export import to_jax
+    from jaxprtool.backends.jax.to_jax import to_jax
 
     x, i = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([0, 2, 9], np.int32)
     program = jt.make_jaxpr(f)(x, i)

@@ -27,9 +27,9 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import Opaque
 from jaxprtool.syntax.atoms import undrop
 from jaxprtool.syntax.autodidax import from_autodidax
-from jaxprtool.syntax.hidden import recover_params
+from jaxprtool.syntax.earlier_releases import OLDER, declared_params, from_older
+from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.infer import infer_binders, infer_literals, untyped_literal
-from jaxprtool.syntax.older import OLDER, declared_params, from_older
 from jaxprtool.syntax.types import UNTYPED
 from tests.syntax.lark_tree import Comments, Meaningless, Rejected, tokens, tree_of, trees
 from tests.syntax.lark_values import constant, reject_fault, scalar, value_of

@@ -12,7 +12,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import state
-from jaxprtool.core.lists import partition_list, split_list, unzip2
+from jaxprtool.core.partition import partition_list, split_list, unzip2
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
@@ -22,7 +22,7 @@ from jaxprtool.interpreters.dce import dce_body, rebound
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, zeros
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
-from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_known
+from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.sharing import apply_jaxpr, derived
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, is_linear, not_linear, transpose_jaxpr

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import state
-from jaxprtool.core.lists import split_list
+from jaxprtool.core.partition import split_list
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.dce import dce_body, prune_consts, rebound
 from jaxprtool.interpreters.sharing import derived

@@ -13,7 +13,7 @@ from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.lists import split_list
+from jaxprtool.core.partition import split_list
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
@@ -21,7 +21,7 @@ from jaxprtool.interpreters.cost import Cost, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body, surely_read
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
-from jaxprtool.interpreters.steps import steps
+from jaxprtool.interpreters.limits import steps
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32

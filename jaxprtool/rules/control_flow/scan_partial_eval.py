@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import interpreted
 from jaxprtool.core.env import Env
-from jaxprtool.core.lists import merge_lists, partition_list, split_list, unzip2
+from jaxprtool.core.partition import merge_lists, partition_list, split_list, unzip2
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import has_effects
@@ -24,7 +24,7 @@ from jaxprtool.interpreters.partial_eval import (
     partial_eval_jaxpr,
     partial_eval_rules,
 )
-from jaxprtool.interpreters.saving import Saves, Saving, split_saving, without_known
+from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.sharing import derived, multiplies
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, type_of

@@ -7,7 +7,7 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from jaxprtool.core.bind import set_current_trace
-from jaxprtool.core.lists import partition_list, split_list
+from jaxprtool.core.partition import partition_list, split_list
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear

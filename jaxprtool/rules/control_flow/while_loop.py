@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.lists import partition_list, split_list
+from jaxprtool.core.partition import partition_list, split_list
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
@@ -18,8 +18,8 @@ from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
+from jaxprtool.interpreters.limits import steps
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
-from jaxprtool.interpreters.steps import steps
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.rules.call_types import check_call

@@ -15,16 +15,16 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import full, removed, static_impl
 from jaxprtool.interpreters.jvp import Zero, bilinear
-from jaxprtool.interpreters.stablehlo_text import int_list, mlir_type
 from jaxprtool.interpreters.transpose import is_linear, not_linear
-from jaxprtool.interpreters.windows import dilated
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import DType
+from jaxprtool.makers.axes import full, removed, static_impl
+from jaxprtool.makers.windows import dilated
 from jaxprtool.rules.convolution.evaluate import conv_impl
 from jaxprtool.rules.convolution.types import NAME, Ints, Specs, conv_type, specs_of, take
 from jaxprtool.rules.define import define
+from jaxprtool.stablehlo.text import int_list, mlir_type
 
 # -- differentiation -------------------------------------------------------------------------------
 

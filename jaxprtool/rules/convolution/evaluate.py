@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.interpreters.axes import inverse_permutation
-from jaxprtool.interpreters.steps import check_room
-from jaxprtool.interpreters.windows import padder
+from jaxprtool.interpreters.limits import check_room
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.makers.axes import inverse_permutation
+from jaxprtool.makers.windows import padder
 from jaxprtool.rules.convolution.types import Specs, conv_type, specs_of, take
 
 __all__ = ["conv_impl"]

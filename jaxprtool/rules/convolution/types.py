@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.windows import check_entries, dilated, strided_size
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.params import Record
+from jaxprtool.makers.windows import check_entries, dilated, strided_size
 
 __all__ = ["NAME", "Ints", "Specs", "conv_type", "specs_of", "take"]
 

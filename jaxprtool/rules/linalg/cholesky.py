@@ -7,12 +7,12 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
-from jaxprtool.interpreters.axes import static_impl
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.elementwise import check_kind, check_same_dtype, full_like
 from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
-from jaxprtool.interpreters.words import decomposed
+from jaxprtool.makers.axes import static_impl
+from jaxprtool.makers.decomposed import decomposed
+from jaxprtool.makers.elementwise import check_kind, check_same_dtype, full_like
 from jaxprtool.rules.control_flow.functions import fori_loop
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (

@@ -6,9 +6,9 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
-from jaxprtool.interpreters.axes import static_impl
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.makers.axes import static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
     char,

@@ -6,12 +6,12 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import full, static_impl, with_shape
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
+from jaxprtool.makers.axes import full, static_impl, with_shape
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.linalg.lapack import (
     each_matrix,

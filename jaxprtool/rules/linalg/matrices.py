@@ -11,12 +11,12 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import full, transposed, with_dtype, with_shape
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL, INT32, DType, find_dtype
 from jaxprtool.ir.params import Word
+from jaxprtool.makers.axes import full, transposed, with_dtype, with_shape
 
 __all__ = [
     "HIGHEST",

@@ -6,12 +6,12 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import full, static_impl
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import BOOL, INT32
+from jaxprtool.makers.axes import full, static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
     char,

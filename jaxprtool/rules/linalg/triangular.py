@@ -6,12 +6,12 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import reshaped, static_impl
 from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.jvp import Zero, add_tangents
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.makers.axes import reshaped, static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import char, each_matrix, lapack_call, routine
 from jaxprtool.rules.linalg.matrices import (

@@ -7,11 +7,11 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import full, reshaped, static_impl
 from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.jvp import Zero, instantiate
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.makers.axes import full, reshaped, static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
     char,

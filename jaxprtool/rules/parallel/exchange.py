@@ -11,7 +11,6 @@ from jaxprtool import ops as lax
 from jaxprtool.core.axes import current_axes
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
-from jaxprtool.interpreters.axes import bumped, full, inserted, reshaped, transposed
 from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.cost import FREE, PER_INPUT
 from jaxprtool.interpreters.jvp import linear
@@ -19,6 +18,7 @@ from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32, UINT32
 from jaxprtool.ir.sharding import varying_axes
+from jaxprtool.makers.axes import bumped, full, inserted, reshaped, transposed
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.parallel.groups import Grouped, grouped, is_partly_mapped, mapped, taken

@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import NamedAxis, bound_axes
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import broadcasted, full, inserted, removed, reshaped, transposed
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError, UsageError, fail
+from jaxprtool.makers.axes import broadcasted, full, inserted, removed, reshaped, transposed
 
 __all__ = ["Grouped", "axis_groups", "grouped", "is_partly_mapped", "mapped", "refuse", "taken"]
 

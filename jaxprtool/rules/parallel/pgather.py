@@ -13,16 +13,16 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import bound_axes, current_axes
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import check_axes, removed, reshaped, transposed
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.indexing import DROP_MODE
 from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import is_linear, not_linear
-from jaxprtool.interpreters.words import run_as
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.sharding import varying_axes, with_varying
+from jaxprtool.makers.axes import check_axes, removed, reshaped, transposed
+from jaxprtool.makers.decomposed import run_as
+from jaxprtool.makers.indexing import DROP_MODE
 from jaxprtool.ops.gather import GatherDimensionNumbers
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.calls import inline_transpose

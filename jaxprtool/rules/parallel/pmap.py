@@ -10,7 +10,6 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import bound_axes
-from jaxprtool.interpreters.axes import inserted
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import cost_rules
@@ -23,6 +22,7 @@ from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.sharding import Spec, axis_set, mesh_text, specs_text
+from jaxprtool.makers.axes import inserted
 from jaxprtool.rules.call_types import check_call
 from jaxprtool.rules.define import define
 

@@ -11,17 +11,17 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import (
-    full,
-    reshaped,
-    transposed,
-    with_shape,
-)
 from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, instantiate
 from jaxprtool.interpreters.transpose import is_linear, not_linear
+from jaxprtool.makers.axes import (
+    full,
+    reshaped,
+    transposed,
+    with_shape,
+)
 from jaxprtool.ops.arrays.taking import pick
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import define

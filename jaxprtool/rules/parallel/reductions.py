@@ -10,13 +10,13 @@ from jaxprtool import ops as lax
 from jaxprtool.core.axes import NamedAxis, current_axes
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
-from jaxprtool.interpreters.axes import lexicographic, lowest
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE, PER_INPUT
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.placement import placed, placement_of, read_placement
 from jaxprtool.ir.sharding import varying_axes
+from jaxprtool.makers.axes import lexicographic, lowest
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.groups import Grouped, refuse

@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import NamedAxis
-from jaxprtool.core.lists import partition_list, split_list
+from jaxprtool.core.partition import partition_list, split_list
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
@@ -21,7 +21,7 @@ from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
-from jaxprtool.interpreters.saving import Saves, Saving, split_saving
+from jaxprtool.interpreters.remat import Saves, Saving, split_saving
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear

@@ -8,11 +8,11 @@ from typing import Any
 
 from jaxprtool.core.axes import current_axes
 from jaxprtool.core.rule_table import Maker
-from jaxprtool.interpreters.axes import check_axes, removed
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.sharding import varying_axes, with_varying
+from jaxprtool.makers.axes import check_axes, removed
 from jaxprtool.ops.parallel import names_of
 
 __all__ = [

@@ -15,10 +15,10 @@ from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import broadcast_batch, moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import PER_OUTPUT
-from jaxprtool.interpreters.elementwise import broadcast_avals
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import FLOAT32, INT32, UINT32, UINT64, dtype_of
+from jaxprtool.makers.elementwise import broadcast_avals
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 # -- Threefry ------------------------------------------------------------------------------------

@@ -16,10 +16,10 @@ from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import broadcast_batch, elementwise_batch, moveaxis, vmap
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.elementwise import broadcast_avals
-from jaxprtool.interpreters.words import decomposed
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import UINT32, UINT64, DType, find_dtype
+from jaxprtool.makers.decomposed import decomposed
+from jaxprtool.makers.elementwise import broadcast_avals
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _UINTS = {width: find_dtype(f"u{width}") for width in (8, 16, 32, 64)}

@@ -15,13 +15,13 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import materialize, vmap
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.elementwise import check_kind, full_like
 from jaxprtool.interpreters.jvp import jvp_terms
-from jaxprtool.interpreters.loops import while_loop
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import NONLINEAR
-from jaxprtool.interpreters.words import decomposed
 from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.makers.decomposed import decomposed
+from jaxprtool.makers.elementwise import check_kind, full_like
+from jaxprtool.makers.loops import while_loop
 from jaxprtool.rules.define import define
 from jaxprtool.rules.random.prng import bits_words, check_keys, split_words
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.elementwise import elementwise, full_like, in_float32
 from jaxprtool.interpreters.jvp import derivative
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
-from jaxprtool.interpreters.words import lowered_as
 from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.makers.decomposed import lowered_as
+from jaxprtool.makers.elementwise import elementwise, full_like, in_float32
 from jaxprtool.rules.define import define
 
 # Coefficients of Chebyshev expansions (Cephes, Moshier), the highest order first: of exp(-x) I_0(x) in x/2 - 2 on

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.elementwise import elementwise, in_float32, nary
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
+from jaxprtool.makers.elementwise import elementwise, in_float32, nary
 from jaxprtool.rules.define import define
 
 _FLOAT = "f"

@@ -9,19 +9,19 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import broadcast_batch
 from jaxprtool.interpreters.cost import PER_OUTPUT
-from jaxprtool.interpreters.elementwise import (
+from jaxprtool.interpreters.jvp import jvp_terms
+from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.ir.dtypes import BOOL as _BOOL
+from jaxprtool.ir.dtypes import INT32 as _INT32
+from jaxprtool.makers.decomposed import lowered_as
+from jaxprtool.makers.elementwise import (
     broadcast_avals,
     check_kind,
     check_same_dtype,
     full_like,
     in_float32,
 )
-from jaxprtool.interpreters.jvp import jvp_terms
-from jaxprtool.interpreters.loops import while_loop
-from jaxprtool.interpreters.transpose import NONLINEAR
-from jaxprtool.interpreters.words import lowered_as
-from jaxprtool.ir.dtypes import BOOL as _BOOL
-from jaxprtool.ir.dtypes import INT32 as _INT32
+from jaxprtool.makers.loops import while_loop
 from jaxprtool.rules.define import define
 from jaxprtool.rules.special.gamma import no_derivative
 from jaxprtool.rules.special.incomplete_gamma import widened

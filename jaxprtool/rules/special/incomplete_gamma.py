@@ -13,12 +13,12 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.elementwise import broadcast_to, full_like, in_float32, nary
 from jaxprtool.interpreters.jvp import jvp_terms
-from jaxprtool.interpreters.loops import while_loop
 from jaxprtool.interpreters.transpose import NONLINEAR
-from jaxprtool.interpreters.words import decomposed, lowered_as, run_as
 from jaxprtool.ir.dtypes import FLOAT32, DType
+from jaxprtool.makers.decomposed import decomposed, lowered_as, run_as
+from jaxprtool.makers.elementwise import broadcast_to, full_like, in_float32, nary
+from jaxprtool.makers.loops import while_loop
 from jaxprtool.rules.define import define
 
 _VALUE, _BY_A, _OF_SAMPLE = "value", "by_a", "of_sample"

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.indexing import CLIP_MODE, DROP_MODE, Windows, scatter_added
 from jaxprtool.ir.dtypes import INT32
+from jaxprtool.makers.indexing import CLIP_MODE, DROP_MODE, Windows, scatter_added
 
 __all__ = [
     "Index",

@@ -13,12 +13,12 @@ from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import moveaxis
-from jaxprtool.interpreters.cells import Cell
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE, PER_OUTPUT, cost_jaxpr
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
 from jaxprtool.interpreters.jvp import instantiate
 from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import BOOL

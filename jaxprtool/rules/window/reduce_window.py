@@ -9,28 +9,27 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import full, lexicographic, lowest, static_impl, with_shape
 from jaxprtool.interpreters.batch import materialize_all
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import cost_jaxpr
-from jaxprtool.interpreters.elementwise import byte_type
 from jaxprtool.interpreters.jvp import Zero, instantiate, linear
-from jaxprtool.interpreters.reducers import (
-    Monoid,
+from jaxprtool.interpreters.monoids import Monoid, monoid_of
+from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.ir.params import Word
+from jaxprtool.makers.axes import full, lexicographic, lowest, static_impl, with_shape
+from jaxprtool.makers.elementwise import byte_type
+from jaxprtool.makers.reducers import (
     check_initials,
     check_reducer,
-    monoid_of,
     no_initial_tangents,
     reducer_jvp,
     vectorized,
     with_consts,
 )
-from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
-from jaxprtool.interpreters.windows import Windows, dilated, padder
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.dtypes import FLOAT32
-from jaxprtool.ir.params import Word
+from jaxprtool.makers.windows import Windows, dilated, padder
 from jaxprtool.rules.define import define
 
 # From this size on a window is put together from windows of 1, 2, 4, ... elements.

@@ -8,19 +8,19 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import full, lowest, static_impl, with_shape
 from jaxprtool.interpreters.batch import materialize_all
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.jvp import Zero
-from jaxprtool.interpreters.reducers import check_reducer, vectorized, with_consts
-from jaxprtool.interpreters.stablehlo_builder import int_pairs
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
-from jaxprtool.interpreters.windows import Windows, padder
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.makers.axes import full, lowest, static_impl, with_shape
+from jaxprtool.makers.reducers import check_reducer, vectorized, with_consts
+from jaxprtool.makers.windows import Windows, padder
 from jaxprtool.rules.define import define
 from jaxprtool.rules.window.reduce_window import params_of, windows_cost, windows_of
+from jaxprtool.stablehlo.builder import int_pairs
 
 _DIRECTIONS = {"ge": ("GE", -1), "le": ("LE", 1)}
 

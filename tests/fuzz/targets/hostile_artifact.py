@@ -16,7 +16,7 @@ import tracemalloc
 from typing import Any
 
 import jaxprtool as jt
-from jaxprtool.backends.precautions import check_devices
+from jaxprtool.backends.xla.precautions import check_devices
 from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact
 from tests.fuzz.target import Failure, Target
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxprtool.analyses.signature import same_programs
-from jaxprtool.backends.jax_bridge import from_jax
+from jaxprtool.backends.jax.from_jax import from_jax
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.parse import parse_file

@@ -1,16 +1,10 @@
-"""Reductions by a jaxpr of two scalars, or of two tuples of them: (accumulated, new) -> accumulated.
-
-Contract of a `monoid` rule, for associative operations that NumPy has as one function:
-
-    rule(dtype) -> Monoid
-"""
+"""Reductions by a jaxpr of two scalars, or of two tuples of them: (accumulated, new) -> accumulated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
@@ -21,11 +15,8 @@ from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = [
-    "Monoid",
     "check_initials",
     "check_reducer",
-    "monoid_of",
-    "monoid_rules",
     "no_initial_tangents",
     "reducer_jvp",
     "vectorized",
@@ -92,33 +83,6 @@ def check_initials(name: str, avals: Sequence[Any]) -> tuple[list[Any], list[Any
 
 
 # -- evaluation ------------------------------------------------------------------------------------
-
-
-class Monoid(NamedTuple):
-    """What a reducer does, where it is one NumPy function.
-
-    Attributes:
-      ufunc: the function's name.
-      unit: its neutral element, a Python scalar.
-    """
-
-    ufunc: str
-    unit: Any
-
-
-monoid_rules = RuleTable("monoid")
-
-
-def monoid_of(closed: ClosedJaxpr) -> Monoid | None:
-    """The NumPy function that a reducer of one operand is, if it is one."""
-    jaxpr = closed.jaxpr
-    if len(jaxpr.eqns) != 1 or len(jaxpr.in_binders) != 2:
-        return None
-    (eqn,) = jaxpr.eqns
-    rule = monoid_rules.rules.get(eqn.primitive)
-    if rule is None or set(eqn.inputs) != set(jaxpr.in_binders) or jaxpr.outs != eqn.out_binders:
-        return None
-    return rule(jaxpr.in_binders[0].aval.dtype)
 
 
 def vectorized(xp: Any, closed: ClosedJaxpr, shape: tuple[int, ...]) -> Callable[..., list[Any]]:

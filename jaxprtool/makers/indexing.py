@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.axes import inserted
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.stablehlo_text import int_list
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.params import Record, Word
+from jaxprtool.makers.axes import inserted
+from jaxprtool.stablehlo.text import int_list
 
 __all__ = [
     "CLIP",

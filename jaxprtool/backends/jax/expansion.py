@@ -14,9 +14,9 @@ from typing import Any
 
 from jax._src.interpreters import ad
 
-from jaxprtool.backends.jax_live import LivePrimitive
-from jaxprtool.backends.jax_rules import DEPTH, patterns
-from jaxprtool.core.lists import split_list
+from jaxprtool.backends.jax.live import LivePrimitive
+from jaxprtool.backends.jax.rules import DEPTH, patterns
+from jaxprtool.core.partition import split_list
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.interpreters.dce import dce_closed
 from jaxprtool.ir.diagnostics import MissingRuleError

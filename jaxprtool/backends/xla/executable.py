@@ -22,17 +22,17 @@ from jaxlib import (
     xla_client,
 )
 
-from jaxprtool.backends.device_array import DeviceArray, HostType
 from jaxprtool.backends.numpy_eval import argument, float0, keys, np_dtype, words
-from jaxprtool.backends.placed_call import placed_call
-from jaxprtool.backends.precautions import (
+from jaxprtool.backends.xla.device_array import DeviceArray, HostType
+from jaxprtool.backends.xla.placed_call import placed_call
+from jaxprtool.backends.xla.precautions import (
     check_addresses,
     check_devices,
     check_written_out,
     is_long_chain,
     try_in_child,
 )
-from jaxprtool.backends.spmd import Shards, gathering, joined_type, shard_slices
+from jaxprtool.backends.xla.spmd import Shards, gathering, joined_type, shard_slices
 from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr

@@ -18,21 +18,21 @@ import numpy as np
 from jax._src import core
 from jax.extend import core as jax_core
 
-from jaxprtool.backends.jax_batching import LiveVmapRule
-from jaxprtool.backends.jax_export import eqn_to_jax
-from jaxprtool.backends.jax_foreign import give_rules
-from jaxprtool.backends.jax_live import (
+from jaxprtool.backends.jax.batching import LiveVmapRule
+from jaxprtool.backends.jax.foreign import give_rules
+from jaxprtool.backends.jax.live import (
     LiveOpaque,
     LivePrimitive,
     LiveRecord,
     LiveWord,
     masked_text,
 )
-from jaxprtool.backends.jax_origins import origin_of
-from jaxprtool.backends.jax_policies import policy_from_jax
-from jaxprtool.backends.jax_primitives import primitive_from_jax
-from jaxprtool.backends.jax_refs import index_from_jax, references_and_indices
-from jaxprtool.backends.jax_rules import capture_custom_rule
+from jaxprtool.backends.jax.origins import origin_of
+from jaxprtool.backends.jax.policies import policy_from_jax
+from jaxprtool.backends.jax.primitives import primitive_from_jax
+from jaxprtool.backends.jax.refs import index_from_jax, references_and_indices
+from jaxprtool.backends.jax.rules import capture_custom_rule
+from jaxprtool.backends.jax.to_jax import eqn_to_jax
 from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.ir.avals import (
     AbstractToken,

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 from jax._src import custom_batching
 
-from jaxprtool.backends.jax_live import LiveOpaque, masked_text
-from jaxprtool.backends.jax_rules import with_wide_types
+from jaxprtool.backends.jax.live import LiveOpaque, masked_text
+from jaxprtool.backends.jax.rules import with_wide_types
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 

@@ -10,7 +10,7 @@ from typing import Any
 from jax._src import core
 from jax.extend.core import primitives as public_primitives
 
-from jaxprtool.backends.jax_live import LivePrimitive
+from jaxprtool.backends.jax.live import LivePrimitive
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Primitive

@@ -11,8 +11,8 @@ from typing import Any
 
 import jax
 
-from jaxprtool.backends.jax_bridge import as_struct, from_jax
-from jaxprtool.backends.jax_expansion import expanded
+from jaxprtool.backends.jax.expansion import expanded
+from jaxprtool.backends.jax.from_jax import as_struct, from_jax
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.interpreters.stablehlo_text import (
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import BOOL, INT8, UINT8, DType
+from jaxprtool.stablehlo.text import (
     attribute,
     dense,
     int_list,
     mlir_type,
     scalar_text,
 )
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL, INT8, UINT8, DType
 from jaxprtool.syntax.types import exact_text
 
 __all__ = ["Builder", "Value", "int_pairs", "result_types", "types_of"]

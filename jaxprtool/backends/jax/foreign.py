@@ -15,9 +15,9 @@ import numpy as np
 from jax._src import core
 from jax._src.interpreters import mlir
 
-from jaxprtool.backends.jax_export import jax_params
-from jaxprtool.backends.jax_live import LivePrimitive
-from jaxprtool.backends.jax_rules import is_inexact, with_wide_types
+from jaxprtool.backends.jax.live import LivePrimitive
+from jaxprtool.backends.jax.rules import is_inexact, with_wide_types
+from jaxprtool.backends.jax.to_jax import jax_params
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import batch_rules

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import interpreted, set_current_trace
-from jaxprtool.core.lists import split_list
+from jaxprtool.core.partition import split_list
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.evaluate import bind_eqn
-from jaxprtool.interpreters.memory import put_in_memory
+from jaxprtool.interpreters.memory_spaces import put_in_memory
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_rules
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.interpreters.stage import JaxprTrace

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from jaxprtool.interpreters.stablehlo_text import dense, element_type, mlir_type, scalar_text
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.stablehlo.text import dense, element_type, mlir_type, scalar_text
 from jaxprtool.syntax.params import read_value
 
 __all__ = ["composite_attributes"]

@@ -14,8 +14,8 @@ import jax
 from jax._src import ad_checkpoint
 from jax._src.interpreters.partial_eval import Offloadable, RecomputeType, ensure_enum
 
-from jaxprtool.backends.jax_live import LiveOpaque, LiveRecord, LiveWord, masked_text
-from jaxprtool.interpreters.saving import Offload
+from jaxprtool.backends.jax.live import LiveOpaque, LiveRecord, LiveWord, masked_text
+from jaxprtool.interpreters.remat import Offload
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.rules.policies import POLICIES, offload

@@ -14,8 +14,8 @@ import numpy as np
 from jax._src import core, linear_util
 from jax.extend.core import jaxpr_as_fun
 
-from jaxprtool.backends.jax_rules import is_inexact
-from jaxprtool.core.lists import partition_list, split_list
+from jaxprtool.backends.jax.rules import is_inexact
+from jaxprtool.core.partition import partition_list, split_list
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax._src import core
 
-from jaxprtool.core.lists import split_list
+from jaxprtool.core.partition import split_list
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var

@@ -20,7 +20,7 @@ from jaxlib import (
     xla_client,
 )
 
-from jaxprtool.backends.xla import Runtime
+from jaxprtool.backends.xla.executable import Runtime
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 __all__ = ["Cluster"]

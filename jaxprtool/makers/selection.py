@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.interpreters.indexing import Windows
+from jaxprtool.makers.indexing import Windows
 
 __all__ = ["Selection"]
 

@@ -14,15 +14,15 @@ from jax._src.mesh import empty_concrete_mesh
 from jax._src.named_sharding import UNSPECIFIED
 from jax._src.state.types import AbstractRef
 
-from jaxprtool.backends.jax_custom import debug_info, rebuild_custom_rule
-from jaxprtool.backends.jax_live import LiveOpaque, LivePrimitive, LiveRecord, LiveWord, Named
-from jaxprtool.backends.jax_objects import (
+from jaxprtool.backends.jax.custom_rules import debug_info, rebuild_custom_rule
+from jaxprtool.backends.jax.live import LiveOpaque, LivePrimitive, LiveRecord, LiveWord, Named
+from jaxprtool.backends.jax.objects import (
     UNREADABLE,
     key_impl,
     object_of_record,
     object_of_text,
 )
-from jaxprtool.backends.jax_placement import (
+from jaxprtool.backends.jax.placement import (
     entered,
     manual_mesh,
     mesh_of_live,
@@ -30,10 +30,10 @@ from jaxprtool.backends.jax_placement import (
     spec_of,
     uses_mesh,
 )
-from jaxprtool.backends.jax_policies import policy_maker
-from jaxprtool.backends.jax_primitives import jax_primitive
-from jaxprtool.backends.jax_refs import index_to_jax
-from jaxprtool.backends.jax_slices import BATCHED_SLICES, call_jaxpr
+from jaxprtool.backends.jax.policies import policy_maker
+from jaxprtool.backends.jax.primitives import jax_primitive
+from jaxprtool.backends.jax.refs import index_to_jax
+from jaxprtool.backends.jax.slices import BATCHED_SLICES, call_jaxpr
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, SymbolicDim

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxprtool.backends.device_array import HostType
-from jaxprtool.interpreters.stablehlo_text import mlir_type
+from jaxprtool.backends.xla.device_array import HostType
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.stablehlo.text import mlir_type
 
 __all__ = ["Shards", "gathering", "joined_type", "shard_slices"]
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.interpreters.axes import inserted
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.steps import check_room
+from jaxprtool.interpreters.limits import check_room
+from jaxprtool.makers.axes import inserted
 
 __all__ = ["Windows", "check_entries", "dilated", "padded_size", "padder", "strided_size"]
 

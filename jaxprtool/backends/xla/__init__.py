@@ -1,0 +1,1 @@
+"""The adapter to XLA: compilation of StableHLO text, and execution."""

@@ -1,0 +1,1 @@
+"""What makes the rules of many primitives at once: elementwise functions, reductions, windows, indexing."""

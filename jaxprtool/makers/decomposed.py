@@ -1,0 +1,93 @@
+"""Columns of primitives that are defined by others: `decomposed` makes `impl` and `lower` of a function of `lax`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxprtool.core.rule_table import Maker
+from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.check import abstract_eval
+from jaxprtool.interpreters.evaluate import runner
+from jaxprtool.interpreters.stage import stage
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+
+__all__ = ["decomposed", "hashable_params", "lowered_as", "run_as"]
+
+
+def decomposed(f: Callable[..., Any]) -> dict[str, Any]:
+    """Columns impl and lower of a primitive that is defined by others.
+
+    f(in_avals, *operands, **params), written with `lax`, returns the result, or a list of them; keys come
+    and go as words, `in_avals` are the operands' types as they were.
+    """
+    return {"impl": run_as(f), "lower": lowered_as(f)}
+
+
+def lowered_as(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The lower rule of a primitive that is f in terms of others: a call of a function."""
+    name = f.__name__.strip("_")
+
+    def rule(ctx: Any, *operands: Any, **params: Any) -> Any:
+        closed = _staged(f, tuple([a.strong for a in ctx.in_avals]), hashable_params(params))
+        out = ctx.call(closed, operands, name)
+        return out if ctx.eqn.primitive.multiple_results else out[0]
+
+    return rule
+
+
+def run_as(f: Callable[..., Any]) -> Maker:
+    """The impl rule of a primitive that is f in terms of others."""
+    return Maker(lambda op: _Impl(op, f))
+
+
+def hashable_params(params: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Params as a key of a cache; lists of sizes become tuples."""
+    return tuple([(k, tuple(v) if type(v) is list else v) for k, v in params.items()])
+
+
+@functools.lru_cache(4096)
+def _staged(
+    f: Callable[..., Any], in_avals: tuple[Any, ...], params: tuple[tuple[str, Any], ...]
+) -> ClosedJaxpr:
+    """The jaxpr of f for operands of these types; the same object for the same types and params."""
+
+    def flat(*xs: Any) -> Sequence[Any]:
+        out = f(in_avals, *xs, **dict(params))
+        return out if isinstance(out, (list, tuple)) else [out]
+
+    return stage(flat, [a.physical for a in in_avals])
+
+
+class _Impl:
+    """The impl rule of a primitive that is f in terms of others: runs its jaxpr."""
+
+    __slots__ = ("f", "op")
+
+    def __init__(self, op: Any, f: Callable[..., Any]):
+        self.op, self.f = op, f
+
+    def __call__(self, xp: Any, *values: Any, **params: Any) -> Any:
+        in_avals = [get_aval(v) for v in values]
+        out_avals = abstract_eval(self.op.primitive, in_avals, params)
+        return self.prepare(xp, in_avals, out_avals, params)(*values)
+
+    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+        closed = _staged(self.f, tuple([a.strong for a in in_avals]), hashable_params(params))
+        return _on_words(xp, runner(closed), in_avals, out_avals)
+
+
+def _on_words(xp: Any, run: Any, in_avals: Any, out_avals: Any) -> Callable[..., Any]:
+    """A function of values from one of lists of values in which keys are words."""
+    single = len(out_avals) == 1
+    keys_in = any(a.dtype.kind == "k" for a in in_avals)
+    key_out = single and out_avals[0].dtype.kind == "k"
+
+    def call(*values: Any) -> Any:
+        results = run([xp.words(v) for v in values] if keys_in else values)
+        if not single:
+            return results
+        return xp.keys(results[0], out_avals[0].dtype) if key_out else results[0]
+
+    return call

@@ -1,0 +1,116 @@
+"""Operations that take PRNG keys as well as numbers: `MOVES_KEYS`, `compares_keys`, and what makes their rules.
+
+`TAKING_KEYS` makes the rules of an operation's values out of its batch rule, which is applied to an axis of words.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.batch import batch_rules, materialize
+from jaxprtool.interpreters.evaluate import runner
+from jaxprtool.interpreters.keys import key_rules
+from jaxprtool.interpreters.stage import stage
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
+from jaxprtool.makers.decomposed import hashable_params
+
+__all__ = ["MOVES_KEYS", "TAKING_KEYS", "OnKeys", "compares_keys"]
+
+
+class OnKeys:
+    """The `keys` rule of an operation that treats all words of a key alike.
+
+    Attributes:
+      finish: what the rule does.
+      gives_keys: whether the results are keys.
+    """
+
+    __slots__ = ("finish", "gives_keys")
+
+    def __init__(self, finish: Callable[[Any, int | None, int], Any], gives_keys: bool):
+        self.finish, self.gives_keys = finish, gives_keys
+
+    def __call__(self, out: Any, dim: int | None, size: int) -> Any:
+        return self.finish(out, dim, size)
+
+
+def _at_end(x: Any, dim: int | None, size: int) -> Any:
+    return materialize(x, dim, size, get_aval(x).ndim - (dim is not None))
+
+
+MOVES_KEYS = OnKeys(_at_end, True)
+
+
+def compares_keys(reduce: Callable[..., Any]) -> OnKeys:
+    """The `keys` rule of a comparison: `reduce` makes one result for a key of those for its words."""
+    return OnKeys(lambda x, dim, size: reduce(x, axes=(dim,)), False)
+
+
+@functools.lru_cache(4096)
+def _moved(
+    primitive: Primitive, in_avals: tuple[Any, ...], params: tuple[tuple[str, Any], ...]
+) -> ClosedJaxpr:
+    """The jaxpr of an operation on keys, in terms of their words."""
+    size = next(a.dtype.bits // 32 for a in in_avals if a.dtype.kind == "k")
+    dims = [a.ndim if a.dtype.kind == "k" else None for a in in_avals]
+
+    def flat(*words: Any) -> Sequence[Any]:
+        outs, out_dims = batch_rules[primitive](size, words, dims, **dict(params))
+        if not primitive.multiple_results:
+            outs, out_dims = [outs], [out_dims]
+        finish = key_rules.rules[primitive]
+        return [finish(x, d, size) for x, d in zip(outs, out_dims, strict=True)]
+
+    return stage(flat, [a.physical for a in in_avals])
+
+
+class _KeyImpl:
+    """The impl rule of an operation that takes keys too."""
+
+    __slots__ = ("plain", "primitive")
+
+    def __init__(self, primitive: Primitive, plain: Any):
+        self.primitive, self.plain = primitive, plain
+
+    def __call__(self, xp: Any, *values: Any, **params: Any) -> Any:
+        avals = [get_aval(v) for v in values]
+        kind = next((a.dtype for a in avals if a.dtype.kind == "k"), None)
+        if kind is None:
+            return self.plain(xp, *values, **params)
+        run = runner(_moved(self.primitive, tuple(avals), hashable_params(params)))
+        outs = run([xp.words(v) for v in values])
+        on_keys: Any = key_rules.rules[self.primitive]
+        if on_keys.gives_keys:
+            outs = [xp.keys(x, kind) for x in outs]
+        return outs if self.primitive.multiple_results else outs[0]
+
+    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+        if any(a.dtype.kind == "k" for a in in_avals):
+            return functools.partial(self, xp, **params)
+        prepare = getattr(self.plain, "prepare", None)
+        if prepare is not None:
+            return prepare(xp, in_avals, out_avals, params)
+        return functools.partial(self.plain, xp, **params)
+
+
+def _key_lower(primitive: Primitive, plain: Any) -> Callable[..., Any]:
+    """The lower rule of an operation that takes keys too."""
+
+    def rule(ctx: Any, *operands: Any, **params: Any) -> Any:
+        for a in ctx.in_avals:
+            if a.dtype.kind == "k":
+                closed = _moved(
+                    primitive, tuple(x.strong for x in ctx.in_avals), hashable_params(params)
+                )
+                outs = ctx.inline(closed, operands)
+                return outs if primitive.multiple_results else outs[0]
+        return plain(ctx, *operands, **params)
+
+    return rule
+
+
+# (primitive, the rule for other elements) -> the rule of an operation that takes keys too, by column.
+TAKING_KEYS: dict[str, Callable[[Primitive, Any], Any]] = {"impl": _KeyImpl, "lower": _key_lower}

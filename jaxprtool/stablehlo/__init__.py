@@ -1,0 +1,1 @@
+"""Writing StableHLO as text: types, attributes, constants and operations."""
