@@ -20,26 +20,32 @@ from jaxprtool.driver.api import check as check
 from jaxprtool.driver.api import compile as compile
 from jaxprtool.driver.api import diff as diff
 from jaxprtool.driver.api import discharge as discharge
+from jaxprtool.driver.api import eval_jaxpr as eval_jaxpr
+from jaxprtool.driver.api import format_jaxpr as format_jaxpr
+from jaxprtool.driver.api import jaxpr_as_fun as jaxpr_as_fun
+from jaxprtool.driver.api import jvp_jaxpr as jvp_jaxpr
 from jaxprtool.driver.api import lower as lower
+from jaxprtool.driver.api import of_program
+from jaxprtool.driver.api import partial_eval_jaxpr as partial_eval_jaxpr
+from jaxprtool.driver.api import rewrite as rewrite
 from jaxprtool.driver.api import trace as trace
+from jaxprtool.driver.api import transpose_jaxpr as transpose_jaxpr
+from jaxprtool.driver.api import typecheck_jaxpr as typecheck_jaxpr
+from jaxprtool.driver.api import vmap_jaxpr as vmap_jaxpr
+from jaxprtool.driver.api import with_consts as with_consts
 from jaxprtool.driver.check import Signature as Signature
 from jaxprtool.driver.compile import Compiled as Compiled
-from jaxprtool.driver.constants import with_consts as with_consts
 from jaxprtool.driver.diff import Difference as Difference
 from jaxprtool.driver.save import load as load
 from jaxprtool.driver.save import save as save
 from jaxprtool.interpreters.batch import materialize as materialize
 from jaxprtool.interpreters.batch import vmap as vmap
-from jaxprtool.interpreters.batch import vmap_jaxpr as vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed as ill_typed
-from jaxprtool.interpreters.check import typecheck_jaxpr as typecheck_jaxpr
 from jaxprtool.interpreters.evaluate import EvalTrace, set_numpy_loader
-from jaxprtool.interpreters.evaluate import eval_jaxpr as eval_jaxpr
-from jaxprtool.interpreters.evaluate import jaxpr_as_fun as jaxpr_as_fun
+from jaxprtool.interpreters.jax_functions import set_jax_caller
 from jaxprtool.interpreters.jvp import Zero as Zero
 from jaxprtool.interpreters.jvp import instantiate as instantiate
 from jaxprtool.interpreters.jvp import jvp as jvp
-from jaxprtool.interpreters.jvp import jvp_jaxpr as jvp_jaxpr
 from jaxprtool.interpreters.linearize import grad as grad
 from jaxprtool.interpreters.linearize import hessian as hessian
 from jaxprtool.interpreters.linearize import jacfwd as jacfwd
@@ -47,11 +53,9 @@ from jaxprtool.interpreters.linearize import jacrev as jacrev
 from jaxprtool.interpreters.linearize import linearize as linearize
 from jaxprtool.interpreters.linearize import value_and_grad as value_and_grad
 from jaxprtool.interpreters.linearize import vjp as vjp
-from jaxprtool.interpreters.partial_eval import partial_eval_jaxpr as partial_eval_jaxpr
 from jaxprtool.interpreters.stage import make_jaxpr as make_jaxpr
 from jaxprtool.interpreters.transpose import UndefPrimal as UndefPrimal
 from jaxprtool.interpreters.transpose import is_linear as is_linear
-from jaxprtool.interpreters.transpose import transpose_jaxpr as transpose_jaxpr
 from jaxprtool.ir.avals import ShapedArray as ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic as Diagnostic
 from jaxprtool.ir.diagnostics import JaxprParseError as JaxprParseError
@@ -69,7 +73,6 @@ from jaxprtool.ir.jaxpr import Lit as Lit
 from jaxprtool.ir.jaxpr import Primitive as Primitive
 from jaxprtool.ir.jaxpr import Var as Var
 from jaxprtool.makers.decomposed import decomposed as decomposed
-from jaxprtool.passes.rewrite import rewrite as rewrite
 from jaxprtool.rules.calls import jit as jit
 from jaxprtool.rules.calls import set_compiler
 from jaxprtool.rules.control_flow.cond import cond as cond
@@ -83,7 +86,6 @@ from jaxprtool.rules.parallel.mapped import shard_map as shard_map
 from jaxprtool.rules.remat import checkpoint as checkpoint
 from jaxprtool.syntax.parse import parse as parse
 from jaxprtool.syntax.parse import parse_file as parse_file
-from jaxprtool.syntax.print import format_jaxpr as format_jaxpr
 
 __version__ = "0.1.0"
 
@@ -100,7 +102,14 @@ def _compile_jaxpr(closed: ClosedJaxpr) -> Any:
     return compile_jaxpr(closed)
 
 
+def _apply_jax_function(f: Any, args: Any) -> Any:
+    from jaxprtool.backends.jax.trace import apply_jax_function  # noqa: PLC0415 (gateway)
+
+    return apply_jax_function(f, args)
+
+
 set_numpy_loader(_load_numpy)
+set_jax_caller(_apply_jax_function)
 set_compiler(_compile_jaxpr)
 set_base_trace(EvalTrace())
 
@@ -121,6 +130,7 @@ def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
     return jax_bridge.from_jax(closed_jaxpr, rules=rules)
 
 
+@of_program
 def to_jax(program: ClosedJaxpr) -> Any:
     """Our program as a live JAX ClosedJaxpr. Raises UnsupportedError where a param is only text."""
     from jaxprtool.backends.jax import to_jax as jax_export  # noqa: PLC0415 (gateway)

@@ -78,6 +78,15 @@ class Trace:
         """Box a tracer of an outer trace: a constant like any other."""
         return self.pure(tracer)
 
+    def mark(self) -> Any:
+        """A point in what has been recorded, for `forget`; None where nothing is."""
+        return None if self.parent is None else self.parent.mark()
+
+    def forget(self, mark: Any) -> None:
+        """Drop what was recorded since a `mark`: a function that failed is called again in another way."""
+        if self.parent is not None:
+            self.parent.forget(mark)
+
     def full_raise(self, value: Any) -> Any:
         """`value` as a tracer of this trace."""
         if isinstance(value, Tracer):

@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from jaxprtool.driver import check as checking
 from jaxprtool.driver import compile as compiling
+from jaxprtool.driver import constants
 from jaxprtool.driver import diff as comparing
 from jaxprtool.driver import lower as lowering
 from jaxprtool.driver import trace as tracing
 from jaxprtool.driver.check import Signature
 from jaxprtool.driver.compile import Compiled
 from jaxprtool.driver.diff import Difference
+from jaxprtool.interpreters import batch as batching
+from jaxprtool.interpreters import check as checks
 from jaxprtool.interpreters import discharge as discharging
+from jaxprtool.interpreters import evaluate as evaluating
+from jaxprtool.interpreters import jvp as jvps
+from jaxprtool.interpreters import partial_eval as partial_evals
+from jaxprtool.interpreters import transpose as transposing
 from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.passes import rewrite as rewriting
+from jaxprtool.syntax import print as printing
 
-__all__ = ["as_program", "check", "compile", "diff", "discharge", "lower", "trace"]
+__all__ = [
+    "as_program",
+    "check",
+    "compile",
+    "diff",
+    "discharge",
+    "eval_jaxpr",
+    "format_jaxpr",
+    "jaxpr_as_fun",
+    "jvp_jaxpr",
+    "lower",
+    "of_program",
+    "partial_eval_jaxpr",
+    "rewrite",
+    "trace",
+    "transpose_jaxpr",
+    "typecheck_jaxpr",
+    "vmap_jaxpr",
+    "with_consts",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def as_program(program: Any, *args: Any) -> ClosedJaxpr:
@@ -108,3 +141,34 @@ def diff(a: Any, b: Any, *args: Any, context: int = 3) -> Difference:
 def discharge(program: Any, *args: Any) -> ClosedJaxpr:
     """A program, or a function on arguments, without references; see `as_program`."""
     return discharging.discharge(as_program(program, *args))
+
+
+# -- functions of a program and of what to do with it ------------------------------------------------
+
+
+def of_program(f: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A function whose first argument is a program, for jaxprs of JAX too, and with a message for anything else."""
+
+    @functools.wraps(f)
+    def call(program: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not isinstance(program, (ClosedJaxpr, Jaxpr)):
+            if callable(program) and not _is_of_jax(program):
+                message = f"{f.__name__} takes a program, and this is a function"
+                how = f"jaxprtool.{f.__name__}(jaxprtool.trace(f, *arguments), ...)"
+                fail(UsageError, message, "not-a-program", help=how)
+            program = as_program(program)
+        return f(program, *args, **kwargs)
+
+    return call
+
+
+eval_jaxpr = of_program(evaluating.eval_jaxpr)
+format_jaxpr = of_program(printing.format_jaxpr)
+jaxpr_as_fun = of_program(evaluating.jaxpr_as_fun)
+jvp_jaxpr = of_program(jvps.jvp_jaxpr)
+partial_eval_jaxpr = of_program(partial_evals.partial_eval_jaxpr)
+rewrite = of_program(rewriting.rewrite)
+transpose_jaxpr = of_program(transposing.transpose_jaxpr)
+typecheck_jaxpr = of_program(checks.typecheck_jaxpr)
+vmap_jaxpr = of_program(batching.vmap_jaxpr)
+with_consts = of_program(constants.with_consts)

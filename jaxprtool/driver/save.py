@@ -43,7 +43,12 @@ def save(program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path) -
     for p in programs.values():
         if not isinstance(p, ClosedJaxpr):
             message = f"cannot save a {type(p).__name__}: only programs and compiled programs"
-            fail(UsageError, message, "not-a-program")
+            how = (
+                "jaxprtool.trace(f, *arguments) makes a program of a function"
+                if callable(p)
+                else ""
+            )
+            fail(UsageError, message, "not-a-program", help=how)
     shown = {key: show_origins(p, os.getcwd()) for key, p in programs.items()}
     write_programs(shown, name)
 

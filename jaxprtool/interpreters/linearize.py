@@ -192,6 +192,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> C
                 full[i] = x
             return f(*full)
 
+        of_chosen.__name__ = getattr(f, "__name__", type(f).__name__)
         value, pullback = vjp(of_chosen, *[args[i] for i in positions])
         grads = pullback(_unit_cotangent(value))
         return value, grads[0] if isinstance(argnums, int) else grads

@@ -25,6 +25,7 @@ from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
+from jaxprtool.interpreters.jax_functions import call
 from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import (
@@ -143,6 +144,15 @@ class JaxprTrace(Trace):
 
     def literal(self, lit: Lit) -> Any:
         return JaxprTracer(self, lit)
+
+    def mark(self) -> tuple[int, int]:
+        return len(self.eqns), len(self.consts)
+
+    def forget(self, mark: tuple[int, int]) -> None:
+        eqns, consts = mark
+        dropped = {*self.const_binders[consts:]}
+        self.const_vars = {k: v for k, v in self.const_vars.items() if v not in dropped}
+        del self.eqns[eqns:], self.const_binders[consts:], self.consts[consts:]
 
     def pure(self, value: Any) -> Any:
         atom = self.atom(value)
@@ -293,7 +303,7 @@ def flatten_fun(f: Callable[..., Any], in_tree: Any) -> tuple[Callable[..., list
     out_tree: list[Any] = []
 
     def flat(*leaves: Any) -> list[Any]:
-        outs, tree = tree_flatten(f(*tree_unflatten(in_tree, leaves)))
+        outs, tree = tree_flatten(call(f, tree_unflatten(in_tree, leaves)))
         out_tree[:] = [tree]
         return outs
 

@@ -13,11 +13,14 @@ import jax
 
 from jaxprtool.backends.jax.expansion import expanded
 from jaxprtool.backends.jax.from_jax import as_struct, from_jax
+from jaxprtool.core.trace import Tracer
+from jaxprtool.interpreters.evaluate import jaxpr_as_fun
+from jaxprtool.interpreters.stage import leaf_aval
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["trace_with_jax", "with_x64"]
+__all__ = ["apply_jax_function", "trace_with_jax", "with_x64"]
 
 _CODE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
@@ -78,6 +81,31 @@ def trace_with_jax(
         program = expanded(from_jax(jaxpr, rules=rules), rules)
     chosen = (path for (path, _), t in zip(leaves, traced, strict=True) if t)
     return program.replace(arg_names=[_argument_name(f, path) for path in chosen])
+
+
+def apply_jax_function(f: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """`f(*args)`, by the program that JAX makes of `f` for the types of the arguments.
+
+    Args:
+      f: a function that is written with JAX.
+      args: pytrees of values and tracers of ours.
+
+    Returns:
+      The pytree that `f` makes, of what evaluating the program gives.
+    """
+    leaves, in_tree = jax.tree_util.tree_flatten(tuple(args))
+    trees: list[Any] = []
+
+    @functools.wraps(f)
+    def flat(*given: Any) -> list[Any]:
+        outs, tree = jax.tree_util.tree_flatten(f(*given))
+        trees.append(tree)
+        return outs
+
+    avals = [leaf_aval(x) if isinstance(x, Tracer) or hasattr(x, "dtype") else x for x in leaves]
+    program = trace_with_jax(flat, jax.tree_util.tree_unflatten(in_tree, avals))
+    taken = [x for x in leaves if _is_traced(x, (), set())]
+    return jax.tree_util.tree_unflatten(trees[-1], jaxpr_as_fun(program)(*taken))
 
 
 def _is_type(x: Any) -> bool:

@@ -1,0 +1,79 @@
+"""Functions that are written with JAX, under our transformations.
+
+JAX's functions do not take our tracers. Where a function meets that, it is traced by JAX on the types of its arguments, and
+its program is applied in its place. Python's `if` on a value is an error in it then, as it is under `jax.jit`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from jaxprtool.core.bind import state
+from jaxprtool.core.trace import Tracer
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
+
+__all__ = ["call", "set_jax_caller"]
+
+_jax_caller: list[Callable[..., Any]] = []
+
+
+def set_jax_caller(apply: Callable[..., Any]) -> None:
+    """Tell how a function written with JAX is applied to our values: `apply(f, args)`."""
+    _jax_caller[:] = [apply]
+
+
+def call(f: Callable[..., Any], args: Any) -> Any:
+    """`f(*args)`, where some of the leaves of `args` are tracers of ours, whatever `f` is written with.
+
+    Raises:
+      UsageError: `f` is written with JAX, and uses a tracer of ours that is no argument of it.
+    """
+    trace = state.trace
+    mark = trace.mark()
+    try:
+        return f(*args)
+    except (TypeError, AttributeError) as error:
+        if not _refused_by_jax(error):
+            raise
+    trace.forget(mark)
+    try:
+        return _jax_caller[0](f, args)
+    except TypeError as error:  # JAX's exceptions for conversions of tracers are of this class too
+        if not (_names_tracer(error) or _modules(error)[-1].startswith("jaxprtool.")):
+            raise
+        name = getattr(f, "__name__", type(f).__name__)
+        fail(
+            UsageError,
+            f"{name} is written with JAX and closes over a value that jaxprtool transforms",
+            "jax-function",
+            help="give that value as an argument, or trace the whole function: jaxprtool.trace(f, *args)",
+        )
+
+
+def _refused_by_jax(error: Exception) -> bool:
+    """Whether an exception says that JAX, or an attribute that its arrays have, was given a tracer of ours."""
+    jax = sys.modules.get("jax")
+    if jax is None:
+        return False
+    if isinstance(error, AttributeError):
+        return isinstance(error.obj, Tracer) and hasattr(jax.Array, error.name or "")
+    return _names_tracer(error) or any(m.startswith("jax.") for m in _modules(error))
+
+
+def _names_tracer(error: Exception) -> bool:
+    """Whether a message of JAX's, whose own frames are often hidden, shows a tracer of ours or its class."""
+    if isinstance(error, JaxprToolError):
+        return False
+    names = ["jaxprtool.", *[f"{c.__name__}<" for c in Tracer.__subclasses__()]]
+    return any(name in str(error) for name in names)
+
+
+def _modules(error: Exception) -> list[str]:
+    """The modules whose code raised an exception, outermost first."""
+    found, at = [], error.__traceback__
+    while at is not None:
+        found.append(at.tb_frame.f_globals.get("__name__", ""))
+        at = at.tb_next
+    return found
