@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import jaxprtool as jt
 from tests.invoke import Done, invoke
@@ -446,3 +448,49 @@ def test_keys_of_jax_are_given():
     for other in (jax.random.key(7, impl="rbg"), jax.random.split(jax.random.key(7)), A):
         with pytest.raises(jt.UsageError, match=r"the constant \(a\) is "):
             jt.with_consts(jt.parse(text), {"a": other})
+
+
+# What people write for the elements of a constant: every sign, and numbers that repr spells otherwise.
+_REAL = [
+    "nan",
+    "-nan",
+    "inf",
+    "-inf",
+    "0",
+    "-0",
+    "0.0",
+    "-0.0",
+    "1",
+    "-2.50",
+    "1e-50",
+    "1E+3",
+    "007",
+    ".5",
+]
+_ELEMENTS = {
+    "f32": _REAL,
+    "f64": _REAL,
+    "bf16": _REAL,
+    "f8_e4m3fn": ["nan", "-nan", "0.5", "-0.0"],
+    "c64": [*_REAL, "-nan+1j", "(nan-nanj)", "(1-nanj)", "-infj", "-0.0-0j", "(-nan-infj)"],
+    "c128": [*_REAL, "-nan+1j", "(inf+nanj)"],
+    "i32": ["0", "-0", "-7", "+3"],
+    "u8": ["0", "255"],
+    "bool": ["True", "False"],
+}
+
+
+@given(st.data())
+def test_written_constants_are_stable_and_keep_their_bits(data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(sorted(_ELEMENTS)))
+    words = data.draw(st.lists(st.sampled_from(_ELEMENTS[dtype]), min_size=1, max_size=4))
+    text = f"{{ lambda a:{dtype}[{len(words)}] ; . let in (a,) }}\nwhere a = [{', '.join(words)}]\n"
+    try:
+        program = jt.parse(text)
+    except jt.JaxprParseError:  # a spelling that no number has
+        assume(False)
+    once = jt.format_jaxpr(program, lossless=True)
+    again = jt.parse(once)
+    assert jt.format_jaxpr(again, lossless=True) == once
+    (before,), (after,) = (jt.eval_jaxpr(p, []) for p in (program, again))
+    assert before.tobytes() == after.tobytes()

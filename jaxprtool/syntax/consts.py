@@ -295,7 +295,20 @@ def format_const(value: Any, aval: Any) -> str:
         if sys.byteorder == "big":
             data = data.byteswap()
         return repr(ArrayBytes(data.tobytes(), aval.shape, dtype))
-    return repr(data.tolist() if hasattr(data, "tolist") else data)
+    return _numbers(data.tolist() if hasattr(data, "tolist") else data)
+
+
+def _numbers(value: Any) -> str:
+    """Nested lists of numbers as text. Python drops the sign of a NaN, and a file may have one."""
+    text = repr(value)
+    if "nan" not in text:
+        return text
+    if isinstance(value, list):
+        return f"[{', '.join(map(_numbers, value))}]"
+    if isinstance(value, complex):
+        imag = _numbers(value.imag)
+        return f"({_numbers(value.real)}{'' if imag[0] == '-' else '+'}{imag}j)"
+    return "-nan" if value != value and math.copysign(1.0, value) < 0 else text
 
 
 _NAN_BITS = {  # of the parts of an element: a code of `struct`, infinity, and the usual NaN
