@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin
-from jaxprtool.ir.walk import all_eqns, map_programs, with_eqns
+from jaxprtool.ir.walk import map_programs, with_eqns
 
 __all__ = ["map_origins", "show_origins", "within", "within_jaxpr", "without_origins"]
 
@@ -64,15 +64,16 @@ def show_origins(program: ClosedJaxpr, root: str) -> ClosedJaxpr:
       program: as it was traced.
       root: paths below this folder are written relative to it.
 
-    Names are shown where any equation has some.
+    What an equation does not have is not shown.
     """
-    named = any(e.origin and e.origin.names for e in all_eqns(program.jaxpr))
 
     def shown(origin: Origin) -> Origin:
         frame = origin.frame
         if frame is not None:
             frame = _relative(frame, root)
-        return Origin(frame, origin.names, SOURCE | (NAMES if named else 0))
+        return Origin(
+            frame, origin.names, SOURCE * (frame is not None) | NAMES * bool(origin.names)
+        )
 
     return map_origins(program, shown)
 

@@ -2,8 +2,8 @@
 
 All annotations of a text begin in one column, right of everything else. An equation has that of its line of Python
 on the line of its ` = `, and that of its names on the line below; where several equations stand on a line, theirs
-follow below each other, in the order of the text. An annotation without a text is one of an equation
-that comes from no line of Python.
+follow below each other, in the order of the text, and all have one if any does. An annotation without a text is one of
+an equation that comes from no line of Python, and `# []` one of an equation without names: JAX prints them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin, names_of, stack_of
 
-__all__ = ["HARD_BREAK", "Annotated", "annotate", "find_annotations", "shown_origins"]
+__all__ = ["HARD_BREAK", "Annotated", "annotate", "find_annotations"]
 
 _SOURCE = re.compile(r"# ([^#\n]*?):(\d+)(?::(\d+))? \(([^#\n]*)\)$")
 _NAMES = re.compile(r"# \[([^#\n]*)\]$")
@@ -52,8 +52,6 @@ class Annotated:
         self._notes: dict[int, deque[_Note]] = {}
         for _, (_, note) in sorted(notes.items()):
             self._notes.setdefault(note.line, deque()).append(note)
-        kinds = [n.names is not None for ns in self._notes.values() for n in ns]
-        self._shown = SOURCE * (not all(kinds)) | NAMES * any(kinds)
 
     def give(self, places: Iterable[tuple[int, JaxprEqn]]) -> None:
         """Give equations their origins; `places` are the offsets of the names of their primitives."""
@@ -74,12 +72,12 @@ class Annotated:
 
     def _give_one(self, eqn: JaxprEqn, notes: deque[_Note]) -> None:
         with_frame, with_names = _has(eqn)
-        frame = names = None
+        frame, names, shown = None, (), 0
         if with_frame and notes[0].names is None:
-            frame = notes.popleft().frame
+            frame, shown = notes.popleft().frame, SOURCE
         if with_names and notes and notes[0].names is not None:
-            names = notes.popleft().names
-        origin = Origin(frame, names, self._shown)
+            names, shown = notes.popleft().names, shown | NAMES
+        origin = Origin(frame, names, shown)
         span = eqn.span and eqn.span._replace(origin=origin)
         amend(eqn, origin=origin, span=span)
 
@@ -145,32 +143,23 @@ def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]
     )
 
 
-def shown_origins(eqns: Iterable[JaxprEqn]) -> tuple[bool, bool]:
-    """Whether lines of Python, and whether names, are to be printed beside equations."""
-    shown = 0
-    for eqn in eqns:
-        shown |= 0 if eqn.origin is None else eqn.origin.shown
-    return bool(shown & SOURCE), bool(shown & NAMES)
-
-
-def annotate(
-    pieces: Sequence[str],
-    places: Sequence[tuple[int, JaxprEqn]],
-    frames: bool,
-    names: bool,
-) -> str:
+def annotate(pieces: Sequence[str], places: Sequence[tuple[int, JaxprEqn]]) -> str:
     """A text with annotations.
 
     Args:
       pieces: what the text is made of; `HARD_BREAK` stands for a line break inside a value, which JAX takes for
         a character like any other when it looks for the longest line.
-      places: equations, in the order of the text, each with the index of a piece on its line.
-      frames, names: what to show, as `shown_origins` says.
+      places: annotated equations, in the order of the text, each with the index of a piece on its line.
     """
+    if not places:
+        return "".join(pieces)
     lines_before = [0, *itertools.accumulate(piece.count("\n") for piece in pieces)]
-    found: dict[int, list[str]] = {}
+    beside: dict[int, list[JaxprEqn]] = {}
     for index, eqn in places:
-        found.setdefault(lines_before[index], []).extend(_notes_of(eqn, frames, names))
+        beside.setdefault(lines_before[index], []).append(eqn)
+    lines_of_python = any(eqn.origin and eqn.origin.shown & SOURCE for _, eqn in places)
+    every = 0 if lines_of_python else NAMES  # names alone are told from comments by their column
+    found = {line: _notes_of(eqns, every) for line, eqns in beside.items()}
     lines = "".join(pieces).split("\n")
     width = max(map(_size, lines))
     out = []
@@ -186,12 +175,21 @@ def annotate(
     return "\n".join(out).replace(HARD_BREAK, "\n")
 
 
-def _notes_of(eqn: JaxprEqn, frames: bool, names: bool) -> list[str]:
-    with_frame, with_names = _has(eqn)
-    frame = eqn.origin and eqn.origin.frame
-    found = [str(frame or "")] if frames and with_frame else []
-    if names and with_names:
-        found.append(f"[{stack_of((eqn.origin and eqn.origin.names) or ())}]")
+def _notes_of(eqns: Sequence[JaxprEqn], shown: int) -> list[str]:
+    """The annotations of the equations of a line, in the order in which they are read.
+
+    `shown` is what all equations show, whatever their own origins say.
+    """
+    for eqn in eqns:
+        shown |= 0 if eqn.origin is None else eqn.origin.shown
+    found = []
+    for eqn in eqns:
+        with_frame, with_names = _has(eqn)
+        frame = eqn.origin and eqn.origin.frame
+        if shown & SOURCE and with_frame:
+            found.append(str(frame or ""))
+        if shown & NAMES and with_names:
+            found.append(f"[{stack_of((eqn.origin and eqn.origin.names) or ())}]")
     return found
 
 

@@ -18,7 +18,7 @@ from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.autodidax_print import format_autodidax
 from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.naming import Nested, may_hold_jaxprs, name_variables, shared_jaxprs
-from jaxprtool.syntax.origins import HARD_BREAK, annotate, shown_origins
+from jaxprtool.syntax.origins import HARD_BREAK, annotate
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.refs import format_reference
 from jaxprtool.syntax.sharing import named_inside, unique_name
@@ -84,16 +84,22 @@ def format_file(
 
     `placed` gives what is written for the value of a constant (a reference to a file that holds it, say).
     """
-    texts = []
-    for name, program in programs.items():
-        if style != "jax":
-            text = format_jaxpr(program, style)
-            texts.append(f"{name} = {text}\n" if name else f"{text}\n")
-            continue
-        head = (program.jaxpr.comments or {}).get("head", [])
-        text = _Printer(program, lossless, width, placed=placed).text(head=not name)
-        texts += (*(f"{line}\n" for line in head), f"{name} = {text}\n") if name else (f"{text}\n",)
-    return "".join(texts)
+    if style != "jax":
+        texts = {name: format_jaxpr(program, style) for name, program in programs.items()}
+        return "".join([f"{name} = {t}\n" if name else f"{t}\n" for name, t in texts.items()])
+    pieces: list[str] = []
+    places: list[tuple[int, JaxprEqn]] = []
+    printers = [_Printer(p, lossless, width, placed=placed) for p in programs.values()]
+    annotated = any(printer.annotated for printer in printers)
+    for (name, program), printer in zip(programs.items(), printers, strict=True):
+        if name:
+            pieces += [f"{line}\n" for line in (program.jaxpr.comments or {}).get("head", [])]
+            pieces.append(f"{name} = ")
+        printer.annotated = annotated
+        printer.write(head=not name)
+        places += [(len(pieces) + i, eqn) for i, eqn in printer.places]
+        pieces += [*printer.out, "\n"]
+    return annotate(pieces, places)
 
 
 def _size(text: str) -> int:
@@ -125,9 +131,8 @@ class _Printer:
         self.params: dict[int, str] = {}
         self.records: dict[int, tuple[Any, str]] = {}
         self.out: list[str] = []
-        eqns = [e for jaxpr in nested.closed for e in jaxpr.eqns if e.origin is not None]
-        self.shows = shown_origins(eqns) if self.outer is None else (False, False)
-        self.annotated = any(self.shows)
+        eqns = (e for jaxpr in nested.closed for e in jaxpr.eqns if e.origin is not None)
+        self.annotated = self.outer is None and any(e.origin.shown for e in eqns)
         self.places: list[tuple[int, JaxprEqn]] = []  # where annotated equations stand in `out`
 
     def _shared(
@@ -152,8 +157,13 @@ class _Printer:
         more = {j: unique_name(n, taken) for j, (_, n) in named.items() if j not in given}
         return nested, given | more
 
-    def text(self, head: bool = True) -> str:
-        """The whole text: definitions, then the program (with the comments above it if `head`)."""
+    def text(self) -> str:
+        """The whole text, with its annotations."""
+        self.write()
+        return annotate(self.out, self.places)
+
+    def write(self, head: bool = True) -> None:
+        """Write the pieces of the text: definitions, then the program (with the comments above it if `head`)."""
         for jaxpr, name in self.definitions.items():
             if jaxpr is self.root:
                 continue
@@ -170,7 +180,6 @@ class _Printer:
             self._run(self._jaxpr(self.root, 0, 0))
         if self.root.comments and self.root.comments.get("end"):
             self.out.append("\n" + "\n".join(self.root.comments["end"]))
-        return annotate(self.out, self.places, *self.shows) if self.places else "".join(self.out)
 
     def _place(self, eqn: JaxprEqn) -> None:
         """Remember that what is written next has the name of an equation's primitive."""

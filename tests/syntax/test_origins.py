@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import jaxprtool as jt
 from jaxprtool.core.bind import state
@@ -13,11 +15,11 @@ from jaxprtool.driver.grad import grad
 from jaxprtool.driver.jvp import jvp
 from jaxprtool.driver.trace import trace
 from jaxprtool.driver.vmap import vmap
-from jaxprtool.interpreters.origins import show_origins, without_origins
-from jaxprtool.ir.origin import Frame, names_of, stack_of
-from jaxprtool.ir.walk import all_eqns
-from jaxprtool.syntax.parse import parse
-from jaxprtool.syntax.print import format_jaxpr
+from jaxprtool.interpreters.origins import map_origins, show_origins, without_origins
+from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin, names_of, stack_of
+from jaxprtool.ir.walk import all_eqns, map_programs, with_eqns
+from jaxprtool.syntax.parse import parse, parse_file
+from jaxprtool.syntax.print import format_file, format_jaxpr
 from tests.syntax.programs import CASES, traced
 
 OPTIONS = {
@@ -187,3 +189,58 @@ def test_an_equation_that_fails_leaves_no_origin_behind():
         with pytest.raises(jt.JaxprToolError):
             attempt()
         assert state.origin is None
+
+
+_FRAMES = [None, Frame("a.py", 3, 4, "f"), Frame("dir/b.py", 12, None, "C.f.<locals>.g")]
+_NAMES_OF = [(), ("jvp()",), ("transpose(jvp(layer))", "attn")]
+
+
+@given(st.data())
+def test_whatever_origins_are_shown_are_read_back(data):
+    """Of several programs in a file, some of them on one line, where every equation may show a line, names, both or neither."""
+
+    def drawn(origin):
+        frame, names = data.draw(st.sampled_from(_FRAMES)), data.draw(st.sampled_from(_NAMES_OF))
+        return Origin(frame, names, SOURCE * (frame is not None) | NAMES * bool(names))
+
+    texts = st.sampled_from(PROGRAMS_TO_ANNOTATE)
+    names = data.draw(
+        st.lists(st.sampled_from(["", "primal", "x"]), min_size=1, max_size=2, unique=True)
+    )
+    if len(names) > 1:
+        names = [n or "linear" for n in names]
+    programs = {n: map_origins(with_empty_origins(parse(data.draw(texts))), drawn) for n in names}
+    text = format_file(programs, lossless=True)
+    again = parse_file(text)
+    assert format_file(again, lossless=True) == text
+
+    def shown(programs):
+        return [
+            (e.origin.frame, e.origin.names) if e.origin and e.origin.shown else (None, ())
+            for p in programs.values()
+            for e in all_eqns(p.jaxpr)
+        ]
+
+    if sum(
+        any(e.origin.frame for e in p.eqns) for p in programs.values()
+    ):  # else names may be comments
+        assert shown(again) == shown(programs)
+
+
+PROGRAMS_TO_ANNOTATE = [
+    "{ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }",
+    "{ lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = mul b a in (c, b) }",
+    "{ lambda ; a:f32[] b:f32[]. let c:f32[] = sin a; d:f32[] = mul b c; e:f32[] = exp d; g:f32[] = add a d in (c, e, g) }",
+    "{ lambda ; a:f32[]. let b:f32[] = jit[name=g jaxpr={ lambda ; a:f32[]. let b:f32[] = cos a; c:f32[] = neg b in (c,) }] a in (b,) }",
+    """let f = { lambda ; a:f32[]. let b:f32[] = cos a in (b,) } in
+{ lambda ; a:f32[]. let b:f32[] = jit[name=f jaxpr=f] a; c:f32[] = jit[name=f jaxpr=f] b in (c,) }""",
+]
+
+
+def with_empty_origins(program):
+    """The program, each of whose equations has an origin that says nothing."""
+
+    def body(closed):
+        return with_eqns(closed, [e.with_origin(Origin()) for e in closed.eqns])
+
+    return map_programs(program, body)
