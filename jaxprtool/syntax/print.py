@@ -132,7 +132,7 @@ class _Printer:
         self.records: dict[int, tuple[Any, str]] = {}
         self.out: list[str] = []
         eqns = (e for jaxpr in nested.closed for e in jaxpr.eqns if e.origin is not None)
-        self.annotated = self.outer is None and any(e.origin.shown for e in eqns)
+        self.annotated = self.outer is None and any(e.origin.shown for e in eqns if e.origin)
         self.places: list[tuple[int, JaxprEqn]] = []  # where annotated equations stand in `out`
 
     def _shared(

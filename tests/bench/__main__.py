@@ -13,22 +13,32 @@ from .growth import growth_rows, start_rows
 from .kernels import kernel_rows
 from .loops import loop_rows
 from .measure import Row
-from .transformations import eval_rows, mlp_gradient, text_rows, transform_rows, xla_rows
+from .shapes import shape_rows
+from .transformations import (
+    FLAT,
+    Subject,
+    eval_rows,
+    mlp_gradient,
+    text_rows,
+    transform_rows,
+    xla_rows,
+)
 
-THEMES = "text,eval,transform,xla,kernels,loops,start,growth"
+THEMES = "text,eval,transform,xla,shapes,kernels,loops,start,growth"
 
 
 def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]]:
     """What there is to measure, by name."""
-    closed, args = mlp_gradient(options.layers)
-    text, n, runs = str(closed), len(closed.eqns), options.runs
+    trace, args = mlp_gradient(options.layers)
+    subject, runs = Subject.of(trace, args, "", FLAT), options.runs
     if not options.json:
-        print(f"text, eval, transform, xla: the gradient of an MLP, {n} equations")
+        print(f"text, eval, transform, xla: the gradient of an MLP, {subject.n} equations")
     return {
-        "text": lambda: text_rows(closed, text, n, runs),
-        "eval": lambda: eval_rows(closed, text, args, n, runs),
-        "transform": lambda: transform_rows(closed, text, args, n, runs),
-        "xla": lambda: xla_rows(closed, text, args, n, runs),
+        "text": lambda: text_rows(subject, runs),
+        "eval": lambda: eval_rows(subject, runs),
+        "transform": lambda: transform_rows(subject, runs),
+        "xla": lambda: xla_rows(subject, runs),
+        "shapes": lambda: shape_rows(runs),
         "kernels": lambda: kernel_rows(runs),
         "loops": lambda: loop_rows(runs),
         "start": lambda: start_rows(max(runs, 5)),

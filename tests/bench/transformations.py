@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,13 +13,17 @@ import numpy as np
 import jaxprtool as jt
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr, vjp_jaxpr
+from jaxprtool.interpreters.origins import without_origins
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import count_eqns, map_programs, with_eqns
 
-from .measure import Row, best
+from .measure import On, Row, best
+
+alone = functools.partial(best, clock=time.thread_time)  # of what is Python in one thread
 
 
-def mlp_gradient(layers: int) -> tuple[Any, list[Any]]:
-    """JAX's jaxpr of the gradient of an MLP's loss, and arguments for it."""
+def mlp_gradient(layers: int) -> tuple[Callable[[], Any], list[Any]]:
+    """What makes JAX's jaxpr of the gradient of an MLP's loss, and arguments for it."""
     import jax
     import jax.numpy as jnp
 
@@ -29,138 +36,215 @@ def mlp_gradient(layers: int) -> tuple[Any, list[Any]]:
     draw = lambda *shape: rng.normal(size=shape).astype(np.float32) / 4
     params = [(draw(8, 8), draw(8)) for _ in range(layers)]
     x, y = draw(4, 8), draw(4, 8)
-    return jax.make_jaxpr(jax.grad(loss))(params, x, y), jax.tree.leaves((params, x, y))
+    gradient = lambda: jax.make_jaxpr(jax.grad(loss))(params, x, y)
+    return gradient, jax.tree.leaves((params, x, y))
 
 
-_PARSED: dict[str, ClosedJaxpr] = {}
+FLAT = {
+    "parse": 1.0,
+    "print": 0.5,
+    "check": 0.25,
+    "eval": 0.25,
+    "jvp": 0.5,
+    "vmap": 0.5,
+    "linearize": 0.1,
+    "vjp": 0.1,
+    "grad": 0.1,
+    "lower": 0.5,
+}
 
 
-def fresh(text: str) -> ClosedJaxpr:
-    """The program, read once, with whatever was derived from it forgotten."""
-    if text not in _PARSED:
-        _PARSED[text] = jt.parse(text)
-    return ClosedJaxpr(_PARSED[text].jaxpr, _PARSED[text].consts)
+@dataclass(frozen=True)
+class Subject:
+    """A program to measure.
+
+    Attributes:
+      trace: makes JAX's jaxpr, anew each time.
+      closed: JAX's jaxpr.
+      text: its text, as JAX prints it.
+      program: ours.
+      args: its arguments.
+      n: the number of its equations, those of nested jaxprs too.
+      title: what the names of its rows begin with.
+      budgets: for each row the largest ratio.
+      function: what was traced, where `eval_jaxpr` would compile (the bodies of loops); of the leaves of its arguments.
+    """
+
+    trace: Callable[[], Any]
+    closed: Any
+    text: str
+    program: ClosedJaxpr
+    args: list[Any]
+    n: int
+    title: str
+    budgets: dict[str, float]
+    function: Callable[..., Any] | None = None
+
+    @classmethod
+    def of(
+        cls, trace: Callable[[], Any], args: list[Any], title: str, budgets: dict[str, float]
+    ) -> Subject:
+        closed = trace()
+        program = without_origins(jt.from_jax(closed))
+        n = count_eqns(program.jaxpr)
+        return cls(trace, closed, str(closed), program, args, n, title, budgets)
+
+    def row(self, what: str, ours: float, theirs: float, budget: str = "") -> Row:
+        """A row of times in seconds, as times an equation."""
+        scale = 1e6 / self.n
+        limit = self.budgets.get(budget or what)
+        return Row(self.title + what, ours * scale, theirs * scale, limit)
+
+    def ours(self, run: Callable[[ClosedJaxpr], Any]) -> On:
+        """A function of our program, for which nothing is remembered."""
+        return On(lambda: _copied(self.program), run)
+
+    def theirs(self, run: Callable[[Any], Any]) -> On:
+        """A function of JAX's, as a function of values, for which nothing is remembered."""
+        import jax
+        from jax._src import core
+
+        def make() -> Any:
+            f = core.jaxpr_as_fun(self.trace())
+            jax.clear_caches()
+            return f
+
+        return On(make, run)
 
 
-def text_rows(closed: Any, text: str, n: int, runs: int) -> list[Row]:
+def _copied(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The same program in new objects, nested ones too."""
+    return map_programs(program, lambda closed: with_eqns(closed, list(closed.eqns)))
+
+
+def text_rows(subject: Subject, runs: int) -> list[Row]:
     """Reading, printing and checking."""
     from jax._src import core
 
-    program = fresh(text)
-    scale = 1e6 / n
-    print_ours, print_theirs = best(runs, lambda: jt.format_jaxpr(program), lambda: str(closed))
-    (parse,) = best(runs, lambda: jt.parse(text))
-    check_ours, check_theirs = best(
-        runs, lambda: jt.typecheck_jaxpr(program.jaxpr), lambda: core.check_jaxpr(closed.jaxpr)
+    printed, closed = jt.parse(subject.text), subject.closed
+    print_ours, print_theirs = alone(runs, lambda: jt.format_jaxpr(printed), lambda: str(closed))
+    (parse,) = alone(runs, lambda: jt.parse(subject.text))
+    checked = [closed.jaxpr, *_bodies(closed.jaxpr)]
+    check_ours, check_theirs = alone(
+        runs,
+        subject.ours(lambda p: jt.typecheck_jaxpr(p.jaxpr)),
+        lambda: [core.check_jaxpr(jaxpr) for jaxpr in checked],
     )
     return [
-        Row("parse + build (to JAX's print)", parse * scale, print_theirs * scale, 1.0),
-        Row("print", print_ours * scale, print_theirs * scale, 0.5),
-        Row("check", check_ours * scale, check_theirs * scale, 0.25),
+        subject.row("parse + build (to JAX's print)", parse, print_theirs, "parse"),
+        subject.row("print", print_ours, print_theirs),
+        subject.row("check", check_ours, check_theirs),
     ]
 
 
-def eval_rows(closed: Any, text: str, args: list[Any], n: int, runs: int) -> list[Row]:
-    """Evaluation on NumPy, against `jax.core.eval_jaxpr`."""
+def _bodies(jaxpr: Any) -> list[Any]:
+    """The bodies and branches of loops at any depth, which JAX's check does not look into."""
+    from jax._src import core
+
+    found = []
+    for eqn in jaxpr.eqns:
+        for inner in core.jaxprs_in_params(eqn.params):
+            found += [inner] if eqn.primitive.name in ("scan", "while", "cond") else []
+            found += _bodies(inner)
+    return found
+
+
+def eval_rows(subject: Subject, runs: int) -> list[Row]:
+    """Evaluation on NumPy, against JAX operation by operation: `eval_jaxpr`, or the function where it has loops."""
     import jax
     from jax._src import core
 
     numpy_namespace()
-    first_program = jt.parse(text)
-    (first,) = best(1, lambda: jt.eval_jaxpr(first_program.jaxpr, args))
-    theirs = lambda: jax.block_until_ready(core.eval_jaxpr(closed.jaxpr, closed.consts, *args))
+    closed, args = subject.closed, subject.args
+    program = _copied(subject.program)
+    (first,) = best(1, lambda: jt.eval_jaxpr(program, args))
+
+    def theirs() -> Any:
+        with jax.disable_jit():
+            if subject.function is not None:
+                return jax.block_until_ready(subject.function(*args))
+            return jax.block_until_ready(core.eval_jaxpr(closed.jaxpr, closed.consts, *args))
+
     (first_theirs,) = best(1, theirs)
-    ours, steady = best(runs, lambda: jt.eval_jaxpr(first_program.jaxpr, args), theirs)
-    scale = 1e6 / n
+    ours, steady = best(runs, lambda: jt.eval_jaxpr(program, args), theirs)
     return [
-        Row("eval, first time", first * scale, first_theirs * scale, None),
-        Row("eval, steady", ours * scale, steady * scale, 0.25),
+        subject.row("eval, first time", first, first_theirs),
+        subject.row("eval, steady", ours, steady, "eval"),
     ]
 
 
-def transform_rows(closed: Any, text: str, args: list[Any], n: int, runs: int) -> list[Row]:
+def transform_rows(subject: Subject, runs: int) -> list[Row]:
     """Transformations of jaxprs, against JAX tracing the same transformation of the same jaxpr."""
     import jax
+    import jax.numpy as jnp
     from jax._src import core
 
-    f = core.jaxpr_as_fun(closed)
-    total = lambda *a: sum(x.sum() for x in f(*a)[:1])
+    args = subject.args
     batched = [np.stack([a, a]) for a in args]
-    summed = jax.make_jaxpr(total)(*args)
-    summed_text = str(summed)
-    dims = [0] * len(args)
+    dims, positions = [0] * len(args), tuple(range(len(args)))
 
-    def make(g: Any, values: Any) -> Callable[[], Any]:
-        return lambda: jax.make_jaxpr(lambda *a: g(*a))(
-            *values
-        )  # a new function: nothing is cached
+    def total(f: Any) -> Any:
+        return lambda *a: sum(x.sum() for x in f(*a)[:1])
 
-    pairs = [
-        (
-            "jvp",
-            0.5,
-            lambda: jt.jvp_jaxpr(fresh(text)),
-            make(lambda *a: jax.jvp(f, a, a), args),
+    def traced(transform: Callable[[Any], Any], values: Any = args) -> On:
+        return subject.theirs(lambda f: jax.make_jaxpr(transform(f))(*values))
+
+    def scalar() -> Any:
+        return jax.make_jaxpr(total(core.jaxpr_as_fun(subject.trace())))(*args)
+
+    summed = Subject.of(scalar, args, "", {})
+    pairs = {
+        "jvp": (
+            subject.ours(jt.jvp_jaxpr),
+            traced(lambda f: lambda *a: jax.jvp(f, a, a)),
         ),
-        (
-            "vmap",
-            0.5,
-            lambda: jt.vmap_jaxpr(fresh(text), 2, dims),
-            make(jax.vmap(f), batched),
+        "vmap": (
+            subject.ours(lambda p: jt.vmap_jaxpr(p, 2, dims)),
+            traced(jax.vmap, batched),
         ),
-        (
-            "linearize",
-            0.1,
-            lambda: linearize_jaxpr(fresh(text)),
-            make(lambda *a: jax.linearize(f, *a)[0], args),
+        "linearize": (
+            subject.ours(linearize_jaxpr),
+            traced(lambda f: lambda *a: jax.linearize(f, *a)[0]),
         ),
-        (
-            "vjp",
-            0.1,
-            lambda: vjp_jaxpr(fresh(text)),
-            make(lambda *a: jax.vjp(f, *a)[1](list(f(*a))), args),
+        "vjp": (
+            subject.ours(vjp_jaxpr),
+            traced(lambda f: lambda *a: jax.vjp(f, *a)[1]([jnp.ones_like(x) for x in f(*a)])),
         ),
-        (
-            "grad",
-            0.1,
-            lambda: grad_jaxpr(fresh(summed_text), range(len(args))),
-            make(jax.grad(total, argnums=tuple(range(len(args)))), args),
+        "grad": (
+            summed.ours(lambda p: grad_jaxpr(p, positions)),
+            traced(lambda f: jax.grad(total(f), argnums=positions)),
         ),
-    ]
-    rows = []
-    for what, budget, ours, theirs in pairs:
-        a, b = best(runs, ours, theirs)
-        rows.append(Row(what, a * 1e6 / n, b * 1e6 / n, budget))
-    return rows
+    }
+    return [subject.row(what, *alone(runs, *both)) for what, both in pairs.items()]
 
 
-def xla_rows(closed: Any, text: str, args: list[Any], n: int, runs: int) -> list[Row]:
+def lower_rows(subject: Subject, runs: int) -> list[Row]:
+    """Lowering to StableHLO."""
+    import jax
+
+    ours = subject.ours(lambda p: str(jt.lower(p)))
+    function = subject.theirs(lambda f: f)
+    theirs = On(
+        lambda: jax.jit(function.make()).trace(*subject.args), lambda x: x.lower().as_text()
+    )
+    return [subject.row("lower", *alone(runs, ours, theirs))]
+
+
+def xla_rows(subject: Subject, runs: int) -> list[Row]:
     """Lowering, compiling and running with XLA, against `jax.jit` of the same function."""
     import jax
     from jax._src import core
 
-    f = core.jaxpr_as_fun(closed)
-    traced = lambda: jax.jit(lambda *a: f(*a)).trace(*args)
-    stages = [traced() for _ in range(runs)]
-    programs = [fresh(text) for _ in range(runs)]
-    ours, theirs = best(
-        runs, lambda: str(jt.lower(programs.pop())), lambda: stages.pop().lower().as_text()
-    )
-    rows = [Row("lower", ours * 1e6 / n, theirs * 1e6 / n, 0.5)]
-    small, small_args = mlp_gradient(8)
-    small_text, small_n = str(small), len(small.eqns)
-    g = core.jaxpr_as_fun(small)
-    compile_ours, compile_theirs = best(
-        1,
-        lambda: jt.compile(fresh(small_text)),
-        lambda: jax.jit(lambda *a: g(*a)).lower(*small_args).compile(),
-    )
-    rows.append(Row("compile", compile_ours * 1e6 / small_n, compile_theirs * 1e6 / small_n, None))
-    compiled = jt.compile(fresh(small_text))
+    rows = lower_rows(subject, runs)
+    trace, args = mlp_gradient(8)
+    small = Subject.of(trace, args, "", {"compile": 1.1})
+    compiling = small.theirs(lambda f: jax.jit(lambda *a: f(*a)).lower(*args).compile())
+    rows.append(small.row("compile", *best(runs, small.ours(jt.compile), compiling)))
+    compiled, g = jt.compile(small.program), core.jaxpr_as_fun(small.closed)
     jitted = jax.jit(lambda *a: g(*a))
-    ready = [jax.device_put(a) for a in small_args]
+    ready = [jax.device_put(a) for a in args]
     jax.block_until_ready(jitted(*ready))
-    placed = compiled.place(small_args) if hasattr(compiled, "place") else small_args
+    placed = compiled.place(args)
 
     def loop(call: Callable[..., Any], values: Any) -> Callable[[], Any]:
         def run() -> None:
