@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.primitive import PRIMITIVES, find_primitive
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Param, Primitive
@@ -17,6 +18,7 @@ __all__ = ["OLDER", "declared_params", "from_older"]
 
 Params = dict[str, Any]
 Inputs = Sequence[Any]
+_DROPPED = Anything("")
 _MOST_DIMENSIONS = 64  # of an array, in JAX and here
 
 
@@ -247,7 +249,7 @@ def _declared(name: str, primitive: Primitive | None) -> dict[str, Param]:
     for old, new in older.renamed.items():
         found[old] = found[new]
     for old in older.dropped:
-        found.setdefault(old, Param(old, "", None))
+        found.setdefault(old, Param(old, _DROPPED, None))
     return found
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
-from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.kinds import UNREAD, Kind
 from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Word
 from jaxprtool.syntax.types import read_type, untyped_scalar
 
@@ -47,26 +48,28 @@ class _Outside(Exception):
 
 def read_value(
     text: str,
-    annotation: str = "",
+    kind: Kind | None = None,
     read_jaxpr: ReadJaxpr | None = None,
     read_name: ReadName | None = None,
 ) -> Any:
-    """The value that a text spells; `annotation` is the param's declared type.
+    """The value that a text spells.
 
     Args:
       text: what stands after `key=`.
-      annotation: as the primitive's stub has it (`DType`, `str`, `tuple[int, ...]`), or "".
+      kind: of the param, where it is declared: the value is what the kind makes of the text.
       read_jaxpr: takes the offset in the text where a jaxpr begins; returns the jaxpr and the length it took, or
         None when it is none.
       read_name: takes a word inside the value and its offset; returns the jaxpr that it names, or None.
     """
-    if annotation == "Text":
-        return text
-    if annotation == "str":
-        return text.strip()
-    raw, text = text, text.rstrip()
-    if "DType" in annotation and (dtype := find_dtype(text)) is not None:
-        return dtype
+    if kind is not None:
+        found = kind.read_text(text)
+        return kind.read(_literal(text, read_jaxpr, read_name)) if found is UNREAD else found
+    return _literal(text, read_jaxpr, read_name)
+
+
+def _literal(raw: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None) -> Any:
+    """The value of a text in the literal grammar; an `Opaque` for one outside of it."""
+    text = raw.rstrip()
     value = untyped_scalar(text)
     if value is not None:
         return value

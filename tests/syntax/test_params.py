@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from jaxprtool.core.kinds.containers import NOTHING, either
+from jaxprtool.core.kinds.functions import NAME
+from jaxprtool.core.kinds.numbers import ELEMENT_TYPE
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError
 from jaxprtool.ir.dtypes import FLOAT32, INT32
@@ -78,11 +81,11 @@ def test_calls_are_only_data():
     assert read_value("exit(1)") == Record("exit", (1,))
 
 
-def test_annotations_guide():
-    assert read_value("float32", "DType") is FLOAT32
-    assert read_value("float32", "DType | None") is FLOAT32
-    assert read_value("None", "DType | None") is None
-    assert read_value("float32", "str") == "float32"
+def test_kinds_guide():
+    assert read_value("float32", ELEMENT_TYPE) is FLOAT32
+    assert read_value("float32", either(ELEMENT_TYPE, NOTHING)) is FLOAT32
+    assert read_value("None", either(ELEMENT_TYPE, NOTHING)) is None
+    assert read_value("float32", NAME) == "float32"
     assert type(read_value("float32")) is Word
 
 
