@@ -18,7 +18,17 @@ from jaxprtool.ir.avals import (
 )
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, lossless_text
-from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Word
+from jaxprtool.ir.params import (
+    NumpyScalar,
+    Opaque,
+    OrderedSet,
+    RangeTuple,
+    Record,
+    Structured,
+    Word,
+)
+from jaxprtool.ir.placement import Placement
+from jaxprtool.ir.sharding import Mesh, PartitionSpec
 
 __all__ = ["NAMES", "python_source"]
 
@@ -26,7 +36,17 @@ NAMES: dict[str, Any] = {
     x.__name__: x
     for x in (
         *(AbstractToken, FutureType, OpaqueType, RefType, ShapedArray, SymbolicDim, find_dtype),
-        *(NumpyScalar, Opaque, RangeTuple, Record, Word),
+        *(
+            NumpyScalar,
+            Opaque,
+            OrderedSet,
+            RangeTuple,
+            Record,
+            Word,
+            Mesh,
+            PartitionSpec,
+            Placement,
+        ),
     )
 } | {"inf": float("inf"), "nan": float("nan")}
 
@@ -45,13 +65,15 @@ def python_source(value: Any) -> str:
         return f"Record({', '.join(parts)})"
     if isinstance(value, NumpyScalar):
         return f"NumpyScalar({int(value)}, {value.type_name!r})"
+    if isinstance(value, Placement):
+        return f"Placement{_tuple(tuple(value))}"
     if isinstance(value, RangeTuple):
         return f"RangeTuple({value.bounds!r})"
     if isinstance(value, Opaque):
         return f"Opaque({value.text!r})"
     if isinstance(value, (Word, SymbolicDim)):
         return f"{'Word' if isinstance(value, Word) else 'SymbolicDim'}({str.__repr__(value)})"
-    if isinstance(value, (DType, AbstractType)):
+    if isinstance(value, (DType, AbstractType, OrderedSet, Structured)):
         made, args = cast("tuple[Any, tuple[Any, ...]]", value.__reduce__()[:2])
         return f"{made.__name__}({', '.join(map(python_source, args))})"
     return _plain(value)

@@ -1,7 +1,5 @@
 """Calls of jaxprs, and functions with derivatives of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

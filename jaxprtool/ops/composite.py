@@ -1,7 +1,5 @@
 """A function that a compiler may know by its name as one operation."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.objects import NamedParams
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr

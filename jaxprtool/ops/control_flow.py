@@ -1,7 +1,5 @@
 """Control flow: primitives that choose or repeat jaxprs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

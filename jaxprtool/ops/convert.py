@@ -1,7 +1,5 @@
 """Conversion between element types."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.dtypes import DType

@@ -1,7 +1,5 @@
 """Convolution of any rank."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.dimension_numbers import ConvNumbers
 from jaxprtool.core.kinds.enums import Precision
 from jaxprtool.core.kinds.numbers import Padding, Strides

@@ -1,7 +1,5 @@
 """Cumulative reductions along an axis."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.numbers import Axis
 from jaxprtool.core.primitive import primitive, shown
 

@@ -1,7 +1,5 @@
 """The general contraction of two arrays."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.dimension_numbers import DotNumbers
 from jaxprtool.core.kinds.enums import Precision
 from jaxprtool.core.kinds.placement import Sharding

@@ -1,7 +1,5 @@
 """Effects: output, calls of Python, tokens, checks at run time."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.functions import Text
 from jaxprtool.core.kinds.numbers import Types
 from jaxprtool.core.kinds.objects import Effect, Function, LogRecord, Options, TreeDef

@@ -1,7 +1,5 @@
 """Exponentials, logarithms, the logistic and the error functions, elementwise."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.enums import Accuracy
 from jaxprtool.core.primitive import primitive
 

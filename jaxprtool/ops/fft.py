@@ -1,7 +1,5 @@
 """The discrete Fourier transform."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.enums import FftType
 from jaxprtool.core.primitive import primitive
 

@@ -1,7 +1,5 @@
 """Slices of an array at positions that are values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jaxprtool.core.kinds.dimension_numbers import GatherNumbers

@@ -1,7 +1,5 @@
 """Operations that join arrays, repeat them and cut them apart."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.numbers import Axis, PaddingConfig, Shape
 from jaxprtool.core.primitive import primitive
 

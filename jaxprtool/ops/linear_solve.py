@@ -1,7 +1,5 @@
 """Solvers of linear equations whose derivatives are implicit."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.functions import SolverJaxprs, SolverLengths
 from jaxprtool.core.primitive import primitive
 

@@ -4,8 +4,6 @@ A collective acts on the values that all members of a named axis hold. `axis_nam
 tuple of names; members of several axes are counted in row-major order, the first name slowest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +25,7 @@ from jaxprtool.core.kinds.placement import (
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.placement import placement_of
-from jaxprtool.ir.sharding import read_axis_set, read_mesh
+from jaxprtool.ir.sharding import known_mesh, mesh_axes
 
 __all__ = [
     "all_gather",
@@ -245,8 +243,8 @@ def reshard(
 
 def _mesh_axes(params: dict[str, Any]) -> AxisEnv:
     """The scope inside of shard_map."""
-    mesh = read_mesh(params["mesh"])
-    names = read_axis_set(params["newly_manual_axes"], mesh)
+    mesh = known_mesh(params["mesh"])
+    names = mesh_axes(params["newly_manual_axes"], mesh)
     sizes = {n: mesh.sizes[n] for n in names}
     return current_axes().extended(sizes, bool(params["check_vma"]))
 

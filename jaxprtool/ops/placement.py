@@ -1,7 +1,5 @@
 """Where values are, and in what order things happen: identities to the mathematics."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.enums import CopySemantics
 from jaxprtool.core.kinds.numbers import Shape
 from jaxprtool.core.kinds.placement import (

@@ -1,7 +1,5 @@
 """Contractions of an array whose rows fall into groups of different sizes."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.dimension_numbers import RaggedDotNumbers
 from jaxprtool.core.kinds.enums import Precision
 from jaxprtool.core.kinds.placement import Sharding

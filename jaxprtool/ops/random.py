@@ -4,8 +4,6 @@ Types `key<fry>`, `key<rbg>` and `key<urbg>` name how keys are split and how bit
 split with Threefry, drawn with the bit generator; and both with the bit generator.
 """
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.enums import RandomAlgorithm
 from jaxprtool.core.kinds.numbers import Shape
 from jaxprtool.core.kinds.placement import Sharding

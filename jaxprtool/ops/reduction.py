@@ -1,7 +1,5 @@
 """Reductions over axes."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.numbers import Axes
 from jaxprtool.core.kinds.objects import Function
 from jaxprtool.core.kinds.placement import Sharding

@@ -1,7 +1,5 @@
 """Rematerialisation: what a derivative computes again instead of keeping."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.objects import Policy
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr

@@ -1,7 +1,5 @@
 """Operations that move elements about and compute nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

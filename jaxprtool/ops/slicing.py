@@ -1,7 +1,5 @@
 """Slices with static and with dynamic starts."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.numbers import Shape, Strides
 from jaxprtool.core.primitive import Index, primitive, shown
 

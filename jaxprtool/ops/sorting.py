@@ -1,7 +1,5 @@
 """Sorting, and the largest elements."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.numbers import Axis
 from jaxprtool.core.primitive import primitive, shown
 

@@ -1,7 +1,5 @@
 """References: cells that a program reads and writes."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.numbers import Shape
 from jaxprtool.core.kinds.objects import Bookkeeping, RefIndex, RefType
 from jaxprtool.core.kinds.placement import MemorySpace

@@ -1,7 +1,5 @@
 """Trigonometric and hyperbolic functions and their inverses, elementwise."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.enums import Accuracy
 from jaxprtool.core.primitive import primitive
 

@@ -1,7 +1,5 @@
 """Elementwise functions of one operand: signs, rounding, powers, parts of complex numbers."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.enums import Accuracy, RoundingMethod
 from jaxprtool.core.kinds.objects import Bookkeeping
 from jaxprtool.core.primitive import primitive

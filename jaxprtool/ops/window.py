@@ -4,8 +4,6 @@ Windows lie on the array that has `base_dilation - 1` holes between its elements
 the padding do not count.
 """
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.enums import Selection
 from jaxprtool.core.kinds.numbers import Padding, Shape, Strides
 from jaxprtool.core.kinds.objects import Constants

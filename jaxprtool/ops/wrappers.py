@@ -1,7 +1,5 @@
 """What programs wrap around calls: plain calls, named ones, barriers, a choice by platform."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.objects import Function, TreeDef
 from jaxprtool.core.kinds.placement import Platforms
 from jaxprtool.core.primitive import param, primitive, shown

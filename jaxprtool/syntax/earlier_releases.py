@@ -12,7 +12,7 @@ from jaxprtool.core.primitive import PRIMITIVES, find_primitive
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Param, Primitive
 from jaxprtool.ir.params import Word
-from jaxprtool.ir.sharding import axis_set, read_axis_set, read_mesh, specs_text
+from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
 
 __all__ = ["OLDER", "declared_params", "from_older"]
 
@@ -49,12 +49,12 @@ def _shard_map(params: Params, inputs: Inputs) -> Params:
     new = dict(params)
     for names, specs in (("in_names", "in_specs"), ("out_names", "out_specs")):
         if names in new:
-            new[specs] = specs_text(map(_spec, new.pop(names)))
+            new[specs] = partition_specs(map(_spec, new.pop(names)))
     if "check_rep" in new:  # types do not say what varies, as they do now when this is checked
         new["check_vma"] = False
-        mesh = read_mesh(new["mesh"])
-        auto = read_axis_set(new.pop("auto", "frozenset()"), mesh)
-        new["newly_manual_axes"] = axis_set([n for n in mesh.sizes if n not in auto])
+        mesh = known_mesh(new["mesh"])
+        auto = mesh_axes(new.pop("auto", frozenset()), mesh)
+        new["newly_manual_axes"] = frozenset([n for n in mesh.sizes if n not in auto])
         del new["check_rep"]
     return new
 

@@ -6,7 +6,6 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Mapping
 from typing import Any
 
 from jaxprtool.core.kinds.containers import NOTHING, Anything, either, tuple_of, tuple_of_length
@@ -19,6 +18,7 @@ from jaxprtool.ir.kinds import Kind
 __all__ = ["kind_of"]
 
 _UNIONS = (typing.Union, types.UnionType)
+_BUILTIN = {t.__name__: t for t in (bool, int, float, str)}
 _PLAIN: dict[Any, Kind] = {
     bool: BOOLEAN,
     int: INTEGER,
@@ -31,19 +31,23 @@ _PLAIN: dict[Any, Kind] = {
 }
 
 
-def kind_of(annotation: Any, names: Mapping[str, Any]) -> Kind:
+def kind_of(annotation: Any, names: dict[str, Any]) -> Kind:
     """The kind that an annotation stands for; one that says nothing of values has a kind that every value is of.
 
     Args:
       annotation: an object, or its source in a module that postpones annotations.
       names: the global names of that module.
     """
-    if isinstance(annotation, str):
-        found = names.get(annotation) if annotation.isidentifier() else None
-        try:
-            annotation = eval(annotation, dict(names)) if found is None else found
-        except NameError:  # a name that the module imports for type checkers alone
-            return Anything(annotation)
+    if not isinstance(annotation, str):
+        return _kind_or_anything(annotation)
+    known = names.get(annotation, _BUILTIN.get(annotation))
+    try:
+        return _kind_or_anything(eval(annotation, names) if known is None else known)
+    except NameError:  # a name that the module imports for type checkers alone
+        return Anything(annotation)
+
+
+def _kind_or_anything(annotation: Any) -> Kind:
     try:
         return _kind(annotation)
     except TypeError:  # an object without a hash

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
+from jaxprtool.core.kinds.enums import EnumKind
 from jaxprtool.core.kinds.numbers import BOOLEAN, INTEGER, PAIR
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import Opaque, Record, Word
+from jaxprtool.ir.params import Opaque, Record, Structured, Word
 from jaxprtool.ir.placement import Placement
+from jaxprtool.ir.sharding import Mesh as Mesh_
+from jaxprtool.ir.sharding import PartitionSpec
 
 __all__ = [
     "AxisNames",
@@ -55,24 +58,31 @@ class PlatformName(Kind):
 
 
 class Described(Kind):
-    """What is known by its text, or has fields."""
+    """What has fields, or is only known by its text."""
 
     def fits(self, value: Any) -> bool:
-        return isinstance(value, (Opaque, Record, Word, Placement))
+        return isinstance(value, (Opaque, Record, Word, Placement, Structured))
 
 
-class SpecsKind(Described):
-    """Tuples of partition specs."""
+class MeshKind(Kind):
+    """Meshes."""
 
     def fits(self, value: Any) -> bool:
-        return super().fits(value) or isinstance(value, (tuple, list))
+        return isinstance(value, Mesh_)
+
+
+class SpecKind(Kind):
+    """Partition specs."""
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, PartitionSpec)
 
 
 class AxisSetKind(Kind):
     """Sets of names of axes."""
 
     def fits(self, value: Any) -> bool:
-        return isinstance(value, (frozenset, set, Opaque)) or AXIS_NAMES.fits(value)
+        return isinstance(value, (frozenset, set)) or AXIS_NAMES.fits(value)
 
 
 class SetOfIntegers(Kind):
@@ -98,10 +108,11 @@ PLATFORMS = TupleOf(
     note="of platforms, None for any",
 )
 
-MESH = Described("Mesh", "a mesh", "meshes", "names and sizes of the axes of a grid of devices")
-SPECS = SpecsKind("Specs", "a tuple of partition specs", "tuples of partition specs")
+MESH = MeshKind("Mesh", "a mesh", "meshes", "names and sizes of the axes of a grid of devices")
+SPECS = TupleOf(SpecKind("Spec", "a partition spec", "partition specs"), name="Specs")
 SHARDING = Described("Sharding", "a sharding", "shardings", "the devices that have each part")
 LAYOUT = Described("Layout", "a layout", "layouts", "the order in memory of the elements")
+MEMORY = EnumKind("Memory", ("Device", "Host", "Any"), enum="MemorySpace")
 MEMORY_SPACE = Described("MemorySpace", "a memory space", "memory spaces")
 DESTINATION = Described("Destination", "a device, a memory space or a sharding", "destinations")
 AXIS_SET = AxisSetKind("AxisSet", "a set of names", "sets of names", "of axes of the mesh")
@@ -112,7 +123,7 @@ Names = Annotated[Any, NAMES]
 Groups = Annotated[Any, GROUPS]
 Pairs = Annotated[Any, PAIRS]
 Platforms = Annotated[Any, PLATFORMS]
-Mesh = Annotated[Any, MESH]
+Mesh = Annotated[Mesh_, MESH]
 Specs = Annotated[Any, SPECS]
 AxisSet = Annotated[Any, AXIS_SET]
 Sharding = Annotated[Any, SHARDING]

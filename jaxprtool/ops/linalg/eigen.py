@@ -1,7 +1,5 @@
 """Eigenvalues and eigenvectors."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.enums import EigenvalueAlgorithm, EigenvalueLibrary
 from jaxprtool.core.primitive import primitive, shown
 

@@ -1,7 +1,5 @@
 """Hessenberg and Schur forms."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.objects import Function
 from jaxprtool.core.primitive import primitive, shown
 

@@ -1,7 +1,5 @@
 """The LU decomposition with partial pivoting."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.numbers import Size
 from jaxprtool.core.primitive import primitive
 

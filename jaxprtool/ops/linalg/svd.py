@@ -1,7 +1,5 @@
 """The singular value decomposition."""
 
-from __future__ import annotations
-
 from jaxprtool.core.kinds.enums import SvdAlgorithm
 from jaxprtool.core.primitive import optional, primitive, shown
 
