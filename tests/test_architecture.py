@@ -32,7 +32,6 @@ PUBLIC = {"__init__", "__main__", "autodidax", "lax"}
 # Layers that know primitives by what `ops` declares and `rules` define, and not by name.
 NAMELESS = {"ir", "core", "syntax", "stablehlo", "interpreters", "makers", "analyses"}
 BY_NAME = {
-    "core/param_kinds.py": "a cache of what the annotations of a primitive ask for",
     "makers/indexing.py": "`gather` and `scatter` are kinds of dimension numbers",
     "syntax/autodidax.py": "the tutorial's dialect: its names for primitives, and ours",
     "syntax/autodidax_print.py": "the same",

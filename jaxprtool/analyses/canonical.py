@@ -14,9 +14,12 @@ from array import array
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jaxprtool.core.kinds.functions import NAME
+from jaxprtool.core.kinds.numbers import ELEMENT_TYPE, NUMBER
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque, Record, Word
 from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.params import format_value
@@ -38,31 +41,32 @@ def canonical_params(eqn: JaxprEqn, inner: Inner) -> list[tuple[str, str]]:
     found = []
     for key, value in printed_params(eqn.primitive, eqn.params, lossless=True):
         declaration = declared.get(key)
-        annotation = declaration.annotation if declaration is not None else ""
-        if annotation == "Bookkeeping":
+        kind = declaration.kind if declaration is not None else None
+        if kind is not None and kind.is_bookkeeping:
             continue
-        text = canonical_value(value, inner, annotation)
+        text = canonical_value(value, inner, kind)
         hidden = declaration if declaration is not None and declaration.hidden != "never" else None
-        if hidden and text == canonical_value(hidden.default, inner, annotation):
+        if hidden and text == canonical_value(hidden.default, inner, kind):
             continue
         found.append((key, text))
     return sorted(found)
 
 
-def canonical_value(value: Any, inner: Inner, annotation: str = "") -> str:
+def canonical_value(value: Any, inner: Inner, kind: Kind | None = None) -> str:
     """The text of a param's value.
 
     Args:
       value: the value.
       inner: the text of a jaxpr inside it.
-      annotation: as the primitive's stub has it, or "".
+      kind: of the param, where it is declared.
     """
-    if "str" in annotation and isinstance(value, (str, Word, Opaque)):
+    parts = (None,) if kind is None else kind.parts
+    if NAME in parts and isinstance(value, (str, Word, Opaque)):
         return _ADDRESS.sub("0x", str(value))
     if isinstance(value, str):
-        dtype = find_dtype(value) if "DType" in annotation else None
+        dtype = find_dtype(value) if ELEMENT_TYPE in parts else None
         return dtype.name if dtype is not None else _word(str(value))
-    if isinstance(value, int) and type(value) is not bool and annotation.startswith("float"):
+    if isinstance(value, int) and type(value) is not bool and NUMBER in parts:
         value = float(value)
     return _inside(value, inner)
 

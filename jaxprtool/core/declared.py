@@ -11,7 +11,6 @@ import os
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from jaxprtool.core.param_kinds import wrong_params
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
 from jaxprtool.ir.jaxpr import REQUIRED, ClosedJaxpr, JaxprEqn, Param, Primitive
@@ -39,9 +38,10 @@ def check_declared(eqn: JaxprEqn) -> None:
     if params is not primitive.defaults or len(params) < len(primitive.params):
         if primitive.known and params.keys() != primitive.params.keys():
             found += _wrong_names(primitive, params)
-        for name, value, kind in wrong_params(primitive, params):
-            message = f"{primitive}: {name} is {shown(value)}, and has to be {kind}{_limit(value)}"
-            found.append(Diagnostic(message, "bad-param", help=_help(primitive)))
+        for name, fits, default in primitive.checked:
+            value = params.get(name, default)
+            if value is not default and not fits(value):
+                found.append(_misfit(primitive, primitive.params[name], value))
     if found:
         raise JaxprTypeError(found)
 
@@ -49,6 +49,12 @@ def check_declared(eqn: JaxprEqn) -> None:
 def fail_params(primitive: Primitive, params: dict[str, Any]) -> NoReturn:
     """Raise JaxprTypeError for params whose names are not those declared."""
     raise JaxprTypeError(_wrong_names(primitive, params))
+
+
+def _misfit(primitive: Primitive, param: Param, value: Any) -> Diagnostic:
+    kind = param.kind.one
+    message = f"{primitive}: {param.name} is {shown(value)}, and has to be {kind}{_limit(value)}"
+    return Diagnostic(message, param.kind.code, help=_help(primitive))
 
 
 @functools.cache
@@ -77,7 +83,7 @@ def signature(primitive: Primitive) -> str:
 
 
 def _declaration(param: Param) -> str:
-    typed = f"{param.name}: {param.annotation}" if param.annotation else param.name
+    typed = f"{param.name}: {param.kind}" if param.kind.name else param.name
     return typed if param.default is REQUIRED else f"{typed} = {param.default!r}"
 
 

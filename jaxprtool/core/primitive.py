@@ -8,7 +8,7 @@
         \"\"\"
 
 The function's name is the primitive's, positional parameters are operands, keyword-only ones are params with
-their types and defaults, the docstring is the mathematics with one line for each param. A param that
+their kinds (`core.kinds`) and defaults, the docstring is the mathematics with one line for each param. A param that
 equals its default is not printed, unless the default is marked `shown(...)`, as JAX prints some; whatever else the text
 form does with a param is said by `param(...)` in the place of its default. An operand annotated `Index` takes a bare int as i32.
 
@@ -23,23 +23,23 @@ from __future__ import annotations
 
 import functools
 import inspect
-import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from jaxprtool.core.bind import state
 from jaxprtool.core.declared import fail_params
+from jaxprtool.core.kinds.annotations import kind_of
+from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT32, INT64, DType, dtype_of
 from jaxprtool.ir.jaxpr import REQUIRED, Hidden, Lit, Param, Primitive
+from jaxprtool.ir.kinds import Kind
 
 __all__ = [
     "PRIMITIVES",
-    "Bookkeeping",
     "Index",
-    "Text",
     "find_primitive",
     "optional",
     "param",
@@ -52,9 +52,11 @@ PRIMITIVES: dict[str, Primitive] = {}
 _UNKNOWN: dict[str, Primitive] = {}
 
 
-Text = str  # as the annotation of a param: free text, which may hold anything; a `str` is a name
-Bookkeeping = Any  # as the annotation of a param: it says nothing about what is computed
-Index = Any  # as the annotation of an operand: an index, for which a bare int is i32
+_INDEX = Anything("Index")
+Index = Annotated[Any, _INDEX]  # as the annotation of an operand: a bare int there is i32
+
+
+_UNDECLARED = Anything("")  # the kind of a param without an annotation
 
 
 class _Declared:
@@ -73,7 +75,6 @@ def param(
     optional: bool = False,
     first: bool = False,
     recover: Callable[[Any, Sequence[Any]], Any] | None = None,
-    spelled: Callable[[Any], Any] | None = None,
     names_jaxprs: bool = True,
     met_first: bool = False,
     acts_along: bool = False,
@@ -84,7 +85,7 @@ def param(
     Args:
       default: the default; a param without one has to be given.
       hidden: when the printer leaves it out; where it is not said, that is where it equals its default, if it has one.
-      optional, first, recover, spelled, names_jaxprs, met_first, acts_along, named_by_call: see `Param`.
+      optional, first, recover, names_jaxprs, met_first, acts_along, named_by_call: see `Param`.
     """
     return _Declared(
         default,
@@ -92,7 +93,6 @@ def param(
         optional=optional,
         first=first,
         recover=recover,
-        spelled=spelled,
         names_jaxprs=names_jaxprs,
         met_first=met_first,
         acts_along=acts_along,
@@ -187,18 +187,8 @@ def _completed(stub: Callable[..., Any], like: Any) -> Callable[..., Any]:
     return stub
 
 
-def _spelt(annotation: Any, stub: Callable[..., Any]) -> str:
-    """An annotation as its source spells it: a string in modules that postpone annotations, else an object."""
-    if not isinstance(annotation, str):
-        annotation = inspect.formatannotation(annotation).replace("typing.", "")
-    alias = stub.__globals__.get(annotation)
-    return (
-        str(alias) if isinstance(alias, types.GenericAlias) else annotation
-    )  # `Ints = tuple[int, ...]`
-
-
 def _params(
-    names: Sequence[str], annotations: dict[str, str], defaults: dict[str, Any], doc: str
+    names: Sequence[str], kinds: dict[str, Kind], defaults: dict[str, Any], doc: str
 ) -> dict[str, Param]:
     """The declarations of params, from what a stub has for each."""
     lines = dict(line.split(": ", 1) for line in reversed(doc.splitlines()) if ": " in line)
@@ -208,9 +198,8 @@ def _params(
         fields: dict[str, Any] = {"hidden": "never" if given is REQUIRED else "default"}
         if isinstance(given, _Declared):
             given, fields = given.default, given.fields
-        found[name] = Param(
-            name, annotations.get(name, ""), given, doc=lines.get(name, ""), **fields
-        )
+        kind = kinds.get(name, _UNDECLARED)
+        found[name] = Param(name, kind, given, doc=lines.get(name, ""), **fields)
     return found
 
 
@@ -220,16 +209,17 @@ def _declare(stub: Callable[..., Any], name: str, **declarations: Any) -> Primit
         signature = signature.__wrapped__
     code, doc = signature.__code__, inspect.cleandoc(stub.__doc__ or "")
     n, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    annotations = {k: _spelt(a, stub) for k, a in signature.__annotations__.items()}
+    names = signature.__globals__
+    kinds = {k: kind_of(a, names) for k, a in signature.__annotations__.items()}
     operands, several = [*code.co_varnames[:n]], code.co_flags & inspect.CO_VARARGS
-    names = [*operands, code.co_varnames[end]] if several else operands
-    indices = [i for i, x in enumerate(names) if annotations.get(x) == "Index"]
+    named = [*operands, code.co_varnames[end]] if several else operands
+    indices = [i for i, x in enumerate(named) if kinds.get(x) is _INDEX]
     if several:
-        operands.append("*" + names[-1])
+        operands.append("*" + named[-1])
     found = Primitive(
         name,
         operands,
-        _params(code.co_varnames[n:end], annotations, signature.__kwdefaults__ or {}, doc),
+        _params(code.co_varnames[n:end], kinds, signature.__kwdefaults__ or {}, doc),
         index_from=indices[0] if indices else 1 << 30,
         doc=doc,
         stub=stub,

@@ -116,6 +116,7 @@ class _Module:
 
     def mesh_symbol(self, mesh: Mesh) -> str:
         """The symbol of a mesh; all meshes of a program have the same number of devices."""
+        mesh = mesh.grid
         if any(m.size != mesh.size for m in self.meshes):
             sizes = ", ".join(str(m.size) for m in (*self.meshes, mesh))
             fail(UnsupportedError, f"the program's meshes differ in size: {sizes}", "mesh-size")

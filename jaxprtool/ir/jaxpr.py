@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from jaxprtool.ir.frozen import Frozen, amend, become, refuse_change, refuse_removal
 from jaxprtool.ir.origin import Origin
 from jaxprtool.ir.spans import Span
+
+if TYPE_CHECKING:
+    from jaxprtool.ir.kinds import Kind
 
 __all__ = [
     "Atom",
@@ -29,6 +32,7 @@ __all__ = [
     "Primitive",
     "REQUIRED",
     "Var",
+    "lossless_text",
     "new_eqn",
     "new_var",
     "type_of",
@@ -155,7 +159,7 @@ class Param(NamedTuple):
 
     Attributes:
       name: its name.
-      annotation: its type, as the stub spells it (`DType`, `tuple[int, ...]`, `Jaxpr`).
+      kind: what values it takes.
       default: the value when it is not given, or `REQUIRED`.
       hidden: when the printer leaves it out.
       doc: the line that the stub's docstring has on it.
@@ -163,7 +167,6 @@ class Param(NamedTuple):
       first: whether it is printed before the others, which are sorted.
       recover: (value, types of the results) -> the value, where the text may lack it (the value is then the default, or
         `REQUIRED`) or spell it in another way.
-      spelled: value -> the value to print in its place.
       names_jaxprs: of a param `name`, whether definitions of the equation's jaxprs are called so.
       met_first: whether its jaxprs are met before those of the other params where definitions are put in order.
       acts_along: whether it holds the named axes that the operation acts along.
@@ -171,14 +174,13 @@ class Param(NamedTuple):
     """
 
     name: str
-    annotation: str
+    kind: Kind
     default: Any
     hidden: Hidden = "default"
     doc: str = ""
     optional: bool = False
     first: bool = False
     recover: Callable[[Any, Sequence[Any]], Any] | None = None
-    spelled: Callable[[Any], Any] | None = None
     names_jaxprs: bool = True
     met_first: bool = False
     acts_along: bool = False
@@ -208,12 +210,14 @@ class Primitive:
       first: names of the params that are printed first, in this order.
       met_first: names of the params whose jaxprs are met first.
       unprinted: names of the params that JAX never prints.
+      checked: the params that not every value fits: name, whether a value fits, default.
       recovered: the params whose values are not read as they stand in a text, with their `recover`.
     """
 
     __slots__ = (
         "acts_along",
         "binds",
+        "checked",
         "defaults",
         "doc",
         "first",
@@ -258,6 +262,9 @@ class Primitive:
         self.defaults = Params({p.name: p.default for p in declared if p.default is not REQUIRED})
         self.optional = frozenset([p.name for p in declared if p.optional])
         self.acts_along = next((p.name for p in declared if p.acts_along), "")
+        self.checked = tuple(
+            [(p.name, p.kind.fits, p.default) for p in declared if not p.kind.unchecked]
+        )
         self.first = tuple([p.name for p in declared if p.first])
         self.met_first = tuple([p.name for p in declared if p.met_first])
         self.unprinted = frozenset([p.name for p in declared if p.hidden in ("always", "implied")])
@@ -489,8 +496,14 @@ def _replaced(x: Any, changes: Mapping[str, Any]) -> Any:
     return type(x)(**{k: changes.get(k, getattr(x, k)) for k in names})
 
 
-def _to_text(program: ClosedJaxpr) -> str:
+def _to_text(program: ClosedJaxpr, *, lossless: bool = False) -> str:
+    del lossless
     return f"<jaxpr of {len(program.jaxpr.eqns)} equations>"
+
+
+def lossless_text(program: ClosedJaxpr) -> str:
+    """The text of a program that reads back as the same program."""
+    return _to_text(program, lossless=True)
 
 
 def set_printer(printer: Any) -> None:

@@ -6,9 +6,21 @@ Ellipsis, `DType`, `ShapedArray`, `ClosedJaxpr`, or one of the classes below. `s
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
-__all__ = ["NumpyScalar", "Opaque", "RangeTuple", "Record", "Word"]
+from jaxprtool.ir.frozen import Frozen, amend
+
+__all__ = [
+    "NumpyScalar",
+    "Opaque",
+    "OrderedSet",
+    "RangeTuple",
+    "Record",
+    "Structured",
+    "Word",
+    "spelled",
+]
 
 
 class Word(str):
@@ -60,6 +72,77 @@ class RangeTuple(tuple):
 
     def __repr__(self) -> str:
         return repr(self.bounds)
+
+
+class OrderedSet(frozenset):
+    """A set that prints its members in the order in which they were given: `frozenset({'j', 'i'})`."""
+
+    order: tuple[Any, ...]
+
+    def __new__(cls, members: Iterable[Any]) -> OrderedSet:
+        order = tuple(members)
+        self = super().__new__(cls, order)
+        self.order = order
+        return self
+
+    def __reduce__(self):
+        return OrderedSet, (self.order,)
+
+    def __repr__(self) -> str:
+        return f"frozenset({{{', '.join(map(repr, self.order))}}})"
+
+
+class Structured(Frozen):
+    """A value with fields of its own, which JAX prints in a way that is no display of Python's.
+
+    Attributes:
+      spelled: the text that it was read from, where that is not how this release spells it; else "".
+      live: the object of a running JAX that it stands for, or None.
+
+    Neither counts for equality.
+    """
+
+    __slots__ = ("live", "spelled")
+    spelled: str
+    live: Any
+
+    def _fill(self, **fields: Any) -> None:
+        """Set the fields, for a constructor."""
+        amend(self, spelled="", live=None, **fields)
+
+    def _key(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def _text(self) -> str:
+        raise NotImplementedError
+
+    def _state(self) -> Any:
+        """What `__reduce__` gives beside the fields."""
+        return (None, {"spelled": self.spelled}) if self.spelled else None
+
+    def __setstate__(self, state: Any) -> None:
+        amend(self, **state[1])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structured) and (
+            type(self) is type(other) and self._key() == other._key()
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return self.spelled or self._text()
+
+
+AnyStructured = TypeVar("AnyStructured", bound=Structured)
+
+
+def spelled(value: AnyStructured, text: str) -> AnyStructured:
+    """The value, just made, as one that prints as a text."""
+    if text != repr(value):
+        amend(value, spelled=text)
+    return value
 
 
 class Record:

@@ -1,33 +1,33 @@
-"""Meshes, partition specs and varying axes, read from the text that jaxprs print for them.
+"""Meshes, partition specs, and varying axes in types.
 
-A spec is a tuple with, for each leading dimension, the tuple of mesh axes that it is split over.
+In computations a spec is a tuple with, for each leading dimension, the tuple of mesh axes that it is split over (`Spec`).
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.params import Record, Structured, Word
 
 __all__ = [
     "Mesh",
+    "PartitionSpec",
     "Spec",
     "batch_spec",
-    "axis_set",
+    "find_mesh",
     "find_spec",
+    "known_mesh",
     "mentioned",
-    "mesh_text",
-    "read_axis_set",
-    "read_mesh",
-    "read_specs",
+    "mesh_axes",
+    "partition_specs",
     "shard_shape",
-    "specs_text",
+    "specs_of",
     "unshard_shape",
     "varying_axes",
     "with_varying",
@@ -35,138 +35,148 @@ __all__ = [
 
 Spec = tuple[tuple[str, ...], ...]
 
-_AXIS = re.compile(r"'([^']*)': (\d+)")
-_OLD_MESH = re.compile(r"array\((.*)\), axis_names=\(([^()]*)\)", re.S)
-_SPEC = re.compile(r"\b(?:P|PartitionSpec)\((?:[^()]|\([^()]*\))*\)")
-_TYPES = re.compile(r"axis_types=\(([^()]*)\)")
 
-
-class Mesh:
+class Mesh(Structured):
     """A grid of devices with named axes.
 
     Attributes:
       sizes: axis name -> size, in the order of the mesh: device numbers are row-major.
-      explicit: the axes whose use stands in types (`f32[8@x]`).
+      axis_types: for each axis whether its use stands in types: `Explicit` (`f32[8@x]`), `Auto` or `Manual`.
+      constructor: JAX's class: `Mesh`, or `AbstractMesh` for one without devices.
+      fields: what else JAX prints of it (`device_kind`).
     """
 
-    __slots__ = ("explicit", "sizes")
+    __slots__ = ("axis_types", "constructor", "fields", "sizes")
+    sizes: Mapping[str, int]
+    axis_types: tuple[str, ...]
+    constructor: str
+    fields: Mapping[str, Any]
 
-    def __init__(self, sizes: Mapping[str, int], explicit: Iterable[str] = ()):
-        self.sizes, self.explicit = dict(sizes), frozenset(explicit)
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        axis_types: Sequence[str] | None = None,
+        constructor: str = "Mesh",
+        fields: Mapping[str, Any] | None = None,
+    ):
+        types = ("Auto",) * len(sizes) if axis_types is None else tuple(axis_types)
+        self._fill(
+            sizes=MappingProxyType(dict(sizes)),
+            axis_types=types,
+            constructor=constructor,
+            fields=MappingProxyType(dict(fields or {})),
+        )
 
     @property
     def size(self) -> int:
         """The number of devices."""
         return math.prod(self.sizes.values())
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mesh) and list(self.sizes.items()) == list(other.sizes.items())
+    @property
+    def explicit(self) -> frozenset[str]:
+        """The axes whose use stands in types."""
+        pairs = zip(self.sizes, self.axis_types, strict=False)
+        return frozenset(name for name, kind in pairs if kind == "Explicit")
 
-    def __hash__(self) -> int:
-        return hash(tuple(self.sizes.items()))
+    @property
+    def grid(self) -> Mesh:
+        """The mesh of the same sizes without anything else."""
+        return Mesh(self.sizes)
 
-    def __repr__(self) -> str:
-        return mesh_text(self.sizes).text
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(self.sizes.items()), self.axis_types, self.constructor, repr(dict(self.fields))
+
+    def __reduce__(self):
+        fields = dict(self.sizes), self.axis_types, self.constructor, dict(self.fields)
+        return Mesh, fields, self._state()
+
+    def _text(self) -> str:
+        parts = [f"{n!r}: {size}" for n, size in self.sizes.items()]
+        types = ", ".join(self.axis_types) + ("," if len(self.axis_types) == 1 else "")
+        parts += [f"axis_types=({types})", *[f"{k}={v!r}" for k, v in self.fields.items()]]
+        return f"{self.constructor}({', '.join(parts)})"
 
 
-def read_mesh(value: Any) -> Mesh:
+class PartitionSpec(Structured):
+    """Which mesh axes each dimension of an array is split over: P("i", None, ("j", "k")).
+
+    Dimensions without an entry, or with None, are not split. An axis that is not mentioned holds copies.
+
+    Attributes:
+      dims: for each leading dimension an axis, several, None, or the word `UNCONSTRAINED`.
+      spec: the same as tuples of axes; what is unconstrained is not split.
+    """
+
+    __slots__ = ("dims", "spec")
+    dims: tuple[Any, ...]
+    spec: Spec
+
+    def __init__(self, *dims: str | Sequence[str] | None):
+        self._fill(dims=dims, spec=tuple(map(_axes, dims)))
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.dims,)
+
+    def __reduce__(self):
+        return PartitionSpec, self.dims, self._state()
+
+    def _text(self) -> str:
+        return f"P{_tuple_text([repr(d) for d in self.dims])}"
+
+
+def _axes(dim: Any) -> tuple[str, ...]:
+    """The axes that a dimension of a `PartitionSpec` is split over. Raises ValueError for what are none."""
+    if dim is None or (isinstance(dim, Word) and dim.member == "UNCONSTRAINED"):
+        return ()
+    axes = (dim,) if isinstance(dim, str) else tuple(dim)
+    if not all(isinstance(a, str) and not isinstance(a, Word) for a in axes):
+        raise ValueError(f"not the names of axes: {dim}")
+    return axes
+
+
+def known_mesh(value: Any) -> Mesh:
     """The mesh that a param holds. Raises ValueError when it is none."""
-    return value if isinstance(value, Mesh) else _read_mesh(str(value))
+    if not isinstance(value, Mesh):
+        raise ValueError(f"not a mesh: {value}")
+    return value
 
 
-@functools.cache
-def _read_mesh(text: str) -> Mesh:
-    pairs = _AXIS.findall(text)
-    if pairs:
-        types = _TYPES.search(text)
-        kinds = [t.strip() for t in types[1].split(",") if t.strip()] if types else []
-        explicit = [n for (n, _), k in zip(pairs, kinds, strict=False) if k == "Explicit"]
-        return Mesh({n: int(size) for n, size in pairs}, explicit)
-    old = _OLD_MESH.search(text)
-    if old:
-        shape, grid = [], ast.literal_eval(old[1])
-        while isinstance(grid, list):
-            shape.append(len(grid))
-            grid = grid[0]
-        names = [n.strip(" '\"") for n in old[2].split(",") if n.strip()]
-        return Mesh(dict(zip(names, shape, strict=True)))
-    if not text.startswith(("Mesh(", "AbstractMesh(")):
-        raise ValueError(f"not a mesh: {text}")
-    return Mesh({})
+def find_mesh(value: Any) -> Mesh | None:
+    """The mesh in a sharding; None where there is none."""
+    if isinstance(value, Mesh):
+        return value
+    found = value.fields.values() if isinstance(value, Record) else ()
+    return next((x for x in found if isinstance(x, Mesh)), None)
 
 
-def mesh_text(sizes: Mapping[str, int]) -> Opaque:
-    """A mesh as JAX prints it."""
-    axes = "".join(f"'{n}': {size}, " for n, size in sizes.items())
-    types = ", ".join(["Auto"] * len(sizes)) + ("," if len(sizes) == 1 else "")
-    return Opaque(f"Mesh({axes}axis_types=({types}))")
-
-
-def read_specs(value: Any) -> tuple[Spec, ...]:
+def specs_of(value: Any) -> tuple[Spec, ...]:
     """The partition specs that a param holds. Raises ValueError when they cannot be read."""
-    return _read_specs(str(value))
+    if not isinstance(value, (tuple, list)) or not all(isinstance(p, PartitionSpec) for p in value):
+        raise ValueError(f"not a tuple of partition specs: {value}")
+    return tuple(p.spec for p in value)
 
 
 def find_spec(value: Any) -> Spec | None:
-    """The partition spec in a param that holds a sharding; unconstrained dimensions are not split. None without one
-    that can be read."""
-    found = _SPEC.search(str(value))
-    try:
-        return _read_specs(f"({found[0].replace('UNCONSTRAINED', 'None')},)")[0] if found else None
-    except ValueError:
-        return None
+    """The partition spec in a sharding; unconstrained dimensions are not split. None where there is none."""
+    found = value.fields.get("spec") if isinstance(value, Record) else value
+    return found.spec if isinstance(found, PartitionSpec) else None
 
 
-@functools.cache
-def _read_specs(text: str) -> tuple[Spec, ...]:
-    try:
-        body = ast.parse(text.replace("\n", " "), mode="eval").body
-        items = body.elts if isinstance(body, ast.Tuple) else None
-        if items is None:
-            raise ValueError
-        return tuple(_spec(call) for call in items)
-    except (SyntaxError, ValueError, AttributeError):
-        raise ValueError(f"not a tuple of partition specs: {text}") from None
-
-
-def _spec(call: Any) -> Spec:
-    if not isinstance(call, ast.Call) or getattr(call.func, "id", "") not in ("P", "PartitionSpec"):
-        raise ValueError
-    if call.keywords:
-        raise ValueError
-    dims = [ast.literal_eval(arg) for arg in call.args]
-    return tuple(() if d is None else (d,) if isinstance(d, str) else tuple(d) for d in dims)
-
-
-def specs_text(specs: Iterable[Spec]) -> Opaque:
-    """Specs as JAX prints them."""
-    shown = [f"P{_tuple_text([_dim_text(d) for d in spec])}" for spec in specs]
-    return Opaque(_tuple_text(shown))
-
-
-def _dim_text(axes: tuple[str, ...]) -> str:
-    if len(axes) == 1:
-        return repr(axes[0])
-    return _tuple_text([repr(a) for a in axes]) if axes else "None"
+def partition_specs(specs: Iterable[Spec]) -> tuple[PartitionSpec, ...]:
+    """Specs as the value of a param."""
+    return tuple(
+        PartitionSpec(*[None if not d else d[0] if len(d) == 1 else d for d in spec])
+        for spec in specs
+    )
 
 
 def _tuple_text(parts: Sequence[str]) -> str:
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
-def read_axis_set(value: Any, mesh: Mesh) -> tuple[str, ...]:
+def mesh_axes(value: Any, mesh: Mesh) -> tuple[str, ...]:
     """The axes that a `newly_manual_axes` holds, in the order of the mesh."""
-    names = (
-        value
-        if isinstance(value, (set, frozenset, tuple))
-        else re.findall(r"'([^']*)'", str(value))
-    )
-    return tuple(n for n in mesh.sizes if n in set(names))
-
-
-def axis_set(names: Iterable[str]) -> frozenset[str]:
-    """Axes as the value of `newly_manual_axes`."""
-    return frozenset(names)
+    return tuple(n for n in mesh.sizes if n in value)
 
 
 def mentioned(spec: Spec) -> frozenset[str]:

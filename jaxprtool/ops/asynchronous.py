@@ -1,7 +1,5 @@
 """Collectives in two steps: one that starts the exchange and gives a future, one that waits for its value."""
 
-from __future__ import annotations
-
 from jaxprtool.core.primitive import primitive
 from jaxprtool.ops.parallel import (
     all_gather,

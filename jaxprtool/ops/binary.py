@@ -3,8 +3,6 @@
 Operands have one shape, or rank 0, which stands for every element.
 """
 
-from __future__ import annotations
-
 from jaxprtool.core.primitive import primitive
 from jaxprtool.ir.dtypes import DType
 

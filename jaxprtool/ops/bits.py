@@ -1,7 +1,5 @@
 """Operations on the bits of numbers."""
 
-from __future__ import annotations
-
 from jaxprtool.core.primitive import primitive
 from jaxprtool.ir.dtypes import DType
 

@@ -1,7 +1,5 @@
 """Bitwise operations on integers, logical ones on booleans."""
 
-from __future__ import annotations
-
 from jaxprtool.core.primitive import primitive
 
 __all__ = [

@@ -1,11 +1,11 @@
 """Calls of jaxprs, and functions with derivatives of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.core.param_kinds import Types
+from jaxprtool.core.kinds.numbers import Types
+from jaxprtool.core.kinds.objects import Bookkeeping, Options
+from jaxprtool.core.kinds.placement import Donated, Layouts, Mesh, Shardings
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -23,14 +23,14 @@ def jit_call(
     jaxpr: ClosedJaxpr = param(named_by_call=True),
     name: str = param("f", hidden="never", first=True),
     inline: bool = param(False, hidden="always"),
-    donated_invars: Any = param(None, hidden="blank"),
-    in_shardings: Any = param(None, hidden="blank"),
-    out_shardings: Any = param(None, hidden="blank"),
-    in_layouts: Any = param(None, hidden="blank"),
-    out_layouts: Any = param(None, hidden="blank"),
+    donated_invars: Donated | None = param(None, hidden="blank"),
+    in_shardings: Shardings | None = param(None, hidden="blank"),
+    out_shardings: Shardings | None = param(None, hidden="blank"),
+    in_layouts: Layouts | None = param(None, hidden="blank"),
+    out_layouts: Layouts | None = param(None, hidden="blank"),
     keep_unused: bool = False,
-    ctx_mesh: Any = None,
-    compiler_options_kvs: Any = (),
+    ctx_mesh: Mesh | None = None,
+    compiler_options_kvs: Options = (),
     backend: str | None = param(None, hidden="always"),
 ):
     """jaxpr(*args), compiled as one unit.
@@ -81,7 +81,7 @@ def custom_vjp_call(
     bwd: str = shown("bwd"),
     symbolic_zeros: bool = shown(False),
     num_consts: int = 0,
-    out_trees: Any = param(None, hidden="always"),
+    out_trees: Bookkeeping = param(None, hidden="always"),
     fwd_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
     bwd_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
 ):

@@ -1,7 +1,5 @@
 """Elementwise comparisons; the result is boolean."""
 
-from __future__ import annotations
-
 from jaxprtool.core.primitive import primitive
 
 __all__ = ["eq", "eq_to", "ge", "gt", "le", "le_to", "lt", "lt_to", "ne"]

@@ -1,9 +1,6 @@
 """A function that a compiler may know by its name as one operation."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.objects import NamedParams
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -12,7 +9,11 @@ __all__ = ["composite"]
 
 @primitive(multiple_results=True)
 def composite(
-    *args, jaxpr: ClosedJaxpr, name: str, attributes: Any = shown(()), version: int = shown(0)
+    *args,
+    jaxpr: ClosedJaxpr,
+    name: str,
+    attributes: NamedParams = shown(()),
+    version: int = shown(0),
 ):
     """jaxpr(*args), which a compiler may know by its name as one operation.
 

@@ -1,13 +1,13 @@
 """Control flow: primitives that choose or repeat jaxprs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.inner import Arguments, slice_of
-from jaxprtool.core.param_kinds import Platforms
-from jaxprtool.core.primitive import Bookkeeping, param, primitive, shown
+from jaxprtool.core.kinds.numbers import Size
+from jaxprtool.core.kinds.objects import Bookkeeping
+from jaxprtool.core.kinds.placement import Platforms
+from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["cond_call", "scan_call", "while_call"]
@@ -69,7 +69,7 @@ def while_call(
 def scan_call(
     *operands,
     jaxpr: ClosedJaxpr,
-    length: int,
+    length: Size,
     num_carry: int,
     num_consts: int,
     reverse: bool = shown(False),

@@ -1,9 +1,6 @@
 """Conversion between element types."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.dtypes import DType
 
@@ -16,7 +13,7 @@ def convert_element_type(
     *,
     new_dtype: DType,
     weak_type: bool = shown(False),
-    sharding: Any = param(None, hidden="always"),
+    sharding: Sharding | None = param(None, hidden="always"),
 ):
     """operand in another element type; floats to integers truncate towards zero and saturate.
 

@@ -1,9 +1,9 @@
 """Convolution of any rank."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.dimension_numbers import ConvNumbers
+from jaxprtool.core.kinds.enums import Precision
+from jaxprtool.core.kinds.numbers import Padding, Strides
+from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.dtypes import DType
 
@@ -17,16 +17,16 @@ def conv_general_dilated(
     lhs,
     rhs,
     *,
-    window_strides: Ints,
-    padding: tuple[tuple[int, int], ...],
-    lhs_dilation: Ints,
-    rhs_dilation: Ints,
-    dimension_numbers: Any,
+    window_strides: Strides,
+    padding: Padding,
+    lhs_dilation: Strides,
+    rhs_dilation: Strides,
+    dimension_numbers: ConvNumbers,
     feature_group_count: int = shown(1),
     batch_group_count: int = shown(1),
-    precision: Any = shown(None),
+    precision: Precision | None = shown(None),
     preferred_element_type: DType | None = shown(None),
-    out_sharding: Any = shown(None),
+    out_sharding: Sharding | None = shown(None),
 ):
     """out[n, o, x] = sum over i, k of lhs[n, i, x * stride + k * rhs_dilation - low] * rhs[o, i, k].
 

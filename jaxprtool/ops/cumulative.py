@@ -1,14 +1,13 @@
 """Cumulative reductions along an axis."""
 
-from __future__ import annotations
-
+from jaxprtool.core.kinds.numbers import Axis
 from jaxprtool.core.primitive import primitive, shown
 
 __all__ = ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]
 
 
 @primitive
-def cumsum(operand, *, axis: int, reverse: bool = shown(False)):
+def cumsum(operand, *, axis: Axis, reverse: bool = shown(False)):
     """out[i] = the sum of operand[0..i] along an axis.
 
     axis: the axis.

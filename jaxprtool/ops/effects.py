@@ -1,11 +1,10 @@
 """Effects: output, calls of Python, tokens, checks at run time."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from jaxprtool.core.param_kinds import Options, Types
-from jaxprtool.core.primitive import Text, primitive, shown
+from jaxprtool.core.kinds.functions import Text
+from jaxprtool.core.kinds.numbers import Types
+from jaxprtool.core.kinds.objects import Effect, Function, LogRecord, Options, TreeDef
+from jaxprtool.core.kinds.placement import Sharding
+from jaxprtool.core.primitive import primitive, shown
 
 __all__ = [
     "after_all",
@@ -23,8 +22,8 @@ def debug_print(
     *operands,
     fmt: Text,
     has_placeholders: bool = shown(True),
-    in_tree: Any = shown(None),
-    logging_record: Any = shown(None),
+    in_tree: TreeDef | None = shown(None),
+    logging_record: LogRecord | None = shown(None),
     np_printoptions: Options = shown(()),
     ordered: bool = shown(False),
     partitioned: bool = shown(False),
@@ -45,7 +44,10 @@ def debug_print(
 
 @primitive(multiple_results=True)
 def debug_callback(
-    *operands, callback: Any, effect: Any = shown(None), partitioned: bool = shown(False)
+    *operands,
+    callback: Function,
+    effect: Effect | None = shown(None),
+    partitioned: bool = shown(False),
 ):
     """Calls a Python function for its effect; no results.
 
@@ -58,9 +60,9 @@ def debug_callback(
 @primitive(multiple_results=True)
 def pure_callback(
     *operands,
-    callback: Any,
+    callback: Function,
     result_avals: Types,
-    sharding: Any = shown(None),
+    sharding: Sharding | None = shown(None),
     vmap_method: str | None = shown(None),
 ):
     """The results of a Python function without effects.
@@ -76,9 +78,9 @@ def pure_callback(
 @primitive(multiple_results=True)
 def io_callback(
     *operands,
-    callback: Any,
+    callback: Function,
     result_avals: Types,
-    sharding: Any = shown(None),
+    sharding: Sharding | None = shown(None),
     ordered: bool = shown(False),
 ):
     """The results of a Python function with effects, which is called exactly once.
@@ -101,7 +103,7 @@ def after_all(*operands):
 
 
 @primitive(multiple_results=True)
-def check(*operands, debug: bool = shown(False), err_tree: Any = None):
+def check(*operands, debug: bool = shown(False), err_tree: TreeDef | None = None):
     """Stops the program where a boolean operand is true; no results.
 
     debug: whether it does nothing unless the program is rewritten by checkify.

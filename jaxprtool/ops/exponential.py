@@ -1,9 +1,6 @@
 """Exponentials, logarithms, the logistic and the error functions, elementwise."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.enums import Accuracy
 from jaxprtool.core.primitive import primitive
 
 __all__ = ["erf", "erfc", "erf_inv", "exp", "exp2", "expm1", "log", "log1p", "logistic"]
@@ -25,7 +22,7 @@ def erf_inv(x):
 
 
 @primitive
-def exp(x, *, accuracy: Any = None):
+def exp(x, *, accuracy: Accuracy | None = None):
     """e^x, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
@@ -33,7 +30,7 @@ def exp(x, *, accuracy: Any = None):
 
 
 @primitive
-def exp2(x, *, accuracy: Any = None):
+def exp2(x, *, accuracy: Accuracy | None = None):
     """2^x, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
@@ -41,7 +38,7 @@ def exp2(x, *, accuracy: Any = None):
 
 
 @primitive
-def expm1(x, *, accuracy: Any = None):
+def expm1(x, *, accuracy: Accuracy | None = None):
     """e^x - 1, accurate near 0, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
@@ -49,7 +46,7 @@ def expm1(x, *, accuracy: Any = None):
 
 
 @primitive
-def log(x, *, accuracy: Any = None):
+def log(x, *, accuracy: Accuracy | None = None):
     """The natural logarithm of x, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
@@ -57,7 +54,7 @@ def log(x, *, accuracy: Any = None):
 
 
 @primitive
-def log1p(x, *, accuracy: Any = None):
+def log1p(x, *, accuracy: Accuracy | None = None):
     """log(1 + x), accurate near 0, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
@@ -65,7 +62,7 @@ def log1p(x, *, accuracy: Any = None):
 
 
 @primitive
-def logistic(x, *, accuracy: Any = None):
+def logistic(x, *, accuracy: Accuracy | None = None):
     """1 / (1 + e^-x), elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.

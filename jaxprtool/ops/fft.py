@@ -1,16 +1,13 @@
 """The discrete Fourier transform."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.enums import FftType
 from jaxprtool.core.primitive import primitive
 
 __all__ = ["fft"]
 
 
 @primitive
-def fft(x, *, fft_type: Any, fft_lengths: tuple[int, ...]):
+def fft(x, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
     """The Fourier transform of the last axes of x.
 
     fft_type: 0 (FFT), 1 (IFFT, the inverse), 2 (RFFT, of real x, with half of the last axis of the result left

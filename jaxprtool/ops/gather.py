@@ -1,10 +1,10 @@
 """Slices of an array at positions that are values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any
 
+from jaxprtool.core.kinds.dimension_numbers import GatherNumbers
+from jaxprtool.core.kinds.enums import IndexMode
+from jaxprtool.core.kinds.numbers import Scalar, Shape
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.params import Record, Word
 
@@ -37,10 +37,10 @@ def gather(
     operand,
     start_indices,
     *,
-    dimension_numbers: Any,
-    slice_sizes: tuple[int, ...],
-    mode: Any = shown(_IN_BOUNDS),
-    fill_value: Any = shown(None),
+    dimension_numbers: GatherNumbers,
+    slice_sizes: Shape,
+    mode: IndexMode = shown(_IN_BOUNDS),
+    fill_value: Scalar | None = shown(None),
     unique_indices: bool = shown(False),
     indices_are_sorted: bool = shown(False),
 ):

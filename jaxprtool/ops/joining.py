@@ -1,14 +1,13 @@
 """Operations that join arrays, repeat them and cut them apart."""
 
-from __future__ import annotations
-
+from jaxprtool.core.kinds.numbers import Axis, PaddingConfig, Shape
 from jaxprtool.core.primitive import primitive
 
 __all__ = ["concatenate", "split", "stack", "unstack", "pad", "tile"]
 
 
 @primitive
-def concatenate(*operands, dimension: int):
+def concatenate(*operands, dimension: Axis):
     """The operands one after the other along an axis.
 
     dimension: the axis.
@@ -16,7 +15,7 @@ def concatenate(*operands, dimension: int):
 
 
 @primitive
-def pad(operand, padding_value, *, padding_config: tuple[tuple[int, int, int], ...]):
+def pad(operand, padding_value, *, padding_config: PaddingConfig):
     """operand with `padding_value` around and between its elements.
 
     padding_config: (low, high, interior) for each axis; negative low and high cut elements off.
@@ -24,7 +23,7 @@ def pad(operand, padding_value, *, padding_config: tuple[tuple[int, int, int], .
 
 
 @primitive
-def stack(*operands, axis: int):
+def stack(*operands, axis: Axis):
     """The operands side by side along a new axis.
 
     axis: the position of the new axis in the result.
@@ -32,7 +31,7 @@ def stack(*operands, axis: int):
 
 
 @primitive(multiple_results=True)
-def unstack(operand, *, axis: int):
+def unstack(operand, *, axis: Axis):
     """The slices of operand along an axis, without that axis.
 
     axis: the axis to take apart.
@@ -40,7 +39,7 @@ def unstack(operand, *, axis: int):
 
 
 @primitive(multiple_results=True)
-def split(operand, *, sizes: tuple[int, ...], axis: int):
+def split(operand, *, sizes: Shape, axis: Axis):
     """operand in pieces, one after the other along an axis.
 
     sizes: the size of each piece along the axis.

@@ -4,18 +4,28 @@ A collective acts on the values that all members of a named axis hold. `axis_nam
 tuple of names; members of several axes are counted in row-major order, the first name slowest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.axes import AxisEnv, current_axes
 from jaxprtool.core.inner import Arguments, slice_of
-from jaxprtool.core.param_kinds import Groups, Names, Pairs
+from jaxprtool.core.kinds.numbers import Axis, Size
+from jaxprtool.core.kinds.objects import Bookkeeping
+from jaxprtool.core.kinds.placement import (
+    AxisNames,
+    AxisSet,
+    Groups,
+    MappedAxes,
+    Mesh,
+    Names,
+    Pairs,
+    Sharding,
+    Specs,
+)
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.placement import placement_of
-from jaxprtool.ir.sharding import read_axis_set, read_mesh
+from jaxprtool.ir.sharding import known_mesh, mesh_axes
 
 __all__ = [
     "all_gather",
@@ -42,7 +52,7 @@ __all__ = [
 def psum(
     operand,
     *,
-    axes: tuple[Any, ...] = param(acts_along=True),
+    axes: AxisNames = param(acts_along=True),
     axis_index_groups: Groups | None = shown(None),
 ):
     """The sum over the members of named axes, and over positional axes, which go away.
@@ -63,7 +73,7 @@ def pmin():
 
 
 @primitive
-def psum_invariant(operand, *, axes: tuple[Any, ...] = param(acts_along=True)):
+def psum_invariant(operand, *, axes: AxisNames = param(acts_along=True)):
     """The sum over the members of named axes, of a type that does not vary along them.
 
     axes: names, along which operand varies.
@@ -71,7 +81,7 @@ def psum_invariant(operand, *, axes: tuple[Any, ...] = param(acts_along=True)):
 
 
 @primitive
-def pvary(operand, *, axes: tuple[Any, ...] = param(acts_along=True)):
+def pvary(operand, *, axes: AxisNames = param(acts_along=True)):
     """operand, with a type that varies along further axes.
 
     axes: names, along which operand does not vary.
@@ -97,7 +107,7 @@ def pbroadcast(operand, *, axis_name: Names = param(acts_along=True), source: in
 
 
 @primitive
-def pgather(src, idx, *, axes: tuple[Any, ...] = param(acts_along=True)):
+def pgather(src, idx, *, axes: AxisNames = param(acts_along=True)):
     """out[i, ...] = src[idx[i], ...], where idx counts positions along all the axes together, the last one fastest.
 
     axes: names, along which a position is a member's value, and numbers of positional axes of src, which go away.
@@ -109,8 +119,8 @@ def all_gather(
     operand,
     *,
     axis_name: Names = param(acts_along=True),
-    axis_size: int,
-    all_gather_dimension: int = shown(0),
+    axis_size: Size,
+    all_gather_dimension: Axis = shown(0),
     axis_index_groups: Groups | None = shown(None),
     tiled: bool = shown(False),
 ):
@@ -129,8 +139,8 @@ def all_gather_invariant(
     operand,
     *,
     axis_name: Names = param(acts_along=True),
-    axis_size: int,
-    all_gather_dimension: int = shown(0),
+    axis_size: Size,
+    all_gather_dimension: Axis = shown(0),
     tiled: bool = shown(False),
 ):
     """The values of all members, with a type that does not vary along the axis.
@@ -147,8 +157,8 @@ def all_to_all(
     operand,
     *,
     axis_name: Names = param(acts_along=True),
-    split_axis: int,
-    concat_axis: int,
+    split_axis: Axis,
+    concat_axis: Axis,
     axis_index_groups: Groups | None = shown(None),
     tiled: bool = shown(False),
 ):
@@ -189,8 +199,8 @@ def reduce_scatter(
     operand,
     *,
     axis_name: Names = param(acts_along=True),
-    axis_size: int,
-    scatter_dimension: int = shown(0),
+    axis_size: Size,
+    scatter_dimension: Axis = shown(0),
     axis_index_groups: Groups | None = shown(None),
     tiled: bool = shown(False),
 ):
@@ -221,8 +231,8 @@ def _placement_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
 def reshard(
     operand,
     *,
-    dst_sharding: Any = param(None, recover=_placement_of_result),
-    concrete_mesh: Any = None,
+    dst_sharding: Sharding | None = param(None, recover=_placement_of_result),
+    concrete_mesh: Mesh | None = None,
 ):
     """operand, laid out over devices in another way.
 
@@ -233,8 +243,8 @@ def reshard(
 
 def _mesh_axes(params: dict[str, Any]) -> AxisEnv:
     """The scope inside of shard_map."""
-    mesh = read_mesh(params["mesh"])
-    names = read_axis_set(params["newly_manual_axes"], mesh)
+    mesh = known_mesh(params["mesh"])
+    names = mesh_axes(params["newly_manual_axes"], mesh)
     sizes = {n: mesh.sizes[n] for n in names}
     return current_axes().extended(sizes, bool(params["check_vma"]))
 
@@ -243,10 +253,10 @@ def _mesh_axes(params: dict[str, Any]) -> AxisEnv:
 def shard_map(
     *operands,
     jaxpr: ClosedJaxpr,
-    mesh: Any,
-    in_specs: Any,
-    out_specs: Any,
-    newly_manual_axes: Any,
+    mesh: Mesh,
+    in_specs: Specs,
+    out_specs: Specs,
+    newly_manual_axes: AxisSet,
     check_vma: bool = shown(True),
 ):
     """jaxpr applied to the shards of the operands, on each device of a mesh.
@@ -278,16 +288,16 @@ def xla_pmap(
     *operands,
     call_jaxpr: ClosedJaxpr,
     axis_name: Names,
-    axis_size: int,
-    in_axes: Any,
-    out_axes: Any,
+    axis_size: Size,
+    in_axes: MappedAxes,
+    out_axes: MappedAxes,
     name: str = shown("f"),
-    backend: Any = shown(None),
-    devices: Any = shown(None),
-    donated_invars: Any = shown(None),
-    global_axis_size: Any = shown(None),
+    backend: Bookkeeping = shown(None),
+    devices: Bookkeeping = shown(None),
+    donated_invars: Bookkeeping = shown(None),
+    global_axis_size: Bookkeeping = shown(None),
     is_explicit_global_axis_size: bool = shown(False),
-    global_arg_shapes: Any = None,
+    global_arg_shapes: Bookkeeping = None,
 ):
     """call_jaxpr applied on `axis_size` devices, each with one slice of the operands.
 

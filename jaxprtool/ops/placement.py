@@ -1,9 +1,15 @@
 """Where values are, and in what order things happen: identities to the mathematics."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.enums import CopySemantics
+from jaxprtool.core.kinds.numbers import Shape
+from jaxprtool.core.kinds.placement import (
+    Destinations,
+    Layout,
+    MemorySpace,
+    Mesh,
+    Sharding,
+    UnconstrainedDims,
+)
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.dtypes import DType
 
@@ -20,9 +26,9 @@ __all__ = [
 @primitive(multiple_results=True)
 def device_put(
     *operands,
-    devices: tuple[Any, ...],
-    srcs: tuple[Any, ...] = shown(()),
-    copy_semantics: tuple[Any, ...] = shown(()),
+    devices: Destinations,
+    srcs: Destinations = shown(()),
+    copy_semantics: tuple[CopySemantics, ...] = shown(()),
 ):
     """The operands, each on a device.
 
@@ -36,10 +42,10 @@ def device_put(
 def sharding_constraint(
     operand,
     *,
-    sharding: Any,
-    layout: Any = shown(None),
-    context_mesh: Any = shown(None),
-    unconstrained_dims: Any = shown(frozenset()),
+    sharding: Sharding | None,
+    layout: Layout | None = shown(None),
+    context_mesh: Mesh | None = shown(None),
+    unconstrained_dims: UnconstrainedDims | None = shown(frozenset()),
 ):
     """operand, laid out over the devices of a mesh in the way of a sharding.
 
@@ -51,7 +57,7 @@ def sharding_constraint(
 
 
 @primitive
-def layout_constraint(operand, *, layout: Any):
+def layout_constraint(operand, *, layout: Layout | None):
     """operand, laid out in memory in a way.
 
     layout: the order of the axes in memory, and the tiles.
@@ -64,7 +70,7 @@ def tie(first, second):
 
 
 @primitive
-def empty(*, shape: tuple[int, ...], dtype: DType, out_sharding: Any = shown(None)):
+def empty(*, shape: Shape, dtype: DType, out_sharding: Sharding | None = shown(None)):
     """An array of any contents; here, as on a CPU in JAX, of zeros.
 
     shape: its shape.
@@ -74,7 +80,7 @@ def empty(*, shape: tuple[int, ...], dtype: DType, out_sharding: Any = shown(Non
 
 
 @primitive
-def empty2(*, dtype: DType, memory_space: Any = shown(None)):
+def empty2(*, dtype: DType, memory_space: MemorySpace | None = shown(None)):
     """A scalar of any value; here, as in JAX, zero.
 
     dtype: its element type.

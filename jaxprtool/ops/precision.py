@@ -1,7 +1,5 @@
 """Rounding to fewer bits in the same element type."""
 
-from __future__ import annotations
-
 from jaxprtool.core.primitive import primitive
 
 __all__ = ["reduce_precision"]

@@ -1,9 +1,8 @@
 """Contractions of an array whose rows fall into groups of different sizes."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.dimension_numbers import RaggedDotNumbers
+from jaxprtool.core.kinds.enums import Precision
+from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.dtypes import DType
 
@@ -16,11 +15,11 @@ def ragged_dot_general(
     rhs,
     group_sizes,
     *,
-    ragged_dot_dimension_numbers: Any,
-    precision: Any = shown(None),
+    ragged_dot_dimension_numbers: RaggedDotNumbers,
+    precision: Precision | None = shown(None),
     preferred_element_type: DType | None = shown(None),
-    group_offset: Any = shown(None),
-    out_sharding: Any = shown(None),
+    group_offset: int | None = shown(None),
+    out_sharding: Sharding | None = shown(None),
 ):
     """The contraction of lhs and rhs by groups, which are runs along the ragged axis of lhs, `group_sizes` long.
 

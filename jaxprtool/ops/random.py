@@ -4,10 +4,9 @@ Types `key<fry>`, `key<rbg>` and `key<urbg>` name how keys are split and how bit
 split with Threefry, drawn with the bit generator; and both with the bit generator.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.enums import RandomAlgorithm
+from jaxprtool.core.kinds.numbers import Shape
+from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.dtypes import DType
 
@@ -49,7 +48,7 @@ def random_unwrap(keys):
 
 
 @primitive
-def random_split(keys, *, shape: tuple[int, ...]):
+def random_split(keys, *, shape: Shape):
     """For each key an array of new ones.
 
     shape: its shape, which follows that of the keys.
@@ -62,7 +61,7 @@ def random_fold_in(keys, data):
 
 
 @primitive
-def random_bits(keys, *, bit_width: int, shape: tuple[int, ...]):
+def random_bits(keys, *, bit_width: int, shape: Shape):
     """Random bits for each key, as unsigned integers.
 
     bit_width: their width: 8, 16, 32 or 64.
@@ -92,10 +91,10 @@ def threefry2x32(key0, key1, count0, count1):
 def rng_bit_generator(
     key,
     *,
-    shape: tuple[int, ...],
+    shape: Shape,
     dtype: DType,
-    algorithm: Any = shown(0),
-    out_sharding: Any = shown(None),
+    algorithm: RandomAlgorithm = shown(0),
+    out_sharding: Sharding | None = shown(None),
 ):
     """XLA's generator: its next state, and random bits.
 
@@ -109,7 +108,7 @@ def rng_bit_generator(
 
 
 @primitive
-def rng_uniform(a, b, *, shape: tuple[int, ...]):
+def rng_uniform(a, b, *, shape: Shape):
     """Uniform random numbers in [a, b) from a generator with a state of its own.
 
     shape: the shape of the result.
@@ -117,7 +116,7 @@ def rng_uniform(a, b, *, shape: tuple[int, ...]):
 
 
 @primitive(multiple_results=True)
-def iota_2x32_shape(*, shape: tuple[int, ...]):
+def iota_2x32_shape(*, shape: Shape):
     """The positions of elements in row-major order, 64 bits wide: their high and their low halves, u32.
 
     shape: the shape of both.

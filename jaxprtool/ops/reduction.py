@@ -1,9 +1,8 @@
 """Reductions over axes."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.numbers import Axes
+from jaxprtool.core.kinds.objects import Function
+from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -23,7 +22,7 @@ __all__ = [
 
 
 @primitive
-def reduce_sum(operand, *, axes: tuple[int, ...], out_sharding: Any = shown(None)):
+def reduce_sum(operand, *, axes: Axes, out_sharding: Sharding | None = shown(None)):
     """The sum of the elements along some axes, which go away.
 
     axes: the axes to reduce.
@@ -32,7 +31,7 @@ def reduce_sum(operand, *, axes: tuple[int, ...], out_sharding: Any = shown(None
 
 
 @primitive
-def reduce_max(operand, *, axes: tuple[int, ...], out_sharding: Any = None):
+def reduce_max(operand, *, axes: Axes, out_sharding: Sharding | None = None):
     """The largest element along some axes, which go away; NaN if any is.
 
     axes: the axes to reduce.
@@ -51,7 +50,7 @@ def reduce_prod():
 
 
 @primitive
-def reduce_and(operand, *, axes: tuple[int, ...]):
+def reduce_and(operand, *, axes: Axes):
     """The conjunction (bitwise for integers) of the elements along some axes, which go away.
 
     axes: the axes to reduce.
@@ -70,7 +69,7 @@ def reduce_xor():
 
 @primitive(multiple_results=True)
 def reduce(
-    *operands, computation: Any = shown(None), dimensions: tuple[int, ...], jaxpr: ClosedJaxpr
+    *operands, computation: Function | None = shown(None), dimensions: Axes, jaxpr: ClosedJaxpr
 ):
     """The elements along some axes, which go away, reduced by a jaxpr, from initial values on.
 
@@ -83,7 +82,7 @@ def reduce(
 
 
 @primitive
-def argmax(operand, *, axes: tuple[int, ...], index_dtype: DType):
+def argmax(operand, *, axes: Axes, index_dtype: DType):
     """The index of the first largest element along an axis, which goes away; of the first NaN if any.
 
     axes: the axis, as a tuple of one.

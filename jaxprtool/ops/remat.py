@@ -1,9 +1,6 @@
 """Rematerialisation: what a derivative computes again instead of keeping."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.objects import Policy
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -14,7 +11,7 @@ __all__ = ["checkpoint_name", "remat_call"]
 def remat_call(
     *args,
     jaxpr: ClosedJaxpr,
-    policy: Any = shown(None),
+    policy: Policy | None = shown(None),
     prevent_cse: bool | tuple[bool, ...] = shown(True),
     differentiated: bool = shown(False),
 ):

@@ -1,10 +1,10 @@
 """Arrays with slices changed at positions that are values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any
 
+from jaxprtool.core.kinds.dimension_numbers import ScatterNumbers
+from jaxprtool.core.kinds.enums import IndexMode
+from jaxprtool.core.kinds.objects import Constants
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Record, Word
@@ -47,12 +47,12 @@ def scatter(
     scatter_indices,
     updates,
     *,
-    dimension_numbers: Any,
-    mode: Any = shown(_DROP),
+    dimension_numbers: ScatterNumbers,
+    mode: IndexMode = shown(_DROP),
     unique_indices: bool = shown(False),
     indices_are_sorted: bool = shown(False),
     update_jaxpr: ClosedJaxpr | None = shown(None),
-    update_consts: tuple[Any, ...] = shown(()),
+    update_consts: Constants = shown(()),
 ):
     """operand with a slice replaced for each vector of scatter_indices (along its last axis), in their order.
 

@@ -1,7 +1,5 @@
 """Elementwise choice."""
 
-from __future__ import annotations
-
 from jaxprtool.core.primitive import primitive
 
 __all__ = ["select_n", "clamp"]

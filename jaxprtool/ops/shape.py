@@ -1,10 +1,10 @@
 """Operations that move elements about and compute nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
+from jaxprtool.core.kinds.numbers import Axes, Axis, Permutation, Shape
+from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import REQUIRED
@@ -30,9 +30,9 @@ def _shape_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
 def broadcast_in_dim(
     operand,
     *,
-    shape: tuple[int, ...] = param(hidden="implied", recover=_shape_of_result),
-    broadcast_dimensions: tuple[int, ...] = (),
-    sharding: Any = param(None, hidden="always"),
+    shape: Shape = param(hidden="implied", recover=_shape_of_result),
+    broadcast_dimensions: Axes = (),
+    sharding: Sharding | None = param(None, hidden="always"),
 ):
     """out[i] = operand[i[broadcast_dimensions]], with index 0 where operand has size 1.
 
@@ -46,9 +46,9 @@ def broadcast_in_dim(
 def reshape(
     operand,
     *,
-    new_sizes: tuple[int, ...],
-    dimensions: tuple[int, ...] | None = shown(None),
-    sharding: Any = shown(None),
+    new_sizes: Shape,
+    dimensions: Permutation | None = shown(None),
+    sharding: Sharding | None = shown(None),
 ):
     """The elements of operand in row-major order, in another shape.
 
@@ -59,7 +59,7 @@ def reshape(
 
 
 @primitive
-def squeeze(array, *, dimensions: tuple[int, ...]):
+def squeeze(array, *, dimensions: Axes):
     """array without some axes of size 1.
 
     dimensions: the axes to leave out.
@@ -67,7 +67,7 @@ def squeeze(array, *, dimensions: tuple[int, ...]):
 
 
 @primitive
-def expand_dims(array, *, dimensions: tuple[int, ...]):
+def expand_dims(array, *, dimensions: Axes):
     """array with new axes of size 1.
 
     dimensions: the positions of the new axes in the result.
@@ -75,7 +75,7 @@ def expand_dims(array, *, dimensions: tuple[int, ...]):
 
 
 @primitive
-def transpose(operand, *, permutation: tuple[int, ...]):
+def transpose(operand, *, permutation: Permutation):
     """out[i] = operand[j] with i = j[permutation].
 
     permutation: for each axis of the result, the one of operand that it is.
@@ -83,7 +83,7 @@ def transpose(operand, *, permutation: tuple[int, ...]):
 
 
 @primitive
-def rev(operand, *, dimensions: tuple[int, ...]):
+def rev(operand, *, dimensions: Axes):
     """operand with the order of its elements reversed along some axes.
 
     dimensions: the axes to reverse.
@@ -91,7 +91,7 @@ def rev(operand, *, dimensions: tuple[int, ...]):
 
 
 @primitive
-def iota(*, dtype: DType, shape: tuple[int, ...], dimension: int, sharding: Any = shown(None)):
+def iota(*, dtype: DType, shape: Shape, dimension: Axis, sharding: Sharding | None = shown(None)):
     """out[i] = i[dimension].
 
     dtype: the element type of the result.

@@ -1,7 +1,6 @@
 """Slices with static and with dynamic starts."""
 
-from __future__ import annotations
-
+from jaxprtool.core.kinds.numbers import Shape, Strides
 from jaxprtool.core.primitive import Index, primitive, shown
 
 __all__ = ["slice", "dynamic_slice", "dynamic_update_slice"]
@@ -13,7 +12,7 @@ def slice(
     *,
     start_indices: tuple[int, ...],
     limit_indices: tuple[int, ...],
-    strides: tuple[int, ...] | None = shown(None),
+    strides: Strides | None = shown(None),
 ):
     """out[i] = operand[start_indices + i * strides].
 
@@ -24,7 +23,7 @@ def slice(
 
 
 @primitive
-def dynamic_slice(operand, *start_indices: Index, slice_sizes: tuple[int, ...]):
+def dynamic_slice(operand, *start_indices: Index, slice_sizes: Shape):
     """out[i] = operand[start + i], the starts clamped so that the slice lies within operand.
 
     slice_sizes: the shape of the result.

@@ -1,14 +1,13 @@
 """Sorting, and the largest elements."""
 
-from __future__ import annotations
-
+from jaxprtool.core.kinds.numbers import Axis
 from jaxprtool.core.primitive import primitive, shown
 
 __all__ = ["approx_top_k", "sort", "top_k"]
 
 
 @primitive(multiple_results=True)
-def sort(*operands, dimension: int, is_stable: bool = shown(True), num_keys: int = shown(1)):
+def sort(*operands, dimension: Axis, is_stable: bool = shown(True), num_keys: int = shown(1)):
     """The operands rearranged along an axis so that the first ones ascend.
 
     -inf < ... < -0 = 0 < ... < inf < NaN; complex numbers compare by real, then by imaginary part.
@@ -20,7 +19,7 @@ def sort(*operands, dimension: int, is_stable: bool = shown(True), num_keys: int
 
 
 @primitive(multiple_results=True)
-def top_k(operand, *, k: int, axis: int):
+def top_k(operand, *, k: int, axis: Axis):
     """The k largest elements along an axis, in descending order, and their positions (i32).
 
     Of equal elements the first counts. -NaN < -inf < ... < -0 < 0 < ... < inf < NaN.
@@ -35,7 +34,7 @@ def approx_top_k(
     operand,
     *,
     k: int,
-    reduction_dimension: int,
+    reduction_dimension: Axis,
     recall_target: float,
     is_max_k: bool,
     reduction_input_size_override: int,

@@ -1,7 +1,5 @@
 """Special functions: the gamma and beta functions and their relatives, Bessel functions."""
 
-from __future__ import annotations
-
 from jaxprtool.core.primitive import primitive
 
 __all__ = [

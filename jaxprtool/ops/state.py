@@ -1,10 +1,9 @@
 """References: cells that a program reads and writes."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from jaxprtool.core.primitive import Bookkeeping, primitive, shown
+from jaxprtool.core.kinds.numbers import Shape
+from jaxprtool.core.kinds.objects import Bookkeeping, RefIndex, RefType
+from jaxprtool.core.kinds.placement import MemorySpace
+from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = [
@@ -21,7 +20,9 @@ __all__ = [
 
 
 @primitive
-def new_ref(value, *, kind: Any = shown(None), memory_space: Any = shown(None)):
+def new_ref(
+    value, *, kind: str | None = shown(None), memory_space: MemorySpace | None = shown(None)
+):
     """A reference to a new cell that holds value.
 
     kind: JAX's kind of reference.
@@ -30,7 +31,7 @@ def new_ref(value, *, kind: Any = shown(None), memory_space: Any = shown(None)):
 
 
 @primitive
-def empty_ref(*, ty: Any, memory_space: Any = shown(None)):
+def empty_ref(*, ty: RefType, memory_space: MemorySpace | None = shown(None)):
     """A reference to a new cell; nothing is said of what is in it (zeros, with us).
 
     ty: the type of what goes into the cell.
@@ -49,7 +50,14 @@ def free_ref(ref):
 
 
 @primitive(notation="read")
-def get(ref, *indices, index: Any, tree: Any = None, mask: bool = False, other: bool = False):
+def get(
+    ref,
+    *indices,
+    index: RefIndex,
+    tree: Bookkeeping = None,
+    mask: bool = False,
+    other: bool = False,
+):
     """What is in the cell, at an index.
 
     index: the text of the index, and the positions of the operands in it.
@@ -61,7 +69,13 @@ def get(ref, *indices, index: Any, tree: Any = None, mask: bool = False, other: 
 
 @primitive(notation="write")
 def swap(
-    ref, value, *indices, index: Any, tree: Any = None, mask: bool = False, other: bool = False
+    ref,
+    value,
+    *indices,
+    index: RefIndex,
+    tree: Bookkeeping = None,
+    mask: bool = False,
+    other: bool = False,
 ):
     """What is in the cell, at an index, where value goes instead.
 
@@ -74,7 +88,13 @@ def swap(
 
 @primitive(multiple_results=True, notation="accumulate")
 def addupdate(
-    ref, value, *indices, index: Any, tree: Any = None, mask: bool = False, other: bool = False
+    ref,
+    value,
+    *indices,
+    index: RefIndex,
+    tree: Bookkeeping = None,
+    mask: bool = False,
+    other: bool = False,
 ):
     """Adds value to what is in the cell, at an index; no results.
 
@@ -90,7 +110,7 @@ def run_state(
     *args,
     jaxpr: ClosedJaxpr,
     which_linear: Bookkeeping = shown(()),
-    is_initialized: Any = shown(()),
+    is_initialized: tuple[bool, ...] = shown(()),
 ):
     """What is in new cells, which held args, after jaxpr has used them.
 
@@ -101,7 +121,7 @@ def run_state(
 
 
 @primitive
-def broadcast_to(array, *, shape: tuple[int, ...]):
+def broadcast_to(array, *, shape: Shape):
     """array repeated along new leading axes and axes of size 1, as indices of a reference are.
 
     shape: the shape of the result.

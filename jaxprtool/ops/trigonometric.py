@@ -1,9 +1,6 @@
 """Trigonometric and hyperbolic functions and their inverses, elementwise."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.enums import Accuracy
 from jaxprtool.core.primitive import primitive
 
 __all__ = [
@@ -63,7 +60,7 @@ def atanh(x):
 
 
 @primitive
-def sin(x, *, accuracy: Any = None):
+def sin(x, *, accuracy: Accuracy | None = None):
     """sin x, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
@@ -71,7 +68,7 @@ def sin(x, *, accuracy: Any = None):
 
 
 @primitive
-def cos(x, *, accuracy: Any = None):
+def cos(x, *, accuracy: Accuracy | None = None):
     """cos x, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
@@ -79,7 +76,7 @@ def cos(x, *, accuracy: Any = None):
 
 
 @primitive
-def tan(x, *, accuracy: Any = None):
+def tan(x, *, accuracy: Accuracy | None = None):
     """tan x, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
@@ -87,7 +84,7 @@ def tan(x, *, accuracy: Any = None):
 
 
 @primitive
-def tanh(x, *, accuracy: Any = None):
+def tanh(x, *, accuracy: Accuracy | None = None):
     """(e^x - e^-x) / (e^x + e^-x), elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.

@@ -1,9 +1,7 @@
 """Elementwise functions of one operand: signs, rounding, powers, parts of complex numbers."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.enums import Accuracy, RoundingMethod
+from jaxprtool.core.kinds.objects import Bookkeeping
 from jaxprtool.core.primitive import primitive
 from jaxprtool.ir.dtypes import DType
 
@@ -64,7 +62,7 @@ def is_finite(x):
 
 
 @primitive
-def sqrt(x, *, accuracy: Any = None):
+def sqrt(x, *, accuracy: Accuracy | None = None):
     """The square root of x, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
@@ -72,7 +70,7 @@ def sqrt(x, *, accuracy: Any = None):
 
 
 @primitive
-def rsqrt(x, *, accuracy: Any = None):
+def rsqrt(x, *, accuracy: Accuracy | None = None):
     """1 / sqrt x, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
@@ -80,7 +78,7 @@ def rsqrt(x, *, accuracy: Any = None):
 
 
 @primitive
-def cbrt(x, *, accuracy: Any = None):
+def cbrt(x, *, accuracy: Accuracy | None = None):
     """The real cube root of x, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
@@ -88,7 +86,7 @@ def cbrt(x, *, accuracy: Any = None):
 
 
 @primitive
-def round(x, *, rounding_method: int):
+def round(x, *, rounding_method: RoundingMethod):
     """The integer nearest to x, elementwise.
 
     rounding_method: 0 rounds halves away from zero, 1 to the even neighbour.
@@ -124,7 +122,7 @@ def imag(x):
 
 
 @primitive
-def conj(x, *, input_dtype: DType | None = None, _input_dtype: Any = None):
+def conj(x, *, input_dtype: DType | None = None, _input_dtype: Bookkeeping = None):
     """The complex conjugate of x; of real x, x as a complex number.
 
     input_dtype: the element type of x, to which the transpose returns.

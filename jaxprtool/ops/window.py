@@ -4,10 +4,9 @@ Windows lie on the array that has `base_dilation - 1` holes between its elements
 the padding do not count.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.enums import Selection
+from jaxprtool.core.kinds.numbers import Padding, Shape, Strides
+from jaxprtool.core.kinds.objects import Constants
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -29,11 +28,11 @@ Pads = tuple[tuple[int, int], ...]
 def reduce_window_sum(
     operand,
     *,
-    window_dimensions: Ints,
-    window_strides: Ints,
-    padding: Pads,
-    base_dilation: Ints,
-    window_dilation: Ints,
+    window_dimensions: Shape,
+    window_strides: Strides,
+    padding: Padding,
+    base_dilation: Strides,
+    window_dilation: Strides,
 ):
     """The sum of each window.
 
@@ -59,12 +58,12 @@ def reduce_window_min():
 def reduce_window(
     *operands,
     jaxpr: ClosedJaxpr,
-    consts: tuple[Any, ...] = shown(()),
-    window_dimensions: Ints,
-    window_strides: Ints,
-    padding: Pads,
-    base_dilation: Ints,
-    window_dilation: Ints,
+    consts: Constants = shown(()),
+    window_dimensions: Shape,
+    window_strides: Strides,
+    padding: Padding,
+    base_dilation: Strides,
+    window_dilation: Strides,
 ):
     """Each window reduced by a jaxpr, from initial values on.
 
@@ -87,12 +86,12 @@ def select_and_scatter(
     init_value,
     *,
     select_jaxpr: ClosedJaxpr,
-    select_consts: tuple[Any, ...] = shown(()),
+    select_consts: Constants = shown(()),
     scatter_jaxpr: ClosedJaxpr,
-    scatter_consts: tuple[Any, ...] = shown(()),
-    window_dimensions: Ints,
-    window_strides: Ints,
-    padding: Pads,
+    scatter_consts: Constants = shown(()),
+    window_dimensions: Shape,
+    window_strides: Strides,
+    padding: Padding,
 ):
     """An array like `operand` of `init_value`s, to which each window's element of `source` is scattered.
 
@@ -113,10 +112,10 @@ def select_and_scatter_add(
     source,
     operand,
     *,
-    select_prim: Any,
-    window_dimensions: Ints,
-    window_strides: Ints,
-    padding: Pads,
+    select_prim: Selection,
+    window_dimensions: Shape,
+    window_strides: Strides,
+    padding: Padding,
 ):
     """An array like `operand`: each window adds its element of `source` where its extreme element is.
 
@@ -132,12 +131,12 @@ def select_and_gather_add(
     tangents,
     operand,
     *,
-    select_prim: Any,
-    window_dimensions: Ints,
-    window_strides: Ints,
-    padding: Pads,
-    base_dilation: Ints,
-    window_dilation: Ints,
+    select_prim: Selection,
+    window_dimensions: Shape,
+    window_strides: Strides,
+    padding: Padding,
+    base_dilation: Strides,
+    window_dilation: Strides,
 ):
     """For each window the element of `tangents` where the window's extreme element of `operand` is.
 

@@ -1,10 +1,7 @@
 """What programs wrap around calls: plain calls, named ones, barriers, a choice by platform."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from jaxprtool.core.param_kinds import Platforms
+from jaxprtool.core.kinds.objects import Function, TreeDef
+from jaxprtool.core.kinds.placement import Platforms
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -60,7 +57,7 @@ def linear_call(
     callee: ClosedJaxpr,
     num_callee_consts: int,
     num_res: int,
-    transpose_thunk: Any = shown(None),
+    transpose_thunk: Function | None = shown(None),
     transpose_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
 ):
     """callee(*args), linear in the operands after the constants and residuals, with a transpose of its own.
@@ -91,9 +88,9 @@ def platform_index(*, platforms: Platforms):
 def custom_vmap_call(
     *args,
     call: ClosedJaxpr,
-    rule: Any = shown(None),
-    in_tree: Any = shown(None),
-    out_tree: Any = shown(None),
+    rule: Function | None = shown(None),
+    in_tree: TreeDef | None = shown(None),
+    out_tree: TreeDef | None = shown(None),
 ):
     """call(*args), with a batching rule of its own.
 
@@ -108,7 +105,7 @@ def custom_vmap_call(
 def remat_opt(
     *args,
     fwd_jaxpr: ClosedJaxpr,
-    fun_jaxpr_thunk: Any = shown(None),
+    fun_jaxpr_thunk: Function | None = shown(None),
     num_consts: int,
     num_res: int,
 ):

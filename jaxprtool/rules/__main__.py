@@ -94,11 +94,14 @@ def column_text(column: str) -> str:
 
 
 def row_text(primitive: Primitive) -> str:
-    """One row: signature, mathematics, params, what serves each column, and where all that is written."""
+    """One row: signature, mathematics, params and their kinds, what serves each column, and where all that is written."""
     parts = [signature(primitive) + "\n", _indented(_mathematics(primitive))]
     if primitive.params:
         params = [_param(p) for p in primitive.params.values()]
+        kinds = dict.fromkeys(k for p in primitive.params.values() for k in p.kind.parts)
+        described = [[kind.name, kind.describe()] for kind in kinds]
         parts += ["\nparams:\n", _indented(_aligned(params))]
+        parts += ["\nkinds:\n", _indented(_aligned(described))]
     columns = [[name, *_served(table.rules.get(primitive))] for name, table in COLUMNS.items()]
     columns += [[name, *_served(table.rules.get(primitive))] for name, table in FEW.items()]
     columns += [[name, str(table[primitive]), ""] for name, table in FACTS.items()]
@@ -128,7 +131,7 @@ _PRINTED = {
 
 
 def _param(param: Param) -> list[str]:
-    """Name, annotation, default, what the text form does with a param, and its documentation."""
+    """Name, kind, default, what the text form does with a param, and its documentation."""
     default = "required" if param.default is REQUIRED else f"= {param.default!r}"
     words = [_PRINTED[param.hidden]]
     words += [
@@ -136,10 +139,9 @@ def _param(param: Param) -> list[str]:
         for name in ("first", "acts_along", "met_first", "named_by_call")
         if getattr(param, name)
     ]
-    for name in ("recover", "spelled"):
-        rule = getattr(param, name)
-        words += [f"{name}={rule_name(rule)}"] if rule is not None else []
-    return [param.name, param.annotation, default, ", ".join(words), param.doc]
+    if param.recover is not None:
+        words.append(f"recover={rule_name(param.recover)}")
+    return [param.name, param.kind.name, default, ", ".join(words), param.doc]
 
 
 def _served(rule: Any) -> tuple[str, str]:

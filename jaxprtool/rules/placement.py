@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.placement import MEMORY
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
@@ -15,18 +16,16 @@ from jaxprtool.interpreters.transpose import is_linear, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.dtypes import dtype_of
-from jaxprtool.ir.sharding import find_spec, read_mesh
+from jaxprtool.ir.params import Record
+from jaxprtool.ir.sharding import find_mesh, find_spec
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.stablehlo.text import mlir_type
-
-_MEMORY_KIND = re.compile(r"\bmemory_kind=(\w+)")
-_AXIS_SIZE = re.compile(r"'\w+': (\d+)")
 
 
 def _one_device(primitive: str, sharding: Any) -> None:
     """Raise UnsupportedError for a sharding over a mesh of several devices that is more than a mesh and a spec."""
-    sizes = [int(n) for n in _AXIS_SIZE.findall(str(sharding))]
-    if any(n > 1 for n in sizes):
+    mesh = find_mesh(sharding)
+    if mesh is not None and mesh.size > 1:
         fail(
             UnsupportedError,
             f"{primitive} over several devices, by a sharding that is not read: {sharding}",
@@ -52,11 +51,11 @@ def _put_type(*xs: Any, devices: Any, srcs: Any, copy_semantics: Any) -> Any:
 
 def _memory(destination: Any, now: str) -> str:
     """The memory that a memory space or a sharding of JAX means: `host`, or "" for the device's own."""
-    text = str(destination)
-    kind = _MEMORY_KIND.search(text)
-    if kind and kind[1] != "None":
-        return "host" if kind[1] == "pinned_host" else ""
-    return {"MemorySpace.Host": "host", "MemorySpace.Device": ""}.get(text, now)
+    if isinstance(destination, Record):
+        kind = destination.fields.get("memory_kind")
+        return now if kind is None else "host" if kind == "pinned_host" else ""
+    space = MEMORY.member(destination)
+    return now if space is None else "host" if space == "Host" else ""
 
 
 def _put_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
@@ -100,11 +99,10 @@ def _constraint_lower(
     ctx: Any, x: Any, *, sharding: Any, unconstrained_dims: Any, **_params: Any
 ) -> Any:
     """An sdy.sharding_constraint over the axes of the mesh that no shard_map around it has taken."""
-    spec = find_spec(sharding)
-    if spec is None or not str(sharding).startswith("NamedSharding("):
+    spec, mesh = find_spec(sharding), find_mesh(sharding)
+    if spec is None or mesh is None:
         _one_device("sharding_constraint", sharding)
         return x
-    mesh = read_mesh(str(sharding))
     if mesh.size == 1 or all(n in ctx.manual for n in mesh.sizes):
         return x
     axes = [[n for n in names if n not in ctx.manual] for names in spec]

@@ -6,11 +6,13 @@ import re
 from collections import deque
 from typing import Any
 
+from jaxprtool.core.kinds.functions import JAXPR
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import ARRAY_LIMIT, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive, Var, new_eqn
+from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.atoms import Atoms, Scope, undrop
@@ -57,7 +59,7 @@ class Builder:
         self.definitions = Definitions(source, own, outer)
         self.type_errors: list[Diagnostic] = []
         self.parse_errors: list[Diagnostic] = []
-        self.values: dict[tuple[str, str], Any] = {}
+        self.values: dict[tuple[Kind | None, str], Any] = {}
         self.dropped_outs: dict[Jaxpr, tuple[list[int], Scope]] = {}
         lone = bool(scanner.tokens) and scanner.tokens[0][0] in ("EQUATION", "REFERENCE")
         self.atoms = Atoms(source, self._error, scanner.autodidax, lone)
@@ -424,8 +426,8 @@ class Builder:
         for (_, key, start, end), raw in params:
             if type(raw) is tuple:
                 declaration = declared.get(key)
-                annotation = declaration.annotation if declaration else ""
-                raw = self._value(primitive, key, annotation, raw[1], raw[2])
+                kind = declaration.kind if declaration else None
+                raw = self._value(primitive, key, kind, raw[1], raw[2])
             elif type(raw) is list:
                 raw = tuple(raw)
             if key in found:
@@ -447,41 +449,38 @@ class Builder:
         """The jaxpr that a word inside a value names, or None."""
         return self.definitions.reference(name, at) if name in self.definitions.names else None
 
-    def _value(self, primitive: Primitive, key: str, annotation: str, text: str, at: int) -> Any:
-        cached = self.values.get((annotation, text), self)
+    def _value(self, primitive: Primitive, key: str, kind: Kind | None, text: str, at: int) -> Any:
+        cached = self.values.get((kind, text), self)
         if cached is not self:
             return cached
         named = (
             self.definitions.names
-            and annotation not in ("str", "Text")
+            and (kind is None or kind.spelling == "value")
             and key != "name"
-            and (not primitive.known or "Jaxpr" in annotation)
+            and (not primitive.known or (kind is not None and kind.holds_jaxprs))
         )
         if named and (found := self.definitions.value(text, at)) is not None:
             return found
-        if annotation.startswith("ClosedJaxpr") and text != "None":
+        if kind is not None and kind.parts[0] is JAXPR and text != "None":
             self._error(f"{text} is not defined here", "undefined-jaxpr", at, at + len(text))
         if "lambda" in text or (
             named and not self.definitions.names.isdisjoint(_WORD.findall(text))
         ):
             inner = lambda offset: self._inner(at + offset)  # noqa: E731
             refer = (lambda name, offset: self._named(name, at + offset)) if named else None
-            value = read_value(text, annotation, inner, refer)
-            return self._sound(primitive, key, value, annotation, text, at)
-        value = read_value(text, annotation)
-        value = self.values[annotation, text] = self._sound(
-            primitive, key, value, annotation, text, at
-        )
-        if type(value) in (list, dict):
-            del self.values[annotation, text]
+            value = read_value(text, kind, inner, refer)
+            return self._sound(primitive, key, value, kind, text, at)
+        value = self._sound(primitive, key, read_value(text, kind), kind, text, at)
+        if type(value) not in (list, dict):
+            self.values[kind, text] = value
         return value
 
     def _sound(
-        self, primitive: Primitive, key: str, value: Any, annotation: str, text: str, at: int
+        self, primitive: Primitive, key: str, value: Any, kind: Kind | None, text: str, at: int
     ) -> Any:
         """The value; an error where it is only text, and something that has a meaning would be lost in it."""
         if (
-            annotation == "Text"
+            (kind is not None and kind.spelling == "free")
             or type(value) not in (str, Opaque)
             or text in self.definitions.names
         ):

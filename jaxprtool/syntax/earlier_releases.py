@@ -7,16 +7,18 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.primitive import PRIMITIVES, find_primitive
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Param, Primitive
 from jaxprtool.ir.params import Word
-from jaxprtool.ir.sharding import axis_set, read_axis_set, read_mesh, specs_text
+from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
 
 __all__ = ["OLDER", "declared_params", "from_older"]
 
 Params = dict[str, Any]
 Inputs = Sequence[Any]
+_DROPPED = Anything("")
 _MOST_DIMENSIONS = 64  # of an array, in JAX and here
 
 
@@ -47,12 +49,12 @@ def _shard_map(params: Params, inputs: Inputs) -> Params:
     new = dict(params)
     for names, specs in (("in_names", "in_specs"), ("out_names", "out_specs")):
         if names in new:
-            new[specs] = specs_text(map(_spec, new.pop(names)))
+            new[specs] = partition_specs(map(_spec, new.pop(names)))
     if "check_rep" in new:  # types do not say what varies, as they do now when this is checked
         new["check_vma"] = False
-        mesh = read_mesh(new["mesh"])
-        auto = read_axis_set(new.pop("auto", "frozenset()"), mesh)
-        new["newly_manual_axes"] = axis_set([n for n in mesh.sizes if n not in auto])
+        mesh = known_mesh(new["mesh"])
+        auto = mesh_axes(new.pop("auto", frozenset()), mesh)
+        new["newly_manual_axes"] = frozenset([n for n in mesh.sizes if n not in auto])
         del new["check_rep"]
     return new
 
@@ -247,7 +249,7 @@ def _declared(name: str, primitive: Primitive | None) -> dict[str, Param]:
     for old, new in older.renamed.items():
         found[old] = found[new]
     for old in older.dropped:
-        found.setdefault(old, Param(old, "", None))
+        found.setdefault(old, Param(old, _DROPPED, None))
     return found
 
 

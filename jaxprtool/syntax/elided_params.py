@@ -56,8 +56,8 @@ def printed_params(
             continue
         if isinstance(value, Placement):  # the binder's type says it
             continue
-        if declaration is not None and declaration.spelled is not None:
-            value = declaration.spelled(value)
+        if declaration is not None and not declaration.kind.prints_itself:
+            value = declaration.kind.printed(value, "lossless" if lossless else "jax")
         found.append((key, value))
     return found
 

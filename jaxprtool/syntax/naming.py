@@ -28,9 +28,7 @@ def base26(n: int) -> str:
 def may_hold_jaxprs(primitive: Primitive) -> bool:
     """Whether a param of the primitive can be a jaxpr."""
     declared = primitive.params.values()
-    return not primitive.known or any(
-        p.annotation == "Any" or "Jaxpr" in p.annotation for p in declared
-    )
+    return not primitive.known or any(p.kind.holds_jaxprs or p.kind.unchecked for p in declared)
 
 
 def jaxprs_in(eqn: JaxprEqn, lossless: bool) -> list[ClosedJaxpr]:

@@ -13,9 +13,19 @@ from typing import Any
 
 from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
-from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Word
+from jaxprtool.ir.kinds import UNREAD, Kind
+from jaxprtool.ir.params import (
+    NumpyScalar,
+    Opaque,
+    OrderedSet,
+    RangeTuple,
+    Record,
+    Word,
+    spelled,
+)
+from jaxprtool.syntax.placements import PLACEMENTS
 from jaxprtool.syntax.types import read_type, untyped_scalar
 
 __all__ = ["format_value", "read_value"]
@@ -47,26 +57,28 @@ class _Outside(Exception):
 
 def read_value(
     text: str,
-    annotation: str = "",
+    kind: Kind | None = None,
     read_jaxpr: ReadJaxpr | None = None,
     read_name: ReadName | None = None,
 ) -> Any:
-    """The value that a text spells; `annotation` is the param's declared type.
+    """The value that a text spells.
 
     Args:
       text: what stands after `key=`.
-      annotation: as the primitive's stub has it (`DType`, `str`, `tuple[int, ...]`), or "".
+      kind: of the param, where it is declared: the value is what the kind makes of the text.
       read_jaxpr: takes the offset in the text where a jaxpr begins; returns the jaxpr and the length it took, or
         None when it is none.
       read_name: takes a word inside the value and its offset; returns the jaxpr that it names, or None.
     """
-    if annotation == "Text":
-        return text
-    if annotation == "str":
-        return text.strip()
-    raw, text = text, text.rstrip()
-    if "DType" in annotation and (dtype := find_dtype(text)) is not None:
-        return dtype
+    if kind is not None:
+        found = kind.read_text(text)
+        return kind.read(_literal(text, read_jaxpr, read_name)) if found is UNREAD else found
+    return _literal(text, read_jaxpr, read_name)
+
+
+def _literal(raw: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None) -> Any:
+    """The value of a text in the literal grammar; an `Opaque` for one outside of it."""
+    text = raw.rstrip()
     value = untyped_scalar(text)
     if value is not None:
         return value
@@ -85,6 +97,7 @@ class _Reader:
 
     def __init__(self, text: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None = None):
         self.text, self.pos, self.read_jaxpr, self.read_name = text, 0, read_jaxpr, read_name
+        self.placing = False  # inside a mesh
 
     def next(self) -> re.Match[str]:
         m = _TOKEN.match(self.text, self.pos)
@@ -182,7 +195,9 @@ class _Reader:
             return self.frozenset(depth)
         if word == "ShapedArray":
             return self.shaped_array()
-        if "\n" in self.text and "lambda" not in self.text:
+        if word in PLACEMENTS and (found := self.placement(word, depth)) is not None:
+            return found
+        if "\n" in self.text and "lambda" not in self.text and not self.placing:
             raise _Outside  # a print of an array, or of a function: line breaks mean something
         args, fields = self.arguments(depth)
         return _construct(word, args, fields)
@@ -194,10 +209,10 @@ class _Reader:
             raise _Outside
         found = self.items("}", depth)[0]
         texts = [_repr(v, str) for v in found]
-        if not self.take(")") or texts != sorted(texts):  # unsorted ones have to print back so
+        if not self.take(")"):
             raise _Outside
         try:
-            return frozenset(found)
+            return frozenset(found) if texts == sorted(texts) else OrderedSet(found)
         except TypeError:
             raise _Outside from None
 
@@ -210,6 +225,36 @@ class _Reader:
                 self.pos = m.end()
                 return Opaque(word + self.text[start : self.pos])
         raise _Outside
+
+    def placement(self, word: str, depth: int) -> Any:
+        """A mesh or a partition spec, `Mesh('x': 2, axis_types=(Auto,))`; None for what looks like one and is none."""
+        start, outer = self.pos, self.placing
+        sizes: dict[str, Any] = {}
+        args: list[Any] = []
+        fields: dict[str, Any] = {}
+        self.placing = True
+        try:
+            while not self.take(")"):
+                m = self.next()
+                if m.lastgroup == "word" and self.text.startswith("=", self.pos):
+                    self.pos += 1
+                    fields[m["word"]] = self.value(depth + 1)
+                else:
+                    self.pos = m.start()
+                    value = self.value(depth + 1)
+                    if type(value) is str and self.take(":"):
+                        sizes[value] = self.value(depth + 1)
+                    else:
+                        args.append(value)
+                if self.peek() != ")" and not self.take(","):
+                    raise _Outside
+            text = f"{word}({self.text[start : self.pos]}"
+            return spelled(PLACEMENTS[word](word, sizes, args, fields), text)
+        except (_Outside, ValueError, TypeError):
+            self.pos = start
+            return None
+        finally:
+            self.placing = outer
 
     def shaped_array(self) -> AbstractType:
         m = _SHAPED_ARRAY.match(self.text, self.pos)

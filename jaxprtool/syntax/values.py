@@ -45,11 +45,11 @@ def _layout(column: int) -> re.Pattern[str]:
 
 @lru_cache(maxsize=512)
 def free_params(primitive: str) -> frozenset[str]:
-    """The params of a primitive that are free text: those that it declares as `Text`."""
+    """The params of a primitive that are free text: those whose kind is spelled freely."""
     declared = declared_params(primitive)
     if declared is None:
         return _NONE
-    return frozenset(k for k, p in declared.items() if p.annotation == "Text")
+    return frozenset(k for k, p in declared.items() if p.kind.spelling == "free")
 
 
 class ValueScanner:

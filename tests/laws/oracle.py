@@ -229,7 +229,7 @@ def in_jax(example: Example) -> Any:
         params = {k: _jax_param(k, v) for k, v in example.params.items()}
         return lambda *args: as_list(example.jax(*args, **params))
     declared = {**example.primitive.defaults, **example.params}
-    if any("ClosedJaxpr" in p.annotation for p in example.primitive.params.values()):
+    if any(p.kind.holds_jaxprs for p in example.primitive.params.values()):
         return _exported(example)
     params = {k: _jax_param(k, v) for k, v in declared.items()}
     primitive = _jax_primitives()[example.primitive.name]

@@ -158,9 +158,7 @@ def _of_dtype(example, dtype):
 def _has_own_types(example):
     """Whether the types of an example are those of its operands, and not those of a jaxpr."""
     params = example.primitive.params.values()
-    of_jaxpr = any("ClosedJaxpr" in p.annotation for p in params) and "scatter" not in str(
-        example.primitive
-    )
+    of_jaxpr = any(p.kind.holds_jaxprs for p in params) and "scatter" not in str(example.primitive)
     # group sizes and places have types of their own, which operands of that type would change
     has_places = example.primitive.name in ("ragged_dot_general", "get", "swap", "addupdate")
     if has_places and example.args[0].aval.dtype.is_integer:

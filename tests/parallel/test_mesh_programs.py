@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from pathlib import Path
 
@@ -16,7 +18,10 @@ from jaxprtool import lax
 from jaxprtool.driver.compile import from_bytes
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.origins import without_origins
-from jaxprtool.ir.sharding import Mesh, read_mesh, read_specs, specs_text
+from jaxprtool.ir.params import Opaque, Structured
+from jaxprtool.ir.sharding import Mesh, known_mesh, partition_specs, specs_of
+from jaxprtool.ir.source import NAMES, python_source
+from jaxprtool.syntax.params import format_value, read_value
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 RNG = np.random.default_rng(0)
@@ -202,12 +207,12 @@ MISTAKES = {
     "unreadable spec": (
         "in_specs=(P('i', 'j'),)",
         "in_specs=(P('i', x=3),)",
-        "not a tuple of partition specs",
+        "in_specs is (P('i', x=3),), and has to be a tuple of partition specs",
     ),
     "unreadable mesh": (
         "mesh=Mesh('i': 4, 'j': 2, axis_types=(Auto, Auto))",
         "mesh=grid",
-        "not a mesh",
+        "mesh is grid, and has to be a mesh",
     ),
     "result varies": ("out_specs=(P('i', 'j'),)", "out_specs=(P('i'),)", "result 0 varies along j"),
     "varies already": ("pvary[axes=('i',)] d", "pvary[axes=('j',)] d", "varies along it"),
@@ -356,19 +361,53 @@ def test_bad_pmap(old, new, message):
 # -- meshes and specs as text ------------------------------------------------------------------------
 
 
-def test_meshes_are_read():
-    assert read_mesh("Mesh('x': 2, 'y': 3, axis_types=(Auto, Explicit))") == Mesh({"x": 2, "y": 3})
-    assert read_mesh("Mesh('x': 2, 'y': 3, axis_types=(Auto, Explicit))").explicit == {"y"}
-    old = "Mesh(device_ids=array([[0, 1],\n       [2, 3]]), axis_names=('x', 'y'))"
-    assert read_mesh(old) == Mesh({"x": 2, "y": 2})
-    assert read_mesh("Mesh()").size == 1
+@pytest.mark.parametrize(
+    "text, sizes, explicit",
+    [
+        ("Mesh('x': 2, 'y': 3, axis_types=(Auto, Explicit))", {"x": 2, "y": 3}, {"y"}),
+        ("Mesh('x': 2, 'y': 3)", {"x": 2, "y": 3}, set()),
+        (
+            "Mesh(device_ids=array([[0, 1],\n       [2, 3]]), axis_names=('x', 'y'))",
+            {"x": 2, "y": 2},
+            set(),
+        ),
+        ("AbstractMesh('x': 2, axis_types=(Explicit,), device_kind='TPU')", {"x": 2}, {"x"}),
+        ("AbstractMesh((('x', 2), ('y', 1)), axis_types=None)", {"x": 2, "y": 1}, set()),
+        ("AbstractMesh(axis_sizes=(2,), axis_names=('x',), axis_types=(Auto,))", {"x": 2}, set()),
+        ("Mesh()", {}, set()),
+    ],
+)
+def test_meshes_are_read(text, sizes, explicit):
+    mesh = read_value(text)
+    assert isinstance(mesh, Mesh) and mesh.sizes == sizes and mesh.explicit == explicit
+    assert format_value(mesh) == text
+    assert eval(python_source(mesh), NAMES) == mesh
+    assert pickle.loads(pickle.dumps(mesh)) == mesh and format_value(copy.copy(mesh)) == text
+
+
+def test_a_mesh_does_not_change():
+    mesh = Mesh({"x": 2})
+    with pytest.raises(AttributeError, match="a Mesh does not change"):
+        mesh.axis_types = ("Explicit",)
+    with pytest.raises(TypeError):
+        mesh.sizes["y"] = 3
+
+
+@pytest.mark.parametrize("value", [None, Opaque("Mesh"), {"x": 2}])
+def test_other_values_are_no_mesh(value):
     with pytest.raises(ValueError, match="not a mesh"):
-        read_mesh("None")
+        known_mesh(value)
+
+
+@pytest.mark.parametrize("text", ["P('i', unreduced={'y'})", "P('i': 2)", "Mesh('x': y)", "P(1)"])
+def test_other_calls_of_these_names(text):
+    value = read_value(text)
+    assert not isinstance(value, Structured) and format_value(value) == text
 
 
 def test_specs_print_as_they_are_read():
     text = "(P('i', None, ('j', 'k')), P(), P(None, 'i'))"
-    specs = read_specs(text)
+    specs = specs_of(read_value(text))
     assert specs == ((("i",), (), ("j", "k")), (), ((), ("i",)))
-    assert str(specs_text(specs)) == text
-    assert str(specs_text([(("i",),)])) == "(P('i',),)"
+    assert format_value(partition_specs(specs)) == text
+    assert format_value(partition_specs([(("i",),)])) == "(P('i',),)"

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import inspect
 
+import jax
 import pytest
 
 import jaxprtool as jt
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.objects import FUNCTION
 from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.ir.params import Record
+from jaxprtool.ir.source import NAMES, python_source
+from jaxprtool.syntax.print import format_standalone
+from tests.laws.oracle import EXAMPLES
 
 DECLARED = [op.primitive for op in vars(lax).values() if callable(op) and hasattr(op, "primitive")]
 
@@ -38,3 +44,62 @@ def test_like_another_one_with_parameters_of_its_own():
 def test_a_name_is_declared_once():
     with pytest.raises(ValueError, match="a primitive named cumsum is declared already"):
         jt.primitive(lambda operand: None, name="cumsum")
+
+
+def _of_jaxprtool(primitive):
+    return primitive.stub is not None and primitive.stub.__module__.startswith("jaxprtool.ops.")
+
+
+def test_each_param_has_a_kind_that_says_something():
+    declared = [(p, q) for p in PRIMITIVES.values() if _of_jaxprtool(p) for q in p.params.values()]
+    silent = [
+        f"{p}.{q.name}: {q.kind}"
+        for p, q in declared
+        if q.kind.unchecked and not q.kind.is_bookkeeping
+    ]
+    assert silent == [] and len(declared) > 400
+
+
+def test_a_stub_spells_the_names_of_kinds():
+    """What a message says of a declaration is what stands in the stub."""
+    for p in DECLARED:
+        source = inspect.getsource(p.stub)
+        for q in p.params.values():
+            assert "def " not in source or q.name not in source or f"{q.name}: {q.kind}" in source
+
+
+def _equation(example):
+    """An equation of the example's primitive, in a program; None where it makes none."""
+    f = getattr(example.op, "plain", example.op)
+    program = jt.make_jaxpr(lambda *xs: f(*xs, **example.params))(*[a.aval for a in example.args])
+    return program, next((e for e in program.jaxpr.eqns if e.primitive is example.primitive), None)
+
+
+def _shown(value):
+    """A value as Python source, in which jaxprs are texts with names of our own."""
+    if isinstance(value, jt.ClosedJaxpr):
+        return format_standalone(value)
+    if isinstance(value, (tuple, list)):
+        return [_shown(x) for x in value]
+    if isinstance(value, Record):
+        return value.name, _shown(value.args), {k: _shown(x) for k, x in value.fields.items()}
+    return str(value) if isinstance(value, str) else python_source(value)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
+def test_values_of_params(example):
+    """They fit their kinds, read back from text, and evaluate from their Python source."""
+    with jax.enable_x64(True):
+        program, eqn = _equation(example)
+    if eqn is None:
+        return
+    again = jt.parse(jt.format_jaxpr(program, lossless=True))
+    read = next(e for e in again.jaxpr.eqns if e.primitive is example.primitive)
+    for name, value in eqn.params.items():
+        kind = example.primitive.params[name].kind
+        assert kind.fits(value) or value is example.primitive.params[name].default, name
+        if FUNCTION in kind.parts or kind.is_bookkeeping:
+            continue  # functions of the running process, which no file holds
+        evaluated = eval(kind.source(value), {**NAMES, "parse": jt.parse})
+        assert _shown(evaluated) == _shown(value), name
+        assert _shown(read.params[name]) == _shown(value), name

@@ -21,31 +21,6 @@ WRONG = [
     *((), (-1,), (99,), (0, 0), ((1, 2),), (None,), ["a"], {"a": 1}, Record("Other", a=1)),
 ]
 
-# What any value is right for, because it says nothing about the mathematics.
-TO_THE_COMPILER = {
-    *("donated_invars", "in_shardings", "out_shardings", "in_layouts", "out_layouts", "ctx_mesh"),
-    *("compiler_options_kvs", "out_sharding", "sharding", "layout", "context_mesh", "memory_space"),
-    *("unconstrained_dims", "accuracy", "kind"),
-    *("policy", "precision"),  # looked at by who takes residuals, and by the lowering
-}
-OF_JAX = {  # objects of a running JAX, and its bookkeeping
-    *("out_trees", "linear", "in_tree", "logging_record"),
-    *(
-        "err_tree",
-        "computation",
-        "attributes",
-        "transpose_thunk",
-        "fun_jaxpr_thunk",
-        "rule",
-        "in_tree",
-        "out_tree",
-        "select_callable",
-        "effect",
-    ),
-    *("callback", "tree", "which_linear", "_input_dtype"),
-}
-CANNOT_BE_WRONG = TO_THE_COMPILER | OF_JAX
-
 # Where the message is about what the param leads to.
 BY_CONSEQUENCE = {("linear_call", "num_callee_consts"), ("psum", "axes")}
 
@@ -98,8 +73,7 @@ def test_wrong_params_are_rejected_by_name(name):
     jaxpr, place = PROGRAMS[name]
     for param, declared in jaxpr.eqns[place].primitive.params.items():
         found = _rejections(name, param)
-        anything = param in CANNOT_BE_WRONG or declared.annotation == "Bookkeeping"
-        assert bool(found) == (not anything), param
+        assert bool(found) == (not declared.kind.unchecked), param
         for value, message in found:
             assert "do not fit (" not in message, f"{param}={value}: {message}"
             if (name, param) not in BY_CONSEQUENCE:

@@ -33,7 +33,11 @@ REJECTED = [
         "state u32[4] or u64[2], not u32[3]",
     ),
     (_generator.replace("uint32", "int32"), "x:u32[4]", "dtype i32 is none of"),
-    (_generator.replace("RNG_DEFAULT", "RNG_BEST"), "x:u32[4]", "algorithm RNG_BEST is none of"),
+    (
+        _generator.replace("RNG_DEFAULT", "RNG_BEST"),
+        "x:u32[4]",
+        "algorithm is RNG_BEST, and has to be RNG_DEFAULT, RNG_THREE_FRY or RNG_PHILOX",
+    ),
     (_generator.replace("(2,)", "(-2,)"), "x:u32[4]", "shape (-2,) has a negative size"),
     ("a:f32[2] = rng_uniform[shape=(2,)] x x", "x:f32[1]", "rng_uniform takes two scalars"),
     ("a:bool[2] = rng_uniform[shape=(2,)] x x", "x:bool[]", "integer or floating"),

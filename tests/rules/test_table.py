@@ -57,7 +57,7 @@ def test_a_row_has_all_there_is_about_a_primitive():
     out = _printed("--primitive", "broadcast_in_dim")
     assert out.returncode == 0, out.stderr
     assert out.stdout.startswith(
-        "broadcast_in_dim(operand, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...] = ()"
+        "broadcast_in_dim(operand, *, shape: Shape, broadcast_dimensions: Axes = ()"
     )
     lines = [line.split() for line in out.stdout.splitlines()]
     found = {words[0]: words[1:] for words in lines if words}
@@ -65,6 +65,7 @@ def test_a_row_has_all_there_is_about_a_primitive():
     assert " ".join(found["shape"]).endswith(
         "required not printed, recover=_shape_of_result the shape of the result."
     )
+    assert " ".join(found["Axes"]) == "a tuple of integers: axes, the first is 0"
     assert found["abstract_eval"][0] == "jaxprtool.rules.shape:_broadcast_type"
     assert found["layout"][0] == "jaxprtool.rules.shape:_broadcast_layout"
     assert found["residual"] == ["made", "again"] and found["effects"] == ["False"]

@@ -12,6 +12,9 @@ from typing import Any
 
 from lark import Token, Tree
 
+from jaxprtool.core.kinds.containers import Anything
+from jaxprtool.core.kinds.functions import JAXPR
+from jaxprtool.core.kinds.numbers import ELEMENT_TYPE
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import (
     AbstractToken,
@@ -24,6 +27,7 @@ from jaxprtool.ir.avals import (
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque
 from jaxprtool.syntax.atoms import undrop
 from jaxprtool.syntax.autodidax import from_autodidax
@@ -36,6 +40,7 @@ from tests.syntax.lark_values import constant, reject_fault, scalar, value_of
 
 __all__ = ["read_with_lark"]
 
+_ANY = Anything()
 _TYPES = ("array", "token", "ref", "future", "opaque")
 
 
@@ -394,11 +399,11 @@ class _File:
             key = str(tokens(param, "KEY")[0]).rstrip("= \t\n")
             if key in found:
                 raise Meaningless(f"{key} is given twice")
-            kind = declared[key].annotation if key in declared else ""
+            kind = declared[key].kind if key in declared else _ANY
             found[key] = self.param(primitive, key, kind, param)
         return found
 
-    def param(self, primitive: Any, key: str, kind: str, tree: Tree) -> Any:
+    def param(self, primitive: Any, key: str, kind: Kind, tree: Tree) -> Any:
         for jaxpr in trees(tree, "jaxpr", "autodidax_jaxpr"):
             return self.jaxpr(jaxpr)
         for several in trees(tree, "jaxprs"):
@@ -406,22 +411,22 @@ class _File:
         texts = trees(tree, "text")
         start, end = (texts[0].meta.start_pos, texts[0].meta.end_pos) if texts else (0, 0)
         text = self.text[start:end]
-        if kind == "str" and (primitive.known or primitive.name in OLDER):
+        if kind.spelling == "name" and (primitive.known or primitive.name in OLDER):
             reject_fault(text, start)
-        if kind in ("str", "Text"):
+        if kind.spelling != "value":
             return text
-        may_name = key != "name" and (not primitive.known or "Jaxpr" in kind)
+        may_name = key != "name" and (not primitive.known or kind.holds_jaxprs)
         names = self.shells if may_name else {}
         words = text[1:-1].split() if text[:1] == "(" and text[-1:] == ")" else []
         if text in names:
             return names[text]
         if words and all(w in names for w in words):
             return tuple([names[w] for w in words])
-        if kind.startswith("ClosedJaxpr") and text != "None":
+        if kind.parts[0] is JAXPR and text != "None":
             raise Meaningless(f"{text} is not defined")
-        if "DType" in kind and (dtype := find_dtype(text)) is not None:
+        if ELEMENT_TYPE in kind.parts and (dtype := find_dtype(text)) is not None:
             return dtype
-        value = value_of(self, text, names)
+        value = kind.read(value_of(self, text, names))
         if isinstance(value, (Opaque, str)) and (primitive.known or primitive.name in OLDER):
             reject_fault(text, start)
         return value

@@ -12,8 +12,17 @@ from lark import Token, Tree
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Word
+from jaxprtool.ir.params import (
+    NumpyScalar,
+    Opaque,
+    OrderedSet,
+    RangeTuple,
+    Record,
+    Word,
+    spelled,
+)
 from jaxprtool.syntax.consts import ArrayBytes, ArrayRef, ArrayText
+from jaxprtool.syntax.placements import PLACEMENTS
 from tests.syntax.lark_tree import Meaningless, Rejected, tokens, tree_of, trees
 
 __all__ = ["constant", "reject_fault", "scalar", "value_of"]
@@ -117,6 +126,7 @@ class _Value:
 
     def __init__(self, file: Any, text: str, names: dict[str, ClosedJaxpr]):
         self.file, self.text, self.names = file, text, names
+        self.placing = False  # inside a mesh
 
     def read(self) -> Any:
         try:
@@ -162,9 +172,35 @@ class _Value:
     def frozenset(self, tree: Tree) -> Any:
         found = self.all(tree)
         texts = [v if isinstance(v, Word) else repr(v) for v in found]
-        if texts != sorted(texts):
-            raise _Outside
-        return frozenset(found)
+        return frozenset(found) if texts == sorted(texts) else OrderedSet(found)
+
+    def placement(self, tree: Tree) -> Any:
+        """A mesh or a partition spec; a record, or no value at all, where it is none."""
+        name, outer = str(tree.children[0])[:-1], self.placing
+        sizes: dict[Any, Any] = {}
+        args: list[Any] = []
+        fields: dict[str, Any] = {}
+        self.placing = True
+        try:
+            for entry in trees(tree, "entry"):
+                names = [str(t)[:-1] for t in tokens(entry, "FIELD")]
+                if pairs := trees(entry, "pair"):
+                    key, sizes_value = self.all(pairs[0])
+                    if type(key) is not str:
+                        raise _Outside
+                    sizes[key] = sizes_value
+                elif names:
+                    fields[names[0]] = self.all(entry)[0]
+                else:
+                    args += self.all(entry)
+            found = PLACEMENTS[name](name, sizes, args, fields)
+            return spelled(found, self.text[tree.meta.start_pos : tree.meta.end_pos])
+        except (ValueError, TypeError):
+            if trees(tree, "pair") or sizes or self.text[tree.meta.end_pos - 2] == ",":
+                raise _Outside from None
+        finally:
+            self.placing = outer
+        return self.made(name, args, fields)
 
     def tree_definition(self, tree: Tree) -> Any:
         return Opaque(self.text[tree.meta.start_pos : tree.meta.end_pos])
@@ -181,8 +217,6 @@ class _Value:
 
     def record(self, tree: Tree) -> Any:
         name = str(tree.children[0])[:-1]
-        if "\n" in self.text and "lambda" not in self.text:
-            raise _Outside  # a print of an array, or of a function: line breaks mean something
         args: list[Any] = []
         fields: dict[str, Any] = {}
         for argument in trees(tree, "argument"):
@@ -192,6 +226,11 @@ class _Value:
                 raise _Outside
             args += [] if names else [value]
             fields |= dict.fromkeys(names, value)
+        return self.made(name, args, fields)
+
+    def made(self, name: str, args: list[Any], fields: dict[str, Any]) -> Any:
+        if "\n" in self.text and "lambda" not in self.text and not self.placing:
+            raise _Outside  # a print of an array, or of a function: line breaks mean something
         return _made(name, tuple(args), fields)
 
 

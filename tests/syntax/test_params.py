@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from jaxprtool.core.kinds.containers import NOTHING, either
+from jaxprtool.core.kinds.functions import NAME
+from jaxprtool.core.kinds.numbers import ELEMENT_TYPE
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError
 from jaxprtool.ir.dtypes import FLOAT32, INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.ir.params import NumpyScalar, Opaque, OrderedSet, Record, Word
+from jaxprtool.ir.sharding import Mesh, PartitionSpec
 from jaxprtool.syntax.params import format_value, read_value
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
@@ -36,7 +40,13 @@ VALUES = [
         (Word("Precision.HIGHEST"), Word("Precision.HIGHEST")),
     ),
     ("Dims(a=(0,), b=())", Record("Dims", a=(0,), b=())),
-    ("P('i', None)", Record("P", ("i", None))),
+    ("P('i', None)", PartitionSpec("i", None)),
+    ("P('i',)", PartitionSpec("i")),
+    ("PartitionSpec('i',)", PartitionSpec("i")),
+    ("P(1)", Record("P", (1,))),
+    ("(P(UNCONSTRAINED, ('i', 'j')),)", (PartitionSpec(Word("UNCONSTRAINED"), ("i", "j")),)),
+    ("Mesh('i': 2, axis_types=(Explicit,))", Mesh({"i": 2}, ["Explicit"])),
+    ("frozenset({'b', 'a'})", OrderedSet(["b", "a"])),
     ("(ShapedArray(float32[4,4]),)", (ShapedArray((4, 4), FLOAT32),)),
     ("ShapedArray(int32[], weak_type=True)", ShapedArray((), INT32, True)),
     ("(<function f at 0xXX>, 1)", (Opaque("<function f at 0xXX>"), 1)),
@@ -57,8 +67,8 @@ OUTSIDE = [
     "x={x} {}",
     "<function f at 0xXXXX> and more",
     "Wrapped function:\n0   : f\n",
-    "P('i',)",
-    "frozenset({'b', 'a'})",
+    "P('i', unreduced={'j'})",
+    "Mesh('i': j)",
     "__import__('os').system('true') or 1",
     "(1, 2",
     "(" * 500 + ")" * 500,
@@ -78,11 +88,11 @@ def test_calls_are_only_data():
     assert read_value("exit(1)") == Record("exit", (1,))
 
 
-def test_annotations_guide():
-    assert read_value("float32", "DType") is FLOAT32
-    assert read_value("float32", "DType | None") is FLOAT32
-    assert read_value("None", "DType | None") is None
-    assert read_value("float32", "str") == "float32"
+def test_kinds_guide():
+    assert read_value("float32", ELEMENT_TYPE) is FLOAT32
+    assert read_value("float32", either(ELEMENT_TYPE, NOTHING)) is FLOAT32
+    assert read_value("None", either(ELEMENT_TYPE, NOTHING)) is None
+    assert read_value("float32", NAME) == "float32"
     assert type(read_value("float32")) is Word
 
 

@@ -44,9 +44,11 @@ from jaxprtool.ir.avals import (
 )
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import custom_dtype, dtype_of, find_dtype
+from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
-from jaxprtool.ir.params import NumpyScalar, RangeTuple, Record
+from jaxprtool.ir.params import NumpyScalar, RangeTuple, Record, Structured
 from jaxprtool.ir.placement import placement_of
+from jaxprtool.syntax.params import read_value
 
 __all__ = ["as_struct", "from_jax"]
 
@@ -292,8 +294,21 @@ _JIT_DEFAULTS: dict[str, Callable[[Any], bool]] = {
 _WORD = re.compile(r"[A-Za-z_][\w.]*\Z")
 
 
-def _opaque(v: Any, top: bool) -> LiveOpaque:
-    return LiveOpaque(masked_text(v, top), v)
+def _opaque(v: Any, top: bool) -> Any:
+    return _by_text(masked_text(v, top), v)
+
+
+def _by_text(text: str, v: Any) -> Any:
+    """What the text of an object reads as, with the object: fields where it has any, else the text alone."""
+    found = read_value(text)
+    if isinstance(found, Structured):
+        amend(found, live=v)
+        return found
+    if isinstance(found, Record) and any(isinstance(x, Structured) for x in found.fields.values()):
+        record = LiveRecord(found.name, found.args, **found.fields)
+        record.value = v
+        return record
+    return LiveOpaque(text, v)
 
 
 def _enum_value(v: enum.Enum, top: bool) -> Any:
@@ -314,7 +329,7 @@ def _leaf_value(v: Any, top: bool) -> Any:
             return dtype
     if isinstance(v, (np.bool_, np.floating)) and top:
         return bool(v) if isinstance(v, np.bool_) else float(text)
-    return LiveWord(text, v) if _WORD.match(text) else LiveOpaque(text, v)
+    return LiveWord(text, v) if _WORD.match(text) else _by_text(text, v)
 
 
 def _aval(aval: Any) -> Any:

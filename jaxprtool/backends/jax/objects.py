@@ -21,7 +21,8 @@ from jax._src.random.prng import prngs
 
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.dtypes import find_dtype
-from jaxprtool.ir.params import Opaque, Record, Word
+from jaxprtool.ir.params import Opaque, Record, Structured, Word
+from jaxprtool.ir.sharding import Mesh, PartitionSpec
 from jaxprtool.syntax.params import read_value
 
 __all__ = ["UNREADABLE", "class_named", "key_impl", "object_of_record", "object_of_text"]
@@ -35,8 +36,6 @@ _PREFERRED = {  # enums whose members print without the name of the enum
     "mode": (jax.lax.GatherScatterMode,),
     "fft_type": (jax.lax.FftType,),
 }
-_MESH = re.compile(r"\b((?:Abstract)?Mesh)\(((?:'[^']*': \d+(?:, )?)*)")
-_SPEC = re.compile(r"\b(?:P|PartitionSpec)\(([^()]*(?:\([^()]*\)[^()]*)*),\)")
 _CLASS = re.compile(r"<class '(?:[\w.]+\.)?(\w+)'>")
 
 
@@ -123,12 +122,9 @@ def _holds_text(tree: Any) -> bool:
 
 
 def _compound(key: str, text: str) -> Any:
-    """What holds meshes or shardings: their texts are calls but for the sizes of a mesh."""
-    if not (_MESH.search(text) or _SPEC.search(text)):
-        return UNREADABLE
-    called = _MESH.sub(lambda m: f"{m[1]}(sizes={{{m[2].rstrip(', ')}}}, ", text)
-    value = read_value(_SPEC.sub(r"P(\1)", called.replace(", )", ")")))
-    return UNREADABLE if isinstance(value, Opaque) else _restored(key, value)
+    """What holds meshes or shardings."""
+    value = read_value(text)
+    return _restored(key, value) if isinstance(value, (Record, Structured)) else UNREADABLE
 
 
 def _restored(key: str, v: Any) -> Any:
@@ -138,9 +134,27 @@ def _restored(key: str, v: Any) -> Any:
         return UNREADABLE if any(x is UNREADABLE for x in items) else type(v)(items)
     if isinstance(v, Record):
         return object_of_record(key, v, functools.partial(_restored, key))
+    if isinstance(v, (Mesh, PartitionSpec)):
+        return _placement(v)
     if isinstance(v, (Word, Opaque)):
         return object_of_text(key, str(v))
     return v
+
+
+def _placement(v: Any) -> Any:
+    """A mesh or a partition spec of ours as JAX's; `UNREADABLE` where there are not as many devices."""
+    if isinstance(v, PartitionSpec):
+        dims = [_unconstrained if isinstance(d, Word) else d for d in v.dims]
+        return jax.sharding.PartitionSpec(*dims)
+    fields = {k: str(x) if isinstance(x, str) else x for k, x in v.fields.items()}
+    try:
+        types = tuple(getattr(jax.sharding.AxisType, t) for t in v.axis_types)
+        return _MAKERS[v.constructor](dict(v.sizes), types, **fields)
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return UNREADABLE
+
+
+_unconstrained = jax.sharding.PartitionSpec.UNCONSTRAINED
 
 
 def object_of_record(key: str, record: Record, restored: Callable[[Any], Any]) -> Any:
@@ -213,8 +227,6 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "AbstractMesh": _abstract_mesh,
     "Mesh": _mesh,
     "NamedSharding": jax.sharding.NamedSharding,
-    "P": jax.sharding.PartitionSpec,
-    "PartitionSpec": jax.sharding.PartitionSpec,
     "SingleDeviceSharding": jax.sharding.SingleDeviceSharding,
 }
 _MODULES = ("jax._src.ad_checkpoint", "jax._src.core", "jax._src.dispatch")

@@ -40,7 +40,7 @@ from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, 
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Word
+from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Structured, Word
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.types import read_type
 
@@ -271,13 +271,15 @@ class _Writer:
             return self.closed(v)
         if isinstance(v, (LiveOpaque, LiveRecord, LiveWord)):
             return v.value
+        if isinstance(v, Structured):
+            return _named(prim, key, v) if v.live is None else v.live
         if type(v) in (tuple, list):
             return type(v)([self.param(prim, key, x) for x in v])
         if isinstance(v, RangeTuple):
             return v.bounds
         if type(v) is dict:
             return {k: self.param(prim, key, x) for k, x in v.items()}
-        if type(v) is frozenset:
+        if isinstance(v, frozenset):
             return frozenset(self.param(prim, key, x) for x in v)
         if isinstance(v, DType):
             return _dtype(v)

@@ -1,7 +1,5 @@
 """The Cholesky decomposition."""
 
-from __future__ import annotations
-
 from jaxprtool.core.primitive import primitive
 
 __all__ = ["cholesky", "cholesky_update", "symmetric_product"]

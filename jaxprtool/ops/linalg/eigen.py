@@ -1,9 +1,6 @@
 """Eigenvalues and eigenvectors."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.enums import EigenvalueAlgorithm, EigenvalueLibrary
 from jaxprtool.core.primitive import primitive, shown
 
 __all__ = ["eig", "eigh"]
@@ -16,7 +13,7 @@ def eig(
     compute_left_eigenvectors: bool,
     compute_right_eigenvectors: bool,
     enable_eigvec_derivs: bool = shown(False),
-    implementation: Any = shown(None),
+    implementation: EigenvalueLibrary | None = shown(None),
 ):
     """(w, vl, vr): the eigenvalues of a square matrix, and its eigenvectors as columns.
 
@@ -37,7 +34,7 @@ def eigh(
     lower: bool,
     sort_eigenvalues: bool = shown(True),
     subset_by_index: tuple[int, int] | None = shown(None),
-    algorithm: Any = shown(None),
+    algorithm: EigenvalueAlgorithm | None = shown(None),
 ):
     """(v, w) with a v = v diag(w), v unitary and w real and ascending, for a Hermitian matrix a.
 

@@ -1,9 +1,6 @@
 """Hessenberg and Schur forms."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.objects import Function
 from jaxprtool.core.primitive import primitive, shown
 
 __all__ = ["hessenberg", "schur"]
@@ -24,7 +21,7 @@ def schur(
     *,
     compute_schur_vectors: bool,
     sort_eig_vals: bool = shown(False),
-    select_callable: Any = shown(None),
+    select_callable: Function | None = shown(None),
 ):
     """(T, Z) with a = Z T Z^H, Z unitary and T upper triangular.
 

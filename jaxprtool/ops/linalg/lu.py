@@ -1,7 +1,6 @@
 """The LU decomposition with partial pivoting."""
 
-from __future__ import annotations
-
+from jaxprtool.core.kinds.numbers import Size
 from jaxprtool.core.primitive import primitive
 
 __all__ = ["lu", "lu_pivots_to_permutation"]
@@ -17,7 +16,7 @@ def lu(a):
 
 
 @primitive
-def lu_pivots_to_permutation(pivots, *, permutation_size: int):
+def lu_pivots_to_permutation(pivots, *, permutation_size: Size):
     """0, 1, 2, ... with elements i and pivots[i] swapped, for each i in turn.
 
     permutation_size: the number of elements, at least that of pivots.

@@ -1,7 +1,5 @@
 """The QR decomposition, and the elementary reflectors that it is made of."""
 
-from __future__ import annotations
-
 from jaxprtool.core.primitive import primitive, shown
 
 __all__ = ["geqrf", "householder_product", "ormqr", "qr"]

@@ -1,9 +1,6 @@
 """The singular value decomposition."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from jaxprtool.core.kinds.enums import SvdAlgorithm
 from jaxprtool.core.primitive import optional, primitive, shown
 
 __all__ = ["svd"]
@@ -16,7 +13,7 @@ def svd(
     full_matrices: bool,
     compute_uv: bool,
     subset_by_index: tuple[int, int] | None = shown(None),
-    algorithm: Any = optional(None),
+    algorithm: SvdAlgorithm | None = optional(None),
 ):
     """(s, U, V^H) with U diag(s) V^H = a, U and V unitary, s real and descending.
 

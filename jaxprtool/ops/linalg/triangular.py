@@ -1,7 +1,5 @@
 """Systems of equations with a triangular matrix."""
 
-from __future__ import annotations
-
 from jaxprtool.core.primitive import primitive, shown
 
 __all__ = ["triangular_solve"]

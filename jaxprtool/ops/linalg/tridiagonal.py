@@ -1,7 +1,5 @@
 """Tridiagonal matrices: reduction of Hermitian matrices to them, and systems of equations."""
 
-from __future__ import annotations
-
 from jaxprtool.core.primitive import primitive, shown
 
 __all__ = ["tridiagonal", "tridiagonal_solve"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -13,33 +13,15 @@ from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.sharding import (
     Mesh,
+    PartitionSpec,
     Spec,
-    axis_set,
     mentioned,
-    mesh_text,
+    partition_specs,
     shard_shape,
-    specs_text,
 )
 from jaxprtool.rules.calls import hoist_consts
 
 __all__ = ["PartitionSpec", "shard_map"]
-
-
-class PartitionSpec:
-    """Which mesh axes each dimension of an array is split over: P("i", None, ("j", "k")).
-
-    Dimensions without an entry, or with None, are not split. An axis that is not mentioned holds copies.
-    """
-
-    __slots__ = ("spec",)
-
-    def __init__(self, *dims: str | Sequence[str] | None):
-        self.spec: Spec = tuple(
-            () if d is None else (d,) if isinstance(d, str) else tuple(d) for d in dims
-        )
-
-    def __repr__(self) -> str:
-        return str(specs_text([self.spec]))[1:-2]
 
 
 def shard_map(
@@ -79,10 +61,10 @@ def shard_map(
             *closed.consts,
             *leaves,
             jaxpr=body,
-            mesh=mesh_text(grid.sizes),
-            in_specs=specs_text([*[()] * len(closed.consts), *ins]),
-            out_specs=specs_text(_specs_of(out_specs, results, "out_specs", grid)),
-            newly_manual_axes=axis_set(list(grid.sizes)),
+            mesh=grid,
+            in_specs=partition_specs([*[()] * len(closed.consts), *ins]),
+            out_specs=partition_specs(_specs_of(out_specs, results, "out_specs", grid)),
+            newly_manual_axes=frozenset(grid.sizes),
             check_vma=False,
         )
         return tree_unflatten(out_tree[0], outs)

@@ -21,7 +21,7 @@ from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.sharding import Spec, axis_set, mesh_text, specs_text
+from jaxprtool.ir.sharding import Mesh, Spec, partition_specs
 from jaxprtool.makers.axes import inserted
 from jaxprtool.rules.call_types import check_call
 from jaxprtool.rules.define import define
@@ -83,10 +83,10 @@ def as_shard_map(params: dict[str, Any]) -> dict[str, Any]:
             staged = stage(body, avals)
         closed.cache[key] = {
             "jaxpr": staged,
-            "mesh": mesh_text({axis: size}),
-            "in_specs": specs_text(_spec(axis, d) for d in in_axes),
-            "out_specs": specs_text(_spec(axis, d) for d in out_axes),
-            "newly_manual_axes": axis_set([axis]),
+            "mesh": Mesh({axis: size}),
+            "in_specs": partition_specs(_spec(axis, d) for d in in_axes),
+            "out_specs": partition_specs(_spec(axis, d) for d in out_axes),
+            "newly_manual_axes": frozenset([axis]),
             "check_vma": False,
         }
     return closed.cache[key]

@@ -11,12 +11,12 @@ from jaxprtool.core.axes import AxisEnv, bound_axes, current_axes
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.sharding import (
     Spec,
+    known_mesh,
     mentioned,
-    read_axis_set,
-    read_mesh,
-    read_specs,
+    mesh_axes,
+    partition_specs,
     shard_shape,
-    specs_text,
+    specs_of,
     unshard_shape,
     varying_axes,
     with_varying,
@@ -37,12 +37,12 @@ class Layout:
 
     def __init__(self, params: dict[str, Any]):
         try:
-            self.mesh = read_mesh(params["mesh"])
-            self.in_specs = read_specs(params["in_specs"])
-            self.out_specs = read_specs(params["out_specs"])
+            self.mesh = known_mesh(params["mesh"])
+            self.in_specs = specs_of(params["in_specs"])
+            self.out_specs = specs_of(params["out_specs"])
         except ValueError as e:
             ill_typed(f"shard_map: {e}", "bad-param")
-        self.names = read_axis_set(params["newly_manual_axes"], self.mesh)
+        self.names = mesh_axes(params["newly_manual_axes"], self.mesh)
         self.tracked = bool(params["check_vma"])
         for spec in (*self.in_specs, *self.out_specs):
             for n in sorted(mentioned(spec)):
@@ -110,4 +110,9 @@ def with_specs(
     params: dict[str, Any], jaxpr: Any, ins: Iterable[Spec], outs: Iterable[Spec]
 ) -> dict:
     """Params of a shard_map with another body and other specs."""
-    return {**params, "jaxpr": jaxpr, "in_specs": specs_text(ins), "out_specs": specs_text(outs)}
+    return {
+        **params,
+        "jaxpr": jaxpr,
+        "in_specs": partition_specs(ins),
+        "out_specs": partition_specs(outs),
+    }

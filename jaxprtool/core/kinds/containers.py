@@ -1,0 +1,152 @@
+"""Kinds made of other kinds, and those of every value and of none."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from jaxprtool.ir.kinds import UNREAD, Kind, Style
+
+__all__ = [
+    "NOTHING",
+    "Anything",
+    "Either",
+    "Nothing",
+    "TupleOf",
+    "either",
+    "tuple_of",
+    "tuple_of_length",
+]
+
+
+class Anything(Kind):
+    """Every value."""
+
+    unchecked = True
+
+    def __init__(self, name: str = "Any"):
+        super().__init__(name, "a value", "values")
+
+    def fits(self, value: Any) -> bool:
+        return True
+
+
+class Nothing(Kind):
+    """None, which says that there is no value."""
+
+    def __init__(self) -> None:
+        super().__init__("None", "None", "None")
+
+    def fits(self, value: Any) -> bool:
+        return value is None
+
+
+NOTHING = Nothing()
+
+
+class TupleOf(Kind):
+    """Tuples whose items are of one kind; lists are taken too."""
+
+    def __init__(
+        self, item: Kind, length: int | None = None, name: str = "", one: str = "", note: str = ""
+    ):
+        words = item.many if length is None else f"{length} {item.many}"
+        items = f"{item.name}, ..." if length is None else ", ".join([item.name] * length)
+        super().__init__(
+            name or f"tuple[{items}]", one or f"a tuple of {words}", f"tuples of {words}", note
+        )
+        self.item, self.length = item, length
+        self.unchecked = item.unchecked and not one and length is None
+        self.holds_jaxprs = item.holds_jaxprs
+        self.prints_itself = self.prints_itself and item.prints_itself
+
+    def fits(self, value: Any) -> bool:
+        return (
+            isinstance(value, (tuple, list))
+            and all(map(self.item.fits, value))
+            and (self.length is None or len(value) == self.length)
+        )
+
+    def read(self, value: Any) -> Any:
+        if type(value) is not tuple:
+            return value
+        items = [self.item.read(x) for x in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else tuple(items)
+
+    def printed(self, value: Any, style: Style) -> Any:
+        if type(value) is not tuple:
+            return value
+        items = [self.item.printed(x, style) for x in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else tuple(items)
+
+
+class Either(Kind):
+    """A choice of kinds."""
+
+    def __init__(self, parts: tuple[Kind, ...], name: str = ""):
+        super().__init__(
+            name or " | ".join([k.name for k in parts]),
+            ", or ".join(dict.fromkeys([k.one for k in parts])),
+            " or ".join(dict.fromkeys([k.many for k in parts])),
+            "; ".join([k.note for k in parts if k.note]),
+        )
+        self._parts = parts
+        self.code = parts[0].code
+        self.unchecked = any(k.unchecked for k in parts)
+        self.holds_jaxprs = any(k.holds_jaxprs for k in parts)
+        self.is_bookkeeping = any(k.is_bookkeeping for k in parts)
+        self.prints_itself = all(k.prints_itself for k in parts)
+
+    @property
+    def parts(self) -> tuple[Kind, ...]:
+        return self._parts
+
+    def fits(self, value: Any) -> bool:
+        return any(k.fits(value) for k in self._parts)
+
+    def read_text(self, text: str) -> Any:
+        for kind in self._parts:
+            if kind.spelling == "value" and (found := kind.read_text(text)) is not UNREAD:
+                return found
+        return UNREAD
+
+    def read(self, value: Any) -> Any:
+        if self.fits(value):
+            return value
+        for kind in self._parts:
+            found = kind.read(value)
+            if found is not value:
+                return found
+        return value
+
+    def printed(self, value: Any, style: Style) -> Any:
+        for kind in self._parts:
+            if kind.fits(value):
+                return kind.printed(value, style)
+        return value
+
+
+@functools.cache
+def tuple_of(item: Kind) -> Kind:
+    """Tuples of any number of items of a kind."""
+    return TupleOf(item)
+
+
+@functools.cache
+def tuple_of_length(item: Kind, length: int) -> Kind:
+    """Tuples of so many items of a kind."""
+    return TupleOf(item, length)
+
+
+@functools.cache
+def either(*kinds: Kind, name: str = "") -> Kind:
+    """What is of any of the kinds.
+
+    Args:
+      kinds: the choices.
+      name: of the choice; that of its parts with `|` between them where it is not said.
+    """
+    parts = tuple(dict.fromkeys(k for kind in kinds for k in kind.parts))
+    return (
+        parts[0] if len(parts) == 1 else Either(parts, name or " | ".join([k.name for k in kinds]))
+    )

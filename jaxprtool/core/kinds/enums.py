@@ -1,0 +1,185 @@
+"""Kinds whose values are members of an enum of JAX's.
+
+A value is the word that JAX prints (`GatherScatterMode.CLIP`, `CLIP`), a string as JAX's functions take it (`"clip"`), or,
+in texts of earlier releases, the member's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
+from jaxprtool.ir.kinds import Kind
+from jaxprtool.ir.params import Opaque, Record, Word
+
+__all__ = [
+    "ACCURACY",
+    "COPY_SEMANTICS",
+    "EIGENVALUE_ALGORITHM",
+    "EIGENVALUE_LIBRARY",
+    "FFT_TYPE",
+    "INDEX_MODE",
+    "PRECISION",
+    "RANDOM_ALGORITHM",
+    "ROUNDING_METHOD",
+    "SELECTION",
+    "SVD_ALGORITHM",
+    "Accuracy",
+    "CopySemantics",
+    "EigenvalueAlgorithm",
+    "EigenvalueLibrary",
+    "EnumKind",
+    "FftType",
+    "IndexMode",
+    "Precision",
+    "RandomAlgorithm",
+    "RoundingMethod",
+    "Selection",
+    "SvdAlgorithm",
+]
+
+
+class EnumKind(Kind):
+    """The members of an enum.
+
+    Attributes:
+      enum: JAX's name of it.
+      members: their names.
+      numbered: whether a number, counted from 0 in the order of `members`, stands for a member.
+      synonyms: other words for members.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        members: tuple[str, ...],
+        *,
+        enum: str = "",
+        numbered: bool = False,
+        synonyms: Mapping[str, str] | None = None,
+        code: str = "param-value",
+    ):
+        listed = ", ".join(members[:-1]) + f" or {members[-1]}"
+        enum = enum or name
+        super().__init__(name, listed, f"members of {enum}", f"a member of {enum}")
+        self.enum, self.members, self.numbered, self.code = enum, members, numbered, code
+        self._words = {w: m for m in members for w in (m, m.lower())} | dict(synonyms or {})
+
+    def member(self, value: Any) -> str | None:
+        """The name of the member that a value stands for; None where it stands for none."""
+        if isinstance(value, str):
+            return self._words.get(value.rpartition(".")[2])
+        if type(value) is int and self.numbered:
+            return self.members[value] if 0 <= value < len(self.members) else None
+        name = getattr(value, "name", None)  # of a member itself, or of a primitive
+        return self._words.get(name) if isinstance(name, str) else None
+
+    def number(self, value: Any) -> int | None:
+        """The place in `members` of the one that a value stands for."""
+        found = self.member(value)
+        return None if found is None else self.members.index(found)
+
+    def word(self, member: str) -> Word:
+        """A member as the value of a param."""
+        return Word(f"{self.enum}.{member}")
+
+    def fits(self, value: Any) -> bool:
+        return self.member(value) is not None
+
+
+class RecordKind(Kind):
+    """Named constructors of some names, `Tolerance(atol=0.1, ...)`."""
+
+    def __init__(self, *constructors: str, one: str):
+        super().__init__(" | ".join(constructors), one, f"{one}s")
+        self.constructors = constructors
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, Record) and value.name in self.constructors
+
+
+class AngledKind(Kind):
+    """Members of an enum that JAX prints in angle brackets, `<AccuracyMode.HIGHEST: 1>`."""
+
+    def __init__(self, enum: EnumKind):
+        super().__init__(enum.name, enum.one, enum.many)
+        self.enum = enum
+
+    def fits(self, value: Any) -> bool:
+        if not isinstance(value, Opaque) or value.text[:1] != "<":
+            return False
+        return self.enum.member(value.text[1:-1].partition(":")[0]) is not None
+
+
+_ALGORITHMS = (
+    *("ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY"),
+    *("ANY_F8_ANY_F8_ANY_FAST_ACCUM", "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16"),
+    *("BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "BF16_BF16_F32_X9"),
+    *("TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64"),
+)
+
+INDEX_MODE = EnumKind(
+    "IndexMode",
+    ("CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"),
+    enum="GatherScatterMode",
+    numbered=True,
+    synonyms={"fill": "FILL_OR_DROP", "drop": "FILL_OR_DROP"},
+    code="index-mode",
+)
+PRECISION_LEVEL = EnumKind(
+    "PrecisionLevel",
+    ("DEFAULT", "HIGH", "HIGHEST"),
+    enum="Precision",
+    synonyms={
+        **{"fastest": "DEFAULT", "bfloat16": "DEFAULT", "bfloat16_3x": "HIGH"},
+        **{"tensorfloat32": "HIGH", "float32": "HIGHEST"},
+    },
+)
+DOT_ALGORITHM = EnumKind("DotAlgorithmPreset", _ALGORITHMS)
+FFT_TYPE = EnumKind("FftType", ("FFT", "IFFT", "RFFT", "IRFFT"), numbered=True)
+RANDOM_ALGORITHM = EnumKind(
+    "RandomAlgorithm", ("RNG_DEFAULT", "RNG_THREE_FRY", "RNG_PHILOX"), numbered=True
+)
+ROUNDING_METHOD = EnumKind("RoundingMethod", ("AWAY_FROM_ZERO", "TO_NEAREST_EVEN"), numbered=True)
+EIGENVALUE_LIBRARY = EnumKind(
+    "EigenvalueLibrary", ("LAPACK", "CUSOLVER", "MAGMA"), enum="EigImplementation"
+)
+EIGENVALUE_ALGORITHM = EnumKind(
+    "EigenvalueAlgorithm", ("QR", "JACOBI", "QDWH"), enum="EighImplementation"
+)
+SVD_ALGORITHM = EnumKind("SvdAlgorithm", ("DEFAULT", "QR", "JACOBI", "POLAR", "DIVIDE_AND_CONQUER"))
+SELECTION = EnumKind("Selection", ("ge", "le"), code="bad-param")
+COPY_SEMANTICS = EnumKind(
+    "CopySemantics",
+    ("REUSE_INPUT", "ALWAYS_COPY", "DONATE_INPUT"),
+    enum="ArrayCopySemantics",
+    numbered=True,
+)
+_ACCURACY_MODE = EnumKind("AccuracyMode", ("DEFAULT", "HIGHEST"))
+ACCURACY = either(
+    _ACCURACY_MODE,
+    AngledKind(_ACCURACY_MODE),
+    RecordKind("Tolerance", one="a tolerance"),
+    name="Accuracy",
+)
+_LEVEL = either(PRECISION_LEVEL, NOTHING)
+PRECISION = either(
+    PRECISION_LEVEL,
+    TupleOf(_LEVEL, 2, one="a pair of these"),
+    DOT_ALGORITHM,
+    RecordKind("DotAlgorithm", one="a DotAlgorithm"),
+    name="Precision",
+)
+
+IndexMode = Annotated[Any, INDEX_MODE]
+Precision = Annotated[Any, PRECISION]
+FftType = Annotated[Any, FFT_TYPE]
+RandomAlgorithm = Annotated[Any, RANDOM_ALGORITHM]
+RoundingMethod = Annotated[int, ROUNDING_METHOD]
+EigenvalueLibrary = Annotated[Any, EIGENVALUE_LIBRARY]
+EigenvalueAlgorithm = Annotated[Any, EIGENVALUE_ALGORITHM]
+SvdAlgorithm = Annotated[Any, SVD_ALGORITHM]
+Selection = Annotated[Any, SELECTION]
+CopySemantics = Annotated[Any, COPY_SEMANTICS]
+Accuracy = Annotated[Any, ACCURACY]

@@ -1,0 +1,128 @@
+"""Kinds of numbers and of tuples of numbers, and of element types."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from jaxprtool.core.kinds.containers import TupleOf
+from jaxprtool.ir.avals import AbstractType, SymbolicDim
+from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.kinds import UNREAD, Kind
+from jaxprtool.ir.params import Word
+
+__all__ = [
+    "AXES",
+    "AXIS",
+    "BOOLEAN",
+    "ELEMENT_TYPE",
+    "INTEGER",
+    "NUMBER",
+    "PADDING",
+    "PAIR",
+    "PERMUTATION",
+    "SHAPE",
+    "TYPE",
+    "Axes",
+    "Axis",
+    "ElementType",
+    "Padding",
+    "PaddingConfig",
+    "Permutation",
+    "Scalar",
+    "Shape",
+    "Size",
+    "Strides",
+    "Types",
+]
+
+
+class Integer(Kind):
+    """Integers of 64 bits, and the sizes of shape-polymorphic programs."""
+
+    def fits(self, value: Any) -> bool:
+        if type(value) is int:
+            return -1 << 63 <= value < 1 << 63
+        return not isinstance(value, bool) and (
+            hasattr(value, "__index__") or isinstance(value, SymbolicDim)
+        )
+
+
+class Boolean(Kind):
+    """True and False, those of NumPy too."""
+
+    def fits(self, value: Any) -> bool:
+        return type(value) is bool or type(value).__name__ in ("bool", "bool_")
+
+
+class Number(Kind):
+    """Real numbers."""
+
+    def fits(self, value: Any) -> bool:
+        return not isinstance(value, (bool, complex)) and hasattr(value, "__float__")
+
+
+class ElementType(Kind):
+    """Element types, by their short or their long names in a text."""
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, DType)
+
+    def read_text(self, text: str) -> Any:
+        return find_dtype(text.rstrip()) or UNREAD
+
+    def read(self, value: Any) -> Any:
+        found = find_dtype(value) if isinstance(value, Word) else None
+        return value if found is None else found
+
+
+class TypeKind(Kind):
+    """Types of values."""
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, AbstractType)
+
+
+class ScalarKind(Kind):
+    """Numbers and booleans of Python's, complex ones too."""
+
+    code = "fill-value"
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, (bool, int, float, complex))
+
+
+INTEGER = Integer("int", "an integer", "integers")
+BOOLEAN = Boolean("bool", "True or False", "booleans")
+NUMBER = Number("float", "a number", "numbers")
+ELEMENT_TYPE = ElementType("DType", "an element type", "element types")
+TYPE = TypeKind("Type", "a type", "types")
+
+SCALAR = ScalarKind("Scalar", "a number", "numbers")
+
+AXIS = Integer("Axis", "an integer", "integers", "an axis, the first is 0")
+SIZE = Integer("Size", "an integer", "integers", "a number of elements along an axis")
+AXES = TupleOf(INTEGER, name="Axes", note="axes, the first is 0")
+SHAPE = TupleOf(INTEGER, name="Shape", note="the number of elements along each axis")
+STRIDES = TupleOf(INTEGER, name="Strides", note="a step along each axis")
+PERMUTATION = TupleOf(INTEGER, name="Permutation", note="each axis of the operand once")
+PAIR = TupleOf(INTEGER, 2)
+PADDING = TupleOf(
+    PAIR, name="Padding", note="for each axis the numbers of elements put before and after it"
+)
+PADDING_CONFIG = TupleOf(
+    TupleOf(INTEGER, 3),
+    name="PaddingConfig",
+    note="for each axis the numbers of elements put before it, after it, and between its elements",
+)
+TYPES = TupleOf(TYPE, name="Types", one="a tuple of types")
+
+Axis = Annotated[int, AXIS]
+Scalar = Annotated[complex, SCALAR]
+Size = Annotated[int, SIZE]
+Axes = Annotated[tuple[int, ...], AXES]
+Shape = Annotated[tuple[int, ...], SHAPE]
+Strides = Annotated[tuple[int, ...], STRIDES]
+Permutation = Annotated[tuple[int, ...], PERMUTATION]
+Padding = Annotated[tuple[tuple[int, int], ...], PADDING]
+PaddingConfig = Annotated[tuple[tuple[int, int, int], ...], PADDING_CONFIG]
+Types = Annotated[tuple[AbstractType, ...], TYPES]

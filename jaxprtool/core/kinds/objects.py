@@ -1,0 +1,102 @@
+"""Kinds of what only a running JAX has: functions of Python, trees, effects, policies; and of what says nothing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from jaxprtool.core.kinds.containers import Anything, TupleOf
+from jaxprtool.core.kinds.numbers import TypeKind
+from jaxprtool.ir.kinds import Kind
+from jaxprtool.ir.params import Opaque, Record
+
+__all__ = [
+    "BOOKKEEPING",
+    "Bookkeeping",
+    "Constants",
+    "Effect",
+    "Function",
+    "LogRecord",
+    "NamedParams",
+    "Options",
+    "Policy",
+    "RefIndex",
+    "RefType",
+    "TreeDef",
+]
+
+
+class BookkeepingKind(Anything):
+    """What says nothing about what is computed."""
+
+    is_bookkeeping = True
+
+
+class ObjectOfJax(Kind):
+    """Objects of a running JAX, of which a file holds the text alone; what is a number or a container is none."""
+
+    def fits(self, value: Any) -> bool:
+        return not isinstance(value, (bool, int, float, complex, tuple, list, dict, frozenset))
+
+
+class Option(Kind):
+    """Pairs of a name, or a position, and a value."""
+
+    def fits(self, value: Any) -> bool:
+        return (
+            isinstance(value, (tuple, list))
+            and len(value) == 2
+            and isinstance(value[0], (str, int))
+        )
+
+
+class NamedParam(Kind):
+    """(name, leaves, PyTreeDef): a param of a composite operation."""
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, (tuple, list)) and len(value) == 3 and isinstance(value[0], str)
+
+
+class IndexOfReference(Kind):
+    """Texts, and the positions of the operands in them."""
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, tuple) and all(isinstance(x, (str, int)) for x in value)
+
+
+class TypeOrText(TypeKind):
+    """Types, or their texts."""
+
+    def fits(self, value: Any) -> bool:
+        return super().fits(value) or isinstance(value, (str, Opaque, Record))
+
+
+BOOKKEEPING = BookkeepingKind("Bookkeeping")
+FUNCTION = ObjectOfJax("Function", "a function of Python", "functions of Python")
+TREE = ObjectOfJax("TreeDef", "a tree definition", "tree definitions")
+EFFECT = ObjectOfJax("Effect", "an effect", "effects")
+POLICY = ObjectOfJax("Policy", "a policy", "policies", "which results are saved")
+RECORD = ObjectOfJax("LogRecord", "a place in Python", "places in Python")
+OPTIONS = TupleOf(
+    Option("Option", "a pair", "pairs"), name="Options", one="a tuple of pairs", note="name, value"
+)
+
+NAMED_PARAMS = TupleOf(
+    NamedParam("NamedParam", "a named param", "(name, leaves, tree) triples"), name="NamedParams"
+)
+REF_INDEX = IndexOfReference("RefIndex", "an index", "indices", "of a reference")
+REF_TYPE = TypeOrText("RefType", "a type", "types")
+CONSTANTS = TupleOf(
+    Anything("Constant"), name="Constants", one="a tuple of values", note="of constants"
+)
+
+Bookkeeping = Annotated[Any, BOOKKEEPING]
+Function = Annotated[Any, FUNCTION]
+TreeDef = Annotated[Any, TREE]
+Effect = Annotated[Any, EFFECT]
+Policy = Annotated[Any, POLICY]
+LogRecord = Annotated[Any, RECORD]
+Options = Annotated[Any, OPTIONS]
+NamedParams = Annotated[Any, NAMED_PARAMS]
+RefIndex = Annotated[Any, REF_INDEX]
+RefType = Annotated[Any, REF_TYPE]
+Constants = Annotated[tuple[Any, ...], CONSTANTS]

@@ -1,0 +1,137 @@
+"""Kinds of what says where values lie: named axes, meshes, partition specs, shardings, layouts, memories, devices."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
+from jaxprtool.core.kinds.enums import EnumKind
+from jaxprtool.core.kinds.numbers import BOOLEAN, INTEGER, PAIR
+from jaxprtool.ir.kinds import Kind
+from jaxprtool.ir.params import Opaque, Record, Structured, Word
+from jaxprtool.ir.placement import Placement
+from jaxprtool.ir.sharding import Mesh as Mesh_
+from jaxprtool.ir.sharding import PartitionSpec
+
+__all__ = [
+    "AxisNames",
+    "AxisSet",
+    "Destinations",
+    "Donated",
+    "Groups",
+    "Layout",
+    "Layouts",
+    "MappedAxes",
+    "MemorySpace",
+    "Mesh",
+    "Names",
+    "Pairs",
+    "Platforms",
+    "Sharding",
+    "Shardings",
+    "Specs",
+    "UnconstrainedDims",
+]
+
+
+class AxisName(Kind):
+    """Names of axes: JAX takes any object; a text holds words, objects in angle brackets, and positions."""
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, (str, Opaque)) or INTEGER.fits(value)
+
+
+class NameOrNames(Kind):
+    """The name of an axis, or several."""
+
+    def fits(self, value: Any) -> bool:
+        return AXIS_NAME.fits(value) or AXIS_NAMES.fits(value)
+
+
+class PlatformName(Kind):
+    """Tuples of names of platforms; None for any."""
+
+    def fits(self, value: Any) -> bool:
+        return value is None or (
+            isinstance(value, (tuple, list)) and all(isinstance(n, str) for n in value)
+        )
+
+
+class Described(Kind):
+    """What has fields, or is only known by its text."""
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, (Opaque, Record, Word, Placement, Structured))
+
+
+class MeshKind(Kind):
+    """Meshes."""
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, Mesh_)
+
+
+class SpecKind(Kind):
+    """Partition specs."""
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, PartitionSpec)
+
+
+class AxisSetKind(Kind):
+    """Sets of names of axes."""
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, (frozenset, set)) or AXIS_NAMES.fits(value)
+
+
+class SetOfIntegers(Kind):
+    """Sets of integers."""
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, (frozenset, set)) and all(map(INTEGER.fits, value))
+
+
+AXIS_NAME = AxisName("AxisName", "a name", "names")
+AXIS_NAMES = TupleOf(
+    AXIS_NAME, name="AxisNames", note="names of axes, or positions of the operand's"
+)
+NAMES = NameOrNames("Names", "a name, or a tuple of names", "names", "of axes")
+GROUPS = TupleOf(
+    TupleOf(INTEGER), name="Groups", one="a tuple of tuples of integers", note="groups of members"
+)
+PAIRS = TupleOf(PAIR, name="Pairs", one="a tuple of pairs of integers")
+PLATFORMS = TupleOf(
+    PlatformName("Platform", "a tuple of names", "tuples of names"),
+    name="Platforms",
+    one="a tuple of tuples of names",
+    note="of platforms, None for any",
+)
+
+MESH = MeshKind("Mesh", "a mesh", "meshes", "names and sizes of the axes of a grid of devices")
+SPECS = TupleOf(SpecKind("Spec", "a partition spec", "partition specs"), name="Specs")
+SHARDING = Described("Sharding", "a sharding", "shardings", "the devices that have each part")
+LAYOUT = Described("Layout", "a layout", "layouts", "the order in memory of the elements")
+MEMORY = EnumKind("Memory", ("Device", "Host", "Any"), enum="MemorySpace")
+MEMORY_SPACE = Described("MemorySpace", "a memory space", "memory spaces")
+DESTINATION = Described("Destination", "a device, a memory space or a sharding", "destinations")
+AXIS_SET = AxisSetKind("AxisSet", "a set of names", "sets of names", "of axes of the mesh")
+SET_OF_DIMS = SetOfIntegers("UnconstrainedDims", "a set of integers", "sets of integers")
+
+AxisNames = Annotated[tuple[Any, ...], AXIS_NAMES]
+Names = Annotated[Any, NAMES]
+Groups = Annotated[Any, GROUPS]
+Pairs = Annotated[Any, PAIRS]
+Platforms = Annotated[Any, PLATFORMS]
+Mesh = Annotated[Mesh_, MESH]
+Specs = Annotated[Any, SPECS]
+AxisSet = Annotated[Any, AXIS_SET]
+Sharding = Annotated[Any, SHARDING]
+Shardings = Annotated[Any, TupleOf(either(SHARDING, NOTHING), name="Shardings")]
+Layout = Annotated[Any, LAYOUT]
+Layouts = Annotated[Any, TupleOf(either(LAYOUT, NOTHING), name="Layouts")]
+MemorySpace = Annotated[Any, MEMORY_SPACE]
+Destinations = Annotated[Any, TupleOf(either(DESTINATION, NOTHING), name="Destinations")]
+UnconstrainedDims = Annotated[Any, SET_OF_DIMS]
+Donated = Annotated[Any, TupleOf(BOOLEAN, name="Donated")]
+MappedAxes = Annotated[Any, TupleOf(either(INTEGER, NOTHING), name="MappedAxes")]

@@ -1,0 +1,90 @@
+"""The kind of a param: what values it takes, and how they are read, checked, printed, written as Python and described.
+
+A primitive declares each of its params with one (`core.primitive`); `core.kinds` has the kinds that there are.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+from jaxprtool.ir.source import python_source
+
+__all__ = ["UNREAD", "Kind", "Spelling", "Style"]
+
+
+class _Unread:
+    def __repr__(self) -> str:
+        return "UNREAD"
+
+
+UNREAD: Any = _Unread()
+
+# How a text spells values: in the literal grammar, as a name (which may hold anything but the end of a param), or freely.
+Spelling = Literal["value", "name", "free"]
+# What JAX prints, or also what it drops.
+Style = Literal["jax", "lossless"]
+
+
+class Kind(ABC):
+    """What values a param takes.
+
+    Attributes:
+      name: as a stub spells it: `int`, `Axes | None`.
+      one: a value, in words: `a tuple of integers`.
+      many: several values, in words: `tuples of integers`.
+      note: what `one` does not say of the meaning, in words, or "".
+      code: of the diagnostic on a value that is not of this kind.
+      spelling: how a text spells values.
+      unchecked: whether every value is of this kind.
+      holds_jaxprs: whether values are jaxprs, or hold some.
+      is_bookkeeping: whether values say nothing about what is computed.
+      prints_itself: whether `printed` is the value itself.
+    """
+
+    code = "bad-param"
+    spelling: Spelling = "value"
+    unchecked = False
+    holds_jaxprs = False
+    is_bookkeeping = False
+    prints_itself = True
+
+    def __init__(self, name: str, one: str, many: str, note: str = ""):
+        self.name, self.one, self.many, self.note = name, one, many, note
+
+    @abstractmethod
+    def fits(self, value: Any) -> bool:
+        """Whether a value is of this kind."""
+
+    @property
+    def parts(self) -> tuple[Kind, ...]:
+        """The kinds that this one is a choice of: itself alone, where it is none."""
+        return (self,)
+
+    def read_text(self, text: str) -> Any:
+        """The value of a text that the literal grammar would read as something else; `UNREAD` where it is none such."""
+        del text
+        return UNREAD
+
+    def read(self, value: Any) -> Any:
+        """The value that is meant by what the literal grammar makes of a text, in any spelling of any release.
+
+        What is not of this kind comes back as it is, for the checker to name.
+        """
+        return value
+
+    def printed(self, value: Any, style: Style) -> Any:
+        """The value to print in the place of a value: the same, unless JAX spells it in a way of its own."""
+        del style
+        return value
+
+    def source(self, value: Any) -> str:
+        """A value as a Python expression; `ir.source.NAMES` are the names in it."""
+        return python_source(value)
+
+    def describe(self) -> str:
+        """The kind in one line."""
+        return f"{self.one}: {self.note}" if self.note else self.one
+
+    def __repr__(self) -> str:
+        return self.name

@@ -1,0 +1,72 @@
+"""Meshes and partition specs as JAX prints them: calls that hold `'axis': size`, and commas after a last argument.
+
+Mesh('x': 2, 'y': 4, axis_types=(Auto, Explicit))       P('x', None)       from 0.7 on
+Mesh('x': 2, 'y': 4)                                     PartitionSpec('x', None)
+Mesh(device_ids=array([[0, 1], [2, 3]]), axis_names=('x', 'y'))            to 0.4.35
+AbstractMesh((('x', 2), ('y', 4)), axis_types=None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxprtool.ir.params import Record, Structured, Word
+from jaxprtool.ir.sharding import Mesh, PartitionSpec
+
+__all__ = ["PLACEMENTS"]
+
+Fields = dict[str, Any]
+
+
+def _mesh(name: str, sizes: Fields, args: list[Any], fields: Fields) -> Mesh:
+    """Raises ValueError for what is no mesh."""
+    fields = dict(fields)
+    if args or "device_ids" in fields or "axis_sizes" in fields:
+        sizes = _listed(args, fields)
+    types = fields.pop("axis_types", None)
+    kinds = None if types is None else [_axis_type(t) for t in types]
+    if not all(type(n) is str and type(size) is int for n, size in sizes.items()):
+        raise ValueError(f"not sizes of axes: {sizes}")
+    return Mesh(sizes, kinds, name, fields)
+
+
+def _axis_type(word: Any) -> str:
+    if not isinstance(word, Word):
+        raise ValueError(f"no type of an axis: {word}")
+    return word.member
+
+
+def _listed(args: list[Any], fields: Fields) -> Fields:
+    """Sizes that are printed apart from the names, as pairs, or as the grid of the numbers of the devices."""
+    if args:
+        (pairs,) = args
+        return {str(name): size for name, size in pairs}
+    names = fields.pop("axis_names")
+    if "axis_sizes" in fields:
+        return dict(zip(names, fields.pop("axis_sizes"), strict=True))
+    grid = fields.pop("device_ids")
+    if not isinstance(grid, Record) or len(grid.args) != 1:
+        raise ValueError(f"no grid of devices: {grid}")
+    shape, at = [], grid.args[0]
+    while isinstance(at, list):
+        shape.append(len(at))
+        at = at[0] if at else None
+    return dict(zip(names, shape, strict=True))
+
+
+def _spec(name: str, sizes: Fields, args: list[Any], fields: Fields) -> PartitionSpec:
+    """Raises ValueError for what is no partition spec."""
+    del name
+    if sizes or fields:
+        raise ValueError("no partition spec")
+    return PartitionSpec(*args)
+
+
+# What reads each constructor, from its name, the sizes of axes in it, the arguments and the fields.
+PLACEMENTS: dict[str, Callable[[str, Fields, list[Any], Fields], Structured]] = {
+    "AbstractMesh": _mesh,
+    "Mesh": _mesh,
+    "P": _spec,
+    "PartitionSpec": _spec,
+}
