@@ -95,7 +95,7 @@ def _load_numpy() -> Any:
 
 
 def _compile_jaxpr(closed: ClosedJaxpr) -> Any:
-    from jaxprtool.backends.xla.executable import compile_jaxpr  # noqa: PLC0415 (gateway)
+    from jaxprtool.backends.xla.compile import compile_jaxpr  # noqa: PLC0415 (gateway)
 
     return compile_jaxpr(closed)
 

@@ -9,13 +9,14 @@ import argparse
 import json
 from collections.abc import Callable, Iterable
 
+from .calls import call_rows
 from .growth import growth_rows, start_rows
 from .kernels import kernel_rows
 from .loops import loop_rows
 from .measure import Row
 from .transformations import eval_rows, mlp_gradient, text_rows, transform_rows, xla_rows
 
-THEMES = "text,eval,transform,xla,kernels,loops,start,growth"
+THEMES = "text,eval,transform,xla,kernels,loops,calls,start,growth"
 
 
 def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]]:
@@ -31,6 +32,7 @@ def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]
         "xla": lambda: xla_rows(closed, text, args, n, runs),
         "kernels": lambda: kernel_rows(runs),
         "loops": lambda: loop_rows(runs),
+        "calls": lambda: call_rows(runs),
         "start": lambda: start_rows(max(runs, 5)),
         "growth": lambda: growth_rows([int(s) for s in options.growth.split(",") if s]),
     }

@@ -1,6 +1,6 @@
 """The rules of `custom_jvp` and `custom_vjp` functions: from jaxprs of ours to JAX's callables.
 
-The inverse of `jax_rules`. Where a program holds no rule, the function itself is differentiated.
+The inverse of `backends.jax.rules`. Where a program holds no rule, the function itself is differentiated.
 """
 
 from __future__ import annotations
@@ -11,26 +11,16 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import core, linear_util
-from jax.extend.core import jaxpr_as_fun
 
+from jaxprtool.backends.jax.private import jaxpr_as_fun, wrapped
 from jaxprtool.backends.jax.rules import is_inexact
 from jaxprtool.core.partition import partition_list, split_list
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 
-__all__ = ["debug_info", "rebuild_custom_rule"]
+__all__ = ["rebuild_custom_rule"]
 
 Closed = Callable[..., Any]
-
-
-def debug_info(name: str) -> Any:
-    """JAX's bookkeeping of where a function came from; it prints the name."""
-    return core.DebugInfo("jaxprtool", name.split(" ")[0] or "f", None, None)
-
-
-def _wrapped(f: Callable[..., Any], name: Any) -> Any:
-    return linear_util.wrap_init(f, debug_info=debug_info(str(name)))
 
 
 def rebuild_custom_rule(
@@ -55,7 +45,7 @@ def rebuild_custom_rule(
     if eqn.primitive.name == "custom_jvp_call":
         rule = _jvp_function(call, p["jvp_jaxpr"], closed)
         thunk = functools.partial(_jvp_thunk, call, p["num_consts"], rule)
-        return {**shared, "jvp_jaxpr_fun": _wrapped(functools.cache(thunk), p["jvp"])}
+        return {**shared, "jvp_jaxpr_fun": wrapped(functools.cache(thunk), p["jvp"])}
     return {**shared, **_vjp_params(call, p, closed)}
 
 
@@ -137,8 +127,8 @@ def _vjp_params(call: Any, p: dict[str, Any], closed: Closed) -> dict[str, Any]:
         return structure(outs), structure(residuals), [None] * n_res
 
     return {
-        "fwd_jaxpr_thunk": _wrapped(fwd_thunk, p["fwd"]),
-        "bwd": _wrapped(_flat_bwd(bwd, n_res, call.out_avals, call.in_avals, n), p["bwd"]),
+        "fwd_jaxpr_thunk": wrapped(fwd_thunk, p["fwd"]),
+        "bwd": wrapped(_flat_bwd(bwd, n_res, call.out_avals, call.in_avals, n), p["bwd"]),
         "out_trees": out_trees,
     }
 
@@ -206,5 +196,5 @@ def _lin_params(eqn: JaxprEqn, closed: Closed, to_aval: Callable[[Any], Any]) ->
         "in_zeros": zeros,
         "out_avals": outs,
         "symbolic_zeros": p["symbolic_zeros"],
-        "bwd": _wrapped(flat, p["bwd"]),
+        "bwd": wrapped(flat, p["bwd"]),
     }

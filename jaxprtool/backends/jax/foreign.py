@@ -6,16 +6,14 @@ impl, lower               the function that implements it
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import jax
 import numpy as np
-from jax._src import core
-from jax._src.interpreters import mlir
 
 from jaxprtool.backends.jax.live import LivePrimitive
+from jaxprtool.backends.jax.private import array_type, implementations, result_types
 from jaxprtool.backends.jax.rules import is_inexact, with_wide_types
 from jaxprtool.backends.jax.to_jax import jax_params
 from jaxprtool.backends.numpy_eval import np_dtype
@@ -105,15 +103,14 @@ class _Rules:
     def types(self, *avals: Any, **params: Any) -> list[Any]:
         theirs = self.primitive.value
         given = jax_params(theirs, params)
-        structs = [core.ShapedArray(a.shape, np_dtype(a.dtype)) for a in avals]
-        out, _ = theirs.abstract_eval(*structs, **given)
-        return [self.to_aval(a).strong for a in (out if theirs.multiple_results else [out])]
+        types = [array_type(a.shape, np_dtype(a.dtype)) for a in avals]
+        return [self.to_aval(a).strong for a in result_types(theirs, types, given)]
 
     def expansion(self, avals: Sequence[Any], params: dict[str, Any]) -> ClosedJaxpr:
         """The primitive's implementation as a jaxpr, in which it does not occur itself."""
         theirs, given = self.primitive.value, jax_params(self.primitive.value, params)
         error: Exception | None = None
-        for f, several in _implementations(theirs):
+        for f, several in implementations(theirs):
 
             def flat(*xs: Any, f: Any = f, several: bool = several) -> list[Any]:
                 out = f(*xs, **given)
@@ -256,15 +253,3 @@ class _Impl:
             bind = jax.jit(self.rules.bind(params))
             return lambda *values: [np.asarray(x) for x in bind(*values)]
         return lambda *values: run(values)
-
-
-def _implementations(theirs: Any) -> list[tuple[Callable[..., Any], bool]]:
-    """Functions that may say what a primitive computes, and whether each returns several results."""
-    found = [(theirs.impl, theirs.multiple_results)]
-    entry = mlir._lowerings.get(theirs)
-    rule = getattr(entry, "rule", None)
-    if inspect.isfunction(rule):  # made by `mlir.lower_fun` of a function
-        held = inspect.getclosurevars(rule).nonlocals
-        if callable(held.get("fun")):
-            found.append((held["fun"], bool(held.get("multiple_results", True))))
-    return found
