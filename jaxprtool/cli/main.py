@@ -18,7 +18,7 @@ from jaxprtool.core.stack import run_deep
 from jaxprtool.driver.writing import remove_temporaries, removing_temporaries
 from jaxprtool.ir.synonyms import VERBS as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
-from jaxprtool.rules.calls import CustomRuleWarning
+from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.rules.policies import PolicyWarning
 
 __all__ = ["VERBS", "cli", "main", "run_verb"]

@@ -24,7 +24,9 @@ from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Opaque
-from jaxprtool.rules.calls import CallRules, CustomRuleWarning, inexact, inline_transpose
+from jaxprtool.makers.call_types import inexact
+from jaxprtool.makers.calls import CallRules, inline_transpose
+from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []

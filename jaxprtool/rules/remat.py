@@ -25,14 +25,14 @@ from jaxprtool.interpreters.partial_eval import (
 )
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
 from jaxprtool.interpreters.sharing import apply_jaxpr, derived
-from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
+from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, transpose_unary
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.params import Word
 from jaxprtool.ir.walk import all_eqns, map_jaxprs
-from jaxprtool.rules.call_types import check_call
-from jaxprtool.rules.calls import CallRules, hoist_consts
+from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.calls import CallRules
 from jaxprtool.rules.define import define
 from jaxprtool.rules.policies import POLICIES, policy_saves, save_everything
 

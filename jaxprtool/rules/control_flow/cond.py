@@ -29,7 +29,7 @@ from jaxprtool.interpreters.transpose import UndefPrimal, is_linear, not_linear,
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import BOOL, INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, type_of
-from jaxprtool.rules.call_types import check_call
+from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.control_flow.loops import narrowed
 from jaxprtool.rules.define import define
 from jaxprtool.rules.wrappers import platform_position

@@ -27,7 +27,7 @@ from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.walk import count_eqns
-from jaxprtool.rules.call_types import check_call
+from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
     check_carry,

@@ -22,7 +22,7 @@ from jaxprtool.interpreters.limits import steps
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
-from jaxprtool.rules.call_types import check_call
+from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.control_flow.loops import (
     check_carry,
     check_counts,
