@@ -7,13 +7,13 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import in_place
-from jaxprtool.core.partition import split_list
+from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.dce import call_dce_rule
 from jaxprtool.interpreters.evaluate import bind_eqn, prepared
-from jaxprtool.interpreters.jvp import Zero, jvp_interpret, jvp_jaxpr
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_interpret, jvp_jaxpr
 from jaxprtool.interpreters.limits import count_call
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_part, split_call
@@ -62,8 +62,8 @@ def inline_transpose(cts: Sequence[Any], args: Sequence[Any], closed: ClosedJaxp
     """Cotangents of the linear operands of a call, None for the others."""
     if multiplies(closed):
         return JIT.transpose(cts, *args, **_jit_params(closed))
-    out = iter(backward_pass(in_place(closed.jaxpr), [*closed.consts, *args], cts))
-    return [next(out) if is_linear(x) else None for x in args]
+    out = backward_pass(in_place(closed.jaxpr), [*closed.consts, *args], cts)
+    return spread(map(is_linear, args), out)
 
 
 class CallRules:
@@ -113,11 +113,7 @@ class CallRules:
         live = [t for t in tangents if type(t) is not Zero]
         outs = self.apply(transformed, [*primals, *live], params)
         primals_out, live_out = split_list(outs, len(flags))
-        rest = iter(live_out)
-        return primals_out, [
-            next(rest) if flag else Zero(get_aval(p))
-            for p, flag in zip(primals_out, flags, strict=True)
-        ]
+        return primals_out, fill_zeros(flags, live_out, map(get_aval, primals_out))
 
     def batch(self, axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
         batched, out_dims = vmap_jaxpr(params[self.param], axis_size, dims, None)
@@ -129,12 +125,9 @@ class CallRules:
         transposed, flags = self.transposed(params[self.param], linear, nonzero)
         operands = [x for x in args if not is_linear(x)]
         operands += [ct for ct in cts if type(ct) is not Zero]
-        outs = iter(self.apply(transposed, operands, params) if any(flags) else [])
-        linear_cts = iter(
-            next(outs) if flag else Zero(x.aval)
-            for flag, x in zip(flags, filter(is_linear, args), strict=True)
-        )
-        return [next(linear_cts) if is_linear(x) else None for x in args]
+        outs = self.apply(transposed, operands, params) if any(flags) else []
+        linear_avals = [x.aval for x in args if is_linear(x)]
+        return spread(linear, fill_zeros(flags, outs, linear_avals))
 
     def transposed(
         self, closed: ClosedJaxpr, linear: Sequence[bool], nonzero: Sequence[bool]
@@ -179,10 +172,8 @@ class CallRules:
         )
         outs, residuals = split_list(both, len(parts.flags))
         operands = [*residuals, *[t for t in tangents if type(t) is not Zero]]
-        rest = iter(self.record(trace, parts.linear, operands, params) if any(parts.flags) else [])
-        return outs, [
-            next(rest) if f else Zero(get_aval(p)) for f, p in zip(parts.flags, outs, strict=True)
-        ]
+        recorded = self.record(trace, parts.linear, operands, params) if any(parts.flags) else []
+        return outs, fill_zeros(parts.flags, recorded, map(get_aval, outs))
 
 
 # These describe single arguments, and no longer fit when there are others.

@@ -13,7 +13,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
-from jaxprtool.interpreters.jvp import Zero, instantiate
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.sharing import apply_jaxpr, derived
 from jaxprtool.interpreters.transpose import UndefPrimal, not_linear
@@ -55,9 +55,7 @@ def _custom_jvp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     flags = inexact(call.in_avals)
     live = [instantiate(t) for t, flag in zip(tangents, flags, strict=True) if flag]
     outs, out_tangents = split_list(apply_jaxpr(rule, [*primals, *live]), len(call.out_avals))
-    rest = iter(out_tangents)
-    flags = inexact(call.out_avals)
-    return outs, [next(rest) if f else Zero(a) for f, a in zip(flags, call.out_avals, strict=True)]
+    return outs, fill_zeros(inexact(call.out_avals), out_tangents, call.out_avals)
 
 
 def _custom_jvp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
@@ -145,20 +143,17 @@ def _custom_vjp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     zeros = [type(t) is Zero for t in tangents]
     wanted = [not z for z, f in zip(zeros, inexact(call.in_avals), strict=True) if f]
     out_avals = tuple(a.strong for a in call.out_avals if a.tangent() is a.strong)
-    rest = iter(
-        lax.custom_lin(
-            *residuals,
-            *[t for t in tangents if type(t) is not Zero],
-            num_res=n_res,
-            bwd_jaxpr=_live(params["bwd_jaxpr"], wanted),
-            bwd=params["bwd"],
-            in_zeros=zeros,
-            out_avals=out_avals,
-            symbolic_zeros=params["symbolic_zeros"],
-        )
+    out_tangents = lax.custom_lin(
+        *residuals,
+        *[t for t in tangents if type(t) is not Zero],
+        num_res=n_res,
+        bwd_jaxpr=_live(params["bwd_jaxpr"], wanted),
+        bwd=params["bwd"],
+        in_zeros=zeros,
+        out_avals=out_avals,
+        symbolic_zeros=params["symbolic_zeros"],
     )
-    flags = inexact(call.out_avals)
-    return outs, [next(rest) if f else Zero(a) for f, a in zip(flags, call.out_avals, strict=True)]
+    return outs, fill_zeros(inexact(call.out_avals), out_tangents, call.out_avals)
 
 
 def _custom_vjp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:

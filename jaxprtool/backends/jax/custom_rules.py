@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxprtool.backends.jax.private import jaxpr_as_fun, wrapped
 from jaxprtool.backends.jax.rules import is_inexact
-from jaxprtool.core.partition import partition_list, split_list
+from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 
@@ -57,11 +57,8 @@ def _jvp_function(call: Any, rule: ClosedJaxpr | None, closed: Closed) -> Callab
 
     def differentiate(*xs: Any) -> list[Any]:
         primals, tangents = split_list(xs, len(flags))
-        rest = iter(tangents)
-        full = [
-            next(rest) if f else np.zeros(np.shape(x), jax.dtypes.float0)
-            for f, x in zip(flags, primals, strict=True)
-        ]
+        fixed = [_float0(x) for f, x in zip(flags, primals, strict=True) if not f]
+        full = merge_lists(flags, fixed, tangents)
         outs, out_tangents = jax.jvp(jaxpr_as_fun(call), primals, full)
         kept = [t for t, a in zip(out_tangents, call.out_avals, strict=True) if is_inexact(a)]
         return [*outs, *kept]
@@ -96,8 +93,9 @@ def _jvp_thunk(call: Any, n: int, rule: Callable[..., Any], *in_zeros: bool) -> 
     return jaxpr.jaxpr, jaxpr.consts, [False] * len(call.out_avals)
 
 
-def _float0(aval: Any) -> Any:
-    return np.zeros(aval.shape, jax.dtypes.float0)
+def _float0(x: Any) -> Any:
+    """The tangent of a value or a type that has none."""
+    return np.zeros(np.shape(x), jax.dtypes.float0)
 
 
 def _zeros(aval: Any) -> Any:
@@ -148,8 +146,7 @@ def _vjp_functions(call: Any, p: dict[str, Any], closed: Closed) -> tuple[Any, A
         fixed, free = partition_list(flags, primals)
 
         def of_free(*free: Any) -> list[Any]:
-            rest, others = iter(free), iter(fixed)
-            outs = jaxpr_as_fun(call)(*[next(rest) if f else next(others) for f in flags])
+            outs = jaxpr_as_fun(call)(*merge_lists(flags, fixed, free))
             return [x for x, a in zip(outs, call.out_avals, strict=True) if is_inexact(a)]
 
         return list(jax.vjp(of_free, *free)[1](cotangents))
@@ -188,8 +185,7 @@ def _lin_params(eqn: JaxprEqn, closed: Closed, to_aval: Callable[[Any], Any]) ->
             fail(UnsupportedError, message, "no-rule")
         residuals, cotangents = split_list(xs, p["num_res"])
         kept = [ct for ct, a in zip(cotangents, outs, strict=True) if is_inexact(a)]
-        rest = iter(jaxpr_as_fun(closed(rule))(*residuals, *kept))
-        return [None if zero else next(rest) for zero in zeros]
+        return spread([not z for z in zeros], jaxpr_as_fun(closed(rule))(*residuals, *kept))
 
     return {
         "num_res": p["num_res"],

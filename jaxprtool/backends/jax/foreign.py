@@ -17,12 +17,13 @@ from jaxprtool.backends.jax.private import array_type, implementations, result_t
 from jaxprtool.backends.jax.rules import is_inexact, with_wide_types
 from jaxprtool.backends.jax.to_jax import jax_params
 from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.check import abstract_eval_rules
 from jaxprtool.interpreters.cost import FREE, cost_rules
 from jaxprtool.interpreters.evaluate import impl_rules, runner
-from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_rules
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import is_linear, transpose_rules
@@ -143,9 +144,9 @@ class _Rules:
         rule = self.jvp_program([get_aval(x) for x in primals], live, params)
         outs = apply_jaxpr(rule, [*primals, *given])
         n_out = len(self.types(*[get_aval(x).strong for x in primals], **params))
-        results, rest = outs[:n_out], iter(outs[n_out:])
+        results, live_out = split_list(outs, n_out)
         kinds = [get_aval(x) for x in results]
-        return results, [next(rest) if a.tangent() is a.strong else Zero(a) for a in kinds]
+        return results, fill_zeros([a.tangent() is a.strong for a in kinds], live_out, kinds)
 
     def jvp_program(
         self, avals: Sequence[Any], live: Sequence[bool], params: dict[str, Any]
@@ -155,11 +156,10 @@ class _Rules:
 
         def f(*xs: Any) -> list[Any]:
             values = xs[:n]
-            moving = [x for x, on in zip(values, live, strict=True) if on]
+            fixed, moving = partition_list(live, values)
 
             def of_moving(*moved: Any) -> list[Any]:
-                rest = iter(moved)
-                return bind(*[next(rest) if on else x for x, on in zip(values, live, strict=True)])
+                return bind(*merge_lists(live, fixed, moved))
 
             outs, out_tangents = jax.jvp(of_moving, moving, list(xs[n:]))
             return [*outs, *[t for t in out_tangents if t.dtype != jax.dtypes.float0]]
@@ -205,8 +205,7 @@ class _Rules:
         given = [ct for ct, a in zip(cts, kinds, strict=True) if a.tangent() is a]
         full = [instantiate(ct) for ct in given]
         back = self.transpose_program(avals, linear, [get_aval(x) for x in full], params)
-        out = iter(apply_jaxpr(back, [*values, *full]))
-        return [next(out) if flag else None for flag in linear]
+        return spread(linear, apply_jaxpr(back, [*values, *full]))
 
     def transpose_program(
         self,
@@ -224,8 +223,7 @@ class _Rules:
 
         def f(*xs: Any) -> list[Any]:
             def of_linear(*moving: Any) -> list[Any]:
-                rest, others = iter(moving), iter(xs[:n])
-                outs = bind(*[next(rest) if flag else next(others) for flag in linear])
+                outs = bind(*merge_lists(linear, xs[:n], moving))
                 return [x for x in outs if is_inexact(x.aval)]
 
             return list(jax.linear_transpose(of_linear, *structs)(list(xs[n:])))

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from jaxprtool.backends.jax import private
-from jaxprtool.core.partition import split_list
+from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
@@ -211,8 +211,7 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
 def _lin_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
     p = eqn.params
     in_avals = [x.aval for x in eqn.invars]
-    tangents = iter(in_avals[p["num_res"] :])
-    wanted = [None if zero else next(tangents) for zero in p["in_zeros"]]
+    wanted = spread([not zero for zero in p["in_zeros"]], in_avals[p["num_res"] :])
 
     def capture() -> ClosedJaxpr:
         with with_wide_types([*in_avals, *p["out_avals"]]):
