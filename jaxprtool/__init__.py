@@ -73,14 +73,14 @@ from jaxprtool.ir.jaxpr import Lit as Lit
 from jaxprtool.ir.jaxpr import Primitive as Primitive
 from jaxprtool.ir.jaxpr import Var as Var
 from jaxprtool.makers.decomposed import decomposed as decomposed
-from jaxprtool.rules.calls import jit as jit
-from jaxprtool.rules.calls import set_compiler
 from jaxprtool.rules.control_flow.cond import cond as cond
 from jaxprtool.rules.control_flow.cond import switch as switch
 from jaxprtool.rules.control_flow.functions import fori_loop as fori_loop
 from jaxprtool.rules.control_flow.functions import scan as scan
 from jaxprtool.rules.control_flow.functions import while_loop as while_loop
 from jaxprtool.rules.define import define as define
+from jaxprtool.rules.jit import jit as jit
+from jaxprtool.rules.jit import set_compiler
 from jaxprtool.rules.parallel.mapped import PartitionSpec as PartitionSpec
 from jaxprtool.rules.parallel.mapped import shard_map as shard_map
 from jaxprtool.rules.remat import checkpoint as checkpoint
@@ -97,7 +97,7 @@ def _load_numpy() -> Any:
 
 
 def _compile_jaxpr(closed: ClosedJaxpr) -> Any:
-    from jaxprtool.backends.xla.executable import compile_jaxpr  # noqa: PLC0415 (gateway)
+    from jaxprtool.backends.xla.compile import compile_jaxpr  # noqa: PLC0415 (gateway)
 
     return compile_jaxpr(closed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -42,6 +43,14 @@ BY_NAME = {
 PRIMITIVE_NAMES = {
     p.name for p in PRIMITIVES.values() if p.stub and p.stub.__module__.startswith("jaxprtool.ops")
 } - {"name"}
+# What does not promise to stay: the package or the private part of one -> the one module that may use it.
+OUTSIDE = {
+    "jax._src": "backends/jax/private.py",
+    "jax.extend": "backends/jax/private.py",
+    "jax.interpreters": "backends/jax/private.py",
+    "jax.core": "backends/jax/private.py",
+    "jaxlib": "backends/xla/client.py",
+}
 HEAVY = {"numpy", "scipy", "jax", "jaxlib", "lark", "rich", "ml_dtypes"}
 MAX_LINES, MAX_FUNCTION = 600, 60
 
@@ -86,6 +95,33 @@ def heavy_at_module_level(source: str) -> list[str]:
         for _, module in imports(node)
         if isinstance(node, (ast.Import, ast.ImportFrom)) and module.partition(".")[0] in HEAVY
     ]
+
+
+def _dotted(node: ast.expr) -> str:
+    """`a.b.c` for an expression that is written so, else nothing."""
+    if isinstance(node, ast.Attribute):
+        first = _dotted(node.value)
+        return f"{first}.{node.attr}" if first else ""
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def beside_the_adapter(path: Path, source: str) -> list[str]:
+    """Uses of `OUTSIDE` in other modules than the one of each: imports, attributes, names of modules as text."""
+    tree = ast.parse(source)
+    used = {(node.lineno, module) for node, module in imports(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:  # `from jax import core`
+            used |= {(node.lineno, f"{node.module}.{alias.name}") for alias in node.names}
+        elif isinstance(node, ast.Attribute):
+            used.add((node.lineno, _dotted(node)))
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w.]+\.[\w.]*", str(node.value)):
+            used.add((node.lineno, str(node.value)))
+    return sorted(
+        f"{path.name}:{line} {module}"
+        for line, module in used
+        for prefix, home in OUTSIDE.items()
+        if f"{module}.".startswith(f"{prefix}.") and name(path) != home
+    )
 
 
 def own_inside_functions(path: Path, source: str) -> list[str]:
@@ -202,6 +238,14 @@ def test_own_modules_are_imported_at_the_top() -> None:
     )
 
 
+def test_one_module_each_talks_to_what_jax_and_jaxlib_do_not_promise() -> None:
+    """And these modules do so."""
+    assert offenders(beside_the_adapter) == {}
+    for home in set(OUTSIDE.values()):
+        source = (PACKAGE / home).read_text()
+        assert beside_the_adapter(PACKAGE / "backends" / "x.py", source)
+
+
 def test_files_and_functions_are_short() -> None:
     assert offenders(lambda _, source: too_long(source)) == {}
 
@@ -231,8 +275,20 @@ def test_the_checks_can_fail() -> None:
     assert not heavy_at_module_level("def f():\n    import numpy")
     assert own_inside_functions(path, "def f():\n    from jaxprtool.ir import jaxpr")
     assert not own_inside_functions(
-        path, "def f():\n    from jaxprtool.backends.xla import executable as xla"
+        path, "def f():\n    from jaxprtool.backends.xla import compile as xla"
     )
+    for line in (
+        "import jaxlib",
+        "from jaxlib import xla_client",
+        "def f():\n    from jaxlib.mlir import ir",
+        "from jax._src import core",
+        "from jax import _src",
+        "from jax.extend.core import Jaxpr",
+        "import jax\nx = jax._src.core.Var",
+        "importlib.import_module('jaxlib.mlir')",
+    ):
+        assert beside_the_adapter(path, line), line
+    assert not beside_the_adapter(path, "import jax\nx = jax.numpy.ones(jaxlib_version)")
     for line in (
         "if eqn.primitive.name == 'sin': pass",
         "if name in ('sin', 'cos'): pass",

@@ -37,8 +37,8 @@ from jaxprtool.ir import jaxpr as ir
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Lit, Primitive, Var
-from jaxprtool.rules.calls import jit
 from jaxprtool.rules.control_flow.cond import cond
+from jaxprtool.rules.jit import jit
 from jaxprtool.syntax.print import format_jaxpr
 
 # -- part 1: primitives, evaluation, jvp, vmap ---------------------------------------------------

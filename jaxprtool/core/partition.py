@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-__all__ = ["merge_lists", "partition_list", "split_list", "unzip2"]
+__all__ = ["merge_lists", "partition_list", "split_list", "spread", "unzip2"]
 
 
 def split_list(xs: Sequence[T], *sizes: int) -> list[list[T]]:
@@ -30,10 +30,16 @@ def partition_list(flags: Sequence[bool], xs: Sequence[T]) -> tuple[list[T], lis
     return no, yes
 
 
-def merge_lists(flags: Sequence[bool], no: Sequence[T], yes: Sequence[T]) -> list[T]:
+def merge_lists(flags: Iterable[bool], no: Iterable[T], yes: Iterable[T]) -> list[T]:
     """The inverse of `partition_list`."""
     nos, yeses = iter(no), iter(yes)
     return [next(yeses) if flag else next(nos) for flag in flags]
+
+
+def spread(flags: Iterable[bool], xs: Iterable[T]) -> list[T | None]:
+    """The elements of `xs` at the places whose flag is True, None at the others."""
+    rest = iter(xs)
+    return [next(rest) if flag else None for flag in flags]
 
 
 def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:

@@ -114,6 +114,6 @@ def from_bytes(data: bytes, name: str = "the artifact") -> Compiled:
 
 
 def _xla() -> Any:
-    from jaxprtool.backends.xla import executable as xla  # noqa: PLC0415 (gateway: NumPy and jaxlib)
+    from jaxprtool.backends.xla import compile as xla  # noqa: PLC0415 (gateway: NumPy and jaxlib)
 
     return xla

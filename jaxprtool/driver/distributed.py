@@ -115,7 +115,7 @@ def _devices_each(needed: int, count: int, given: int | None) -> int:
 
 
 def _backends() -> tuple[Any, Any]:
-    from jaxprtool.backends.jax import distributed  # noqa: PLC0415
-    from jaxprtool.backends.xla import executable as xla  # noqa: PLC0415 (gateway: NumPy and jaxlib)
+    from jaxprtool.backends.xla import compile as xla  # noqa: PLC0415 (gateway: NumPy and jaxlib)
+    from jaxprtool.backends.xla import distributed  # noqa: PLC0415
 
     return distributed, xla

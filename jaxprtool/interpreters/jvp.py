@@ -13,7 +13,7 @@ Makers: `derivative`, `jvp_terms`, `linear`, `bilinear`, `zero_derivative`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -41,6 +41,7 @@ __all__ = [
     "add_tangents",
     "bilinear",
     "derivative",
+    "fill_zeros",
     "instantiate",
     "jvp",
     "jvp_jaxpr",
@@ -82,6 +83,12 @@ def zeros(aval: ShapedArray) -> Any:
 def instantiate(tangent: Any) -> Any:
     """A tangent or cotangent as a value."""
     return zeros(tangent.aval) if type(tangent) is Zero else tangent
+
+
+def fill_zeros(flags: Iterable[bool], live: Iterable[Any], avals: Iterable[Any]) -> list[Any]:
+    """Tangents or cotangents of values of these types: those in `live` where the flag is True, `Zero` at the others."""
+    rest = iter(live)
+    return [next(rest) if f else Zero(a) for f, a in zip(flags, avals, strict=True)]
 
 
 def add_tangents(x: Any, y: Any) -> Any:

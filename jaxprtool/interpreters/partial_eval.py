@@ -21,7 +21,7 @@ from typing import Any
 
 from jaxprtool.core.bind import interpreted, set_current_trace, state
 from jaxprtool.core.env import Env
-from jaxprtool.core.partition import partition_list
+from jaxprtool.core.partition import merge_lists, partition_list
 from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, get_aval
@@ -306,9 +306,8 @@ def split_call(
     known_args, unknown_args = partition_list(unks, args)
     outs = call_known_part(trace, known, known_args, call_known)
     n_known = len(outs) - n_res
-    unknown_outs = iter(record_unknown(unknown, [*outs[n_known:], *unknown_args]))
-    known_outs = iter(outs[:n_known])
-    return [next(unknown_outs) if u else next(known_outs) for u in unks_out]
+    unknown_outs = record_unknown(unknown, [*outs[n_known:], *unknown_args])
+    return merge_lists(unks_out, outs[:n_known], unknown_outs)
 
 
 def call_known_part(

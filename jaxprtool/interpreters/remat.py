@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import interpreted, set_current_trace
-from jaxprtool.core.partition import split_list
+from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import verified
@@ -193,8 +193,7 @@ class _Splitter:
         outs = copied(self.first, cut.known, [x for x in ins if x is not None])
         known, saved = split_list(outs, len(outs) - cut.n_saved)
         results = copied(self.second, cut.again, [*map(self.save, saved), *again])
-        rest = iter(known)
-        firsts = [None if u else next(rest) for u in cut.unks_out]
+        firsts = spread([not u for u in cut.unks_out], known)
         return list(zip(firsts, results, strict=True))
 
     def called(self, trace: JaxprTrace, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:

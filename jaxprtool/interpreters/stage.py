@@ -24,7 +24,7 @@ from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
-from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
+from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.jax_functions import call
 from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
@@ -40,7 +40,7 @@ from jaxprtool.ir.jaxpr import (
     type_of,
 )
 
-__all__ = ["JaxprTrace", "JaxprTracer", "identity_rules", "make_jaxpr", "stage"]
+__all__ = ["JaxprTrace", "JaxprTracer", "hoist_consts", "identity_rules", "make_jaxpr", "stage"]
 
 
 _TYPE_RULES = abstract_eval_rules.rules
@@ -338,3 +338,11 @@ def make_jaxpr(f: Callable[..., Any], *, return_tree: bool = False) -> Callable[
         return (closed, out_tree[0]) if return_tree else closed
 
     return maker
+
+
+def hoist_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The same jaxpr with its constants as leading arguments."""
+    jaxpr = closed.jaxpr
+    if not closed.consts:
+        return closed
+    return verified(ClosedJaxpr(rebound(jaxpr, jaxpr.all_binders, const_binders=[])))

@@ -10,6 +10,7 @@ from jaxprtool.rules import control_flow as control_flow
 from jaxprtool.rules import convert as convert
 from jaxprtool.rules import convolution as convolution
 from jaxprtool.rules import cumulative as cumulative
+from jaxprtool.rules import custom_functions as custom_functions
 from jaxprtool.rules import custom_vmap as custom_vmap
 from jaxprtool.rules import dot_general as dot_general
 from jaxprtool.rules import effects as effects

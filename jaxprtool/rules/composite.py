@@ -10,7 +10,7 @@ from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.rules.calls import CallRules, inline_jvp, inline_transpose
+from jaxprtool.makers.calls import CallRules, inline_jvp, inline_transpose
 from jaxprtool.rules.define import define
 from jaxprtool.stablehlo.attributes import composite_attributes
 

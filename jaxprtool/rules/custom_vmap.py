@@ -15,16 +15,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.partition import split_list
+from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
-from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
+from jaxprtool.interpreters.jvp import fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Opaque
-from jaxprtool.rules.calls import CallRules, CustomRuleWarning, inexact, inline_transpose
+from jaxprtool.makers.call_types import inexact
+from jaxprtool.makers.calls import CallRules, inline_transpose
+from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
@@ -44,8 +46,8 @@ class _JvpRule(Opaque):
     ) -> tuple[ClosedJaxpr, list[bool]]:
         """An argument is batched when it or its tangent is."""
         primals, tangents = split_list(in_batched, len(self.inexact))
-        rest = iter(tangents)
-        either = [p or (f and next(rest)) for p, f in zip(primals, self.inexact, strict=True)]
+        of_tangents = spread(self.inexact, tangents)
+        either = [bool(p or t) for p, t in zip(primals, of_tangents, strict=True)]
         rest = iter([u for u, f in zip(either, self.inexact, strict=True) if f])
         wanted = [*either, *rest]
         given = zip(avals, in_batched, either, strict=False)
@@ -73,9 +75,7 @@ def _jvp(primals: Any, tangents: Any, *, call: ClosedJaxpr, rule: Any, **_params
     ours = _JvpRule(rule, flags) if hasattr(rule, "batched") else rule
     outs = lax.custom_vmap_call(*primals, *live, call=transformed, rule=ours)
     outs, out_tangents = split_list(outs, len(call.out_avals))
-    rest = iter(out_tangents)
-    flags = inexact(call.out_avals)
-    return outs, [next(rest) if f else Zero(a) for f, a in zip(flags, call.out_avals, strict=True)]
+    return outs, fill_zeros(inexact(call.out_avals), out_tangents, call.out_avals)
 
 
 def _batch(axis_size: int, vals: Any, dims: Any, *, call: ClosedJaxpr, rule: Any, **_: Any) -> Any:

@@ -17,8 +17,8 @@ from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Record
-from jaxprtool.rules.call_types import check_call
-from jaxprtool.rules.calls import inline_jvp
+from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.calls import inline_jvp
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []

@@ -14,7 +14,7 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import PER_INPUT, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.evaluate import jaxpr_as_fun
-from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, linear
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, linear
 from jaxprtool.interpreters.layouts import reduced_layout
 from jaxprtool.interpreters.monoids import monoid_of
 from jaxprtool.interpreters.sharing import apply_jaxpr
@@ -290,8 +290,8 @@ def _reduce_jvp(
         found = jaxpr.cache[key] = ClosedJaxpr(small, derivative.consts), flags
     derivative, flags = found
     live = [t for t in tangents if type(t) is not Zero]
-    rest = iter(apply_jaxpr(derivative, [*primals, *live]))
-    return outs, [next(rest) if f else Zero(get_aval(x)) for f, x in zip(flags, outs, strict=True)]
+    out_tangents = apply_jaxpr(derivative, [*primals, *live])
+    return outs, fill_zeros(flags, out_tangents, map(get_aval, outs))
 
 
 def _reduce_tree(xs: Any, inits: Any, axes: tuple[int, ...], jaxpr: Any) -> list[Any]:

@@ -11,28 +11,28 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.partition import partition_list, split_list
+from jaxprtool.core.partition import merge_lists, partition_list, split_list
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import call_dce_rule, dce_closed, dce_jaxpr, prune_consts
-from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.jvp import Zero, fill_zeros
 from jaxprtool.interpreters.partial_eval import (
     PartialEvalTrace,
     partial_eval_jaxpr,
 )
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
 from jaxprtool.interpreters.sharing import apply_jaxpr, derived
-from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
+from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, transpose_unary
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.params import Word
 from jaxprtool.ir.walk import all_eqns, map_jaxprs
-from jaxprtool.rules.call_types import check_call
-from jaxprtool.rules.calls import CallRules, hoist_consts
+from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.calls import CallRules
 from jaxprtool.rules.define import define
 from jaxprtool.rules.policies import POLICIES, policy_saves, save_everything
 
@@ -71,9 +71,8 @@ class _RematRules(CallRules):
         atoms = [trace.atom(x) for x in operands]
         fields = {**self.fields(parts.again, params), "differentiated": True}
         avals = parts.again.out_avals
-        unknown = iter(trace.emit(self.op.primitive, atoms, fields, avals) if avals else [])
-        known = iter(outs)
-        return [next(unknown) if u else next(known) for u in parts.unks_out]
+        unknown = trace.emit(self.op.primitive, atoms, fields, avals) if avals else []
+        return merge_lists(parts.unks_out, outs, unknown)
 
     def saving(self, eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
         """The policy of the outer `remat2` decides; both parts are computed again by this one."""
@@ -98,11 +97,7 @@ def _transposed(
     def pull_back(*args: Any) -> list[Any]:
         fixed, live = split_list(args, len(fixed_avals))
         residuals = apply_jaxpr(first, fixed, closed)
-        given = iter(live)
-        cts = [
-            next(given) if nz else Zero(x.aval)
-            for nz, x in zip(nonzero, closed.jaxpr.outs, strict=True)
-        ]
+        cts = fill_zeros(nonzero, live, [x.aval for x in closed.jaxpr.outs])
         undef = [UndefPrimal(v.aval.strong) for v in rest.jaxpr.in_binders[len(residuals) :]]
         out = backward_pass(rest.jaxpr, [*rest.consts, *residuals, *undef], cts)
         flags[:] = [type(ct) is not Zero for ct in out]
@@ -200,8 +195,8 @@ def _lower(ctx: Any, *args: Any, jaxpr: ClosedJaxpr, prevent_cse: Any, **params:
     if params["differentiated"] and any(guarded):
         kept, hidden = partition_list(guarded, args)
         avals = [x.aval for x in hidden]
-        rest = iter(kept), iter(ctx.op("optimization_barrier", *hidden, out=avals))
-        args = tuple([next(rest[bool(g)]) for g in guarded])
+        behind = ctx.op("optimization_barrier", *hidden, out=avals)
+        args = tuple(merge_lists(guarded, kept, behind))
     return ctx.inline(jaxpr, args)
 
 

@@ -18,8 +18,8 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
-from jaxprtool.rules.call_types import check_call
-from jaxprtool.rules.calls import CallRules, inline_jvp, inline_transpose
+from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.calls import CallRules, inline_jvp, inline_transpose
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 __all__: list[str] = []

@@ -9,7 +9,7 @@ import struct
 import numpy as np
 import pytest
 
-from jaxprtool.backends.xla import executable as xla
+from jaxprtool.backends.xla import compile as xla
 from jaxprtool.driver.artifact import decode_artifact, encode_artifact, is_artifact
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.compile import from_bytes

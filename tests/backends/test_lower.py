@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxprtool import lax
-from jaxprtool.backends.xla.executable import compile_jaxpr, compile_stablehlo
+from jaxprtool.backends.xla.compile import compile_jaxpr, compile_stablehlo
 from jaxprtool.interpreters.lower import hlo, lower_jaxpr, lowering_rules
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import MissingRuleError, UnsupportedError, UsageError

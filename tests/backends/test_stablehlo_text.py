@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxprtool.backends.numpy_eval import np_dtype
-from jaxprtool.backends.xla.executable import compile_stablehlo
+from jaxprtool.backends.xla.compile import compile_stablehlo
 from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.avals import AbstractToken, OpaqueType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import UnsupportedError

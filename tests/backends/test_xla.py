@@ -13,8 +13,8 @@ import pytest
 import jaxprtool as jt
 from jaxprtool import lax
 from jaxprtool.backends.numpy_eval import float0, np_dtype
+from jaxprtool.backends.xla.compile import compile_jaxpr
 from jaxprtool.backends.xla.device_array import DeviceArray
-from jaxprtool.backends.xla.executable import compile_jaxpr
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.ir.dtypes import find_dtype

@@ -9,6 +9,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterable
 
+from .calls import call_rows
 from .growth import growth_rows, start_rows
 from .kernels import kernel_rows
 from .loops import loop_rows
@@ -24,7 +25,7 @@ from .transformations import (
     xla_rows,
 )
 
-THEMES = "text,eval,transform,xla,shapes,kernels,loops,start,growth"
+THEMES = "text,eval,transform,xla,shapes,kernels,loops,calls,start,growth"
 
 
 def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]]:
@@ -41,6 +42,7 @@ def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]
         "shapes": lambda: shape_rows(runs),
         "kernels": lambda: kernel_rows(runs),
         "loops": lambda: loop_rows(runs),
+        "calls": lambda: call_rows(runs),
         "start": lambda: start_rows(max(runs, 5)),
         "growth": lambda: growth_rows([int(s) for s in options.growth.split(",") if s]),
     }

@@ -13,7 +13,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.experimental import checkify
 
 import jaxprtool as jt
-from jaxprtool.rules.calls import CustomRuleWarning
+from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.syntax.print import format_jaxpr
 from tests.control_flow.oracle import close, compare, traced
 

@@ -11,7 +11,7 @@ import jaxprtool as jt
 from jaxprtool.backends.jax.from_jax import from_jax
 from jaxprtool.backends.jax.to_jax import to_jax
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.rules.calls import CustomRuleWarning
+from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
 

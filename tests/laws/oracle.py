@@ -15,7 +15,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.backends.numpy_eval import np_dtype
-from jaxprtool.backends.xla.executable import compile_jaxpr
+from jaxprtool.backends.xla.compile import compile_jaxpr
 from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_unflatten

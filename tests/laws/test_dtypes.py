@@ -19,7 +19,7 @@ from jax.extend.core import jaxpr_as_fun
 
 import jaxprtool as jt
 from jaxprtool.backends.numpy_eval import np_dtype
-from jaxprtool.backends.xla.executable import compile_jaxpr
+from jaxprtool.backends.xla.compile import compile_jaxpr
 from jaxprtool.ir.dtypes import FLOAT64, find_dtype
 from jaxprtool.makers.indexing import update_jaxpr_of
 from tests.laws.oracle import (

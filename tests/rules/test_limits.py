@@ -7,7 +7,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.memory import check_memory
-from jaxprtool.backends.xla import executable as xla
+from jaxprtool.backends.xla import compile as xla
 from jaxprtool.backends.xla import precautions
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.run import run

@@ -8,7 +8,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool import ops as lax
-from jaxprtool.backends.xla.executable import compile_jaxpr
+from jaxprtool.backends.xla.compile import compile_jaxpr
 from jaxprtool.syntax.print import format_jaxpr
 
 RNG = np.random.default_rng(2)

@@ -8,7 +8,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool import ops as lax
-from jaxprtool.backends.xla.executable import compile_jaxpr
+from jaxprtool.backends.xla.compile import compile_jaxpr
 from jaxprtool.ir.diagnostics import JaxprTypeError, UnsupportedError
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import Params

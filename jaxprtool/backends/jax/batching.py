@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax._src import custom_batching
 
 from jaxprtool.backends.jax.live import LiveOpaque, masked_text
+from jaxprtool.backends.jax.private import call_vmap_rule
 from jaxprtool.backends.jax.rules import with_wide_types
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -46,11 +46,9 @@ class LiveVmapRule(LiveOpaque):
 
         def traced(*leaves: Any) -> list[Any]:
             args, batched = unflatten(in_tree, leaves), unflatten(in_tree, list(in_batched))
-            out, out_batched = custom_batching.call_rule(self.value, axis_size, batched, args)
-            outs, tree = jax.tree.flatten(out)
-            flags[:], batched_tree = jax.tree.flatten(out_batched)
-            custom_batching.check_vmap_rule_trees(self.value, out_tree, tree, batched_tree)
-            return outs
+            out, out_batched = call_vmap_rule(self.value, axis_size, batched, args, out_tree)
+            flags[:] = jax.tree.leaves(out_batched)
+            return jax.tree.leaves(out)
 
         structs = [self.to_aval(a) for a in avals]
         try:

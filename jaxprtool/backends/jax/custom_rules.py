@@ -1,6 +1,6 @@
 """The rules of `custom_jvp` and `custom_vjp` functions: from jaxprs of ours to JAX's callables.
 
-The inverse of `jax_rules`. Where a program holds no rule, the function itself is differentiated.
+The inverse of `backends.jax.rules`. Where a program holds no rule, the function itself is differentiated.
 """
 
 from __future__ import annotations
@@ -11,26 +11,16 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import core, linear_util
-from jax.extend.core import jaxpr_as_fun
 
+from jaxprtool.backends.jax.private import jaxpr_as_fun, wrapped
 from jaxprtool.backends.jax.rules import is_inexact
-from jaxprtool.core.partition import partition_list, split_list
+from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 
-__all__ = ["debug_info", "rebuild_custom_rule"]
+__all__ = ["rebuild_custom_rule"]
 
 Closed = Callable[..., Any]
-
-
-def debug_info(name: str) -> Any:
-    """JAX's bookkeeping of where a function came from; it prints the name."""
-    return core.DebugInfo("jaxprtool", name.split(" ")[0] or "f", None, None)
-
-
-def _wrapped(f: Callable[..., Any], name: Any) -> Any:
-    return linear_util.wrap_init(f, debug_info=debug_info(str(name)))
 
 
 def rebuild_custom_rule(
@@ -55,7 +45,7 @@ def rebuild_custom_rule(
     if eqn.primitive.name == "custom_jvp_call":
         rule = _jvp_function(call, p["jvp_jaxpr"], closed)
         thunk = functools.partial(_jvp_thunk, call, p["num_consts"], rule)
-        return {**shared, "jvp_jaxpr_fun": _wrapped(functools.cache(thunk), p["jvp"])}
+        return {**shared, "jvp_jaxpr_fun": wrapped(functools.cache(thunk), p["jvp"])}
     return {**shared, **_vjp_params(call, p, closed)}
 
 
@@ -67,11 +57,8 @@ def _jvp_function(call: Any, rule: ClosedJaxpr | None, closed: Closed) -> Callab
 
     def differentiate(*xs: Any) -> list[Any]:
         primals, tangents = split_list(xs, len(flags))
-        rest = iter(tangents)
-        full = [
-            next(rest) if f else np.zeros(np.shape(x), jax.dtypes.float0)
-            for f, x in zip(flags, primals, strict=True)
-        ]
+        fixed = [_float0(x) for f, x in zip(flags, primals, strict=True) if not f]
+        full = merge_lists(flags, fixed, tangents)
         outs, out_tangents = jax.jvp(jaxpr_as_fun(call), primals, full)
         kept = [t for t, a in zip(out_tangents, call.out_avals, strict=True) if is_inexact(a)]
         return [*outs, *kept]
@@ -106,8 +93,9 @@ def _jvp_thunk(call: Any, n: int, rule: Callable[..., Any], *in_zeros: bool) -> 
     return jaxpr.jaxpr, jaxpr.consts, [False] * len(call.out_avals)
 
 
-def _float0(aval: Any) -> Any:
-    return np.zeros(aval.shape, jax.dtypes.float0)
+def _float0(x: Any) -> Any:
+    """The tangent of a value or a type that has none."""
+    return np.zeros(np.shape(x), jax.dtypes.float0)
 
 
 def _zeros(aval: Any) -> Any:
@@ -137,8 +125,8 @@ def _vjp_params(call: Any, p: dict[str, Any], closed: Closed) -> dict[str, Any]:
         return structure(outs), structure(residuals), [None] * n_res
 
     return {
-        "fwd_jaxpr_thunk": _wrapped(fwd_thunk, p["fwd"]),
-        "bwd": _wrapped(_flat_bwd(bwd, n_res, call.out_avals, call.in_avals, n), p["bwd"]),
+        "fwd_jaxpr_thunk": wrapped(fwd_thunk, p["fwd"]),
+        "bwd": wrapped(_flat_bwd(bwd, n_res, call.out_avals, call.in_avals, n), p["bwd"]),
         "out_trees": out_trees,
     }
 
@@ -158,8 +146,7 @@ def _vjp_functions(call: Any, p: dict[str, Any], closed: Closed) -> tuple[Any, A
         fixed, free = partition_list(flags, primals)
 
         def of_free(*free: Any) -> list[Any]:
-            rest, others = iter(free), iter(fixed)
-            outs = jaxpr_as_fun(call)(*[next(rest) if f else next(others) for f in flags])
+            outs = jaxpr_as_fun(call)(*merge_lists(flags, fixed, free))
             return [x for x, a in zip(outs, call.out_avals, strict=True) if is_inexact(a)]
 
         return list(jax.vjp(of_free, *free)[1](cotangents))
@@ -198,13 +185,12 @@ def _lin_params(eqn: JaxprEqn, closed: Closed, to_aval: Callable[[Any], Any]) ->
             fail(UnsupportedError, message, "no-rule")
         residuals, cotangents = split_list(xs, p["num_res"])
         kept = [ct for ct, a in zip(cotangents, outs, strict=True) if is_inexact(a)]
-        rest = iter(jaxpr_as_fun(closed(rule))(*residuals, *kept))
-        return [None if zero else next(rest) for zero in zeros]
+        return spread([not z for z in zeros], jaxpr_as_fun(closed(rule))(*residuals, *kept))
 
     return {
         "num_res": p["num_res"],
         "in_zeros": zeros,
         "out_avals": outs,
         "symbolic_zeros": p["symbolic_zeros"],
-        "bwd": _wrapped(flat, p["bwd"]),
+        "bwd": wrapped(flat, p["bwd"]),
     }

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import Any
 
-from jax._src.interpreters import ad
-
 from jaxprtool.backends.jax.live import LivePrimitive
+from jaxprtool.backends.jax.private import has_jvp_rule
 from jaxprtool.backends.jax.rules import DEPTH, patterns
 from jaxprtool.core.partition import split_list
 from jaxprtool.core.primitive import find_primitive
@@ -107,7 +106,7 @@ class _Expansion:
         self, primitive: LivePrimitive, avals: Sequence[Any], params: Any, body: ClosedJaxpr
     ) -> JaxprEqn:
         inside = self.closed(body)
-        ruled = primitive.value in ad.primitive_jvps
+        ruled = has_jvp_rule(primitive.value)
         floats = (_is_inexact(a) for a in avals), (_is_inexact(a) for a in body.out_avals)
         if not ruled or not all(map(any, floats)):
             call = find_primitive("jit")

@@ -6,25 +6,24 @@ impl, lower               the function that implements it
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import jax
 import numpy as np
-from jax._src import core
-from jax._src.interpreters import mlir
 
 from jaxprtool.backends.jax.live import LivePrimitive
+from jaxprtool.backends.jax.private import array_type, implementations, result_types
 from jaxprtool.backends.jax.rules import is_inexact, with_wide_types
 from jaxprtool.backends.jax.to_jax import jax_params
 from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.check import abstract_eval_rules
 from jaxprtool.interpreters.cost import FREE, cost_rules
 from jaxprtool.interpreters.evaluate import impl_rules, runner
-from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_rules
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import is_linear, transpose_rules
@@ -105,15 +104,14 @@ class _Rules:
     def types(self, *avals: Any, **params: Any) -> list[Any]:
         theirs = self.primitive.value
         given = jax_params(theirs, params)
-        structs = [core.ShapedArray(a.shape, np_dtype(a.dtype)) for a in avals]
-        out, _ = theirs.abstract_eval(*structs, **given)
-        return [self.to_aval(a).strong for a in (out if theirs.multiple_results else [out])]
+        types = [array_type(a.shape, np_dtype(a.dtype)) for a in avals]
+        return [self.to_aval(a).strong for a in result_types(theirs, types, given)]
 
     def expansion(self, avals: Sequence[Any], params: dict[str, Any]) -> ClosedJaxpr:
         """The primitive's implementation as a jaxpr, in which it does not occur itself."""
         theirs, given = self.primitive.value, jax_params(self.primitive.value, params)
         error: Exception | None = None
-        for f, several in _implementations(theirs):
+        for f, several in implementations(theirs):
 
             def flat(*xs: Any, f: Any = f, several: bool = several) -> list[Any]:
                 out = f(*xs, **given)
@@ -146,9 +144,9 @@ class _Rules:
         rule = self.jvp_program([get_aval(x) for x in primals], live, params)
         outs = apply_jaxpr(rule, [*primals, *given])
         n_out = len(self.types(*[get_aval(x).strong for x in primals], **params))
-        results, rest = outs[:n_out], iter(outs[n_out:])
+        results, live_out = split_list(outs, n_out)
         kinds = [get_aval(x) for x in results]
-        return results, [next(rest) if a.tangent() is a.strong else Zero(a) for a in kinds]
+        return results, fill_zeros([a.tangent() is a.strong for a in kinds], live_out, kinds)
 
     def jvp_program(
         self, avals: Sequence[Any], live: Sequence[bool], params: dict[str, Any]
@@ -158,11 +156,10 @@ class _Rules:
 
         def f(*xs: Any) -> list[Any]:
             values = xs[:n]
-            moving = [x for x, on in zip(values, live, strict=True) if on]
+            fixed, moving = partition_list(live, values)
 
             def of_moving(*moved: Any) -> list[Any]:
-                rest = iter(moved)
-                return bind(*[next(rest) if on else x for x, on in zip(values, live, strict=True)])
+                return bind(*merge_lists(live, fixed, moved))
 
             outs, out_tangents = jax.jvp(of_moving, moving, list(xs[n:]))
             return [*outs, *[t for t in out_tangents if t.dtype != jax.dtypes.float0]]
@@ -208,8 +205,7 @@ class _Rules:
         given = [ct for ct, a in zip(cts, kinds, strict=True) if a.tangent() is a]
         full = [instantiate(ct) for ct in given]
         back = self.transpose_program(avals, linear, [get_aval(x) for x in full], params)
-        out = iter(apply_jaxpr(back, [*values, *full]))
-        return [next(out) if flag else None for flag in linear]
+        return spread(linear, apply_jaxpr(back, [*values, *full]))
 
     def transpose_program(
         self,
@@ -227,8 +223,7 @@ class _Rules:
 
         def f(*xs: Any) -> list[Any]:
             def of_linear(*moving: Any) -> list[Any]:
-                rest, others = iter(moving), iter(xs[:n])
-                outs = bind(*[next(rest) if flag else next(others) for flag in linear])
+                outs = bind(*merge_lists(linear, xs[:n], moving))
                 return [x for x in outs if is_inexact(x.aval)]
 
             return list(jax.linear_transpose(of_linear, *structs)(list(xs[n:])))
@@ -256,15 +251,3 @@ class _Impl:
             bind = jax.jit(self.rules.bind(params))
             return lambda *values: [np.asarray(x) for x in bind(*values)]
         return lambda *values: run(values)
-
-
-def _implementations(theirs: Any) -> list[tuple[Callable[..., Any], bool]]:
-    """Functions that may say what a primitive computes, and whether each returns several results."""
-    found = [(theirs.impl, theirs.multiple_results)]
-    entry = mlir._lowerings.get(theirs)
-    rule = getattr(entry, "rule", None)
-    if inspect.isfunction(rule):  # made by `mlir.lower_fun` of a function
-        held = inspect.getclosurevars(rule).nonlocals
-        if callable(held.get("fun")):
-            found.append((held["fun"], bool(held.get("multiple_results", True))))
-    return found

@@ -10,14 +10,12 @@ import dataclasses
 import enum
 import operator
 import re
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
-from jax._src import core
-from jax.extend import core as jax_core
 
+from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.batching import LiveVmapRule
 from jaxprtool.backends.jax.foreign import give_rules
 from jaxprtool.backends.jax.live import (
@@ -67,7 +65,7 @@ def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
     Raises:
       UsageError: the argument is no jaxpr.
     """
-    if not isinstance(closed_jaxpr, (jax_core.ClosedJaxpr, jax_core.Jaxpr)):
+    if not isinstance(closed_jaxpr, (private.ClosedJaxpr, private.Jaxpr)):
         fail(UsageError, f"not a jaxpr of JAX: {type(closed_jaxpr).__name__}", "not-a-jaxpr")
     return _Reader(rules).program(closed_jaxpr)
 
@@ -122,7 +120,7 @@ class _Reader:
 
     def closed(self, jaxpr: Any) -> ClosedJaxpr:
         """A `ClosedJaxpr` or `Jaxpr`; the same object for the same jaxpr with the same constants."""
-        if isinstance(jaxpr, jax_core.Jaxpr):
+        if isinstance(jaxpr, private.Jaxpr):
             inner, consts = jaxpr, [None] * len(jaxpr.constvars)
         else:
             inner, consts = jaxpr.jaxpr, jaxpr.consts
@@ -149,13 +147,13 @@ class _Reader:
 
     def binder(self, v: Any, env: dict[Any, Var]) -> Var:
         aval = self.aval(v.aval)
-        if isinstance(v, jax_core.DropVar):
+        if isinstance(v, private.DropVar):
             return DropVar(aval)
         var = env[v] = Var(aval)
         return var
 
     def atom(self, x: Any, env: dict[Any, Var]) -> Any:
-        if not isinstance(x, jax_core.Literal):
+        if not isinstance(x, private.Literal):
             return env[x]
         array = np.asarray(x.val)
         return Lit(array if array.shape else array.item(), self.aval(x.aval).strong)
@@ -197,9 +195,7 @@ class _Reader:
         if name == "remat2":
             params["policy"] = policy_from_jax(eqn.params["policy"], self.value, eqn_to_jax)
         if name == "jit":
-            for k, is_default in _JIT_DEFAULTS.items():
-                if k in eqn.params and is_default(eqn.params[k]):
-                    params[k] = None
+            params.update(dict.fromkeys(private.jit_says_nothing(eqn.params)))
         return params
 
     def linear_transpose(self, eqn: Any) -> ClosedJaxpr:
@@ -225,7 +221,7 @@ class _Reader:
         """A param value; `top` is False inside containers, where JAX prints the repr."""
         if v is None or v is ... or type(v) in (bool, int, float, complex, str):
             return v
-        if isinstance(v, (jax_core.ClosedJaxpr, jax_core.Jaxpr)):
+        if isinstance(v, (private.ClosedJaxpr, private.Jaxpr)):
             return self.closed(v)
         if type(v) in (tuple, list):
             return type(v)([self.value(x, top=False) for x in v])
@@ -241,9 +237,9 @@ class _Reader:
             return _enum_value(v, top)
         if isinstance(v, np.integer):
             return int(v) if top else NumpyScalar(int(v), f"np.{v.dtype.name}")
-        if isinstance(v, core.ShapedArray):
+        if isinstance(v, private.ShapedArray):
             aval = self.aval(v)
-            exact = not top and str(aval) == v.str_short(short_dtypes=True)
+            exact = not top and str(aval) == private.type_text(v)
             return aval if exact else _opaque(v, top)
         return self.record(v, top) or _leaf_value(v, top)
 
@@ -272,24 +268,6 @@ def _is_unsharded(eqn: Any) -> bool:
     mesh = getattr(eqn.params.get("sharding"), "mesh", None)
     return mesh is not None and mesh.empty
 
-
-def _all_unspecified(shardings: Any) -> bool:
-    return all(type(s).__name__ == "UnspecifiedValue" for s in shardings)
-
-
-def _all_none(xs: Any) -> bool:
-    return all(x is None for x in xs)
-
-
-# When a param of `jit` says nothing; ours is None then.
-_JIT_DEFAULTS: dict[str, Callable[[Any], bool]] = {
-    "in_shardings": _all_unspecified,
-    "out_shardings": _all_unspecified,
-    "in_layouts": _all_none,
-    "out_layouts": _all_none,
-    "donated_invars": lambda xs: not any(xs),
-    "ctx_mesh": lambda mesh: mesh.empty,
-}
 
 _WORD = re.compile(r"[A-Za-z_][\w.]*\Z")
 
@@ -334,7 +312,7 @@ def _leaf_value(v: Any, top: bool) -> Any:
 
 def _aval(aval: Any) -> Any:
     name = type(aval).__name__
-    if isinstance(aval, core.ShapedArray):
+    if isinstance(aval, private.ShapedArray):
         return _shaped(aval)
     if name == "AbstractToken":
         return AbstractToken()
@@ -343,7 +321,7 @@ def _aval(aval: Any) -> Any:
         return RefType(_aval(aval.inner_aval), space)
     if name == "AbstractFuture":
         return FutureType(_aval(aval.inner_aval))
-    return OpaqueType(aval.str_short(short_dtypes=True))
+    return OpaqueType(private.type_text(aval))
 
 
 def _shaped(aval: Any) -> Any:
@@ -352,9 +330,9 @@ def _shaped(aval: Any) -> Any:
     shape = tuple(d if isinstance(d, int) else SymbolicDim(str(d)) for d in aval.shape)
     spec: tuple[str | None, ...] = tuple(
         None if s is None else s if isinstance(s, str) else f"({','.join(s)})"
-        for s in aval.sharding.spec.partitions
+        for s in private.partitions(aval)
     )
-    text = aval.str_short(short_dtypes=True)
+    text = private.type_text(aval)
     memory = aval.memory_space.name.lower() if "<" in text.removeprefix(dtype.short) else ""
     vary = text[text.rindex("]") + 1 :]
     spec = spec if any(s is not None for s in spec) else ()
@@ -363,7 +341,7 @@ def _shaped(aval: Any) -> Any:
 
 def const_value(c: Any) -> Any:
     """A constant: arrays as NumPy arrays, typed keys as `KeyArray`, anything else as it is."""
-    if c is None or isinstance(c, core.Tracer):
+    if c is None or isinstance(c, private.Tracer):
         return None
     dtype = getattr(c, "dtype", None)
     if dtype is not None and jax.numpy.issubdtype(dtype, jax.dtypes.extended):

@@ -45,7 +45,7 @@ class LivePrimitive(Primitive):
 
     Attributes:
       value: JAX's primitive.
-      rules: what `jax_foreign` makes of JAX's rules of it.
+      rules: what `backends.jax.foreign` makes of JAX's rules of it.
     """
 
     __slots__ = ("rules", "value")

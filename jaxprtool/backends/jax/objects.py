@@ -8,24 +8,28 @@ from __future__ import annotations
 import enum
 import functools
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
-from jax._src import effects
-from jax._src.mesh import AbstractDevice, empty_concrete_mesh
-from jax._src.named_sharding import UNSPECIFIED
-from jax._src.random.prng import prngs
 
+from jaxprtool.backends.jax.private import (
+    EMPTY_MESH,
+    UNSPECIFIED,
+    AbstractDevice,
+    Effect,
+    key_impl,
+    loaded_modules,
+    param_class,
+)
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.params import Opaque, Record, Structured, Word
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
 from jaxprtool.syntax.params import read_value
 
-__all__ = ["UNREADABLE", "class_named", "key_impl", "object_of_record", "object_of_text"]
+__all__ = ["UNREADABLE", "object_of_record", "object_of_text"]
 
 UNREADABLE: Any = object()  # instead of an object, where the process has none that prints so
 
@@ -37,11 +41,6 @@ _PREFERRED = {  # enums whose members print without the name of the enum
     "fft_type": (jax.lax.FftType,),
 }
 _CLASS = re.compile(r"<class '(?:[\w.]+\.)?(\w+)'>")
-
-
-def key_impl(name: str) -> Any:
-    """The generator of keys with this tag (`fry`) or name (`threefry2x32`); None where there is none."""
-    return next((p for p in prngs.values() if name in (p.tag, p.name)), None)
 
 
 def object_of_text(key: str, text: str) -> Any:
@@ -56,28 +55,22 @@ def object_of_text(key: str, text: str) -> Any:
 def _member(key: str, text: str) -> Any:
     """A member of an enum, by its name or with that of its class before it."""
     prefix, _, name = text.rpartition(".")
-    classes = (class_named(prefix),) if prefix else _PREFERRED.get(key, ())
+    classes = (_class_named(prefix),) if prefix else _PREFERRED.get(key, ())
     for cls in classes:
         if isinstance(cls, enum.EnumMeta) and name in cls.__members__:
             return cls[name]
     return UNREADABLE
 
 
-def _jax_modules() -> Iterator[Any]:
-    for name, module in list(sys.modules.items()):
-        if name.startswith(("jax._src.", "jax.")):
-            yield module
-
-
 @functools.cache
 def _singletons() -> dict[str, Any]:
     """Effects and members of enums by what they print; what two of them print is left out."""
     found: dict[str, Any] = {}
-    for module in _jax_modules():
+    for module in loaded_modules():
         for v in list(vars(module).values()):
             members = list(v) if isinstance(v, enum.EnumMeta) else [v]
             for x in members:
-                if isinstance(x, (enum.Enum, effects.Effect)):
+                if isinstance(x, (enum.Enum, Effect)):
                     for text in {str(x), repr(x)}:
                         known = found.setdefault(text, x)
                         if known is not x and known != x:
@@ -169,7 +162,7 @@ def object_of_record(key: str, record: Record, restored: Callable[[Any], Any]) -
     device = _device(key, repr(record))
     if device is not UNREADABLE:
         return device
-    cls: Any = class_named(record.name) if maker is None else None
+    cls: Any = _class_named(record.name) if maker is None else None
     if maker is None and (cls is None or record.args):
         return UNREADABLE
     args = [restored(x) for x in record.args]
@@ -196,7 +189,7 @@ def _axis_types(sizes: Any, types: Any) -> Any:
 def _mesh(sizes: dict[str, int] | None = None, axis_types: Any = None, **_: Any) -> Any:
     """A mesh of the first devices there are; raises ValueError where there are too few."""
     if not sizes:
-        return empty_concrete_mesh
+        return EMPTY_MESH
     shape = tuple(sizes.values())
     n = int(np.prod(shape, dtype=int))
     if len(jax.devices()) < n:
@@ -229,16 +222,9 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "NamedSharding": jax.sharding.NamedSharding,
     "SingleDeviceSharding": jax.sharding.SingleDeviceSharding,
 }
-_MODULES = ("jax._src.ad_checkpoint", "jax._src.core", "jax._src.dispatch")
 
 
 @functools.cache
-def class_named(name: str) -> Any:
-    """A class of JAX's that params are made of: an enum, a named tuple or a dataclass; None where there is none."""
-    last = name.rpartition(".")[2]
-    for module_name, module in list(sys.modules.items()):
-        if module_name.startswith("jax._src.lax.") or module_name in _MODULES:
-            found = getattr(module, last, None)
-            if isinstance(found, type):
-                return found
-    return None
+def _class_named(name: str) -> Any:
+    """A class of JAX's that params are made of, with or without the name of its module; None where there is none."""
+    return param_class(name.rpartition(".")[2])

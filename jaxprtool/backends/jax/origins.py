@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from jax._src import source_info_util
-
+from jaxprtool.backends.jax.private import user_frame
 from jaxprtool.ir.origin import Frame, Names, Origin, names_of
 
 __all__ = ["origin_of"]
@@ -29,7 +28,7 @@ def _names(stack: Any) -> Names:
 
 
 def _frame(traceback: Any) -> Frame | None:
-    found = source_info_util.user_frame(traceback)
+    found = user_frame(traceback)
     if found is None:
         return None
     return Frame(found.file_name, found.start_line, found.start_column, found.function_name)

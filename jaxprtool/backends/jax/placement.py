@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
-from jax._src import core
-from jax._src.mesh import AbstractMesh, use_abstract_mesh
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
+
+from jaxprtool.backends.jax.private import array_type, in_mesh
 
 __all__ = ["entered", "manual_mesh", "mesh_of_live", "placed_aval", "spec_of", "uses_mesh"]
 
@@ -53,7 +53,7 @@ def entered(mesh: Any) -> Iterator[None]:
         for n, t in zip(mesh.axis_names, mesh.axis_types, strict=True)
         if t == AxisType.Manual
     ]
-    with use_abstract_mesh(mesh), core.extend_axis_env_nd(manual):
+    with in_mesh(mesh, manual):
         yield
 
 
@@ -63,7 +63,7 @@ def spec_of(spec: tuple[str | None, ...], ndim: int) -> PartitionSpec:
     return PartitionSpec(*parts or [None] * ndim)
 
 
-def placed_aval(aval: Any, dtype: Any, memory: Any, mesh: Any) -> Any:
+def placed_aval(aval: Any, dtype: Any, on_host: bool, mesh: Any) -> Any:
     """A type as JAX's, on a mesh.
 
     Raises:
@@ -74,11 +74,7 @@ def placed_aval(aval: Any, dtype: Any, memory: Any, mesh: Any) -> Any:
     }
     if not set().union(*groups.values()) <= set(mesh.axis_names):
         raise ValueError(f"the mesh has no such axes: {aval.vary}")
-    return core.ShapedArray(
-        aval.shape,
-        dtype,
-        aval.weak_type,
-        sharding=NamedSharding(mesh, spec_of(aval.spec, len(aval.shape))),
-        manual_axis_type=core.ManualAxisType(**groups),
-        memory_space=memory,
+    sharding = NamedSharding(mesh, spec_of(aval.spec, len(aval.shape)))
+    return array_type(
+        aval.shape, dtype, aval.weak_type, on_host=on_host, sharding=sharding, axes=groups
     )

@@ -11,28 +11,21 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax._src import ad_checkpoint
-from jax._src.interpreters.partial_eval import Offloadable, RecomputeType, ensure_enum
 
 from jaxprtool.backends.jax.live import LiveOpaque, LiveRecord, LiveWord, masked_text
+from jaxprtool.backends.jax.private import (
+    POLICY_CLASSES,
+    Offloaded,
+    ask_policy,
+    is_policy_named,
+    policy_maker_of,
+)
 from jaxprtool.interpreters.remat import Offload
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.rules.policies import POLICIES, offload
 
 __all__ = ["LivePolicy", "policy_from_jax", "policy_maker"]
-
-_MAKERS = (
-    "offload_dot_with_no_batch_dims",
-    "save_and_offload_only_these_names",
-    "save_anything_except_these_names",
-    "save_from_both_policies",
-)
-_CLASSES = (
-    ad_checkpoint.DotsSaveable,
-    ad_checkpoint.SaveAnyNamesButThese,
-    ad_checkpoint.SaveOnlyTheseNames,
-)
 
 
 class LivePolicy(LiveOpaque):
@@ -63,16 +56,14 @@ class LivePolicy(LiveOpaque):
             return False
         avals = [x.aval for x in theirs.invars]
         try:
-            answer = ensure_enum(self.value(theirs.primitive, *avals, **theirs.params))
+            answer = ask_policy(self.value, theirs.primitive, avals, theirs.params)
         except Exception as e:  # a user's function runs here: any error is possible
             fail(
                 UsageError,
                 f"the policy {self.text} of remat2 fails on {eqn.primitive}: {e}",
                 "remat-policy",
             )
-        if isinstance(answer, Offloadable):
-            return offload(answer.src, answer.dst)
-        return not isinstance(answer, RecomputeType)
+        return offload(answer.src, answer.dst) if isinstance(answer, Offloaded) else answer
 
 
 def policy_from_jax(
@@ -85,7 +76,7 @@ def policy_from_jax(
       value: converts any param.
       as_jax: converts an equation of ours to one of JAX's.
     """
-    if policy is None or isinstance(policy, _CLASSES) or _plain_name(policy):
+    if policy is None or isinstance(policy, POLICY_CLASSES) or _plain_name(policy):
         return value(policy)
     record = _record(policy, value)
     return LivePolicy(policy, as_jax) if record is None else record
@@ -94,13 +85,13 @@ def policy_from_jax(
 def _plain_name(policy: Any) -> str | None:
     """The name of a function that is itself one of JAX's policies."""
     name = getattr(policy, "__name__", "")
-    return name if name in POLICIES and getattr(ad_checkpoint, name, None) is policy else None
+    return name if name in POLICIES and is_policy_named(policy, name) else None
 
 
 def _record(policy: Any, value: Callable[..., Any]) -> LiveRecord | None:
     """What one of JAX's functions made, as a call of it; None for anything else."""
-    maker = getattr(policy, "__qualname__", "").partition(".<locals>")[0]
-    if maker not in _MAKERS or policy.__module__ != ad_checkpoint.__name__:
+    maker = policy_maker_of(policy)
+    if maker is None:
         return None
     closed_over = inspect.getclosurevars(policy).nonlocals
     names = inspect.signature(policy_maker(maker)).parameters
@@ -115,7 +106,7 @@ def _record(policy: Any, value: Callable[..., Any]) -> LiveRecord | None:
 def _field(x: Any, value: Callable[..., Any]) -> Any:
     if isinstance(x, (set, frozenset)):
         return tuple(sorted(x))
-    if not callable(x) or isinstance(x, _CLASSES):
+    if not callable(x) or isinstance(x, POLICY_CLASSES):
         return value(x, top=False)
     name = _plain_name(x)
     if name:

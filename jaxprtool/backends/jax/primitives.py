@@ -7,9 +7,7 @@ import gc
 import sys
 from typing import Any
 
-from jax._src import core
-from jax.extend.core import primitives as public_primitives
-
+from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.live import LivePrimitive
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
@@ -52,10 +50,9 @@ def _is_namesake(theirs: Any) -> bool:
 def _registry() -> dict[str, list[Any]]:
     """JAX's primitives by name: those of its loaded modules, public ones first."""
     found: dict[str, list[Any]] = {}
-    modules = [m for n, m in sys.modules.items() if n == "jax" or n.startswith("jax.")]
-    for module in [public_primitives, *modules]:
+    for module in [private.primitives, *private.loaded_modules()]:
         for v in list(vars(module).values()):
-            if isinstance(v, core.Primitive) and v not in found.setdefault(v.name, []):
+            if isinstance(v, private.Primitive) and v not in found.setdefault(v.name, []):
                 found[v.name].append(v)
     return found
 
@@ -83,14 +80,14 @@ def _in_modules(name: str) -> Any:
     """A primitive that is a global of a module."""
     for module in list(sys.modules.values()):
         for v in list(getattr(module, "__dict__", {}).values()):
-            if isinstance(v, core.Primitive) and v.name == name:
+            if isinstance(v, private.Primitive) and v.name == name:
                 return v
     return None
 
 
 def _anywhere(name: str) -> Any:
     """A primitive that only a function or an object holds; JAX's tables of rules keep it alive."""
-    found = [v for v in gc.get_objects() if isinstance(v, core.Primitive) and v.name == name]
+    found = [v for v in gc.get_objects() if isinstance(v, private.Primitive) and v.name == name]
     if len(found) > 1:
         message = f"this process has {len(found)} primitives named {name}"
         fail(UnsupportedError, message, "unknown-primitive", help="make one of them a global")

@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-from jax._src import core
-from jax._src.indexing import Slice
-from jax._src.state.indexing import NDIndexer
 
+from jaxprtool.backends.jax.private import (
+    Literal,
+    Var,
+    indexer,
+    shown_transform,
+    strided_slice,
+    type_of,
+)
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.rules.state.indices import Operand, Range, read_index, selected_shape
 
@@ -20,9 +25,8 @@ def index_from_jax(eqn: Any) -> tuple[Any, ...]:
     """The index of JAX's equation on a reference, as `syntax.refs` has it: text, and operands' positions."""
     operands = _indices(eqn)
     marks = {v: f"\0{i}\0" for i, v in enumerate(filter(_is_var, operands))}
-    context = core.JaxprPpContext(marks)
     transforms = jax.tree.unflatten(eqn.params["tree"], operands)
-    text = "".join(_text(t, context) for t in transforms) or "[...]"
+    text = "".join(_text(t, marks) for t in transforms) or "[...]"
     pieces = text.split("\0")
     return tuple(int(p) if i % 2 else p for i, p in enumerate(pieces) if p)
 
@@ -42,12 +46,12 @@ def _first_index(eqn: Any) -> int:
 
 
 def _is_var(x: Any) -> bool:
-    return isinstance(x, core.Var)
+    return isinstance(x, Var)
 
 
-def _text(transform: Any, context: Any) -> str:
+def _text(transform: Any, marks: dict[Any, str]) -> str:
     """What JAX prints, and the strides of slices, which it does not print."""
-    text = transform.pretty_print(context).format()
+    text = shown_transform(transform, marks)
     indices = getattr(transform, "indices", ())
     if all(getattr(x, "stride", 1) == 1 for x in indices):
         return text
@@ -60,7 +64,7 @@ def _with_stride(text: str, x: Any) -> str:
         return text
     start = text.partition(":")[0]
     span = Range(0, x.size, x.stride).span
-    stop = f"{start}+{span}" if isinstance(x.start, core.Var) else x.start + span
+    stop = f"{start}+{span}" if isinstance(x.start, Var) else x.start + span
     return f"{start}:{stop}:{x.stride}"
 
 
@@ -79,10 +83,10 @@ def index_to_jax(eqn: JaxprEqn, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
         if not _whole(index, shape):
             items = tuple(_item(x, inputs[n:]) for x in index)
             arrays = [avals[x].shape for x in index if type(x) is Operand]
-            transforms.append(NDIndexer(items, shape, max(arrays, key=len, default=())))
+            transforms.append(indexer(items, shape, max(arrays, key=len, default=())))
         shape = selected_shape(index, avals)
     leaves, tree = jax.tree.flatten(tuple(transforms))
-    atoms = [core.Literal(x, core.typeof(x)) if type(x) is int else x for x in leaves]
+    atoms = [Literal(x, type_of(x)) if type(x) is int else x for x in leaves]
     return [*inputs[:n], *atoms], tree
 
 
@@ -93,5 +97,5 @@ def _whole(index: tuple[Any, ...], shape: Sequence[int]) -> bool:
 def _item(x: Any, operands: Sequence[Any]) -> Any:
     if type(x) is Range:
         start = operands[x.start] if type(x.start) is Operand else x.start
-        return Slice(start, x.size, x.stride)
+        return strided_slice(start, x.size, x.stride)
     return operands[x] if type(x) is Operand else x

@@ -14,9 +14,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import core
 
-from jaxprtool.core.partition import split_list
+from jaxprtool.backends.jax import private
+from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
@@ -42,10 +42,10 @@ def capture_custom_rule(
     replaced = _HELD[eqn.primitive.name]
     params = {k: value(v) for k, v in eqn.params.items() if k not in replaced}
     if "call_jaxpr" in eqn.params:
-        params["name"] = eqn.params["call_jaxpr"].jaxpr.debug_info.func_name
+        params["name"] = private.function_name(eqn.params["call_jaxpr"].jaxpr)
     for theirs, ours in replaced.items():
         if ours:
-            params[ours] = eqn.params[theirs].debug_info.func_name
+            params[ours] = private.function_name(eqn.params[theirs])
     if active is not None:
         params.update(_RULES[eqn.primitive.name](eqn, closed, active))
     return params
@@ -67,7 +67,7 @@ def is_inexact(aval: Any) -> bool:
 
 def _guarded(fun: Any, active: list[Any], capture: Callable[[], Any], failed: Any) -> Any:
     """What `capture` gives, or `failed` where the rule cannot be traced any more."""
-    key = fun.debug_info.func_src_info
+    key = private.function_place(fun)
     if active.count(key) >= DEPTH:
         return failed
     active.append(key)
@@ -86,9 +86,9 @@ def with_wide_types(avals: Sequence[Any]) -> Any:
 
 
 def _without_tracers(jaxpr: Any, consts: Sequence[Any]) -> Any:
-    if any(isinstance(c, core.Tracer) for c in consts):
+    if any(isinstance(c, private.Tracer) for c in consts):
         raise ValueError("the rule closes over values of a function that is not traced any more")
-    return core.ClosedJaxpr(jaxpr, list(consts))
+    return private.ClosedJaxpr(jaxpr, list(consts))
 
 
 _MOST_TRIES = 64
@@ -137,7 +137,7 @@ def _jvp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
     def capture() -> ClosedJaxpr:
         with with_wide_types([*call.in_avals, *call.out_avals]):
             taken, traced = patterns(
-                flags[n:], lambda given: fun.call_wrapped(*[not g for g in given])
+                flags[n:], lambda given: private.call_function(fun, *[not g for g in given])
             )
         jaxpr, consts, out_zeros = traced
         rule = closed(_without_tracers(jaxpr, consts))
@@ -189,23 +189,17 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
     consts_in, in_avals = split_list(call.in_avals, n)
 
     def trace(taken: list[bool]) -> Any:
-        jaxpr, consts = thunk.call_wrapped(*taken)
-        _, res_tree, forwards = eqn.params["out_trees"]()
-        n_given = res_tree.num_leaves - sum(f is not None for f in forwards)
-        given = iter(jaxpr.outvars[:n_given])
-        residuals = [next(given) if f is None else jaxpr.invars[f - n] for f in forwards]
+        jaxpr, consts, residuals = private.traced_forward(eqn.params, taken)
         values = dict(zip(jaxpr.constvars, consts, strict=True))
-        fixed = [x.val if isinstance(x, core.Literal) else values.get(x) for x in residuals]
+        fixed = [x.val if isinstance(x, private.Literal) else values.get(x) for x in residuals]
         back = _trace_bwd(bwd, residuals, fixed, call.out_avals, in_avals, consts_in)
-        return jaxpr, consts, residuals, n_given, back
+        return jaxpr, consts, back
 
     def capture() -> tuple[ClosedJaxpr, ClosedJaxpr]:
         with with_wide_types([*call.in_avals, *call.out_avals]):
             _, traced = patterns([is_inexact(a) for a in in_avals], trace)
-        jaxpr, consts, residuals, n_given, back = traced
-        outs = [*residuals, *jaxpr.outvars[n_given:]]
-        unnamed = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
-        fwd = closed(_without_tracers(jaxpr.replace(outvars=outs, debug_info=unnamed), consts))
+        jaxpr, consts, back = traced
+        fwd = closed(_without_tracers(jaxpr, consts))
         extra = [Var(a.strong) for a in closed(call).in_avals[:n]]
         takes_all = fwd.jaxpr.replace(in_binders=[*extra, *fwd.jaxpr.in_binders])
         return fwd.replace(jaxpr=takes_all), closed(_without_tracers(back.jaxpr, back.consts))
@@ -217,13 +211,12 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
 def _lin_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
     p = eqn.params
     in_avals = [x.aval for x in eqn.invars]
-    tangents = iter(in_avals[p["num_res"] :])
-    wanted = [None if zero else next(tangents) for zero in p["in_zeros"]]
+    wanted = spread([not zero for zero in p["in_zeros"]], in_avals[p["num_res"] :])
 
     def capture() -> ClosedJaxpr:
         with with_wide_types([*in_avals, *p["out_avals"]]):
             residuals = eqn.invars[: p["num_res"]]
-            fixed = [x.val if isinstance(x, core.Literal) else None for x in residuals]
+            fixed = [x.val if isinstance(x, private.Literal) else None for x in residuals]
             back = _trace_bwd(p["bwd"], residuals, fixed, p["out_avals"], wanted)
         return closed(_without_tracers(back.jaxpr, back.consts))
 
@@ -252,7 +245,7 @@ def _trace_bwd(
             next(rest) if is_inexact(a) else np.zeros(a.shape, jax.dtypes.float0) for a in out_avals
         ]
         known = [x if c is None else c for x, c in zip(traced, fixed, strict=True)]
-        results = bwd.call_wrapped(*known, *full)
+        results = private.call_function(bwd, *known, *full)
         zeros = [jax.numpy.zeros(a.shape, a.dtype) for a in consts_in if is_inexact(a)]
         return zeros + [
             ct if hasattr(ct, "dtype") else jax.numpy.zeros(a.shape, a.dtype)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import primitives
+
+from jaxprtool.backends.jax.private import primitives
 
 __all__ = ["BATCHED_SLICES", "call_jaxpr"]
 

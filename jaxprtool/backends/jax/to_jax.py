@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
-from jax._src import core, literals
-from jax._src.mesh import empty_concrete_mesh
-from jax._src.named_sharding import UNSPECIFIED
-from jax._src.state.types import AbstractRef
 
-from jaxprtool.backends.jax.custom_rules import debug_info, rebuild_custom_rule
+from jaxprtool.backends.jax import private
+from jaxprtool.backends.jax.custom_rules import rebuild_custom_rule
 from jaxprtool.backends.jax.live import LiveOpaque, LivePrimitive, LiveRecord, LiveWord, Named
 from jaxprtool.backends.jax.objects import (
     UNREADABLE,
-    key_impl,
     object_of_record,
     object_of_text,
 )
@@ -72,10 +68,10 @@ def eqn_to_jax(eqn: JaxprEqn) -> Any:
       UnsupportedError: as `to_jax`.
     """
     inputs = [x if type(x) is Lit else Var(_unplaced(x.aval)) for x in eqn.inputs]
-    env = {x: core.Var(_aval(x.aval)) for x in inputs if type(x) is not Lit}
+    env = {x: private.Var(_aval(x.aval)) for x in inputs if type(x) is not Lit}
     binders = [Var(_unplaced(v.aval)) for v in eqn.out_binders]
     parts = _Writer().parts(eqn.replace(inputs=inputs, out_binders=binders), env)
-    return core.new_jaxpr_eqn(*parts, core.no_effects)
+    return private.new_equation(*parts, pure=True)
 
 
 def jax_params(prim: Any, params: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +115,7 @@ class _Writer:
         if found is None:
             binders = program.jaxpr.const_binders
             consts = [self.const(c, v.aval) for c, v in zip(program.consts, binders, strict=True)]
-            found = core.ClosedJaxpr(self.jaxpr(program.jaxpr, name), consts)
+            found = private.ClosedJaxpr(self.jaxpr(program.jaxpr, name), consts)
             self.closeds[key] = found
         return found
 
@@ -148,15 +144,14 @@ class _Writer:
             invars = [self.binder(v, env) for v in jaxpr.in_binders]
             eqns = [self.eqn(e, env) for e in jaxpr.eqns]
             outvars = [self.atom(x, env) for x in jaxpr.outs]
-            effects = core.join_effects(*(e.effects for e in eqns))
-            found = core.Jaxpr(constvars, invars, outvars, eqns, effects, debug_info(name))
+            found = private.new_jaxpr(constvars, invars, eqns, outvars, name)
             self.jaxprs[key] = found
         return found
 
     def binder(self, v: Any, env: dict[Any, Any]) -> Any:
         if isinstance(v, DropVar):
-            return core.DropVar(self.aval(v.aval))
-        var = env[v] = core.Var(self.aval(v.aval))
+            return private.DropVar(self.aval(v.aval))
+        var = env[v] = private.Var(self.aval(v.aval))
         return var
 
     def atom(self, x: Any, env: dict[Any, Any]) -> Any:
@@ -165,9 +160,7 @@ class _Writer:
         return _literal(x)
 
     def eqn(self, eqn: JaxprEqn, env: dict[Any, Any]) -> Any:
-        inputs, outs, prim, params = self.parts(eqn, env)
-        effects = _effects(prim, [x.aval for x in inputs], params)
-        return core.new_jaxpr_eqn(inputs, outs, prim, params, effects)
+        return private.new_equation(*self.parts(eqn, env))
 
     def parts(self, eqn: JaxprEqn, env: dict[Any, Any]) -> tuple[Any, Any, Any, dict[str, Any]]:
         """Operands, results, primitive and params of an equation."""
@@ -180,7 +173,7 @@ class _Writer:
             called = call_jaxpr(name, [x.aval for x in inputs], params)
             call = {"jaxpr": called, "name": name, "keep_unused": False, "inline": True}
             restored = {**call, "compiler_options_kvs": ()}
-            _fill_jit(restored, len(inputs), len(outs))
+            private.fill_jit(restored, len(inputs), len(outs))
             return inputs, outs, jax_primitive("jit"), restored
         prim = eqn.primitive.value if type(eqn.primitive) is LivePrimitive else jax_primitive(name)
         if name == "reshard":
@@ -198,7 +191,7 @@ class _Writer:
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
             restored["input_dtype"] = inputs[0].aval.dtype
         if name == "jit":
-            _fill_jit(restored, len(inputs), len(outs))
+            private.fill_jit(restored, len(inputs), len(outs))
         if isinstance(restored.get("computation"), Opaque):
             computation = _computation(restored["jaxpr"])
             restored["computation"] = Named(computation, restored["computation"].text)
@@ -253,7 +246,7 @@ class _Writer:
 
     def params(self, prim: Any, params: dict[str, Any]) -> dict[str, Any]:
         """The params of an ordinary equation, without those that JAX does not have."""
-        drop = _OURS_ONLY.get(prim.name, frozenset())
+        drop = private.ABSENT_PARAMS.get(prim.name, frozenset())
         restored = {
             k: self.param(prim, k, v)
             for k, v in params.items()
@@ -266,7 +259,7 @@ class _Writer:
         if isinstance(v, ClosedJaxpr):
             if "jax" in v.cache and not find_primitive(prim.name).known:
                 return v.cache["jax"]  # rules of others may ask for the very object
-            if (prim.name, key) in _OPEN or key == "update_jaxpr":
+            if (prim.name, key) in private.OPEN_JAXPRS or key == "update_jaxpr":
                 return self.jaxpr(v.jaxpr)
             return self.closed(v)
         if isinstance(v, (LiveOpaque, LiveRecord, LiveWord)):
@@ -311,12 +304,7 @@ class _Writer:
         return _unknown_param(prim, key, v) if found is UNREADABLE else found
 
 
-_SCALARS: dict[str, Any] = {
-    "i": (int, literals.TypedInt),
-    "u": (int, literals.TypedInt),
-    "f": (float, literals.TypedFloat),
-    "c": (complex, literals.TypedComplex),
-}
+_SCALARS: dict[str, Any] = {"i": int, "u": int, "f": float, "c": complex}
 
 
 def _literal(x: Lit) -> Any:
@@ -327,16 +315,17 @@ def _literal(x: Lit) -> Any:
     """
     aval, dtype = x.aval, np_dtype(x.aval.dtype)
     if aval.dtype.kind == "0":
-        return core.Literal(np.zeros((), dtype), _aval(aval))
+        return private.Literal(np.zeros((), dtype), _aval(aval))
     array = np.asarray(x.val, dtype)
     if array.shape:
-        return core.Literal(array, _aval(aval))
-    kind, typed = _SCALARS.get(aval.dtype.kind, (bool, None))
-    if typed is None or not (
-        aval.weak_type or (kind is not int and _has_more_digits(array, x.val))
-    ):
-        return core.Literal(array[()] if typed or not aval.weak_type else bool(x.val), _aval(aval))
-    return core.Literal(typed(kind(x.val), dtype), _aval(aval.update(weak_type=True)))
+        return private.Literal(array, _aval(aval))
+    kind = _SCALARS.get(aval.dtype.kind)
+    if kind is None:
+        return private.Literal(bool(x.val) if aval.weak_type else array[()], _aval(aval))
+    if not aval.weak_type and (kind is int or not _has_more_digits(array, x.val)):
+        return private.Literal(array[()], _aval(aval))
+    value = private.typed_scalar(kind(x.val), dtype, aval.dtype.kind)
+    return private.Literal(value, _aval(aval.update(weak_type=True)))
 
 
 def _has_more_digits(array: Any, value: Any) -> bool:
@@ -345,33 +334,8 @@ def _has_more_digits(array: Any, value: Any) -> bool:
     return isinstance(item, (float, complex)) and item != value and value == value
 
 
-# Params that hold a jaxpr without constants, where JAX has no `ClosedJaxpr`.
-_OPEN = frozenset(
-    {
-        ("remat2", "jaxpr"),
-        ("checkpoint", "jaxpr"),
-        ("shard_map", "jaxpr"),
-        ("run_state", "jaxpr"),
-        ("core_call", "call_jaxpr"),
-        ("call", "call_jaxpr"),
-        ("pallas_call", "jaxpr"),
-    }
-)
-
 # Params that are text to JAX too.
 _TEXTS = frozenset({"fmt", "name"})
-
-# Params of our declarations that this release of JAX does not have (`branches_platforms`: only when None).
-_OURS_ONLY = {
-    "cond": frozenset({"branches_platforms"}),
-    "conj": frozenset({"_input_dtype"}),
-    "jit": frozenset({"backend"}),
-    "linear_call": frozenset({"transpose_jaxpr"}),
-    "reduce_max": frozenset({"out_sharding"}),
-    "reduce_min": frozenset({"out_sharding"}),
-    "reduce_prod": frozenset({"out_sharding"}),
-    "scan": frozenset({"linear", "_split_transpose"}),
-}
 
 _INT_ENUMS: dict[tuple[str, str], Callable[[int], Any]] = {
     ("round", "rounding_method"): jax.lax.RoundingMethod,
@@ -410,12 +374,10 @@ def _dtype(dtype: DType) -> Any:
 
 
 def _key_impl(dtype: DType) -> Any:
-    return key_impl(dtype.name.removeprefix("key<").removesuffix(">"))
+    return private.key_impl(dtype.name.removeprefix("key<").removesuffix(">"))
 
 
-_MEMORY = {"": core.MemorySpace.Device, "host": core.MemorySpace.Host}
-
-
+_MEMORIES = ("", "host")
 _NO_MESH = "jax.set_mesh(mesh) says which mesh it is"
 
 
@@ -423,42 +385,27 @@ _NO_MESH = "jax.set_mesh(mesh) says which mesh it is"
 def _aval(aval: Any, mesh: Any = None) -> Any:
     """A type of ours as JAX's, on a mesh where types are on one."""
     if isinstance(aval, AbstractToken):
-        return core.abstract_token
+        return private.ABSTRACT_TOKEN
     if isinstance(aval, FutureType):
-        return core.AbstractFuture(_aval(aval.inner, mesh))
+        return private.future_type(_aval(aval.inner, mesh))
     if isinstance(aval, RefType) and not aval.space:
-        return AbstractRef(_aval(aval.inner, mesh))
-    if isinstance(aval, ShapedArray) and aval.memory in _MEMORY and _is_sized(aval):
-        dtype, space = _dtype(aval.dtype), _MEMORY[aval.memory]
+        return private.AbstractRef(_aval(aval.inner, mesh))
+    if isinstance(aval, ShapedArray) and aval.memory in _MEMORIES and _is_sized(aval):
+        dtype, on_host = _dtype(aval.dtype), aval.memory == "host"
         if mesh is not None:
             try:
-                return placed_aval(aval, dtype, space, mesh)
+                return placed_aval(aval, dtype, on_host, mesh)
             except ValueError as e:
                 message = f"the type {aval} is not on the mesh {mesh}: {e}"
                 fail(UnsupportedError, message, "opaque-type")
         if not (aval.spec or aval.vary):
-            return core.ShapedArray(aval.shape, dtype, aval.weak_type, memory_space=space)
+            return private.array_type(aval.shape, dtype, aval.weak_type, on_host=on_host)
     help = _NO_MESH if getattr(aval, "spec", ()) or getattr(aval, "vary", "") else ""
     fail(UnsupportedError, f"the type {aval} cannot be handed to JAX", "opaque-type", help=help)
 
 
 def _is_sized(aval: ShapedArray) -> bool:
     return aval.dtype.kind != "?" and not any(isinstance(d, SymbolicDim) for d in aval.shape)
-
-
-def _fill_jit(params: dict[str, Any], n_in: int, n_out: int) -> None:
-    """The params of `jit` that ours leaves out, in place."""
-    defaults = {
-        "in_shardings": (UNSPECIFIED,) * n_in,
-        "out_shardings": (UNSPECIFIED,) * n_out,
-        "in_layouts": (None,) * n_in,
-        "out_layouts": (None,) * n_out,
-        "donated_invars": (False,) * n_in,
-        "ctx_mesh": empty_concrete_mesh,
-    }
-    for key, default in defaults.items():
-        if params.get(key) is None:
-            params[key] = default
 
 
 def _expand_dims(eqn: JaxprEqn) -> dict[str, Any]:
@@ -472,20 +419,7 @@ def _computation(jaxpr: Any) -> Callable[..., Any]:
     """The function that `reduce` and its like hold beside its jaxpr."""
 
     def computation(*args: Any) -> Any:
-        outs = core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *args)
+        outs = private.evaluate(jaxpr, *args)
         return outs[0] if len(outs) == 1 else outs
 
     return computation
-
-
-def _effects(prim: Any, in_avals: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The effects of an equation; only primitives that can have any are asked for them."""
-    rule = getattr(prim.abstract_eval, "__qualname__", "")
-    if "_effect_free" in rule:
-        return core.no_effects
-    nested = [core.positional_effects(j) for j in core.jaxprs_in_params(params)]
-    if nested and not any(nested):
-        return core.no_effects
-    if rule == "Primitive.abstract_eval":  # it has none: the custom calls
-        return core.join_effects(*nested)
-    return prim.abstract_eval(*in_avals, **params)[1]

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["DeviceArray", "HostType"]
+from jaxprtool.backends.xla.host_types import HostType
 
-
-class HostType:
-    """The type of an array as jaxlib wants to be told it, and how to read a buffer of this type.
-
-    `read(buffer)` waits for the value and returns it as NumPy has it.
-    """
-
-    __slots__ = ("dtype", "read", "shape", "weak_type")
-
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, read: Callable[..., np.ndarray]):
-        self.shape, self.dtype, self.read, self.weak_type = shape, dtype, read, False
+__all__ = ["DeviceArray"]
 
 
 class DeviceArray:

@@ -1,60 +1,27 @@
 """Calls of a compiled program whose arguments are on the device already, with as little Python as there can be.
 
-`jax.jit` dispatches in C++. A function of Python for any number of arguments (lists, the check of each type) takes longer,
-for small programs by a tenth of the call; so there is a function for each number of arguments.
+`jax.jit` dispatches in C++, so each step of Python counts for a small program. The first two functions are those of programs
+of one argument and of two, for which the loops of the third take a twentieth of the call; with more arguments JAX takes longer.
+`python -m tests.bench --only calls` measures it.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 __all__ = ["placed_call"]
 
-# Programs with more arguments than this do not notice.
-_MOST = 64
-_MISSING: Any = object()
-
-_SOURCE = """
-def make(execute, handlers, general, cannot_run, kinds):
-    {kinds} = kinds
-    def call({binders}*rest):
-        try:
-            if {fits}not rest:
-                return execute([{buffers}]).consume_with_handlers(handlers)
-        except AttributeError:  # an argument of the host's
-            pass
-        except RuntimeError as e:
-            cannot_run(e)
-        return general(*[x for x in ({arguments}*rest,) if x is not MISSING])
-    return call
-"""
-
-
-@functools.cache
-def _maker(n: int) -> Callable[..., Callable[..., list[Any]]]:
-    """Makes the function for `n` arguments of a program."""
-    numbers = range(n)
-    source = _SOURCE.format(
-        kinds=f"[{', '.join(f'k{i}' for i in numbers)}]",
-        binders="".join(f"a{i}=MISSING, " for i in numbers),
-        fits="".join(f"a{i}._kind is k{i} and " for i in numbers),
-        buffers=", ".join(f"a{i}._buffer" for i in numbers),
-        arguments="".join(f"a{i}, " for i in numbers),
-    )
-    names: dict[str, Any] = {"MISSING": _MISSING}
-    exec(source, names)
-    return names["make"]
+Call = Callable[..., list[Any]]
 
 
 def placed_call(
     execute: Callable[..., Any],
     handlers: Sequence[Any],
     kinds: Sequence[Any],
-    general: Callable[..., list[Any]],
-    cannot_run: Callable[[RuntimeError], Any],
-) -> Callable[..., list[Any]]:
+    general: Call,
+    cannot_run: Callable[[RuntimeError], NoReturn],
+) -> Call:
     """A function that does what `general` does, sooner where all arguments are on the device.
 
     Args:
@@ -64,6 +31,55 @@ def placed_call(
       general: takes whatever the arguments are, and however many.
       cannot_run: raises what a failed run is reported as.
     """
-    if len(kinds) > _MOST:
-        return general
-    return _maker(len(kinds))(execute, handlers, general, cannot_run, kinds)
+    make = {1: _of_one, 2: _of_two}.get(len(kinds), _of_any)
+    return make(execute, handlers, kinds, general, cannot_run)
+
+
+def _of_one(execute: Any, handlers: Any, kinds: Any, general: Call, cannot_run: Any) -> Call:
+    (kind,) = kinds
+
+    def call(*args: Any) -> list[Any]:
+        try:
+            (a,) = args
+            if a._kind is kind:
+                return execute([a._buffer]).consume_with_handlers(handlers)
+        except (AttributeError, ValueError):  # an argument of the host's, or not one argument
+            pass
+        except RuntimeError as e:
+            cannot_run(e)
+        return general(*args)
+
+    return call
+
+
+def _of_two(execute: Any, handlers: Any, kinds: Any, general: Call, cannot_run: Any) -> Call:
+    kind_a, kind_b = kinds
+
+    def call(*args: Any) -> list[Any]:
+        try:
+            a, b = args
+            if a._kind is kind_a and b._kind is kind_b:
+                return execute([a._buffer, b._buffer]).consume_with_handlers(handlers)
+        except (AttributeError, ValueError):  # an argument of the host's, or not two arguments
+            pass
+        except RuntimeError as e:
+            cannot_run(e)
+        return general(*args)
+
+    return call
+
+
+def _of_any(execute: Any, handlers: Any, kinds: Any, general: Call, cannot_run: Any) -> Call:
+    kinds = list(kinds)
+
+    def call(*args: Any) -> list[Any]:
+        try:
+            if [x._kind for x in args] == kinds:
+                return execute([x._buffer for x in args]).consume_with_handlers(handlers)
+        except AttributeError:  # an argument of the host's
+            pass
+        except RuntimeError as e:
+            cannot_run(e)
+        return general(*args)
+
+    return call

@@ -79,7 +79,7 @@ def is_long_chain(text: str) -> bool:
 
 _CHILD = """
 import json, sys
-from jaxprtool.backends.xla.executable import compile_stablehlo
+from jaxprtool.backends.xla.compile import compile_stablehlo
 from jaxprtool.interpreters.lower import StableHLO
 fields = json.load(sys.stdin)
 callbacks = [lambda *xs: xs] * fields["callbacks"]

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxprtool.backends.xla.device_array import HostType
+from jaxprtool.backends.xla.client import Tiling
+from jaxprtool.backends.xla.host_types import HostType
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.stablehlo.text import mlir_type
 
@@ -26,11 +27,11 @@ class Shards(list):
             buffer.block_until_ready()
 
 
-def shard_slices(sharding: Any, shape: tuple[int, ...], devices: int) -> list[Slices]:
+def shard_slices(tiling: Tiling | str | None, shape: tuple[int, ...], devices: int) -> list[Slices]:
     """Which part of an array each device holds.
 
     Args:
-      sharding: XLA's HloSharding.
+      tiling: how XLA splits it.
       shape: the shape of the whole array.
       devices: the number of devices.
 
@@ -38,18 +39,16 @@ def shard_slices(sharding: Any, shape: tuple[int, ...], devices: int) -> list[Sl
       UnsupportedError: a sharding that is neither replication nor a tiling.
     """
     everything = (slice(None),) * len(shape)
-    if sharding.is_replicated() or devices == 1:
+    if tiling is None or devices == 1:
         return [everything] * devices
-    if not sharding.is_tiled():
-        fail(
-            UnsupportedError, f"XLA lays an array out in a way unknown here: {sharding}", "sharding"
-        )
-    tiles = sharding.tile_assignment_dimensions()
-    numbers = sharding.tile_assignment_devices()
+    if isinstance(tiling, str):
+        fail(UnsupportedError, f"XLA lays an array out in a way unknown here: {tiling}", "sharding")
     parts: list[Slices] = [everything] * devices
-    for device, place in zip(numbers, itertools.product(*map(range, tiles)), strict=True):
+    for device, place in zip(
+        tiling.devices, itertools.product(*map(range, tiling.sizes)), strict=True
+    ):
         cut = []
-        for n, count, i in zip(shape, tiles, place, strict=False):
+        for n, count, i in zip(shape, tiling.sizes, place, strict=False):
             size = -(-n // count)
             cut.append(slice(min(i * size, n), min((i + 1) * size, n)))
         parts[device] = tuple(cut)
@@ -80,22 +79,22 @@ def joined_type(
     return HostType(kind.shape, kind.dtype, join)
 
 
-def gathering(avals: Sequence[Any], shardings: Sequence[Any], devices: int) -> str:
+def gathering(avals: Sequence[Any], tilings: Sequence[Tiling | None], devices: int) -> str:
     """A StableHLO module that gives each device the whole of arrays that are split over all of them.
 
     Args:
       avals: the types of the arrays.
-      shardings: how they are split, as XLA's HloSharding.
+      tilings: how XLA splits them.
       devices: the number of devices.
     """
     meshes = [f'sdy.mesh @all = <["all"={devices}]>']
     types, ins, outs = [], [], []
-    for i, (aval, sharding) in enumerate(zip(avals, shardings, strict=True)):
+    for i, (aval, tiling) in enumerate(zip(avals, tilings, strict=True)):
         kind, rank = mlir_type(aval.physical), len(aval.physical.shape)
         split = _laid_out("all", ["{}"] * rank)
         outs.append(f"{kind} {split}")
-        if sharding.is_tiled():
-            meshes.append(_mesh_text(f"m{i}", sharding))
+        if tiling is not None:
+            meshes.append(_mesh_text(f"m{i}", tiling))
             split = _laid_out(f"m{i}", [f'{{"d{k}"}}' for k in range(rank)])
         ins.append(f"%a{i}: {kind} {split}")
         types.append(kind)
@@ -109,9 +108,9 @@ def _laid_out(mesh: str, dims: Sequence[str]) -> str:
     return f"{{sdy.sharding = #sdy.sharding<@{mesh}, [{', '.join(dims)}]>}}"
 
 
-def _mesh_text(symbol: str, sharding: Any) -> str:
+def _mesh_text(symbol: str, tiling: Tiling) -> str:
     """A mesh that has an axis for each dimension of a tiling, and one along which tiles are repeated."""
-    axes = [f'"d{k}"={n}' for k, n in enumerate(sharding.tile_assignment_dimensions())]
-    devices = list(sharding.tile_assignment_devices())
+    axes = [f'"d{k}"={n}' for k, n in enumerate(tiling.sizes)]
+    devices = list(tiling.devices)
     order = "" if devices == sorted(devices) else f", device_ids={devices}"
     return f"sdy.mesh @{symbol} = <[{', '.join(axes)}]{order}>"

@@ -12,24 +12,24 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import state
-from jaxprtool.core.partition import partition_list, split_list, unzip2
+from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread, unzip2
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body, rebound
-from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr, zeros
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, zeros
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.sharing import apply_jaxpr, derived
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
-from jaxprtool.interpreters.transpose import UndefPrimal, is_linear, not_linear, transpose_jaxpr
+from jaxprtool.interpreters.transpose import is_linear, not_linear, transpose_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import BOOL, INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, type_of
-from jaxprtool.rules.call_types import check_call
+from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.control_flow.loops import narrowed
 from jaxprtool.rules.define import define
 from jaxprtool.rules.wrappers import platform_position
@@ -91,10 +91,8 @@ def _jvp(primals: Any, tangents: Any, *, branches: Branches, **params: Any) -> A
     transformed = tuple(jvp_jaxpr(b, nonzeros, instantiate_outs=flags)[0] for b in branches)
     live = [t for t in tangents[1:] if type(t) is not Zero]
     outs = _apply_cond(index, [*operands, *live], transformed, params)
-    primals_out, rest = outs[: len(flags)], iter(outs[len(flags) :])
-    return primals_out, [
-        next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, primals_out, strict=True)
-    ]
+    primals_out, live_out = split_list(outs, len(flags))
+    return primals_out, fill_zeros(flags, live_out, map(get_aval, primals_out))
 
 
 def _batch(axis_size: int, vals: Any, dims: Any, *, branches: Branches, **params: Any) -> Any:
@@ -149,12 +147,9 @@ def _transpose(cts: Any, index: Any, *operands: Any, branches: Branches, **param
     )
     known = [x for x in operands if not is_linear(x)]
     live = [ct for ct in cts if type(ct) is not Zero]
-    outs = iter(_apply_cond(index, [*known, *live], transposed, params))
-    undef = [x for x in operands if type(x) is UndefPrimal]
-    linear_cts = iter(
-        [next(outs) if f else Zero(x.aval) for f, x in zip(flags, undef, strict=True)]
-    )
-    return [None, *[next(linear_cts) if lin else None for lin in linear]]
+    outs = _apply_cond(index, [*known, *live], transposed, params)
+    linear_avals = [x.aval for x in operands if is_linear(x)]
+    return [None, *spread(linear, fill_zeros(flags, outs, linear_avals))]
 
 
 # -- partial evaluation ------------------------------------------------------------------------
@@ -180,8 +175,7 @@ def _partial_eval(
     parts = [partial_eval_jaxpr(b, unks, unks_out) for b in branches]
     known_ops, unknown_ops = partition_list(unks, operands)
     known_outs, unknown_outs = _apply_parts(trace, parts, index, known_ops, unknown_ops, params)
-    rest_known, rest_unknown = iter(known_outs), iter(unknown_outs)
-    return [next(rest_unknown) if u else next(rest_known) for u in unks_out]
+    return merge_lists(unks_out, known_outs, unknown_outs)
 
 
 def _apply_parts(
@@ -218,8 +212,7 @@ def _linearize(
     parts = [linearize_body(b, nonzeros, flags) for b in branches]
     live = [t for t in tangents[1:] if type(t) is not Zero]
     outs, out_tangents = _apply_parts(trace, parts, index, operands, live, params)
-    rest = iter(out_tangents)
-    return outs, [next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, outs, strict=True)]
+    return outs, fill_zeros(flags, out_tangents, map(get_aval, outs))
 
 
 def _join_residuals(

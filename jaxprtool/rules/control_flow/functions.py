@@ -9,9 +9,8 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
+from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.rules.calls import hoist_consts
 
 __all__ = ["fori_loop", "scan", "while_loop"]
 

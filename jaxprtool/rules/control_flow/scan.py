@@ -20,14 +20,14 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body, surely_read
 from jaxprtool.interpreters.evaluate import runner
-from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.limits import steps
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.walk import count_eqns
-from jaxprtool.rules.call_types import check_call
+from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
     check_carry,
@@ -156,21 +156,12 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     ]
     ins = _interleave([len(consts), len(carry), len(xs)], [len(t) for t in live])
     outs = _interleave([len(carry), n_ys], [sum(nonzero), sum(flags[len(carry) :])])
-    results = iter(
-        apply_scan(
-            pick(body, ins, outs), [*consts, *live[0]], [*carry, *live[1]], [*xs, *live[2]], params
-        )
+    results = apply_scan(
+        pick(body, ins, outs), [*consts, *live[0]], [*carry, *live[1]], [*xs, *live[2]], params
     )
-
-    def take(n: int) -> list[Any]:
-        return [next(results) for _ in range(n)]
-
-    carry_out, carry_ts_out = take(len(carry)), take(sum(nonzero))
-    ys, ys_ts = take(n_ys), take(sum(flags[len(carry) :]))
-    primals_out, rest = [*carry_out, *ys], iter([*carry_ts_out, *ys_ts])
-    return primals_out, [
-        next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, primals_out, strict=True)
-    ]
+    carry_out, carry_ts_out, ys, ys_ts = split_list(results, len(carry), sum(nonzero), n_ys)
+    primals_out = [*carry_out, *ys]
+    return primals_out, fill_zeros(flags, [*carry_ts_out, *ys_ts], map(get_aval, primals_out))
 
 
 def _interleave(first: Sequence[int], second: Sequence[int]) -> list[int]:

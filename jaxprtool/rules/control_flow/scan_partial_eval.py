@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import interpreted
 from jaxprtool.core.env import Env
-from jaxprtool.core.partition import merge_lists, partition_list, split_list, unzip2
+from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread, unzip2
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import bind_eqn
-from jaxprtool.interpreters.jvp import Zero, instantiate
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
 from jaxprtool.interpreters.linearize import LinearParts, linearize_body
 from jaxprtool.interpreters.partial_eval import (
     PartialEvalTrace,
@@ -218,8 +218,7 @@ def _run_known(
 def partial_eval_scan(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
     unks = [trace.is_unknown(x) for x in args]
     cut = split_scan(unks, args, params, trace.known)
-    unknown, known = iter(_record_rest(trace, cut, params)), iter(cut.known_outs)
-    return [next(unknown) if u else next(known) for u in cut.unks_out]
+    return merge_lists(cut.unks_out, cut.known_outs, _record_rest(trace, cut, params))
 
 
 def _record_rest(trace: PartialEvalTrace, cut: ScanSplit, params: dict[str, Any]) -> list[Any]:
@@ -256,9 +255,8 @@ def linearize_scan(
         [*compress(xs_ts, xs_nz)],
     ]
     cut = _left_to_scan(linear, run, live, flags)
-    rest = iter(_record_rest(trace, cut, params))
-    outs = cut.known_outs
-    return outs, [next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, outs, strict=True)]
+    outs, recorded = cut.known_outs, _record_rest(trace, cut, params)
+    return outs, fill_zeros(flags, recorded, map(get_aval, outs))
 
 
 def saving_scan(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
@@ -279,8 +277,7 @@ def saving_scan(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | N
     places: list[bool] = []
 
     def known(*args: Any) -> list[Any]:
-        rest = iter(args)
-        consts, carry, xs = split_operands([None if u else next(rest) for u in unks], params)
+        consts, carry, xs = split_operands(spread([not u for u in unks], args), params)
         flags = (const_unks, consts), (carried, carry), (xs_unks, xs)
         parts = [partition_list(u, values)[0] for u, values in flags]
         outs, invariant, stacked, places[:] = _run_known(first, cut.n_saved, parts, params)

@@ -7,8 +7,8 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from jaxprtool.core.bind import set_current_trace
-from jaxprtool.core.partition import partition_list, split_list
-from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
+from jaxprtool.core.partition import partition_list, split_list, spread
+from jaxprtool.interpreters.jvp import Zero, add_tangents, fill_zeros, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -49,20 +49,13 @@ def transpose_scan(cts: Any, *args: Any, **params: Any) -> list[Any]:
             {**params, "reverse": not params["reverse"]},
         )
     )
-    carried = [
-        next(outs) if nz else Zero(a) for nz, a in zip(body.carried, body.avals, strict=True)
-    ]
-    const_cts, carry_cts = iter(carried[: body.n_const]), carried[body.n_const :]
-    xs_cts = iter(
-        [
-            next(outs) if nz else Zero(x.aval)
-            for nz, x in zip(body.xs_nonzero, undef_xs, strict=True)
-        ]
-    )
+    carried = fill_zeros(body.carried, outs, body.avals)
+    const_cts, carry_cts = split_list(carried, body.n_const)
+    xs_cts = fill_zeros(body.xs_nonzero, outs, [x.aval for x in undef_xs])
     return [
-        *[next(const_cts) if lin else None for lin in linear_consts],
+        *spread(linear_consts, const_cts),
         *[ct if lin else None for ct, lin in zip(carry_cts, linear_carry, strict=True)],
-        *[next(xs_cts) if lin else None for lin in linear_xs],
+        *spread(linear_xs, xs_cts),
     ]
 
 
@@ -201,5 +194,4 @@ def _transpose_after_split(
     fields = scan_params(cut.closed, len(cut.consts), len(cut.carry), params)
     operands = [*cut.consts, *cut.carry, *cut.xs]
     out = transpose_scan([*carry_cts, *ys_cts], *operands, **fields)
-    linear_cts = iter([ct for ct, x in zip(out, operands, strict=True) if is_linear(x)])
-    return [next(linear_cts) if lin else None for lin in linear]
+    return spread(linear, [ct for ct, x in zip(out, operands, strict=True) if is_linear(x)])

@@ -6,10 +6,11 @@ Reverse mode is refused: how many residuals there will be is not known before th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.partition import partition_list, split_list
+from jaxprtool.core.partition import merge_lists, partition_list, split_list
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
@@ -17,12 +18,12 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.evaluate import runner
-from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_jaxpr
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.limits import steps
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
-from jaxprtool.rules.call_types import check_call
+from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.control_flow.loops import (
     check_carry,
     check_counts,
@@ -145,10 +146,7 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         cond_nconsts=len(cond_consts),
         body_nconsts=n + m,
     )
-    rest = iter(outs[k:])
-    return outs[:k], [
-        next(rest) if nz else Zero(get_aval(x)) for x, nz in zip(outs[:k], nonzero, strict=True)
-    ]
+    return outs[:k], fill_zeros(nonzero, outs[k:], map(get_aval, outs[:k]))
 
 
 def _batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
@@ -216,8 +214,7 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -
         body_nconsts=body_unks.count(False),
     )
     recorded = trace.emit(lax.while_call.primitive, atoms, params, avals)
-    rest = iter(known_outs)
-    return [r if u else next(rest) for r, u in zip(recorded, unknown, strict=True)]
+    return merge_lists(unknown, known_outs, compress(recorded, unknown))
 
 
 def _known_part(

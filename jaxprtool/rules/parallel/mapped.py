@@ -9,7 +9,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.axes import bound_axes
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_prefix_leaves, tree_unflatten
-from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
+from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.sharding import (
     Mesh,
@@ -19,7 +19,6 @@ from jaxprtool.ir.sharding import (
     partition_specs,
     shard_shape,
 )
-from jaxprtool.rules.calls import hoist_consts
 
 __all__ = ["PartitionSpec", "shard_map"]
 

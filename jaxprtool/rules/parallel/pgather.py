@@ -21,11 +21,11 @@ from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.makers.axes import check_axes, removed, reshaped, transposed
+from jaxprtool.makers.calls import inline_transpose
 from jaxprtool.makers.decomposed import run_as
 from jaxprtool.makers.indexing import DROP_MODE
 from jaxprtool.ops.gather import GatherDimensionNumbers
 from jaxprtool.ops.parallel import names_of
-from jaxprtool.rules.calls import inline_transpose
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.groups import mapped
 from jaxprtool.rules.parallel.reductions import varied

@@ -23,7 +23,7 @@ from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.sharding import Mesh, Spec, partition_specs
 from jaxprtool.makers.axes import inserted
-from jaxprtool.rules.call_types import check_call
+from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []

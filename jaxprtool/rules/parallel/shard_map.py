@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import NamedAxis
-from jaxprtool.core.partition import partition_list, split_list
+from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
@@ -19,7 +19,7 @@ from jaxprtool.interpreters.cost import Cost, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluate import runner
-from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
 from jaxprtool.interpreters.sharing import apply_jaxpr
@@ -182,10 +182,7 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     out_specs = [*layout.out_specs, *_chosen(flags, layout.out_specs)]
     outs = lax.shard_map(*primals, *live, **with_specs(params, transformed, ins, out_specs))
     primals_out, live_out = split_list(outs, len(flags))
-    rest = iter(live_out)
-    return primals_out, [
-        next(rest) if f else Zero(get_aval(p)) for f, p in zip(flags, primals_out, strict=True)
-    ]
+    return primals_out, fill_zeros(flags, live_out, map(get_aval, primals_out))
 
 
 def _chosen(flags: Sequence[bool], xs: Sequence[Any]) -> list[Any]:
@@ -220,15 +217,10 @@ def _transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
 
     def transposed(*operands: Any) -> list[Any]:
         known, local = split_list(operands, len(known_specs))
-        knowns, locals_ = iter(known), iter(local)
-        ins = [
-            UndefPrimal(a.strong) if lin else next(knowns)
-            for lin, a in zip(linear, body.in_avals, strict=True)
-        ]
-        outs = [
-            _fitted(next(locals_), a) if nz else Zero(a)
-            for nz, a in zip(nonzero, body.out_avals, strict=True)
-        ]
+        undef = [UndefPrimal(a.strong) for a in _chosen(linear, body.in_avals)]
+        ins = merge_lists(linear, known, undef)
+        fitted = map(_fitted, local, _chosen(nonzero, body.out_avals))
+        outs = fill_zeros(nonzero, fitted, body.out_avals)
         found = backward_pass(body.jaxpr, [*body.consts, *ins], outs)
         flags[:] = [type(ct) is not Zero for ct in found]
         return [
@@ -243,9 +235,9 @@ def _transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
         ct_avals = [layout.shard(get_aval(x), s) for x, s in zip(live, ct_specs, strict=True)]
         closed = stage(transposed, [*known_avals, *ct_avals])
     fields = with_specs(params, closed, [*known_specs, *ct_specs], _chosen(flags, linear_specs))
-    outs = iter(lax.shard_map(*known, *live, **fields) if any(flags) else [])
-    found = iter(flags)
-    return [None if not is_linear(x) else next(outs) if next(found) else Zero(x.aval) for x in args]
+    outs = lax.shard_map(*known, *live, **fields) if any(flags) else []
+    linear_avals = [x.aval for x in args if is_linear(x)]
+    return spread(linear, fill_zeros(flags, outs, linear_avals))
 
 
 def _share(ct: Any, n: int) -> Any:
@@ -299,8 +291,7 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -
     emitted = []
     if unknown_avals:
         emitted = trace.emit(lax.shard_map.primitive, atoms, fields, unknown_avals)
-    rest_known, rest_unknown = iter(known_outs), iter(emitted)
-    return [next(rest_unknown) if u else next(rest_known) for u in unks_out]
+    return merge_lists(unks_out, known_outs, emitted)
 
 
 class _Residuals:

@@ -11,7 +11,7 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr, discharge_rules
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
-from jaxprtool.rules.calls import PER_ARGUMENT
+from jaxprtool.makers.calls import PER_ARGUMENT
 from jaxprtool.rules.control_flow.loops import pick
 
 __all__: list[str] = []

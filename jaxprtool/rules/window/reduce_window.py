@@ -12,7 +12,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize_all
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import cost_jaxpr
-from jaxprtool.interpreters.jvp import Zero, instantiate, linear
+from jaxprtool.interpreters.jvp import fill_zeros, instantiate, linear
 from jaxprtool.interpreters.monoids import Monoid, monoid_of
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
@@ -293,10 +293,7 @@ def _general_jvp(primals: Any, tangents: Any, *, jaxpr: Any, consts: Any, **para
     outs = lax.reduce_window(
         *primals[:n], *live, *primals[n:], *zeros, jaxpr=derivative, consts=(), **params
     )
-    rest = iter(outs[n:])
-    return outs[:n], [
-        next(rest) if f else Zero(get_aval(x)) for f, x in zip(inexact, outs[:n], strict=True)
-    ]
+    return outs[:n], fill_zeros(inexact, outs[n:], map(get_aval, outs[:n]))
 
 
 def _general_batch(

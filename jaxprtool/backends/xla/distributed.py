@@ -15,12 +15,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
-from jaxlib import (
-    _jax,  # pyright: ignore[reportAttributeAccessIssue] (a module without type stubs)
-    xla_client,
-)
-
-from jaxprtool.backends.xla.executable import Runtime
+from jaxprtool.backends.xla import client
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 __all__ = ["Cluster"]
@@ -48,15 +43,7 @@ class Cluster:
         self.coordinator, self.count, self.index = coordinator, count, index
         self.timeout = timeout
         self._service = self._serve() if index == 0 else None
-        # With a callback a refused connection is an exception; without one it ends the process.
-        self._client = _jax.get_distributed_runtime_client(
-            coordinator,
-            index,
-            init_timeout=_NEVER,
-            shutdown_on_destruction=False,
-            missed_heartbeat_callback=lambda status: None,
-            heartbeat_timeout=_HEARTBEAT,
-        )
+        self._client = client.distributed_client(coordinator, index, _NEVER, _HEARTBEAT)
         self._connect()
 
     def _serve(self) -> Any:
@@ -68,9 +55,7 @@ class Cluster:
         except OSError as e:
             reason = os.strerror(e.errno).lower() if e.errno else str(e)
             fail(UsageError, f"process 0 cannot listen on port {port}: {reason}", "coordinator")
-        return _jax.get_distributed_runtime_service(
-            f"[::]:{port}", self.count, heartbeat_timeout=_HEARTBEAT
-        )
+        return client.distributed_service(port, self.count, _HEARTBEAT)
 
     def _connect(self) -> None:
         """Connect, in a thread: the call itself hears no Ctrl-C."""
@@ -119,17 +104,9 @@ class Cluster:
                 help="all processes take the same program and the same words for --args",
             )
 
-    def runtime(self, devices: int) -> Runtime:
+    def runtime(self, devices: int) -> client.Runtime:
         """A runtime with so many devices for each process."""
-        collectives = _jax.make_gloo_tcp_collectives(distributed_client=self._client)
-        client = xla_client.make_cpu_client(
-            distributed_client=self._client,
-            node_id=self.index,
-            num_nodes=self.count,
-            collectives=collectives,
-            num_devices=devices,
-        )
-        return Runtime(client, sorted(client.devices(), key=lambda d: (d.process_index, d.id)))
+        return client.distributed_runtime(self._client, self.index, self.count, devices)
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:

@@ -1,0 +1,502 @@
+"""What JAX does not promise to keep: the one module that another release of JAX asks to be changed.
+
+It is written for JAX 0.10. The other modules of this package use JAX's public modules, the attributes that all objects of a
+kind have (`eqn.params`, `v.aval`), and what is defined here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import jax
+from jax._src import (
+    ad_checkpoint,
+    core,
+    custom_batching,
+    linear_util,
+    literals,
+    source_info_util,
+)
+from jax._src.effects import Effect
+from jax._src.indexing import Slice
+from jax._src.interpreters import ad, mlir
+from jax._src.interpreters.partial_eval import Offloadable, RecomputeType, ensure_enum
+from jax._src.mesh import AbstractDevice, empty_concrete_mesh
+from jax._src.named_sharding import UNSPECIFIED
+from jax._src.random.prng import prngs
+from jax._src.state.indexing import NDIndexer
+from jax._src.state.types import AbstractRef
+from jax.extend.core import jaxpr_as_fun, primitives
+
+__all__ = [
+    # programs
+    "ClosedJaxpr",
+    "DropVar",
+    "Effect",
+    "Jaxpr",
+    "Literal",
+    "Primitive",
+    "Tracer",
+    "Var",
+    "debug_info",
+    "evaluate",
+    "function_name",
+    "jaxpr_as_fun",
+    "new_equation",
+    "new_jaxpr",
+    "with_outputs",
+    # types
+    "ABSTRACT_TOKEN",
+    "AbstractDevice",
+    "AbstractRef",
+    "EMPTY_MESH",
+    "ShapedArray",
+    "UNSPECIFIED",
+    "array_type",
+    "future_type",
+    "in_mesh",
+    "key_impl",
+    "partitions",
+    "type_of",
+    "type_text",
+    "typed_scalar",
+    # params
+    "ABSENT_PARAMS",
+    "OPEN_JAXPRS",
+    "fill_jit",
+    "jit_says_nothing",
+    # rules
+    "call_function",
+    "call_vmap_rule",
+    "function_place",
+    "has_jvp_rule",
+    "implementations",
+    "result_types",
+    "traced_forward",
+    "wrapped",
+    # policies of `jax.checkpoint`
+    "POLICY_CLASSES",
+    "POLICY_MAKERS",
+    "Offloaded",
+    "ask_policy",
+    "is_policy_named",
+    "policy_maker_of",
+    # indices of references
+    "indexer",
+    "shown_transform",
+    "strided_slice",
+    # what there is in the process
+    "loaded_modules",
+    "param_class",
+    "primitives",
+    "user_frame",
+]
+
+# Programs.
+
+# The classes of which JAX's programs consist; `Jaxpr(...)`, `Literal(value, type)`, `Var(type)` make new ones.
+ClosedJaxpr = core.ClosedJaxpr
+Jaxpr = core.Jaxpr
+Literal = core.Literal
+Var = core.Var
+DropVar = core.DropVar
+Primitive = core.Primitive
+Tracer = core.Tracer
+
+
+def debug_info(name: str) -> Any:
+    """JAX's bookkeeping of where a function came from; it prints the name."""
+    return core.DebugInfo("jaxprtool", name.split(" ")[0] or "f", None, None)
+
+
+def new_jaxpr(
+    constvars: Sequence[Any],
+    invars: Sequence[Any],
+    eqns: Sequence[Any],
+    outvars: Sequence[Any],
+    name: str,
+) -> Any:
+    """A `Jaxpr` of the function `name`, which has the effects of its equations."""
+    all_effects = core.join_effects(*(e.effects for e in eqns))
+    return core.Jaxpr(constvars, invars, outvars, eqns, all_effects, debug_info(name))
+
+
+def with_outputs(jaxpr: Any, outvars: Sequence[Any]) -> Any:
+    """A `Jaxpr` with other results, and without names of arguments and results."""
+    unnamed = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
+    return jaxpr.replace(outvars=list(outvars), debug_info=unnamed)
+
+
+def new_equation(
+    inputs: Sequence[Any],
+    outs: Sequence[Any],
+    prim: Any,
+    params: dict[str, Any],
+    pure: bool = False,
+) -> Any:
+    """A `JaxprEqn`, with the effects that its primitive says it has; without asking it where it is `pure`."""
+    found = core.no_effects if pure else _effects(prim, [x.aval for x in inputs], params)
+    return core.new_jaxpr_eqn(inputs, outs, prim, params, found)
+
+
+def _effects(prim: Any, in_avals: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The effects of an equation; only primitives that can have any are asked for them."""
+    rule = getattr(prim.abstract_eval, "__qualname__", "")
+    if "_effect_free" in rule:
+        return core.no_effects
+    nested = [core.positional_effects(j) for j in core.jaxprs_in_params(params)]
+    if nested and not any(nested):
+        return core.no_effects
+    if rule == "Primitive.abstract_eval":  # it has none: the custom calls
+        return core.join_effects(*nested)
+    return prim.abstract_eval(*in_avals, **params)[1]
+
+
+def evaluate(closed: Any, *args: Any) -> list[Any]:
+    """The results of a `ClosedJaxpr`, one primitive after the other; tracers are welcome."""
+    return core.eval_jaxpr(closed.jaxpr, closed.consts, *args)
+
+
+def function_name(held: Any) -> str:
+    """The name of the function that was traced to a `Jaxpr`, or that a param of JAX's holds."""
+    return held.debug_info.func_name
+
+
+# Types.
+
+ShapedArray = core.ShapedArray
+ABSTRACT_TOKEN = core.abstract_token
+EMPTY_MESH = empty_concrete_mesh
+
+
+def array_type(
+    shape: Sequence[Any],
+    dtype: Any,
+    weak_type: bool = False,
+    *,
+    on_host: bool = False,
+    sharding: Any = None,
+    axes: Mapping[str, frozenset[str]] | None = None,
+) -> Any:
+    """A type of arrays.
+
+    Args:
+      shape, dtype, weak_type: as in `jax.ShapeDtypeStruct`.
+      on_host: whether they are in the host's memory and not in the device's.
+      sharding: a `NamedSharding` on an abstract mesh; None for none.
+      axes: the axes of the mesh along which they are "varying", "unreduced" and "reduced".
+
+    Raises:
+      ValueError: the shape, the sharding and the axes do not fit together.
+    """
+    space = jax.memory.Space.Host if on_host else jax.memory.Space.Device
+    placed: dict[str, Any] = {}
+    if sharding is not None:
+        placed = {"sharding": sharding, "manual_axis_type": core.ManualAxisType(**(axes or {}))}
+    return core.ShapedArray(tuple(shape), dtype, weak_type, memory_space=space, **placed)
+
+
+def future_type(inner: Any) -> Any:
+    """The type of a value that is still being computed or sent."""
+    return core.AbstractFuture(inner)
+
+
+def type_of(value: Any) -> Any:
+    """The type that a value has as a constant."""
+    return core.typeof(value)
+
+
+def type_text(aval: Any) -> str:
+    """A type as it stands in a printed jaxpr."""
+    return aval.str_short(short_dtypes=True)
+
+
+def partitions(aval: Any) -> tuple[Any, ...]:
+    """For each dimension of a type the axis of the mesh that it is split over: None, a name, or several names."""
+    return tuple(aval.sharding.spec.partitions)
+
+
+_TYPED = {"i": literals.TypedInt, "u": literals.TypedInt, "f": literals.TypedFloat}
+_TYPED["c"] = literals.TypedComplex
+
+
+def typed_scalar(value: Any, dtype: Any, kind: str) -> Any:
+    """The value of a weakly typed literal: a Python number that keeps its own digits and knows its dtype.
+
+    Args:
+      value: the number.
+      dtype: its dtype.
+      kind: "i", "u", "f" or "c".
+    """
+    return _TYPED[kind](value, dtype)
+
+
+@contextlib.contextmanager
+def in_mesh(mesh: Any, sizes: Sequence[tuple[str, int]]) -> Iterator[None]:
+    """While JAX's rules find an abstract mesh as the current one, and axes of it that they can reduce over.
+
+    Args:
+      mesh: the mesh.
+      sizes: names and sizes of those of its axes that are manual.
+    """
+    with jax.sharding.use_abstract_mesh(mesh), core.extend_axis_env_nd(list(sizes)):
+        yield
+
+
+def key_impl(name: str) -> Any:
+    """The generator of keys with this tag (`fry`) or name (`threefry2x32`); None where there is none."""
+    return next((p for p in prngs.values() if name in (p.tag, p.name)), None)
+
+
+# Params: what differs between our declarations and this release.
+
+# Primitives and their params that hold a `Jaxpr`, where others hold a `ClosedJaxpr`.
+OPEN_JAXPRS = frozenset(
+    {
+        ("remat2", "jaxpr"),
+        ("checkpoint", "jaxpr"),
+        ("shard_map", "jaxpr"),
+        ("run_state", "jaxpr"),
+        ("core_call", "call_jaxpr"),
+        ("call", "call_jaxpr"),
+        ("pallas_call", "jaxpr"),
+    }
+)
+
+# Params of our declarations that this release of JAX does not have (`branches_platforms`: only when None).
+ABSENT_PARAMS: dict[str, frozenset[str]] = {
+    "cond": frozenset({"branches_platforms"}),
+    "conj": frozenset({"_input_dtype"}),
+    "jit": frozenset({"backend"}),
+    "linear_call": frozenset({"transpose_jaxpr"}),
+    "reduce_max": frozenset({"out_sharding"}),
+    "reduce_min": frozenset({"out_sharding"}),
+    "reduce_prod": frozenset({"out_sharding"}),
+    "scan": frozenset({"linear", "_split_transpose"}),
+}
+
+
+def fill_jit(params: dict[str, Any], n_in: int, n_out: int) -> None:
+    """Give the params of `jit` that say nothing (None, or not there) the values that JAX has then, in place."""
+    defaults = {
+        "in_shardings": (UNSPECIFIED,) * n_in,
+        "out_shardings": (UNSPECIFIED,) * n_out,
+        "in_layouts": (None,) * n_in,
+        "out_layouts": (None,) * n_out,
+        "donated_invars": (False,) * n_in,
+        "ctx_mesh": EMPTY_MESH,
+    }
+    for key, default in defaults.items():
+        if params.get(key) is None:
+            params[key] = default
+
+
+def _all_unspecified(shardings: Any) -> bool:
+    return all(type(s) is type(UNSPECIFIED) for s in shardings)
+
+
+def _all_none(xs: Any) -> bool:
+    return all(x is None for x in xs)
+
+
+_SAYS_NOTHING: dict[str, Callable[[Any], bool]] = {
+    "in_shardings": _all_unspecified,
+    "out_shardings": _all_unspecified,
+    "in_layouts": _all_none,
+    "out_layouts": _all_none,
+    "donated_invars": lambda xs: not any(xs),
+    "ctx_mesh": lambda mesh: mesh.empty,
+}
+
+
+def jit_says_nothing(params: Mapping[str, Any]) -> list[str]:
+    """The params of a `jit` that have the values of which `fill_jit` knows."""
+    return [k for k, holds in _SAYS_NOTHING.items() if k in params and holds(params[k])]
+
+
+# Rules of primitives and of functions with their own derivatives.
+
+
+def result_types(prim: Any, in_avals: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The types of the results of a primitive for operands of these types."""
+    out, _ = prim.abstract_eval(*in_avals, **params)
+    return list(out) if prim.multiple_results else [out]
+
+
+def has_jvp_rule(prim: Any) -> bool:
+    """Whether JAX can differentiate a primitive forwards."""
+    return prim in ad.primitive_jvps
+
+
+def implementations(prim: Any) -> list[tuple[Callable[..., Any], bool]]:
+    """Functions that may say what a primitive computes, and whether each returns several results."""
+    found = [(prim.impl, prim.multiple_results)]
+    entry = mlir._lowerings.get(prim)
+    rule = getattr(entry, "rule", None)
+    if inspect.isfunction(rule):  # made by `mlir.lower_fun` of a function
+        held = inspect.getclosurevars(rule).nonlocals
+        if callable(held.get("fun")):
+            found.append((held["fun"], bool(held.get("multiple_results", True))))
+    return found
+
+
+def wrapped(f: Callable[..., Any], name: Any) -> Any:
+    """A function as the params of custom derivatives hold it, under a name."""
+    return linear_util.wrap_init(f, debug_info=debug_info(str(name)))
+
+
+def call_function(held: Any, *args: Any) -> Any:
+    """Call a function that a param of a custom derivative holds."""
+    return held.call_wrapped(*args)
+
+
+def function_place(held: Any) -> str:
+    """The name, the file and the line of a function that a param of a custom derivative holds."""
+    return held.debug_info.func_src_info
+
+
+def traced_forward(params: Mapping[str, Any], taken: Sequence[bool]) -> tuple[Any, Any, list[Any]]:
+    """The forward rule of a `custom_vjp_call`, traced where some of its arguments have tangents.
+
+    Args:
+      params: those of JAX's equation.
+      taken: which arguments after the constants have tangents.
+
+    Returns:
+      The rule as a `Jaxpr` whose results are the residuals and what the function returns, the values of its
+      `constvars`, and the residuals as atoms of that jaxpr.
+    """
+    jaxpr, consts = call_function(params["fwd_jaxpr_thunk"], *taken)
+    # A residual that is an argument is not among the results: its position, constants counted, stands here.
+    _, res_tree, forwards = params["out_trees"]()
+    n_given = res_tree.num_leaves - sum(f is not None for f in forwards)
+    given = iter(jaxpr.outvars[:n_given])
+    n = params["num_consts"]
+    residuals = [next(given) if f is None else jaxpr.invars[f - n] for f in forwards]
+    return with_outputs(jaxpr, [*residuals, *jaxpr.outvars[n_given:]]), consts, residuals
+
+
+def call_vmap_rule(
+    rule: Any, axis_size: int, in_batched: Any, args: Any, out_tree: Any
+) -> tuple[Any, Any]:
+    """The results of the rule of a `custom_vmap` function, and which of them are batched.
+
+    Args:
+      rule: the param that holds it.
+      axis_size: the size of the batch.
+      in_batched, args: the arguments and whether each is batched, as trees of the same structure.
+      out_tree: the structure of the function's results.
+
+    Raises:
+      Exception: the rule fails, or what it returns does not have the structure.
+    """
+    out, out_batched = custom_batching.call_rule(rule, axis_size, in_batched, args)
+    trees = jax.tree.structure(out), jax.tree.structure(out_batched)
+    custom_batching.check_vmap_rule_trees(rule, out_tree, *trees)
+    return out, out_batched
+
+
+# Policies of `jax.checkpoint`.
+
+# Classes of policies whose objects print as what they are.
+POLICY_CLASSES = (
+    ad_checkpoint.DotsSaveable,
+    ad_checkpoint.SaveAnyNamesButThese,
+    ad_checkpoint.SaveOnlyTheseNames,
+)
+# Functions in `jax.checkpoint_policies` that make policies as closures.
+POLICY_MAKERS = (
+    "offload_dot_with_no_batch_dims",
+    "save_and_offload_only_these_names",
+    "save_anything_except_these_names",
+    "save_from_both_policies",
+)
+
+
+class Offloaded(NamedTuple):
+    """What a policy answers where a value is moved from one memory to another and not recomputed."""
+
+    src: Any
+    dst: Any
+
+
+def ask_policy(policy: Any, prim: Any, avals: Sequence[Any], params: Any) -> bool | Offloaded:
+    """Whether a policy saves the results of a primitive, or where it moves them.
+
+    Raises:
+      Exception: the policy fails, or answers with something else than JAX takes.
+    """
+    answer = ensure_enum(policy(prim, *avals, **params))
+    if isinstance(answer, Offloadable):
+        return Offloaded(answer.src, answer.dst)
+    return not isinstance(answer, RecomputeType)
+
+
+def is_policy_named(policy: Any, name: str) -> bool:
+    """Whether a function is itself the policy of JAX's that has this name."""
+    return getattr(ad_checkpoint, name, None) is policy
+
+
+def policy_maker_of(policy: Any) -> str | None:
+    """Which of `POLICY_MAKERS` made a function as a closure of its arguments; None where none did."""
+    maker = getattr(policy, "__qualname__", "").partition(".<locals>")[0]
+    own = getattr(policy, "__module__", "") == ad_checkpoint.__name__
+    return maker if own and maker in POLICY_MAKERS else None
+
+
+# Indices of references.
+
+
+def shown_transform(transform: Any, names: Mapping[Any, str]) -> str:
+    """An index as it stands in a printed jaxpr, with these names for variables."""
+    return transform.pretty_print(core.JaxprPpContext(dict(names))).format()
+
+
+def indexer(items: Sequence[Any], shape: Sequence[int], array_shape: Sequence[int]) -> Any:
+    """An index of a reference.
+
+    Args:
+      items: for each dimension an atom, an int, or what `strided_slice` makes.
+      shape: the shape of what is indexed.
+      array_shape: the shape of the arrays among the items.
+    """
+    return NDIndexer(tuple(items), tuple(shape), tuple(array_shape))
+
+
+def strided_slice(start: Any, size: int, stride: int) -> Any:
+    """`size` positions from `start` (an int or an atom) on, each `stride` after the one before."""
+    return Slice(start, size, stride)
+
+
+# What there is in the process.
+
+
+def user_frame(traceback: Any) -> Any:
+    """The innermost frame of the user's own code in an equation's traceback; None where there is none.
+
+    It has `file_name`, `start_line`, `start_column` and `function_name`.
+    """
+    return source_info_util.user_frame(traceback)
+
+
+def loaded_modules() -> list[ModuleType]:
+    """The modules of JAX that are loaded."""
+    return [m for n, m in list(sys.modules.items()) if n == "jax" or n.startswith("jax.")]
+
+
+_OF_PARAMS = ("jax._src.ad_checkpoint", "jax._src.core", "jax._src.dispatch")
+
+
+def param_class(name: str) -> Any:
+    """A class that params are made of: an enum, a named tuple or a dataclass; None where there is none."""
+    for module_name, module in list(sys.modules.items()):
+        if module_name.startswith("jax._src.lax.") or module_name in _OF_PARAMS:
+            found = getattr(module, name, None)
+            if isinstance(found, type):
+                return found
+    return None

@@ -1,0 +1,395 @@
+"""jaxlib: XLA's client, its devices, buffers and executables. The one module that another release of jaxlib asks to be changed.
+
+It is written for jaxlib 0.10 and drives the client directly, on the CPU. JAX itself is not imported: that would cost more
+than a second, and would tie 64-bit types to a flag. Compile options are those of `jax.jit`.
+
+What it hands out is opaque but for this much:
+
+buffer    an array on one device or spread over several; `buffer.block_until_ready()` waits until it is computed, and one of
+          NumPy's own types is read by `np.asarray`
+loaded    a compiled program; `loaded.execute_sharded(buffers)` starts it, and gives results that `with_handlers` or
+          `by_device` takes apart
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from jaxlib import (
+    _jax,  # pyright: ignore[reportAttributeAccessIssue] (a module without type stubs)
+    version,
+    xla_client,
+)
+
+__all__ = [
+    "ArrayType",
+    "MemoryAnalysis",
+    "Runtime",
+    "Tiling",
+    "by_device",
+    "cost_analysis",
+    "distributed_client",
+    "distributed_runtime",
+    "distributed_service",
+    "jaxlib_version",
+    "memory_analysis",
+    "n_results",
+    "optimised_hlo",
+    "read_buffer",
+    "register_lapack",
+    "runtime",
+    "tilings",
+    "wait_for",
+    "with_handlers",
+]
+
+
+class ArrayType(Protocol):
+    """The type of an array as jaxlib asks to be told it."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype: ...
+    @property
+    def weak_type(self) -> bool: ...
+
+
+def jaxlib_version() -> str:
+    """The version of jaxlib, on which machine code depends."""
+    return version.__version__
+
+
+# Clients and devices.
+
+
+class Runtime:
+    """A client, the devices that programs run on, and what calls to it take besides.
+
+    Several devices are the host's own processors under as many names: XLA's, with its collectives.
+
+    Attributes:
+      devices: the devices, in the order in which meshes number them: of all processes, where there are several.
+      local: the positions in `devices` of those of this process.
+    """
+
+    def __init__(self, client: Any, devices: Sequence[Any]) -> None:
+        self._client, self.devices = client, list(devices)
+        here = client.process_index()
+        self.local = [i for i, d in enumerate(devices) if d.process_index == here]
+        self._device_list = _jax.DeviceList(tuple(self.devices))
+        self._replicated = self._laid_out(xla_client.HloSharding.replicate())
+        self._options = _compile_options(self.devices)
+
+    def _laid_out(self, sharding: Any) -> Any:
+        """A layout over the devices."""
+        return _jax.GSPMDSharding(self._device_list, sharding)
+
+    def _stacked(self, rank: int) -> Any:
+        """The layout of an array whose first axis counts the devices.
+
+        An executable looks at the devices' parts alone, and jaxlib takes this layout from Python without
+        JAX, which it does not do for arrays that are split over some axes of a mesh only.
+        """
+        tiling = xla_client.OpSharding()
+        tiling.type = xla_client.OpSharding.Type.OTHER
+        tiling.tile_assignment_dimensions = [len(self.devices), *[1] * (rank - 1)]
+        tiling.tile_assignment_devices = range(len(self.devices))
+        return self._laid_out(xla_client.HloSharding.from_proto(tiling))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes have some of the devices."""
+        return len(self.local) < len(self.devices)
+
+    def compile(self, text: str, callbacks: Sequence[Callable[..., Any]] = ()) -> Any:
+        """Compile StableHLO text; returns it loaded.
+
+        Args:
+          text: the module.
+          callbacks: the Python functions that it calls, by position.
+
+        Raises:
+          RuntimeError: XLA does not take it, with its reason.
+        """
+        if not callbacks:
+            return self._client.compile_and_load(text, self._device_list, self._options)
+        module = _parsed(text)  # callbacks are taken with a parsed module only, not with its text
+        return self._client.compile_and_load(
+            module, self._device_list, self._options, list(callbacks)
+        )
+
+    def serialize(self, loaded: Any) -> bytes:
+        """The machine code of a program that was compiled here (and not deserialised)."""
+        return self._client.serialize_executable(loaded)
+
+    def deserialize(self, machine_code: bytes) -> Any | None:
+        """What `serialize` gave, loaded; None when this jaxlib does not take it."""
+        try:
+            return self._client.deserialize_executable(
+                machine_code, self._device_list, self._options
+            )
+        except RuntimeError:
+            return None
+
+    def put(self, x: np.ndarray, kind: ArrayType, lend: bool = False) -> Any:
+        """An array as a buffer of the first device; 64-bit types stay as they are.
+
+        Args:
+          x: the array.
+          kind: its type.
+          lend: whether the buffer may be the array's own memory, which then has to stay as it is.
+        """
+        semantics = _LEND if lend else _COPY
+        return _jax.batched_device_put(
+            kind, self._replicated, [x], self.devices, True, False, semantics, True
+        )
+
+    def put_parts(self, parts: Sequence[np.ndarray], stacked: ArrayType) -> Any:
+        """A buffer of which each device of this process holds one part.
+
+        Args:
+          parts: a part for each of `local`, with an axis of size 1 before its own.
+          stacked: the type of all parts together: the devices are its first axis.
+        """
+        layout = self._stacked(len(stacked.shape))
+        devices = [self.devices[d] for d in self.local]
+        return _jax.batched_device_put(
+            stacked, layout, list(parts), devices, True, False, _COPY, True
+        )
+
+    def result_handler(self, kind: ArrayType, make: Callable[[Any], Any]) -> Any:
+        """A handler that gives `make(buffer)` for a result of this type; jaxlib calls it itself, which saves time."""
+        return _jax.array_result_handler(kind, self._replicated, True, True).wrap(make)
+
+    def parts_handler(self, stacked: ArrayType) -> Any:
+        """A handler that gives the buffer of a result of which each device holds a part, as in `put_parts`."""
+        return _jax.array_result_handler(stacked, self._stacked(len(stacked.shape)), True, True)
+
+
+_COPY = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+_LEND = _jax.HostBufferSemantics.ZERO_COPY
+
+
+def _compile_options(devices: Sequence[Any]) -> Any:
+    """The options with which JAX compiles for these devices: a partition of the program for each."""
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = 1, len(devices)
+    numbers = np.array([[d.id for d in devices]])
+    options.device_assignment = xla_client.DeviceAssignment.create(numbers)
+    options.profile_version = -1
+    build = options.executable_build_options
+    build.use_spmd_partitioning = build.use_shardy_partitioner = True
+    return options
+
+
+def _parsed(text: str) -> Any:
+    """A module of MLIR's. Costs 150 ms of imports, and few programs call Python."""
+    from jaxlib.mlir import ir  # noqa: PLC0415
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext  # noqa: PLC0415
+    from jaxlib.mlir.dialects import chlo, sdy, stablehlo  # noqa: PLC0415
+
+    dialects = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(dialects)
+    context = ir.Context()
+    context.append_dialect_registry(dialects)
+    for dialect in (chlo, sdy, stablehlo):
+        dialect.register_dialect(context)
+    with context:
+        return ir.Module.parse(text)
+
+
+@functools.cache
+def runtime(devices: int = 1) -> Runtime:
+    """The runtime of this process for programs on so many devices, made when it is first needed."""
+    client = xla_client.make_cpu_client(num_devices=None if devices == 1 else devices)
+    return Runtime(client, client.local_devices()[:devices])
+
+
+@functools.cache
+def register_lapack() -> None:
+    """Tell XLA where LAPACK's routines are. Costs an import of SciPy, whose LAPACK it is."""
+    from jaxlib import lapack  # noqa: PLC0415
+
+    for name, address, version_ in lapack.registrations()["cpu"]:
+        xla_client.register_custom_call_target(name, address, "cpu", version_)
+    lapack.prepare_lapack_call("getrf_ffi", np.float32)  # loads the library
+
+
+# Buffers and results.
+
+_PACKED = frozenset({"int2", "int4", "uint2", "uint4", "float4_e2m1fn"})
+
+
+class _Memory:
+    """The memory of a buffer for NumPy, which keeps the buffer alive as long as it looks at it."""
+
+    __slots__ = ("__array_interface__", "buffer")
+
+    def __init__(self, buffer: Any, shape: tuple[int, ...], itemsize: int):
+        self.buffer = buffer
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": shape,
+            "typestr": f"|V{itemsize}",
+            "data": (buffer.unsafe_buffer_pointer(), True),
+        }
+
+
+def read_buffer(buffer: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
+    """The value of a buffer of one device, of one of ml_dtypes' types: the same memory, once it is computed.
+
+    Python's buffer protocol has no codes for these types, so NumPy is told the address. Values of types narrower than a
+    byte are copied by jaxlib, which imports JAX for it.
+
+    Returns:
+      The array; None where the buffer is smaller than one of this shape.
+    """
+    buffer.block_until_ready()
+    if 0 in shape:
+        return np.zeros(shape, dtype)
+    if dtype.name in _PACKED:
+        return buffer._single_device_array_to_np_array_did_copy()[0]
+    if buffer.on_device_size_in_bytes() < math.prod(shape) * dtype.itemsize:
+        return None
+    return np.asarray(_Memory(buffer, shape, dtype.itemsize)).view(dtype)
+
+
+def wait_for(buffers: Sequence[Any]) -> None:
+    """Wait until buffers are computed; raises RuntimeError where that fails."""
+    _jax.batched_block_until_ready(list(buffers))
+
+
+def by_device(results: Any) -> list[list[Any]]:
+    """For each result of a call the buffers of this process's devices."""
+    return results.disassemble_into_single_device_arrays()
+
+
+def with_handlers(results: Any, handlers: Sequence[Any]) -> list[Any]:
+    """For each result of a call what its handler makes of it."""
+    return results.consume_with_handlers(handlers)
+
+
+# Executables.
+
+
+class MemoryAnalysis(NamedTuple):
+    """Bytes that an executable takes: arguments, results, scratch space, and the most at one time."""
+
+    arguments: int
+    results: int
+    temporaries: int
+    peak: int
+
+
+def memory_analysis(loaded: Any) -> MemoryAnalysis:
+    """What XLA's buffer assignment comes to."""
+    m = loaded.get_compiled_memory_stats()
+    return MemoryAnalysis(
+        m.argument_size_in_bytes,
+        m.output_size_in_bytes,
+        m.temp_size_in_bytes,
+        m.peak_memory_in_bytes,
+    )
+
+
+def cost_analysis(loaded: Any) -> dict[str, float]:
+    """XLA's estimates: `flops`, `transcendentals`, `bytes accessed` and others."""
+    return dict(loaded.cost_analysis())
+
+
+def optimised_hlo(loaded: Any) -> str:
+    """The HLO after XLA's optimisation, as text."""
+    return "\n".join(m.to_string() for m in loaded.hlo_modules())
+
+
+def n_results(loaded: Any) -> int:
+    """How many results the machine code has."""
+    return len(loaded.get_output_memory_kinds()[0])
+
+
+class Tiling(NamedTuple):
+    """How XLA splits an array over devices.
+
+    Attributes:
+      sizes: into how many tiles each dimension is cut; a further last number says how many devices hold each tile.
+      devices: the numbers of the devices that hold the tiles, which are in row-major order.
+    """
+
+    sizes: tuple[int, ...]
+    devices: tuple[int, ...]
+
+
+def tilings(loaded: Any, n_args: int, n_outs: int) -> tuple[list[Any], list[Any]]:
+    """How XLA splits the arguments and the results.
+
+    Returns:
+      For each a `Tiling`, None where every device holds everything, or XLA's text for anything else.
+    """
+    ins, outs = loaded.get_parameter_shardings(), loaded.get_output_shardings()
+    return _tilings(ins, n_args), _tilings(outs, n_outs)
+
+
+def _tilings(protos: Any, n: int) -> list[Any]:
+    if protos is None:
+        return [None] * n
+    return [_tiling(xla_client.HloSharding.from_proto(p)) for p in protos]
+
+
+def _tiling(sharding: Any) -> Tiling | str | None:
+    if sharding.is_replicated():
+        return None
+    if not sharding.is_tiled():
+        return str(sharding)
+    sizes = tuple(sharding.tile_assignment_dimensions())
+    return Tiling(sizes, tuple(sharding.tile_assignment_devices()))
+
+
+# Several processes.
+
+
+def distributed_service(port: int, count: int, heartbeat: int) -> Any:
+    """The service through which `count` processes find one another; it ends the process when the port is taken.
+
+    `shutdown()` ends it. heartbeat: seconds after which a process that is not heard of counts as dead.
+    """
+    return _jax.get_distributed_runtime_service(f"[::]:{port}", count, heartbeat_timeout=heartbeat)
+
+
+def distributed_client(coordinator: str, index: int, timeout: int, heartbeat: int) -> Any:
+    """The client of such a service; `connect()` connects it, and raises RuntimeError where it is refused.
+
+    Connected, it has `key_value_set`, `key_value_try_get`, `blocking_key_value_get`, `wait_at_barrier` and `shutdown`.
+
+    Args:
+      coordinator: HOST:PORT of the service.
+      index: the number of this process.
+      timeout: seconds, after which jaxlib ends the process where the others are not there.
+      heartbeat: as for `distributed_service`.
+    """
+    # With a callback a refused connection is an exception; without one it ends the process.
+    return _jax.get_distributed_runtime_client(
+        coordinator,
+        index,
+        init_timeout=timeout,
+        shutdown_on_destruction=False,
+        missed_heartbeat_callback=lambda status: None,
+        heartbeat_timeout=heartbeat,
+    )
+
+
+def distributed_runtime(client: Any, index: int, count: int, devices: int) -> Runtime:
+    """A runtime with so many devices for each of the processes, whose collectives are Gloo's."""
+    collectives = _jax.make_gloo_tcp_collectives(distributed_client=client)
+    cpu = xla_client.make_cpu_client(
+        distributed_client=client,
+        node_id=index,
+        num_nodes=count,
+        collectives=collectives,
+        num_devices=devices,
+    )
+    return Runtime(cpu, sorted(cpu.devices(), key=lambda d: (d.process_index, d.id)))

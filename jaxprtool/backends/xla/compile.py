@@ -1,0 +1,139 @@
+"""Compilation with XLA: of programs, of lowered text, and of machine code that was kept."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+from typing import Any
+
+from jaxprtool.backends.xla import client
+from jaxprtool.backends.xla.client import Runtime, jaxlib_version
+from jaxprtool.backends.xla.executable import Executable
+from jaxprtool.backends.xla.failures import reason
+from jaxprtool.backends.xla.precautions import (
+    check_addresses,
+    check_devices,
+    check_written_out,
+    is_long_chain,
+    try_in_child,
+)
+from jaxprtool.backends.xla.spmd_executable import SharedExecutable, SpmdExecutable
+from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, counted, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import nesting
+
+__all__ = [
+    "check_devices",
+    "compile_jaxpr",
+    "compile_stablehlo",
+    "compile_text",
+    "jaxlib_version",
+    "load_executable",
+    "machine_name",
+]
+
+# With more loops than this, or calls and branches inside each other deeper than that, XLA may end the process.
+_MANY_LOOPS, _DEEP = 100, 100
+
+
+def _prepare_custom_calls(program: StableHLO) -> None:
+    """Make what a program calls outside of XLA known to it."""
+    if "stablehlo.custom_call" in program.text:
+        client.register_lapack()
+
+
+def compile_stablehlo(program: StableHLO, r: Runtime | None = None) -> Executable:
+    """Compile a lowered program, for the devices of this process unless `r` has others.
+
+    Raises:
+      UnsupportedError: XLA does not take it, with its reason.
+    """
+    _prepare_custom_calls(program)
+    r = r or client.runtime(program.devices)
+    try:
+        loaded = r.compile(program.text, program.callbacks)
+    except RuntimeError as e:
+        fail(
+            UnsupportedError,
+            f"XLA does not compile the lowered program: {reason(e)}",
+            "xla-compile",
+            help="the text is what `jaxprtool lower` prints",
+        )
+    return _executable(program, loaded, r)
+
+
+def _executable(
+    program: StableHLO, loaded: Any, r: Runtime, machine_code: bytes = b""
+) -> Executable:
+    if program.devices == 1:
+        return Executable(program, loaded, r, machine_code)
+    return (SharedExecutable if r.is_shared else SpmdExecutable)(program, loaded, r, machine_code)
+
+
+def load_executable(program: StableHLO, machine_code: bytes) -> Executable | None:
+    """An executable from what `Executable.serialize` gave; None when this jaxlib does not take it.
+
+    It becomes native code in this process: give it only what you trust.
+    """
+    r = client.runtime(program.devices)
+    _prepare_custom_calls(program)
+    loaded = r.deserialize(machine_code)
+    if loaded is None:
+        return None
+    return check_count(_executable(program, loaded, r, machine_code))
+
+
+def check_count(executable: Executable) -> Executable:
+    """An executable of an artifact; raises UsageError where it does not have as many results as the file says."""
+    n, said = executable.n_results, len(executable.out_avals)
+    if n != said:
+        message = f"the artifact's program has {counted(n, 'result')}, and its header says {said}"
+        fail(UsageError, message, "artifact-types")
+    return executable
+
+
+def compile_jaxpr(closed: ClosedJaxpr, max_devices: int | None = None) -> Executable:
+    """Lower and compile a program; compiled once for each `ClosedJaxpr` object.
+
+    max_devices: how many devices may be made for it (None: any number). Raises UsageError where it needs more.
+    """
+    found = closed.cache.get("xla")
+    if found is None:
+        program = lower_jaxpr(closed)
+        if max_devices is not None:
+            check_devices(program, max_devices)
+        check_addresses(closed)
+        check_written_out(closed)
+        deep = nesting(closed.jaxpr) > _DEEP or _has_many(program, "while")
+        if deep or is_long_chain(program.text):
+            try_in_child(program)
+        found = closed.cache["xla"] = compile_stablehlo(program)
+    return found
+
+
+def compile_text(program: StableHLO) -> Executable:
+    """Compile a lowered program of which only the text is known; see `compile_stablehlo`.
+
+    One with many loops and branches is tried in a process of its own before, since they may be inside each other.
+    """
+    if _has_many(program, "while", "case", "if") or is_long_chain(program.text):
+        try_in_child(program)
+    return check_count(compile_stablehlo(program))
+
+
+def _has_many(program: StableHLO, *names: str) -> bool:
+    return sum(program.text.count(f"stablehlo.{n}") for n in names) > _MANY_LOOPS
+
+
+@functools.cache
+def machine_name() -> str:
+    """What machine code is for: the architecture, and a digest of the processor's features."""
+    features = ""
+    try:
+        with open("/proc/cpuinfo") as f:
+            features = next((line for line in f if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        features = platform.processor()
+    return f"{platform.machine()}-{hashlib.sha256(features.encode()).hexdigest()[:16]}"

@@ -1,0 +1,57 @@
+"""How the host holds arguments and results of compiled programs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.backends.xla import client
+from jaxprtool.ir.diagnostics import UsageError, fail
+
+__all__ = ["HostType", "host_type", "reader", "shared_type"]
+
+
+class HostType:
+    """The type of an array as jaxlib wants to be told it, and how to read a buffer of this type.
+
+    `read(buffer)` waits for the value and returns it as NumPy has it.
+    """
+
+    __slots__ = ("dtype", "read", "shape", "weak_type")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, read: Callable[..., np.ndarray]):
+        self.shape, self.dtype, self.read, self.weak_type = shape, dtype, read, False
+
+
+@functools.cache
+def host_type(aval: Any) -> HostType:
+    """How the host holds an argument or a result: float0 as booleans, PRNG keys as words."""
+    aval = aval.physical
+    dtype = np.dtype(bool) if aval.dtype.kind == "0" else np_dtype(aval.dtype)
+    return shared_type(aval.shape, dtype)
+
+
+@functools.cache
+def shared_type(shape: tuple[int, ...], dtype: np.dtype) -> HostType:
+    """The type of arrays of this shape and dtype; the same object whenever it is asked for."""
+    return HostType(shape, dtype, reader(shape, dtype))
+
+
+def reader(shape: tuple[int, ...], dtype: np.dtype) -> Callable[..., np.ndarray]:
+    """What reads the buffer of one device; the array is the same memory, but for types narrower than a byte."""
+    if dtype.isbuiltin == 1:
+        return np.asarray
+    return functools.partial(_read_extended, shape, dtype)
+
+
+def _read_extended(shape: tuple[int, ...], dtype: np.dtype, buffer: Any) -> np.ndarray:
+    """A value of one of ml_dtypes' types."""
+    found = client.read_buffer(buffer, shape, dtype)
+    if found is None:  # the types of an artifact are what its file says
+        message = f"the compiled program gives no {dtype.name}{list(shape)}"
+        fail(UsageError, message, "artifact-types")
+    return found

@@ -1,0 +1,189 @@
+"""Rules of primitives that apply a jaxpr to their operands: transform the jaxpr, and call the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxprtool import ops as lax
+from jaxprtool.core.bind import in_place
+from jaxprtool.core.partition import split_list, spread
+from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.batch import vmap_jaxpr
+from jaxprtool.interpreters.cost import cost_jaxpr
+from jaxprtool.interpreters.dce import call_dce_rule
+from jaxprtool.interpreters.evaluate import bind_eqn, prepared
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_interpret, jvp_jaxpr
+from jaxprtool.interpreters.limits import count_call
+from jaxprtool.interpreters.linearize import linearize_body
+from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_part, split_call
+from jaxprtool.interpreters.remat import Saves, Saving, split_saving
+from jaxprtool.interpreters.sharing import multiplies
+from jaxprtool.interpreters.transpose import backward_pass, is_linear, transpose_jaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.makers.call_types import check_call
+
+__all__ = ["JIT", "PER_ARGUMENT", "CallImpl", "CallRules", "inline_jvp", "inline_transpose"]
+
+
+class CallImpl:
+    """Evaluation of a call on NumPy: the jaxpr's own loop, prepared once."""
+
+    def __init__(self, param: str):
+        self.param = param
+
+    def __call__(self, xp: Any, *args: Any, **params: Any) -> list[Any]:
+        count_call()
+        return xp.run(params[self.param], args)
+
+    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+        closed: ClosedJaxpr = params[self.param]
+        if closed.consts:
+            return lambda *args: self(xp, *args, **params)
+        program, span = prepared(closed.jaxpr), closed.jaxpr.span
+
+        def run(*args: Any) -> list[Any]:
+            count_call(span)
+            return program.run(args)
+
+        return run
+
+
+def inline_jvp(
+    closed: ClosedJaxpr, primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """jvp of a jaxpr, its equations applied in the current trace (or called: Note [In place or called])."""
+    if multiplies(closed):
+        return JIT.jvp(primals, tangents, **_jit_params(closed))
+    return jvp_interpret(in_place(closed.jaxpr), closed.consts, primals, tangents, bind_eqn)
+
+
+def inline_transpose(cts: Sequence[Any], args: Sequence[Any], closed: ClosedJaxpr) -> list[Any]:
+    """Cotangents of the linear operands of a call, None for the others."""
+    if multiplies(closed):
+        return JIT.transpose(cts, *args, **_jit_params(closed))
+    out = backward_pass(in_place(closed.jaxpr), [*closed.consts, *args], cts)
+    return spread(map(is_linear, args), out)
+
+
+class CallRules:
+    """The columns of a primitive that applies a jaxpr to its operands: transform it, and call the result.
+
+    Attributes:
+      op: the binding function.
+      param: the param that holds the jaxpr.
+      update: what becomes of the params when the operands change.
+    """
+
+    def __init__(
+        self,
+        op: Any,
+        param: str = "jaxpr",
+        update: Callable[[dict[str, Any]], dict[str, Any]] = lambda params: params,
+    ):
+        self.op, self.param, self.update = op, param, update
+
+    def columns(self) -> dict[str, Any]:
+        """The columns, by the keywords of `define`; all but `impl` and `cost` can be replaced."""
+        name, param = self.op.primitive.name, self.param
+        return {
+            "abstract_eval": lambda *avals, **params: check_call(name, params[param], avals, param),
+            "impl": CallImpl(param),
+            "jvp": self.jvp,
+            "transpose": self.transpose,
+            "batch": self.batch,
+            "lower": lambda ctx, *args, **params: ctx.inline(params[param], args),
+            "cost": lambda ins, outs, **params: cost_jaxpr(params[param]),
+            "partial_eval": self.partial_eval,
+            "saving": self.saving,
+            "dce": call_dce_rule(param),
+        }
+
+    def fields(self, closed: ClosedJaxpr, params: dict[str, Any]) -> dict[str, Any]:
+        """The params of a call of a transformed jaxpr."""
+        return {**self.update(params), self.param: closed}
+
+    def apply(self, closed: ClosedJaxpr, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        """Call a transformed jaxpr."""
+        return self.op(*args, **self.fields(closed, params))
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        nonzeros = [type(t) is not Zero for t in tangents]
+        transformed, flags = jvp_jaxpr(params[self.param], nonzeros, instantiate_outs=False)
+        live = [t for t in tangents if type(t) is not Zero]
+        outs = self.apply(transformed, [*primals, *live], params)
+        primals_out, live_out = split_list(outs, len(flags))
+        return primals_out, fill_zeros(flags, live_out, map(get_aval, primals_out))
+
+    def batch(self, axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+        batched, out_dims = vmap_jaxpr(params[self.param], axis_size, dims, None)
+        return self.apply(batched, vals, params), out_dims
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> list[Any]:
+        linear = [is_linear(x) for x in args]
+        nonzero = [type(ct) is not Zero for ct in cts]
+        transposed, flags = self.transposed(params[self.param], linear, nonzero)
+        operands = [x for x in args if not is_linear(x)]
+        operands += [ct for ct in cts if type(ct) is not Zero]
+        outs = self.apply(transposed, operands, params) if any(flags) else []
+        linear_avals = [x.aval for x in args if is_linear(x)]
+        return spread(linear, fill_zeros(flags, outs, linear_avals))
+
+    def transposed(
+        self, closed: ClosedJaxpr, linear: Sequence[bool], nonzero: Sequence[bool]
+    ) -> tuple[ClosedJaxpr, list[bool]]:
+        """The transpose of the jaxpr: (non-linear arguments, cotangents) -> (cotangents)."""
+        return transpose_jaxpr(closed, linear, nonzero, instantiate_cts=False)
+
+    def saving(self, eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
+        """Both computations have the body in the place of the call."""
+        return split_saving(eqn.params[self.param], unks, saves)
+
+    def partial_eval(
+        self, trace: PartialEvalTrace, args: Sequence[Any], **params: Any
+    ) -> list[Any]:
+        return split_call(
+            trace,
+            params[self.param],
+            args,
+            lambda c, xs: self.apply(c, xs, params),
+            lambda c, xs: self.record(trace, c, xs, params),
+        )
+
+    def record(
+        self, trace: PartialEvalTrace, closed: ClosedJaxpr, args: list[Any], params: dict[str, Any]
+    ) -> list[Any]:
+        """Record the call of an unknown part."""
+        atoms, fields = [trace.atom(x) for x in args], self.fields(closed, params)
+        return trace.emit(self.op.primitive, atoms, fields, closed.out_avals)
+
+    def linearize(
+        self, trace: PartialEvalTrace, primals: Any, tangents: Any, **params: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """The primal part is called, and the call of the linear part recorded.
+
+        For calls that mean no more than their jaxpr: it is no column unless it is asked for.
+        """
+        closed: ClosedJaxpr = params[self.param]
+        nonzeros = [type(t) is not Zero for t in tangents]
+        parts = linearize_body(closed, nonzeros, [False] * len(closed.out_avals))
+        both = call_known_part(
+            trace, parts.primal, primals, lambda c, xs: self.apply(c, xs, params)
+        )
+        outs, residuals = split_list(both, len(parts.flags))
+        operands = [*residuals, *[t for t in tangents if type(t) is not Zero]]
+        recorded = self.record(trace, parts.linear, operands, params) if any(parts.flags) else []
+        return outs, fill_zeros(parts.flags, recorded, map(get_aval, outs))
+
+
+# These describe single arguments, and no longer fit when there are others.
+PER_ARGUMENT = dict.fromkeys(
+    ("donated_invars", "in_shardings", "out_shardings", "in_layouts", "out_layouts")
+)
+
+JIT = CallRules(lax.jit_call, "jaxpr", lambda params: {**params, **PER_ARGUMENT})
+
+
+def _jit_params(closed: ClosedJaxpr) -> dict[str, Any]:
+    """The params of a call of a jaxpr."""
+    return {**lax.jit_call.primitive.defaults, "jaxpr": closed}

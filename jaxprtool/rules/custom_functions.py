@@ -1,0 +1,237 @@
+"""Rows of functions with derivatives of their own: `custom_jvp_call`, `custom_vjp_call` and `custom_lin`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool import ops as lax
+from jaxprtool.core.partition import split_list
+from jaxprtool.core.rule_table import Maker, unsupported
+from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
+from jaxprtool.interpreters.cost import FREE, cost_jaxpr
+from jaxprtool.interpreters.dce import dce_body
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
+from jaxprtool.interpreters.partial_eval import PartialEvalTrace
+from jaxprtool.interpreters.sharing import apply_jaxpr, derived
+from jaxprtool.interpreters.transpose import UndefPrimal, not_linear
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.makers.call_types import (
+    custom_jvp_types,
+    custom_lin_types,
+    custom_vjp_types,
+    inexact,
+)
+from jaxprtool.makers.calls import CallImpl, inline_jvp, inline_transpose
+from jaxprtool.rules.define import define
+
+__all__ = ["CustomRuleWarning"]
+
+
+class CustomRuleWarning(UserWarning):
+    """A function has a derivative of its own that the text does not hold."""
+
+
+# -- custom_jvp_call ---------------------------------------------------------------------------
+
+
+def _warn_rule_missing(kind: str, name: str, rule: str) -> None:
+    warnings.warn(
+        f"the custom {kind} rule {rule!r} of {name} is not in the text: its body is differentiated instead",
+        CustomRuleWarning,
+        stacklevel=2,
+    )
+
+
+def _custom_jvp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    call: ClosedJaxpr = params["call_jaxpr"]
+    rule: ClosedJaxpr | None = params["jvp_jaxpr"]
+    if rule is None:
+        _warn_rule_missing("jvp", params["name"], params["jvp"])
+        return inline_jvp(call, primals, tangents)
+    flags = inexact(call.in_avals)
+    live = [instantiate(t) for t, flag in zip(tangents, flags, strict=True) if flag]
+    outs, out_tangents = split_list(apply_jaxpr(rule, [*primals, *live]), len(call.out_avals))
+    return outs, fill_zeros(inexact(call.out_avals), out_tangents, call.out_avals)
+
+
+def _custom_jvp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+    call: ClosedJaxpr = params["call_jaxpr"]
+    rule: ClosedJaxpr | None = params["jvp_jaxpr"]
+    # Results stay where their axis is; a tangent has its axis where the primal has it.
+    out_dims = [d or 0 for d in vmap_jaxpr(call, axis_size, dims, None)[1]]
+    batched, _ = vmap_jaxpr(call, axis_size, dims, out_dims)
+    if rule is not None:
+        tangent_dims = [d for d, f in zip(dims, inexact(call.in_avals), strict=True) if f]
+        tangents_out = [d for d, f in zip(out_dims, inexact(call.out_avals), strict=True) if f]
+        wanted = [*out_dims, *tangents_out]
+        rule, _ = vmap_jaxpr(rule, axis_size, [*dims, *tangent_dims], wanted)
+    fields = {**params, "call_jaxpr": batched, "jvp_jaxpr": rule}
+    return lax.custom_jvp_call(*vals, **fields), out_dims
+
+
+def _custom_jvp_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
+    """Leave out the results nobody reads, and their tangents; the operands stay, as the rule's do."""
+    params, kept = eqn.params, [True] * len(eqn.inputs)
+    call: ClosedJaxpr = params["call_jaxpr"]
+    rule: ClosedJaxpr | None = params["jvp_jaxpr"]
+    live = _live(call, used_outs)
+    if live is call:
+        return eqn, kept
+    fields = {**params, "call_jaxpr": live}
+    if rule is not None:
+        flags = inexact(call.out_avals)
+        tangents = [u for u, f in zip(used_outs, flags, strict=True) if f]
+        fields["jvp_jaxpr"] = _live(rule, [*used_outs, *tangents])
+    outs = [v for v, u in zip(eqn.out_binders, used_outs, strict=True) if u]
+    return eqn.replace(params=fields, out_binders=outs), kept
+
+
+def _live(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> ClosedJaxpr:
+    jaxpr, _ = dce_body(closed, used_outs)
+    if jaxpr is closed.jaxpr:
+        return closed
+    return derived(closed, ("live", *used_outs), lambda: ClosedJaxpr(jaxpr, closed.consts))
+
+
+@Maker
+def _custom_partial_eval(op: Any) -> Any:
+    """A custom call whose operands are all unknown is recorded whole; else its body is split."""
+
+    def rule(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
+        if all(trace.is_unknown(x) for x in args):
+            atoms = [trace.atom(x) for x in args]
+            return trace.emit(op.primitive, atoms, params, params["call_jaxpr"].out_avals)
+        return apply_jaxpr(params["call_jaxpr"], args)
+
+    return rule
+
+
+# Columns of calls with derivatives of their own: in all else they are their body.
+_CUSTOM = {
+    "impl": CallImpl("call_jaxpr"),
+    "transpose": lambda cts, *args, call_jaxpr, **_: inline_transpose(cts, args, call_jaxpr),
+    "lower": lambda ctx, *args, call_jaxpr, **_: ctx.inline(call_jaxpr, args),
+    "cost": lambda ins, outs, *, call_jaxpr, **_: cost_jaxpr(call_jaxpr),
+    "partial_eval": _custom_partial_eval,
+}
+
+define(
+    lax.custom_jvp_call,
+    **_CUSTOM,
+    abstract_eval=custom_jvp_types,
+    jvp=_custom_jvp_jvp,
+    batch=_custom_jvp_batch,
+    dce=_custom_jvp_dce,
+)
+
+
+# -- custom_vjp_call ---------------------------------------------------------------------------
+
+
+def _custom_vjp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    call: ClosedJaxpr = params["call_jaxpr"]
+    fwd: ClosedJaxpr | None = params["fwd_jaxpr"]
+    if fwd is None or params["bwd_jaxpr"] is None:
+        _warn_rule_missing("vjp", params["name"], params["bwd"])
+        return inline_jvp(call, primals, tangents)
+    n_res = len(fwd.out_avals) - len(call.out_avals)
+    residuals, outs = split_list(apply_jaxpr(fwd, primals), n_res)
+    zeros = [type(t) is Zero for t in tangents]
+    wanted = [not z for z, f in zip(zeros, inexact(call.in_avals), strict=True) if f]
+    out_avals = tuple(a.strong for a in call.out_avals if a.tangent() is a.strong)
+    out_tangents = lax.custom_lin(
+        *residuals,
+        *[t for t in tangents if type(t) is not Zero],
+        num_res=n_res,
+        bwd_jaxpr=_live(params["bwd_jaxpr"], wanted),
+        bwd=params["bwd"],
+        in_zeros=zeros,
+        out_avals=out_avals,
+        symbolic_zeros=params["symbolic_zeros"],
+    )
+    return outs, fill_zeros(inexact(call.out_avals), out_tangents, call.out_avals)
+
+
+def _custom_vjp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+    call: ClosedJaxpr = params["call_jaxpr"]
+    fwd, bwd = params["fwd_jaxpr"], params["bwd_jaxpr"]
+    flags = inexact(call.in_avals)
+    if fwd is not None and bwd is not None:
+        # Each example has a cotangent of its own, so operands that bwd gives cotangents are batched.
+        # They get their axis where the others have it, which saves the body transposing.
+        first = next(d for d in dims if d is not None)
+        targets = [
+            min(first, get_aval(x).ndim) if f and d is None else None
+            for x, d, f in zip(vals, dims, flags, strict=True)
+        ]
+        vals = [
+            x if t is None else materialize(x, None, axis_size, t)
+            for x, t in zip(vals, targets, strict=True)
+        ]
+        dims = [d if t is None else t for d, t in zip(dims, targets, strict=True)]
+    out_dims = [d or 0 for d in vmap_jaxpr(call, axis_size, dims, None)[1]]
+    batched, _ = vmap_jaxpr(call, axis_size, dims, out_dims)
+    if fwd is not None and bwd is not None:
+        n_res = len(fwd.out_avals) - len(out_dims)
+        fwd, _ = vmap_jaxpr(fwd, axis_size, dims, [*[0] * n_res, *out_dims])
+        ct_dims = [d for d, f in zip(out_dims, inexact(call.out_avals), strict=True) if f]
+        arg_dims = [d for d, f in zip(dims, flags, strict=True) if f]
+        bwd, _ = vmap_jaxpr(bwd, axis_size, [*[0] * n_res, *ct_dims], arg_dims)
+    fields = {**params, "call_jaxpr": batched, "fwd_jaxpr": fwd, "bwd_jaxpr": bwd}
+    return lax.custom_vjp_call(*vals, **fields), out_dims
+
+
+define(
+    lax.custom_vjp_call,
+    **_CUSTOM,
+    abstract_eval=custom_vjp_types,
+    jvp=_custom_vjp_jvp,
+    batch=_custom_vjp_batch,
+)
+
+
+# -- custom_lin --------------------------------------------------------------------------------
+
+_FORWARD_ONLY_BY_TRANSPOSE = unsupported(
+    "a function with a custom vjp rule has no forward derivative; use reverse mode"
+)
+
+
+def _custom_lin_transpose(cts: Any, *args: Any, num_res: int, bwd_jaxpr: Any, **_: Any) -> Any:
+    residuals, tangents = split_list(args, num_res)
+    if bwd_jaxpr is None:
+        not_linear("custom_lin", "its backward rule is not in the text")
+    out = apply_jaxpr(bwd_jaxpr, [*residuals, *map(instantiate, cts)])
+    return [None] * num_res + [
+        ct if type(t) is UndefPrimal else None for ct, t in zip(out, tangents, strict=True)
+    ]
+
+
+def _custom_lin_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+    n_res, bwd = params["num_res"], params["bwd_jaxpr"]
+    if bwd is None:
+        message = "no batch rule for custom_lin: its backward rule is not in the text"
+        fail(UnsupportedError, message, "no-rule")
+    (res, tangents), (res_dims, tangent_dims) = split_list(vals, n_res), split_list(dims, n_res)
+    tangents = [materialize(t, d, axis_size) for t, d in zip(tangents, tangent_dims, strict=True)]
+    n_cts = len(bwd.in_avals) - n_res
+    bwd, _ = vmap_jaxpr(bwd, axis_size, [*res_dims, *[0] * n_cts], 0)
+    avals = tuple(a.update(shape=(axis_size, *a.shape)) for a in params["out_avals"])
+    fields = {**params, "bwd_jaxpr": bwd, "out_avals": avals}
+    return lax.custom_lin(*res, *tangents, **fields), [0] * len(avals)
+
+
+define(
+    lax.custom_lin,
+    abstract_eval=custom_lin_types,
+    impl=_FORWARD_ONLY_BY_TRANSPOSE,
+    jvp=_FORWARD_ONLY_BY_TRANSPOSE,
+    transpose=_custom_lin_transpose,
+    batch=_custom_lin_batch,
+    lower=_FORWARD_ONLY_BY_TRANSPOSE,
+    cost=FREE,
+)
