@@ -104,24 +104,40 @@ class PartitionSpec(Structured):
 
     Attributes:
       dims: for each leading dimension an axis, several, None, or the word `UNCONSTRAINED`.
+      unreduced, reduced: the axes over which the array is still to be summed, or was.
       spec: the same as tuples of axes; what is unconstrained is not split.
     """
 
-    __slots__ = ("dims", "spec")
+    __slots__ = ("dims", "reduced", "spec", "unreduced")
     dims: tuple[Any, ...]
+    unreduced: frozenset[str]
+    reduced: frozenset[str]
     spec: Spec
 
-    def __init__(self, *dims: str | Sequence[str] | None):
-        self._fill(dims=dims, spec=tuple(map(_axes, dims)))
+    def __init__(
+        self,
+        *dims: str | Sequence[str] | None,
+        unreduced: Iterable[str] = (),
+        reduced: Iterable[str] = (),
+    ):
+        axes = frozenset(unreduced), frozenset(reduced)
+        self._fill(dims=dims, spec=tuple(map(_axes, dims)), unreduced=axes[0], reduced=axes[1])
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.dims,)
+        return self.dims, self.unreduced, self.reduced
 
     def __reduce__(self):
-        return PartitionSpec, self.dims, self._state()
+        return _partition_spec, self._key(), self._state()
 
     def _text(self) -> str:
-        return f"P{_tuple_text([repr(d) for d in self.dims])}"
+        sets = {"unreduced": self.unreduced, "reduced": self.reduced}
+        named = [f"{k}={{{', '.join(map(repr, sorted(v)))}}}" for k, v in sets.items() if v]
+        parts = [repr(d) for d in self.dims]
+        return f"P({', '.join(parts + named)})" if named else f"P{_tuple_text(parts)}"
+
+
+def _partition_spec(dims: Any, unreduced: Iterable[str], reduced: Iterable[str]) -> PartitionSpec:
+    return PartitionSpec(*dims, unreduced=unreduced, reduced=reduced)
 
 
 def _axes(dim: Any) -> tuple[str, ...]:
@@ -153,13 +169,21 @@ def specs_of(value: Any) -> tuple[Spec, ...]:
     """The partition specs that a param holds. Raises ValueError when they cannot be read."""
     if not isinstance(value, (tuple, list)) or not all(isinstance(p, PartitionSpec) for p in value):
         raise ValueError(f"not a tuple of partition specs: {value}")
+    for p in value:
+        if p.unreduced or p.reduced:
+            raise ValueError(f"a partition spec with axes to sum over: {p}")
     return tuple(p.spec for p in value)
 
 
 def find_spec(value: Any) -> Spec | None:
-    """The partition spec in a sharding; unconstrained dimensions are not split. None where there is none."""
+    """The partition spec in a sharding; unconstrained dimensions are not split.
+
+    None where there is none, or one that says more than that.
+    """
     found = value.fields.get("spec") if isinstance(value, Record) else value
-    return found.spec if isinstance(found, PartitionSpec) else None
+    if not isinstance(found, PartitionSpec) or found.unreduced or found.reduced:
+        return None
+    return found.spec
 
 
 def partition_specs(specs: Iterable[Spec]) -> tuple[PartitionSpec, ...]:

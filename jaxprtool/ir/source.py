@@ -73,6 +73,14 @@ def python_source(value: Any) -> str:
         return f"Opaque({value.text!r})"
     if isinstance(value, (Word, SymbolicDim)):
         return f"{'Word' if isinstance(value, Word) else 'SymbolicDim'}({str.__repr__(value)})"
+    if isinstance(value, PartitionSpec):
+        parts = [python_source(d) for d in value.dims]
+        parts += [
+            f"{k}={python_source(getattr(value, k))}"
+            for k in ("unreduced", "reduced")
+            if getattr(value, k)
+        ]
+        return f"PartitionSpec({', '.join(parts)})"
     if isinstance(value, (DType, AbstractType, OrderedSet, Structured)):
         made, args = cast("tuple[Any, tuple[Any, ...]]", value.__reduce__()[:2])
         return f"{made.__name__}({', '.join(map(python_source, args))})"

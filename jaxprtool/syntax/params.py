@@ -171,10 +171,20 @@ class _Reader:
             raise _Outside
         return tuple(found)
 
-    def mapping(self, depth: int) -> dict[Any, Any]:
+    def set_of(self, first: Any, depth: int) -> frozenset[Any]:
+        """A set in a partition spec, `{'x', 'y'}`, after its first member."""
+        self.take(",")
+        rest = self.items("}", depth)[0]
+        if not all(isinstance(x, str) for x in (first, *rest)):
+            raise _Outside
+        return frozenset([first, *rest])
+
+    def mapping(self, depth: int) -> Any:
         found: dict[Any, Any] = {}
         while not self.take("}"):
             key = self.value(depth + 1)
+            if self.placing and not found and self.peek() in (",", "}"):
+                return self.set_of(key, depth)
             if not self.take(":") or isinstance(key, (list, dict)):
                 raise _Outside
             found[key] = self.value(depth + 1)

@@ -58,9 +58,11 @@ def _listed(args: list[Any], fields: Fields) -> Fields:
 def _spec(name: str, sizes: Fields, args: list[Any], fields: Fields) -> PartitionSpec:
     """Raises ValueError for what is no partition spec."""
     del name
-    if sizes or fields:
+    if sizes or not fields.keys() <= {"unreduced", "reduced"}:
         raise ValueError("no partition spec")
-    return PartitionSpec(*args)
+    if not all(isinstance(axes, frozenset) for axes in fields.values()):
+        raise ValueError("no sets of axes")
+    return PartitionSpec(*args, **fields)
 
 
 # What reads each constructor, from its name, the sizes of axes in it, the arguments and the fields.

@@ -399,7 +399,7 @@ def test_other_values_are_no_mesh(value):
         known_mesh(value)
 
 
-@pytest.mark.parametrize("text", ["P('i', unreduced={'y'})", "P('i': 2)", "Mesh('x': y)", "P(1)"])
+@pytest.mark.parametrize("text", ["P('i', x={'y'})", "P('i': 2)", "Mesh('x': y)", "P(1)"])
 def test_other_calls_of_these_names(text):
     value = read_value(text)
     assert not isinstance(value, Structured) and format_value(value) == text

@@ -174,6 +174,12 @@ class _Value:
         texts = [v if isinstance(v, Word) else repr(v) for v in found]
         return frozenset(found) if texts == sorted(texts) else OrderedSet(found)
 
+    def set(self, tree: Tree) -> Any:
+        found = self.all(tree)
+        if not all(isinstance(x, str) for x in found):
+            raise _Outside
+        return frozenset(found)
+
     def placement(self, tree: Tree) -> Any:
         """A mesh or a partition spec; a record, or no value at all, where it is none."""
         name, outer = str(tree.children[0])[:-1], self.placing
@@ -190,7 +196,7 @@ class _Value:
                         raise _Outside
                     sizes[key] = sizes_value
                 elif names:
-                    fields[names[0]] = self.all(entry)[0]
+                    (fields[names[0]],) = self.all(entry)
                 else:
                     args += self.all(entry)
             found = PLACEMENTS[name](name, sizes, args, fields)

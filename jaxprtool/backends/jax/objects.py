@@ -138,7 +138,7 @@ def _placement(v: Any) -> Any:
     """A mesh or a partition spec of ours as JAX's; `UNREADABLE` where there are not as many devices."""
     if isinstance(v, PartitionSpec):
         dims = [_unconstrained if isinstance(d, Word) else d for d in v.dims]
-        return jax.sharding.PartitionSpec(*dims)
+        return jax.sharding.PartitionSpec(*dims, unreduced=v.unreduced, reduced=v.reduced)
     fields = {k: str(x) if isinstance(x, str) else x for k, x in v.fields.items()}
     try:
         types = tuple(getattr(jax.sharding.AxisType, t) for t in v.axis_types)
