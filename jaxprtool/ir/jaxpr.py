@@ -211,6 +211,7 @@ class Primitive:
       met_first: names of the params whose jaxprs are met first.
       unprinted: names of the params that JAX never prints.
       checked: the params that not every value fits: name, whether a value fits, default.
+      holds_jaxprs: whether a param can be a jaxpr, or hold some.
       recovered: the params whose values are not read as they stand in a text, with their `recover`.
     """
 
@@ -221,6 +222,7 @@ class Primitive:
         "defaults",
         "doc",
         "first",
+        "holds_jaxprs",
         "index_from",
         "known",
         "met_first",
@@ -261,6 +263,9 @@ class Primitive:
         declared = self.params.values()
         self.defaults = Params({p.name: p.default for p in declared if p.default is not REQUIRED})
         self.optional = frozenset([p.name for p in declared if p.optional])
+        self.holds_jaxprs = not known or any(
+            p.kind.holds_jaxprs or p.kind.unchecked for p in declared
+        )
         self.acts_along = next((p.name for p in declared if p.acts_along), "")
         self.checked = tuple(
             [(p.name, p.kind.fits, p.default) for p in declared if not p.kind.unchecked]

@@ -36,11 +36,15 @@ def jaxprs_in(value: Any) -> Iterator[ClosedJaxpr]:
         yield from jaxprs_in(value.fields)
 
 
-def sub_jaxprs(eqn: JaxprEqn) -> Iterator[ClosedJaxpr]:
+def sub_jaxprs(eqn: JaxprEqn) -> Sequence[ClosedJaxpr]:
     """The jaxprs in the params of an equation, in the order of the params."""
+    if not eqn.primitive.holds_jaxprs:
+        return ()
+    found: list[ClosedJaxpr] = []
     for value in eqn.params.values():
         if isinstance(value, (ClosedJaxpr, tuple, list, dict, Record)):
-            yield from jaxprs_in(value)
+            found += jaxprs_in(value)
+    return found
 
 
 def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import Record
 from jaxprtool.syntax.elided_params import params_order
 from jaxprtool.syntax.sharing import printed_jaxprs, unique_name
@@ -23,12 +23,6 @@ def base26(n: int) -> str:
         n, digit = divmod(n, 26)
         name = chr(97 + digit) + name
     return name
-
-
-def may_hold_jaxprs(primitive: Primitive) -> bool:
-    """Whether a param of the primitive can be a jaxpr."""
-    declared = primitive.params.values()
-    return not primitive.known or any(p.kind.holds_jaxprs or p.kind.unchecked for p in declared)
 
 
 def jaxprs_in(eqn: JaxprEqn, lossless: bool) -> list[ClosedJaxpr]:
@@ -72,7 +66,6 @@ class Nested:
     ):
         self.calls: dict[Jaxpr, list[tuple[JaxprEqn, list[ClosedJaxpr]]]] = {}
         self.closed: dict[Jaxpr, ClosedJaxpr] = {program.jaxpr: program}
-        holds: dict[Primitive, bool] = {}
         todo = deque([program])
         for closed in definitions:
             self.closed[closed.jaxpr] = closed
@@ -81,10 +74,7 @@ class Nested:
             jaxpr = todo.popleft().jaxpr
             calls = self.calls[jaxpr] = []
             for eqn in jaxpr.eqns:
-                primitive = eqn.primitive
-                if primitive not in holds:
-                    holds[primitive] = may_hold_jaxprs(primitive)
-                if not holds[primitive] and not _strays(eqn):
+                if not eqn.primitive.holds_jaxprs and not _strays(eqn):
                     continue
                 if not (inner := jaxprs_in(eqn, lossless)):
                     continue
@@ -97,10 +87,11 @@ class Nested:
 
 def _strays(eqn: JaxprEqn) -> bool:
     """Whether a jaxpr stands in a param that takes none, which the checker refuses and the printer has to print."""
-    return any(
-        type(v) is ClosedJaxpr or (type(v) is tuple and v and type(v[0]) is ClosedJaxpr)
-        for v in eqn.params.values()
-    )
+    for v in eqn.params.values():
+        kind = type(v)
+        if kind is ClosedJaxpr or (kind is tuple and v and type(v[0]) is ClosedJaxpr):
+            return True
+    return False
 
 
 def shared_jaxprs(

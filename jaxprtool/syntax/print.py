@@ -17,7 +17,7 @@ from jaxprtool.ir.params import Record
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.autodidax_print import format_autodidax
 from jaxprtool.syntax.elided_params import printed_params
-from jaxprtool.syntax.naming import Nested, may_hold_jaxprs, name_variables, shared_jaxprs
+from jaxprtool.syntax.naming import Nested, name_variables, shared_jaxprs
 from jaxprtool.syntax.origins import HARD_BREAK, annotate
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.refs import format_reference
@@ -146,7 +146,7 @@ class _Printer:
             given, taken = {}, {*outer.values()}
         named: dict[Jaxpr, tuple[ClosedJaxpr, str]] = {}
         if self.lossless and self.outer is None:
-            named = named_inside([program.jaxpr, *given], may_hold_jaxprs)
+            named = named_inside([program.jaxpr, *given])
         found = {c.jaxpr: c for c in definitions.values() if c.jaxpr in given}
         found |= {j: closed for j, (closed, _) in named.items()}
         nested = Nested(program, self.lossless, found.values(), outer)

@@ -59,7 +59,7 @@ class _Uses:
       names: what equations call it.
     """
 
-    def __init__(self, roots: list[Jaxpr], holds: Any):
+    def __init__(self, roots: list[Jaxpr]):
         self.below: dict[Jaxpr, tuple[list[Jaxpr], list[Jaxpr]]] = {}
         self.closed: dict[Jaxpr, ClosedJaxpr] = {}
         self.names: dict[Jaxpr, str] = {}
@@ -71,17 +71,17 @@ class _Uses:
             if ready:
                 done.append(jaxpr)
             elif jaxpr not in self.below:
-                printed, inside = self._look(jaxpr, holds)
+                printed, inside = self._look(jaxpr)
                 self.any_inside |= bool(inside)
                 stack.append((jaxpr, True))
                 stack += [(j, False) for j in (*printed, *inside) if j not in self.below]
         self.order = done[::-1]
 
-    def _look(self, jaxpr: Jaxpr, holds: Any) -> tuple[list[Jaxpr], list[Jaxpr]]:
+    def _look(self, jaxpr: Jaxpr) -> tuple[list[Jaxpr], list[Jaxpr]]:
         printed: list[ClosedJaxpr] = []
         inside: list[ClosedJaxpr] = []
         for eqn in jaxpr.eqns:
-            if not holds(eqn.primitive):
+            if not eqn.primitive.holds_jaxprs:
                 continue
             here = [c for v in _values(eqn) for c in printed_jaxprs(v)]
             name = eqn.params.get("name") if here else None
@@ -96,7 +96,7 @@ class _Uses:
         return found
 
 
-def named_inside(roots: list[Jaxpr], holds: Any) -> dict[Jaxpr, tuple[ClosedJaxpr, str]]:
+def named_inside(roots: list[Jaxpr]) -> dict[Jaxpr, tuple[ClosedJaxpr, str]]:
     """The jaxprs that are reached through a value and from somewhere else too.
 
     Each jaxpr has a place: the whole text, or the one jaxpr inside a value whose text it stands in. What is used
@@ -104,12 +104,11 @@ def named_inside(roots: list[Jaxpr], holds: Any) -> dict[Jaxpr, tuple[ClosedJaxp
 
     Args:
       roots: the program and its definitions.
-      holds: whether params of a primitive can be jaxprs.
 
     Returns:
       For each one the `ClosedJaxpr` it was first seen in, and what equations call it, or "".
     """
-    uses = _Uses(roots, holds)
+    uses = _Uses(roots)
     if not uses.any_inside:
         return {}
     whole = roots[0]

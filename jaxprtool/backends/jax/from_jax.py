@@ -282,7 +282,7 @@ def _by_text(text: str, v: Any) -> Any:
     if isinstance(found, Structured):
         amend(found, live=v)
         return found
-    if isinstance(found, Record) and any(isinstance(x, Structured) for x in found.fields.values()):
+    if isinstance(found, Record):
         record = LiveRecord(found.name, found.args, **found.fields)
         record.value = v
         return record
