@@ -198,6 +198,9 @@ def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> Cl
     """The program with other jaxprs in its equations, and among the definitions that its text had."""
     eqns = []
     for eqn in program.eqns:
+        if not eqn.primitive.holds_jaxprs:
+            eqns.append(eqn)
+            continue
         params = {k: map_jaxprs(v, new.__getitem__) for k, v in eqn.params.items()}
         same = all(params[k] is v for k, v in eqn.params.items())
         eqns.append(eqn if same else eqn.replace(params=params))

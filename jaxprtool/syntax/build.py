@@ -11,7 +11,16 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import ARRAY_LIMIT, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive, Var, new_eqn
+from jaxprtool.ir.jaxpr import (
+    ClosedJaxpr,
+    DropVar,
+    Jaxpr,
+    JaxprEqn,
+    Params,
+    Primitive,
+    Var,
+    new_eqn,
+)
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.spans import Source, Span
@@ -60,6 +69,7 @@ class Builder:
         self.type_errors: list[Diagnostic] = []
         self.parse_errors: list[Diagnostic] = []
         self.values: dict[tuple[Kind | None, str], Any] = {}
+        self.repeated: dict[tuple[Any, ...], Params] = {}
         self.dropped_outs: dict[Jaxpr, tuple[list[int], Scope]] = {}
         lone = bool(scanner.tokens) and scanner.tokens[0][0] in ("EQUATION", "REFERENCE")
         self.atoms = Atoms(source, self._error, scanner.autodidax, lone)
@@ -297,6 +307,9 @@ class Builder:
         del close
         return self._equation(token, params, operands, ())
 
+    def on_with_known_params(self, token: Token, params: Token, operands: Token) -> Any:
+        return self._equation(token, None, operands, (), params)
+
     def on_plain_with_jaxprs(self, token: Token, operands: Token, jaxprs: list[ClosedJaxpr]) -> Any:
         return self._equation(token, None, operands, jaxprs)
 
@@ -306,7 +319,14 @@ class Builder:
         del close
         return self._equation(token, params, operands, jaxprs)
 
-    def _equation(self, token: Token, params: Any, operands: Token, jaxprs: Any) -> Any:
+    def _equation(
+        self,
+        token: Token,
+        params: Any,
+        operands: Token,
+        jaxprs: Any,
+        repeated: Token | None = None,
+    ) -> Any:
         match, scope = token[1], self.scopes[-1]
         primitive = find_primitive(match[3])
         if not primitive.known and _NO_NAME.search(match[3]):
@@ -332,11 +352,14 @@ class Builder:
             )
         given = self._params(primitive, params) if params else {}
         binders = self.atoms.binders(scope, match[2], token[2]) if match[2] else []
-        if scope.autodidax:
-            primitive, inputs, given, before = from_autodidax(primitive, inputs, given, jaxprs)
-        elif primitive.name in OLDER:
-            primitive, inputs, given = from_older(primitive, inputs, given)
-        given = recover_params(primitive, given, binders)
+        if repeated is not None:
+            given = self._repeated(primitive, repeated, binders)
+        else:
+            if scope.autodidax:
+                primitive, inputs, given, before = from_autodidax(primitive, inputs, given, jaxprs)
+            elif primitive.name in OLDER:
+                primitive, inputs, given = from_older(primitive, inputs, given)
+            given = recover_params(primitive, given, binders)
         span = Span(self.source, token[2], operands[3])
         comments = self._comment(token[2]) if self.comments.present else None
         eqn = new_eqn(primitive, inputs, given, binders, span, comments)
@@ -433,6 +456,23 @@ class Builder:
             if key in found:
                 self._error(f"the param {key} is given twice", "duplicate-param", start, end)
             found[key] = raw
+        return found
+
+    def _repeated(self, primitive: Primitive, token: Token, binders: list[Var]) -> dict[str, Any]:
+        """The params of an equation whose text was read before: one object for equal types of the results."""
+        block, start = token[1], token[2]
+        key = (block, *[v.aval for v in binders])
+        found = self.repeated.get(key)
+        if found is None:
+            by = start - block.start
+            params = [
+                ((k, key, a + by, b + by), (v, value, c + by, d + by))
+                for (k, key, a, b), (v, value, c, d) in block.params
+            ]
+            errors = len(self.parse_errors) + len(self.type_errors)
+            found = Params(recover_params(primitive, self._params(primitive, params), binders))
+            if errors == len(self.parse_errors) + len(self.type_errors):
+                self.repeated[key] = found
         return found
 
     def _inner(self, at: int) -> tuple[ClosedJaxpr, int] | None:

@@ -16,6 +16,7 @@ from typing import Any
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.ir.spans import Source
 from jaxprtool.syntax.comments import CommentScanner
+from jaxprtool.syntax.earlier_releases import OLDER
 from jaxprtool.syntax.hints import BARE_RESULTS
 from jaxprtool.syntax.refs import RAW_EQUATION
 from jaxprtool.syntax.tokens import ATOMS, BINDER, IDENT, LOOSE_BINDER, STORED, Token
@@ -89,14 +90,45 @@ def _odd_names(names: set[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?:{'|'.join(odd)})(?=[\s\])])") if odd else None
 
 
+class Block:
+    """Params in brackets, by which the same text is known where it comes again after the same primitive.
+
+    Attributes:
+      text: from `[` to `]`.
+      start: where it was read first.
+      params: the keys and the values between the brackets there.
+    """
+
+    __slots__ = ("params", "start", "text")
+
+    def __init__(self, text: str, start: int, params: list[tuple[Token, Token]]):
+        self.text, self.start, self.params = text, start, params
+
+
+@lru_cache
+def _repeats(primitive: str) -> bool:
+    """Whether the text of a primitive's params says by itself where it ends."""
+    found = PRIMITIVES.get(primitive)
+    if found is None or primitive in OLDER:
+        return False
+    return all(p.kind.spelling == "value" for p in found.params.values())
+
+
+_WORDS = re.compile(IDENT)
+_LAMBDA_INSIDE = re.compile(r"\{\s*+lambda\b")
+_BLOCKS = 8  # that are looked for after each primitive
+_LONGEST_BLOCK = 500  # characters
+
+
 class _Frame:
     """Something open: a jaxpr's equations, a list of params, a tuple of jaxprs, a definition."""
 
-    __slots__ = ("after_line", "column", "equation", "kind", "primitive", "start")
+    __slots__ = ("after_line", "column", "equation", "first", "kind", "primitive", "start")
 
     def __init__(self, kind: str, start: int):
         self.kind, self.start = kind, start
         self.column, self.primitive, self.after_line, self.equation = -1, "", "", 0
+        self.first = 0
 
 
 def scan(source: Source) -> Scanner:
@@ -115,6 +147,8 @@ class Scanner:
       comments: comments by the start of the equation they belong to.
       names: of the shared definitions anywhere in the text.
       one: whether to stop after one program, whatever follows.
+      blocks: for each primitive the params that were read last, where they say by themselves where they end, and refer
+        to nothing else in the text.
     """
 
     def __init__(self, source: Source):
@@ -130,6 +164,7 @@ class Scanner:
         self.autodidax = False  # the text is Autodidax's
         self._last_blank, self._last_after = "", _NOWHERE
         self.has_where = "where" in self.text
+        self.blocks: dict[str, list[Block]] = {}
 
     def inner(self, at: int) -> Scanner:
         """A scanner of one program that begins at `at`, inside a value of this text."""
@@ -379,13 +414,19 @@ class Scanner:
 
     def _open_params(self, primitive: str, after_line: str) -> Any:
         """At `[`: what follows is a list of params, in block layout or flat."""
+        for block in self.blocks.get(primitive, ()) if not self.autodidax else ():
+            if self.text.startswith(block.text, self.pos):
+                end = self.pos + len(block.text)
+                self.tokens.append(("PARAMS", block, self.pos, end))
+                self.pos = self._operands(end, after_line)
+                return self._equations
         frame = _Frame("params", self.pos)
         self.tokens.append(("LSQB", None, self.pos, self.pos + 1))
         self.pos += 1
         if self.comments.present:
             self.comments.skip_inside(self)
         frame.primitive, frame.after_line = primitive, after_line
-        frame.equation = self.equation_start
+        frame.equation, frame.first = self.equation_start, len(self.tokens)
         if self.text.startswith("\n", self.pos):
             indent = _blank(self.text, self.pos)[0]  # type: ignore[index]
             frame.column = len(indent) - indent.rfind("\n") - 1
@@ -415,6 +456,7 @@ class Scanner:
                 pos = m.end()
                 tokens.append(("RSQB", None, pos - 1, pos))
                 self.open.pop()
+                self._keep_block(frame, pos)
                 self.equation_start = frame.equation
                 self.pos = self._operands(pos, frame.after_line)
                 return self._after_operands
@@ -443,6 +485,19 @@ class Scanner:
                 return self._tuple
             pos = self.values.value_end(frame.column, frame.primitive, tokens[-1][1], pos)
             tokens.append(("VALUE", text[self.pos : pos], self.pos, pos))
+
+    def _keep_block(self, frame: _Frame, end: int) -> None:
+        """Remember params that were read, where the same text means the same again."""
+        start, known = frame.start, self.blocks
+        if end - start > _LONGEST_BLOCK or not _repeats(frame.primitive):
+            return
+        if self.autodidax or self.comments.present or self.odd_name is not None:
+            return
+        text, tokens = self.text[start:end], self.tokens[frame.first : -1]
+        if not self.names.isdisjoint(_WORDS.findall(text)) or _LAMBDA_INSIDE.search(text):
+            return  # it refers to other places of the text
+        block = Block(text, start, list(zip(tokens[::2], tokens[1::2], strict=True)))
+        known[frame.primitive] = [block, *known.get(frame.primitive, ())][:_BLOCKS]
 
     def _after_operands(self) -> Any:
         if self.autodidax and (m := _SUBJAXPR.match(self.text, self.pos)):
