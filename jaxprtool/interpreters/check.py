@@ -42,7 +42,6 @@ from jaxprtool.ir.jaxpr import (
     Primitive,
     Var,
 )
-from jaxprtool.ir.params import Record
 from jaxprtool.ir.placement import Placement, placed, placement_of, same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.synonyms import PRIMITIVES, close_names, meant
@@ -202,6 +201,7 @@ def _check_all(
     """
     problems: list[Diagnostic] = []
     seen: set[tuple] = set()
+    types: dict[Any, dict[tuple[Any, ...], list[Any]]] = {}  # by the names of axes that are bound
     outer = state.axes
     pending = [(jaxpr, outer)]
     try:
@@ -211,7 +211,8 @@ def _check_all(
             if key not in seen and trusted not in current.cache:
                 seen.add(key)
                 state.axes = axes
-                _Checker(current, allow_unknown, problems, pending).check()
+                known = types.setdefault(key[1], {})
+                _Checker(current, allow_unknown, problems, pending, known).check()
     finally:
         state.axes = outer
     problems.sort(key=lambda d: d.span.start if d.span else 0)
@@ -283,13 +284,22 @@ def typecheck_eqn(eqn: JaxprEqn) -> list[Any]:
 
 
 class _Checker:
-    """The check of one jaxpr, not of those inside it (they go to `pending`)."""
+    """The check of one jaxpr, not of those inside it (they go to `pending`).
+
+    `types` has the types of the results of equations that were right, by primitive, params (which cannot change and which the
+    program keeps alive) and types of the operands; of jaxprs in which the same names of axes are bound.
+    """
 
     def __init__(
-        self, jaxpr: Jaxpr, allow_unknown: bool, problems: list[Diagnostic], pending: list[Any]
+        self,
+        jaxpr: Jaxpr,
+        allow_unknown: bool,
+        problems: list[Diagnostic],
+        pending: list[Any],
+        types: dict[tuple[Any, ...], list[Any]],
     ):
         self.jaxpr, self.allow_unknown = jaxpr, allow_unknown
-        self.problems, self.pending = problems, pending
+        self.problems, self.pending, self.types = problems, pending, types
         self.bound: set[Var] = set()
         self.ended: dict[Any, JaxprEqn] = {}  # variables that must not be used any more, and why
 
@@ -378,16 +388,17 @@ class _Checker:
             self.problems += [replace(d, span=d.span or eqn.span) for d in e.diagnostics]
 
     def check_eqn(self, eqn: JaxprEqn) -> None:
-        for value in eqn.params.values():
-            if isinstance(value, (ClosedJaxpr, tuple, list, dict, Record)):
+        key = (eqn.primitive, id(eqn.params), *[x.aval for x in eqn.inputs])
+        expected = self.types.get(key)
+        if expected is None:
+            if eqn.primitive.holds_jaxprs:
                 self.pend(eqn)
-                break
-        try:
-            expected = typecheck_eqn(eqn)
-        except JaxprToolError as e:
-            for d in e.diagnostics:
-                self.report(d.message, d.code, d.span or eqn.span, d.help)
-            return
+            try:
+                expected = self.types[key] = typecheck_eqn(eqn)
+            except JaxprToolError as e:
+                for d in e.diagnostics:
+                    self.report(d.message, d.code, d.span or eqn.span, d.help)
+                return
         binders = eqn.out_binders
         if len(expected) != len(binders):
             self.report(

@@ -41,9 +41,9 @@ from jaxprtool.ir.avals import (
     SymbolicDim,
 )
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.dtypes import custom_dtype, dtype_of, find_dtype
+from jaxprtool.ir.dtypes import DType, custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Params, Primitive, Var
 from jaxprtool.ir.params import NumpyScalar, RangeTuple, Record, Structured
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.syntax.params import read_value
@@ -99,6 +99,7 @@ class _Reader:
         self.jaxprs: dict[int, Jaxpr] = {}
         self.closeds: dict[tuple, ClosedJaxpr] = {}
         self.avals: dict[Any, Any] = {}
+        self.shared_params: dict[tuple[Any, ...], Params] = {}
         self.rules: list[Any] = []
         self.alive: list[Any] = []  # keeps ids unique
 
@@ -172,6 +173,9 @@ class _Reader:
             params = {**primitive.defaults, **params}
             params = {k: v for k, v in params.items() if k not in absent} if absent else params
         outs = [self.binder(v, env) for v in eqn.outvars]
+        if not primitive.holds_jaxprs:
+            key = primitive, *params, *map(_exact, params.values())
+            params = self.shared_params.setdefault(key, Params(params))
         return JaxprEqn(primitive, inputs, params, outs, origin=origin_of(eqn.source_info))
 
     def params(self, eqn: Any, primitive: Primitive) -> dict[str, Any]:
@@ -268,6 +272,16 @@ def _is_unsharded(eqn: Any) -> bool:
     mesh = getattr(eqn.params.get("sharding"), "mesh", None)
     return mesh is not None and mesh.empty
 
+
+def _exact(value: Any) -> Any:
+    """A key that is equal for values of which one can take the place of the other: 1 is neither True nor 1.0."""
+    kind = type(value)
+    if kind is tuple:
+        return (tuple, *map(_exact, value))
+    return (kind, value) if kind in _EXACT else (kind, id(value))
+
+
+_EXACT = frozenset({int, bool, str, type(None), DType})
 
 _WORD = re.compile(r"[A-Za-z_][\w.]*\Z")
 
