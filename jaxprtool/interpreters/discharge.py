@@ -78,9 +78,11 @@ def _search(root: Jaxpr) -> bool:
         if any(type(v.aval) in _DISCHARGED for v in jaxpr.all_binders):
             return True
         for eqn in jaxpr.eqns:
-            if any(type(v.aval) in _DISCHARGED for v in eqn.out_binders):
-                return True
-            pending.extend(c.jaxpr for c in sub_jaxprs(eqn))
+            for v in eqn.out_binders:
+                if type(v.aval) in _DISCHARGED:
+                    return True
+            if eqn.primitive.holds_jaxprs:
+                pending += [c.jaxpr for c in sub_jaxprs(eqn)]
     for jaxpr in visited:
         jaxpr.cache["refs"] = False
     return False

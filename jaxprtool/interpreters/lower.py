@@ -36,7 +36,7 @@ from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.sharding import Mesh
 from jaxprtool.ir.walk import nesting
-from jaxprtool.stablehlo.builder import Builder, Value, result_types, types_of
+from jaxprtool.stablehlo.builder import ELEMENTWISE, Builder, Value, result_types, types_of
 from jaxprtool.stablehlo.text import mlir_type
 
 __all__ = ["LoweringContext", "StableHLO", "Value", "hlo", "lower_jaxpr", "lowering_rules"]
@@ -400,19 +400,20 @@ class LoweringContext(Builder):
         """Write the equations of a jaxpr, given its constants and arguments; returns its results."""
         env: dict[Any, Value] = dict(zip(jaxpr.all_binders, args, strict=True))
         outer, rules, literal = self.eqn, lowering_rules.rules, self.literal
-        for eqn in jaxpr.eqns:
-            self.eqn = eqn
-            ins = [env[x] if type(x) is not Lit else literal(x) for x in eqn.inputs]
-            try:
-                rule = rules.get(eqn.primitive) or lowering_rules[eqn.primitive]
+        try:
+            for eqn in jaxpr.eqns:
+                self.eqn = eqn
+                primitive = eqn.primitive
+                ins = [env[x] if type(x) is not Lit else literal(x) for x in eqn.inputs]
+                rule = rules.get(primitive) or lowering_rules[primitive]
                 out = rule(self, *ins, **eqn.params)
-            except JaxprToolError as e:
-                _with_span(e, eqn.span)
-                raise
-            if eqn.primitive.multiple_results:
-                env.update(zip(eqn.out_binders, out, strict=True))
-            else:
-                env[eqn.out_binders[0]] = out
+                if primitive.multiple_results:
+                    env.update(zip(eqn.out_binders, out, strict=True))
+                else:
+                    env[eqn.out_binders[0]] = out
+        except JaxprToolError as e:
+            _with_span(e, self.eqn.span)
+            raise
         self.eqn = outer
         return [env[x] if type(x) is not Lit else literal(x) for x in jaxpr.outs]
 
@@ -508,8 +509,17 @@ def hlo(name: str) -> Callable[..., Value]:
     params make no difference.
     """
 
+    is_short, start = name in ELEMENTWISE, f"stablehlo.{name} "
+
     def rule(ctx: LoweringContext, *operands: Value, **_: Any) -> Value:
-        out = ctx.out_aval
+        out = ctx.eqn.out_binders[0].aval
+        if is_short:
+            for x in operands:
+                if x.aval is not out:
+                    break
+            else:
+                text = f"{start}{', '.join([x.name for x in operands])} : {mlir_type(out)}"
+                return ctx.write(text, out)
         shape = out.shape
         for x in operands:
             if x.aval.shape != shape:

@@ -100,8 +100,8 @@ def _key_lower(primitive: Primitive, plain: Any) -> Callable[..., Any]:
     """The lower rule of an operation that takes keys too."""
 
     def rule(ctx: Any, *operands: Any, **params: Any) -> Any:
-        for a in ctx.in_avals:
-            if a.dtype.kind == "k":
+        for x in ctx.eqn.inputs:
+            if x.aval.dtype.kind == "k":
                 closed = _moved(
                     primitive, tuple(x.strong for x in ctx.in_avals), hashable_params(params)
                 )

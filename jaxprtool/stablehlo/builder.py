@@ -16,7 +16,7 @@ from jaxprtool.stablehlo.text import (
 )
 from jaxprtool.syntax.types import exact_text
 
-__all__ = ["Builder", "Value", "int_pairs", "result_types", "types_of"]
+__all__ = ["ELEMENTWISE", "Builder", "Value", "int_pairs", "result_types", "types_of"]
 
 
 class Value(NamedTuple):
@@ -33,7 +33,7 @@ _SHORT_FORM = """
     negate not or popcnt power real remainder reshape round_nearest_afz round_nearest_even rsqrt
     shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor
 """
-_ELEMENTWISE = frozenset(_SHORT_FORM.split())
+ELEMENTWISE = frozenset(_SHORT_FORM.split())
 _COMPARE_KIND = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}
 
 
@@ -106,7 +106,7 @@ class Builder:
         """
         if out is None:
             out = self.out_aval
-        if name in _ELEMENTWISE and not attrs:
+        if name in ELEMENTWISE and not attrs:
             return self._elementwise(name, operands, out)
         full = name if "." in name else f"stablehlo.{name}"
         outs = out if isinstance(out, list) else [out]
@@ -258,10 +258,10 @@ class Builder:
         """x[starts:limits:strides]."""
         strides = strides or [1] * len(starts)
         parts = list(zip(starts, limits, strides, strict=True))
-        out = ShapedArray(tuple(-(-(b - a) // s) for a, b, s in parts), x.aval.dtype)
+        out = ShapedArray(tuple([-(-(b - a) // s) for a, b, s in parts]), x.aval.dtype)
         if out.shape == x.aval.shape:
             return x
-        ranges = ", ".join(f"{a}:{b}:{s}" if s != 1 else f"{a}:{b}" for a, b, s in parts)
+        ranges = ", ".join([f"{a}:{b}:{s}" if s != 1 else f"{a}:{b}" for a, b, s in parts])
         types = f"({mlir_type(x.aval)}) -> {mlir_type(out)}"
         return self.write(f"stablehlo.slice {x.name} [{ranges}] : {types}", out)
 
@@ -281,17 +281,16 @@ class Builder:
 
     def pad(self, x: Value, v: Value, config: Sequence[tuple[int, int, int]]) -> Value:
         """x with v around and between its elements: (low, high, interior) for each axis."""
-        if not any(any(c) for c in config):
+        lows, highs, interiors = zip(*config, strict=True) if config else ((), (), ())
+        if not (any(lows) or any(highs) or any(interiors)):
             return x
-        shape = tuple(
+        sizes = [
             max(low + high + n + max(n - 1, 0) * inner, 0)
             for n, (low, high, inner) in zip(x.aval.shape, config, strict=True)
-        )
-        out = ShapedArray(shape, x.aval.dtype)
-        low, high, interior = (int_list([c[i] for c in config]) for i in range(3))
-        text = (
-            f"stablehlo.pad {x.name}, {v.name}, low = {low}, high = {high}, interior = {interior}"
-        )
+        ]
+        out = ShapedArray(tuple(sizes), x.aval.dtype)
+        edges = f"low = {int_list(lows)}, high = {int_list(highs)}"
+        text = f"stablehlo.pad {x.name}, {v.name}, {edges}, interior = {int_list(interiors)}"
         return self.write(f"{text} : ({types_of([x, v])}) -> {mlir_type(out)}", out)
 
     def iota(self, aval: Any, dim: int = 0) -> Value:
