@@ -37,6 +37,7 @@ from jaxprtool.ir import jaxpr as ir
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.memo import Memo
 from jaxprtool.rules.control_flow.cond import cond
 from jaxprtool.rules.jit import jit
 from jaxprtool.syntax.print import format_jaxpr
@@ -219,10 +220,14 @@ def _jaxpr(closed: ClosedJaxpr) -> Jaxpr:
 def _closed(jaxpr: ir.Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
     if isinstance(jaxpr, ClosedJaxpr):
         return jaxpr
-    key = "closed"
-    if key not in jaxpr.cache:
-        jaxpr.cache[key] = ClosedJaxpr(ir.Jaxpr(jaxpr.all_binders, jaxpr.eqns, jaxpr.outs))
-    return jaxpr.cache[key]
+
+    def make() -> ClosedJaxpr:
+        return ClosedJaxpr(ir.Jaxpr(jaxpr.all_binders, jaxpr.eqns, jaxpr.outs))
+
+    return _CLOSED.of(jaxpr, make)
+
+
+_CLOSED = Memo[ClosedJaxpr]("closed")
 
 
 def make_jaxpr(f: Callable[..., Any], *avals_in: Any) -> tuple[Jaxpr, list[Any], Any]:

@@ -34,10 +34,11 @@ from jaxprtool.interpreters.check import (
 from jaxprtool.interpreters.dce import dce_jaxpr, rebound
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
-from jaxprtool.interpreters.sharing import computes_again, derived, rematerialised
+from jaxprtool.interpreters.sharing import computes_again, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.ir.diagnostics import InternalError, JaxprTypeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Lit, Primitive
+from jaxprtool.ir.memo import Memo, MemoTable
 
 __all__ = [
     "PartialEvalTrace",
@@ -184,15 +185,16 @@ def partial_eval_jaxpr(
     wanted = instantiate
     if isinstance(wanted, bool):
         wanted = [wanted] * len(closed.jaxpr.outs)
-    key = ("partial_eval", keep, tuple(unks_in), tuple(wanted))
-    if key not in closed.cache:
-        parts = _partial_eval_jaxpr(closed, unks_in, wanted)
-        if not keep and computes_again(closed, parts[3]):
-            parts = _partial_eval_jaxpr(rematerialised(closed), unks_in, wanted)
-        closed.cache[key] = parts
+    key = (keep, tuple(unks_in), tuple(wanted))
+    found = _PARTS.find(closed, key)
+    if found is None:
+        found = _partial_eval_jaxpr(closed, unks_in, wanted)
+        if not keep and computes_again(closed, found[3]):
+            found = _partial_eval_jaxpr(rematerialised(closed), unks_in, wanted)
+        _PARTS.keep(closed, key, found)
         # kept under the flags of the results too, which callers that know them ask for
-        closed.cache["partial_eval", keep, tuple(unks_in), tuple(parts[2])] = parts
-    known, unknown, unks_out, n_res = closed.cache[key]
+        _PARTS.keep(closed, (keep, tuple(unks_in), tuple(found[2])), found)
+    known, unknown, unks_out, n_res = found
     if verify or verifying():
         _verify_parts(closed.jaxpr, unks_in, known, unknown, unks_out, deep=verify)
     return known, unknown, unks_out, n_res
@@ -242,6 +244,9 @@ def _partial_eval_jaxpr(
     known_outs, unknown_outs = partition_list(unks_out, outs)
     known, unknown, n_res = parts(first, known_outs, second.finish(unknown_outs))
     return known, unknown, unks_out, n_res
+
+
+_PARTS = MemoTable[tuple[ClosedJaxpr, ClosedJaxpr, list[bool], int]]("parts")
 
 
 def parts(
@@ -326,11 +331,14 @@ def _call_forwarding(
     """Call a jaxpr for those results only that are neither its arguments nor literals nor repeated."""
     jaxpr = closed.jaxpr
     env = Env(zip(jaxpr.in_binders, args, strict=True))
-    smaller, used = derived(closed, "computing", lambda: _computing(closed))
+    smaller, used = _COMPUTING.of(closed, lambda: _computing(closed))
     computed = smaller.jaxpr.outs
     if computed:
         env.write(computed, call(smaller, [*compress(args, used)]))
     return env.read(jaxpr.outs)
+
+
+_COMPUTING = Memo[tuple[ClosedJaxpr, list[bool]]]("results that are computed")
 
 
 def _computing(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:
