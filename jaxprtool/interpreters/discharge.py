@@ -62,7 +62,8 @@ class State:
 
 def has_refs(jaxpr: Jaxpr) -> bool:
     """Whether a jaxpr, or one inside it, has references or futures. Not recursive, so any depth is fine."""
-    return _HAS_REFS.of(jaxpr, lambda: _search(jaxpr))
+    found = _HAS_REFS.find(jaxpr)
+    return _HAS_REFS.keep(jaxpr, _search(jaxpr)) if found is None else found
 
 
 _HAS_REFS = Memo[bool]("has references")

@@ -21,7 +21,10 @@ order_rules = RuleTable("order")
 
 def is_ordered(closed: ClosedJaxpr) -> bool:
     """Whether a jaxpr, or one inside it, has ordered effects. Not recursive, so any depth is fine."""
-    stack = [closed.jaxpr] if _ORDERED.find(closed.jaxpr) is None else []
+    found = _ORDERED.find(closed.jaxpr)
+    if found is not None:
+        return found
+    stack = [closed.jaxpr]
     while stack:
         jaxpr = stack[-1]
         inner = [c.jaxpr for eqn in jaxpr.eqns for c in sub_jaxprs(eqn)]
