@@ -24,7 +24,7 @@ from jaxprtool.core.env import Env
 from jaxprtool.core.partition import merge_lists, partition_list
 from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
-from jaxprtool.core.trace import Trace, get_aval
+from jaxprtool.core.trace import Trace
 from jaxprtool.interpreters.check import (
     check_split,
     typecheck_partial_eval_jaxpr,
@@ -42,9 +42,7 @@ from jaxprtool.ir.memo import Memo, MemoTable
 
 __all__ = [
     "PartialEvalTrace",
-    "PartialVal",
     "call_known_part",
-    "partial_eval_flat",
     "partial_eval_jaxpr",
     "partial_eval_rules",
     "residual_facts",
@@ -55,33 +53,6 @@ __all__ = [
 partial_eval_rules = RuleTable("partial_eval")
 # What becomes of a known result that the unknown part reads, where all operands are literals.
 residual_facts = FactTable("residual", "saved", "made again")
-
-
-class PartialVal:
-    """A value that is known (`const`), or of which only the type is (`aval`)."""
-
-    __slots__ = ("aval", "const", "is_known")
-
-    def __init__(self, aval: Any, is_known: bool, const: Any = None):
-        self.aval, self.is_known, self.const = aval, is_known, const
-
-    @classmethod
-    def known(cls, value: Any) -> PartialVal:
-        """A known value."""
-        return cls(get_aval(value), True, value)
-
-    @classmethod
-    def unknown(cls, aval: Any) -> PartialVal:
-        """Only a type."""
-        return cls(aval, False)
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether only its type is known."""
-        return not self.is_known
-
-    def __repr__(self) -> str:
-        return f"known({self.const})" if self.is_known else f"unknown({self.aval})"
 
 
 class PartialEvalTrace(JaxprTrace):
@@ -135,26 +106,6 @@ class PartialEvalTrace(JaxprTrace):
         if rule is not None:
             return rule(self, args, **params)
         return super().process_primitive(primitive, args, params)
-
-
-def partial_eval_flat(
-    f: Callable[..., Sequence[Any]], pvals: Sequence[PartialVal]
-) -> tuple[list[PartialVal], ClosedJaxpr]:
-    """Run a function of flat lists on partly known arguments.
-
-    Returns:
-      Its results as partial values, and the jaxpr of the unknown ones: (unknown arguments) -> (unknown
-      results), with the residuals, in the current trace, as its constants.
-    """
-    trace = PartialEvalTrace(state.trace)
-    args = [pv.const if pv.is_known else trace.new_input(pv.aval) for pv in pvals]
-    with set_current_trace(trace):
-        outs = f(*args)
-    unknown = [x for x in outs if trace.is_unknown(x)]
-    results = [
-        PartialVal.unknown(x.aval) if trace.is_unknown(x) else PartialVal.known(x) for x in outs
-    ]
-    return results, trace.finish(unknown)
 
 
 @deep
