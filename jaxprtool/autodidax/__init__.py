@@ -30,13 +30,14 @@ from jaxprtool.interpreters import transpose as transposing
 from jaxprtool.interpreters.batch import BatchTrace, BatchTracer, moveaxis
 from jaxprtool.interpreters.evaluate import EvalTrace
 from jaxprtool.interpreters.jvp import JVPTrace, JVPTracer
-from jaxprtool.interpreters.partial_eval import PartialEvalTrace, PartialVal
+from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.interpreters.transpose import UndefPrimal
 from jaxprtool.ir import jaxpr as ir
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.memo import Memo
 from jaxprtool.rules.control_flow.cond import cond
 from jaxprtool.rules.jit import jit
 from jaxprtool.syntax.print import format_jaxpr
@@ -117,13 +118,15 @@ def raise_to_shaped(aval: Any) -> Any:
 
 def full_raise(trace: Trace, val: Any) -> Any:
     """A value boxed for a trace."""
-    return trace.full_raise(val)
+    if not isinstance(val, Tracer):
+        return trace.pure(val)
+    return val if val._trace is trace else trace.lift(val)
 
 
 def find_top_trace(xs: Sequence[Any]) -> Trace:
     """The trace that is asked first: the current one, whatever the operands are."""
     del xs
-    return core_bind.current_trace()
+    return core_bind.state.trace
 
 
 def zeros_like(val: Any) -> Any:
@@ -219,10 +222,14 @@ def _jaxpr(closed: ClosedJaxpr) -> Jaxpr:
 def _closed(jaxpr: ir.Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
     if isinstance(jaxpr, ClosedJaxpr):
         return jaxpr
-    key = "closed"
-    if key not in jaxpr.cache:
-        jaxpr.cache[key] = ClosedJaxpr(ir.Jaxpr(jaxpr.all_binders, jaxpr.eqns, jaxpr.outs))
-    return jaxpr.cache[key]
+
+    def make() -> ClosedJaxpr:
+        return ClosedJaxpr(ir.Jaxpr(jaxpr.all_binders, jaxpr.eqns, jaxpr.outs))
+
+    return _CLOSED.of(jaxpr, make)
+
+
+_CLOSED = Memo[ClosedJaxpr]("closed")
 
 
 def make_jaxpr(f: Callable[..., Any], *avals_in: Any) -> tuple[Jaxpr, list[Any], Any]:
@@ -243,7 +250,7 @@ def make_jaxpr_v1(f: Callable[..., Any], *avals_in: Any) -> tuple[Jaxpr, list[An
     """`make_jaxpr` before omnistaging: records what depends on an argument, and computes the rest at once."""
     leaves, in_tree = tree_flatten(avals_in)
     flat, out_tree = stage.flatten_fun(f, in_tree)
-    pvals, closed = partial_eval.partial_eval_flat(flat, [*map(PartialVal.unknown, leaves)])
+    pvals, closed = _partial_eval(flat, [*map(PartialVal.unknown, leaves)])
     unknown = iter(closed.jaxpr.outs)
     outs = [
         Lit(full_lower(p.const), get_aval(p.const)) if p.is_known else next(unknown) for p in pvals
@@ -319,12 +326,54 @@ def vjp_flat(f: Callable[..., Sequence[Any]], *primals_in: Any) -> tuple[Any, Ca
     return outs, lambda *cts: list(pull(type(outs)(cts)))
 
 
+class PartialVal:
+    """A value that is known (`const`), or of which only the type is (`aval`)."""
+
+    __slots__ = ("aval", "const", "is_known")
+
+    def __init__(self, aval: Any, is_known: bool, const: Any = None):
+        self.aval, self.is_known, self.const = aval, is_known, const
+
+    @classmethod
+    def known(cls, value: Any) -> PartialVal:
+        """A known value."""
+        return cls(get_aval(value), True, value)
+
+    @classmethod
+    def unknown(cls, aval: Any) -> PartialVal:
+        """Only a type."""
+        return cls(aval, False)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether only its type is known."""
+        return not self.is_known
+
+    def __repr__(self) -> str:
+        return f"known({self.const})" if self.is_known else f"unknown({self.aval})"
+
+
 def partial_eval_flat(
     f: Callable[..., Sequence[Any]], pvals_in: Sequence[PartialVal]
 ) -> tuple[Jaxpr, list[PartialVal], list[Any]]:
     """Run f as far as its arguments are known: the jaxpr of the rest, f's results as far as they are known, the residuals."""
-    pvals_out, closed = partial_eval.partial_eval_flat(f, pvals_in)
+    pvals_out, closed = _partial_eval(f, pvals_in)
     return _jaxpr(closed), pvals_out, list(closed.consts)
+
+
+def _partial_eval(
+    f: Callable[..., Sequence[Any]], pvals: Sequence[PartialVal]
+) -> tuple[list[PartialVal], ClosedJaxpr]:
+    """f's results as partial values, and the jaxpr of the unknown ones, with the residuals as its constants."""
+    trace = PartialEvalTrace(core_bind.state.trace)
+    args = [pv.const if pv.is_known else trace.new_input(pv.aval) for pv in pvals]
+    with core_bind.set_current_trace(trace):
+        outs = f(*args)
+    unknown = [x for x in outs if trace.is_unknown(x)]
+    results = [
+        PartialVal.unknown(x.aval) if trace.is_unknown(x) else PartialVal.known(x) for x in outs
+    ]
+    return results, trace.finish(unknown)
 
 
 def partial_eval_jaxpr(

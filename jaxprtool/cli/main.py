@@ -155,6 +155,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             remove_temporaries()
     if sys.stderr is not None:
         sys.stderr.flush()
-    # Nothing is left to do, and `sys.exit` would take modules and programs apart: a small verb takes 15 % to 30 % longer
+    # Nothing is left to do, and `sys.exit` would take modules and programs apart: a small verb takes 15 % to 40 % longer
     # then (`python -m tests.bench --only calls`).
     os._exit(status)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bind",
-    "current_trace",
     "in_place",
     "interpreted",
     "keep_origin",
@@ -57,11 +56,6 @@ def set_base_trace(trace: Trace) -> None:
 
 
 state = _State()
-
-
-def current_trace() -> Trace:
-    """The trace that interprets operations now."""
-    return state.trace
 
 
 def base_trace() -> Trace:

@@ -87,12 +87,6 @@ class Trace:
         if self.parent is not None:
             self.parent.forget(mark)
 
-    def full_raise(self, value: Any) -> Any:
-        """`value` as a tracer of this trace."""
-        if isinstance(value, Tracer):
-            return value if value._trace is self else self.lift(value)
-        return self.pure(value)
-
 
 class Tracer:
     """A value boxed by a trace. Infix operators, comparisons and indexing come from `ops.operators`.

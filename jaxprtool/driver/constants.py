@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import map_programs, sub_jaxprs
 from jaxprtool.syntax.consts import ArrayBytes, ArrayRef, is_large
 
@@ -111,13 +112,10 @@ def load_constants(program: ClosedJaxpr) -> ClosedJaxpr:
     kinds = (ArrayRef, ArrayBytes)
     if not any(isinstance(c, kinds) for p in _all_programs(program) for c in p.consts):
         return program
-    found = program.cache.get(_LOADED)
-    if found is None:
-        found = program.cache[_LOADED] = _map_constants(program, loaded)
-    return found
+    return _LOADED.of(program, lambda: _map_constants(program, loaded))
 
 
-_LOADED = "loaded"
+_LOADED = Memo[ClosedJaxpr]("constants loaded")
 
 
 def _loaded(value: ArrayRef | ArrayBytes, v: Var) -> Any:

@@ -31,6 +31,7 @@ from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
+from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
@@ -261,10 +262,11 @@ def vmap_jaxpr(
     in_dims = _batch_axes(in_dims, closed.in_avals, "argument")
     wanted = _batch_axes(wanted, closed.out_avals, "result")
     named = axis_size.key if type(axis_size) is NamedAxis else None
-    key = ("vmap", axis_size, named, tuple(in_dims), tuple(wanted))
-    if key not in closed.cache:
-        closed.cache[key] = _vmap_jaxpr(closed, axis_size, in_dims, wanted)
-    return closed.cache[key]
+    key = (axis_size, named, tuple(in_dims), tuple(wanted))
+    return _BATCHED.of(closed, key, lambda: _vmap_jaxpr(closed, axis_size, in_dims, wanted))
+
+
+_BATCHED = MemoTable[tuple[ClosedJaxpr, list[int | None]]]("batched")
 
 
 def _batch_axes(axes: Sequence[int | None], avals: Sequence[Any], what: str) -> list[int | None]:
@@ -342,15 +344,18 @@ def _acts_along(axis_size: int, primitive: Primitive, params: dict[str, Any]) ->
 
 def _names_in(closed: ClosedJaxpr) -> frozenset[str]:
     """The axis names that a jaxpr's collectives and types mention, nested jaxprs included."""
-    found = closed.cache.get("axis names")
+    found = _AXIS_NAMES.find(closed)
     if found is None:
         names: set[str] = set()
         for eqn in all_eqns(closed.jaxpr):
             names.update(collective_names(eqn))
             names.update(n for v in eqn.out_binders for n in varying_axes(v.aval))
         names.update(n for v in closed.jaxpr.in_binders for n in varying_axes(v.aval))
-        found = closed.cache["axis names"] = frozenset(names)
+        found = _AXIS_NAMES.keep(closed, frozenset(names))
     return found
+
+
+_AXIS_NAMES = Memo[frozenset[str]]("axis names")
 
 
 def _not_varying(aval: Any, axis_size: int) -> Any:

@@ -42,6 +42,7 @@ from jaxprtool.ir.jaxpr import (
     Primitive,
     Var,
 )
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.placement import Placement, placed, placement_of, same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.synonyms import PRIMITIVES, close_names, meant
@@ -193,11 +194,11 @@ def type_of(jaxpr: Jaxpr) -> JaxprType:
 
 
 def _check_all(
-    jaxpr: Jaxpr, allow_unknown: bool, trusted: str = ""
+    jaxpr: Jaxpr, allow_unknown: bool, trusting: bool = False
 ) -> tuple[list[Diagnostic], set[Jaxpr]]:
     """What is wrong with a jaxpr and those inside it, and which were looked at.
 
-    Those whose cache has the key `trusted` are taken to be right.
+    Where `trusting`, those that were verified before are taken to be right.
     """
     problems: list[Diagnostic] = []
     seen: set[tuple] = set()
@@ -208,7 +209,7 @@ def _check_all(
         while pending:  # nested jaxprs are closed, so each is checked on its own
             current, axes = pending.pop()
             key = current, axes and axes.key
-            if key not in seen and trusted not in current.cache:
+            if key not in seen and not (trusting and _VERIFIED.find(current)):
                 seen.add(key)
                 state.axes = axes
                 known = types.setdefault(key[1], {})
@@ -224,6 +225,7 @@ def _check_all(
 _Made = TypeVar("_Made", Jaxpr, ClosedJaxpr)
 
 
+_VERIFIED = Memo[bool]("verified")
 _verify = [False]
 
 
@@ -249,14 +251,14 @@ def verified(made: _Made) -> _Made:
     """
     if _verify[0]:
         jaxpr = made.jaxpr if isinstance(made, ClosedJaxpr) else made
-        problems, seen = _check_all(jaxpr, True, "verified")
+        problems, seen = _check_all(jaxpr, True, trusting=True)
         if isinstance(made, ClosedJaxpr):
             problems += _misfits(made)
         if problems:
             found = "; ".join(d.message for d in problems)
             raise InternalError(f"a jaxpr that was made is ill-typed: {found}\n{jaxpr!r}")
         for checked in seen:
-            checked.cache["verified"] = True
+            _VERIFIED.keep(checked, True)
     return made
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.memo import Memo
 
 __all__ = ["FREE", "Cost", "PER_INPUT", "PER_OUTPUT", "cost_eqn", "cost_jaxpr", "cost_rules"]
 
@@ -60,10 +61,13 @@ def cost_eqn(eqn: JaxprEqn) -> Cost:
 def cost_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Cost:
     """The cost of running a jaxpr once, without fusion; found once for each jaxpr object."""
     jaxpr = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
-    found = jaxpr.cache.get("cost")
+    found = _COST.find(jaxpr)
     if found is None:
         total = Cost(0, 0)
         for eqn in jaxpr.eqns:
             total += cost_eqn(eqn)
-        found = jaxpr.cache["cost"] = total
+        found = _COST.keep(jaxpr, total)
     return found
+
+
+_COST = Memo[Cost]("cost")

@@ -20,6 +20,7 @@ from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import verified
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.walk import sub_jaxprs
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "effect_facts",
     "has_effects",
     "jaxpr_has_effects",
+    "live_atoms",
     "rebound",
 ]
 
@@ -51,10 +53,15 @@ def has_effects(eqn: JaxprEqn) -> bool:
 @deep
 def jaxpr_has_effects(jaxpr: Jaxpr) -> bool:
     """Whether an equation of a jaxpr must stay although nobody reads its results."""
-    found = jaxpr.cache.get("effects")
+    found = _HAS_EFFECTS.find(jaxpr)
     if found is None:
-        found = jaxpr.cache["effects"] = any(map(has_effects, jaxpr.eqns))
+        found = _HAS_EFFECTS.keep(jaxpr, any(map(has_effects, jaxpr.eqns)))
     return found
+
+
+_HAS_EFFECTS = Memo[bool]("has effects")
+# Of a jaxpr without dead equations the atoms that are read, as operands or results.
+live_atoms = Memo[set[Any]]("live atoms")
 
 
 @deep
@@ -73,14 +80,14 @@ def dce_jaxpr(
       argument whether it is still there. The same jaxpr when nothing is there to remove.
     """
     if used_outs is None or all(used_outs):
-        outs, kept, live = jaxpr.outs, jaxpr.eqns, jaxpr.cache.get("live")
+        outs, kept, live = jaxpr.outs, jaxpr.eqns, live_atoms.find(jaxpr)
     else:
         outs = [*compress(jaxpr.outs, used_outs)]
         kept, live = [], None
     if live is None:
         kept, live = _live_eqns(jaxpr.eqns, outs)
         if len(outs) == len(jaxpr.outs) and _same(kept, jaxpr.eqns):
-            kept, jaxpr.cache["live"] = jaxpr.eqns, live
+            kept, live = jaxpr.eqns, live_atoms.keep(jaxpr, live)
     if keep_inputs:
         used_ins = [True] * len(jaxpr.in_binders)
     else:
@@ -89,7 +96,7 @@ def dce_jaxpr(
         return jaxpr, used_ins
     binders = [*compress(jaxpr.in_binders, used_ins)]
     smaller = jaxpr.replace(in_binders=binders, eqns=kept, outs=outs)
-    smaller.cache["live"] = live
+    live_atoms.keep(smaller, live)
     return verified(smaller), used_ins
 
 
@@ -144,10 +151,10 @@ def rebound(
         jaxpr.const_binders if const_binders is None else const_binders,
         jaxpr.span,
     )
-    live = jaxpr.cache.get("live")
+    live = live_atoms.find(jaxpr)
     if live is not None:
         new = outs or before
-        made.cache["live"] = live.union(made.outs, *[e.inputs for e in before]) if new else live
+        live_atoms.keep(made, live.union(made.outs, *[e.inputs for e in before]) if new else live)
     return made
 
 
@@ -157,14 +164,17 @@ def dce_body(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> tuple[Jaxpr, lis
     Returns:
       The smaller jaxpr, all arguments and constants of which stay, and for each argument whether it is read.
     """
-    key = ("dce_body", *used_outs)
-    found = closed.cache.get(key)
-    if found is None:
+
+    def make() -> tuple[Jaxpr, list[bool]]:
         smaller, _ = dce_jaxpr(closed.jaxpr, used_outs, keep_inputs=True)
-        live = smaller.cache["live"]
-        read = [*map(live.__contains__, smaller.in_binders)]
-        found = closed.cache[key] = smaller, read
-    return found
+        live = live_atoms.find(smaller) or set()
+        return smaller, [*map(live.__contains__, smaller.in_binders)]
+
+    return _SMALLER_BODY.of(closed, tuple(used_outs), make)
+
+
+_SMALLER_BODY = MemoTable[tuple[Jaxpr, list[bool]]]("body without dead equations")
+_SMALLER_CALL = MemoTable[tuple[ClosedJaxpr, list[bool]]]("call without dead equations")
 
 
 def prune_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -172,7 +182,7 @@ def prune_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr = closed.jaxpr
     if not closed.consts:
         return closed
-    read = jaxpr.cache.get("live")
+    read = live_atoms.find(jaxpr)
     if read is None:
         read = {x for e in jaxpr.eqns for x in e.inputs if type(x) is not Lit}
         read.update(x for x in jaxpr.outs if type(x) is not Lit)
@@ -194,13 +204,13 @@ def call_dce_rule(param: str = "jaxpr") -> Callable[..., tuple[JaxprEqn, list[bo
 
     def rule(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
         closed: ClosedJaxpr = eqn.params[param]
-        key = ("dce", tuple(used_outs))
-        if key not in closed.cache:
+
+        def make() -> tuple[ClosedJaxpr, list[bool]]:
             jaxpr, used = dce_jaxpr(closed.jaxpr, used_outs)
             same = len(jaxpr.eqns) == len(closed.eqns) and all(used) and all(used_outs)
-            smaller = closed if same else prune_consts(ClosedJaxpr(jaxpr, closed.consts))
-            closed.cache[key] = smaller, used
-        smaller, used_ins = closed.cache[key]
+            return closed if same else prune_consts(ClosedJaxpr(jaxpr, closed.consts)), used
+
+        smaller, used_ins = _SMALLER_CALL.of(closed, tuple(used_outs), make)
         if smaller is closed:
             return eqn, used_ins
         inputs = [x for x, u in zip(eqn.inputs, used_ins, strict=True) if u]

@@ -23,6 +23,7 @@ from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.avals import FutureType, RefType
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import sub_jaxprs
 
 __all__ = [
@@ -61,10 +62,11 @@ class State:
 
 def has_refs(jaxpr: Jaxpr) -> bool:
     """Whether a jaxpr, or one inside it, has references or futures. Not recursive, so any depth is fine."""
-    found = jaxpr.cache.get("refs")
-    if found is None:
-        found = jaxpr.cache["refs"] = _search(jaxpr)
-    return found
+    found = _HAS_REFS.find(jaxpr)
+    return _HAS_REFS.keep(jaxpr, _search(jaxpr)) if found is None else found
+
+
+_HAS_REFS = Memo[bool]("has references")
 
 
 def _search(root: Jaxpr) -> bool:
@@ -72,7 +74,7 @@ def _search(root: Jaxpr) -> bool:
     pending = [root]
     while pending:
         jaxpr = pending.pop()
-        if jaxpr in visited or jaxpr.cache.get("refs") is False:
+        if jaxpr in visited or _HAS_REFS.find(jaxpr) is False:
             continue
         visited[jaxpr] = None
         if any(type(v.aval) in _DISCHARGED for v in jaxpr.all_binders):
@@ -84,7 +86,7 @@ def _search(root: Jaxpr) -> bool:
             if eqn.primitive.holds_jaxprs:
                 pending += [c.jaxpr for c in sub_jaxprs(eqn)]
     for jaxpr in visited:
-        jaxpr.cache["refs"] = False
+        _HAS_REFS.keep(jaxpr, False)
     return False
 
 
@@ -157,9 +159,10 @@ def discharge_jaxpr(closed: ClosedJaxpr) -> ClosedJaxpr:
     Raises:
       MissingRuleError: an equation uses references and has no rule.
     """
-    if "discharged" not in closed.cache:
-        closed.cache["discharged"] = _discharge(closed)
-    return closed.cache["discharged"]
+    return _DISCHARGED_JAXPR.of(closed, lambda: _discharge(closed))
+
+
+_DISCHARGED_JAXPR = Memo[ClosedJaxpr]("discharged")
 
 
 def _discharge(closed: ClosedJaxpr) -> ClosedJaxpr:

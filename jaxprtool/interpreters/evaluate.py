@@ -30,6 +30,7 @@ from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes
 from jaxprtool.ir.diagnostics import UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import jaxprs_in, nesting
 
 __all__ = [
@@ -209,10 +210,13 @@ def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Any]]:
 
 def prepared(jaxpr: Jaxpr) -> _Program:
     """The program of a jaxpr, made once and kept with it."""
-    program = jaxpr.cache.get("numpy")
+    program = _PREPARED.find(jaxpr)
     if program is None:
-        program = jaxpr.cache["numpy"] = _Program(jaxpr, numpy_namespace())
+        program = _PREPARED.keep(jaxpr, _Program(jaxpr, numpy_namespace()))
     return program
+
+
+_PREPARED = Memo[_Program]("prepared")
 
 
 def run_closed(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:

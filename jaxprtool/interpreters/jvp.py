@@ -31,6 +31,7 @@ from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
+from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.placement import same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes
 
@@ -248,12 +249,16 @@ def jvp_jaxpr(
     wanted = instantiate_outs
     if isinstance(wanted, bool):
         wanted = [wanted and a.tangent() is a.strong for a in closed.out_avals]
-    key = ("jvp", flags, tuple(wanted))
-    if key not in closed.cache:
-        transformed = closed.cache[key] = _jvp_jaxpr(closed, flags, wanted)
+    key = (flags, tuple(wanted))
+    found = _JVP.find(closed, key)
+    if found is None:
+        found = _JVP.keep(closed, key, _jvp_jaxpr(closed, flags, wanted))
         # kept under the flags of the results too, which callers that know them ask for
-        closed.cache["jvp", flags, tuple(transformed[1])] = transformed
-    return closed.cache[key]
+        _JVP.keep(closed, (flags, tuple(found[1])), found)
+    return found
+
+
+_JVP = MemoTable[tuple[ClosedJaxpr, list[bool]]]("jvp")
 
 
 def _jvp_jaxpr(

@@ -44,6 +44,7 @@ from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, counted, fail
 from jaxprtool.ir.dtypes import INT32 as _INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
+from jaxprtool.ir.memo import MemoTable
 
 __all__ = [
     "grad",
@@ -340,15 +341,19 @@ def linearize_body(
       nonzeros: for each argument whether it has a tangent.
       wanted: for each result whether its tangent is a result even if it is zero.
     """
-    key = ("linearize", tuple(nonzeros), tuple(wanted))
-    if key not in closed.cache:
+    key = (tuple(nonzeros), tuple(wanted))
+    made = _LINEARIZED.find(closed, key)
+    if made is None:
         made = _Linearized(closed, nonzeros).split(wanted)
         if computes_again(closed, made.n_res):
             made = _Linearized(rematerialised(closed), nonzeros).split(wanted)
-        closed.cache[key] = made
+        _LINEARIZED.keep(closed, key, made)
         # kept under the flags of the results too, which callers that know them ask for
-        closed.cache["linearize", tuple(nonzeros), tuple(made.flags)] = made
-    return closed.cache[key]
+        _LINEARIZED.keep(closed, (tuple(nonzeros), tuple(made.flags)), made)
+    return made
+
+
+_LINEARIZED = MemoTable[LinearParts]("linearized")
 
 
 class _Linearized:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import sub_jaxprs
 
 __all__ = ["is_ordered", "order_rules"]
@@ -20,18 +21,24 @@ order_rules = RuleTable("order")
 
 def is_ordered(closed: ClosedJaxpr) -> bool:
     """Whether a jaxpr, or one inside it, has ordered effects. Not recursive, so any depth is fine."""
-    stack = [] if "ordered" in closed.jaxpr.cache else [closed.jaxpr]
+    found = _ORDERED.find(closed.jaxpr)
+    if found is not None:
+        return found
+    stack = [closed.jaxpr]
     while stack:
         jaxpr = stack[-1]
         inner = [c.jaxpr for eqn in jaxpr.eqns for c in sub_jaxprs(eqn)]
-        new = [j for j in inner if "ordered" not in j.cache]
+        new = [j for j in inner if _ORDERED.find(j) is None]
         if new:
             stack.extend(new)
             continue
         here = any(map(_is_ordered_itself, jaxpr.eqns))
-        jaxpr.cache["ordered"] = here or any(j.cache["ordered"] for j in inner)
+        _ORDERED.keep(jaxpr, here or any(map(_ORDERED.find, inner)))
         stack.pop()
-    return closed.jaxpr.cache["ordered"]
+    return bool(_ORDERED.find(closed.jaxpr))
+
+
+_ORDERED = Memo[bool]("has ordered effects")
 
 
 def _is_ordered_itself(eqn: JaxprEqn) -> bool:

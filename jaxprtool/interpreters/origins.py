@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin
 from jaxprtool.ir.walk import map_programs, with_eqns
 
@@ -19,12 +20,15 @@ def within(program: ClosedJaxpr, transformation: str) -> ClosedJaxpr:
     As in JAX, names in nested jaxprs are relative to those of the equation that holds them, and stay. The same
     object where no equation has names; the same result each time.
     """
-    found = program.cache.get(("within", transformation))
+    found = _WITHIN.find(program, transformation)
     if found is None:
         jaxpr = within_jaxpr(program.jaxpr, transformation)
         found = program if jaxpr is program.jaxpr else program.replace(jaxpr=jaxpr)
-        program.cache["within", transformation] = found
+        _WITHIN.keep(program, transformation, found)
     return found
+
+
+_WITHIN = MemoTable[ClosedJaxpr]("names within a transformation")
 
 
 def within_jaxpr(jaxpr: Jaxpr, transformation: str) -> Jaxpr:

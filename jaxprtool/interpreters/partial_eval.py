@@ -24,7 +24,7 @@ from jaxprtool.core.env import Env
 from jaxprtool.core.partition import merge_lists, partition_list
 from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
-from jaxprtool.core.trace import Trace, get_aval
+from jaxprtool.core.trace import Trace
 from jaxprtool.interpreters.check import (
     check_split,
     typecheck_partial_eval_jaxpr,
@@ -34,16 +34,15 @@ from jaxprtool.interpreters.check import (
 from jaxprtool.interpreters.dce import dce_jaxpr, rebound
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
-from jaxprtool.interpreters.sharing import computes_again, derived, rematerialised
+from jaxprtool.interpreters.sharing import computes_again, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.ir.diagnostics import InternalError, JaxprTypeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Lit, Primitive
+from jaxprtool.ir.memo import Memo, MemoTable
 
 __all__ = [
     "PartialEvalTrace",
-    "PartialVal",
     "call_known_part",
-    "partial_eval_flat",
     "partial_eval_jaxpr",
     "partial_eval_rules",
     "residual_facts",
@@ -54,33 +53,6 @@ __all__ = [
 partial_eval_rules = RuleTable("partial_eval")
 # What becomes of a known result that the unknown part reads, where all operands are literals.
 residual_facts = FactTable("residual", "saved", "made again")
-
-
-class PartialVal:
-    """A value that is known (`const`), or of which only the type is (`aval`)."""
-
-    __slots__ = ("aval", "const", "is_known")
-
-    def __init__(self, aval: Any, is_known: bool, const: Any = None):
-        self.aval, self.is_known, self.const = aval, is_known, const
-
-    @classmethod
-    def known(cls, value: Any) -> PartialVal:
-        """A known value."""
-        return cls(get_aval(value), True, value)
-
-    @classmethod
-    def unknown(cls, aval: Any) -> PartialVal:
-        """Only a type."""
-        return cls(aval, False)
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether only its type is known."""
-        return not self.is_known
-
-    def __repr__(self) -> str:
-        return f"known({self.const})" if self.is_known else f"unknown({self.aval})"
 
 
 class PartialEvalTrace(JaxprTrace):
@@ -136,26 +108,6 @@ class PartialEvalTrace(JaxprTrace):
         return super().process_primitive(primitive, args, params)
 
 
-def partial_eval_flat(
-    f: Callable[..., Sequence[Any]], pvals: Sequence[PartialVal]
-) -> tuple[list[PartialVal], ClosedJaxpr]:
-    """Run a function of flat lists on partly known arguments.
-
-    Returns:
-      Its results as partial values, and the jaxpr of the unknown ones: (unknown arguments) -> (unknown
-      results), with the residuals, in the current trace, as its constants.
-    """
-    trace = PartialEvalTrace(state.trace)
-    args = [pv.const if pv.is_known else trace.new_input(pv.aval) for pv in pvals]
-    with set_current_trace(trace):
-        outs = f(*args)
-    unknown = [x for x in outs if trace.is_unknown(x)]
-    results = [
-        PartialVal.unknown(x.aval) if trace.is_unknown(x) else PartialVal.known(x) for x in outs
-    ]
-    return results, trace.finish(unknown)
-
-
 @deep
 def partial_eval_jaxpr(
     closed: Jaxpr | ClosedJaxpr,
@@ -184,15 +136,16 @@ def partial_eval_jaxpr(
     wanted = instantiate
     if isinstance(wanted, bool):
         wanted = [wanted] * len(closed.jaxpr.outs)
-    key = ("partial_eval", keep, tuple(unks_in), tuple(wanted))
-    if key not in closed.cache:
-        parts = _partial_eval_jaxpr(closed, unks_in, wanted)
-        if not keep and computes_again(closed, parts[3]):
-            parts = _partial_eval_jaxpr(rematerialised(closed), unks_in, wanted)
-        closed.cache[key] = parts
+    key = (keep, tuple(unks_in), tuple(wanted))
+    found = _PARTS.find(closed, key)
+    if found is None:
+        found = _partial_eval_jaxpr(closed, unks_in, wanted)
+        if not keep and computes_again(closed, found[3]):
+            found = _partial_eval_jaxpr(rematerialised(closed), unks_in, wanted)
+        _PARTS.keep(closed, key, found)
         # kept under the flags of the results too, which callers that know them ask for
-        closed.cache["partial_eval", keep, tuple(unks_in), tuple(parts[2])] = parts
-    known, unknown, unks_out, n_res = closed.cache[key]
+        _PARTS.keep(closed, (keep, tuple(unks_in), tuple(found[2])), found)
+    known, unknown, unks_out, n_res = found
     if verify or verifying():
         _verify_parts(closed.jaxpr, unks_in, known, unknown, unks_out, deep=verify)
     return known, unknown, unks_out, n_res
@@ -242,6 +195,9 @@ def _partial_eval_jaxpr(
     known_outs, unknown_outs = partition_list(unks_out, outs)
     known, unknown, n_res = parts(first, known_outs, second.finish(unknown_outs))
     return known, unknown, unks_out, n_res
+
+
+_PARTS = MemoTable[tuple[ClosedJaxpr, ClosedJaxpr, list[bool], int]]("parts")
 
 
 def parts(
@@ -326,11 +282,14 @@ def _call_forwarding(
     """Call a jaxpr for those results only that are neither its arguments nor literals nor repeated."""
     jaxpr = closed.jaxpr
     env = Env(zip(jaxpr.in_binders, args, strict=True))
-    smaller, used = derived(closed, "computing", lambda: _computing(closed))
+    smaller, used = _COMPUTING.of(closed, lambda: _computing(closed))
     computed = smaller.jaxpr.outs
     if computed:
         env.write(computed, call(smaller, [*compress(args, used)]))
     return env.read(jaxpr.outs)
+
+
+_COMPUTING = Memo[tuple[ClosedJaxpr, list[bool]]]("results that are computed")
 
 
 def _computing(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:

@@ -30,6 +30,7 @@ from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_r
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.walk import sub_jaxprs
 
 __all__ = [
@@ -88,21 +89,23 @@ def split_saving(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> Sav
       unks: for each argument whether it is unknown (a2).
       saves: the policy; equal policies have to be equal objects, for the split is made once for each.
     """
-    key = ("saving", tuple(unks), saves)
-    if key not in closed.cache:
-        closed.cache[key] = _Splitter(closed, unks, saves).run()
-    return closed.cache[key]
+    return _SAVING.of(closed, (tuple(unks), saves), lambda: _Splitter(closed, unks, saves).run())
 
 
 def without_known(cut: Saving, unks_out: Sequence[bool]) -> ClosedJaxpr:
     """The known part of a split without the results that `unks_out` wants to be unknown."""
     wanted = [not u for u, own in zip(unks_out, cut.unks_out, strict=True) if not own]
     used = [*wanted, *[True] * cut.n_saved]
-    key = ("without_known", tuple(used))
-    if key not in cut.known.cache:
+
+    def make() -> ClosedJaxpr:
         smaller, _ = dce_jaxpr(cut.known.jaxpr, used, keep_inputs=True)
-        cut.known.cache[key] = ClosedJaxpr(smaller, cut.known.consts)
-    return cut.known.cache[key]
+        return ClosedJaxpr(smaller, cut.known.consts)
+
+    return _WITHOUT_KNOWN.of(cut.known, tuple(used), make)
+
+
+_SAVING = MemoTable[Saving]("split for saving")
+_WITHOUT_KNOWN = MemoTable[ClosedJaxpr]("known part with fewer results")
 
 
 class _Splitter:

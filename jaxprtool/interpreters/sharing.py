@@ -1,8 +1,8 @@
 """Jaxprs that a program uses several times stay shared in what transformations make of it.
 
 Each transformation is made once for each jaxpr object and each way to do it (which arguments have tangents, are
-unknown, have which batch axis ...), and kept with the object, so that the same jaxpr gives the same object again.
-`derived` does that; what is derived lives as long as the jaxpr it is derived from.
+unknown, have which batch axis ...), and kept with the object (`ir.memo`), so that the same jaxpr gives the same object
+again.
 
 # Note [In place or called]
 
@@ -20,33 +20,23 @@ computes them again, as it does for a `remat2`. Each level then keeps a bounded 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.dce import jaxpr_has_effects
 from jaxprtool.interpreters.evaluate import apply_eqns
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import count_eqns, shared_size
 
-__all__ = ["apply_jaxpr", "computes_again", "derived", "multiplies", "rematerialised"]
+__all__ = ["apply_jaxpr", "computes_again", "multiplies", "rematerialised"]
 
 # A body of fewer equations is always put in place; a larger one unless that makes it so many times larger.
 _SMALL, _FACTOR = 64, 4
 
 # A body that multiplies hands over at most so many residuals.
 _MAX_RESIDUALS = 64
-
-
-def derived(closed: ClosedJaxpr, key: Hashable, make: Callable[[], Any]) -> Any:
-    """What `make()` gives, once for each jaxpr and key; the key starts with the name of what is made."""
-    found = closed.cache.get(key, _MISSING)
-    if found is _MISSING:
-        found = closed.cache[key] = make()
-    return found
-
-
-_MISSING = object()
 
 
 def multiplies(closed: ClosedJaxpr) -> bool:
@@ -73,7 +63,10 @@ def rematerialised(closed: ClosedJaxpr) -> ClosedJaxpr:
         params = {**op.defaults, "jaxpr": closed, "prevent_cse": False}
         return ClosedJaxpr(Jaxpr(ins, [JaxprEqn(op, [*ins], params, outs)], [*outs]))
 
-    return derived(closed, "rematerialised", make)
+    return _REMATERIALISED.of(closed, make)
+
+
+_REMATERIALISED = Memo[ClosedJaxpr]("rematerialised")
 
 
 def apply_jaxpr(

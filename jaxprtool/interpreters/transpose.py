@@ -27,6 +27,7 @@ from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.diagnostics import JaxprTypeError, NotLinearError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.memo import MemoTable
 
 __all__ = [
     "NONLINEAR",
@@ -181,12 +182,16 @@ def transpose_jaxpr(
     wanted = instantiate_cts
     if isinstance(wanted, bool):
         wanted = [wanted] * sum(linear)
-    key = ("transpose", tuple(linear), tuple(nonzero), tuple(wanted))
-    if key not in closed.cache:
-        transposed = closed.cache[key] = _transpose_jaxpr(closed, linear, nonzero, wanted)
+    key = (tuple(linear), tuple(nonzero), tuple(wanted))
+    found = _TRANSPOSED.find(closed, key)
+    if found is None:
+        found = _TRANSPOSED.keep(closed, key, _transpose_jaxpr(closed, linear, nonzero, wanted))
         # kept under the flags of the results too, which callers that know them ask for
-        closed.cache["transpose", tuple(linear), tuple(nonzero), tuple(transposed[1])] = transposed
-    return closed.cache[key]
+        _TRANSPOSED.keep(closed, (tuple(linear), tuple(nonzero), tuple(found[1])), found)
+    return found
+
+
+_TRANSPOSED = MemoTable[tuple[ClosedJaxpr, list[bool]]]("transposed")
 
 
 def _transpose_jaxpr(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from jaxprtool.ir.frozen import Frozen, amend, become, refuse_change, refuse_removal
+from jaxprtool.ir.memo import Keeper
 from jaxprtool.ir.origin import Origin
 from jaxprtool.ir.spans import Span
 
@@ -32,6 +33,7 @@ __all__ = [
     "Primitive",
     "REQUIRED",
     "Var",
+    "Written",
     "lossless_text",
     "new_eqn",
     "new_var",
@@ -376,7 +378,19 @@ class JaxprType(NamedTuple):
         return f"({ins}) -> ({outs})"
 
 
-class Jaxpr(Frozen):
+class Written(NamedTuple):
+    """How the text of a jaxpr is put together, which says nothing of what it computes.
+
+    Attributes:
+      definitions: the jaxprs that stand before it under names; some may be used nowhere.
+      lone_equation: whether it is one equation without a jaxpr around it.
+    """
+
+    definitions: Mapping[str, ClosedJaxpr]
+    lone_equation: bool = False
+
+
+class Jaxpr(Keeper):
     """A function in A-normal form, closed: its body refers to nothing outside.
 
     Attributes:
@@ -385,17 +399,17 @@ class Jaxpr(Frozen):
       outs: the results: variables or literals.
       span: where it stands in its source.
       comments: lines of comment that belong to no equation: `{"head": [...], "tail": [...]}`; or None.
-      cache: what interpreters derived from this jaxpr (prepared programs, transformed jaxprs), by key.
+      written: how the text that it was read from is put together; None where there was none, or nothing to say.
     """
 
-    __slots__ = ("cache", "comments", "const_binders", "eqns", "in_binders", "outs", "span")
+    __slots__ = ("comments", "const_binders", "eqns", "in_binders", "outs", "span", "written")
     const_binders: tuple[Var, ...]
     in_binders: tuple[Var, ...]
     eqns: tuple[JaxprEqn, ...]
     outs: tuple[Any, ...]
     span: Span | None
     comments: Mapping[str, Sequence[str]] | None
-    cache: dict[Any, Any]
+    written: Written | None
 
     def __init__(
         self,
@@ -405,6 +419,7 @@ class Jaxpr(Frozen):
         const_binders: Iterable[Var] = (),
         span: Span | None = None,
         comments: Mapping[str, Sequence[str]] | None = None,
+        written: Written | None = None,
     ):
         amend(
             self,
@@ -414,12 +429,13 @@ class Jaxpr(Frozen):
             const_binders=(*const_binders,),
             span=span,
             comments=comments,
-            cache={},
+            written=written,
+            _derived={},
         )
 
     def replace(self, **changes: Any) -> Jaxpr:
-        """A jaxpr with some fields replaced; nothing that was derived from this one goes with it."""
-        return _replaced(self, changes)
+        """A jaxpr with some fields replaced; `written` and what was derived from this one do not go with it."""
+        return _replaced(self, {"written": None, **changes})
 
     @property
     def all_binders(self) -> tuple[Var, ...]:
@@ -440,23 +456,22 @@ class Jaxpr(Frozen):
         return _to_text(ClosedJaxpr(self, [None] * len(self.const_binders)))
 
 
-class ClosedJaxpr(Frozen):
+class ClosedJaxpr(Keeper):
     """A jaxpr and the values of its constants (None for a value that is not known).
 
     Every jaxpr inside a param is one of these, with no constants where JAX holds an open jaxpr.
     A jaxpr that occurs twice in a program is one object, so that it is read, printed, transformed
-    and lowered once. `cache` holds what interpreters derived from it, and `arg_names` what the arguments are
-    called in the function that was traced (`params.w1`; empty where that is not known).
+    and lowered once. `arg_names` holds what the arguments are called in the function that was traced (`params.w1`;
+    empty where that is not known).
     """
 
-    __slots__ = ("arg_names", "cache", "consts", "jaxpr")
+    __slots__ = ("arg_names", "consts", "jaxpr")
     jaxpr: Jaxpr
     consts: tuple[Any, ...]
     arg_names: tuple[str, ...]
-    cache: dict[Any, Any]
 
     def __init__(self, jaxpr: Jaxpr, consts: Iterable[Any] = (), arg_names: Iterable[str] = ()):
-        amend(self, jaxpr=jaxpr, consts=(*consts,), arg_names=(*arg_names,), cache={})
+        amend(self, jaxpr=jaxpr, consts=(*consts,), arg_names=(*arg_names,), _derived={})
 
     def replace(self, **changes: Any) -> ClosedJaxpr:
         """A program with some fields replaced; nothing that was derived from this one goes with it."""
@@ -488,7 +503,7 @@ class ClosedJaxpr(Frozen):
 
 _FIELDS = {
     JaxprEqn: ("primitive", "inputs", "params", "out_binders", "span", "comments", "origin"),
-    Jaxpr: ("in_binders", "eqns", "outs", "const_binders", "span", "comments"),
+    Jaxpr: ("in_binders", "eqns", "outs", "const_binders", "span", "comments", "written"),
     ClosedJaxpr: ("jaxpr", "consts", "arg_names"),
 }
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Written
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import Record
 
 __all__ = [
@@ -67,7 +68,7 @@ def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 
 def count_eqns(jaxpr: Jaxpr) -> int:
     """Number of equations, those of nested jaxprs as often as the jaxpr is used (and the calls themselves)."""
-    found = jaxpr.cache.get(_COUNT)
+    found = _COUNT.find(jaxpr)
     return _count(jaxpr) if found is None else found
 
 
@@ -76,20 +77,20 @@ def nesting(jaxpr: Jaxpr) -> int:
     stack = [jaxpr]
     while stack:
         current = stack[-1]
-        if _NESTING in current.cache:
+        if _NESTING.find(current) is not None:
             stack.pop()
             continue
         inner = [c.jaxpr for eqn in current.eqns for c in sub_jaxprs(eqn)]
-        new = [j for j in inner if _NESTING not in j.cache]
+        new = [j for j in inner if _NESTING.find(j) is None]
         if new:
             stack += new
         else:
-            current.cache[_NESTING] = 1 + max((j.cache[_NESTING] for j in inner), default=0)
-    return jaxpr.cache[_NESTING]
+            _NESTING.keep(current, 1 + max((_NESTING.find(j) or 0 for j in inner), default=0))
+    return _NESTING.find(jaxpr) or 0
 
 
-_NESTING = "nesting"
-_COUNT, _SHARED = "equations", "shared size"
+_NESTING = Memo[int]("nesting")
+_COUNT, _SHARED = Memo[int]("equations"), Memo[int]("shared size")
 _LEAF = 16
 
 
@@ -100,17 +101,16 @@ def shared_size(jaxpr: Jaxpr) -> int:
     """
     chain: list[tuple[Jaxpr, int]] = []
     current = jaxpr
-    while _SHARED not in current.cache:
+    while (total := _SHARED.find(current)) is None:
         size, inner = _own_size(current)
         if len(inner) != 1:
-            current.cache[_SHARED] = _walked_size(current)
+            total = _SHARED.keep(current, _walked_size(current))
             break
         chain.append((current, size))
         (current,) = inner
-    total = current.cache[_SHARED]
     for above, size in reversed(chain):
         total += size
-        above.cache[_SHARED] = total
+        _SHARED.keep(above, total)
     return total
 
 
@@ -144,15 +144,15 @@ def _count(root: Jaxpr) -> int:
     stack = [(root, False)]
     while stack:
         jaxpr, ready = stack.pop()
-        if _COUNT in jaxpr.cache:
+        if _COUNT.find(jaxpr) is not None:
             continue
         inner = [c.jaxpr for eqn in jaxpr.eqns for c in sub_jaxprs(eqn)]
         if ready:
-            jaxpr.cache[_COUNT] = len(jaxpr.eqns) + sum(j.cache[_COUNT] for j in inner)
+            _COUNT.keep(jaxpr, len(jaxpr.eqns) + sum(_COUNT.find(j) or 0 for j in inner))
         else:
             stack.append((jaxpr, True))
-            stack += [(j, False) for j in inner if _COUNT not in j.cache]
-    return root.cache[_COUNT]
+            stack += [(j, False) for j in inner if _COUNT.find(j) is None]
+    return _COUNT.find(root) or 0
 
 
 def map_jaxprs(value: Any, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
@@ -188,7 +188,7 @@ def map_programs(root: ClosedJaxpr, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> 
             done[current] = f(_with_inner(current, done))
             continue
         stack.append((current, True))
-        named = current.jaxpr.cache.get(_DEFINITIONS, {}).values()  # some may be used nowhere
+        named = _definitions(current).values()  # some may be used nowhere
         inner = (c for eqn in current.eqns for c in sub_jaxprs(eqn))
         stack += [(c, False) for c in (*inner, *named) if c not in done]
     return done[root]
@@ -204,24 +204,20 @@ def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> Cl
         params = {k: map_jaxprs(v, new.__getitem__) for k, v in eqn.params.items()}
         same = all(params[k] is v for k, v in eqn.params.items())
         eqns.append(eqn if same else eqn.replace(params=params))
-    named = program.jaxpr.cache.get(_DEFINITIONS, {})
+    named = _definitions(program)
     definitions = {name: new[c] for name, c in named.items()}
     before, after = (*program.eqns, *named.values()), (*eqns, *definitions.values())
     if all(a is b for a, b in zip(before, after, strict=True)):
         return program
-    changed = with_eqns(program, eqns)
-    if named:
-        changed.jaxpr.cache[_DEFINITIONS] = definitions
-    return changed
+    written = Written(definitions) if named else program.jaxpr.written
+    return program.replace(jaxpr=program.jaxpr.replace(eqns=eqns, written=written))
+
+
+def _definitions(program: ClosedJaxpr) -> Mapping[str, ClosedJaxpr]:
+    written = program.jaxpr.written
+    return {} if written is None else written.definitions
 
 
 def with_eqns(program: ClosedJaxpr, eqns: Sequence[JaxprEqn]) -> ClosedJaxpr:
     """The program with equations that say the same in other words, laid out as its text was."""
-    changed = program.replace(jaxpr=program.jaxpr.replace(eqns=eqns))
-    kept = {k: program.jaxpr.cache[k] for k in _OF_TEXT if k in program.jaxpr.cache}
-    changed.jaxpr.cache.update(kept)
-    return changed
-
-
-_DEFINITIONS = "definitions"
-_OF_TEXT = (_DEFINITIONS, "lone_equation")
+    return program.replace(jaxpr=program.jaxpr.replace(eqns=eqns, written=program.jaxpr.written))

@@ -13,6 +13,7 @@ from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.memo import Memo
 
 __all__ = [
     "check_initials",
@@ -112,10 +113,10 @@ def reducer_jvp(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:
 
     closed: (a, b) -> a; the result: (a, ta, b, tb) -> (a, ta), tangents of inexact values only.
     """
-    found = closed.cache.get("reducer_jvp")
-    if found is None:
-        found = closed.cache["reducer_jvp"] = _reducer_jvp(closed)
-    return found
+    return _REDUCER_JVP.of(closed, lambda: _reducer_jvp(closed))
+
+
+_REDUCER_JVP = Memo[tuple[ClosedJaxpr, list[bool]]]("jvp of a reducer")
 
 
 def _reducer_jvp(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:

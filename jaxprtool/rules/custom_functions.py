@@ -15,10 +15,11 @@ from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
-from jaxprtool.interpreters.sharing import apply_jaxpr, derived
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import UndefPrimal, not_linear
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.memo import MemoTable
 from jaxprtool.makers.call_types import (
     custom_jvp_types,
     custom_lin_types,
@@ -94,7 +95,10 @@ def _live(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> ClosedJaxpr:
     jaxpr, _ = dce_body(closed, used_outs)
     if jaxpr is closed.jaxpr:
         return closed
-    return derived(closed, ("live", *used_outs), lambda: ClosedJaxpr(jaxpr, closed.consts))
+    return _LIVE.of(closed, tuple(used_outs), lambda: ClosedJaxpr(jaxpr, closed.consts))
+
+
+_LIVE = MemoTable[ClosedJaxpr]("live")
 
 
 @Maker

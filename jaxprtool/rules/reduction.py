@@ -23,6 +23,7 @@ from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.memo import MemoTable
 from jaxprtool.makers.axes import (
     broadcasted,
     bumped,
@@ -271,6 +272,9 @@ def _reduce_fold(xp: Any, xs: Any, axes: tuple[int, ...], jaxpr: Any) -> Callabl
     return run
 
 
+_TREE_JVP = MemoTable[tuple[ClosedJaxpr, list[bool]]]("jvp of a reduction as a tree")
+
+
 def _reduce_jvp(
     primals: Any, tangents: Any, *, computation: Any, dimensions: Any, jaxpr: Any
 ) -> Any:
@@ -280,15 +284,15 @@ def _reduce_jvp(
     outs = lax.reduce(*primals, computation=computation, dimensions=dimensions, jaxpr=jaxpr)
     avals = [get_aval(x) for x in primals]
     nonzeros = [type(t) is not Zero for t in tangents]
-    key = ("reduce_jvp", *avals, *dimensions, *nonzeros)
-    found = jaxpr.cache.get(key)
-    if found is None:
+
+    def make() -> tuple[ClosedJaxpr, list[bool]]:
         tree = stage(lambda *xs: _reduce_tree(xs[:n], xs[n:], tuple(dimensions), jaxpr), avals)
         derivative, flags = jvp_jaxpr(tree, nonzeros, instantiate_outs=False)
         used = [False] * n + [True] * sum(flags)
         small, _ = dce_jaxpr(derivative.jaxpr, used, keep_inputs=True)
-        found = jaxpr.cache[key] = ClosedJaxpr(small, derivative.consts), flags
-    derivative, flags = found
+        return ClosedJaxpr(small, derivative.consts), flags
+
+    derivative, flags = _TREE_JVP.of(jaxpr, (*avals, *dimensions, *nonzeros), make)
     live = [t for t in tangents if type(t) is not Zero]
     out_tangents = apply_jaxpr(derivative, [*primals, *live])
     return outs, fill_zeros(flags, out_tangents, map(get_aval, outs))

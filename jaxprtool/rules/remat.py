@@ -24,11 +24,12 @@ from jaxprtool.interpreters.partial_eval import (
     partial_eval_jaxpr,
 )
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
-from jaxprtool.interpreters.sharing import apply_jaxpr, derived
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, transpose_unary
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.params import Word
 from jaxprtool.ir.walk import all_eqns, map_jaxprs
 from jaxprtool.makers.call_types import check_call
@@ -47,6 +48,9 @@ def _one_flag(params: dict[str, Any]) -> dict[str, Any]:
     return {**params, "prevent_cse": any(prevent)} if isinstance(prevent, tuple) else params
 
 
+_TRANSPOSED = MemoTable[tuple[ClosedJaxpr, list[bool]]]("transposed remat2")
+
+
 class _RematRules(CallRules):
     """A call's rules, but for what is kept between the two computations."""
 
@@ -54,8 +58,8 @@ class _RematRules(CallRules):
         self, closed: ClosedJaxpr, linear: Sequence[bool], nonzero: Sequence[bool]
     ) -> tuple[ClosedJaxpr, list[bool]]:
         """The non-linear part may be tangled with the linear one, so the jaxpr is split first."""
-        key = ("remat_transpose", tuple(linear), tuple(nonzero))
-        return derived(closed, key, lambda: _transposed(closed, linear, nonzero))
+        key = (tuple(linear), tuple(nonzero))
+        return _TRANSPOSED.of(closed, key, lambda: _transposed(closed, linear, nonzero))
 
     def partial_eval(
         self, trace: PartialEvalTrace, args: Sequence[Any], **params: Any
@@ -131,9 +135,11 @@ class _Parts:
 
 def _split(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> _Parts:
     if saves is save_everything:
-        return derived(closed, ("keep", tuple(unks)), lambda: _keep_residuals(closed, unks))
-    key = ("again", tuple(unks), saves)
-    return derived(closed, key, lambda: _compute_again(closed, unks, saves))
+        return _PARTS.of(closed, tuple(unks), lambda: _keep_residuals(closed, unks))
+    return _PARTS.of(closed, (tuple(unks), saves), lambda: _compute_again(closed, unks, saves))
+
+
+_PARTS = MemoTable[_Parts]("parts of a remat2")
 
 
 def _keep_residuals(closed: ClosedJaxpr, unks: Sequence[bool]) -> _Parts:
@@ -145,7 +151,10 @@ def _keep_residuals(closed: ClosedJaxpr, unks: Sequence[bool]) -> _Parts:
 
 def _keeping(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The same jaxpr with nothing computed again by a `remat2` inside either: the outer policy decides."""
-    return derived(closed, "keeping", lambda: _made_keeping(closed))
+    return _KEEPING.of(closed, lambda: _made_keeping(closed))
+
+
+_KEEPING = Memo[ClosedJaxpr]("nothing computed again inside")
 
 
 def _made_keeping(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -19,6 +19,7 @@ from jaxprtool.ir.jaxpr import (
     Params,
     Primitive,
     Var,
+    Written,
     new_eqn,
 )
 from jaxprtool.ir.kinds import Kind
@@ -123,13 +124,13 @@ class Builder:
     def on_lone_equation(self, eqn: JaxprEqn) -> dict[str, ClosedJaxpr]:
         scope = self.scopes.pop()
         outs = [v for v in eqn.out_binders if not isinstance(v, DropVar)]
-        jaxpr = Jaxpr(scope.inputs, [eqn], outs, span=eqn.span)
-        jaxpr.cache["lone_equation"] = True
+        written = Written({}, lone_equation=True)
+        jaxpr = Jaxpr(scope.inputs, [eqn], outs, span=eqn.span, written=written)
         self._infer_types(program := ClosedJaxpr(jaxpr))
         return {"": program}
 
     def on_program(self, _: Any, program: ClosedJaxpr) -> ClosedJaxpr:
-        program.jaxpr.cache["definitions"] = self.definitions.listed()
+        amend(program.jaxpr, written=Written(self.definitions.listed()))
         return self.on_program_alone(program)
 
     def on_program_alone(self, program: ClosedJaxpr) -> ClosedJaxpr:

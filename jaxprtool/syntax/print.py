@@ -139,7 +139,8 @@ class _Printer:
         self, program: ClosedJaxpr, outer: dict[Jaxpr, str]
     ) -> tuple[Nested, dict[Jaxpr, str]]:
         """The jaxprs of the program, and those of them that are printed first, with their names."""
-        definitions = program.jaxpr.cache.get("definitions", {})
+        written = program.jaxpr.written
+        definitions = {} if written is None else written.definitions
         given = {c.jaxpr: name for name, c in definitions.items() if c.jaxpr not in outer}
         taken = {*outer.values(), *given.values()}
         if len(taken) < len(outer) + len(given):
@@ -172,7 +173,7 @@ class _Printer:
             self.out.append(prefix)
             self._run(self._jaxpr(jaxpr, 0, _size(prefix)))
             self.out.append("\nin\n" if self._where(jaxpr) else " in\n")
-        if self.root.cache.get("lone_equation"):
+        if self.root.written is not None and self.root.written.lone_equation:
             self._run(self._call(self.root.eqns[0], 0))
         else:
             if head:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import sys
@@ -44,6 +45,24 @@ def test_every_dtype_goes_in_and_out(name):
         host = np.asarray(got)
         assert host.dtype == dtype == got.dtype and host.shape == np.shape(want) == got.shape
         assert (host.astype(complex) == np.asarray(want).astype(complex)).all()
+
+
+@pytest.mark.parametrize("name", ["f32", "bf16", "f8_e4m3fn"])
+def test_a_result_is_read_without_a_copy_and_outlives_the_program(name):
+    dtype = np_dtype(find_dtype(name))
+    compiled = compile_jaxpr(
+        parse(f"{{ lambda ; a:{name}[1000]. let b:{name}[1000] = neg a in (b,) }}")
+    )
+    x = (np.arange(1000) % 8).astype(dtype)
+    (out,) = compiled(x)
+    host = np.asarray(out)
+    assert host.ctypes.data == out._buffer.unsafe_buffer_pointer() and not host.flags.writeable
+    del out
+    others = [np.asarray(compiled(x * dtype.type(k))[0]) for k in range(5)]
+    del compiled
+    gc.collect()
+    np.testing.assert_array_equal(host, -x)
+    np.testing.assert_array_equal(others[1], -x)
 
 
 def test_results_are_arguments_of_the_next_call(double):

@@ -10,6 +10,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.core.primitive import find_primitive
+from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.walk import map_programs
 
 TEXT = """\
@@ -84,6 +85,28 @@ def test_what_is_derived_follows_the_new_program():
     )
     assert "cos" in str(made) and "sin" in str(p)
     np.testing.assert_allclose(jt.jaxpr_as_fun(made)(x)[0], np.cos(x) * A * 2, rtol=1e-6)
+
+
+def test_memos_are_apart_and_stay_with_their_program():
+    p, first, second = program(), Memo[int]("n"), Memo[int]("n")
+    assert first.find(p) is None and first.of(p, lambda: 1) == 1
+    assert first.of(p, lambda: 2) == 1 and second.find(p) is None
+    assert first.find(p.jaxpr) is None and first.find(p.replace(consts=p.consts)) is None
+
+    table = MemoTable[int]("n")
+    assert table.find(p, "a") is None and table.keep(p, "a", 1) == 1
+    assert table.of(p, "a", lambda: 2) == 1 and table.of(p, "b", lambda: 2) == 2
+    assert table.find(p.jaxpr, "a") is None and table.find(p.replace(consts=p.consts), "a") is None
+
+
+def test_what_a_text_says_of_its_layout_goes_with_the_same_equations_only():
+    definition = "{ lambda ; d:f32[3]. let e:f32[3] = sin d in (e,) }"
+    text = f"let f = {definition} in\n{TEXT.replace(definition, 'f')}"
+    p = jt.parse(text)
+    assert set(p.jaxpr.written.definitions) == {"f"} and str(map_programs(p, lambda c: c)) == str(p)
+    assert p.jaxpr.replace(eqns=p.eqns[:0]).written is None
+    lone = jt.parse("a:f32[3] = sin b")
+    assert lone.jaxpr.written.lone_equation and not lone.jaxpr.written.definitions
 
 
 def test_replace_takes_fields_only():

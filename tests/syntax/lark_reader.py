@@ -26,7 +26,7 @@ from jaxprtool.ir.avals import (
 )
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var, Written
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque
 from jaxprtool.syntax.atoms import undrop
@@ -107,8 +107,7 @@ class _File:
         self.scopes.append(scope)
         (eqn,) = self.equation(tree, scope)
         outs = [v for v in eqn.out_binders if not isinstance(v, DropVar)]
-        jaxpr = Jaxpr(scope.inputs, [eqn], outs)
-        jaxpr.cache["lone_equation"] = True
+        jaxpr = Jaxpr(scope.inputs, [eqn], outs, written=Written({}, lone_equation=True))
         closed = ClosedJaxpr(jaxpr)
         self.infer(closed, [])
         return closed
@@ -126,7 +125,8 @@ class _File:
             amend(self.shells[name], jaxpr=found.jaxpr, consts=found.consts)
         closed = self.jaxpr(trees(tree, "jaxpr", "autodidax_jaxpr")[0])
         if own:
-            closed.jaxpr.cache["definitions"] = {name: self.shells[name] for name in names}
+            definitions = {name: self.shells[name] for name in names}
+            amend(closed.jaxpr, written=Written(definitions))
         self.infer(closed, [self.shells[name] for name in names])
         return closed
 

@@ -24,7 +24,7 @@ def test_same_bytes(name):
 
 def forget_names(program: ClosedJaxpr) -> None:
     """Take away what the text said about names and definitions."""
-    program.jaxpr.cache.clear()
+    amend(program.jaxpr, written=None)
     todo = [program]
     for closed in todo:
         bound = [

@@ -23,6 +23,7 @@ from jaxprtool.backends.jax.live import (
     LivePrimitive,
     LiveRecord,
     LiveWord,
+    live_jaxpr,
     masked_text,
 )
 from jaxprtool.backends.jax.origins import origin_of
@@ -116,7 +117,7 @@ class _Reader:
         if all(map(operator.is_, reversed(eqns), closed.eqns)):
             return closed
         changed = closed.replace(jaxpr=closed.jaxpr.replace(eqns=reversed(eqns)))
-        changed.cache["jax"] = closed.cache["jax"]
+        live_jaxpr.keep(changed, live_jaxpr.find(closed))
         return changed
 
     def closed(self, jaxpr: Any) -> ClosedJaxpr:
@@ -131,7 +132,7 @@ class _Reader:
             self.alive.append(jaxpr)
             values = [const_value(c) for c in consts]
             found = self.closeds[key] = ClosedJaxpr(self.jaxpr(inner), values)
-            found.cache["jax"] = jaxpr
+            live_jaxpr.keep(found, jaxpr)
         return found
 
     def jaxpr(self, jaxpr: Any) -> Jaxpr:

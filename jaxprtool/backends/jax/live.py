@@ -7,9 +7,22 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.ir.jaxpr import Primitive
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import Opaque, Record, Word
 
-__all__ = ["LiveOpaque", "LivePrimitive", "LiveRecord", "LiveWord", "Named", "masked_text"]
+__all__ = [
+    "LiveOpaque",
+    "LivePrimitive",
+    "LiveRecord",
+    "LiveWord",
+    "Named",
+    "live_jaxpr",
+    "masked_text",
+]
+
+
+# The jaxpr of JAX's that a program was made of.
+live_jaxpr = Memo[Any]("jaxpr of JAX's")
 
 
 class LiveOpaque(Opaque):

@@ -43,13 +43,11 @@ __all__ = [
     "Primitive",
     "Tracer",
     "Var",
-    "debug_info",
     "evaluate",
     "function_name",
     "jaxpr_as_fun",
     "new_equation",
     "new_jaxpr",
-    "with_outputs",
     # types
     "ABSTRACT_TOKEN",
     "AbstractDevice",
@@ -81,7 +79,6 @@ __all__ = [
     "wrapped",
     # policies of `jax.checkpoint`
     "POLICY_CLASSES",
-    "POLICY_MAKERS",
     "Offloaded",
     "ask_policy",
     "is_policy_named",

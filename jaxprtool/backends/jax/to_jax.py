@@ -12,7 +12,14 @@ import numpy as np
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.custom_rules import rebuild_custom_rule
-from jaxprtool.backends.jax.live import LiveOpaque, LivePrimitive, LiveRecord, LiveWord, Named
+from jaxprtool.backends.jax.live import (
+    LiveOpaque,
+    LivePrimitive,
+    LiveRecord,
+    LiveWord,
+    Named,
+    live_jaxpr,
+)
 from jaxprtool.backends.jax.objects import (
     UNREADABLE,
     object_of_record,
@@ -54,7 +61,7 @@ def to_jax(program: ClosedJaxpr) -> Any:
         constant without a value.
     """
     try:
-        writer = _Writer(mesh_of_live(program.cache.get("jax")))
+        writer = _Writer(mesh_of_live(live_jaxpr.find(program)))
         writer.mesh = writer.mesh or writer.mesh_named(program)
         return writer.closed(program)
     except RecursionError:
@@ -257,8 +264,9 @@ class _Writer:
     def param(self, prim: Any, key: str, v: Any) -> Any:
         """A param value as JAX holds it."""
         if isinstance(v, ClosedJaxpr):
-            if "jax" in v.cache and not find_primitive(prim.name).known:
-                return v.cache["jax"]  # rules of others may ask for the very object
+            live = live_jaxpr.find(v)
+            if live is not None and not find_primitive(prim.name).known:
+                return live  # rules of others may ask for the very object
             if (prim.name, key) in private.OPEN_JAXPRS or key == "update_jaxpr":
                 return self.jaxpr(v.jaxpr)
             return self.closed(v)

@@ -1,1 +1,4 @@
-"""The adapter to XLA: compilation of StableHLO text, and execution."""
+"""The adapter to XLA: compilation of StableHLO text, and execution.
+
+`client` holds all that talks to jaxlib; the other modules use it and no name of jaxlib's.
+"""

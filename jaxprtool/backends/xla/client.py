@@ -7,8 +7,8 @@ What it hands out is opaque but for this much:
 
 buffer    an array on one device or spread over several; `buffer.block_until_ready()` waits until it is computed, and one of
           NumPy's own types is read by `np.asarray`
-loaded    a compiled program; `loaded.execute_sharded(buffers)` starts it, and gives results that `with_handlers` or
-          `by_device` takes apart
+loaded    a compiled program; `executor(loaded)` is a function that starts it on a list of buffers
+results   what such a call gives; `with_handlers` or `by_device` takes it apart
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ __all__ = [
     "distributed_client",
     "distributed_runtime",
     "distributed_service",
+    "executor",
     "jaxlib_version",
     "memory_analysis",
     "n_results",
@@ -269,9 +270,9 @@ def by_device(results: Any) -> list[list[Any]]:
     return results.disassemble_into_single_device_arrays()
 
 
-def with_handlers(results: Any, handlers: Sequence[Any]) -> list[Any]:
-    """For each result of a call what its handler makes of it."""
-    return results.consume_with_handlers(handlers)
+# (results, handlers) -> for each result of a call what its handler makes of it. Not a function of Python, which would take
+# a twentieth of the call of a small program.
+with_handlers: Callable[[Any, Sequence[Any]], list[Any]] = _jax.ExecuteResults.consume_with_handlers
 
 
 # Executables.
@@ -284,6 +285,11 @@ class MemoryAnalysis(NamedTuple):
     results: int
     temporaries: int
     peak: int
+
+
+def executor(loaded: Any) -> Callable[[Sequence[Any]], Any]:
+    """The function that starts a program on buffers and gives its results. Calling it raises RuntimeError."""
+    return loaded.execute_sharded
 
 
 def memory_analysis(loaded: Any) -> MemoryAnalysis:

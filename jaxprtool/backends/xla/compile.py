@@ -22,6 +22,7 @@ from jaxprtool.backends.xla.spmd_executable import SharedExecutable, SpmdExecuta
 from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import nesting
 
 __all__ = [
@@ -99,7 +100,7 @@ def compile_jaxpr(closed: ClosedJaxpr, max_devices: int | None = None) -> Execut
 
     max_devices: how many devices may be made for it (None: any number). Raises UsageError where it needs more.
     """
-    found = closed.cache.get("xla")
+    found = _COMPILED.find(closed)
     if found is None:
         program = lower_jaxpr(closed)
         if max_devices is not None:
@@ -109,8 +110,11 @@ def compile_jaxpr(closed: ClosedJaxpr, max_devices: int | None = None) -> Execut
         deep = nesting(closed.jaxpr) > _DEEP or _has_many(program, "while")
         if deep or is_long_chain(program.text):
             try_in_child(program)
-        found = closed.cache["xla"] = compile_stablehlo(program)
+        found = _COMPILED.keep(closed, compile_stablehlo(program))
     return found
+
+
+_COMPILED = Memo[Executable]("compiled")
 
 
 def compile_text(program: StableHLO) -> Executable:

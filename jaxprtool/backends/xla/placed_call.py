@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from jaxprtool.backends.xla.client import with_handlers
+
 __all__ = ["placed_call"]
 
 Call = Callable[..., list[Any]]
@@ -25,7 +27,7 @@ def placed_call(
     """A function that does what `general` does, sooner where all arguments are on the device.
 
     Args:
-      execute: XLA's, from a list of buffers.
+      execute: starts the program on a list of buffers, `client.executor`.
       handlers: of the results.
       kinds: the types of the arguments, as `DeviceArray._kind` has them.
       general: takes whatever the arguments are, and however many.
@@ -42,7 +44,7 @@ def _of_one(execute: Any, handlers: Any, kinds: Any, general: Call, cannot_run: 
         try:
             (a,) = args
             if a._kind is kind:
-                return execute([a._buffer]).consume_with_handlers(handlers)
+                return with_handlers(execute([a._buffer]), handlers)
         except (AttributeError, ValueError):  # an argument of the host's, or not one argument
             pass
         except RuntimeError as e:
@@ -59,7 +61,7 @@ def _of_two(execute: Any, handlers: Any, kinds: Any, general: Call, cannot_run: 
         try:
             a, b = args
             if a._kind is kind_a and b._kind is kind_b:
-                return execute([a._buffer, b._buffer]).consume_with_handlers(handlers)
+                return with_handlers(execute([a._buffer, b._buffer]), handlers)
         except (AttributeError, ValueError):  # an argument of the host's, or not two arguments
             pass
         except RuntimeError as e:
@@ -75,7 +77,7 @@ def _of_any(execute: Any, handlers: Any, kinds: Any, general: Call, cannot_run: 
     def call(*args: Any) -> list[Any]:
         try:
             if [x._kind for x in args] == kinds:
-                return execute([x._buffer for x in args]).consume_with_handlers(handlers)
+                return with_handlers(execute([x._buffer for x in args]), handlers)
         except AttributeError:  # an argument of the host's
             pass
         except RuntimeError as e:

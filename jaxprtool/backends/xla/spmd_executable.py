@@ -84,13 +84,13 @@ class SharedExecutable(SpmdExecutable):
         for kind, parts in zip(self._out, self._out_parts, strict=True):
             shape = np.empty(kind.shape, np.bool_)[parts[0]].shape
             handlers.append(self._runtime.parts_handler(self._stacked(shape, kind.dtype)))
-        values = self._gather.execute_sharded(client.with_handlers(outs, handlers))
+        values = self._gather(client.with_handlers(outs, handlers))
         wholes = [w[0] for w in client.by_device(values)]
         client.wait_for(wholes)
         return [DeviceArray(k, w) for w, k in zip(wholes, self._out, strict=True)]
 
     @functools.cached_property
-    def _gather(self) -> Any:
-        """The executable that hands the results to all devices."""
+    def _gather(self) -> Callable[[Sequence[Any]], Any]:
+        """Hands the results to all devices."""
         text = gathering(self.out_avals, self._tilings, self.program.devices)
-        return self._runtime.compile(text)
+        return client.executor(self._runtime.compile(text))

@@ -18,17 +18,18 @@ from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.cost import cost_jaxpr
-from jaxprtool.interpreters.dce import dce_body, rebound
+from jaxprtool.interpreters.dce import dce_body, live_atoms, rebound
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, zeros
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
-from jaxprtool.interpreters.sharing import apply_jaxpr, derived
+from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import is_linear, not_linear, transpose_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import BOOL, INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, type_of
+from jaxprtool.ir.memo import MemoTable
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.control_flow.loops import narrowed
 from jaxprtool.rules.define import define
@@ -223,8 +224,11 @@ def _join_residuals(
     Returns the known parts (known arguments) -> (known results, slots), the unknown parts (slots, forwarded
     arguments, unknown arguments) -> (unknown results), the slots' types, the forwarded arguments.
     """
-    key = ("joined", *[(known, unknown) for known, unknown, _, _ in parts])
-    return derived(parts[0][0], key, lambda: _joined(parts))
+    key = tuple([(known, unknown) for known, unknown, _, _ in parts])
+    return _JOINED.of(parts[0][0], key, lambda: _joined(parts))
+
+
+_JOINED = MemoTable[tuple[Branches, Branches, list[Any], list[int]]]("branches joined")
 
 
 def _joined(parts: Sequence[Part]) -> tuple[Branches, Branches, list[Any], list[int]]:
@@ -309,9 +313,9 @@ def _take_slots(
     eqns = [e.replace(inputs=map(name, e.inputs, e.inputs)) for e in jaxpr.eqns]
     binders = [*places.values(), *jaxpr.in_binders[len(plan) :]]
     taking = Jaxpr(binders, eqns, [*map(name, jaxpr.outs, jaxpr.outs)], jaxpr.const_binders)
-    live = jaxpr.cache.get("live")
+    live = live_atoms.find(jaxpr)
     if live is not None:
-        taking.cache["live"] = {*map(name, live, live)}
+        live_atoms.keep(taking, {*map(name, live, live)})
     return verified(ClosedJaxpr(taking, unknown.consts))
 
 

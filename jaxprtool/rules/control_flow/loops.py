@@ -12,9 +12,9 @@ from jaxprtool.core.bind import state
 from jaxprtool.core.partition import split_list
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.dce import dce_body, prune_consts, rebound
-from jaxprtool.interpreters.sharing import derived
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var, type_of
+from jaxprtool.ir.memo import MemoTable
 
 __all__ = [
     "apply_scan",
@@ -59,7 +59,10 @@ def pick(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int] | None = N
             picked = Jaxpr(binders, jaxpr.eqns, [jaxpr.outs[i] for i in outs], jaxpr.const_binders)
         return verified(ClosedJaxpr(picked, closed.consts))
 
-    return derived(closed, ("pick", tuple(ins), None if outs is None else tuple(outs)), make)
+    return _PICKED.of(closed, (tuple(ins), None if outs is None else tuple(outs)), make)
+
+
+_PICKED = MemoTable[ClosedJaxpr]("picked")
 
 
 def with_unused(closed: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
@@ -70,7 +73,10 @@ def with_unused(closed: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
         binders = [*jaxpr.in_binders, *map(Var, avals)]
         return verified(ClosedJaxpr(rebound(jaxpr, binders), closed.consts))
 
-    return derived(closed, ("with_unused", *avals), make)
+    return _WITH_UNUSED.of(closed, tuple(avals), make)
+
+
+_WITH_UNUSED = MemoTable[ClosedJaxpr]("with unused arguments")
 
 
 def narrowed(
@@ -85,7 +91,10 @@ def narrowed(
 
     if all(used_ins) and dce_body(closed, used_outs)[0] is closed.jaxpr:
         return closed
-    return derived(closed, ("narrowed", tuple(used_ins), tuple(used_outs)), make)
+    return _NARROWED.of(closed, (tuple(used_ins), tuple(used_outs)), make)
+
+
+_NARROWED = MemoTable[ClosedJaxpr]("narrowed")
 
 
 def check_counts(name: str, n_operands: int, counts: dict[str, Any]) -> None:

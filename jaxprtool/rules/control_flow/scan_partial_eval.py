@@ -15,7 +15,7 @@ from jaxprtool.core.env import Env
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread, unzip2
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import verified
-from jaxprtool.interpreters.dce import has_effects
+from jaxprtool.interpreters.dce import has_effects, live_atoms
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
 from jaxprtool.interpreters.linearize import LinearParts, linearize_body
@@ -25,9 +25,10 @@ from jaxprtool.interpreters.partial_eval import (
     partial_eval_rules,
 )
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
-from jaxprtool.interpreters.sharing import derived, multiplies
+from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, type_of
+from jaxprtool.ir.memo import MemoTable
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
     fixpoint,
@@ -121,11 +122,12 @@ def _calls_apart(closed: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
     if used.difference(loops).isdisjoint(partial_eval_rules.rules) or multiplies(closed):
         return closed
     varying = [i >= n_consts for i in range(len(closed.in_avals))]
-    return derived(
-        closed,
-        ("calls_apart", n_consts),
-        lambda: _one_after_the_other(*partial_eval_jaxpr(closed, varying)),
+    return _CALLS_APART.of(
+        closed, n_consts, lambda: _one_after_the_other(*partial_eval_jaxpr(closed, varying))
     )
+
+
+_CALLS_APART = MemoTable[ClosedJaxpr]("calls apart")
 
 
 def _one_after_the_other(
@@ -158,30 +160,34 @@ class _Hoisted(NamedTuple):
 
 
 def _hoisted(closed: ClosedJaxpr, n_consts: int, n_carry: int, n_out: int) -> _Hoisted:
-    key = ("hoisted", n_consts, n_carry, n_out)
-    if key not in closed.cache:
-        jaxpr = closed.jaxpr
-        _, carry, xs = split_list(jaxpr.in_binders, n_consts, n_carry)
-        varying = {*carry, *xs}
-        before: list[JaxprEqn] = []
-        kept: list[JaxprEqn] = []
-        for eqn in jaxpr.eqns:
-            if varying.isdisjoint(eqn.inputs) and not has_effects(eqn):
-                before.append(eqn)
-            else:
-                kept.append(eqn)
-                varying.update(eqn.out_binders)
-        results = jaxpr.outs[:n_out]
-        computed = varying.difference(xs)
-        stack = list(dict.fromkeys(filter(computed.__contains__, jaxpr.outs[n_out:])))
-        read = dict.fromkeys(chain(*[e.inputs for e in kept], results))
-        shared = [x for x in read if type(x) is not Lit and x not in varying]
-        body = Jaxpr([*shared, *carry, *xs], kept, [*results, *stack])
-        if "live" in jaxpr.cache:  # then all that is kept is read
-            body.cache["live"] = {*read, *stack}
-        stacked = {x: i for i, x in enumerate(stack, n_out)}
-        closed.cache[key] = _Hoisted(before, shared, verified(ClosedJaxpr(body)), stacked)
-    return closed.cache[key]
+    key = (n_consts, n_carry, n_out)
+    return _HOISTED.of(closed, key, lambda: _hoist(closed.jaxpr, *key))
+
+
+_HOISTED = MemoTable[_Hoisted]("body without what is the same in all steps")
+
+
+def _hoist(jaxpr: Jaxpr, n_consts: int, n_carry: int, n_out: int) -> _Hoisted:
+    _, carry, xs = split_list(jaxpr.in_binders, n_consts, n_carry)
+    varying = {*carry, *xs}
+    before: list[JaxprEqn] = []
+    kept: list[JaxprEqn] = []
+    for eqn in jaxpr.eqns:
+        if varying.isdisjoint(eqn.inputs) and not has_effects(eqn):
+            before.append(eqn)
+        else:
+            kept.append(eqn)
+            varying.update(eqn.out_binders)
+    results = jaxpr.outs[:n_out]
+    computed = varying.difference(xs)
+    stack = list(dict.fromkeys(filter(computed.__contains__, jaxpr.outs[n_out:])))
+    read = dict.fromkeys(chain(*[e.inputs for e in kept], results))
+    shared = [x for x in read if type(x) is not Lit and x not in varying]
+    body = Jaxpr([*shared, *carry, *xs], kept, [*results, *stack])
+    if live_atoms.find(jaxpr) is not None:  # then all that is kept is read
+        live_atoms.keep(body, {*read, *stack})
+    stacked = {x: i for i, x in enumerate(stack, n_out)}
+    return _Hoisted(before, shared, verified(ClosedJaxpr(body)), stacked)
 
 
 def _run_known(

@@ -12,6 +12,7 @@ from jaxprtool.interpreters.jvp import Zero, add_tangents, fill_zeros, instantia
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.memo import MemoTable
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
     fixpoint,
@@ -80,11 +81,16 @@ def _transposed_body(
 ) -> _TransposedBody:
     """The transposed body of a scan, made once for each way to transpose it."""
     closed: ClosedJaxpr = params["jaxpr"]
-    key = ("scan_transpose", params["num_consts"], params["num_carry"], *linear, *nonzero)
-    if key not in closed.cache:
+    key = (params["num_consts"], params["num_carry"], *linear, *nonzero)
+
+    def make() -> _TransposedBody:
         flags = split_list(nonzero, params["num_carry"])
-        closed.cache[key] = _transpose_body(closed, split_operands(linear, params), flags)
-    return closed.cache[key]
+        return _transpose_body(closed, split_operands(linear, params), flags)
+
+    return _TRANSPOSED.of(closed, key, make)
+
+
+_TRANSPOSED = MemoTable[_TransposedBody]("transposed body of a scan")
 
 
 def _transpose_body(

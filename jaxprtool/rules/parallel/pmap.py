@@ -21,6 +21,7 @@ from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.sharding import Mesh, Spec, partition_specs
 from jaxprtool.makers.axes import inserted
 from jaxprtool.makers.call_types import check_call
@@ -61,35 +62,41 @@ def as_shard_map(params: dict[str, Any]) -> dict[str, Any]:
     closed: ClosedJaxpr = params["call_jaxpr"]
     axis, size = str(params["axis_name"]), params["axis_size"]
     in_axes, out_axes = tuple(params["in_axes"]), tuple(params["out_axes"])
-    key = ("shard_map", axis, size, in_axes, out_axes)
-    if key not in closed.cache:
+    key = (axis, size, in_axes, out_axes)
+    return _AS_SHARD_MAP.of(closed, key, lambda: _shard_map_params(closed, *key))
 
-        def body(*shards: Any) -> list[Any]:
-            slices = [
-                x if d is None else lax.squeeze(x, dimensions=(d,))
-                for x, d in zip(shards, in_axes, strict=True)
-            ]
-            outs = apply_jaxpr(closed, slices)
-            return [
-                y if d is None else _expanded(y, a, d)
-                for y, a, d in zip(outs, closed.out_avals, out_axes, strict=True)
-            ]
 
-        avals = [
-            a if d is None else a.update(shape=inserted(a.shape, d, 1))
-            for a, d in zip(closed.in_avals, in_axes, strict=True)
+_AS_SHARD_MAP = MemoTable[dict[str, Any]]("params of a shard_map")
+
+
+def _shard_map_params(
+    closed: ClosedJaxpr, axis: str, size: int, in_axes: tuple[Any, ...], out_axes: tuple[Any, ...]
+) -> dict[str, Any]:
+    def body(*shards: Any) -> list[Any]:
+        slices = [
+            x if d is None else lax.squeeze(x, dimensions=(d,))
+            for x, d in zip(shards, in_axes, strict=True)
         ]
-        with bound_axes({axis: size}):
-            staged = stage(body, avals)
-        closed.cache[key] = {
-            "jaxpr": staged,
-            "mesh": Mesh({axis: size}),
-            "in_specs": partition_specs(_spec(axis, d) for d in in_axes),
-            "out_specs": partition_specs(_spec(axis, d) for d in out_axes),
-            "newly_manual_axes": frozenset([axis]),
-            "check_vma": False,
-        }
-    return closed.cache[key]
+        outs = apply_jaxpr(closed, slices)
+        return [
+            y if d is None else _expanded(y, a, d)
+            for y, a, d in zip(outs, closed.out_avals, out_axes, strict=True)
+        ]
+
+    avals = [
+        a if d is None else a.update(shape=inserted(a.shape, d, 1))
+        for a, d in zip(closed.in_avals, in_axes, strict=True)
+    ]
+    with bound_axes({axis: size}):
+        staged = stage(body, avals)
+    return {
+        "jaxpr": staged,
+        "mesh": Mesh({axis: size}),
+        "in_specs": partition_specs(_spec(axis, d) for d in in_axes),
+        "out_specs": partition_specs(_spec(axis, d) for d in out_axes),
+        "newly_manual_axes": frozenset([axis]),
+        "check_vma": False,
+    }
 
 
 def _spec(axis: str, dim: int | None) -> Spec:
