@@ -34,6 +34,7 @@ PUBLIC = {"__init__", "__main__", "autodidax", "lax"}
 NAMELESS = {"ir", "core", "syntax", "stablehlo", "interpreters", "makers", "analyses"}
 BY_NAME = {
     "makers/indexing.py": "`gather` and `scatter` are kinds of dimension numbers",
+    "stablehlo/cost.py": "operations of StableHLO, some of which are called as primitives are",
     "syntax/autodidax.py": "the tutorial's dialect: its names for primitives, and ours",
     "syntax/autodidax_print.py": "the same",
     "syntax/earlier_releases.py": "earlier releases' spellings, many of names that are no primitives now",

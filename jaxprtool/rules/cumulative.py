@@ -10,8 +10,8 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import PER_INPUT
 from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import FLOAT32
@@ -201,7 +201,7 @@ define(
     ),
     batch=_cumulative_batch(lax.cumsum),
     lower=_cumulative_lower("add", lambda _: 0),
-    cost=PER_INPUT,
+    cost=AS_LOWERED,
 )
 
 define(
@@ -212,7 +212,7 @@ define(
     transpose=NONLINEAR,
     batch=_cumulative_batch(lax.cumprod),
     lower=_cumulative_lower("multiply", lambda _: 1),
-    cost=PER_INPUT,
+    cost=AS_LOWERED,
 )
 
 for _op, _combine, _name, _sign in (
@@ -227,7 +227,7 @@ for _op, _combine, _name, _sign in (
         transpose=NONLINEAR,
         batch=_cumulative_batch(_op),
         lower=_cumulative_lower(_name, functools.partial(lowest, sign=_sign)),
-        cost=PER_INPUT,
+        cost=AS_LOWERED,
     )
 
 
@@ -354,5 +354,5 @@ define(
     transpose=NONLINEAR,
     batch=_cumulative_batch(lax.cumlogsumexp),
     lower=_cumlogsumexp_lower,
-    cost=PER_INPUT,
+    cost=AS_LOWERED,
 )

@@ -8,9 +8,9 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import PER_OUTPUT
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_terms
 from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.makers.elementwise import (
     check_kind,
@@ -130,7 +130,7 @@ define(
     transpose=_select_n_transpose,
     batch=_select_n_batch,
     lower=_select_n_lower,
-    cost=PER_OUTPUT,
+    cost=AS_LOWERED,
     keys=MOVES_KEYS,
 )
 
@@ -193,5 +193,5 @@ define(
     transpose=NONLINEAR,
     batch=_clamp_batch,
     lower=hlo("clamp"),
-    cost=PER_OUTPUT,
+    cost=AS_LOWERED,
 )

@@ -290,12 +290,6 @@ def _power(multiply: Any, x: Any, n: int) -> Any:
     return acc
 
 
-def _integer_pow_cost(_in_avals: Any, out_avals: Any, *, y: int) -> int:
-    n = abs(y)
-    steps = max(n.bit_length() + n.bit_count() - 2, 0) + (y < 0)
-    return steps * max(out_avals[0].size, 0)
-
-
 def _integer_pow_impl(xp: Any, x: Any, *, y: int) -> Any:
     if y == 0:
         return xp.ones_like(x)
@@ -315,7 +309,7 @@ def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:
 
 define(
     lax.integer_pow,
-    **{**elementwise(_NUMBER), "abstract_eval": _integer_pow_type, "cost": _integer_pow_cost},
+    **{**elementwise(_NUMBER), "abstract_eval": _integer_pow_type},
     impl=_integer_pow_impl,
     jvp=jvp_terms(_integer_pow_term),
     transpose=NONLINEAR,

@@ -14,7 +14,7 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import FREE, PER_OUTPUT, cost_jaxpr
+from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
 from jaxprtool.interpreters.jvp import instantiate
 from jaxprtool.interpreters.sharing import apply_jaxpr
@@ -359,7 +359,7 @@ define(
     lax.addupdate,
     abstract_eval=_add_types,
     impl=_addupdate,
-    cost=lambda ins, outs, **_: PER_OUTPUT(ins, ins[1:2]),
+    cost=lambda ins, outs, **_: max(ins[1].size, 0),
     discharge=_discharge_add,
     **_NO_RULES,
 )
