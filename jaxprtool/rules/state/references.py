@@ -143,12 +143,19 @@ def _path(
     name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]
 ) -> Sequence[Index]:
     """The index of an equation, checked against the types of its operands."""
-    path = read_index(name, params["index"], inner.shape)
+    path, used = read_index(name, params["index"], inner.shape), set()
     for index in path:
         for x in index:
             k = x.start if type(x) is Range else x
-            if type(k) is Operand and not (k < len(operands) and operands[k].dtype.is_integer):
-                ill_typed(f"{name}: operand {k} of the index is no integer", "operand-types")
+            if type(k) is Operand:
+                used.add(k)
+                if not (k < len(operands) and operands[k].dtype.is_integer):
+                    ill_typed(f"{name}: operand {k} of the index is no integer", "operand-types")
+    if len(used) != len(operands):
+        given = counted(len(operands), "operand")
+        ill_typed(
+            f"{name} has an index of {len(used)} operands, and {given} for it", "operand-count"
+        )
     return path
 
 
