@@ -286,7 +286,7 @@ def _cumlogsumexp_jvp(primals: Any, tangents: Any, *, axis: int, reverse: bool) 
     out = lax.cumlogsumexp(x, axis=axis, reverse=reverse)
     high, level = out, 0.0
     if aval.dtype.kind == "f":
-        level = _LARGE.get(aval.dtype.name, 3e38)
+        level = _LARGE.get(aval.dtype.name) or min(lowest(aval.dtype, 1), 3e38)
         x, high = lax.clamp(-level, x, level), lax.clamp(-level, out, level)
     least, zero = (full(ShapedArray((), aval.dtype), v) for v in (-level, 0))
     d = lax.mul(t, lax.exp(lax.sub(x, high)))
@@ -300,8 +300,14 @@ def _cumlogsumexp_jvp(primals: Any, tangents: Any, *, axis: int, reverse: bool) 
     return out, d
 
 
-# Nearly the largest numbers of floating types.
-_LARGE = {"float16": 6e4, "float64": 1e308}
+# Nearly the largest numbers of floating types with infinities; of others that have them it is 3e38.
+_LARGE = {
+    "float16": 6e4,
+    "float64": 1e308,
+    "float8_e3m4": 15.0,
+    "float8_e4m3": 240.0,
+    "float8_e5m2": 5e4,
+}
 
 
 def _cumlogsumexp_lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:

@@ -74,16 +74,18 @@ def _select_n_transpose(ct: Any, which: Any, *cases: Any) -> Any:
     boolean = get_aval(which).dtype.kind == "b"
 
     def chosen(i: int) -> Any:
-        if boolean and len(cases) == 2:
+        if len(cases) == 1:
+            return ct
+        if boolean:
             return lax.select_n(which, zero, ct) if i else lax.select_n(which, ct, zero)
-        return ct if boolean else lax.select_n(_takes(which, i, len(cases)), zero, ct)
+        return lax.select_n(_takes(which, i, len(cases)), zero, ct)
 
     return [None, *[chosen(i) if is_linear(c) else None for i, c in enumerate(cases)]]
 
 
 def _takes(which: Any, i: int, n: int) -> Any:
-    """Whether an integer selector takes case i of n."""
-    if i == 0 and n > 1:
+    """Whether an integer selector takes case i of n, of which there are two or more."""
+    if i == 0:
         return lax.le(which, 0)
     return lax.ge(which, i) if i == n - 1 else lax.eq(which, i)
 
