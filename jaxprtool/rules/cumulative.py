@@ -22,9 +22,9 @@ from jaxprtool.makers.axes import (
     lowest,
     static_impl,
 )
+from jaxprtool.makers.complex_values import exp, log1p
 from jaxprtool.makers.elementwise import byte_type
 from jaxprtool.rules.binary import extremum_jvp
-from jaxprtool.rules.complex_values import exp, log1p
 from jaxprtool.rules.define import define
 
 

@@ -16,6 +16,7 @@ from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.dtypes import FLOAT32, FLOAT64, dtype_of
+from jaxprtool.makers import complex_values
 from jaxprtool.makers.elementwise import (
     boolean,
     by_kind,
@@ -27,7 +28,6 @@ from jaxprtool.makers.elementwise import (
     numpy_function,
 )
 from jaxprtool.makers.keys import MOVES_KEYS
-from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _FLOAT, _INEXACT, _NUMBER = "f", "fc", "iufc"
