@@ -7,7 +7,6 @@ import click
 from jaxprtool.cli.options import verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import check as driver
-from jaxprtool.driver.check import Signature
 from jaxprtool.ir.diagnostics import JaxprToolError
 
 
@@ -43,25 +42,6 @@ def check(session: Session, files: tuple[str, ...], allow_unknown: bool, quiet: 
             errors.append(e)
             continue
         if not quiet:
-            session.echo_lines(_lines(types, file if len(files) > 1 else ""))
+            session.echo_lines(driver.lines(types, file if len(files) > 1 else ""))
     if errors:
-        worst = max(errors, key=lambda e: e.exit_code)
-        raise _joined(worst, errors)
-
-
-def _lines(types: dict[str, Signature], file: str) -> list[str]:
-    """The types of a file, each after the name of the file, if any, and of the jaxpr."""
-    lines = []
-    for name, t in types.items():
-        label = f"{file}#{name}" if file and name else file or name
-        lines.append(f"{label}: {t}" if label else str(t))
-    return lines
-
-
-def _joined(worst: JaxprToolError, errors: list[JaxprToolError]) -> JaxprToolError:
-    """One error with the diagnostics of all, and the exit status of the worst."""
-    if len(errors) == 1:
-        return worst
-    joined = JaxprToolError([d for e in errors for d in e.diagnostics])
-    joined.exit_code = worst.exit_code
-    return joined
+        raise driver.joined(errors)

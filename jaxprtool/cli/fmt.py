@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from jaxprtool.cli.layout_options import layout_options
 from jaxprtool.cli.options import output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import fmt as driver
@@ -20,20 +23,14 @@ from jaxprtool.ir.printable import one_line
 @click.option(
     "--check", is_flag=True, help="Write nothing; exit status 1 when a file would change."
 )
-@click.option("--style", type=click.Choice(["jax", "autodidax"]), default="jax", show_default=True)
-@click.option(
-    "--names/--no-names",
-    default=True,
-    help="Whether names beside equations stay, `# [jvp(layer)]`.",
-)
+@layout_options
 def fmt(
     session: Session,
     files: tuple[str, ...],
     output: str,
     in_place: bool,
     check: bool,
-    style: str,
-    names: bool,
+    **layout: Any,
 ) -> None:
     """Lay FILEs out anew. Names and comments stay.
 
@@ -57,11 +54,9 @@ def fmt(
             message = f"-i and --check are for whole files, and {one_line(file)} is a part of one"
             fail(UsageError, message, "usage", help=f"leave out #{one_line(selector)}")
         source = session.tracing.get("source") is not False
-        done = driver.fmt(
-            *session.read(path), style=style, selector=selector, source=source, names=names
-        )
+        done = driver.fmt(*session.read(path), selector=selector, source=source, **layout)
         if done.loses:
-            message = f"the {style} notation has no place for all that {file} holds"
+            message = f"the {layout['style']} notation has no place for all that {file} holds"
             if in_place:
                 fail(UsageError, message, "not-in-style", help="write to another file with -o")
             session.warn(message, "not-in-style")

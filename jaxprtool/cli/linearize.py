@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import (
-    args_option,
-    file_argument,
-    max_bytes_option,
-    output_option,
-    verb,
-    wrt_option,
-)
+from jaxprtool.cli import options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import linearize as driver
 from jaxprtool.driver.arguments import Position
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 
-@verb("linearize")
-@file_argument
-@args_option
-@wrt_option("Arguments that have a tangent. Default: all that are not integers or booleans.")
+@options.verb("linearize")
+@options.file_argument
+@options.args_option
+@options.wrt_option(
+    "Arguments that have a tangent. Default: all that are not integers or booleans."
+)
 @click.option(
     "--residuals",
     is_flag=True,
     help="Print instead what `linear` needs of `primal`: origin, type and bytes of each residual.",
 )
-@output_option
-@max_bytes_option
+@options.output_option
+@options.max_bytes_option
 def linearize(
     session: Session,
     file: str,

@@ -25,6 +25,7 @@ def colored(stream: Any) -> bool:
 
 
 def paint(text: str, code: str, color: bool) -> str:
+    """The text between a colour's code and the end of it, where there is to be colour."""
     return f"{code}{text}{RESET}" if color and text else text
 
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from jaxprtool.cli.options import (
-    args_option,
-    file_argument,
-    max_bytes_option,
-    output_option,
-    verb,
-)
+from jaxprtool.cli import options
 from jaxprtool.cli.process_options import processes_options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import run as driver
 from jaxprtool.driver.distributed import Processes
 
 
-@verb("run")
-@file_argument
-@args_option
+@options.verb("run")
+@options.file_argument
+@options.args_option
 @click.option(
     "--jit", is_flag=True, help="Compile with XLA; else NumPy evaluates equation by equation."
 )
@@ -30,11 +26,11 @@ from jaxprtool.driver.distributed import Processes
     help="With --jit: the number of XLA's host devices (of each process); by default as many as the program's meshes have.",
 )
 @processes_options
-@output_option
+@options.output_option
 @click.option(
     "--json", "as_json", is_flag=True, help='Print {"outs": [{"dtype", "shape", "data"}]}.'
 )
-@max_bytes_option
+@options.max_bytes_option
 @click.option(
     "--step-limit",
     type=click.IntRange(min=0),
@@ -45,13 +41,10 @@ def run(
     session: Session,
     file: str,
     args: tuple[str, ...],
-    jit: bool,
-    devices: int | None,
     processes: Processes | None,
     output: str,
     as_json: bool,
-    max_bytes: int,
-    step_limit: int | None,
+    **how: Any,
 ) -> None:
     """Evaluate the jaxpr of FILE on values for its arguments.
 
@@ -75,15 +68,7 @@ def run(
     """
     if output != "-":
         driver.check_output(output)
-    results = driver.run_words(
-        session.runnable(file),
-        args,
-        jit=jit,
-        devices=devices,
-        processes=processes,
-        max_bytes=max_bytes,
-        step_limit=step_limit,
-    )
+    results = driver.run_words(session.runnable(file), args, processes=processes, **how)
     if processes is not None and processes.process_id != 0:
         return
     if output != "-":

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.driver.values import open_binders
 from jaxprtool.interpreters.check import typecheck_jaxpr
-from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError, ScopeError, counted
+from jaxprtool.ir.diagnostics import (
+    Diagnostic,
+    JaxprToolError,
+    JaxprTypeError,
+    ScopeError,
+    counted,
+)
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 
-__all__ = ["Signature", "check"]
+__all__ = ["Signature", "check", "joined", "lines"]
 
 
 class Signature(NamedTuple):
@@ -75,3 +81,21 @@ def _signature(program: ClosedJaxpr, out_types: list[Any]) -> Signature:
 
 def _place(d: Diagnostic) -> tuple[str, int | None]:
     return d.code, d.span.start if d.span else None
+
+
+def lines(types: dict[str, Signature], file: str) -> list[str]:
+    """The types of a file, each after the name of the file, if any, and of the jaxpr."""
+    found = []
+    for name, t in types.items():
+        label = f"{file}#{name}" if file and name else file or name
+        found.append(f"{label}: {t}" if label else str(t))
+    return found
+
+
+def joined(errors: Sequence[JaxprToolError]) -> JaxprToolError:
+    """One error with the diagnostics of all, and the exit status of the worst."""
+    if len(errors) == 1:
+        return errors[0]
+    whole = JaxprToolError([d for e in errors for d in e.diagnostics])
+    whole.exit_code = max(e.exit_code for e in errors)
+    return whole

@@ -4,13 +4,18 @@ Contract of a `cost` rule:
 
     rule(in_avals, out_avals, **params) -> flops      (or a `Cost`, where that is not all)
 
-The number of arithmetic operations on elements: a multiply-add is two, a transcendental function is one.
-Bytes moved are the sizes of operands and results, for all primitives alike; see `cost_eqn`.
+Flops and transcendentals are counted as XLA's `HloCostAnalysis` counts them before it optimises: one for each element of the
+result of an elementwise operation, two for a multiplication and an addition of a matrix product. Bytes are the sizes of
+operands and results, for all primitives alike (a `Cost` without bytes), but for those that run jaxprs: they have the
+bytes of what they run.
+
+A loop that turns until a condition holds has no number of turns before it runs. Its cost is that of the first test of
+the condition, and what a turn takes stands in `Cost.loops`; see `Cost.at`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.rule_table import RuleTable
@@ -18,19 +23,102 @@ from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.memo import Memo
 
-__all__ = ["FREE", "Cost", "PER_INPUT", "PER_OUTPUT", "cost_eqn", "cost_jaxpr", "cost_rules"]
+__all__ = ["FREE", "PER_OUTPUT", "Cost", "Loop", "cost_eqn", "cost_jaxpr", "cost_rules", "dearest"]
 
 cost_rules = RuleTable("cost")
 
 
-class Cost(NamedTuple):
-    """What an operation takes: element operations, and bytes read and written."""
+class Loop:
+    """A loop whose number of turns is not known before it runs.
 
-    flops: int
-    bytes: int
+    Attributes:
+      cond, body: the jaxprs of the equation.
+      turn: the cost of the body and of the test of the condition after it.
+    """
+
+    __slots__ = ("body", "cond", "turn")
+
+    def __init__(self, cond: ClosedJaxpr, body: ClosedJaxpr):
+        self.cond, self.body = cond, body
+        self.turn = cost_jaxpr(body) + cost_jaxpr(cond)
+
+
+class Cost(NamedTuple):
+    """What an operation or a program takes.
+
+    Attributes:
+      flops: arithmetic operations on elements.
+      transcendentals: transcendental functions of elements, which are not among the flops.
+      bytes: bytes read and written; None in the result of a rule: the operands and results.
+      loops: loops whose number of turns is not known, and how often the program comes to each; the numbers
+        above have no turn of them, so that they are a lower bound where there are any.
+    """
+
+    flops: int = 0
+    transcendentals: int = 0
+    bytes: int | None = None
+    loops: tuple[tuple[Loop, int], ...] = ()
 
     def __add__(self, other: Any) -> Cost:
-        return Cost(self.flops + other.flops, self.bytes + other.bytes)
+        """Both, one after the other."""
+        moved = None if self.bytes is other.bytes is None else _int(self.bytes) + _int(other.bytes)
+        loops = _merged(self.loops, other.loops) if other.loops else self.loops
+        flops, transcendentals = self.flops + other.flops, self.transcendentals + other[1]
+        return Cost(flops, transcendentals, moved, loops)
+
+    def __mul__(self, times: Any) -> Cost:
+        """The same so many times."""
+        moved = None if self.bytes is None else self.bytes * times
+        loops = tuple([(loop, n * times) for loop, n in self.loops]) if times else ()
+        return Cost(self.flops * times, self.transcendentals * times, moved, loops)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the numbers are all there is: no loop turns a number of times that is not known."""
+        return not self.loops
+
+    def at(self, trips: int | Callable[[Loop], int]) -> Cost:
+        """The cost where each loop makes so many turns, or as many as a function of the loop says."""
+        of = trips if callable(trips) else lambda _: trips
+        return _at(self, of, {})
+
+
+def _int(n: int | None) -> int:
+    return n or 0
+
+
+def _merged(
+    one: tuple[tuple[Loop, int], ...], other: tuple[tuple[Loop, int], ...]
+) -> tuple[tuple[Loop, int], ...]:
+    """The loops of both, each once."""
+    times = dict(one)
+    for loop, n in other:
+        times[loop] = times.get(loop, 0) + n
+    return tuple(times.items())
+
+
+@deep
+def _at(cost: Cost, trips: Callable[[Loop], int], turns: dict[Loop, Cost]) -> Cost:
+    """`Cost.at`; `turns` has the costs of the loops that were seen before."""
+    total = cost._replace(loops=())
+    for loop, n in cost.loops:
+        turn = turns.get(loop)
+        if turn is None:
+            turn = turns[loop] = _at(loop.turn, trips, turns)
+        total += turn * (n * trips(loop))
+    return total
+
+
+def dearest(costs: Sequence[Cost]) -> Cost:
+    """What the dearest of several programs takes, each number by itself, as XLA counts branches.
+
+    Where branches have loops of unknown length, all of those are counted.
+    """
+    loops: tuple[tuple[Loop, int], ...] = ()
+    for cost in costs:
+        loops = _merged(loops, cost.loops)
+    flops, transcendentals = (max(numbers) for numbers in zip(*[c[:2] for c in costs], strict=True))
+    return Cost(flops, transcendentals, max(_int(c.bytes) for c in costs), loops)
 
 
 def FREE(in_avals: Sequence[Any], out_avals: Sequence[Any], **_: Any) -> int:
@@ -39,22 +127,19 @@ def FREE(in_avals: Sequence[Any], out_avals: Sequence[Any], **_: Any) -> int:
 
 
 def PER_OUTPUT(in_avals: Sequence[Any], out_avals: Sequence[Any], **_: Any) -> int:
-    """One operation for each element of the result."""
+    """One operation for each element of the results."""
     return sum(max(a.size, 0) for a in out_avals)
-
-
-def PER_INPUT(in_avals: Sequence[Any], out_avals: Sequence[Any], **_: Any) -> int:
-    """One operation for each element of the first operand."""
-    return max(in_avals[0].size, 0)
 
 
 def cost_eqn(eqn: JaxprEqn) -> Cost:
     """The cost of one equation; calls cost what they call."""
     ins, outs = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
-    moved = sum(getattr(a, "nbytes", 0) for a in (*ins, *outs))
     rule = cost_rules.rules.get(eqn.primitive) or cost_rules[eqn.primitive]
     result = rule(ins, outs, **eqn.params)
-    return result if isinstance(result, Cost) else Cost(result, moved)
+    cost = result if isinstance(result, Cost) else Cost(result)
+    if cost.bytes is not None:
+        return cost
+    return cost._replace(bytes=sum(getattr(a, "nbytes", 0) for a in (*ins, *outs)))
 
 
 @deep
@@ -63,7 +148,7 @@ def cost_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Cost:
     jaxpr = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
     found = _COST.find(jaxpr)
     if found is None:
-        total = Cost(0, 0)
+        total = Cost(0, 0, 0)
         for eqn in jaxpr.eqns:
             total += cost_eqn(eqn)
         found = _COST.keep(jaxpr, total)

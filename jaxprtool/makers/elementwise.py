@@ -15,7 +15,7 @@ from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import broadcast_batch, elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import PER_OUTPUT
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL, dtype_of
 
@@ -60,7 +60,7 @@ def elementwise(kinds: str, result: Result = None) -> dict[str, Any]:
     return {
         "abstract_eval": Maker(lambda op: _unary_type(op.primitive.name, kinds, result)),
         "batch": elementwise_batch,
-        "cost": PER_OUTPUT,
+        "cost": AS_LOWERED,
     }
 
 
@@ -74,7 +74,7 @@ def nary(kinds: str, result: Result = None) -> dict[str, Any]:
     return {
         "abstract_eval": Maker(lambda op: _binary_type(op.primitive.name, kinds, result)),
         "batch": broadcast_batch,
-        "cost": PER_OUTPUT,
+        "cost": AS_LOWERED,
     }
 
 

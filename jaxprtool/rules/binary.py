@@ -18,6 +18,7 @@ from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.monoids import Monoid
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.makers import complex_values
 from jaxprtool.makers.axes import lowest
 from jaxprtool.makers.elementwise import (
     broadcast_avals,
@@ -32,7 +33,6 @@ from jaxprtool.makers.elementwise import (
     numpy_function,
     unbroadcast,
 )
-from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import define
 
 _NUMBER = "iufc"

@@ -9,8 +9,8 @@ from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT8, INT32, UINT8, dtype_of
@@ -125,7 +125,7 @@ define(
     **LOCALLY_CONSTANT,
     batch=_bitcast_batch,
     lower=lambda ctx, x, *, new_dtype: ctx.op("bitcast_convert", x),
-    cost=FREE,
+    cost=AS_LOWERED,
 )
 
 # -- counting, neighbours, high halves -------------------------------------------------------------

@@ -8,8 +8,8 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import PER_OUTPUT
 from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import not_linear, transpose_unary
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.jaxpr import Lit
@@ -122,6 +122,6 @@ define(
     transpose=transpose_unary(_convert_transpose),
     batch=_convert_batch,
     lower=_convert_lower,
-    cost=PER_OUTPUT,
+    cost=AS_LOWERED,
     identity=lambda params: True,
 )

@@ -10,8 +10,8 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import PER_INPUT
 from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import FLOAT32
@@ -22,9 +22,9 @@ from jaxprtool.makers.axes import (
     lowest,
     static_impl,
 )
+from jaxprtool.makers.complex_values import exp, log1p
 from jaxprtool.makers.elementwise import byte_type
 from jaxprtool.rules.binary import extremum_jvp
-from jaxprtool.rules.complex_values import exp, log1p
 from jaxprtool.rules.define import define
 
 
@@ -201,7 +201,7 @@ define(
     ),
     batch=_cumulative_batch(lax.cumsum),
     lower=_cumulative_lower("add", lambda _: 0),
-    cost=PER_INPUT,
+    cost=AS_LOWERED,
 )
 
 define(
@@ -212,7 +212,7 @@ define(
     transpose=NONLINEAR,
     batch=_cumulative_batch(lax.cumprod),
     lower=_cumulative_lower("multiply", lambda _: 1),
-    cost=PER_INPUT,
+    cost=AS_LOWERED,
 )
 
 for _op, _combine, _name, _sign in (
@@ -227,7 +227,7 @@ for _op, _combine, _name, _sign in (
         transpose=NONLINEAR,
         batch=_cumulative_batch(_op),
         lower=_cumulative_lower(_name, functools.partial(lowest, sign=_sign)),
-        cost=PER_INPUT,
+        cost=AS_LOWERED,
     )
 
 
@@ -286,7 +286,7 @@ def _cumlogsumexp_jvp(primals: Any, tangents: Any, *, axis: int, reverse: bool) 
     out = lax.cumlogsumexp(x, axis=axis, reverse=reverse)
     high, level = out, 0.0
     if aval.dtype.kind == "f":
-        level = _LARGE.get(aval.dtype.name, 3e38)
+        level = _LARGE.get(aval.dtype.name) or min(lowest(aval.dtype, 1), 3e38)
         x, high = lax.clamp(-level, x, level), lax.clamp(-level, out, level)
     least, zero = (full(ShapedArray((), aval.dtype), v) for v in (-level, 0))
     d = lax.mul(t, lax.exp(lax.sub(x, high)))
@@ -300,8 +300,14 @@ def _cumlogsumexp_jvp(primals: Any, tangents: Any, *, axis: int, reverse: bool) 
     return out, d
 
 
-# Nearly the largest numbers of floating types.
-_LARGE = {"float16": 6e4, "float64": 1e308}
+# Nearly the largest numbers of floating types with infinities; of others that have them it is 3e38.
+_LARGE = {
+    "float16": 6e4,
+    "float64": 1e308,
+    "float8_e3m4": 15.0,
+    "float8_e4m3": 240.0,
+    "float8_e5m2": 5e4,
+}
 
 
 def _cumlogsumexp_lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
@@ -354,5 +360,5 @@ define(
     transpose=NONLINEAR,
     batch=_cumulative_batch(lax.cumlogsumexp),
     lower=_cumlogsumexp_lower,
-    cost=PER_INPUT,
+    cost=AS_LOWERED,
 )

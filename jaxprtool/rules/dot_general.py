@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.cost import Cost
 from jaxprtool.interpreters.jvp import bilinear
 from jaxprtool.interpreters.layouts import spec_of
+from jaxprtool.interpreters.lowered_cost import lowered_cost
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
@@ -322,10 +324,12 @@ def _dot_lower(
     return ctx.convert(ctx.write(text, result), out.dtype)
 
 
-def _dot_cost(in_avals: Any, out_avals: Any, *, dimension_numbers: Any, **_: Any) -> int:
+def _dot_cost(in_avals: Any, out_avals: Any, **params: Any) -> Cost:
+    """A multiplication and an addition for each pair of elements, and conversions of element types."""
     shape = in_avals[0].shape
-    depth = math.prod(shape[a] for a in _numbers(dimension_numbers).lhs_contract)
-    return 2 * max(out_avals[0].size, 0) * depth
+    depth = math.prod(shape[a] for a in _numbers(params["dimension_numbers"]).lhs_contract)
+    products = Cost(2 * max(out_avals[0].size, 0) * depth)
+    return products + lowered_cost(lax.dot_general.primitive, in_avals, out_avals, params)
 
 
 def _dot_layout(ins: Any, out: Any, *, dimension_numbers: Any, **_: Any) -> list[str | None]:

@@ -9,8 +9,8 @@ from jaxprtool import ops as lax
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.makers import complex_values
 from jaxprtool.makers.elementwise import by_kind, elementwise, in_float32, numpy_function
-from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import define
 
 _FLOAT, _INEXACT = "f", "fc"

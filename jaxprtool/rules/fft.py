@@ -127,9 +127,9 @@ def _lower(ctx: Any, x: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
 
 
 def _cost(ins: Any, outs: Any, *, fft_type: Any, fft_lengths: Any) -> int:
-    size = math.prod(fft_lengths)
-    largest = max(ins[0].size, outs[0].size, 0)
-    return int(5 * largest * math.log2(max(size, 1)))
+    """Four multiplications and additions for each element and each halving, along each axis."""
+    halvings = math.prod([max(n, 1).bit_length() - 1 for n in fft_lengths])
+    return 2 * 4 * max(ins[0].size, 0) * halvings
 
 
 define(

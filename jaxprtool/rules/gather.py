@@ -10,8 +10,8 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL
@@ -240,6 +240,6 @@ define(
     transpose=_gather_transpose,
     batch=_gather_batch,
     lower=_gather_lower,
-    cost=FREE,
+    cost=AS_LOWERED,
     keys=MOVES_KEYS,
 )

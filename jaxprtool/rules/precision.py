@@ -7,8 +7,8 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.batch import elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import PER_OUTPUT
 from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.makers.axes import static_impl
 from jaxprtool.rules.define import define
@@ -87,5 +87,5 @@ define(
     transpose=transpose_unary(lambda ct, _, **params: lax.reduce_precision(ct, **params)),
     batch=elementwise_batch,
     lower=_precision_lower,
-    cost=PER_OUTPUT,
+    cost=AS_LOWERED,
 )

@@ -11,11 +11,11 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize_all, vmap
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import PER_INPUT, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.evaluate import jaxpr_as_fun
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, linear
 from jaxprtool.interpreters.layouts import reduced_layout
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.monoids import monoid_of
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
@@ -97,7 +97,7 @@ define(
     ),
     batch=_reducer_batch(lax.reduce_sum),
     lower=_reducer_lower("add", lambda _: 0),
-    cost=PER_INPUT,
+    cost=AS_LOWERED,
     layout=reduced_layout,
 )
 
@@ -139,7 +139,7 @@ define(
     transpose=NONLINEAR,
     batch=_reducer_batch(lax.reduce_prod),
     lower=_reducer_lower("multiply", lambda _: 1),
-    cost=PER_INPUT,
+    cost=AS_LOWERED,
     layout=reduced_layout,
 )
 
@@ -189,7 +189,7 @@ for _op, _ufunc, _hlo, _sign in (
         transpose=NONLINEAR,
         batch=_reducer_batch(_op),
         lower=_reducer_lower(_hlo, functools.partial(lowest, sign=_sign)),
-        cost=PER_INPUT,
+        cost=AS_LOWERED,
         layout=reduced_layout,
     )
 
@@ -211,7 +211,7 @@ for _op, _ufunc, _unit in (
         **LOCALLY_CONSTANT,
         batch=_reducer_batch(_op),
         lower=_reducer_lower(_ufunc.removeprefix("bitwise_"), _unit),
-        cost=PER_INPUT,
+        cost=AS_LOWERED,
         layout=reduced_layout,
     )
 
@@ -361,7 +361,7 @@ define(
     transpose=NONLINEAR,
     batch=_reduce_batch,
     lower=_reduce_lower,
-    cost=lambda ins, outs, *, jaxpr, **_: max(ins[0].size, 0) * cost_jaxpr(jaxpr).flops,
+    cost=AS_LOWERED,
 )
 
 # -- places ----------------------------------------------------------------------------------------
@@ -399,7 +399,9 @@ def _arg_lower(direction: str, sign: int) -> Callable[..., Any]:
                 return ctx.op(op, a, b, out=a.aval)
 
             # the accumulated value stays if it is better or NaN; of equal ones the first counts
-            stays = both("or", ctx.compare(direction, value, new), ctx.compare("NE", value, value))
+            stays = ctx.compare(direction, value, new)
+            if x.aval.dtype.kind == "f":
+                stays = both("or", stays, ctx.compare("NE", value, value))
             earlier = both(
                 "and", ctx.compare("EQ", value, new), ctx.compare("LT", index, new_index)
             )
@@ -420,6 +422,6 @@ for _op, _direction, _sign in ((lax.argmax, "GT", -1), (lax.argmin, "LT", 1)):
         **LOCALLY_CONSTANT,
         batch=_reducer_batch(_op),
         lower=_arg_lower(_direction, _sign),
-        cost=PER_INPUT,
+        cost=AS_LOWERED,
         layout=reduced_layout,
     )

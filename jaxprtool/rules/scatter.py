@@ -12,6 +12,7 @@ from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
@@ -455,11 +456,6 @@ def _scatter_lower(op: Any) -> Callable[..., Any]:
     return lower
 
 
-def _per_update(in_avals: Any, out_avals: Any, **_: Any) -> int:
-    """One operation for each element of the updates."""
-    return max(in_avals[2].size, 0)
-
-
 _ROWS: Any = (
     (lax.scatter, None, "", _scatter_jvp, _scatter_transpose, MOVES_KEYS),
     (lax.scatter_add, lax.add, "add", None, _add_transpose(lax.scatter_add), None),
@@ -477,6 +473,6 @@ for _op, _scalar_op, _ufunc, _jvp, _transpose, _keys in _ROWS:
         transpose=_transpose,
         batch=_scatter_batch(_op),
         lower=_scatter_lower(_scalar_op),
-        cost=_per_update,
+        cost=AS_LOWERED,
         keys=_keys,
     )

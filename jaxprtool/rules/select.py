@@ -8,9 +8,9 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import PER_OUTPUT
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_terms
 from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.makers.elementwise import (
     check_kind,
@@ -74,16 +74,18 @@ def _select_n_transpose(ct: Any, which: Any, *cases: Any) -> Any:
     boolean = get_aval(which).dtype.kind == "b"
 
     def chosen(i: int) -> Any:
-        if boolean and len(cases) == 2:
+        if len(cases) == 1:
+            return ct
+        if boolean:
             return lax.select_n(which, zero, ct) if i else lax.select_n(which, ct, zero)
-        return ct if boolean else lax.select_n(_takes(which, i, len(cases)), zero, ct)
+        return lax.select_n(_takes(which, i, len(cases)), zero, ct)
 
     return [None, *[chosen(i) if is_linear(c) else None for i, c in enumerate(cases)]]
 
 
 def _takes(which: Any, i: int, n: int) -> Any:
-    """Whether an integer selector takes case i of n."""
-    if i == 0 and n > 1:
+    """Whether an integer selector takes case i of n, of which there are two or more."""
+    if i == 0:
         return lax.le(which, 0)
     return lax.ge(which, i) if i == n - 1 else lax.eq(which, i)
 
@@ -130,7 +132,7 @@ define(
     transpose=_select_n_transpose,
     batch=_select_n_batch,
     lower=_select_n_lower,
-    cost=PER_OUTPUT,
+    cost=AS_LOWERED,
     keys=MOVES_KEYS,
 )
 
@@ -193,5 +195,5 @@ define(
     transpose=NONLINEAR,
     batch=_clamp_batch,
     lower=hlo("clamp"),
-    cost=PER_OUTPUT,
+    cost=AS_LOWERED,
 )

@@ -10,8 +10,8 @@ from jaxprtool.core.rule_table import Maker
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.makers import complex_values
 from jaxprtool.makers.elementwise import by_kind, elementwise, numpy_function
-from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import define
 
 

@@ -16,6 +16,7 @@ from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.dtypes import FLOAT32, FLOAT64, dtype_of
+from jaxprtool.makers import complex_values
 from jaxprtool.makers.elementwise import (
     boolean,
     by_kind,
@@ -27,7 +28,6 @@ from jaxprtool.makers.elementwise import (
     numpy_function,
 )
 from jaxprtool.makers.keys import MOVES_KEYS
-from jaxprtool.rules import complex_values
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _FLOAT, _INEXACT, _NUMBER = "f", "fc", "iufc"
@@ -290,12 +290,6 @@ def _power(multiply: Any, x: Any, n: int) -> Any:
     return acc
 
 
-def _integer_pow_cost(_in_avals: Any, out_avals: Any, *, y: int) -> int:
-    n = abs(y)
-    steps = max(n.bit_length() + n.bit_count() - 2, 0) + (y < 0)
-    return steps * max(out_avals[0].size, 0)
-
-
 def _integer_pow_impl(xp: Any, x: Any, *, y: int) -> Any:
     if y == 0:
         return xp.ones_like(x)
@@ -315,7 +309,7 @@ def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:
 
 define(
     lax.integer_pow,
-    **{**elementwise(_NUMBER), "abstract_eval": _integer_pow_type, "cost": _integer_pow_cost},
+    **{**elementwise(_NUMBER), "abstract_eval": _integer_pow_type},
     impl=_integer_pow_impl,
     jvp=jvp_terms(_integer_pow_term),
     transpose=NONLINEAR,

@@ -47,7 +47,7 @@ def law(examples: list[Example]) -> Callable[[Check], Any]:
 
     The test runs all of them, and says of each that fails what is wrong.
     """
-    groups = _by_primitive(examples)
+    groups = by_primitive(examples)
 
     def decorate(check: Check) -> Any:
         @pytest.mark.parametrize("primitive", [p.name for p in groups])
@@ -78,7 +78,7 @@ def _told(error: Exception, limit: int = 600) -> str:
     return "    " + text[:limit].replace("\n", "\n    ")
 
 
-def _by_primitive(examples: list[Example]) -> dict[Primitive, list[Example]]:
+def by_primitive(examples: list[Example]) -> dict[Primitive, list[Example]]:
     groups: dict[Primitive, list[Example]] = {}
     for e in examples:
         groups.setdefault(e.primitive, []).append(e)
@@ -98,7 +98,7 @@ class OneProgram:
     """
 
     def __init__(self, examples: list[Example], prepare: Any, run: Any):
-        self.groups, self.prepare, self.run = _by_primitive(examples), prepare, run
+        self.groups, self.prepare, self.run = by_primitive(examples), prepare, run
         self.results: dict[int, Any] = {}
 
     def __getitem__(self, example: Example) -> Any:
@@ -135,9 +135,8 @@ def on_jax(function: Any, args: Any) -> Any:
     import jax
 
     lowered = jax.jit(function).lower(args)
-    return lowered.compile(
-        {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-    )(args)
+    options: Any = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+    return lowered.compile(options)(args)
 
 
 def on_xla(function: Any, args: Any) -> Any:

@@ -89,19 +89,78 @@ def _is_variadic(primitive):
     return any(operand.startswith("*") for operand in primitive.operands)
 
 
+# Where another number of operands is as good, and why.
+_OF_PYTHON = "the Python function may take any number of them"
+_CHECKED = "a flag, and then the arguments of messages, any number of them"
+ANY_NUMBER = {
+    ("pure_callback", "one fewer"): _OF_PYTHON,
+    ("pure_callback", "one more"): _OF_PYTHON,
+    ("pure_callback", "none"): _OF_PYTHON,
+    ("io_callback", "one more"): _OF_PYTHON,
+    ("io_callback", "one fewer"): _OF_PYTHON,
+    ("debug_callback", "one more"): _OF_PYTHON,
+    ("debug_callback", "one fewer"): _OF_PYTHON,
+    ("debug_print", "one fewer"): _OF_PYTHON,
+    ("debug_print", "one more"): _OF_PYTHON,
+    ("debug_print", "none"): _OF_PYTHON,
+    ("check", "one fewer"): _CHECKED,
+    ("check", "one more"): _CHECKED,
+    ("after_all", "one fewer"): "it joins any number of tokens",
+    ("after_all", "one more"): "it joins any number of tokens",
+    ("after_all", "none"): "it joins any number of tokens",
+    ("select_n", "one fewer"): "of one case there is nothing to choose",
+}
+# Where any number is accepted, and the types of the results, or their number, say that this one is wrong.
+BY_RESULTS = {
+    *(("concatenate", "one fewer"), ("concatenate", "one more")),
+    *(("stack", "one fewer"), ("stack", "one more"), ("sort", "one more")),
+    *(("optimization_barrier", n) for n in ("one fewer", "one more", "none")),
+}
+
+
+def _other_numbers(eqn):
+    """The operands with one fewer, one more, and none of them."""
+    one = eqn.inputs[-1:] or [Lit(1, ShapedArray((), INT32))]
+    return {
+        case: list(inputs)
+        for case, inputs in (
+            ("one fewer", eqn.inputs[:-1]),
+            ("one more", [*eqn.inputs, *one]),
+            ("none", [] if len(eqn.inputs) > 1 else eqn.inputs),
+        )
+        if len(inputs) != len(eqn.inputs)
+    }
+
+
+NUMBERS = {
+    (name, case): inputs
+    for name, (jaxpr, place) in PROGRAMS.items()
+    for case, inputs in _other_numbers(jaxpr.eqns[place]).items()
+}
+
+
+def _complaint_about_number(name, case):
+    jaxpr, place = PROGRAMS[name]
+    return _diagnostic(jaxpr, place, inputs=NUMBERS[name, case])
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_wrong_number_of_operands_is_rejected(name):
     jaxpr, place = PROGRAMS[name]
-    eqn = jaxpr.eqns[place]
-    if _is_variadic(eqn.primitive):
-        return
-    for inputs in (
-        eqn.inputs[:-1],
-        [*eqn.inputs, *(eqn.inputs[:1] or [Lit(1, ShapedArray((), INT32))])],
-    ):
-        if len(inputs) == len(eqn.inputs):
+    primitive = jaxpr.eqns[place].primitive
+    cases = [case for primitive_name, case in NUMBERS if primitive_name == name]
+    assert cases
+    for case in cases:
+        complaint = _complaint_about_number(name, case)
+        assert (complaint is None) == ((name, case) in ANY_NUMBER), case
+        if complaint is None:
             continue
-        complaint = _diagnostic(jaxpr, place, inputs=list(inputs))
-        count = len(eqn.primitive.operands)
-        assert complaint is not None
-        assert f"{name} takes {count} operand" in complaint.message, complaint.message
+        by_results = complaint.code in ("binder-type", "result-count")
+        assert by_results == ((name, case) in BY_RESULTS), complaint.message
+        assert name in complaint.message
+        if not _is_variadic(primitive):
+            assert f"takes {len(primitive.operands)} operand" in complaint.message
+
+
+def test_the_tables_of_numbers_name_cases_that_are_tried():
+    assert ANY_NUMBER.keys() | BY_RESULTS <= NUMBERS.keys()

@@ -17,7 +17,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
-from jaxprtool.interpreters.cost import cost_jaxpr
+from jaxprtool.interpreters.cost import cost_jaxpr, dearest
 from jaxprtool.interpreters.dce import dce_body, live_atoms, rebound
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, zeros
 from jaxprtool.interpreters.linearize import linearize_body
@@ -376,7 +376,7 @@ define(
     transpose=_transpose,
     batch=_batch,
     lower=_lower,
-    cost=lambda ins, outs, *, branches, **_: max(cost_jaxpr(b) for b in branches),
+    cost=lambda ins, outs, *, branches, **_: dearest([cost_jaxpr(b) for b in branches]),
     partial_eval=_partial_eval,
     saving=_saving,
     linearize=_linearize,

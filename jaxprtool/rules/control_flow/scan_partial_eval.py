@@ -222,6 +222,7 @@ def _run_known(
 
 
 def partial_eval_scan(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
+    """The partial_eval rule: a loop over what is known, and one recorded on `trace` over the rest."""
     unks = [trace.is_unknown(x) for x in args]
     cut = split_scan(unks, args, params, trace.known)
     return merge_lists(cut.unks_out, cut.known_outs, _record_rest(trace, cut, params))

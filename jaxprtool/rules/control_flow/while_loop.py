@@ -15,7 +15,7 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import cost_jaxpr
+from jaxprtool.interpreters.cost import Cost, Loop, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
@@ -297,7 +297,7 @@ define(
     batch=_batch,
     lower=_lower,
     cost=lambda ins, outs, *, cond_jaxpr, body_jaxpr, **_: (
-        cost_jaxpr(cond_jaxpr) + cost_jaxpr(body_jaxpr)
+        cost_jaxpr(cond_jaxpr) + Cost(0, 0, 0, ((Loop(cond_jaxpr, body_jaxpr), 1),))
     ),
     partial_eval=_partial_eval,
     dce=_dce,

@@ -15,7 +15,9 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.cost import Cost
 from jaxprtool.interpreters.jvp import Zero, bilinear
+from jaxprtool.interpreters.lowered_cost import lowered_cost
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import DType
@@ -303,10 +305,39 @@ def _write_conv(
     return ctx.write(text, out)
 
 
-def _conv_cost(in_avals: Any, out_avals: Any, *, dimension_numbers: Any, **_: Any) -> int:
-    kernel = in_avals[1]
-    outs = kernel.shape[specs_of(dimension_numbers).rhs[0]]
-    return 2 * max(out_avals[0].size, 0) * (kernel.size // outs if outs else 0)
+def _conv_cost(in_avals: Any, out_avals: Any, **params: Any) -> Cost:
+    """A multiplication and an addition wherever an element of the kernel meets one of the operand."""
+    x, y = in_avals
+    lhs, rhs, _ = specs = specs_of(params["dimension_numbers"])
+    sizes, kernel, outs = (
+        [a.shape[i] for i in s[2:]] for a, s in zip((x, y, out_avals[0]), specs, strict=True)
+    )
+    fields = ("window_strides", "padding", "lhs_dilation", "rhs_dilation")
+    windows = zip(sizes, kernel, outs, *[params[f] for f in fields], strict=True)
+    batch = x.shape[lhs[0]] // params["batch_group_count"]
+    pairs = batch * y.shape[rhs[0]] * y.shape[rhs[1]] * math.prod([_meetings(*w) for w in windows])
+    products = 3 if out_avals[0].dtype.kind == "c" else 1
+    written = lowered_cost(lax.conv_general_dilated.primitive, in_avals, out_avals, params)
+    return written + Cost(2 * pairs * products)
+
+
+def _meetings(
+    n: int, k: int, outs: int, stride: int, padding: Any, dilation: int, kernel_dilation: int
+) -> int:
+    """Along one axis, how many pairs of a window and an element of the kernel lie on an element of the operand.
+
+    Element j of the kernel lies at `o * stride - low + j * kernel_dilation` in window o, and elements of the operand are
+    `dilation` apart.
+    """
+    period = dilation // math.gcd(stride, dilation)
+    count = 0
+    for j in range(k):
+        start = j * kernel_dilation - padding[0]
+        first = max(-(start // stride), 0)
+        last = min(((n - 1) * dilation - start) // stride, outs - 1)
+        on = [o for o in range(first, first + period) if (o * stride + start) % dilation == 0]
+        count += max((last - on[0]) // period + 1, 0) if on else 0
+    return count
 
 
 define(

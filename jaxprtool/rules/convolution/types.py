@@ -123,6 +123,7 @@ def conv_type(
     preferred_element_type: Any,
     **_: Any,
 ) -> Any:
+    """The type of a convolution of types x and y; raises JaxprTypeError where they and the params do not fit."""
     specs = specs_of(dimension_numbers)
     _check_specs(x, y, specs)
     dtype = _out_dtype(x, y, preferred_element_type)

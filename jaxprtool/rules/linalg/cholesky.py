@@ -9,6 +9,7 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.makers.axes import static_impl
 from jaxprtool.makers.decomposed import decomposed
@@ -136,7 +137,7 @@ define(
     jvp=_NO_RULE,
     transpose=NONLINEAR,
     batch=_NO_RULE,
-    cost=lambda ins, outs: 6 * ins[0].size,
+    cost=AS_LOWERED,
 )
 
 
@@ -184,5 +185,5 @@ define(
     jvp=_product_jvp,
     transpose=_product_transpose,
     batch=leading_batch,
-    cost=lambda ins, outs, **_: 2 * ins[0].size * ins[0].shape[-2] + 3 * ins[1].size,
+    cost=AS_LOWERED,
 )

@@ -12,7 +12,7 @@ from jaxprtool.core.axes import current_axes
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import materialize, moveaxis
-from jaxprtool.interpreters.cost import FREE, PER_INPUT
+from jaxprtool.interpreters.cost import FREE, PER_OUTPUT
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
@@ -343,7 +343,7 @@ define(
     transpose=transpose_unary(_scatter_transpose),
     batch=_scatter_batch,
     lower=_scatter_lower,
-    cost=PER_INPUT,
+    cost=PER_OUTPUT,
     varying="rule",
 )
 

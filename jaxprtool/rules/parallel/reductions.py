@@ -11,7 +11,7 @@ from jaxprtool.core.axes import NamedAxis, current_axes
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import FREE, PER_INPUT
+from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.placement import placed, placement_of, read_placement
@@ -152,6 +152,12 @@ def _psum_invariant_transpose(ct: Any, aval: Any, *, axes: Any) -> Any:
     return varied(ct, names_of(axes))
 
 
+def _cost(ins: Any, outs: Any, *, axes: Any, **_: Any) -> int:
+    """Along axes of the array all elements are combined to one, along axes of the mesh elements of two shards."""
+    within = sum(x.size - out.size for x, out in zip(ins, outs, strict=True))
+    return max(within, 0) + (sum(out.size for out in outs) if names_of(axes) else 0)
+
+
 for _op, _transpose in (
     (lax.psum, _psum_transpose),
     (lax.psum_invariant, _psum_invariant_transpose),
@@ -164,7 +170,7 @@ for _op, _transpose in (
         transpose=transpose_unary(_transpose),
         batch=_reduction_batch(lax.reduce_sum, True),
         lower=_reduction_lower("add", lambda dtype: 0),
-        cost=PER_INPUT,
+        cost=_cost,
         varying="rule",
     )
 
@@ -180,7 +186,7 @@ for _op, _whole, _name, _sign in (
         transpose=NONLINEAR,
         batch=_reduction_batch(_whole, False),
         lower=_reduction_lower(_name, functools.partial(lowest, sign=_sign)),
-        cost=PER_INPUT,
+        cost=_cost,
         varying="rule",
     )
 

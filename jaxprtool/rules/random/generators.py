@@ -14,7 +14,7 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import broadcast_batch, moveaxis
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import PER_OUTPUT
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import FLOAT32, INT32, UINT32, UINT64, dtype_of
@@ -104,6 +104,11 @@ def _lower_round(ctx: Any, x: Any, y: Any, rotation: Any) -> tuple[Any, Any]:
     return x, ctx.op("xor", ctx.op("or", high, low, out=out), x, out=out)
 
 
+def _threefry_cost(in_avals: Any, out_avals: Any) -> int:
+    """Each of five steps has four rounds of 6 operations and 3 more, after the 4 before the loop."""
+    return (4 + 5 * (4 * 6 + 3)) * max(out_avals[0].size, 0)
+
+
 def _threefry_batch(axis_size: int, vals: Any, dims: Any) -> Any:
     """With the axis at the front, moved in operands rather than in both results, unless all have it."""
     ranks = {get_aval(x).ndim for x in vals}
@@ -124,7 +129,7 @@ define(
     **LOCALLY_CONSTANT,
     batch=_threefry_batch,
     lower=_threefry_lower,
-    cost=lambda ins, outs, **_: 110 * max(outs[0].size, 0),
+    cost=_threefry_cost,
 )
 
 # -- counters ------------------------------------------------------------------------------------
@@ -163,7 +168,7 @@ define(
     **LOCALLY_CONSTANT,
     batch=unsupported("it has no operands"),
     lower=_counters_lower,
-    cost=PER_OUTPUT,
+    cost=AS_LOWERED,
 )
 
 # -- XLA's RngBitGenerator -----------------------------------------------------------------------
@@ -313,7 +318,7 @@ define(
     **LOCALLY_CONSTANT,
     batch=_generator_batch,
     lower=_generator_lower,
-    cost=lambda ins, outs, **_: 50 * max(outs[1].size, 0),
+    cost=AS_LOWERED,
 )
 
 
@@ -365,5 +370,5 @@ define(
     transpose=NONLINEAR,
     batch=unsupported("JAX has none either: the generator keeps a state of its own"),
     lower=_uniform_lower,
-    cost=PER_OUTPUT,
+    cost=AS_LOWERED,
 )

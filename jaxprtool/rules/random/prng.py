@@ -16,6 +16,7 @@ from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import broadcast_batch, elementwise_batch, moveaxis, vmap
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import UINT32, UINT64, DType, find_dtype
 from jaxprtool.makers.decomposed import decomposed
@@ -279,19 +280,13 @@ def _leading_batch(op: Any) -> Any:
     return rule
 
 
-# Columns of an operation that hashes a pair of words, or a key, for each result.
-_HASHES = {
-    **LOCALLY_CONSTANT,
-    "cost": lambda ins, outs, **_: 110 * max(outs[0].size, 0),
-}
-
 define(
     lax.random_seed,
     abstract_eval=_seed_type,
     **decomposed(_random_seed),
     **LOCALLY_CONSTANT,
     batch=elementwise_batch,
-    cost=FREE,
+    cost=AS_LOWERED,
 )
 
 define(
@@ -318,24 +313,27 @@ define(
     lax.random_split,
     abstract_eval=_split_type,
     **decomposed(_random_split),
-    **_HASHES,
+    **LOCALLY_CONSTANT,
     batch=elementwise_batch,
+    cost=AS_LOWERED,
 )
 
 define(
     lax.random_fold_in,
     abstract_eval=_fold_type,
     **decomposed(_random_fold_in),
-    **_HASHES,
+    **LOCALLY_CONSTANT,
     batch=broadcast_batch,
+    cost=AS_LOWERED,
 )
 
 define(
     lax.random_bits,
     abstract_eval=_bits_type,
     **decomposed(_random_bits),
-    **_HASHES,
+    **LOCALLY_CONSTANT,
     batch=elementwise_batch,
+    cost=AS_LOWERED,
 )
 
 define(

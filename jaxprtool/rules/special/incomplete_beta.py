@@ -8,8 +8,8 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import broadcast_batch
-from jaxprtool.interpreters.cost import PER_OUTPUT
 from jaxprtool.interpreters.jvp import jvp_terms
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.dtypes import BOOL as _BOOL
 from jaxprtool.ir.dtypes import INT32 as _INT32
@@ -140,5 +140,5 @@ define(
     transpose=NONLINEAR,
     batch=broadcast_batch,
     lower=lowered_as(_regularized_incomplete_beta),
-    cost=PER_OUTPUT,
+    cost=AS_LOWERED,
 )

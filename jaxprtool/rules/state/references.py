@@ -14,7 +14,7 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import FREE, PER_OUTPUT, cost_jaxpr
+from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
 from jaxprtool.interpreters.jvp import instantiate
 from jaxprtool.interpreters.sharing import apply_jaxpr
@@ -143,12 +143,19 @@ def _path(
     name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]
 ) -> Sequence[Index]:
     """The index of an equation, checked against the types of its operands."""
-    path = read_index(name, params["index"], inner.shape)
+    path, used = read_index(name, params["index"], inner.shape), set()
     for index in path:
         for x in index:
             k = x.start if type(x) is Range else x
-            if type(k) is Operand and not (k < len(operands) and operands[k].dtype.is_integer):
-                ill_typed(f"{name}: operand {k} of the index is no integer", "operand-types")
+            if type(k) is Operand:
+                used.add(k)
+                if not (k < len(operands) and operands[k].dtype.is_integer):
+                    ill_typed(f"{name}: operand {k} of the index is no integer", "operand-types")
+    if len(used) != len(operands):
+        given = counted(len(operands), "operand")
+        ill_typed(
+            f"{name} has an index of {len(used)} operands, and {given} for it", "operand-count"
+        )
     return path
 
 
@@ -359,7 +366,7 @@ define(
     lax.addupdate,
     abstract_eval=_add_types,
     impl=_addupdate,
-    cost=lambda ins, outs, **_: PER_OUTPUT(ins, ins[1:2]),
+    cost=lambda ins, outs, **_: max(ins[1].size, 0),
     discharge=_discharge_add,
     **_NO_RULES,
 )

@@ -11,8 +11,8 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize_all
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.jvp import fill_zeros, instantiate, linear
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.monoids import Monoid, monoid_of
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
@@ -63,11 +63,6 @@ def params_of(w: Windows) -> dict[str, Any]:
         "base_dilation": w.base_dilation,
         "window_dilation": w.window_dilation,
     }
-
-
-def windows_cost(in_avals: Any, out_avals: Any, *, window_dimensions: Any, **_: Any) -> int:
-    """One operation for each element of each window."""
-    return max(out_avals[0].size, 0) * math.prod(window_dimensions)
 
 
 # -- evaluation ------------------------------------------------------------------------------------
@@ -204,7 +199,7 @@ define(
     transpose=transpose_unary(_sum_transpose),
     batch=_window_batch(lax.reduce_window_sum),
     lower=_window_lower("add", lambda _: 0),
-    cost=windows_cost,
+    cost=AS_LOWERED,
 )
 
 
@@ -232,7 +227,7 @@ for _op, _ufunc, _select, _sign in (
         transpose=NONLINEAR,
         batch=_window_batch(_op),
         lower=_window_lower(_ufunc, _unit),
-        cost=windows_cost,
+        cost=AS_LOWERED,
     )
 
 
@@ -323,11 +318,6 @@ def _general_lower(ctx: Any, *operands: Any, jaxpr: Any, consts: Any, **params: 
     )
 
 
-def _general_cost(in_avals: Any, out_avals: Any, *, jaxpr: Any, **params: Any) -> int:
-    times = windows_cost(in_avals, out_avals, window_dimensions=params["window_dimensions"])
-    return times * cost_jaxpr(jaxpr).flops
-
-
 define(
     lax.reduce_window,
     abstract_eval=_general_type,
@@ -336,5 +326,5 @@ define(
     transpose=NONLINEAR,
     batch=_general_batch,
     lower=_general_lower,
-    cost=_general_cost,
+    cost=AS_LOWERED,
 )

@@ -11,6 +11,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize_all
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
@@ -19,7 +20,7 @@ from jaxprtool.makers.axes import full, lowest, static_impl, with_shape
 from jaxprtool.makers.reducers import check_reducer, vectorized, with_consts
 from jaxprtool.makers.windows import Windows, padder
 from jaxprtool.rules.define import define
-from jaxprtool.rules.window.reduce_window import params_of, windows_cost, windows_of
+from jaxprtool.rules.window.reduce_window import params_of, windows_of
 from jaxprtool.stablehlo.builder import int_pairs
 
 _DIRECTIONS = {"ge": ("GE", -1), "le": ("LE", 1)}
@@ -155,7 +156,7 @@ define(
     transpose=_gather_transpose,
     batch=_gather_batch,
     lower=_gather_lower,
-    cost=windows_cost,
+    cost=AS_LOWERED,
 )
 
 
@@ -294,11 +295,6 @@ def _scatter_add_lower(ctx: Any, source: Any, x: Any, *, select_prim: Any, **par
     return ctx.pad(out, zero, [(-low, -high, 0) for low, high in windows.padding])
 
 
-def _scatter_cost(in_avals: Any, out_avals: Any, *, window_dimensions: Any, **_: Any) -> int:
-    source = min(in_avals[:2], key=lambda a: a.size)
-    return windows_cost(in_avals, [source], window_dimensions=window_dimensions)
-
-
 define(
     lax.select_and_scatter_add,
     abstract_eval=_scatter_add_type,
@@ -307,7 +303,7 @@ define(
     transpose=_scatter_add_transpose,
     batch=_scatter_add_batch,
     lower=_scatter_add_lower,
-    cost=_scatter_cost,
+    cost=AS_LOWERED,
 )
 
 
@@ -370,5 +366,5 @@ define(
     transpose=NONLINEAR,
     batch=unsupported("JAX has no rule either; use select_and_scatter_add"),
     lower=_scatter_general_lower,
-    cost=_scatter_cost,
+    cost=AS_LOWERED,
 )

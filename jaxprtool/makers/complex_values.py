@@ -102,16 +102,19 @@ def _grown(xp: Any, growth: Any, x: Any, factor: Any, share: float = 1.0) -> Any
 
 
 def exp(xp: Any, z: Any) -> Any:
+    """e^z."""
     x, y = z.real, z.imag
     imag = xp.where(y == 0, x.dtype.type(0), _grown(xp, xp.exp, x, xp.sin(y)))
     return _pair(xp, _grown(xp, xp.exp, x, xp.cos(y)), imag)
 
 
 def exp2(xp: Any, z: Any) -> Any:
+    """2^z, as e^(z log 2)."""
     return exp(xp, z * xp.asarray(_LOG_2, z.dtype))
 
 
 def expm1(xp: Any, z: Any) -> Any:
+    """e^z - 1, accurate near 0."""
     x, y = z.real, z.imag
     growth = xp.expm1(x)
     dip = 0 - 2 * xp.square(xp.sin(y / 2))  # cos(y) - 1
@@ -120,6 +123,7 @@ def expm1(xp: Any, z: Any) -> Any:
 
 
 def logistic(xp: Any, z: Any) -> Any:
+    """1 / (1 + e^-z)."""
     one = z.dtype.type(1)
     return quotient(xp, one, one + exp(xp, -z))
 
@@ -128,12 +132,14 @@ def logistic(xp: Any, z: Any) -> Any:
 
 
 def sin(xp: Any, z: Any) -> Any:
+    """The sine; its imaginary part is cos x sinh y."""
     x, y = z.real, z.imag
     real = xp.where(x == 0, x.dtype.type(0), xp.sin(x) * xp.cosh(y))
     return _pair(xp, real, xp.cos(x) * xp.sinh(y))
 
 
 def cos(xp: Any, z: Any) -> Any:
+    """The cosine; its imaginary part is -sin x sinh y."""
     x, y = z.real, z.imag
     imag = xp.where(x == 0, x.dtype.type(0), -xp.sin(x) * xp.sinh(y))
     return _pair(xp, xp.cos(x) * xp.cosh(y), imag)
@@ -208,16 +214,19 @@ def _arc(xp: Any, z: Any) -> tuple[Any, Any]:
 
 
 def asin(xp: Any, z: Any) -> Any:
+    """The arc sine."""
     p, q = _arc(xp, z)
     return _pair(xp, xp.arctan2(z.real, p), xp.where(z.imag < 0, -q, q))
 
 
 def acos(xp: Any, z: Any) -> Any:
+    """The arc cosine."""
     p, q = _arc(xp, z)
     return _pair(xp, xp.arctan2(p, z.real), xp.where(z.imag < 0, q, -q))
 
 
 def acosh(xp: Any, z: Any) -> Any:
+    """The inverse of the hyperbolic cosine."""
     p, q = _arc(xp, z)
     angle = xp.arctan2(p, z.real)
     return _pair(xp, q, xp.where(z.imag < 0, -angle, angle))
@@ -248,6 +257,7 @@ atan = _turned(atanh)
 
 
 def absolute(xp: Any, z: Any) -> Any:
+    """|z|, in real numbers."""
     out = xp.abs(z)
     ends = xp.isinf(out)
     return (
@@ -256,12 +266,14 @@ def absolute(xp: Any, z: Any) -> Any:
 
 
 def square(xp: Any, z: Any) -> Any:
+    """z z, whose real part is (x - y)(x + y) and 0 on the diagonals."""
     x, y = z.real, z.imag
     diagonal = xp.isfinite(x) & (xp.abs(x) == xp.abs(y))
     return _pair(xp, xp.where(diagonal, x.dtype.type(0), (x - y) * (x + y)), 2 * (x * y))
 
 
 def sqrt(xp: Any, z: Any) -> Any:
+    """The square root in the right half plane; NaN in both parts where either is."""
     root = xp.sqrt(_above(xp, z))
     return xp.where(_any_nan(xp, z), z.dtype.type(complex(math.nan, math.nan)), root)[()]
 
@@ -345,6 +357,7 @@ def quotient(xp: Any, x: Any, y: Any) -> Any:
 
 
 def log(xp: Any, z: Any) -> Any:
+    """The logarithm; its real part is NaN where either part of z is."""
     out = xp.log(z)
     return _pair(xp, xp.where(_any_nan(xp, z), out.real.dtype.type(math.nan), out.real), out.imag)
 

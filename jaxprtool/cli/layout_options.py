@@ -1,0 +1,27 @@
+"""Options that say how a program is laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["layout_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def layout_options(f: F) -> F:
+    """The options of `fmt` that `driver.fmt` takes as keywords: the notation, and what stays beside equations."""
+    style = click.Choice(["jax", "autodidax"])
+    for option in (
+        click.option(
+            "--names/--no-names",
+            default=True,
+            help="Whether names beside equations stay, `# [jvp(layer)]`.",
+        ),
+        click.option("--style", type=style, default="jax", show_default=True),
+    ):
+        f = option(f)
+    return f

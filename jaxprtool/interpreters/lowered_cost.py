@@ -1,0 +1,106 @@
+"""`AS_LOWERED`: the cost rule that counts the StableHLO operations which the `lower` rule of the same row writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxprtool.core.rule_table import Maker
+from jaxprtool.interpreters.cost import Cost, cost_jaxpr
+from jaxprtool.interpreters.lower import LoweringContext, Value, lowering_rules
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Var
+from jaxprtool.stablehlo.cost import Arithmetic, operation_cost
+
+__all__ = ["AS_LOWERED", "lowered_cost"]
+
+
+def lowered_cost(
+    primitive: Primitive,
+    in_avals: Sequence[Any],
+    out_avals: Sequence[Any],
+    params: dict[str, Any],
+) -> Cost:
+    """The arithmetic of the StableHLO operations that an equation becomes.
+
+    Matrix products, convolutions and Fourier transforms in it count nothing: the rows of those primitives say how much.
+
+    Raises:
+      NotImplementedError: the operations are a loop, whose turns the row has to say.
+    """
+    counter = _Counter()
+    inputs = [Var(a) for a in in_avals]
+    counter.eqn = JaxprEqn(primitive, inputs, params, [Var(a) for a in out_avals])
+    operands = [Value("%operand", getattr(a, "physical", a)) for a in in_avals]
+    lowering_rules[primitive](counter, *operands, **params)
+    return counter.total
+
+
+@Maker
+def AS_LOWERED(op: Any) -> Callable[..., Cost]:
+    """The maker of `lowered_cost` as a cost rule."""
+    primitive = op.primitive
+    return lambda in_avals, out_avals, **params: lowered_cost(
+        primitive, in_avals, out_avals, params
+    )
+
+
+class _Counter(LoweringContext):
+    """What a lowering rule is given to count the operations it writes.
+
+    Attributes:
+      total: the arithmetic so far, of the region that is being written.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(None)  # type: ignore[arg-type]
+        self.total = Cost()
+        self.bodies: list[Arithmetic] = []
+
+    def _count(self, name: str, operands: Sequence[Any], results: Sequence[Any], **attrs: Any):
+        found = operation_cost(name, operands, results, **attrs)
+        self.total += Cost(found.flops, found.transcendentals)
+
+    def write(self, text: str, aval: Any) -> Value:
+        name = text.partition(" ")[0].partition("(")[0].removeprefix("stablehlo.")
+        self._count(name, [aval], [aval])
+        return Value("%result", aval)
+
+    def op(
+        self, name: str, /, *operands: Value, out: Any = None, regions: Any = (), **attrs: Any
+    ) -> Any:
+        if out is None:
+            out = self.out_aval
+        outs = out if isinstance(out, list) else [out]
+        bodies = [self.bodies[int(r)] for r in regions]
+        self._count(name, [x.aval for x in operands], outs, bodies=bodies, **attrs)
+        results = [Value("%result", a) for a in outs]
+        return results if isinstance(out, list) else results[0]
+
+    def region(self, avals: Sequence[Any], body: Callable[..., Any]) -> str:
+        """The number of the region, whose arithmetic is kept."""
+        outer, self.total = self.total, Cost()
+        body(*[Value("%argument", a) for a in avals])
+        self.bodies.append(Arithmetic(self.total.flops, self.total.transcendentals))
+        self.total = outer
+        return str(len(self.bodies) - 1)
+
+    def reduce(self, op: Any, x: Any, init: Any, axes: Sequence[int]) -> Any:
+        if type(op) is not str:
+            return super().reduce(op, x, init, axes)
+        scalar = ShapedArray((), x.aval.dtype)
+        combine = lambda a, b: self.op(op, a, b, out=scalar)  # noqa: E731
+        return super().reduce(lambda *pair: [combine(*pair)], [x], [init], axes)[0]
+
+    def call(self, closed: ClosedJaxpr, operands: Sequence[Value], name: str = "f") -> list[Value]:
+        self.total += cost_jaxpr(closed)._replace(bytes=None)
+        return [Value("%result", a.physical) for a in closed.out_avals]
+
+    def inline(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
+        return self.call(closed, operands)
+
+    def written(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
+        return self.call(closed, operands)
+
+    def function(self, closed: ClosedJaxpr, name: str) -> str:
+        return name
