@@ -22,6 +22,7 @@ from jaxprtool.ir.params import (
     NumpyScalar,
     Opaque,
     OrderedSet,
+    PrintedFunction,
     RangeTuple,
     Record,
     Structured,
@@ -29,6 +30,7 @@ from jaxprtool.ir.params import (
 )
 from jaxprtool.ir.placement import Placement
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
+from jaxprtool.ir.trees import TreeDefinition
 
 __all__ = ["NAMES", "python_source"]
 
@@ -40,12 +42,14 @@ NAMES: dict[str, Any] = {
             NumpyScalar,
             Opaque,
             OrderedSet,
+            PrintedFunction,
             RangeTuple,
             Record,
             Word,
             Mesh,
             PartitionSpec,
             Placement,
+            TreeDefinition,
         ),
     )
 } | {"inf": float("inf"), "nan": float("nan")}
@@ -69,6 +73,8 @@ def python_source(value: Any) -> str:
         return f"Placement{_tuple(tuple(value))}"
     if isinstance(value, RangeTuple):
         return f"RangeTuple({value.bounds!r})"
+    if type(value) is PrintedFunction:
+        return f"PrintedFunction({value.text!r}, {value.qualified!r})"
     if isinstance(value, Opaque):
         return f"Opaque({value.text!r})"
     if isinstance(value, (Word, SymbolicDim)):

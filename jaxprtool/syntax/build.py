@@ -22,7 +22,7 @@ from jaxprtool.ir.jaxpr import (
     new_eqn,
 )
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.params import Opaque, PrintedFunction
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.atoms import Atoms, Scope, undrop
 from jaxprtool.syntax.autodidax import from_autodidax
@@ -521,7 +521,7 @@ class Builder:
         """The value; an error where it is only text, and something that has a meaning would be lost in it."""
         if (
             (kind is not None and kind.spelling == "free")
-            or type(value) not in (str, Opaque)
+            or type(value) not in (str, Opaque, PrintedFunction)
             or text in self.definitions.names
         ):
             return value

@@ -36,7 +36,15 @@ from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, 
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Structured, Word
+from jaxprtool.ir.params import (
+    NumpyScalar,
+    Opaque,
+    PrintedFunction,
+    RangeTuple,
+    Record,
+    Structured,
+    Word,
+)
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.types import read_type
 
@@ -291,7 +299,8 @@ class _Writer:
         if isinstance(v, Opaque) and key in _TEXTS:
             return v.text
         if isinstance(v, Opaque) and key == "policy":
-            return policy_maker(v.text.split()[1]) or _unknown_param(prim, key, v)
+            name = v.qualified if isinstance(v, PrintedFunction) else ""
+            return policy_maker(name) or _unknown_param(prim, key, v)
         if isinstance(v, Opaque) and key != "computation":
             return _named(prim, key, v)
         return v
