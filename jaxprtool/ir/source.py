@@ -10,6 +10,7 @@ from typing import Any, cast
 from jaxprtool.ir.avals import (
     AbstractToken,
     AbstractType,
+    AxisGroups,
     FutureType,
     OpaqueType,
     RefType,
@@ -37,7 +38,16 @@ __all__ = ["NAMES", "python_source"]
 NAMES: dict[str, Any] = {
     x.__name__: x
     for x in (
-        *(AbstractToken, FutureType, OpaqueType, RefType, ShapedArray, SymbolicDim, find_dtype),
+        *(
+            AbstractToken,
+            AxisGroups,
+            FutureType,
+            OpaqueType,
+            RefType,
+            ShapedArray,
+            SymbolicDim,
+            find_dtype,
+        ),
         *(
             NumpyScalar,
             Opaque,
@@ -87,7 +97,7 @@ def python_source(value: Any) -> str:
             if getattr(value, k)
         ]
         return f"PartitionSpec({', '.join(parts)})"
-    if isinstance(value, (DType, AbstractType, OrderedSet, Structured)):
+    if isinstance(value, (DType, AbstractType, AxisGroups, OrderedSet, Structured)):
         made, args = cast("tuple[Any, tuple[Any, ...]]", value.__reduce__()[:2])
         return f"{made.__name__}({', '.join(map(python_source, args))})"
     return _plain(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxprtool.ir.avals import AbstractToken, RefType, ShapedArray, SymbolicDim
+from jaxprtool.ir.avals import AbstractToken, AxisGroups, RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import DropVar, Lit, Var
 from jaxprtool.syntax.naming import base26
@@ -133,7 +133,7 @@ def test_types():
     assert isinstance(b, RefType) and b.space == "vmem"
     assert c is AbstractToken()
     assert isinstance(d, ShapedArray)
-    assert (d.shape, d.memory, d.spec, d.vary) == ((8, 4), "host", ("x", None), "{V:i}")
+    assert (d.shape, d.memory, d.spec, d.vary) == ((8, 4), "host", ("x", None), AxisGroups(["i"]))
 
 
 def test_literals():

@@ -32,7 +32,14 @@ from jaxprtool.backends.jax.refs import index_to_jax
 from jaxprtool.backends.jax.slices import BATCHED_SLICES, call_jaxpr
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
-from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, SymbolicDim
+from jaxprtool.ir.avals import (
+    NO_GROUPS,
+    AbstractToken,
+    FutureType,
+    RefType,
+    ShapedArray,
+    SymbolicDim,
+)
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
@@ -88,7 +95,9 @@ def jax_params(prim: Any, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unplaced(aval: Any) -> Any:
-    return aval.update(spec=(), memory="", vary="") if isinstance(aval, ShapedArray) else aval
+    return (
+        aval.update(spec=(), memory="", vary=NO_GROUPS) if isinstance(aval, ShapedArray) else aval
+    )
 
 
 class _Writer:

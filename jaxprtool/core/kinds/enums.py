@@ -64,7 +64,8 @@ class EnumKind(Kind):
         synonyms: Mapping[str, str] | None = None,
         code: str = "param-value",
     ):
-        listed = ", ".join(members[:-1]) + f" or {members[-1]}"
+        shown = [f"{m} ({i})" if numbered else m for i, m in enumerate(members)]
+        listed = f"{', '.join(shown[:-1])} or {shown[-1]}"
         enum = enum or name
         super().__init__(name, listed, f"members of {enum}", f"a member of {enum}")
         self.enum, self.members, self.numbered, self.code = enum, members, numbered, code
