@@ -490,9 +490,6 @@ class Builder:
         return self.definitions.reference(name, at) if name in self.definitions.names else None
 
     def _value(self, primitive: Primitive, key: str, kind: Kind | None, text: str, at: int) -> Any:
-        cached = self.values.get((kind, text), self)
-        if cached is not self:
-            return cached
         named = (
             self.definitions.names
             and (kind is None or kind.spelling == "value")
@@ -501,6 +498,9 @@ class Builder:
         )
         if named and (found := self.definitions.value(text, at)) is not None:
             return found
+        cached = self.values.get((kind, text), self)
+        if cached is not self:
+            return cached
         if kind is not None and kind.parts[0] is JAXPR and text != "None":
             self._error(f"{text} is not defined here", "undefined-jaxpr", at, at + len(text))
         if "lambda" in text or (
