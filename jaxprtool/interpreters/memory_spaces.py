@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.enums import COPY_SEMANTICS
+from jaxprtool.core.kinds.placement import MEMORY
 from jaxprtool.core.trace import get_aval
-from jaxprtool.ir.params import Word
 
 __all__ = ["put_in_memory"]
 
-_ALWAYS_COPY = Word("ArrayCopySemantics.ALWAYS_COPY")
+_ALWAYS_COPY = COPY_SEMANTICS.word("ALWAYS_COPY")
 
 
 def put_in_memory(x: Any, memory: str) -> Any:
     """An array in the memory of a name (`host`; "" is the device's), by a `device_put`; itself where it is there."""
     if get_aval(x).memory == memory:
         return x
-    space = Word(f"MemorySpace.{memory.capitalize() or 'Device'}")
+    space = MEMORY.word(memory.capitalize() or "Device")
     return lax.device_put(x, devices=(space,), srcs=(None,), copy_semantics=(_ALWAYS_COPY,))[0]

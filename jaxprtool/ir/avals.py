@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
@@ -16,8 +16,10 @@ from jaxprtool.ir.dtypes import FLOAT0, UINT32, DType, dtype_of
 from jaxprtool.ir.frozen import Frozen, amend
 
 __all__ = [
+    "NO_GROUPS",
     "AbstractToken",
     "AbstractType",
+    "AxisGroups",
     "FutureType",
     "OpaqueType",
     "RefType",
@@ -79,6 +81,56 @@ def _check_limits(shape: tuple[Any, ...], dtype: DType) -> None:
     raise JaxprTypeError(Diagnostic(f"there is no array of type {text}: {why}", ARRAY_LIMIT))
 
 
+class AxisGroups(Frozen):
+    """Mesh axes of a type beside those that its dimensions are split over, interned: `{V:(i,j), U:k, R:l}`.
+
+    Attributes:
+      varying: the axes of a `shard_map` along which the value varies.
+      unreduced: those over which the value is still to be summed.
+      reduced: those over which it was summed.
+    """
+
+    __slots__ = ("reduced", "unreduced", "varying")
+    varying: tuple[str, ...]
+    unreduced: tuple[str, ...]
+    reduced: tuple[str, ...]
+    _pool: ClassVar[dict[tuple, AxisGroups]] = {}
+
+    def __new__(
+        cls,
+        varying: Iterable[str] = (),
+        unreduced: Iterable[str] = (),
+        reduced: Iterable[str] = (),
+    ) -> AxisGroups:
+        key = tuple(varying), tuple(unreduced), tuple(reduced)
+        found = cls._pool.get(key)
+        if found is None:
+            found = cls._pool[key] = object.__new__(cls)
+            amend(found, varying=key[0], unreduced=key[1], reduced=key[2])
+        return found
+
+    def replace_varying(self, names: Iterable[str]) -> AxisGroups:
+        """The same with other axes along which the value varies."""
+        return AxisGroups(names, self.unreduced, self.reduced)
+
+    def __reduce__(self):
+        return AxisGroups, (self.varying, self.unreduced, self.reduced)
+
+    def __bool__(self) -> bool:
+        return self is not NO_GROUPS
+
+    def __repr__(self) -> str:
+        groups = (("V", self.varying), ("U", self.unreduced), ("R", self.reduced))
+        texts = [
+            f"{letter}:{axes[0] if len(axes) == 1 else '(' + ','.join(axes) + ')'}"
+            for letter, axes in groups
+            if axes
+        ]
+        return f"{{{', '.join(texts)}}}" if self else ""
+
+
+NO_GROUPS = AxisGroups()
+
 _FIELDS = ("shape", "dtype", "weak_type", "spec", "memory", "vary")
 
 
@@ -92,7 +144,7 @@ class ShapedArray(AbstractType):
       spec: per dimension the mesh axes it is sharded over, as text (`x`, `(x,y)`) or None; () when
         nothing is.
       memory: memory space (`host`), or "".
-      vary: the braces after the type (`{V:i}`), or "".
+      vary: the axes in braces after the type (`{V:i}`).
       size, ndim: number of elements, of dimensions.
     """
 
@@ -113,7 +165,7 @@ class ShapedArray(AbstractType):
     weak_type: bool
     spec: tuple[str | None, ...]
     memory: str
-    vary: str
+    vary: AxisGroups
     ndim: int
     size: int
     strong: ShapedArray
@@ -126,7 +178,7 @@ class ShapedArray(AbstractType):
         weak_type: bool = False,
         spec: tuple[str | None, ...] = (),
         memory: str = "",
-        vary: str = "",
+        vary: AxisGroups = NO_GROUPS,
     ) -> ShapedArray:
         key = (shape, dtype, weak_type, spec, memory, vary)
         try:
@@ -180,7 +232,7 @@ class ShapedArray(AbstractType):
         weak_type: bool | None = None,
         spec: tuple[str | None, ...] | None = None,
         memory: str | None = None,
-        vary: str | None = None,
+        vary: AxisGroups | None = None,
     ) -> ShapedArray:
         """This type with some fields replaced; another shape has no `spec` unless one is given."""
         if spec is None:

@@ -15,6 +15,7 @@ __all__ = [
     "NumpyScalar",
     "Opaque",
     "OrderedSet",
+    "PrintedFunction",
     "RangeTuple",
     "Record",
     "Structured",
@@ -199,3 +200,22 @@ class Opaque:
 
     def __repr__(self) -> str:
         return self.text
+
+
+class PrintedFunction(Opaque):
+    """The text of a function of Python's, `<function f.<locals>.g at 0x7f00>`.
+
+    Attributes:
+      qualified: its qualified name, `f.<locals>.g`.
+      name: its name, `g`.
+    """
+
+    __slots__ = ("qualified",)
+
+    def __init__(self, text: str, qualified: str):
+        super().__init__(text)
+        self.qualified = qualified
+
+    @property
+    def name(self) -> str:
+        return self.qualified.rpartition(".")[2]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.sharding import find_spec, varying_axes, with_varying
+from jaxprtool.ir.avals import NO_GROUPS, AxisGroups, ShapedArray
+from jaxprtool.ir.sharding import find_spec
 
 __all__ = ["Placement", "placed", "placement_of", "read_placement", "same_but_for_placement"]
 
@@ -23,7 +23,7 @@ class Placement(NamedTuple):
     """
 
     spec: tuple[str | None, ...] = ()
-    groups: str = ""
+    groups: AxisGroups = NO_GROUPS
 
     def batched(self, dim: int | None) -> Placement:
         """The placement with a dimension inserted that is not split."""
@@ -39,16 +39,15 @@ def placement_of(aval: Any) -> Placement:
     """The placement in a type."""
     if not isinstance(aval, ShapedArray) or not (aval.spec or aval.vary):
         return _NOWHERE
-    return Placement(aval.spec, with_varying(aval, ()).vary.strip("{}"))
+    return Placement(aval.spec, aval.vary.replace_varying(()))
 
 
 def placed(aval: Any, placement: Placement) -> Any:
     """The same type with another placement."""
     if not isinstance(aval, ShapedArray) or placement_of(aval) == placement:
         return aval
-    names = varying_axes(aval)
-    vary = f"{{{placement.groups}}}" if placement.groups else ""
-    return with_varying(aval.update(spec=placement.spec, vary=vary), names, names)
+    vary = placement.groups.replace_varying(aval.vary.varying)
+    return aval.update(spec=placement.spec, vary=vary)
 
 
 def same_but_for_placement(a: Any, b: Any) -> bool:

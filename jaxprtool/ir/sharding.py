@@ -5,14 +5,12 @@ In computations a spec is a tuple with, for each leading dimension, the tuple of
 
 from __future__ import annotations
 
-import functools
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.avals import NO_GROUPS, ShapedArray
 from jaxprtool.ir.params import Record, Structured, Word
 
 __all__ = [
@@ -242,21 +240,10 @@ def unshard_shape(shape: tuple[int, ...], spec: Spec, mesh: Mesh) -> tuple[int, 
 
 # -- varying axes in types ---------------------------------------------------------------------
 
-_VARYING = re.compile(r"V:(?:\(([^()]*)\)|([^,{}()]+))(?:, )?")
-
-
-@functools.cache
-def _varying(vary: str) -> tuple[str, ...]:
-    found = _VARYING.search(vary)
-    if found is None:
-        return ()
-    return tuple(a.strip() for a in (found[1] or found[2]).split(","))
-
 
 def varying_axes(aval: Any) -> tuple[str, ...]:
     """The axes along which a value of this type varies: (i, j) of `f32[2]{V:(i,j)}`."""
-    vary = getattr(aval, "vary", "")
-    return _varying(vary) if vary else ()
+    return getattr(aval, "vary", NO_GROUPS).varying
 
 
 def with_varying(aval: ShapedArray, names: Iterable[str], order: Iterable[str] = ()) -> ShapedArray:
@@ -269,7 +256,4 @@ def with_varying(aval: ShapedArray, names: Iterable[str], order: Iterable[str] =
         return aval
     ordered = [n for n in dict.fromkeys(order) if n in wanted]
     ordered += [n for n in dict.fromkeys(names) if n not in ordered]
-    rest = _VARYING.sub("", aval.vary).strip("{}").rstrip(", ")
-    axes = ordered[0] if len(ordered) == 1 else f"({','.join(ordered)})"
-    groups = [f"V:{axes}"] * bool(ordered) + [rest] * bool(rest)
-    return aval.update(vary=f"{{{', '.join(groups)}}}" if groups else "")
+    return aval.update(vary=aval.vary.replace_varying(ordered))

@@ -10,6 +10,7 @@ from typing import Any, cast
 from jaxprtool.ir.avals import (
     AbstractToken,
     AbstractType,
+    AxisGroups,
     FutureType,
     OpaqueType,
     RefType,
@@ -22,6 +23,7 @@ from jaxprtool.ir.params import (
     NumpyScalar,
     Opaque,
     OrderedSet,
+    PrintedFunction,
     RangeTuple,
     Record,
     Structured,
@@ -29,23 +31,35 @@ from jaxprtool.ir.params import (
 )
 from jaxprtool.ir.placement import Placement
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
+from jaxprtool.ir.trees import TreeDefinition
 
 __all__ = ["NAMES", "python_source"]
 
 NAMES: dict[str, Any] = {
     x.__name__: x
     for x in (
-        *(AbstractToken, FutureType, OpaqueType, RefType, ShapedArray, SymbolicDim, find_dtype),
+        *(
+            AbstractToken,
+            AxisGroups,
+            FutureType,
+            OpaqueType,
+            RefType,
+            ShapedArray,
+            SymbolicDim,
+            find_dtype,
+        ),
         *(
             NumpyScalar,
             Opaque,
             OrderedSet,
+            PrintedFunction,
             RangeTuple,
             Record,
             Word,
             Mesh,
             PartitionSpec,
             Placement,
+            TreeDefinition,
         ),
     )
 } | {"inf": float("inf"), "nan": float("nan")}
@@ -69,6 +83,8 @@ def python_source(value: Any) -> str:
         return f"Placement{_tuple(tuple(value))}"
     if isinstance(value, RangeTuple):
         return f"RangeTuple({value.bounds!r})"
+    if type(value) is PrintedFunction:
+        return f"PrintedFunction({value.text!r}, {value.qualified!r})"
     if isinstance(value, Opaque):
         return f"Opaque({value.text!r})"
     if isinstance(value, (Word, SymbolicDim)):
@@ -81,7 +97,7 @@ def python_source(value: Any) -> str:
             if getattr(value, k)
         ]
         return f"PartitionSpec({', '.join(parts)})"
-    if isinstance(value, (DType, AbstractType, OrderedSet, Structured)):
+    if isinstance(value, (DType, AbstractType, AxisGroups, OrderedSet, Structured)):
         made, args = cast("tuple[Any, tuple[Any, ...]]", value.__reduce__()[:2])
         return f"{made.__name__}({', '.join(map(python_source, args))})"
     return _plain(value)

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.enums import INDEX_MODE
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.params import Record, Word
+from jaxprtool.ir.params import Record
 from jaxprtool.makers.axes import inserted
 from jaxprtool.stablehlo.text import int_list
 
@@ -107,26 +108,12 @@ def windows_of(kind: str, numbers: Any, name: str = "") -> Windows:
 # -- modes -----------------------------------------------------------------------------------------
 
 CLIP, FILL_OR_DROP, IN_BOUNDS = "CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"
-CLIP_MODE = Word("GatherScatterMode.CLIP")
-DROP_MODE = Word("GatherScatterMode.FILL_OR_DROP")
-_MODES = {
-    **{m: m for m in (CLIP, FILL_OR_DROP, IN_BOUNDS)},
-    **dict(enumerate((CLIP, FILL_OR_DROP, IN_BOUNDS))),
-    "clip": CLIP,
-    "fill": FILL_OR_DROP,
-    "drop": FILL_OR_DROP,
-    "promise_in_bounds": IN_BOUNDS,
-}
+CLIP_MODE, DROP_MODE = INDEX_MODE.word(CLIP), INDEX_MODE.word(FILL_OR_DROP)
 
 
 def mode_of(name: str, mode: Any) -> str:
     """What becomes of windows that do not lie within the operand: one of the constants above."""
-    member = getattr(mode, "member", mode)
-    found = _MODES.get(member) if isinstance(member, (str, int)) else None
-    if found is None:
-        modes = ", ".join((CLIP, FILL_OR_DROP, IN_BOUNDS))
-        ill_typed(f"{name} mode {mode} is none of {modes}", "index-mode")
-    return found
+    return INDEX_MODE.required(name, "mode", mode)
 
 
 # -- types -----------------------------------------------------------------------------------------

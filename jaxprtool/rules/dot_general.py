@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.enums import DOT_ALGORITHM, PRECISION_LEVEL, precision_level
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import Cost
@@ -283,16 +284,13 @@ _ALGORITHMS = {
 }
 
 
-def _member(precision: Any) -> str:
-    return str(precision).rpartition(".")[2].upper()
-
-
 def _algorithm(precision: Any) -> str | None:
     """The name of an algorithm given as the precision; None for the ordinary precisions."""
     if precision is None or isinstance(precision, tuple | list):
         return None
-    name = _member(precision)
-    return None if name in ("DEFAULT", "HIGH", "HIGHEST", "NONE") else name
+    if PRECISION_LEVEL.fits(precision):
+        return None
+    return DOT_ALGORITHM.member(precision) or str(precision)
 
 
 def _dot_lower(
@@ -313,7 +311,7 @@ def _dot_lower(
         x, y = ctx.convert(x, dtype), ctx.convert(y, dtype)
     lc, rc, lb, rb = (list(axes) for axes in _numbers(dimension_numbers))
     given = precision if isinstance(precision, tuple | list) else (precision, precision)
-    names = ["DEFAULT" if p is None or algorithm else _member(p) for p in given]
+    names = ["DEFAULT" if algorithm else precision_level(p) for p in given]
     batching = f"batching_dims = {lb} x {rb}, " if lb else ""
     result = ShapedArray(out.shape, dtype)
     types = f"({mlir_type(x.aval)}, {mlir_type(y.aval)}) -> {mlir_type(result)}"

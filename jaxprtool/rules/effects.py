@@ -8,10 +8,9 @@ others refuse to run, and only when they are reached.
 from __future__ import annotations
 
 import functools
-import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -33,6 +32,7 @@ from jaxprtool.ir.diagnostics import (
     fail,
 )
 from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.ir.params import Opaque
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.formats import format_fields, print_options
 
@@ -88,13 +88,10 @@ def _print(xp: Any, *values: Any, fmt: str, in_tree: Any, **params: Any) -> list
     return []
 
 
-_TREE = re.compile(r"\s*('(?:[^'\\]|\\.)*'|[\w.]+|[*()\[\]{},:])")
-
-
 def _format_arguments(
     values: Sequence[Any], in_tree: Any, static_args: Any
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The positional and named values of a format, from the text of JAX's tree of them.
+    """The positional and named values of a format, from JAX's tree of them.
 
     Values whose tree cannot be read are all positional.
     """
@@ -103,42 +100,13 @@ def _format_arguments(
     rest = iter(values)
     places = range(len(values) + len(static))
     leaves = [static[i] if i in static else next(rest, None) for i in places]
-    found = re.fullmatch(r"PyTreeDef\((.*)\)", str(in_tree), re.DOTALL)
-    if found is None:
-        return leaves, {}
     try:
-        args, named = _read_tree(iter(_TREE.findall(found[1])), iter(leaves))
-    except (StopIteration, ValueError, TypeError, RecursionError):
+        args, named = in_tree.unflatten(leaves)
+    except (AttributeError, TypeError, ValueError):
         return leaves, {}
-    if not isinstance(args, list) or not isinstance(named, dict):
+    if not isinstance(args, (tuple, list)) or not isinstance(named, dict):
         return leaves, {}
-    return args, named
-
-
-def _read_tree(tokens: Iterator[str], leaves: Iterator[Any]) -> Any:
-    """One value of a tree: `*` is a leaf; tuples, lists and dicts as Python writes them."""
-    return _read_node(next(tokens), tokens, leaves)
-
-
-def _read_node(token: str, tokens: Iterator[str], leaves: Iterator[Any]) -> Any:
-    if token == "*":
-        return next(leaves)
-    if token == "None":
-        return None
-    if token in "([":
-        items = []
-        while (token := next(tokens)) not in ")]":
-            if token != ",":
-                items.append(_read_node(token, tokens, leaves))
-        return items
-    if token != "{":
-        raise ValueError(token)
-    fields = {}
-    while (token := next(tokens)) != "}":
-        if token != ",":
-            next(tokens)  # the colon
-            fields[token.strip("'")] = _read_tree(tokens, leaves)
-    return fields
+    return [*args], named
 
 
 def _call_output(xp: Any, *values: Any, callback: Any, **_: Any) -> list[Any]:
@@ -177,9 +145,14 @@ def _lower_output(impl: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
+def _is_ordered(effect: Any) -> bool:
+    """Whether an effect of JAX's, known by its text, is one that keeps the order of a program."""
+    return isinstance(effect, Opaque) and "Ordered" in effect.text
+
+
 def _has_order(params: dict[str, Any]) -> bool:
     """Whether an equation of output or of an io_callback keeps the order of the program."""
-    return bool(params.get("ordered")) or "Ordered" in str(params.get("effect"))
+    return bool(params.get("ordered")) or _is_ordered(params.get("effect"))
 
 
 for _op, _impl in ((lax.debug_print, _print), (lax.debug_callback, _call_output)):

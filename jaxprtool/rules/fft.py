@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.enums import FFT_TYPE
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
@@ -19,20 +20,14 @@ from jaxprtool.stablehlo.text import mlir_type
 
 __all__: list[str] = []
 
-_NAMES = ("FFT", "IFFT", "RFFT", "IRFFT")
+_NAMES = FFT_TYPE.members
 _FFT, _IFFT, _RFFT, _IRFFT = range(4)
 _FUNCTIONS = ("fftn", "ifftn", "rfftn", "irfftn")
 
 
 def _kind(fft_type: Any) -> int:
-    """The number of a kind of transform, given as a number or a name."""
-    if isinstance(fft_type, str):
-        name = fft_type.rpartition(".")[2].upper()
-        if name in _NAMES:
-            return _NAMES.index(name)
-    elif not isinstance(fft_type, bool) and fft_type in range(4):
-        return int(fft_type)
-    ill_typed(f"fft fft_type={fft_type!r} is none of 0 to 3 ({', '.join(_NAMES)})", "param-value")
+    """The number of a kind of transform."""
+    return _NAMES.index(FFT_TYPE.required("fft", "fft_type", fft_type))
 
 
 def _types(x: Any, *, fft_type: Any, fft_lengths: Any) -> Any:

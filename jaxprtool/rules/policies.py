@@ -5,7 +5,6 @@ A policy of a traced program may be a live function (`asks`); in a file it is on
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 from jaxprtool.interpreters.remat import Offload, Saves, save_nothing
 from jaxprtool.ir.jaxpr import JaxprEqn
-from jaxprtool.ir.params import Opaque, Record, Word
+from jaxprtool.ir.params import PrintedFunction, Record, Word
 
 __all__ = ["POLICIES", "PolicyWarning", "offload", "policy_saves", "save_everything"]
 
@@ -92,7 +91,6 @@ _MADE_BY: dict[str, Saves] = {
     "save_anything_except_these_names": save_everything,  # JAX's, too, keeps everything
     "offload_dot_with_no_batch_dims": _is_dot_without_batch,
 }
-_FUNCTION = re.compile(r"<function ([\w.]+?)(\.<locals>[\w.<>]*)? at 0x\w+>")
 
 
 def policy_saves(policy: Any) -> Saves:
@@ -115,8 +113,9 @@ def policy_saves(policy: Any) -> Saves:
         found = POLICIES.get(Word(policy).member)
     elif isinstance(policy, Record) and policy.name in _RECORDS:
         found = _RECORDS[policy.name](**policy.fields)
-    elif isinstance(policy, Opaque) and (match := _FUNCTION.match(policy.text)):
-        found = (_MADE_BY if match[2] else POLICIES).get(match[1])
+    elif isinstance(policy, PrintedFunction):
+        maker, inside, _ = policy.qualified.partition(".<locals>")
+        found = (_MADE_BY if inside else POLICIES).get(maker)
     if found is None:
         _warn_unknown(policy)
         return save_nothing

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.enums import ROUNDING_METHOD
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.cost import FREE
@@ -144,22 +145,17 @@ def _sign_lower(ctx: Any, x: Any) -> Any:
 def _round_type(x: Any, *, rounding_method: int) -> Any:
     if x.dtype.kind != "f":
         check_kind("round", x, _FLOAT)
-    if _rounding(rounding_method) not in (0, 1):
-        ill_typed(
-            f"round has no rounding_method {rounding_method}: it is 0 (halves away from zero) "
-            "or 1 (halves to even)",
-            "param-value",
-        )
+    ROUNDING_METHOD.required("round", "rounding_method", rounding_method)
     return x
 
 
-def _rounding(method: Any) -> Any:
-    """The method as a number; printed jaxprs hold it by number, or by name."""
-    return {"AWAY_FROM_ZERO": 0, "TO_NEAREST_EVEN": 1}.get(str(method).rpartition(".")[2], method)
+def _to_even(method: Any) -> bool:
+    """Whether halves are rounded to the even neighbour, and not away from zero."""
+    return ROUNDING_METHOD.member(method) == "TO_NEAREST_EVEN"
 
 
 def _round_impl(xp: Any, x: Any, *, rounding_method: int) -> Any:
-    if _rounding(rounding_method) == 1:
+    if _to_even(rounding_method):
         return xp.rint(x)
     whole = xp.trunc(x)
     away = whole + xp.copysign(xp.ones_like(x), x)
@@ -167,7 +163,7 @@ def _round_impl(xp: Any, x: Any, *, rounding_method: int) -> Any:
 
 
 def _round_lower(ctx: Any, x: Any, *, rounding_method: int) -> Any:
-    method = "round_nearest_even" if _rounding(rounding_method) else "round_nearest_afz"
+    method = "round_nearest_even" if _to_even(rounding_method) else "round_nearest_afz"
     return ctx.op(method, x)
 
 

@@ -7,20 +7,18 @@ their types, Python's with 64 bits, strings, dtypes as types, and lists and dict
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.ir.trees import TreeDefinition
 from jaxprtool.stablehlo.text import dense, element_type, mlir_type, scalar_text
 from jaxprtool.syntax.params import read_value
 
 __all__ = ["composite_attributes"]
 
-_TREE = re.compile(r"PyTreeDef\((.*)\)", re.DOTALL)
-_QUOTED_OR_LEAF = re.compile(r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|\*")
 _BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _PYTHON = {"bool": "bool", "int": "int64", "float": "float64"}
 _BOOLEANS = {"np.True_": "true", "np.False_": "false"}
@@ -35,30 +33,17 @@ def composite_attributes(attributes: Any) -> str | None:
     if not isinstance(attributes, (tuple, list)):
         return None
     try:
-        values = {name: _unflatten(str(tree), iter(leaves)) for name, leaves, tree in attributes}
+        values = {name: _unflatten(tree, leaves) for name, leaves, tree in attributes}
         return _dictionary({k: v for k, v in values.items() if v is not None})
     except (_NoSpelling, TypeError, ValueError, UnsupportedError):
         return None
 
 
-def _unflatten(tree: str, leaves: Iterator[Any]) -> Any:
-    """The value with the given structure, `PyTreeDef({'u': *, 'v': (*, *)})`."""
-    m = _TREE.fullmatch(tree)
-    if m is None:
+def _unflatten(tree: Any, leaves: Any) -> Any:
+    """The value with the given structure, in which tuples are lists."""
+    if not isinstance(tree, TreeDefinition):
         raise _NoSpelling(tree)
-
-    def fill(node: Any) -> Any:
-        if isinstance(node, Record) and node.name == "Leaf":
-            return next(leaves)
-        if isinstance(node, dict):
-            return {k: fill(v) for k, v in node.items()}
-        if isinstance(node, (tuple, list)):
-            return [fill(v) for v in node]
-        if node is not None:
-            raise _NoSpelling(node)
-        return None
-
-    return fill(read_value(_QUOTED_OR_LEAF.sub(lambda m: m[1] or "Leaf()", m[1])))
+    return tree.unflatten(leaves)
 
 
 def _dictionary(fields: dict[str, Any]) -> str:
@@ -72,7 +57,7 @@ def _value(value: Any) -> str:
     if isinstance(value, Opaque):
         array = getattr(getattr(value, "value", None), "val", None)
         return _array(array, array.dtype) if array is not None else _value(_read(value))
-    if isinstance(value, list):
+    if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
         return _dictionary(value)

@@ -23,7 +23,7 @@ from jaxprtool.ir.jaxpr import (
     new_eqn,
 )
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.params import Opaque, PrintedFunction
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.atoms import Atoms, Scope, undrop
 from jaxprtool.syntax.autodidax import from_autodidax
@@ -491,9 +491,6 @@ class Builder:
         return self.definitions.reference(name, at) if name in self.definitions.names else None
 
     def _value(self, primitive: Primitive, key: str, kind: Kind | None, text: str, at: int) -> Any:
-        cached = self.values.get((kind, text), self)
-        if cached is not self:
-            return cached
         named = (
             self.definitions.names
             and (kind is None or kind.spelling == "value")
@@ -502,6 +499,9 @@ class Builder:
         )
         if named and (found := self.definitions.value(text, at)) is not None:
             return found
+        cached = self.values.get((kind, text), self)
+        if cached is not self:
+            return cached
         if kind is not None and kind.parts[0] is JAXPR and text != "None":
             self._error(f"{text} is not defined here", "undefined-jaxpr", at, at + len(text))
         if "lambda" in text or (
@@ -522,7 +522,7 @@ class Builder:
         """The value; an error where it is only text, and something that has a meaning would be lost in it."""
         if (
             (kind is not None and kind.spelling == "free")
-            or type(value) not in (str, Opaque)
+            or type(value) not in (str, Opaque, PrintedFunction)
             or text in self.definitions.names
         ):
             return value

@@ -20,11 +20,13 @@ from jaxprtool.ir.params import (
     NumpyScalar,
     Opaque,
     OrderedSet,
+    PrintedFunction,
     RangeTuple,
     Record,
     Word,
     spelled,
 )
+from jaxprtool.ir.trees import LEAF, TreeDefinition
 from jaxprtool.syntax.placements import PLACEMENTS
 from jaxprtool.syntax.types import read_type, untyped_scalar
 
@@ -36,6 +38,7 @@ _TOKEN = re.compile(
     r"|(?P<opaque><(?:[^<>\n]|<[^<>\n]*>)*>)"
     r"|(?P<jaxpr>\{\s*lambda\b|let [^\n]{1,200}? = \{ lambda\b)"
     r"|(?P<word>[^\W\d][\w.]*(?:<\w+>)?)"
+    r"|(?P<leaf>\*)"
     r"|(?P<mark>[()\[\]{},:=]))"
 )
 _WORDS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis, "...": Ellipsis}
@@ -43,6 +46,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _SHAPED_ARRAY = re.compile(r"([\w<>]+\[[^\]]*\])(, weak_type=True)?\)")
+_FUNCTION = re.compile(r"<function ([\w.<>]+) at 0x\w+>")
 _MAX_DEPTH = 100
 _LONGEST_RANGE = 1000  # of axes, for which ranges stand
 _SCALAR_TYPES = re.compile(r"np\.(?:u?int\d+)")
@@ -97,7 +101,7 @@ class _Reader:
 
     def __init__(self, text: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None = None):
         self.text, self.pos, self.read_jaxpr, self.read_name = text, 0, read_jaxpr, read_name
-        self.placing = False  # inside a mesh
+        self.placing = self.in_tree = False  # inside a mesh, inside a tree definition
 
     def next(self) -> re.Match[str]:
         m = _TOKEN.match(self.text, self.pos)
@@ -125,8 +129,10 @@ class _Reader:
             return untyped_scalar(m["num"])
         if kind == "str":
             return _unquote(m["str"])
+        if kind == "leaf" and self.in_tree:
+            return LEAF
         if kind == "opaque":
-            return Opaque(m["opaque"])
+            return _object(m["opaque"])
         if kind == "jaxpr":
             return self.jaxpr(m.start("jaxpr"))
         if kind == "word":
@@ -200,7 +206,7 @@ class _Reader:
             return Word(word) if found is None else found
         self.pos += 1
         if word == "PyTreeDef":
-            return self.balanced(word)
+            return self.tree(word, depth)
         if word == "frozenset":
             return self.frozenset(depth)
         if word == "ShapedArray":
@@ -225,6 +231,21 @@ class _Reader:
             return frozenset(found) if texts == sorted(texts) else OrderedSet(found)
         except TypeError:
             raise _Outside from None
+
+    def tree(self, word: str, depth: int) -> Any:
+        """A tree definition; text alone where it has nodes that are no containers of Python's."""
+        start, outer = self.pos, self.in_tree
+        self.in_tree = True
+        try:
+            structure = self.value(depth + 1)
+            if not self.take(")"):
+                raise _Outside
+            return spelled(TreeDefinition(structure), f"{word}({self.text[start : self.pos]}")
+        except _Outside:
+            self.pos = start
+            return self.balanced(word)
+        finally:
+            self.in_tree = outer
 
     def balanced(self, word: str) -> Opaque:
         """The text of `word(...)` up to the bracket that closes it."""
@@ -296,6 +317,12 @@ class _Reader:
             if self.peek() != ")" and (not self.take(",") or self.peek() == ")"):
                 raise _Outside
         return tuple(args), fields
+
+
+def _object(text: str) -> Opaque:
+    """An object in angle brackets; the name of a function is known."""
+    function = _FUNCTION.fullmatch(text)
+    return PrintedFunction(text, function[1]) if function else Opaque(text)
 
 
 def _unquote(text: str) -> str:
@@ -372,7 +399,9 @@ def _repr(value: Any, jaxpr_text: Callable[[ClosedJaxpr], str]) -> str:
     return repr(value)
 
 
-_PLAIN = frozenset({int, float, bool, str, type(None), complex, Word, Opaque, NumpyScalar, slice})
+_PLAIN = frozenset(
+    {int, float, bool, str, type(None), complex, Word, Opaque, PrintedFunction, NumpyScalar, slice}
+)
 
 
 def _type_text(aval: AbstractType) -> str:

@@ -7,8 +7,10 @@ import struct
 from typing import Any
 
 from jaxprtool.ir.avals import (
+    NO_GROUPS,
     AbstractToken,
     AbstractType,
+    AxisGroups,
     FutureType,
     OpaqueType,
     RefType,
@@ -23,6 +25,7 @@ __all__ = [
     "UNTYPED",
     "exact_text",
     "is_usual_nan",
+    "read_groups",
     "read_scalar",
     "read_type",
     "scalar_text",
@@ -40,6 +43,7 @@ _ARRAY = re.compile(
 _REF = re.compile(r"Ref(?:<(\w+)>)?\{(.*)\}")
 _NAME = re.compile(r"\w+(?=[\[<])")
 _SPELLED = re.compile(TYPE)
+_GROUP = re.compile(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")
 _FUTURE = re.compile(r"AbstractFuture\{(.*)\}")
 _DIMS = re.compile(
     r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)"
@@ -70,11 +74,22 @@ def read_type(text: str) -> AbstractType:
         if _NUMERIC.fullmatch(name):
             raise ValueError(f"unknown element type {name} in {text}")
         return OpaqueType(text)
-    if vary and ":" not in vary:  # JAX 0.7 and 0.8.0 print `{i,j}` for `{V:(i,j)}`
-        vary = f"{{V:{f'({vary[1:-1]})' if ',' in vary else vary[1:-1]}}}"
     dims, _, _ = dims.partition(";")  # `f32[3;i:4]`: named axes, to 0.4.30
     shape, spec = _read_dims(dims, text)
-    return ShapedArray(shape, dtype, False, spec, memory or "", vary)
+    return ShapedArray(
+        shape, dtype, False, spec, memory or "", read_groups(vary) if vary else NO_GROUPS
+    )
+
+
+def read_groups(text: str) -> AxisGroups:
+    """The axes that stand in braces after a type: `{V:(i,j), U:k}`; those of `{i,j}` vary, as JAX 0.7 and 0.8.0 print it."""
+    inner = text[1:-1]
+    if ":" not in inner:
+        return AxisGroups([a.strip() for a in inner.split(",") if a.strip()])
+    found: dict[str, list[str]] = {"V": [], "U": [], "R": []}
+    for letter, several, one in _GROUP.findall(inner):
+        found[letter] += [a.strip() for a in (several or one).split(",")]
+    return AxisGroups(found["V"], found["U"], found["R"])
 
 
 def _read_dims(dims: str, text: str) -> tuple[tuple[Any, ...], tuple[str | None, ...]]:

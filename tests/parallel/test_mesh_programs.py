@@ -18,10 +18,12 @@ from jaxprtool import lax
 from jaxprtool.driver.compile import from_bytes
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.origins import without_origins
+from jaxprtool.ir.avals import NO_GROUPS, AxisGroups
 from jaxprtool.ir.params import Opaque, Structured
 from jaxprtool.ir.sharding import Mesh, known_mesh, partition_specs, specs_of
 from jaxprtool.ir.source import NAMES, python_source
 from jaxprtool.syntax.params import format_value, read_value
+from jaxprtool.syntax.types import read_type
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 RNG = np.random.default_rng(0)
@@ -411,3 +413,23 @@ def test_specs_print_as_they_are_read():
     assert specs == ((("i",), (), ("j", "k")), (), ((), ("i",)))
     assert format_value(partition_specs(specs)) == text
     assert format_value(partition_specs([(("i",),)])) == "(P('i',),)"
+
+
+@pytest.mark.parametrize(
+    "text, groups",
+    [
+        ("f32[2]{V:i}", AxisGroups(["i"])),
+        ("f32[2]{V:(i,j)}", AxisGroups(["i", "j"])),
+        ("f32[2]{V:i, U:(k,l), R:m}", AxisGroups(["i"], ["k", "l"], ["m"])),
+        ("f32[2]{U:k}", AxisGroups(unreduced=["k"])),
+        ("f32[2]", NO_GROUPS),
+    ],
+)
+def test_axes_of_types(text, groups):
+    aval = read_type(text)
+    assert aval.vary is groups and str(aval) == text and bool(groups) == ("{" in text)
+    assert eval(python_source(aval), NAMES) is aval and pickle.loads(pickle.dumps(aval)) is aval
+
+
+def test_axes_of_types_as_earlier_releases_print_them():
+    assert read_type("f32[2]{i,j}") is read_type("f32[2]{V:(i,j)}")

@@ -37,7 +37,15 @@ GATHERS = [
     (X, INDICES, ROWS, (1,), {}, "dimension-count", "slice_sizes (1,)"),
     (X, INDICES, ROWS, (1, 4), {}, "slice-range", "slice_sizes (1, 4)"),
     (X, INDICES, ROWS, (2, 3), {}, "slice-sizes", "collapsed_slice_dims (0,)"),
-    (X, INDICES, ROWS, (1, 3), {"mode": Word("WRAP")}, "index-mode", "gather mode WRAP"),
+    (
+        X,
+        INDICES,
+        ROWS,
+        (1, 3),
+        {"mode": Word("WRAP")},
+        "index-mode",
+        "gather: mode is WRAP, and has to be CLIP",
+    ),
     (X, INDICES, ROWS, (1, 3), {"fill_value": "no"}, "fill-value", "fill_value no"),
 ]
 
@@ -64,7 +72,14 @@ SCATTERS = [
     (INDICES, "f32[2,3]", ((1,), (9,), (0,)), {}, "dimension-numbers", "inserted_window_dims"),
     (INDICES, "f32[2,3]", ((1,), (0,), (9,)), {}, "dimension-numbers", "scatter_dims_to_operand"),
     (INDICES, "f32[2]", BATCHED, {}, "dimension-numbers", "differ in size"),
-    (INDICES, "f32[2,3]", ROWS, {"mode": Word("M.NEAREST")}, "index-mode", "mode M.NEAREST"),
+    (
+        INDICES,
+        "f32[2,3]",
+        ROWS,
+        {"mode": Word("M.NEAREST")},
+        "index-mode",
+        "mode is M.NEAREST, and has to be CLIP",
+    ),
     (INDICES, "f32[2,3]", ROWS, {"update_jaxpr": 3}, "update-jaxpr", "not a jaxpr"),
     (
         INDICES,

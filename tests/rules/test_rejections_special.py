@@ -36,7 +36,7 @@ REJECTED = [
     (
         _generator.replace("RNG_DEFAULT", "RNG_BEST"),
         "x:u32[4]",
-        "algorithm is RNG_BEST, and has to be RNG_DEFAULT, RNG_THREE_FRY or RNG_PHILOX",
+        "algorithm is RNG_BEST, and has to be RNG_DEFAULT (0), RNG_THREE_FRY (1) or RNG_PHILOX (2)",
     ),
     (_generator.replace("(2,)", "(-2,)"), "x:u32[4]", "shape (-2,) has a negative size"),
     ("a:f32[2] = rng_uniform[shape=(2,)] x x", "x:f32[1]", "rng_uniform takes two scalars"),

@@ -18,6 +18,7 @@ from jaxprtool.core.kinds.numbers import ELEMENT_TYPE
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import (
     AbstractToken,
+    AxisGroups,
     FutureType,
     OpaqueType,
     RefType,
@@ -41,6 +42,7 @@ from tests.syntax.lark_values import constant, reject_fault, scalar, value_of
 __all__ = ["read_with_lark"]
 
 _ANY = Anything()
+_GROUP = re.compile(r"([VUR]):\(?([^()\s]+?)\)?(?:, |\Z)")
 _TYPES = ("array", "token", "ref", "future", "opaque")
 
 
@@ -327,11 +329,8 @@ class _File:
         shape = tuple([int(d) if d.isdecimal() else SymbolicDim(d) for d, _ in dims])
         spec = tuple([str(axes[0]) if axes else None for _, axes in dims])
         memory = "".join(tokens(tree, "MEMORY")).strip("<>")
-        varying = "".join(tokens(tree, "VARYING"))
-        if varying and ":" not in varying:
-            names = varying[1:-1]
-            varying = f"{{V:({names})}}" if "," in names else f"{{V:{names}}}"
-        return ShapedArray(shape, dtype, False, spec if any(spec) else (), memory, varying)
+        groups = _groups("".join(tokens(tree, "VARYING"))[1:-1])
+        return ShapedArray(shape, dtype, False, spec if any(spec) else (), memory, groups)
 
     # ---- references
 
@@ -488,3 +487,11 @@ def _index_of(paths: list[Tree]) -> tuple[tuple[Any, ...], list[str]]:
             elif piece:
                 pieces.append(piece)
     return tuple(pieces), variables
+
+
+def _groups(text: str) -> AxisGroups:
+    """The axes between the braces after a type; without letters, those along which it varies."""
+    if text and ":" not in text:
+        return AxisGroups(text.split(","))
+    axes = {letter: names.split(",") for letter, names in _GROUP.findall(text)}
+    return AxisGroups(axes.get("V", ()), axes.get("U", ()), axes.get("R", ()))

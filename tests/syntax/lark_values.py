@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import math
 import re
@@ -16,11 +17,13 @@ from jaxprtool.ir.params import (
     NumpyScalar,
     Opaque,
     OrderedSet,
+    PrintedFunction,
     RangeTuple,
     Record,
     Word,
     spelled,
 )
+from jaxprtool.ir.trees import LEAF, TreeDefinition
 from jaxprtool.syntax.consts import ArrayBytes, ArrayRef, ArrayText
 from jaxprtool.syntax.placements import PLACEMENTS
 from tests.syntax.lark_tree import Meaningless, Rejected, tokens, tree_of, trees
@@ -147,7 +150,9 @@ class _Value:
         return _unquoted(str(tree.children[0]))
 
     def angled(self, tree: Tree) -> Any:
-        return Opaque(str(tree.children[0]))
+        text = str(tree.children[0])
+        function = re.fullmatch(r"<function ([\w.<>]+) at 0x\w+>", text)
+        return PrintedFunction(text, function[1]) if function else Opaque(text)
 
     def word(self, tree: Tree) -> Any:
         word = str(tree.children[0])
@@ -209,7 +214,12 @@ class _Value:
         return self.made(name, args, fields)
 
     def tree_definition(self, tree: Tree) -> Any:
-        return Opaque(self.text[tree.meta.start_pos : tree.meta.end_pos])
+        text = self.text[tree.meta.start_pos : tree.meta.end_pos]
+        try:
+            found = TreeDefinition(_structure(text[len("PyTreeDef(") : -1]))
+        except (ValueError, SyntaxError):
+            return Opaque(text)
+        return spelled(found, text)
 
     def shaped_array(self, tree: Tree) -> Any:
         aval = self.file.type(trees(tree)[0])
@@ -238,6 +248,32 @@ class _Value:
         if "\n" in self.text and "lambda" not in self.text and not self.placing:
             raise _Outside  # a print of an array, or of a function: line breaks mean something
         return _made(name, tuple(args), fields)
+
+
+def _structure(text: str) -> Any:
+    """The pytree of a definition, by Python's own parser, to which a leaf is a name."""
+    leaves = re.sub(
+        r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\*""", lambda m: m[1] or "__leaf__", text
+    )
+
+    def read(node: ast.expr) -> Any:
+        if isinstance(node, ast.Name):
+            known = {"None": None, "True": True, "False": False, "__leaf__": LEAF}
+            return known.get(node.id, Word(node.id))
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Tuple):
+            return tuple(map(read, node.elts))
+        if isinstance(node, ast.List):
+            return list(map(read, node.elts))
+        if isinstance(node, ast.Dict):
+            return {read(k): read(v) for k, v in zip(node.keys, node.values, strict=True) if k}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            fields = {str(k.arg): read(k.value) for k in node.keywords}
+            return Record(node.func.id, tuple(map(read, node.args)), **fields)
+        raise ValueError(ast.dump(node))
+
+    return read(ast.parse(leaves, mode="eval").body)
 
 
 def _made(name: str, args: tuple[Any, ...], fields: dict[str, Any]) -> Any:

@@ -11,8 +11,9 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError
 from jaxprtool.ir.dtypes import FLOAT32, INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.params import NumpyScalar, Opaque, OrderedSet, Record, Word
+from jaxprtool.ir.params import NumpyScalar, Opaque, OrderedSet, PrintedFunction, Record, Word
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
+from jaxprtool.ir.trees import LEAF, TreeDefinition
 from jaxprtool.syntax.params import format_value, read_value
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
@@ -52,7 +53,18 @@ VALUES = [
     ("(ShapedArray(float32[4,4]),)", (ShapedArray((4, 4), FLOAT32),)),
     ("ShapedArray(int32[], weak_type=True)", ShapedArray((), INT32, True)),
     ("(<function f at 0xXX>, 1)", (Opaque("<function f at 0xXX>"), 1)),
-    ("PyTreeDef(((*,), {'x': *}))", Opaque("PyTreeDef(((*,), {'x': *}))")),
+    ("PyTreeDef(((*,), {'x': *}))", TreeDefinition(((LEAF,), {"x": LEAF}))),
+    ("PyTreeDef([*, None])", TreeDefinition([LEAF, None])),
+    (
+        "PyTreeDef((CustomNode(Box, [*]), {}))",
+        TreeDefinition((Record("CustomNode", (Word("Box"), [LEAF])), {})),
+    ),
+    ("PyTreeDef(*, 1)", Opaque("PyTreeDef(*, 1)")),
+    ("PyTreeDef(*)", TreeDefinition(LEAF)),
+    (
+        "<function f.<locals>.g at 0xXX>",
+        PrintedFunction("<function f.<locals>.g at 0xXX>", "f.<locals>.g"),
+    ),
 ]
 
 

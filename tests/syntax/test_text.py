@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jaxprtool.ir.avals import AbstractToken, RefType, ShapedArray, SymbolicDim
+from jaxprtool.ir.avals import AbstractToken, AxisGroups, RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import DropVar, Lit, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Lit, Var
 from jaxprtool.syntax.naming import base26
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
@@ -133,7 +133,7 @@ def test_types():
     assert isinstance(b, RefType) and b.space == "vmem"
     assert c is AbstractToken()
     assert isinstance(d, ShapedArray)
-    assert (d.shape, d.memory, d.spec, d.vary) == ((8, 4), "host", ("x", None), "{V:i}")
+    assert (d.shape, d.memory, d.spec, d.vary) == ((8, 4), "host", ("x", None), AxisGroups(["i"]))
 
 
 def test_literals():
@@ -189,3 +189,12 @@ def test_a_long_program_is_linear():
         return time.process_time() - start
 
     assert seconds(20_000) < 30 * seconds(2_000) + 0.5
+
+
+def test_a_name_that_is_that_of_a_jaxpr_too():
+    text = (
+        "let f = { lambda ; a:f32[]. let b:f32[] = sin a in (b,) } in\n"
+        "{ lambda ; c:f32[]. let d:f32[] = odd[name=f jaxpr=f] c in (d,) }"
+    )
+    (eqn,) = parse(text).jaxpr.eqns
+    assert eqn.params["name"] == "f" and isinstance(eqn.params["jaxpr"], ClosedJaxpr)

@@ -34,6 +34,7 @@ from jaxprtool.backends.jax.rules import capture_custom_rule
 from jaxprtool.backends.jax.to_jax import eqn_to_jax
 from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.ir.avals import (
+    NO_GROUPS,
     AbstractToken,
     FutureType,
     OpaqueType,
@@ -48,6 +49,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Param
 from jaxprtool.ir.params import NumpyScalar, RangeTuple, Record, Structured
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.syntax.params import read_value
+from jaxprtool.syntax.types import read_groups
 
 __all__ = ["as_struct", "from_jax"]
 
@@ -349,7 +351,8 @@ def _shaped(aval: Any) -> Any:
     )
     text = private.type_text(aval)
     memory = aval.memory_space.name.lower() if "<" in text.removeprefix(dtype.short) else ""
-    vary = text[text.rindex("]") + 1 :]
+    braces = text[text.rindex("]") + 1 :]
+    vary = read_groups(braces) if braces else NO_GROUPS
     spec = spec if any(s is not None for s in spec) else ()
     return ShapedArray(shape, dtype, bool(aval.weak_type), spec, memory, vary)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,7 @@ from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.params import Opaque, Record, Structured, Word
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
+from jaxprtool.ir.trees import TreeDefinition
 from jaxprtool.syntax.params import read_value
 
 __all__ = ["UNREADABLE", "object_of_record", "object_of_text"]
@@ -45,7 +47,7 @@ _CLASS = re.compile(r"<class '(?:[\w.]+\.)?(\w+)'>")
 
 def object_of_text(key: str, text: str) -> Any:
     """The object that a param `key` prints as `text`, or `UNREADABLE`."""
-    for read in (_member, _singleton, _type, _device, _tree, _compound):
+    for read in (_member, _singleton, _type, _device, _compound):
         found = read(key, text)
         if found is not UNREADABLE:
             return found
@@ -101,21 +103,16 @@ def _device(key: str, text: str) -> Any:
     return next((d for d in jax.devices() if text in (repr(d), str(d))), UNREADABLE)
 
 
-def _tree(key: str, text: str) -> Any:
+def _tree(tree: TreeDefinition) -> Any:
     """The structure of a pytree of tuples, lists, dicts and None."""
-    if not text.startswith("PyTreeDef(") or "CustomNode" in text:
+    try:
+        return jax.tree.structure(tree.unflatten(itertools.repeat(0)))
+    except ValueError:
         return UNREADABLE
-    inside = text[len("PyTreeDef(") : -1]
-    tree = read_value(inside.replace("*", "0"))
-    return UNREADABLE if _holds_text(tree) else jax.tree.structure(tree)
-
-
-def _holds_text(tree: Any) -> bool:
-    return any(x != 0 for x in jax.tree.leaves(tree))
 
 
 def _compound(key: str, text: str) -> Any:
-    """What holds meshes or shardings."""
+    """What holds meshes, shardings or trees."""
     value = read_value(text)
     return _restored(key, value) if isinstance(value, (Record, Structured)) else UNREADABLE
 
@@ -127,6 +124,8 @@ def _restored(key: str, v: Any) -> Any:
         return UNREADABLE if any(x is UNREADABLE for x in items) else type(v)(items)
     if isinstance(v, Record):
         return object_of_record(key, v, functools.partial(_restored, key))
+    if isinstance(v, TreeDefinition):
+        return _tree(v)
     if isinstance(v, (Mesh, PartitionSpec)):
         return _placement(v)
     if isinstance(v, (Word, Opaque)):

@@ -7,7 +7,6 @@ program was read from, or of the process (`jax.set_mesh`).
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,9 +16,6 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 from jaxprtool.backends.jax.private import array_type, in_mesh
 
 __all__ = ["entered", "manual_mesh", "mesh_of_live", "placed_aval", "spec_of", "uses_mesh"]
-
-_GROUP = re.compile(r"([VUR]):(?:\(([^()]*)\)|([^,{}\s]+))")
-_FIELDS = {"V": "varying", "U": "unreduced", "R": "reduced"}
 
 
 def uses_mesh(mesh: Any) -> bool:
@@ -69,9 +65,7 @@ def placed_aval(aval: Any, dtype: Any, on_host: bool, mesh: Any) -> Any:
     Raises:
       ValueError: it names axes that the mesh does not have.
     """
-    groups = {
-        _FIELDS[k]: frozenset(re.split(r",\s*", a or b)) for k, a, b in _GROUP.findall(aval.vary)
-    }
+    groups = {k: frozenset(getattr(aval.vary, k)) for k in ("varying", "unreduced", "reduced")}
     if not set().union(*groups.values()) <= set(mesh.axis_names):
         raise ValueError(f"the mesh has no such axes: {aval.vary}")
     sharding = NamedSharding(mesh, spec_of(aval.spec, len(aval.shape)))

@@ -39,11 +39,26 @@ from jaxprtool.backends.jax.refs import index_to_jax
 from jaxprtool.backends.jax.slices import BATCHED_SLICES, call_jaxpr
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
-from jaxprtool.ir.avals import AbstractToken, FutureType, RefType, ShapedArray, SymbolicDim
+from jaxprtool.ir.avals import (
+    NO_GROUPS,
+    AbstractToken,
+    FutureType,
+    RefType,
+    ShapedArray,
+    SymbolicDim,
+)
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.params import NumpyScalar, Opaque, RangeTuple, Record, Structured, Word
+from jaxprtool.ir.params import (
+    NumpyScalar,
+    Opaque,
+    PrintedFunction,
+    RangeTuple,
+    Record,
+    Structured,
+    Word,
+)
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.types import read_type
 
@@ -87,7 +102,9 @@ def jax_params(prim: Any, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unplaced(aval: Any) -> Any:
-    return aval.update(spec=(), memory="", vary="") if isinstance(aval, ShapedArray) else aval
+    return (
+        aval.update(spec=(), memory="", vary=NO_GROUPS) if isinstance(aval, ShapedArray) else aval
+    )
 
 
 class _Writer:
@@ -299,7 +316,8 @@ class _Writer:
         if isinstance(v, Opaque) and key in _TEXTS:
             return v.text
         if isinstance(v, Opaque) and key == "policy":
-            return policy_maker(v.text.split()[1]) or _unknown_param(prim, key, v)
+            name = v.qualified if isinstance(v, PrintedFunction) else ""
+            return policy_maker(name) or _unknown_param(prim, key, v)
         if isinstance(v, Opaque) and key != "computation":
             return _named(prim, key, v)
         return v

@@ -10,17 +10,20 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque, Record, Word
 
 __all__ = [
     "ACCURACY",
     "COPY_SEMANTICS",
+    "DOT_ALGORITHM",
     "EIGENVALUE_ALGORITHM",
     "EIGENVALUE_LIBRARY",
     "FFT_TYPE",
     "INDEX_MODE",
     "PRECISION",
+    "PRECISION_LEVEL",
     "RANDOM_ALGORITHM",
     "ROUNDING_METHOD",
     "SELECTION",
@@ -37,6 +40,7 @@ __all__ = [
     "RoundingMethod",
     "Selection",
     "SvdAlgorithm",
+    "precision_level",
 ]
 
 
@@ -60,7 +64,8 @@ class EnumKind(Kind):
         synonyms: Mapping[str, str] | None = None,
         code: str = "param-value",
     ):
-        listed = ", ".join(members[:-1]) + f" or {members[-1]}"
+        shown = [f"{m} ({i})" if numbered else m for i, m in enumerate(members)]
+        listed = f"{', '.join(shown[:-1])} or {shown[-1]}"
         enum = enum or name
         super().__init__(name, listed, f"members of {enum}", f"a member of {enum}")
         self.enum, self.members, self.numbered, self.code = enum, members, numbered, code
@@ -69,7 +74,7 @@ class EnumKind(Kind):
     def member(self, value: Any) -> str | None:
         """The name of the member that a value stands for; None where it stands for none."""
         if isinstance(value, str):
-            return self._words.get(value.rpartition(".")[2])
+            return self._words.get(value.rpartition(".")[2] if "." in value else value)
         if type(value) is int and self.numbered:
             return self.members[value] if 0 <= value < len(self.members) else None
         name = getattr(value, "name", None)  # of a member itself, or of a primitive
@@ -79,6 +84,14 @@ class EnumKind(Kind):
         """The place in `members` of the one that a value stands for."""
         found = self.member(value)
         return None if found is None else self.members.index(found)
+
+    def required(self, primitive: str, param: str, value: Any) -> str:
+        """The member that the value of a param stands for. Raises JaxprTypeError where it stands for none."""
+        found = self.member(value)
+        if found is None:
+            message = f"{primitive}: {param} is {value}, and has to be {self.one}"
+            raise JaxprTypeError(Diagnostic(message, self.code))
+        return found
 
     def word(self, member: str) -> Word:
         """A member as the value of a param."""
@@ -171,6 +184,12 @@ PRECISION = either(
     RecordKind("DotAlgorithm", one="a DotAlgorithm"),
     name="Precision",
 )
+
+
+def precision_level(value: Any) -> str:
+    """The level that a precision, or one of a pair, stands for; that of None is the default."""
+    return PRECISION_LEVEL.member(value) or "DEFAULT"
+
 
 IndexMode = Annotated[Any, INDEX_MODE]
 Precision = Annotated[Any, PRECISION]

@@ -14,6 +14,7 @@ import math
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.enums import precision_level
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.cost import Cost
 from jaxprtool.interpreters.jvp import Zero, bilinear
@@ -294,8 +295,7 @@ def _write_conv(
     }
     window_text = ", ".join(f"{k} = {v}" for k, v in window.items()) if window_strides else ""
     given = precision if isinstance(precision, tuple | list) else (precision, precision)
-    names = ["DEFAULT" if p is None else str(p).rpartition(".")[2].upper() for p in given]
-    levels = ", ".join(f"#stablehlo<precision {n}>" for n in names)
+    levels = ", ".join(f"#stablehlo<precision {precision_level(p)}>" for p in given)
     text = (
         f"stablehlo.convolution({x.name}, {y.name}) dim_numbers = {axes[0]}x{axes[1]}->{axes[2]}, "
         f"window = {{{window_text}}} {{batch_group_count = {batch_group_count} : i64, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.enums import EIGENVALUE_ALGORITHM, EIGENVALUE_LIBRARY
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.transpose import NONLINEAR
@@ -15,7 +16,8 @@ from jaxprtool.makers.axes import full, static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
     char,
-    choice,
+    check_choice,
+    check_on_cpu,
     each_matrix,
     info_type,
     lapack_call,
@@ -76,7 +78,7 @@ def _eigh_types(
     check_square("eigh", a)
     n = a.shape[-1]
     k = _check_eigh(lower, subset_by_index, n)
-    choice("eigh", "algorithm", algorithm, ("QR", "JACOBI", "QDWH"), ("QR", "JACOBI", "QDWH"))
+    check_choice("eigh", "algorithm", algorithm, EIGENVALUE_ALGORITHM)
     return [matrix_type(a, n, k), matrix_type(a, k, dtype=a.dtype.real)]
 
 
@@ -84,7 +86,7 @@ def _check_cpu(name: str, subset: Any, algorithm: Any, size: int) -> None:
     if subset is not None and tuple(subset) != (0, size):
         refuse(name, "subset_by_index", subset, "a CPU computes all of them")
     if name == "eigh":
-        choice(name, "algorithm", algorithm, ("QR",), ("QR", "JACOBI", "QDWH"))
+        check_on_cpu(name, "algorithm", algorithm, EIGENVALUE_ALGORITHM, ("QR",))
 
 
 def _eigh_impl(
@@ -163,15 +165,14 @@ def _eig_types(
     check_square("eig", a)
     check_flag("eig", "compute_left_eigenvectors", compute_left_eigenvectors)
     check_flag("eig", "compute_right_eigenvectors", compute_right_eigenvectors)
-    known = ("LAPACK", "CUSOLVER", "MAGMA")
-    choice("eig", "implementation", implementation, known, known)
+    check_choice("eig", "implementation", implementation, EIGENVALUE_LIBRARY)
     n, dtype = a.shape[-1], complex_dtype(a.dtype)
     count = compute_left_eigenvectors + compute_right_eigenvectors
     return [matrix_type(a, n, dtype=dtype)] + [matrix_type(a, n, n, dtype=dtype)] * count
 
 
 def _check_eig_cpu(implementation: Any) -> None:
-    choice("eig", "implementation", implementation, ("LAPACK",), ("LAPACK", "CUSOLVER", "MAGMA"))
+    check_on_cpu("eig", "implementation", implementation, EIGENVALUE_LIBRARY, ("LAPACK",))
 
 
 def _eig_impl(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.core.kinds.enums import EnumKind
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32, DType
@@ -151,12 +151,13 @@ def refuse(name: str, param: str, value: Any, why: str) -> None:
     fail(UnsupportedError, f"{name} {param}={value}: {why}", "no-cpu-algorithm")
 
 
-def choice(name: str, param: str, value: Any, allowed: Sequence[str], known: Sequence[str]) -> None:
-    """Check a choice of algorithm: a member of `allowed` or None works, one that is not `known` is ill-typed."""
-    if value is None:
-        return
-    member = str(value).rpartition(".")[2].upper()
-    if member not in known:
-        ill_typed(f"{name} {param}={value} is none of {', '.join(known)}", "param-value")
-    if member not in allowed:
+def check_choice(name: str, param: str, value: Any, kind: EnumKind) -> None:
+    """Check a choice of algorithm: a member or None. Raises JaxprTypeError."""
+    if value is not None:
+        kind.required(name, param, value)
+
+
+def check_on_cpu(name: str, param: str, value: Any, kind: EnumKind, allowed: Sequence[str]) -> None:
+    """Raise the error of an algorithm that a CPU does not have; None is a choice of its own."""
+    if value is not None and kind.required(name, param, value) not in allowed:
         refuse(name, param, value, f"a CPU has {', '.join(allowed)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.enums import SVD_ALGORITHM
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.transpose import NONLINEAR
@@ -15,7 +16,8 @@ from jaxprtool.makers.axes import full, static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
     char,
-    choice,
+    check_choice,
+    check_on_cpu,
     each_matrix,
     info_type,
     lapack_call,
@@ -57,7 +59,7 @@ def _types(
     check_inexact("svd", a)
     check_flag("svd", "full_matrices", full_matrices)
     check_flag("svd", "compute_uv", compute_uv)
-    choice("svd", "algorithm", algorithm, _ALGORITHMS, _ALGORITHMS)
+    check_choice("svd", "algorithm", algorithm, SVD_ALGORITHM)
     m, n = a.shape[-2:]
     k = min(m, n)
     if subset_by_index is not None:
@@ -84,8 +86,8 @@ def _check_cpu(a: Any, subset: Any, algorithm: Any) -> str:
     """The stem of the LAPACK routine."""
     if subset is not None and tuple(subset) != (0, min(a.shape[-2:])):
         refuse("svd", "subset_by_index", subset, "a CPU computes all of them")
-    choice("svd", "algorithm", algorithm, _ON_CPU, _ALGORITHMS)
-    return "gesvd" if str(algorithm).rpartition(".")[2].upper() == "QR" else "gesdd"
+    check_on_cpu("svd", "algorithm", algorithm, SVD_ALGORITHM, _ON_CPU)
+    return "gesvd" if SVD_ALGORITHM.member(algorithm) == "QR" else "gesdd"
 
 
 def _impl(

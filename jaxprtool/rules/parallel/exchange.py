@@ -15,7 +15,7 @@ from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.cost import FREE, PER_OUTPUT
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.transpose import transpose_unary
-from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.avals import NO_GROUPS, ShapedArray
 from jaxprtool.ir.dtypes import INT32, UINT32
 from jaxprtool.ir.sharding import varying_axes
 from jaxprtool.makers.axes import bumped, full, inserted, reshaped, transposed
@@ -99,7 +99,7 @@ def _pbroadcast_transpose(ct: Any, aval: Any, *, axis_name: Any, source: int) ->
     total = varied(sum_along(ct, names), varying_axes(aval))
     here = lax.eq(lax.axis_index(axis_name=axis_name), scalar_lit(source, INT32))
     which = lax.broadcast_in_dim(here, shape=aval.shape) if aval.shape else here
-    return lax.select_n(which, full(aval.update(vary=""), 0), total)
+    return lax.select_n(which, full(aval.update(vary=NO_GROUPS), 0), total)
 
 
 def _pbroadcast_lower(ctx: Any, x: Any, *, axis_name: Any, source: int) -> Any:

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.enums import RANDOM_ALGORITHM
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import broadcast_batch, moveaxis
@@ -173,17 +174,8 @@ define(
 
 # -- XLA's RngBitGenerator -----------------------------------------------------------------------
 
-_ALGORITHMS = ("RNG_DEFAULT", "RNG_THREE_FRY", "RNG_PHILOX")
 _PHILOX_FACTORS = (0xD2511F53, 0xCD9E8D57)
 _PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
-
-
-def _algorithm(value: Any) -> int:
-    """The algorithm's number, from a number or from a name as printed (`RNG_PHILOX`, `..:_2`)."""
-    if isinstance(value, int):
-        return int(value)
-    name = str(value).rpartition(".")[2]
-    return _ALGORITHMS.index(name) if name in _ALGORITHMS else -1
 
 
 def _generator_type(
@@ -194,11 +186,7 @@ def _generator_type(
         ill_typed(f"rng_bit_generator takes a state u32[4] or u64[2], not {key}")
     if found is None or found.kind != "u" or found.bits < 8:
         ill_typed(f"rng_bit_generator dtype {dtype} is none of u8, u16, u32 and u64", "param-value")
-    if _algorithm(algorithm) not in (0, 1, 2):
-        ill_typed(
-            f"rng_bit_generator algorithm {algorithm} is none of {', '.join(_ALGORITHMS)}",
-            "param-value",
-        )
+    RANDOM_ALGORITHM.required("rng_bit_generator", "algorithm", algorithm)
     if any(n < 0 for n in shape):
         ill_typed(f"rng_bit_generator shape {tuple(shape)} has a negative size", "negative-size")
     return [key, ShapedArray(tuple(shape), found)]
@@ -210,7 +198,8 @@ def _generator_impl(
     state = key if key.dtype == xp.uint64 else xp.ascontiguousarray(key).view(xp.uint64)
     found = dtype_of(dtype)
     assert found is not None
-    draw = _threefry_bits if _algorithm(algorithm) == 1 else _philox_bits
+    is_threefry = RANDOM_ALGORITHM.member(algorithm) == "RNG_THREE_FRY"
+    draw = _threefry_bits if is_threefry else _philox_bits
     used, bits = draw(xp, state, tuple(shape), found.bits)
     new = xp.stack([state[0], state[1] + xp.uint64(used)])
     return [new.view(key.dtype), bits.astype(xp.dtype_of_aval(found))]
@@ -285,7 +274,7 @@ def _generator_lower(ctx: Any, key: Any, *, algorithm: Any, **_: Any) -> Any:
     narrow = key.aval.dtype is UINT32
     if narrow:
         key = ctx.op("bitcast_convert", ctx.reshape(key, (2, 2)), out=state)
-    name = _ALGORITHMS[_algorithm(algorithm)].removeprefix("RNG_")
+    name = str(RANDOM_ALGORITHM.member(algorithm)).removeprefix("RNG_")
     attribute = f"#stablehlo<rng_algorithm {name}>"
     outs = [state, ctx.out_avals[1]]
     new, bits = ctx.op("rng_bit_generator", key, out=outs, rng_algorithm=attribute)

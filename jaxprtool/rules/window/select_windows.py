@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.enums import SELECTION
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize_all
@@ -28,18 +29,15 @@ _DIRECTIONS = {"ge": ("GE", -1), "le": ("LE", 1)}
 
 def _direction(name: str, select_prim: Any) -> tuple[str, int]:
     """The comparison that says which element stays, and the sign of the infinity that always loses."""
-    found = _DIRECTIONS.get(str(getattr(select_prim, "name", select_prim)))
-    if found is None:
-        ill_typed(f"{name} select_prim {select_prim} must be ge or le", "bad-param")
-    return found
+    return _DIRECTIONS[SELECTION.required(name, "select_prim", select_prim)]
 
 
 def _unit(aval: Any, select_prim: Any) -> Any:
-    return lowest(aval.dtype, _DIRECTIONS[str(select_prim)][1])
+    return lowest(aval.dtype, _DIRECTIONS[str(SELECTION.member(select_prim))][1])
 
 
 def _better(xp: Any, select_prim: Any) -> Callable[[Any, Any], Any]:
-    return xp.greater_equal if str(select_prim) == "ge" else xp.less_equal
+    return xp.greater_equal if SELECTION.member(select_prim) == "ge" else xp.less_equal
 
 
 def _same_dtype(name: str, x: Any, y: Any) -> None:

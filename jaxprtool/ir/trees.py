@@ -1,0 +1,58 @@
+"""Tree definitions: the pytrees that JAX's functions of Python take and give, as params hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from jaxprtool.ir.params import Structured, Word
+
+__all__ = ["LEAF", "TreeDefinition"]
+
+LEAF = Word("*")
+
+
+class TreeDefinition(Structured):
+    """A pytree without its leaves: `PyTreeDef(((*,), {'x': *}))`.
+
+    Attributes:
+      structure: tuples, lists, dicts and None, with `LEAF` for each leaf; a record for a node of a class of its own.
+    """
+
+    __slots__ = ("structure",)
+    structure: Any
+
+    def __init__(self, structure: Any):
+        self._fill(structure=structure)
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The pytree with these leaves, in the order of the text.
+
+        Raises:
+          ValueError: there are too few leaves, or a node is of a class of its own.
+        """
+        return _filled(self.structure, iter(leaves))
+
+    def _key(self) -> tuple[Any, ...]:
+        return (repr(self.structure),)
+
+    def __reduce__(self):
+        return TreeDefinition, (self.structure,), self._state()
+
+    def _text(self) -> str:
+        return f"PyTreeDef({self.structure!r})"
+
+
+def _filled(node: Any, leaves: Iterator[Any]) -> Any:
+    if node is LEAF or (isinstance(node, Word) and node == LEAF):
+        try:
+            return next(leaves)
+        except StopIteration:
+            raise ValueError("a tree has more leaves than there are values") from None
+    if isinstance(node, dict):
+        return {k: _filled(v, leaves) for k, v in node.items()}
+    if isinstance(node, (tuple, list)):
+        return type(node)([_filled(v, leaves) for v in node])
+    if node is not None:
+        raise ValueError(f"no container of Python's: {node}")
+    return None
