@@ -164,13 +164,14 @@ def dce_body(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> tuple[Jaxpr, lis
     Returns:
       The smaller jaxpr, all arguments and constants of which stay, and for each argument whether it is read.
     """
-
-    def make() -> tuple[Jaxpr, list[bool]]:
+    key = tuple(used_outs)
+    found = _SMALLER_BODY.find(closed, key)
+    if found is None:
         smaller, _ = dce_jaxpr(closed.jaxpr, used_outs, keep_inputs=True)
         live = live_atoms.find(smaller) or set()
-        return smaller, [*map(live.__contains__, smaller.in_binders)]
-
-    return _SMALLER_BODY.of(closed, tuple(used_outs), make)
+        read = [*map(live.__contains__, smaller.in_binders)]
+        found = _SMALLER_BODY.keep(closed, key, (smaller, read))
+    return found
 
 
 _SMALLER_BODY = MemoTable[tuple[Jaxpr, list[bool]]]("body without dead equations")

@@ -82,5 +82,10 @@ class MemoTable(Generic[T]):
 
     def of(self, program: Keeper, key: Hashable, make: Callable[[], T]) -> T:
         """What is kept with a program under a key: what `make()` gives, the first time."""
-        found = self.find(program, key)
-        return self.keep(program, key, make()) if found is None else found
+        table = program._derived.get(self)
+        if table is None:
+            table = program._derived[self] = {}
+        found = table.get(key)
+        if found is None:
+            found = table[key] = make()
+        return found
