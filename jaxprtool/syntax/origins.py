@@ -158,7 +158,10 @@ def _interfaces(lines: Sequence[str]) -> set[int]:
         inside = begins or (inside and line[:1] in (" ", ")", "]", "}", "#"))
         if inside:
             found |= {i, *(above if begins else ())}
-        above = [*above, i] if line.startswith("#") else []
+        if not line.startswith("#"):
+            above = []
+        else:
+            above.append(i)
     return found
 
 

@@ -121,7 +121,7 @@ class _Printer:
         outer: dict[Jaxpr, str] | None = None,
     ):
         self.lossless, self.width, self.placed, self.outer = lossless, width, placed, outer
-        self.interface = program.interface if lossless else None
+        self.interface = program.interface if lossless and not renamed else None
         self.root, outer = program.jaxpr, outer or {}
         nested, self.definitions = self._shared(program, outer)
         self.closed, self.shared = nested.closed, {**outer, **self.definitions}
