@@ -1,8 +1,10 @@
 """Trees as words of the command line: `{"w": x.npy, "b": zeros}`, `(0, -)`, and which part of a tree each word is for.
 
     value = word | string | "(" values ")" | "[" values "]" | "{" (key ":" value ",")* "}"
+          | Class "(" ((name "=")? value ",")* ")" | Class "{" (key ":" value ",")* "}"
 
-A key is a quoted string or a bare word; a word is whatever holds no blank, comma, bracket or quote. JSON is of this form.
+A key is a quoted string or a bare word; a word is whatever holds no blank, comma, bracket or quote. JSON is of this form, and
+so is the interface of a program with words for its leaves. The names of classes say nothing here.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ _TOKEN = re.compile(
 _KEY = re.compile(
     r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s()\[\]{},:=\"']+))\s*[:=]"
 )
+_FIELD = re.compile(r"\s*([^\W\d]\w*)\s*=(?!=)")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _NOTHING = ("None", "null")
 
@@ -77,6 +80,14 @@ class _Reader:
             self.fail(start, "nested too deeply")
         if kind == "string":
             return _unquoted(text)
+        if (
+            kind == "word"
+            and text.isidentifier()
+            and self.text[self.pos : self.pos + 1] in ("(", "{")
+        ):
+            self.pos += 1
+            is_dict = self.text[self.pos - 1] == "{"
+            return self.pairs(start, depth) if is_dict else self.members(start, depth)
         if kind == "word":
             return text
         if text == "{":
@@ -111,6 +122,19 @@ class _Reader:
             values.append(self.value(depth + 1))
             more = self.separator(opening, start)
         return values
+
+    def members(self, start: int, depth: int) -> Value:
+        """What a class is called with: a dict where all have names."""
+        found: list[tuple[str, Value]] = []
+        more = not self.closes("(")
+        while more:
+            m = _FIELD.match(self.text, self.pos)
+            self.pos = m.end() if m else self.pos
+            found.append((m[1] if m else "", self.value(depth + 1)))
+            more = self.separator("(", start)
+        named = dict(found)
+        whole = found and len(named) == len(found) and "" not in named
+        return named if whole else tuple([value for _, value in found])
 
     def pairs(self, start: int, depth: int) -> dict[str, Value]:
         found: dict[str, Value] = {}

@@ -32,6 +32,7 @@ _NUMBER = re.compile(
 _TOKEN = re.compile(rf"\s*(?:([\[\]\(\),])|({_NUMBER.pattern}|true|false)(?![\w.]))", re.IGNORECASE)
 _STEP = r"\[(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\[\]\"'=]*)\]"
 _NAMED = re.compile(rf"([^\W\d](?:[^=\s\[({{\"']|{_STEP})*)=(.*)", re.DOTALL)
+_TREE = re.compile(r"(?:[^\W\d]\w*)?\{|[^\W\d]\w*\(")
 _GENERATOR = re.compile(r"(random|zeros|ones|ramp)(?::(\d+))?\Z")
 
 
@@ -141,9 +142,8 @@ class _Giving:
 
     def value(self, word: str, part: Part) -> Value:
         """The value of a word for a part: for one array it is read later, when its type is known."""
-        return (
-            parse_value(word, "--args") if word[:1] in tuple("{[(") and part.tree != LEAF else word
-        )
+        is_tree = part.tree != LEAF and not {*"{[("}.isdisjoint(word)
+        return parse_value(word, "--args") if is_tree else word
 
     def by_name(self, word: str) -> bool:
         """Take a dict of arguments by name, or an `.npz` file of arrays that are named for arguments; whether it is one."""
@@ -187,7 +187,7 @@ class _Giving:
     def give_next(self, word: str, last: bool) -> None:
         """Take a word without a name for the first of the arguments that are left, or as many as it is for."""
         left = [slot for slot in self.slots if slot.position not in self.values]
-        if word.startswith("{") and left:
+        if _TREE.match(word) and left:
             for part in self.interface.parts() if self.interface else ():
                 if part.start == left[0].position and part.tree.kind != "leaf":
                     self.give(part, parse_value(word, "--args"), self._argument(part))

@@ -21,6 +21,7 @@ from jaxprtool.driver import discharge, grad, jvp, linearize, partial_eval, tran
 from jaxprtool.driver.arguments import AmbiguousNameWarning
 from jaxprtool.driver.run import run_words
 from jaxprtool.driver.trace import trace
+from jaxprtool.driver.tree_words import parse_value
 from jaxprtool.ir.interface import LEAF, MAX_DEPTH, Interface, Tree
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
@@ -322,3 +323,56 @@ def test_a_name_of_an_argument_wins_over_that_of_a_variable() -> None:
     with pytest.warns(AmbiguousNameWarning, match="b is taken for the argument b; the variable b of the program is w"):  # fmt: skip
         (found,) = run_words(parse(text), ["b=[1,2,3]", "2"])
     assert found.tolist() == [2.0, 4.0, 6.0]
+
+
+VERBS = {
+    "grad": "--wrt params --value",
+    "vjp": "--wrt params",
+    "jvp": "--wrt params",
+    "vmap": "--axis-size 2 --in-axes x=0",
+    "transpose": "--linear params.layer.second",
+    "partial-eval": "--known params",
+    "linearize": "",
+    "discharge": "",
+    "fmt": "",
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_gives_what_runs_on_the_trees_that_it_names(verb: str, tmp_path: Path) -> None:
+    program = trace(affine, [{"layer": Pair(W, B)}, X]) if verb == "transpose" else LOSS
+    jt.save(program, tmp_path / "in.jaxpr")
+    out = str(tmp_path / "out.jaxpr")
+    words = ["-i", out] if verb == "fmt" else [str(tmp_path / "in.jaxpr"), "-o", out]
+    Path(out).write_text((tmp_path / "in.jaxpr").read_text())
+    done = invoke([verb, *VERBS[verb].split(), *words])
+    assert done.status == 0, done.error
+    for name, made in jt.parse_file(Path(out).read_text()).items():
+        assert made.interface is not None
+        named = [f"{n}={str(t).replace('*', 'ones')}" for n, t in made.interface.args]
+        by_tree = invoke(["run", f"{out}#{name}" if name else out, "--args", *named])
+        by_position = invoke(["run", f"{out}#{name}" if name else out, "--args", "ones"])
+        assert by_tree.status == 0 and by_tree.output == by_position.output, by_tree.error
+
+
+def affine(params: Any, x: Any) -> Any:
+    return {"y": x @ jnp.ones((2, 3)) * 0 + params["layer"].second}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{a: 1, 'b c': [x.npy, (random:0,)], }", {"a": "1", "b c": ["x.npy", ("random:0",)]}),
+        ("State(pos=-1e-3, vel=Node(a, b=c))", {"pos": "-1e-3", "vel": ("a", "c")}),
+        ('OrderedDict{"a\\\\b": null}', {"a\\b": "null"}),
+        ("Empty()", ()),
+    ],
+)
+def test_values_as_words(text: str, value: Any) -> None:
+    assert parse_value(text, "--args") == value
+
+
+@pytest.mark.parametrize("text", ["", "{", "{a}", "{a: 1 b: 2}", "[1", "(1]", "{a: 1, a: 2}", "'x", "[" * 200, "1 2", "S(a=)", "[,]"])  # fmt: skip
+def test_values_that_are_none(text: str) -> None:
+    with pytest.raises(jt.UsageError):
+        parse_value(text, "--args")
