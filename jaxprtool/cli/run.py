@@ -29,10 +29,7 @@ from jaxprtool.driver.results import check_output, packed, shown
 @processes_options
 @options.output_option
 @click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help='Print {"outs": [{"dtype", "shape", "data"}], "tree"}; the tree of the results has their positions as leaves.',
+    "--json", "as_json", is_flag=True, help='Print {"outs": [{"dtype", "shape", "data"}], "tree"}.'
 )
 @options.max_bytes_option
 @click.option(
