@@ -11,7 +11,7 @@ import io
 import math
 import zipfile
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -24,12 +24,15 @@ from jaxprtool.ir.dtypes import INT64, dtype_of
 from jaxprtool.ir.jaxpr import Var
 
 __all__ = [
+    "Slot",
     "fit",
     "from_literal",
     "generate",
     "load_member",
+    "load_named",
     "load_npy",
     "load_npz",
+    "member_names",
     "pack",
     "result_json",
     "result_text",
@@ -45,25 +48,43 @@ def type_name(array: Any) -> str:
     return f"{dtype}[{','.join(map(str, array.shape))}]"
 
 
-def _describe(v: Var, i: int) -> str:
-    """A binder for a message; i is its position among the arguments, -1 for a constant."""
-    what = "the constant" if i < 0 else f"argument {i}"
-    return f"{what} ({v.name})" if v.name else what
+class Slot(NamedTuple):
+    """What a value is given for.
+
+    Attributes:
+      position: among the arguments; -1 of a constant.
+      var: the binder.
+      label: for messages: `argument params["w"]`.
+    """
+
+    position: int
+    var: Var
+    label: str
+
+    @classmethod
+    def constant(cls, v: Var) -> Slot:
+        """That of a constant."""
+        return cls(-1, v, f"the constant ({v.name})" if v.name else "the constant")
+
+    def of_words(self) -> Slot:
+        """That of the words of keys."""
+        return self._replace(var=of_words(self.var))
 
 
-def _mismatch(v: Var, i: int, got: str, help: str = "") -> NoReturn:
-    message = f"{_describe(v, i)} is {v.aval}, and {got} is given"
-    fail(UsageError, message, "argument-type", span=v.span, help=help)
+def _mismatch(slot: Slot, got: str, help: str = "") -> NoReturn:
+    message = f"{slot.label} is {slot.var.aval}, and {got} is given"
+    fail(UsageError, message, "argument-type", span=slot.var.span, help=help)
 
 
-def fit(array: np.ndarray, v: Var, i: int, name: str) -> Any:
-    """The array when it has the type of binder `v`, argument `i`; raises UsageError when not.
+def fit(array: np.ndarray, slot: Slot, name: str) -> Any:
+    """The array when it has the type of what it is for; raises UsageError when not.
 
     Bytes without a type (see the module's docstring) are taken as that type, and words as keys.
     """
-    if is_key(v.aval):
-        return key_of_words(fit(array, of_words(v), i, name), v.aval)
-    wanted = np_dtype(v.aval.dtype)
+    aval = slot.var.aval
+    if is_key(aval):
+        return key_of_words(fit(array, slot.of_words(), name), aval)
+    wanted = np_dtype(aval.dtype)
     if (
         array.dtype.kind == "V"
         and not array.dtype.names
@@ -72,48 +93,46 @@ def fit(array: np.ndarray, v: Var, i: int, name: str) -> Any:
         array = array.view(wanted)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("="))
-    if array.shape != v.aval.shape or array.dtype != wanted:
+    if array.shape != aval.shape or array.dtype != wanted:
         help = (
-            ""
-            if array.dtype == wanted
-            else f"convert it with numpy: x.astype({v.aval.dtype.name!r})"
+            "" if array.dtype == wanted else f"convert it with numpy: x.astype({aval.dtype.name!r})"
         )
-        _mismatch(v, i, f"{type_name(array)} from {name}", help)
+        _mismatch(slot, f"{type_name(array)} from {name}", help)
     return array
 
 
-def from_literal(literal: Any, v: Var, i: int) -> Any:
-    """A number or nested list as argument `i`, of the type of binder `v`: for a key, its seed or its words."""
-    shape = _literal_shape(literal)
+def from_literal(literal: Any, slot: Slot) -> Any:
+    """A number or nested list as an array of the type of what it is for: for a key, its seed or its words."""
+    aval, shape = slot.var.aval, _literal_shape(literal)
     if shape is None:
-        fail(UsageError, f"{_describe(v, i)}: the lists in it have different lengths", "bad-value")
-    if is_key(v.aval):
-        return _key_from_literal(literal, shape, v, i)
-    if shape != v.aval.shape:
+        fail(UsageError, f"{slot.label}: the lists in it have different lengths", "bad-value")
+    if is_key(aval):
+        return _key_from_literal(literal, shape, slot)
+    if shape != aval.shape:
         what = (
             f"a list of shape [{','.join(map(str, shape))}]" if shape else f"the number {literal}"
         )
         help = "zeros, ones, ramp and random:SEED give an array of any shape" if not shape else ""
-        _mismatch(v, i, what, help)
+        _mismatch(slot, what, help)
     flat = _flatten(literal)
     for x in flat:
-        _check_scalar(x, v, i)
-    dtype = np_dtype(v.aval.dtype)
-    if v.aval.dtype.kind == "b":
+        _check_scalar(x, slot)
+    dtype = np_dtype(aval.dtype)
+    if aval.dtype.kind == "b":
         flat = [bool(x) for x in flat]
     return np.array(flat, dtype).reshape(shape)
 
 
-def _key_from_literal(literal: Any, shape: tuple[int, ...], v: Var, i: int) -> KeyArray:
-    words = of_words(v)
-    if shape == words.aval.shape:
-        return key_of_words(from_literal(literal, words, i), v.aval)
+def _key_from_literal(literal: Any, shape: tuple[int, ...], slot: Slot) -> KeyArray:
+    aval, words = slot.var.aval, slot.of_words()
+    if shape == words.var.aval.shape:
+        return key_of_words(from_literal(literal, words), aval)
     flat = _flatten(literal)
-    if shape != v.aval.shape or any(type(x) is not int or x.bit_length() > 63 for x in flat):
+    if shape != aval.shape or any(type(x) is not int or x.bit_length() > 63 for x in flat):
         got = f"{literal}" if not shape else f"a list of shape [{','.join(map(str, shape))}]"
-        help = f"a key is given by its seed, an integer, or by its words, {words.aval}"
-        _mismatch(v, i, got, help)
-    return keys_of_seeds(literal, v.aval)
+        help = f"a key is given by its seed, an integer, or by its words, {words.var.aval}"
+        _mismatch(slot, got, help)
+    return keys_of_seeds(literal, aval)
 
 
 def _literal_shape(x: Any) -> tuple[int, ...] | None:
@@ -128,8 +147,8 @@ def _flatten(x: Any) -> list[Any]:
     return [z for y in x for z in _flatten(y)] if isinstance(x, list) else [x]
 
 
-def _check_scalar(x: Any, v: Var, i: int) -> None:
-    dtype = v.aval.dtype
+def _check_scalar(x: Any, slot: Slot) -> None:
+    dtype = slot.var.aval.dtype
     kind = dtype.kind
     fits = {
         "b": x in (0, 1),
@@ -139,13 +158,13 @@ def _check_scalar(x: Any, v: Var, i: int) -> None:
         "c": type(x) in (int, float, complex),
     }
     if not fits.get(kind, False):
-        _mismatch(v, i, f"the {type(x).__name__} {str(x).lower() if x is True else x}")
+        _mismatch(slot, f"the {type(x).__name__} {str(x).lower() if x is True else x}")
     if kind in "iu":
         low, high = (
             (0, 1 << dtype.bits) if kind == "u" else (-1 << dtype.bits - 1, 1 << dtype.bits - 1)
         )
         if not low <= x < high:
-            _mismatch(v, i, f"{x}", f"{dtype} holds {low} to {high - 1}")
+            _mismatch(slot, f"{x}", f"{dtype} holds {low} to {high - 1}")
 
 
 def generate(kind: str, seed: int, position: int, aval: Any) -> Any:
@@ -202,18 +221,18 @@ def _load(f: Any, path: str) -> Any:
         fail(UsageError, f"cannot read {path}: {reason}", "unreadable-file")
 
 
-def load_npz(path: str, left: Sequence[tuple[int, Var]]) -> list[Any]:
+def load_npz(path: str, left: Sequence[Slot]) -> list[Any]:
     """The arrays of an `.npz` file for the first of the arguments that are left.
 
     Arrays are found by the arguments' names (`a`, `b`), else by `arg0`, `arg1`, ..., else taken in order.
 
     Args:
       path: of the file.
-      left: the arguments: their positions and binders.
+      left: the arguments.
     """
     with Npz(path) as members:
         named = zip(left, _assign(list(members), left, path), strict=False)
-        return [_fit_member(members[key], v, i, f"{key} of {path}") for (i, v), key in named]
+        return [_fit_member(members[key], slot, f"{key} of {path}") for slot, key in named]
 
 
 def member_names(path: str) -> set[str]:
@@ -224,6 +243,11 @@ def member_names(path: str) -> set[str]:
 
 def load_member(path: str, key: str, v: Var) -> Any:
     """The array `key` of an `.npz` file, for the constant that `v` binds."""
+    return load_named(path, key, Slot.constant(v))
+
+
+def load_named(path: str, key: str, slot: Slot) -> Any:
+    """The array `key` of an `.npz` file. Raises UsageError where there is none, or of another type."""
     with Npz(path) as members:
         if key not in members:
             held = ", ".join([*members][:_NAMES_SHOWN]) or "nothing"
@@ -234,32 +258,32 @@ def load_member(path: str, key: str, v: Var) -> Any:
                 "no-such-array",
                 help=f"it holds {held}",
             )
-        return _fit_member(members[key], v, -1, f"{key} of {path}")
+        return _fit_member(members[key], slot, f"{key} of {path}")
 
 
 def constant(value: Any, v: Var) -> Any:
     """A value that is given for the constant that `v` binds: an array or keys of its type, a list, or a number."""
+    slot = Slot.constant(v)
     if isinstance(value, (bool, int, float, complex, list)):
-        return from_literal(value, v, -1)
+        return from_literal(value, slot)
     held = as_value(value)
     if not isinstance(held, KeyArray):
-        return fit(np.asarray(held), v, -1, "what is given")
+        return fit(np.asarray(held), slot, "what is given")
     if held.shape != v.aval.shape or held.dtype is not v.aval.dtype:
-        _mismatch(v, -1, type_name(held))
+        _mismatch(slot, type_name(held))
     return held
 
 
-def _fit_member(member: Member, v: Var, i: int, name: str) -> Any:
-    """The array of a member, which is read once its type is known to be that of the binder `v`."""
-    words = of_words(v) if is_key(v.aval) else v
-    fit(member.like(), words, i, name)
-    return fit(member.read(), v, i, name)
+def _fit_member(member: Member, slot: Slot, name: str) -> Any:
+    """The array of a member, which is read once its type is known to be that of what it is for."""
+    fit(member.like(), slot.of_words() if is_key(slot.var.aval) else slot, name)
+    return fit(member.read(), slot, name)
 
 
-def _assign(names: Sequence[str], left: Sequence[tuple[int, Var]], path: str) -> Sequence[str]:
+def _assign(names: Sequence[str], left: Sequence[Slot], path: str) -> Sequence[str]:
     """The members for the arguments that are left, in order."""
-    by_name = [v.name or "" for _, v in left]
-    by_position = [f"arg{i}" for i, _ in left]
+    by_name = [slot.var.name or "" for slot in left]
+    by_position = [f"arg{slot.position}" for slot in left]
     for keys in (by_name, by_position):
         if keys and set(keys) == set(names):
             return keys
@@ -273,8 +297,8 @@ def _assign(names: Sequence[str], left: Sequence[tuple[int, Var]], path: str) ->
     return names
 
 
-def pack(arrays: Sequence[Any], path: str) -> bytes:
-    """The bytes of a `.npy` file (when `path` ends so; there must be one array) or `.npz` file (`out0`, `out1`, ...)."""
+def pack(arrays: Sequence[Any], path: str, names: Sequence[str]) -> bytes:
+    """The bytes of a `.npy` file (when `path` ends so; there must be one array), or of an `.npz` file of arrays with names."""
     values = [_held(x) for x in arrays]
     buffer = io.BytesIO()
     if path.endswith(".npy"):
@@ -287,7 +311,7 @@ def pack(arrays: Sequence[Any], path: str) -> bytes:
             )
         np.save(buffer, values[0], allow_pickle=False)
     else:
-        return npz_bytes({f"out{i}": x for i, x in enumerate(values)})
+        return npz_bytes(dict(zip(names, values, strict=True)))
     return buffer.getvalue()
 
 

@@ -38,6 +38,8 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 def diff(session: Session, a: str, b: str, quiet: bool, context: int, color: str) -> None:
     """Compare A and B up to names, layout and dialect, and print a unified diff.
 
+    Names of arguments and the trees that they form are no part of a computation, and are not compared.
+
     Equations are aligned by what they compute, and aligned ones get the same variable names, so a renamed variable
     or an inserted equation marks nothing else. Exit status: 0 equal, 1 different, 2 not readable.
 

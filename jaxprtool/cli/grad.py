@@ -19,7 +19,7 @@ from jaxprtool.driver.arguments import Position
     default="0",
     show_default=True,
     metavar="I,J",
-    help="Arguments to differentiate by: positions, ranges (0-3), names (w1,b1).",
+    help="Arguments to differentiate by: positions of arrays, ranges (0-3), names (w1,b1; params, params.w).",
 )
 @click.option("--value", is_flag=True, help="Put the value before the gradients.")
 @output_option

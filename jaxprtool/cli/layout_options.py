@@ -13,9 +13,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def layout_options(f: F) -> F:
-    """The options of `fmt` that `driver.fmt` takes as keywords: the notation, and what stays beside equations."""
+    """The options of `fmt` that `driver.fmt` takes as keywords: the notation, and what stays beside and below equations."""
     style = click.Choice(["jax", "autodidax"])
     for option in (
+        click.option(
+            "--trees/--no-trees",
+            default=True,
+            help="Whether the names and trees of arguments and results below a program stay, `args (x=*) -> *`.",
+        ),
         click.option(
             "--names/--no-names",
             default=True,

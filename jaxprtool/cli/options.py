@@ -178,7 +178,8 @@ def args_option(f: F) -> F:
         metavar="VALUE...",
         help="Values of the arguments, one or more words: 3.0, [[1,2],[3,4]], x.npy, inputs.npz, "
         "random:SEED, zeros, ones, ramp. One of the last four as the last word gives all arguments left. "
-        "By name: a=1 b=x.npy; other words are for those not named. Of a PRNG key: its seed, or its words.",
+        "By name: a=1 b=x.npy; other words are for those not named. Trees of them: params={w:x.npy,b:zeros}, "
+        '{"params": {...}, "x": [1,2]}, params.w=ones. Of a PRNG key: its seed, or its words.',
     )(f)
 
 
@@ -196,5 +197,5 @@ def max_bytes_option(f: F) -> F:
 
 def wrt_option(what: str) -> Callable[[F], F]:
     """`--wrt 0,2`."""
-    help = f"{what} Positions, ranges (0-3), names (w1,b1)."
+    help = f"{what} Positions of arrays, ranges (0-3), names (w1,b1; params, params.w)."
     return click.option("--wrt", type=Positions(), metavar="I,J", help=help)

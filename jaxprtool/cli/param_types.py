@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NoReturn
+from typing import Any
 
 import click
+
+from jaxprtool.driver.tree_words import parse_value
+from jaxprtool.ir.diagnostics import UsageError
 
 __all__ = ["Axes", "Positions", "Size"]
 
 
 _RANGE = re.compile(r"(\d+)-(\d+)")
-_NAME = re.compile(r"[A-Za-z_][^,=\s]*")
+_STEP = r"\[(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\[\]\"']*)\]"
+_NAME = re.compile(rf"[^\W\d](?:[^,=\s\[]|{_STEP})*")
+_PART = re.compile(rf"\s*((?:[^,\[]|{_STEP}|\[)*)(?:,|\Z)")
 _MOST = 100_000  # arguments that a range may mean
 
 
 class Positions(click.ParamType):
-    """Arguments: positions, ranges of them and names: `0`, `0,2`, `0-3`, `w1,b1`."""
+    """Arguments: positions, ranges of them and names: `0`, `0,2`, `0-3`, `w1,b1`, `params["w"]`."""
 
     name = "positions"
 
@@ -24,7 +29,7 @@ class Positions(click.ParamType):
         if isinstance(value, tuple):
             return value
         words: list[int | str] = []
-        for part in filter(None, map(str.strip, value.split(","))):
+        for part in filter(None, [m[1].strip() for m in _PART.finditer(value)]):
             found = _RANGE.fullmatch(part)
             if found and int(found[1]) <= int(found[2]) < _MOST:
                 words += range(int(found[1]), int(found[2]) + 1)
@@ -43,38 +48,35 @@ class Positions(click.ParamType):
 
 
 class Axes(click.ParamType):
-    """Axes: `0`, `0,-,1`; `-` stands for not mapped. Or by name, a dict: `b=0,w=-`, `{"b": 0}`."""
+    """Axes: `0`, `0,-,1`; `-` stands for not mapped. Or by name, `b=0,w=-`, and trees of them, `{"p": {"w": -}, "x": 0}`."""
 
     name = "axes"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        if isinstance(value, (tuple, dict)):
+        if not isinstance(value, str):
             return value
         text = value.strip()
-        if text.startswith("{") and text.endswith("}"):
-            text = text[1:-1]
-        parts = [_NAMED_AXIS.fullmatch(part.strip()) for part in text.split(",")]
-        if not all(parts):
-            self._refuse(value, param, ctx)
-        pairs = [(m["name"] or "", self._axis(m["axis"])) for m in parts if m is not None]
-        if not any(name for name, _ in pairs):
-            return tuple(axis for _, axis in pairs)
-        if not all(name for name, _ in pairs) or len(dict(pairs)) < len(pairs):
-            self._refuse(value, param, ctx)
-        return dict(pairs)
+        if not text.startswith(("{", "(", "[")):
+            text = f"{{{text}}}" if _NAMED.match(text) else f"({text},)"
+        try:
+            return self._axes(parse_value(text, "axes"))
+        except (ValueError, UsageError):
+            self.fail(
+                f"{value!r} is not a list of axes such as 0,- or b=0,w=- (- is not mapped)",
+                param,
+                ctx,
+            )
 
-    def _axis(self, text: str) -> int | None:
-        return None if text in ("-", "None", "none") else int(text)
+    def _axes(self, value: Any) -> Any:
+        """Numbers and None in the place of words. Raises ValueError."""
+        if isinstance(value, dict):
+            return {k: self._axes(v) for k, v in value.items()}
+        if not isinstance(value, str):
+            return tuple(map(self._axes, value))
+        return None if value in ("-", "None", "none", "null") else int(value)
 
-    def _refuse(self, value: str, param: Any, ctx: Any) -> NoReturn:
-        self.fail(
-            f"{value!r} is not a list of axes such as 0,- or b=0,w=- (- is not mapped)", param, ctx
-        )
 
-
-_NAMED_AXIS = re.compile(
-    r"(?:(?P<quote>[\"']?)(?P<name>[A-Za-z_][^,=:\s\"']*)(?P=quote)\s*[=:]\s*)?(?P<axis>-|None|none|[+-]?\d+)"
-)
+_NAMED = re.compile(r"[^\W\d][^,]*=|[\"'][^,]*[\"']\s*[=:]|[^\W\d][^,]*:")
 
 
 class Size(click.ParamType):

@@ -18,7 +18,7 @@ from jaxprtool.driver.arguments import Position
     type=Positions(),
     required=True,
     metavar="I,J",
-    help="The known arguments: positions, ranges (0-3), names (w1,b1).",
+    help="The known arguments: positions of arrays, ranges (0-3), names (w1,b1; params, params.w).",
 )
 @output_option
 def partial_eval(session: Session, file: str, known: tuple[Position, ...], output: str) -> None:

@@ -11,6 +11,7 @@ from jaxprtool.cli.process_options import processes_options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import run as driver
 from jaxprtool.driver.distributed import Processes
+from jaxprtool.driver.results import check_output, packed, shown
 
 
 @options.verb("run")
@@ -28,7 +29,7 @@ from jaxprtool.driver.distributed import Processes
 @processes_options
 @options.output_option
 @click.option(
-    "--json", "as_json", is_flag=True, help='Print {"outs": [{"dtype", "shape", "data"}]}.'
+    "--json", "as_json", is_flag=True, help='Print {"outs": [{"dtype", "shape", "data"}], "tree"}.'
 )
 @options.max_bytes_option
 @click.option(
@@ -48,10 +49,10 @@ def run(
 ) -> None:
     """Evaluate the jaxpr of FILE on values for its arguments.
 
-    FILE may also be an artifact that `compile -o` wrote. Each result is printed after its type. -o writes the
-    results to an .npz file (out0, out1, ...) or, a single one, to an .npy file; bf16 and other types that NumPy
-    lacks are kept as their bytes, and `--args` reads them back. In JSON, complex numbers are [re, im], and nan
-    and inf are strings.
+    FILE may also be an artifact that `compile -o` wrote. Each result is printed after its type, in the tree that the
+    results of the traced function form. -o writes the results to an .npz file (out0, out1, ..., or by their places in the
+    tree: loss, params["w"]) or, a single one, to an .npy file; bf16 and other types that NumPy lacks are kept as their bytes,
+    and `--args` reads them back. In JSON, complex numbers are [re, im], and nan and inf are strings.
 
     With --coordinator each process is given the same FILE and --args; process 0 alone writes the results.
 
@@ -64,14 +65,16 @@ def run(
         --coordinator host0:1234 --num-processes 2 --process-id 0
       jaxprtool run --json loss.jaxpr --args random:0
       jaxprtool run loss.jaxpr --args scale=2 x=x.npy
+      jaxprtool run loss.jaxpr --args '{"params": {"w": w.npy, "b": 0.5}}' ones
       jaxprtool run --jit train.py:step --like example_args --args random:0
     """
     if output != "-":
-        driver.check_output(output)
-    results = driver.run_words(session.runnable(file), args, processes=processes, **how)
+        check_output(output)
+    program = session.runnable(file)
+    results = driver.run_words(program, args, processes=processes, **how)
     if processes is not None and processes.process_id != 0:
         return
     if output != "-":
-        session.write_bytes(driver.packed(results, output), output)
+        session.write_bytes(packed(results, output, program.interface), output)
     else:
-        session.echo_lines(driver.shown(results, as_json=as_json))
+        session.echo_lines(shown(results, program.interface, as_json=as_json))

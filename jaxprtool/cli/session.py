@@ -35,7 +35,11 @@ __all__ = ["Session"]
 Programs = dict[str, ClosedJaxpr]
 
 _TRACING: dict[str, Any] = {"shapes": (), "source_root": "."}
-_CODES = {"CustomRuleWarning": "custom-rule", "PolicyWarning": "remat-policy"}
+_CODES = {
+    "CustomRuleWarning": "custom-rule",
+    "PolicyWarning": "remat-policy",
+    "AmbiguousNameWarning": "ambiguous-name",
+}
 
 
 @dataclass

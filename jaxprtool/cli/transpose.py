@@ -18,7 +18,7 @@ from jaxprtool.driver.arguments import Position
     type=Positions(),
     required=True,
     metavar="I,J",
-    help="The arguments that FILE is linear in: positions, ranges (0-3), names (w1,b1).",
+    help="The arguments that FILE is linear in: positions of arrays, ranges (0-3), names (w1,b1; params, params.w).",
 )
 @output_option
 def transpose(session: Session, file: str, linear: tuple[Position, ...], output: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from jaxprtool.cli.options import file_argument, output_option, verb
@@ -19,7 +21,7 @@ from jaxprtool.driver import vmap as driver
     show_default=True,
     metavar="I,J",
     help="Batch axis of each argument, - for one that is not mapped; a single one stands for all. "
-    "Or by name, x=0,y=1; those not named are not mapped.",
+    "Or by name, x=0,y=1; those not named are not mapped. Trees as well: {params: {w: -, b: 0}, x: 0}.",
 )
 @click.option(
     "--out-axes",
@@ -27,7 +29,7 @@ from jaxprtool.driver import vmap as driver
     default="0",
     show_default=True,
     metavar="I,J",
-    help="Batch axis of each result.",
+    help="Batch axis of each result, or a tree of them: {loss: -, h: 0}.",
 )
 @click.option(
     "--axis-size",
@@ -40,8 +42,8 @@ from jaxprtool.driver import vmap as driver
 def vmap(
     session: Session,
     file: str,
-    in_axes: tuple[int | None, ...] | dict[str, int | None],
-    out_axes: tuple[int | None, ...],
+    in_axes: Any,
+    out_axes: Any,
     axis_size: int | None,
     output: str,
 ) -> None:
@@ -52,6 +54,7 @@ def vmap(
       jaxprtool vmap --in-axes 0,- --axis-size 32 loss.jaxpr
       jaxprtool vmap --in-axes x=0,y=0 --axis-size 32 loss.jaxpr
       jaxprtool vmap train.py:loss --like example_args --in-axes batch=0
+      jaxprtool vmap --in-axes '{"params": {"w": -, "b": 0}, "x": 0}' loss.jaxpr
     """
     program = session.program(file)
     if axis_size is None:

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from jaxprtool.ir.interface import Node
+
 __all__ = [
     "PyTreeDef",
     "register_pytree_node",
     "tree_flatten",
     "tree_leaves",
+    "tree_node",
     "tree_paths",
     "tree_prefix_leaves",
     "tree_unflatten",
@@ -53,6 +56,16 @@ def tree_paths(tree: Any) -> list[str]:
         "".join(f"[{p!r}]" for p in path)
         for path in _optree().tree_paths(tree, namespace=_NAMESPACE)
     ]
+
+
+def tree_node(x: Any) -> Node | None:
+    """One level of a pytree; None for a leaf."""
+    try:
+        children, _, entries, _ = _optree().tree_flatten_one_level(x, namespace=_NAMESPACE)
+    except ValueError:
+        return None
+    fields = getattr(x, "_fields", None) if isinstance(x, tuple) else None
+    return Node(children, fields or entries, isinstance(x, dict))
 
 
 def tree_prefix_leaves(prefix: Any, tree: Any, is_leaf: Callable[[Any], bool]) -> list[Any]:

@@ -1,82 +1,150 @@
-"""Which arguments of a program an option means."""
+"""Which arguments of a program an option means, and what they are called.
+
+The leaves of the function that was traced are called by its parameters and the way down from them (`params["w"]`,
+or `params.w` and `params/w` where that means one thing only); in a program without an interface, variables by their names.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.interface import LEAF, Interface, Part, argument_label
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 from jaxprtool.ir.synonyms import close_names
 
 __all__ = [
+    "AmbiguousNameWarning",
     "Position",
-    "argument_positions",
+    "argument_parts",
     "describe",
-    "names_of",
-    "positions_named",
+    "part_named",
+    "parts_called",
+    "similar_names",
     "wanted_flags",
 ]
 
+Position = int | str
+_SHOWN = 12  # names in a message
+
+
+class AmbiguousNameWarning(UserWarning):
+    """A name that is that of an argument of the function, and that of another variable of the program."""
+
 
 def describe(program: ClosedJaxpr, i: int) -> str:
-    """Argument i for a message: `argument 1 (b)`."""
-    name = program.jaxpr.in_binders[i].name
-    return f"argument {i} ({name})" if name else f"argument {i}"
+    """Argument i for a message."""
+    return argument_label(i, program.jaxpr.in_binders[i].name, program.interface)
 
 
-Position = int | str
+def parts_called(
+    name: str, interface: Interface | None, binders: Sequence[Var], *, inside: bool = False
+) -> list[Part]:
+    """The parts of the arguments that a name means: none, one, or several where it is ambiguous.
+
+    The arguments of the function and what is below them come first, then the variables. A warning is given where an
+    argument and another variable have one name.
+
+    Args:
+      name: the name.
+      interface: of the program, or None.
+      binders: the variables of the leaves.
+      inside: whether the name may be that of a part of the only argument (`w` for `params["w"]`).
+    """
+    found: list[Part] = []
+    if interface is not None:
+        found = interface.find(name)
+        if not found and inside and len(interface.args) == 1:
+            found = interface.args[0][1].find(_step(name))
+    bound = [i for i, v in enumerate(binders) if v.name == name]
+    if not found:
+        return [Part(i, LEAF) for i in bound]
+    if interface is not None and bound and bound[0] not in found[0].positions:
+        taken, other = (interface.names()[i] for i in (found[0].start, bound[0]))
+        message = f"{name} is taken for the argument {taken}; the variable {name} of the program is {other}"
+        warnings.warn(message, AmbiguousNameWarning, stacklevel=2)
+    return found
 
 
-def names_of(program: ClosedJaxpr) -> list[list[str]]:
-    """For each argument what it is called: in the program, and in the function that was traced."""
-    names: list[list[str]] = [[v.name] if v.name else [] for v in program.jaxpr.in_binders]
-    for found, name in zip(names, program.arg_names, strict=False):
-        found.append(name)
-    return names
+def _step(name: str) -> str:
+    return name if name[:1] in ("[", ".", "/") else f".{name}"
 
 
-def positions_named(program: ClosedJaxpr, name: str, option: str) -> list[int]:
-    """The positions of the arguments that a name means.
+def similar_names(name: str, interface: Interface | None, binders: Sequence[Var]) -> str:
+    """The help for a name that no argument has: those that are near, or those that there are."""
+    known = [v.name for v in binders if v.name]
+    every = known
+    below: list[str] = []
+    if interface is not None:
+        known = [name for name, _ in interface.args]
+        every = [*known, *interface.names()]
+        pairs = zip(known, interface.args, strict=True)
+        below = [arg + _step(name) for arg, (_, tree) in pairs if tree.find(_step(name))]
+        if parent := _parent(name, interface):
+            return parent
+    near = below or close_names(name, dict.fromkeys(every))
+    if near:
+        return f"did you mean {near[0]}?"
+    if not known:
+        return ""
+    more = ", ..." if len(known) > _SHOWN else ""
+    are = "arguments are" if len(known) > 1 else "argument is"
+    return f"its {are} {', '.join(known[:_SHOWN])}{more}"
 
-    In a function that was traced, the name of a parameter means all leaves of its pytree (`params`), and the way
-    down to some of them those (`params.layers`); else, and first, a name is that of one variable.
+
+def _parent(name: str, interface: Interface) -> str:
+    """The help for a name of which the beginning is that of a part with children: which it has; "" for any other."""
+    for i in range(len(name) - 1, 0, -1):
+        found = interface.find(name[:i]) if name[i] in "[./" else []
+        if found and found[0].tree.children:
+            known = [name[:i] + step for step in found[0].tree.steps()]
+            near = close_names(name, known)
+            return f"did you mean {near[0]}?" if near else f"there are {', '.join(known[:_SHOWN])}"
+    return ""
+
+
+def part_named(program: ClosedJaxpr, name: str, option: str, *, inside: bool = False) -> Part:
+    """The part of the arguments that a name means (see `parts_called`).
 
     Raises:
-      UsageError: no argument has the name, which may be that of a constant.
+      UsageError: no argument has the name, which may be that of a constant; or it means several things.
     """
-    names = names_of(program)
-    found = [i for i, known in enumerate(names) if name in known]
-    found = found or [
-        i for i, known in enumerate(names) if any(k.startswith(f"{name}.") for k in known)
-    ]
-    if found:
-        return found
-    if any(v.name == name for v in program.jaxpr.const_binders):
+    jaxpr, interface = program.jaxpr, program.interface
+    found = parts_called(name, interface, jaxpr.in_binders, inside=inside)
+    if len(found) == 1:
+        return found[0]
+    if found and interface is not None:
+        refuse_ambiguous(f"{option} {name}", found, interface)
+    if any(v.name == name for v in jaxpr.const_binders):
         message = f"{option} {name}: {name} is a constant of the program, and no argument"
-        fail(UsageError, message, "argument-index", span=program.jaxpr.span)
-    known = [k for ks in names for k in ks[-1:]]
-    near = close_names(name, known)
-    help = f"did you mean {near[0]}?" if near else ""
-    if not near and known:
-        more = ", ..." if len(known) > 12 else ""
-        help = f"its {'arguments are' if len(known) > 1 else 'argument is'} {', '.join(known[:12])}{more}"
+        fail(UsageError, message, "argument-index", span=jaxpr.span)
     message = f"{option} {name}: the program has no argument {name}"
-    fail(UsageError, message, "argument-index", span=program.jaxpr.span, help=help)
+    help = similar_names(name, interface, jaxpr.in_binders)
+    fail(UsageError, message, "argument-index", span=jaxpr.span, help=help)
 
 
-def argument_positions(program: ClosedJaxpr, wanted: Sequence[Position], option: str) -> list[int]:
-    """Positions counted from 0.
+def refuse_ambiguous(what: str, found: Sequence[Part], interface: Interface) -> None:
+    """Raise UsageError for a name of several parts."""
+    names = interface.names()
+    each = " and ".join(names[p.start] for p in found)
+    fail(UsageError, f"{what} is ambiguous: it may be {each}", "ambiguous-name")
+
+
+def argument_parts(program: ClosedJaxpr, wanted: Sequence[Position], option: str) -> list[Part]:
+    """The parts of the arguments that are wanted.
 
     Args:
       program: the program.
-      wanted: positions, negative ones counted from the end, and names (see `positions_named`).
+      wanted: positions of leaves, negative ones counted from the end, and names (see `parts_called`).
       option: what to call the list in messages.
 
     Raises:
       UsageError: there is no such argument, or one is named twice.
     """
     n = len(program.jaxpr.in_binders)
-    positions: list[int] = []
+    parts: list[Part] = []
+    seen: set[int] = set()
     for word in wanted:
         if isinstance(word, int) and not -n <= word < n:
             fail(
@@ -85,26 +153,28 @@ def argument_positions(program: ClosedJaxpr, wanted: Sequence[Position], option:
                 "argument-index",
                 span=program.jaxpr.span,
             )
-        for i in [word % n] if isinstance(word, int) else positions_named(program, word, option):
-            if i in positions:
-                fail(UsageError, f"{option} names argument {i} twice", "argument-index")
-            positions.append(i)
-    return positions
+        part = Part(word % n, LEAF) if isinstance(word, int) else part_named(program, word, option)
+        for i in part.positions:
+            if i in seen:
+                fail(UsageError, f"{option} names {describe(program, i)} twice", "argument-index")
+            seen.add(i)
+        parts.append(part)
+    return parts
 
 
 def wanted_flags(
-    program: ClosedJaxpr, wanted: Sequence[Position] | None, option: str, *, inexact: bool = False
+    program: ClosedJaxpr, wanted: Sequence[Part] | None, option: str, *, inexact: bool = False
 ) -> list[bool]:
     """For each argument whether it is wanted; when None is given, whether it is inexact.
 
     Raises:
-      UsageError: there is no such argument; or it is an integer or boolean, and `inexact` is needed.
+      UsageError: one is an integer or boolean, and `inexact` is needed.
     """
     able = [a.tangent() is a.strong for a in program.in_avals]
     if wanted is None:
         return able
-    positions = argument_positions(program, wanted, option)
-    for i in positions:
+    positions = {i for part in wanted for i in part.positions}
+    for i in sorted(positions):
         if inexact and not able[i]:
             v = program.jaxpr.in_binders[i]
             fail(

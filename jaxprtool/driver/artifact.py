@@ -6,7 +6,7 @@ Layout, integers little-endian:
     version    u32
     lengths    3 x u32: header, text, machine code
     header     JSON: `jaxlib` and `machine` that the code is for, `in` and `out`: types as [dtype, dims],
-               `devices`: how many it runs on
+               `devices`: how many it runs on, `interface`: names and trees as in the text of a program, or null
     text       the StableHLO module, UTF-8
     code       what jaxlib serialised
     digest     SHA-256 of all that is before it
@@ -23,8 +23,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import JaxprTypeError, UsageError, fail
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.syntax.parse import read_interface
 
 __all__ = ["Artifact", "decode_artifact", "encode_artifact", "is_artifact"]
 
@@ -57,6 +58,7 @@ def encode_artifact(artifact: Artifact) -> bytes:
         "in": [_type_to_json(a) for a in program.in_avals],
         "out": [_type_to_json(a) for a in program.out_avals],
         "devices": program.devices,
+        "interface": None if program.interface is None else str(program.interface),
     }
     header, text = json.dumps(fields).encode(), program.text.encode()
     fixed = _FIXED.pack(_MAGIC, _VERSION, len(header), len(text), len(artifact.code))
@@ -107,7 +109,7 @@ def decode_artifact(data: bytes, name: str = "the artifact") -> Artifact:
     header, text, code = parts
     try:
         return _read_parts(header, text, code)
-    except (ValueError, TypeError, LookupError, RecursionError, JaxprTypeError):
+    except (ValueError, TypeError, LookupError, RecursionError, JaxprToolError):
         _damaged(name)
 
 
@@ -118,7 +120,10 @@ def _read_parts(header: bytes, text: bytes, code: bytes) -> Artifact:
     devices, names = fields.get("devices", 1), (fields["jaxlib"], fields["machine"])
     if type(devices) is not int or devices < 1 or not all(type(n) is str for n in names):
         raise ValueError(f"not a header: {fields}")
-    return Artifact(StableHLO(text.decode(), ins, outs, devices=devices), code, *names)
+    said = fields.get("interface")
+    interface = None if said is None else read_interface(said, len(ins), len(outs))
+    program = StableHLO(text.decode(), ins, outs, devices=devices, interface=interface)
+    return Artifact(program, code, *names)
 
 
 def _damaged(name: str) -> NoReturn:

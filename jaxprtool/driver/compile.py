@@ -8,6 +8,7 @@ from typing import Any
 from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact
 from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.lower import StableHLO
+from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["Compiled", "compile", "from_bytes"]
@@ -47,6 +48,11 @@ class Compiled:
     def out_avals(self) -> list[Any]:
         """The types of the results."""
         return self._executable.out_avals
+
+    @property
+    def interface(self) -> Interface | None:
+        """The names and trees of the arguments (constants without a value first) and results, where they are known."""
+        return self.stablehlo.interface
 
     def as_text(self) -> str:
         """The HLO after XLA's optimisation."""

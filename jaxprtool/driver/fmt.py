@@ -50,6 +50,7 @@ def fmt(
     selector: str = "",
     source: bool = True,
     names: bool = True,
+    trees: bool = True,
 ) -> Formatted:
     """Lay out the text of a file anew: same programs, same names, same comments.
 
@@ -59,6 +60,7 @@ def fmt(
       style: `jax`, or `autodidax` for the tutorial's spelling.
       selector: when given, only the program of this name is laid out.
       source, names: whether lines of Python, and names, beside equations stay.
+      trees: whether the interface stays, the names and trees of arguments and results below a program.
 
     Raises:
       JaxprParseError: the text is no jaxpr.
@@ -73,6 +75,8 @@ def fmt(
             return Origin(origin.frame, origin.names, shown)
 
         programs = {key: map_origins(program, kept) for key, program in programs.items()}
+    if not trees:
+        programs = {key: program.replace(interface=None) for key, program in programs.items()}
     new = version_line(text) + format_file(programs, style=style, lossless=True)
     if not new.endswith("\n"):
         new += "\n"
@@ -80,7 +84,8 @@ def fmt(
         if style != "jax" and not _says_the_same(programs, new):
             return Formatted(new, True, True, style, programs)
         again = parse_file(new, "<formatted>")
-        if not same_programs(programs, again):
+        same = style != "jax" or all(p.interface == again[k].interface for k, p in programs.items())
+        if not same_programs(programs, again) or not same:
             _refuse_opaque(programs)
             raise InternalError(f"fmt changed the meaning of {name}")
         stable = version_line(new) + format_file(again, style=style, lossless=True)

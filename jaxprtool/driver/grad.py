@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import Position, argument_positions
+from jaxprtool.driver.arguments import Position, argument_parts
 from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.interpreters.interfaces import by_parts
 from jaxprtool.interpreters.linearize import grad_jaxpr
 from jaxprtool.interpreters.origins import within
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -20,13 +21,15 @@ def grad(
 
     Args:
       program: (a) -> one real scalar.
-      wrt: positions or names of the arguments to differentiate by.
+      wrt: positions of leaves, or names of arguments or of parts of them, to differentiate by.
       with_value: whether the value comes first among the results.
 
     Returns:
-      (a) -> (gradient by each of `wrt`).
+      (a) -> (gradient by each of `wrt`). The gradient has the tree of what it is by, a tuple of those of several.
     """
     check_arrays(check_input(program), "grad")
-    chosen = argument_positions(program, wrt, "--wrt")
+    parts = argument_parts(program, wrt, "--wrt")
+    chosen = [i for part in parts for i in part.positions]
     with positions(program):
-        return grad_jaxpr(within(program, "jvp"), chosen, with_value=with_value)
+        made = grad_jaxpr(within(program, "jvp"), chosen, with_value=with_value)
+    return by_parts(made, parts, after_outs=with_value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxprtool.core.rule_table import Unsupported
-from jaxprtool.driver.arguments import Position, wanted_flags
+from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters import jvp as interpreter
 from jaxprtool.interpreters.evaluate import impl_rules
@@ -22,7 +22,7 @@ def jvp(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> ClosedJa
 
     Args:
       program: (a) -> (b).
-      wrt: positions or names of the arguments that have a tangent; all inexact ones by default.
+      wrt: positions of leaves, or names of arguments or of parts of them, that have a tangent; all inexact leaves by default.
 
     Returns:
       (a, tangents of a) -> (b, tangents of the inexact b).
@@ -31,7 +31,8 @@ def jvp(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> ClosedJa
       UnsupportedError: a function in it has a derivative in reverse mode only.
     """
     check_arrays(check_input(program), "jvp")
-    flags = wanted_flags(program, wrt, "--wrt", inexact=True)
+    parts = None if wrt is None else argument_parts(program, wrt, "--wrt")
+    flags = wanted_flags(program, parts, "--wrt", inexact=True)
     with positions(program):
         made = interpreter.jvp_jaxpr(within(program, "jvp"), flags)[0]
     _check_runs(program, made)

@@ -8,12 +8,15 @@ from typing import Any
 
 from jaxprtool.analyses import residuals as analysis
 from jaxprtool.analyses.residuals import Residual
-from jaxprtool.driver.arguments import Position, wanted_flags
-from jaxprtool.driver.run import run, shown
-from jaxprtool.driver.values import arguments, open_binders, open_names
+from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
+from jaxprtool.driver.results import shown
+from jaxprtool.driver.run import run
+from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.interpreters.origins import within
+from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 
 __all__ = [
@@ -34,10 +37,12 @@ class LinearizedAt:
     Attributes:
       outs: the results, NumPy arrays.
       linear: (tangents of a) -> (tangents of the inexact b), its residuals as constants.
+      interface: of the program itself.
     """
 
     outs: list[Any]
     linear: ClosedJaxpr
+    interface: Interface | None = None
 
 
 def linearize(
@@ -47,13 +52,14 @@ def linearize(
 
     Args:
       program: (a) -> (b).
-      wrt: positions or names of the arguments with a tangent; all inexact ones by default.
+      wrt: positions of leaves, or names of arguments or of parts of them, with a tangent; all inexact leaves by default.
 
     Returns:
       `primal`: (a) -> (b, residuals); `linear`: (residuals, tangents of a) -> (tangents of b).
     """
     check_arrays(check_input(program), "linearize")
-    flags = wanted_flags(program, wrt, "--wrt", inexact=True)
+    parts = None if wrt is None else argument_parts(program, wrt, "--wrt")
+    flags = wanted_flags(program, parts, "--wrt", inexact=True)
     with positions(program):
         primal, linear, _ = linearize_jaxpr(within(program, "jvp"), flags)
     return {"primal": primal, "linear": linear}
@@ -64,7 +70,7 @@ def residuals(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> li
 
     Args:
       program: (a) -> (b).
-      wrt: positions or names of the arguments with a tangent; all inexact ones by default.
+      wrt: positions of leaves, or names of arguments or of parts of them, with a tangent; all inexact leaves by default.
     """
     return analysis.residuals(program, linearize(program, wrt)["primal"])
 
@@ -91,7 +97,7 @@ def linearize_at(
     Args:
       program: (a) -> (b).
       args: values for a, after those of constants that the file does not hold.
-      wrt: positions or names of the arguments with a tangent; all inexact ones by default.
+      wrt: positions of leaves, or names of arguments or of parts of them, with a tangent; all inexact leaves by default.
       max_bytes: refuse to start when intermediate results may take more than this.
     """
     parts = linearize(program, wrt)
@@ -102,7 +108,11 @@ def linearize_at(
     closed = Jaxpr(
         jaxpr.in_binders[n_res:], jaxpr.eqns, jaxpr.outs, jaxpr.in_binders[:n_res], jaxpr.span
     )
-    return LinearizedAt(values[:n], ClosedJaxpr(closed, values[n:]))
+    interface = parts["linear"].interface
+    if interface is not None:  # without the residuals
+        interface = interface._replace(args=interface.args[1:])
+    linear = ClosedJaxpr(closed, values[n:], interface)
+    return LinearizedAt(values[:n], linear, program.interface)
 
 
 def linearize_words(
@@ -114,11 +124,12 @@ def linearize_words(
 ) -> LinearizedAt:
     """`linearize_at` a point that is spelt as words (see `driver.values`)."""
     check_arrays(check_input(program), "linearize", sized=True)
-    args = arguments(open_binders(program), words, names=open_names(program), max_bytes=max_bytes)
+    interface = of_open(program)
+    args = arguments(open_binders(program), words, interface=interface, max_bytes=max_bytes)
     return linearize_at(program, args, wrt, max_bytes=max_bytes)
 
 
 def header(at: LinearizedAt) -> str:
     """The values of the results as lines of comment, for above the linear jaxpr."""
-    lines = [line for text in shown(at.outs) for line in text.splitlines()]
+    lines = [line for text in shown(at.outs, at.interface) for line in text.splitlines()]
     return "".join(f"# {line}\n" for line in lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import Position, wanted_flags
+from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
 from jaxprtool.driver.verify import check_input, positions
 from jaxprtool.interpreters.partial_eval import partial_eval_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -17,13 +17,13 @@ def partial_eval(program: ClosedJaxpr, known: Sequence[Position]) -> dict[str, C
 
     Args:
       program: (a1, a2) -> (b1, b2).
-      known: positions or names of a1 among the arguments.
+      known: positions of leaves, or names of arguments or of parts of them: a1.
 
     Returns:
       `known`: a1 -> (b1, residuals); `unknown`: (residuals, a2) -> b2.
     """
     check_input(program)
-    flags = wanted_flags(program, known, "--known")
+    flags = wanted_flags(program, argument_parts(program, known, "--known"), "--known")
     with positions(program):
         first, second, _, _ = partial_eval_jaxpr(program, [not k for k in flags])
     return {"known": first, "unknown": second}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -15,16 +14,17 @@ from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.distributed import Processes, run_together
 from jaxprtool.driver.progress import evaluating, working
-from jaxprtool.driver.values import arguments, open_binders, open_names
+from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.evaluate import eval_jaxpr
+from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.limits import limited_bytes, limited_steps
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 from jaxprtool.ir.printable import PrintableStream
 
-__all__ = ["check_output", "default_max_bytes", "packed", "run", "run_words", "shown"]
+__all__ = ["default_max_bytes", "run", "run_words"]
 
 
 def default_max_bytes() -> int:
@@ -139,13 +139,15 @@ def run_words(
     if isinstance(source, Compiled):
         if max_bytes is not None:
             source.check_size(max_bytes)
-        args = arguments([Var(a) for a in source.in_avals], words, max_bytes=max_bytes)
+        binders = [Var(a) for a in source.in_avals]
+        args = arguments(binders, words, interface=source.interface, max_bytes=max_bytes)
         if processes is not None:
             return run_together(source.stablehlo, args, processes, devices)
         _check_devices(source, devices)
         return source(*args)
     check_arrays(check_input(source), "run", sized=True)
-    args = arguments(open_binders(source), words, names=open_names(source), max_bytes=max_bytes)
+    interface = of_open(source)
+    args = arguments(open_binders(source), words, interface=interface, max_bytes=max_bytes)
     return run(
         source,
         args,
@@ -155,31 +157,3 @@ def run_words(
         max_bytes=max_bytes,
         step_limit=step_limit,
     )
-
-
-def shown(results: Sequence[Any], *, as_json: bool = False) -> list[str]:
-    """Results as lines: for people, or one line of JSON."""
-    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
-
-    if as_json:
-        return [json.dumps({"outs": [arrays.result_json(x) for x in results]})]
-    return [arrays.result_text(x) for x in results]
-
-
-def check_output(path: str) -> None:
-    """Raise UsageError for a file that results cannot be written to, by its name."""
-    if not path.endswith((".npy", ".npz")) and (not os.path.exists(path) or os.path.isfile(path)):
-        stem = path.rpartition(".")[0] or path
-        fail(
-            UsageError,
-            f"-o {path}: results are written to .npz and .npy files",
-            "output-kind",
-            help=f"-o {stem}.npz, or `> {path}` for the text",
-        )
-
-
-def packed(results: Sequence[Any], path: str) -> bytes:
-    """Results as the bytes of a `.npy` or `.npz` file."""
-    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
-
-    return arrays.pack(results, path)

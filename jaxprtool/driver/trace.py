@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
@@ -12,7 +11,7 @@ from typing import Any
 
 from jaxprtool.analyses.share import share_equal
 from jaxprtool.core.caller import recording_callers
-from jaxprtool.core.tree import tree_leaves, tree_paths
+from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver.loading import (
     brings_jax,
     class_named,
@@ -65,7 +64,7 @@ def trace(
       verify: whether to read the program's text back, and compare.
 
     Returns:
-      The program; its arguments and results are the leaves of the function's. Equal jaxprs in it are one object.
+      The program of the leaves; its `interface` has their names and trees. Equal jaxprs in it are one object.
 
     Raises:
       UsageError: no such function, wrong types or number of arguments, or an exception in the function.
@@ -149,25 +148,7 @@ def _examples(like: Sequence[str], target: Any, x64: bool | None) -> list[Any]:
 
 def _trace_with_ours(f: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:
     with recording_callers():
-        program = make_jaxpr(f)(*args)
-    names = [
-        _PATH.sub(r".\1\2", path)
-        for name, arg in zip(_parameters(f, len(args)), args, strict=True)
-        for path in (f"{name}{p}" for p in tree_paths(arg))
-    ]
-    return program.replace(arg_names=names)
-
-
-_PATH = re.compile(r"\[(?:'([^']*)'|(\d+))\]")
-
-
-def _parameters(f: Callable[..., Any], n: int) -> list[str]:
-    """The names of the first n parameters of a function, as far as it has names for them."""
-    try:
-        names = [*inspect.signature(f).parameters]
-    except (TypeError, ValueError):  # a builtin may have none
-        names = []
-    return [names[i] if i < len(names) else str(i) for i in range(n)]
+        return make_jaxpr(f)(*args)
 
 
 def _with_static(f: Callable[..., Any], static: Mapping[str, Any]) -> Callable[..., Any]:

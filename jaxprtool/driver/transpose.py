@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import Position, wanted_flags
+from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters import transpose as interpreter
+from jaxprtool.interpreters.interfaces import by_parts
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["transpose"]
@@ -17,7 +18,7 @@ def transpose(program: ClosedJaxpr, linear: Sequence[Position]) -> ClosedJaxpr:
 
     Args:
       program: (a, b) -> c, linear in b.
-      linear: positions or names of b among the arguments.
+      linear: positions of leaves, or names of arguments or of parts of them: b.
 
     Returns:
       (a, cotangent of c) -> (cotangent of b).
@@ -26,6 +27,8 @@ def transpose(program: ClosedJaxpr, linear: Sequence[Position]) -> ClosedJaxpr:
       NotLinearError: it is not linear in b; the diagnostic names the equation that breaks it.
     """
     check_arrays(check_input(program), "transpose")
-    flags = wanted_flags(program, linear, "--linear", inexact=True)
+    parts = argument_parts(program, linear, "--linear")
+    flags = wanted_flags(program, parts, "--linear", inexact=True)
     with positions(program):
-        return interpreter.transpose_jaxpr(program, flags)[0]
+        made = interpreter.transpose_jaxpr(program, flags)[0]
+    return by_parts(made, sorted(parts, key=lambda p: p.start), after_outs=False)

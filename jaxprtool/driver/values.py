@@ -1,9 +1,13 @@
 """Values for a program's arguments, as words of the command line.
 
 A word is a number or a nested list (`3.0`, `[[1,2],[3,4]]`), a file (`x.npy`, `inputs.npz`), or a
-generator (`random:SEED`, `zeros`, `ones`, `ramp`), or one of them for an argument by name (`a=3.0`). Shapes and dtypes come from the program. An `.npz` file
-gives as many arguments as it has arrays; a generator as the last word gives all that are left. Words without a name
-are for the arguments that no word names, in order.
+generator (`random:SEED`, `zeros`, `ones`, `ramp`), or one of them for an argument by name (`a=3.0`). Shapes and dtypes
+come from the program. An `.npz` file gives the arguments that its arrays are named for (`params["w"]`, `params.w`,
+`params/w`), else as many as it has arrays; a generator as the last word gives all that are left. Words without a name are
+for the arguments that no word names, in order.
+
+Where a program has an interface, the value of an argument is a tree of such words, `params={"w": x.npy, "b": zeros}`, and
+a dict of arguments gives several: `{"params": {...}, "x": [1, 2]}`.
 """
 
 from __future__ import annotations
@@ -12,11 +16,13 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from jaxprtool.driver.arguments import parts_called, refuse_ambiguous, similar_names
+from jaxprtool.driver.tree_words import Value, parse_value, spread
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
+from jaxprtool.ir.interface import LEAF, Interface, Part, Tree, argument_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
-from jaxprtool.ir.synonyms import close_names
 
-__all__ = ["arguments", "is_word", "open_binders", "open_names", "parse_literal", "split_words"]
+__all__ = ["arguments", "is_word", "open_binders", "parse_literal", "split_words"]
 
 _NUMBER = re.compile(
     r"[+-]?(?:nan|inf(?:inity)?|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)"
@@ -24,14 +30,16 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _TOKEN = re.compile(rf"\s*(?:([\[\]\(\),])|({_NUMBER.pattern}|true|false)(?![\w.]))", re.IGNORECASE)
-_NAMED = re.compile(r"([A-Za-z_][^=\s\[(]*)=(.*)", re.DOTALL)
+_STEP = r"\[(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\[\]\"'=]*)\]"
+_NAMED = re.compile(rf"([^\W\d](?:[^=\s\[({{\"']|{_STEP})*)=(.*)", re.DOTALL)
+_TREE = re.compile(r"(?:[^\W\d]\w*)?\{|[^\W\d]\w*\(")
 _GENERATOR = re.compile(r"(random|zeros|ones|ramp)(?::(\d+))?\Z")
 
 
 def is_word(text: str) -> bool:
     """Whether a word of the command line reads like a value (and not like an option or a jaxpr file)."""
     return (
-        text.startswith(("[", "("))
+        text.startswith(("[", "(", "{"))
         or text.endswith((".npy", ".npz"))
         or text.lower() in ("true", "false")
         or text.startswith("random:")
@@ -47,7 +55,7 @@ def split_words(texts: Sequence[str]) -> list[str]:
     for text in texts:
         depth, word = 0, ""
         for c in text:
-            depth += (c in "[(") - (c in "])")
+            depth += (c in "[({") - (c in "])}")
             if c.isspace() and depth <= 0:
                 words.append(word)
                 word = ""
@@ -63,17 +71,11 @@ def open_binders(program: ClosedJaxpr) -> list[Var]:
     return [*(v for v, c in pairs if c is None), *program.jaxpr.in_binders]
 
 
-def open_names(program: ClosedJaxpr) -> list[str]:
-    """What the function that was traced calls `open_binders`; "" where that is not known."""
-    n = len(open_binders(program)) - len(program.jaxpr.in_binders)
-    return [""] * n + list(program.arg_names or [""] * len(program.jaxpr.in_binders))
-
-
 def arguments(
     binders: Sequence[Var],
     words: Sequence[str],
     *,
-    names: Sequence[str] = (),
+    interface: Interface | None = None,
     max_bytes: int | None = None,
 ) -> list[Any]:
     """Values for binders, as NumPy arrays of the right shapes and dtypes.
@@ -81,83 +83,199 @@ def arguments(
     Args:
       binders: what is to be given, as `open_binders` lists it.
       words: what the module's docstring describes, one word each.
-      names: further names of the arguments, as `open_names` lists them.
+      interface: the names and trees of the binders, as `interpreters.interfaces.of_open` gives them.
       max_bytes: refuse to make more than this.
 
     Raises:
-      UsageError: wrong number, shape or dtype (the message names the argument and both types), an
+      UsageError: wrong number, shape, dtype or structure (the message names the argument and both types), an
         unreadable file, a word that is none of the above, too large.
     """
-    named = zip(binders, [*names] or [""] * len(binders), strict=True)
-    binders = [v if v.name or not name else Var(v.aval, name, v.span) for v, name in named]
-    _check_size(binders, max_bytes)
+    names = interface.names() if interface else [v.name or "_" for v in binders]
+    _check_size(binders, names, max_bytes)
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
-    given: dict[int, Any] = {}
+    giving = _Giving(binders, interface, arrays)
     unnamed: list[str] = []
     for word in split_words(words):
         m = _NAMED.fullmatch(word)
-        if m is None:
+        if m is not None:
+            part, name = giving.part(m[1], f"--args {m[1]}=")
+            giving.give(part, giving.value(m[2], part), name)
+        elif not giving.by_name(word):
             unnamed.append(word)
-            continue
-        i = _position(m[1], binders, names)
-        if i in given:
-            fail(UsageError, f"--args gives {m[1]} twice", "bad-value")
-        given[i] = _from_word(m[2], [(i, binders[i])], False, arrays)[0]
-    left = [(i, v) for i, v in enumerate(binders) if i not in given]
     if not binders:  # a generator gives all that there are: none
         unnamed = [w for w in unnamed if not _GENERATOR.match(w)]
-    values: list[Any] = []
     for k, word in enumerate(unnamed):
-        values += _from_word(word, left[len(values) :], k == len(unnamed) - 1, arrays)
-    _check_count(binders, len(given) + len(values))
-    given.update((i, x) for (i, _), x in zip(left, values, strict=True))
-    return [given[i] for i in range(len(binders))]
+        giving.give_next(word, k == len(unnamed) - 1)
+    _check_count(binders, names, len(giving.values) + giving.too_many)
+    return [giving.values[i] for i in range(len(binders))]
 
 
-def _position(name: str, binders: Sequence[Var], names: Sequence[str]) -> int:
-    """Which argument a name means. Raises UsageError for none."""
-    known = [v.name or "" for v in binders]
-    for found in (known, names):
-        if name in found:
-            return list(found).index(name)
-    known = [x for x in (names if any(names) else known) if x]
-    near = close_names(name, known)
-    takes = f"it takes {' '.join(known[:20])}" if known else ""
-    help = f"did you mean {near[0]}?" if near else takes
-    fail(UsageError, f"--args {name}=: the program has no argument {name}", "bad-value", help=help)
+class _Giving:
+    """The values of arguments so far.
 
-
-def _from_word(word: str, left: Sequence[tuple[int, Var]], last: bool, arrays: Any) -> list[Any]:
-    """The values that one word gives, for the arguments that are left: their positions and binders.
-
-    When there is none left it still gives one (None), so that the message can count them.
+    Attributes:
+      values: by the position of the argument.
+      too_many: how many words were for none.
     """
-    generator = _GENERATOR.match(word)
-    if generator is None and word.startswith("random:"):
-        fail(UsageError, f"--args: the seed of {word} is not a number", "bad-value")
-    if generator is not None:
-        kind, seed = generator[1], int(generator[2] or 0)
-        chosen = left if last else left[:1]
-        made = [arrays.generate(kind, seed, i, v.aval) for i, v in chosen]
-        return made or [None]
-    if word.endswith(".npz"):
-        return arrays.load_npz(word, left)
-    value = arrays.load_npy(word) if word.endswith(".npy") else parse_literal(word)
-    if not left:
-        return [None]
-    i, v = left[0]
-    if word.endswith(".npy"):
-        return [arrays.fit(value, v, i, word)]
-    return [arrays.from_literal(value, v, i)]
+
+    def __init__(self, binders: Sequence[Var], interface: Interface | None, arrays: Any):
+        self.binders, self.interface, self.arrays = binders, interface, arrays
+        names = interface.names() if interface else []
+        labels = [argument_label(i, v.name, None) for i, v in enumerate(binders)]
+        labels = [f"argument {name}" for name in names] or labels
+        self.slots = [*map(arrays.Slot, range(len(binders)), binders, labels)]
+        self.names = names or [v.name or "" for v in binders]
+        self.values: dict[int, Any] = {}
+        self.too_many = 0
+
+    def part(self, name: str, what: str) -> tuple[Part, str]:
+        """The part of the arguments that a name means, and what it is called. Raises UsageError for none."""
+        found = parts_called(name, self.interface, self.binders, inside=True)
+        if len(found) > 1 and self.interface is not None:
+            refuse_ambiguous(what, found, self.interface)
+        if not found:
+            message = f"{what}: the program has no argument {name}"
+            help = similar_names(name, self.interface, self.binders)
+            fail(UsageError, message, "bad-value", help=help)
+        return found[0], name
+
+    def value(self, word: str, part: Part) -> Value:
+        """The value of a word for a part: for one array it is read later, when its type is known."""
+        is_tree = part.tree != LEAF and not {*"{[("}.isdisjoint(word)
+        return parse_value(word, "--args") if is_tree else word
+
+    def by_name(self, word: str) -> bool:
+        """Take a dict of arguments by name, or an `.npz` file of arrays that are named for arguments; whether it is one."""
+        if word.startswith("{"):
+            value = parse_value(word, "--args")
+            find = self.interface.find if self.interface else lambda name: ()
+            if any(map(find, value)) or not self._takes_dict():
+                for name in value:
+                    part, _ = self.part(name, "--args")
+                    self.give(part, value[name], name)
+                return True
+        elif word.endswith(".npz") and self.interface is not None:
+            return self._give_members(word, None)
+        return False
+
+    def _takes_dict(self) -> bool:
+        """Whether an argument that is left is a tree that a dict without its name may stand for."""
+        parts = self.interface.parts() if self.interface else []
+        return any(p.tree.kind in ("dict", "object") and p.start not in self.values for p in parts)
+
+    def give(self, part: Part, value: Value, name: str) -> None:
+        """Take a value for a part of the arguments."""
+        for below, called, word in spread(part, value, name, "--args", whole=True):
+            for i in below.positions:
+                if i in self.values:
+                    fail(UsageError, f"--args gives {self.names[i] or called} twice", "bad-value")
+            self._give_word(below, called, word)
+
+    def _give_word(self, part: Part, name: str, word: Value) -> None:
+        slots = [self.slots[i] for i in part.positions]
+        if isinstance(word, str) and part.tree.kind != "leaf":
+            if word.endswith(".npz") and self._give_members(word, part):
+                return
+            if not _GENERATOR.match(word) and not word.endswith(".npz"):
+                message = f"--args {name}: {name} is {part.tree}, and {word} is given"
+                help = f"--args '{name}={_example(part.tree)}'"
+                fail(UsageError, message, "bad-value", help=help)
+        made = self._made(word, slots, True)
+        self.values.update((slot.position, x) for slot, x in zip(slots, made, strict=False))
+
+    def give_next(self, word: str, last: bool) -> None:
+        """Take a word without a name for the first of the arguments that are left, or as many as it is for."""
+        left = [slot for slot in self.slots if slot.position not in self.values]
+        if _TREE.match(word) and left:
+            for part in self.interface.parts() if self.interface else ():
+                if part.start == left[0].position and part.tree.kind != "leaf":
+                    self.give(part, parse_value(word, "--args"), self._argument(part))
+                    return
+        made = self._made(word, left, last)
+        self.values.update((slot.position, x) for slot, x in zip(left, made, strict=False))
+        self.too_many += max(len(made) - len(left), 0)
+
+    def _argument(self, part: Part) -> str:
+        assert self.interface is not None
+        pairs = zip(self.interface.parts(), self.interface.args, strict=True)
+        return next(name for p, (name, _) in pairs if p.start == part.start and p.tree.size)
+
+    def _made(self, word: Value, left: Sequence[Any], last: bool) -> list[Any]:
+        """The values that one word gives, for the arguments that are left.
+
+        When there is none left it still gives one (None), so that the message can count them.
+        """
+        arrays = self.arrays
+        if not isinstance(word, str):
+            return [arrays.from_literal(_literal(word), slot) for slot in left[:1]] or [None]
+        generator = _GENERATOR.match(word)
+        if generator is None and word.startswith("random:"):
+            fail(UsageError, f"--args: the seed of {word} is not a number", "bad-value")
+        if generator is not None:
+            kind, seed = generator[1], int(generator[2] or 0)
+            chosen = left if last else left[:1]
+            made = [arrays.generate(kind, seed, s.position, s.var.aval) for s in chosen]
+            return made or [None]
+        if word.endswith(".npz"):
+            return arrays.load_npz(word, left)
+        value = arrays.load_npy(word) if word.endswith(".npy") else parse_literal(word)
+        if not left:
+            return [None]
+        if word.endswith(".npy"):
+            return [arrays.fit(value, left[0], word)]
+        return [arrays.from_literal(value, left[0])]
+
+    def _give_members(self, path: str, within: Part | None) -> bool:
+        """Take the arrays of an `.npz` file that are named for arguments, or for what is in a part; whether there are any."""
+        found: dict[str, int] = {}
+        members = self.arrays.member_names(path)
+        for key in sorted(members):
+            parts = self._named_by_member(key, within)
+            if len(parts) > 1 and self.interface is not None:
+                refuse_ambiguous(f"{key} of {path}", parts, self.interface)
+            found.update((key, p.start) for p in parts if p.tree.kind == "leaf")
+        if not found:
+            return False
+        others = sorted(members - found.keys())
+        if others:
+            message = f"{path}: the program has no argument {others[0]}"
+            help = similar_names(others[0], self.interface, self.binders)
+            fail(UsageError, message, "bad-value", help=help)
+        for key, i in found.items():
+            if i in self.values:
+                fail(UsageError, f"--args gives {self.names[i]} twice", "bad-value")
+            self.values[i] = self.arrays.load_named(path, key, self.slots[i])
+        return True
+
+    def _named_by_member(self, key: str, within: Part | None) -> list[Part]:
+        assert self.interface is not None
+        if within is None:
+            return self.interface.find(key)
+        path = key if key[:1] in "[./" else f"/{key}"
+        below = [Part(within.start + p.start, p.tree) for p in within.tree.find(path)]
+        whole = [p for p in self.interface.find(key) if p.start in within.positions]
+        return below or whole
 
 
-def _check_count(binders: Sequence[Var], given: int) -> None:
+def _literal(value: Value) -> Any:
+    """Nested lists of words as nested lists of numbers."""
+    if isinstance(value, str):
+        return parse_literal(value)
+    return [_literal(x) for x in value]
+
+
+def _example(tree: Tree) -> str:
+    """A value of the structure of a tree."""
+    return str(tree).replace("*", "zeros")
+
+
+def _check_count(binders: Sequence[Var], names: Sequence[str], given: int) -> None:
     n = len(binders)
     if given == n:
         return
     takes = f"takes {counted(n, 'argument') if n else 'no arguments'}"
-    types = " ".join(f"{v.name or '_'}:{v.aval}" for v in binders)
+    types = " ".join(f"{name}:{v.aval}" for v, name in zip(binders, names, strict=True))
     fail(
         UsageError,
         f"the program {takes}{f' ({types})' if n else ''}, and {given or 'none'} "
@@ -167,14 +285,15 @@ def _check_count(binders: Sequence[Var], given: int) -> None:
     )
 
 
-def _check_size(binders: Sequence[Var], max_bytes: int | None) -> None:
+def _check_size(binders: Sequence[Var], names: Sequence[str], max_bytes: int | None) -> None:
     total = sum(getattr(v.aval, "nbytes", 0) for v in binders)
     if max_bytes is not None and total > max_bytes:
-        biggest = max(binders, key=lambda v: getattr(v.aval, "nbytes", 0))
+        named = zip(binders, names, strict=True)
+        biggest, name = max(named, key=lambda pair: getattr(pair[0].aval, "nbytes", 0))
         fail(
             UsageError,
             f"the arguments take {total:,} bytes, more than the limit of {max_bytes:,} "
-            f"(largest: {biggest.name or '_'}:{biggest.aval})",
+            f"(largest: {name}:{biggest.aval})",
             "too-large",
             span=biggest.span,
             help="raise the limit with --max-bytes",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import Position, wanted_flags
+from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
 from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.interpreters.interfaces import by_parts
 from jaxprtool.interpreters.linearize import vjp_jaxpr
 from jaxprtool.interpreters.origins import within
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -20,13 +21,20 @@ def vjp(
 
     Args:
       program: (a) -> (b).
-      wrt: positions or names of the arguments whose cotangents are wanted; all inexact ones by default.
+      wrt: positions of leaves, or names of arguments or of parts of them, whose cotangents are wanted; all inexact leaves
+        by default.
       keep_outs: whether b is among the results.
 
     Returns:
-      (a, cotangents of the inexact b) -> (b, cotangents of a).
+      (a, cotangents of the inexact b) -> (b, cotangents of a), these in the order of the arguments.
     """
     check_arrays(check_input(program), "vjp")
-    flags = wanted_flags(program, wrt, "--wrt", inexact=True)
+    parts = None if wrt is None else argument_parts(program, wrt, "--wrt")
+    flags = wanted_flags(program, parts, "--wrt", inexact=True)
     with positions(program):
-        return vjp_jaxpr(within(program, "jvp"), flags, keep_outs=keep_outs)
+        made = vjp_jaxpr(within(program, "jvp"), flags, keep_outs=keep_outs)
+    return (
+        made
+        if parts is None
+        else by_parts(made, sorted(parts, key=lambda p: p.start), after_outs=keep_outs)
+    )

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
-from jaxprtool.driver.arguments import describe, positions_named
+from jaxprtool.driver.arguments import describe, part_named
+from jaxprtool.driver.tree_words import is_node, spread
 from jaxprtool.driver.verify import check_arrays, check_input, positions
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.origins import within
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
+from jaxprtool.ir.interface import Part, result_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["DEFAULT_SIZE", "vmap"]
 
-Axes = Sequence[int | None]
+Axes = Sequence[Any] | Mapping[str, Any]
 DEFAULT_SIZE = 8
 
 
 def vmap(
     program: ClosedJaxpr,
-    in_axes: Axes | Mapping[str, int | None] = (0,),
+    in_axes: Axes = (0,),
     out_axes: Axes = (0,),
     axis_size: int = DEFAULT_SIZE,
 ) -> ClosedJaxpr:
@@ -28,9 +30,11 @@ def vmap(
 
     Args:
       program: the program.
-      in_axes: for each argument its batch axis, or None; a single one stands for all arguments. Or by the names
-        of arguments; those that are not named are not mapped.
-      out_axes: the same for the results; None for one that does not depend on the batch.
+      in_axes: for each leaf of the arguments its batch axis, or None; a single one stands for all. Or by the names of
+        arguments; those that are not named are not mapped. The axes of an argument may be a tree, as far down as they differ:
+        `{"params": {"w": None, "b": 0}, "x": 1}`; where some are, or there are as many as arguments and not as leaves, they are for arguments.
+      out_axes: the same for the results, whose names are the keys of a dict or the fields of an object; None for one that
+        does not depend on the batch.
       axis_size: size of the batch.
 
     Raises:
@@ -40,10 +44,8 @@ def vmap(
     check_arrays(check_input(program), "vmap")
     if axis_size < 1:
         fail(UsageError, f"--axis-size {axis_size}: a batch has at least one element", "axis-size")
-    if isinstance(in_axes, Mapping):
-        in_axes = _named(program, in_axes)
-    ins = _spread(in_axes, len(program.in_avals), "--in-axes", "argument")
-    outs = _spread(out_axes, len(program.out_avals), "--out-axes", "result")
+    ins = _spread(_in_axes(program, in_axes), len(program.in_avals), "--in-axes", "argument")
+    outs = _spread(_out_axes(program, out_axes), len(program.out_avals), "--out-axes", "result")
     if ins and all(d is None for d in ins):
         fail(
             UsageError,
@@ -52,11 +54,11 @@ def vmap(
             help="give an axis to at least one argument",
         )
     in_dims = [
-        _axis(d, a, f"--in-axes: {describe(program, i)}")
+        _axis(d, a, lambda i=i: f"--in-axes: {describe(program, i)}")
         for i, (d, a) in enumerate(zip(ins, program.in_avals, strict=True))
     ]
     wanted = [
-        _axis(d, a, f"--out-axes: result {i}")
+        _axis(d, a, lambda i=i: f"--out-axes: {result_label(i, program.interface)}")
         for i, (d, a) in enumerate(zip(outs, program.out_avals, strict=True))
     ]
     with positions(program):
@@ -65,44 +67,93 @@ def vmap(
         if want is None and d is not None:
             fail(
                 UsageError,
-                f"--out-axes: result {i} depends on the batch, and no axis is given for it",
+                f"--out-axes: {result_label(i, program.interface)} depends on the batch, and no axis is given for it",
                 "out-axes",
             )
     return batched
 
 
-def _named(program: ClosedJaxpr, axes: Mapping[str, int | None]) -> list[int | None]:
-    """The axis of each argument, where axes are given by name."""
-    found: list[int | None] = [None] * len(program.in_avals)
-    given: set[int] = set()
-    for name, axis in axes.items():
-        for i in positions_named(program, name, "--in-axes"):
-            if i in given:
-                fail(UsageError, f"--in-axes names {describe(program, i)} twice", "in-axes")
-            given.add(i)
-            found[i] = axis
+def _in_axes(program: ClosedJaxpr, axes: Axes) -> Sequence[int | None]:
+    """The axes of all leaves of the arguments, or one for all, where they may be given by name or as trees."""
+    if not isinstance(axes, Mapping):
+        names = None if program.interface is None else [name for name, _ in program.interface.args]
+        has_trees = any(map(is_node, axes))
+        for_arguments = names is not None and 1 < len(axes) == len(names) < len(program.in_avals)
+        if not has_trees and not for_arguments:
+            return axes
+        if names is None:
+            _refuse_trees("--in-axes")
+        if len(names) != len(axes):
+            _refuse_count(len(axes), "--in-axes", counted(len(names), "argument"))
+        axes = dict(zip(names, axes, strict=True))
+    given = [
+        (part_named(program, name, "--in-axes", inside=True), name, axis)
+        for name, axis in axes.items()
+    ]
+    return _of_parts(program, given)
+
+
+def _of_parts(program: ClosedJaxpr, given: Sequence[tuple[Part, str, Any]]) -> Sequence[int | None]:
+    found: dict[int, int | None] = {}
+    for whole, name, axes in given:
+        for part, called, axis in spread(whole, axes, name, "--in-axes", whole=False):
+            _refuse_node(axis, "--in-axes", called)
+            for i in part.positions:
+                if i in found:
+                    fail(UsageError, f"--in-axes names {describe(program, i)} twice", "in-axes")
+                found[i] = axis
+    return [found.get(i) for i in range(len(program.in_avals))]
+
+
+def _out_axes(program: ClosedJaxpr, axes: Axes) -> Sequence[int | None]:
+    """The axes of all leaves of the results, or one for all."""
+    if not isinstance(axes, Mapping) and not any(map(is_node, axes)):
+        return axes
+    if program.interface is None:
+        _refuse_trees("--out-axes")
+    found: list[int | None] = []
+    whole = Part(0, program.interface.result)
+    for part, called, axis in spread(whole, axes, "result", "--out-axes", whole=True):
+        _refuse_node(axis, "--out-axes", called)
+        found += [axis] * part.tree.size
     return found
 
 
-def _spread(axes: Axes, n: int, option: str, what: str) -> list[int | None]:
+def _refuse_node(axis: Any, option: str, name: str) -> None:
+    if is_node(axis):
+        fail(UsageError, f"{option}: {name} is one array, and has one axis", "axes-count")
+
+
+def _refuse_trees(option: str) -> NoReturn:
+    fail(
+        UsageError,
+        f"{option}: the trees of the program are not known",
+        "axes-count",
+        help="what `trace` writes has them; give a list of axes, one for each",
+    )
+
+
+def _spread(axes: Sequence[int | None], n: int, option: str, what: str) -> list[int | None]:
     if len(axes) == 1:
         return list(axes) * n
     if len(axes) != n:
-        message = (
-            f"{option} has {counted(len(axes), 'entry')}, and the program has {counted(n, what)}"
-        )
-        fail(UsageError, message, "axes-count", help="one entry stands for all; - is not mapped")
+        _refuse_count(len(axes), option, counted(n, what))
     return list(axes)
 
 
-def _axis(axis: int | None, aval: Any, what: str) -> int | None:
+def _refuse_count(n: int, option: str, has: str) -> NoReturn:
+    message = f"{option} has {counted(n, 'entry')}, and the program has {has}"
+    fail(UsageError, message, "axes-count", help="one entry stands for all; - is not mapped")
+
+
+def _axis(axis: int | None, aval: Any, what: Callable[[], str]) -> int | None:
     if axis is None:
         return None
     n = aval.ndim + 1
     if not -n <= axis < n:
         fail(
             UsageError,
-            f"{what} is {aval}, and batch axis {axis} is out of range for it",
+            f"{what()} is {aval}, and batch axis {axis} is out of range for it",
             "axis-range",
             help=f"with a batch axis it has {n}: {-n} to {n - 1}",
         )

@@ -27,6 +27,7 @@ from jaxprtool.core.trace import Trace, Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_prefix_leaves, tree_unflatten
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
+from jaxprtool.interpreters.interfaces import with_interface
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -263,7 +264,11 @@ def vmap_jaxpr(
     wanted = _batch_axes(wanted, closed.out_avals, "result")
     named = axis_size.key if type(axis_size) is NamedAxis else None
     key = (axis_size, named, tuple(in_dims), tuple(wanted))
-    return _BATCHED.of(closed, key, lambda: _vmap_jaxpr(closed, axis_size, in_dims, wanted))
+    found = _BATCHED.find(closed, key)
+    if found is None:
+        made, dims = _vmap_jaxpr(closed, axis_size, in_dims, wanted)
+        found = _BATCHED.keep(closed, key, (with_interface(made, closed.interface), dims))
+    return found
 
 
 _BATCHED = MemoTable[tuple[ClosedJaxpr, list[int | None]]]("batched")

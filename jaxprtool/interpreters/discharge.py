@@ -19,9 +19,11 @@ from jaxprtool.core.bind import interpreted, set_current_trace
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
+from jaxprtool.interpreters.interfaces import of_discharge, with_interface
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.avals import FutureType, RefType
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
+from jaxprtool.ir.interface import argument_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import sub_jaxprs
@@ -120,10 +122,10 @@ def transformable(closed: ClosedJaxpr) -> ClosedJaxpr:
     if has_refs(closed.jaxpr):
         for i, v in enumerate(closed.jaxpr.in_binders):
             if type(v.aval) is RefType:
-                named = f" ({v.name})" if v.name else ""
+                label = argument_label(i, v.name, closed.interface)
                 fail(
                     UnsupportedError,
-                    f"argument {i}{named} is a reference, {v.aval}, and transformations are of values",
+                    f"{label} is a reference, {v.aval}, and transformations are of values",
                     "reference-argument",
                     span=v.span,
                     help=DISCHARGE_FIRST,
@@ -159,10 +161,17 @@ def discharge_jaxpr(closed: ClosedJaxpr) -> ClosedJaxpr:
     Raises:
       MissingRuleError: an equation uses references and has no rule.
     """
-    return _DISCHARGED_JAXPR.of(closed, lambda: _discharge(closed))
+    return _DISCHARGED_JAXPR.of(closed, lambda: _with_interface(closed, _discharge(closed)))
 
 
 _DISCHARGED_JAXPR = Memo[ClosedJaxpr]("discharged")
+
+
+def _with_interface(closed: ClosedJaxpr, made: ClosedJaxpr) -> ClosedJaxpr:
+    if closed.interface is None:
+        return made
+    is_ref = [type(v.aval) is RefType for v in closed.jaxpr.in_binders]
+    return with_interface(made, of_discharge(closed.interface, is_ref))
 
 
 def _discharge(closed: ClosedJaxpr) -> ClosedJaxpr:

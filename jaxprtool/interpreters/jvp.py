@@ -26,6 +26,7 @@ from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
+from jaxprtool.interpreters.interfaces import of_jvp, with_interface
 from jaxprtool.interpreters.memory_spaces import put_in_memory
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
@@ -252,7 +253,10 @@ def jvp_jaxpr(
     key = (flags, tuple(wanted))
     found = _JVP.find(closed, key)
     if found is None:
-        found = _JVP.keep(closed, key, _jvp_jaxpr(closed, flags, wanted))
+        made, flags_out = _jvp_jaxpr(closed, flags, wanted)
+        if closed.interface is not None:
+            made = with_interface(made, of_jvp(closed.interface, flags, flags_out))
+        found = _JVP.keep(closed, key, (made, flags_out))
         # kept under the flags of the results too, which callers that know them ask for
         _JVP.keep(closed, (flags, tuple(found[1])), found)
     return found

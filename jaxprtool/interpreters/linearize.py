@@ -26,6 +26,7 @@ from jaxprtool.interpreters.batch import vmap
 from jaxprtool.interpreters.dce import prune_consts
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, jaxpr_as_fun
+from jaxprtool.interpreters.interfaces import of_grad, of_linearize, of_vjp, with_interface
 from jaxprtool.interpreters.jvp import (
     Zero,
     check_tangent,
@@ -43,6 +44,7 @@ from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, counted, fail
 from jaxprtool.ir.dtypes import INT32 as _INT32
+from jaxprtool.ir.interface import argument_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 from jaxprtool.ir.memo import MemoTable
 
@@ -420,9 +422,18 @@ def linearize_jaxpr(
       primal: (a) -> (b, res); linear: (res, tangents of a) -> (tangents of the inexact b); and the number
       of residuals.
     """
-    lin = _Linearized(closed, differentiable(closed) if wrt is None else wrt)
-    primal, linear, _, n_res = lin.split([a.tangent() is a.strong for a in closed.out_avals])
-    return prune_consts(primal), linear, n_res
+    flags, inexact = differentiable(closed) if wrt is None else wrt, _inexact_results(closed)
+    lin = _Linearized(closed, flags)
+    primal, linear, _, n_res = lin.split(inexact)
+    primal = prune_consts(primal)
+    if closed.interface is not None:
+        faces = of_linearize(closed.interface, flags, inexact, n_res)
+        primal, linear = map(with_interface, (primal, linear), faces)
+    return primal, linear, n_res
+
+
+def _inexact_results(closed: ClosedJaxpr) -> list[bool]:
+    return [a.tangent() is a.strong for a in closed.out_avals]
 
 
 @deep
@@ -436,8 +447,13 @@ def vjp_jaxpr(
       wrt: the arguments whose cotangents are wanted; all inexact ones by default.
       keep_outs: whether b is among the results.
     """
-    lin = _Linearized(closed, differentiable(closed) if wrt is None else wrt)
-    return _pull_back(lin, keep_outs, lin.first.new_input)
+    flags = differentiable(closed) if wrt is None else wrt
+    lin = _Linearized(closed, flags)
+    made = _pull_back(lin, keep_outs, lin.first.new_input)
+    if closed.interface is None:
+        return made
+    inexact = _inexact_results(closed)
+    return with_interface(made, of_vjp(closed.interface, flags, inexact, keep_outs=keep_outs))
 
 
 def _pull_back(
@@ -492,7 +508,10 @@ def grad_jaxpr(
     chosen = set(wrt)
     lin = _Linearized(closed, [i in chosen for i in range(len(closed.jaxpr.in_binders))])
     order = [sorted(chosen).index(i) for i in wrt]
-    return _pull_back(lin, with_value, lambda aval: scalar_lit(1.0, aval.dtype), order)
+    made = _pull_back(lin, with_value, lambda aval: scalar_lit(1.0, aval.dtype), order)
+    if closed.interface is None:
+        return made
+    return with_interface(made, of_grad(closed.interface, len(order), with_value=with_value))
 
 
 def _check_wrt(closed: ClosedJaxpr, i: int) -> None:
@@ -504,7 +523,7 @@ def _check_wrt(closed: ClosedJaxpr, i: int) -> None:
     if v.aval.dtype.kind != "f":
         fail(
             UsageError,
-            f"grad needs real floating arguments, and argument {i} ({v.name or 'unnamed'}) is {v.aval}",
+            f"grad needs real floating arguments, and {argument_label(i, v.name, closed.interface)} is {v.aval}",
             "grad-input",
             span=v.span,
             help="choose other arguments with --wrt",

@@ -22,6 +22,7 @@ from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluate import check_literal
+from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
@@ -33,6 +34,7 @@ from jaxprtool.ir.diagnostics import (
     fail,
 )
 from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.sharding import Mesh
 from jaxprtool.ir.walk import nesting
@@ -58,9 +60,10 @@ class StableHLO:
       in_avals, out_avals: types of the arguments (constants without a value first) and results.
       callbacks: the Python functions that the text calls by their positions here.
       devices: the number of devices that it runs on.
+      interface: the names and trees of arguments and results, where they are known.
     """
 
-    __slots__ = ("callbacks", "devices", "in_avals", "out_avals", "text")
+    __slots__ = ("callbacks", "devices", "in_avals", "interface", "out_avals", "text")
 
     def __init__(
         self,
@@ -69,9 +72,10 @@ class StableHLO:
         out_avals: list[Any],
         callbacks: Sequence[Callable[..., Any]] = (),
         devices: int = 1,
+        interface: Interface | None = None,
     ):
         self.text, self.in_avals, self.out_avals = text, in_avals, out_avals
-        self.callbacks, self.devices = list(callbacks), devices
+        self.callbacks, self.devices, self.interface = list(callbacks), devices, interface
 
     def __str__(self) -> str:
         return self.text
@@ -486,7 +490,8 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
     head = f"module @jit_{_identifier(name)} attributes {attributes} {{"
     text = "\n".join([head, *module.mesh_lines(), *functions, "}", ""])
     out_avals = [x.aval for x in jaxpr.outs]
-    return StableHLO(text, [v.aval for v in binders], out_avals, module.callbacks, n)
+    in_avals = [v.aval for v in binders]
+    return StableHLO(text, in_avals, out_avals, module.callbacks, n, of_open(closed))
 
 
 def _lower_function(module: _Module, function: _Function) -> str:

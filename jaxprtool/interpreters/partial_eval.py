@@ -34,6 +34,7 @@ from jaxprtool.interpreters.check import (
 from jaxprtool.interpreters.dce import dce_jaxpr, rebound
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
+from jaxprtool.interpreters.interfaces import of_partial_eval, with_interface
 from jaxprtool.interpreters.sharing import computes_again, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.ir.diagnostics import InternalError, JaxprTypeError
@@ -142,6 +143,11 @@ def partial_eval_jaxpr(
         found = _partial_eval_jaxpr(closed, unks_in, wanted)
         if not keep and computes_again(closed, found[3]):
             found = _partial_eval_jaxpr(rematerialised(closed), unks_in, wanted)
+        if closed.interface is not None:
+            known, unknown, unks_out, n_res = found
+            faces = of_partial_eval(closed.interface, unks_in, unks_out, n_res)
+            known, unknown = map(with_interface, (known, unknown), faces)
+            found = known, unknown, unks_out, n_res
         _PARTS.keep(closed, key, found)
         # kept under the flags of the results too, which callers that know them ask for
         _PARTS.keep(closed, (keep, tuple(unks_in), tuple(found[2])), found)

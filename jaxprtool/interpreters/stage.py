@@ -22,12 +22,13 @@ from jaxprtool.core.caller import CALLER, caller_origin
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
-from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
+from jaxprtool.core.tree import tree_flatten, tree_node, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.jax_functions import call
 from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
+from jaxprtool.ir.interface import interface_of, named_arguments, tree_of
 from jaxprtool.ir.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -324,7 +325,7 @@ def make_jaxpr(f: Callable[..., Any], *, return_tree: bool = False) -> Callable[
 
     Returns:
       A function of pytrees of values or of types (`ShapedArray`) that returns a `ClosedJaxpr`, whose
-      arguments and results are the leaves. Python floats are f64, ints i64.
+      arguments and results are the leaves; its `interface` has the names and the trees. Python floats are f64, ints i64.
 
     Raises:
       TracerBoolConversionError: f looks at a value that is not known.
@@ -335,6 +336,9 @@ def make_jaxpr(f: Callable[..., Any], *, return_tree: bool = False) -> Callable[
         leaves, in_tree = tree_flatten(args)
         flat, out_tree = flatten_fun(f, in_tree)
         closed = stage(flat, [leaf_aval(x) for x in leaves], argument_names(f, args))
+        result = tree_of(tree_unflatten(out_tree[0], closed.jaxpr.outs), tree_node)
+        interface = interface_of(named_arguments(f, args), result, tree_node)
+        closed = closed.replace(interface=interface)
         return (closed, out_tree[0]) if return_tree else closed
 
     return maker

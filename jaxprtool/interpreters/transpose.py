@@ -23,6 +23,7 @@ from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
+from jaxprtool.interpreters.interfaces import of_transpose, with_interface
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.diagnostics import JaxprTypeError, NotLinearError, fail
@@ -185,7 +186,10 @@ def transpose_jaxpr(
     key = (tuple(linear), tuple(nonzero), tuple(wanted))
     found = _TRANSPOSED.find(closed, key)
     if found is None:
-        found = _TRANSPOSED.keep(closed, key, _transpose_jaxpr(closed, linear, nonzero, wanted))
+        made, flags = _transpose_jaxpr(closed, linear, nonzero, wanted)
+        if closed.interface is not None:
+            made = with_interface(made, of_transpose(closed.interface, linear, nonzero, flags))
+        found = _TRANSPOSED.keep(closed, key, (made, flags))
         # kept under the flags of the results too, which callers that know them ask for
         _TRANSPOSED.keep(closed, (tuple(linear), tuple(nonzero), tuple(found[1])), found)
     return found

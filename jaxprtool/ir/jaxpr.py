@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from jaxprtool.ir.frozen import Frozen, amend, become, refuse_change, refuse_removal
+from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.memo import Keeper
 from jaxprtool.ir.origin import Origin
 from jaxprtool.ir.spans import Span
@@ -461,17 +462,24 @@ class ClosedJaxpr(Keeper):
 
     Every jaxpr inside a param is one of these, with no constants where JAX holds an open jaxpr.
     A jaxpr that occurs twice in a program is one object, so that it is read, printed, transformed
-    and lowered once. `arg_names` holds what the arguments are called in the function that was traced (`params.w1`;
-    empty where that is not known).
+    and lowered once. `interface` holds the names of the arguments and the pytrees of arguments and results, as the
+    function that was traced has them (None where they are not known).
+
+    Raises:
+      ValueError: the interface has another number of leaves than the jaxpr has arguments and results.
     """
 
-    __slots__ = ("arg_names", "consts", "jaxpr")
+    __slots__ = ("consts", "interface", "jaxpr")
     jaxpr: Jaxpr
     consts: tuple[Any, ...]
-    arg_names: tuple[str, ...]
+    interface: Interface | None
 
-    def __init__(self, jaxpr: Jaxpr, consts: Iterable[Any] = (), arg_names: Iterable[str] = ()):
-        amend(self, jaxpr=jaxpr, consts=(*consts,), arg_names=(*arg_names,), _derived={})
+    def __init__(
+        self, jaxpr: Jaxpr, consts: Iterable[Any] = (), interface: Interface | None = None
+    ):
+        if interface is not None and not interface.fits(len(jaxpr.in_binders), len(jaxpr.outs)):
+            raise ValueError(f"{interface} does not fit {_counts(jaxpr)}; replace(interface=None)")
+        amend(self, jaxpr=jaxpr, consts=(*consts,), interface=interface, _derived={})
 
     def replace(self, **changes: Any) -> ClosedJaxpr:
         """A program with some fields replaced; nothing that was derived from this one goes with it."""
@@ -504,8 +512,12 @@ class ClosedJaxpr(Keeper):
 _FIELDS = {
     JaxprEqn: ("primitive", "inputs", "params", "out_binders", "span", "comments", "origin"),
     Jaxpr: ("in_binders", "eqns", "outs", "const_binders", "span", "comments", "written"),
-    ClosedJaxpr: ("jaxpr", "consts", "arg_names"),
+    ClosedJaxpr: ("jaxpr", "consts", "interface"),
 }
+
+
+def _counts(jaxpr: Jaxpr) -> str:
+    return f"a jaxpr of {len(jaxpr.in_binders)} arguments and {len(jaxpr.outs)} results"
 
 
 def _replaced(x: Any, changes: Mapping[str, Any]) -> Any:

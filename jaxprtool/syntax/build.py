@@ -33,6 +33,7 @@ from jaxprtool.syntax.earlier_releases import OLDER, declared_params, from_older
 from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.hints import operand_hint, primitive_hint
 from jaxprtool.syntax.infer import infer_binders, infer_literals
+from jaxprtool.syntax.interface import InterfaceCallbacks
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.refs import read_reference
 from jaxprtool.syntax.scanner import Scanner
@@ -45,10 +46,10 @@ _MOST_ERRORS = 200
 _WORD = re.compile(r"[^\W\d]\w*")
 _NO_NAME = re.compile(r"""[\](){}=,;'"]""")  # what stands in no name of a primitive
 _OUT = re.compile(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\]|[^\s,()\[])+)\s*(?:,|\Z)")
-_TYPE_ERRORS = frozenset({"unbound-variable", "bound-twice", ARRAY_LIMIT})
+_TYPE_ERRORS = frozenset({"unbound-variable", "bound-twice", "interface-count", ARRAY_LIMIT})
 
 
-class Builder:
+class Builder(InterfaceCallbacks):
     """Builds the IR from reductions. One builder reads one text."""
 
     def __init__(

@@ -133,7 +133,12 @@ def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]
     """
     column = max(column for column, _ in unsure.values())
     there = {i for i, (c, _) in unsure.items() if c == column}
-    widths = {i: len(x[:column].rstrip(" ") if i in there else x) for i, x in enumerate(lines)}
+    below = _interfaces(lines)
+    widths = {
+        i: len(x[:column].rstrip(" ") if i in there else x)
+        for i, x in enumerate(lines)
+        if i not in below
+    }
     several = len(there) > 1 or sum(" = " in x for x in lines) <= 1
     alone = several and max(widths.values()) <= column
     return (
@@ -141,6 +146,23 @@ def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]
         if alone and any(widths[i] not in (column - 1, column - 2) for i in there)
         else set()
     )
+
+
+def _interfaces(lines: Sequence[str]) -> set[int]:
+    """The lines of interfaces and of the comments around them, which the column of annotations does not heed."""
+    found: set[int] = set()
+    above: list[int] = []
+    inside = False
+    for i, line in enumerate(lines):
+        begins = line.startswith("args (")
+        inside = begins or (inside and line[:1] in (" ", ")", "]", "}", "#"))
+        if inside:
+            found |= {i, *(above if begins else ())}
+        if not line.startswith("#"):
+            above = []
+        else:
+            above.append(i)
+    return found
 
 
 def annotate(pieces: Sequence[str], places: Sequence[tuple[int, JaxprEqn]]) -> str:
@@ -161,7 +183,8 @@ def annotate(pieces: Sequence[str], places: Sequence[tuple[int, JaxprEqn]]) -> s
     every = 0 if lines_of_python else NAMES  # names alone are told from comments by their column
     found = {line: _notes_of(eqns, every) for line, eqns in beside.items()}
     lines = "".join(pieces).split("\n")
-    width = max(map(_size, lines))
+    below = _interfaces(lines)
+    width = max(_size(line) for i, line in enumerate(lines) if i not in below)
     out = []
     for number, line in enumerate(lines):
         notes = found.get(number)

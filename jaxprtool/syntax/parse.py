@@ -6,6 +6,7 @@ import re
 
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError
+from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.build import Builder
@@ -17,7 +18,7 @@ from jaxprtool.syntax.scanner import Scanner, scan
 from jaxprtool.syntax.tokens import LABELS
 from jaxprtool.syntax.version import without_header
 
-__all__ = ["parse", "parse_file"]
+__all__ = ["parse", "parse_file", "read_interface"]
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _MAX_DEPTH = 20
@@ -66,6 +67,22 @@ def parse_file(text: str, name: str = "<string>") -> dict[str, ClosedJaxpr]:
     if "\r" in text:
         text = text.replace("\r\n", "\n")
     return _read(Source(without_header(text, name), name))
+
+
+@deep
+def read_interface(text: str, n_in: int, n_out: int) -> Interface:
+    """The interface that a text spells, of a program with so many arguments and results.
+
+    Raises:
+      JaxprParseError: it is none.
+      ScopeError: it has another number of leaves.
+    """
+    binders = " ".join([f"a{i}:f32[]" for i in range(n_in)])
+    outs = "".join(["0.0:f32[]," for _ in range(n_out)])
+    found = parse(f"{{ lambda ; {binders}. let in ({outs}) }}\n{text}", "<interface>").interface
+    if found is None:
+        raise JaxprParseError(Diagnostic(f"no interface: {text[:60]}", "syntax"))
+    return found
 
 
 def _read(source: Source) -> dict[str, ClosedJaxpr]:

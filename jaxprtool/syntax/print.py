@@ -17,6 +17,7 @@ from jaxprtool.ir.params import Record
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.autodidax_print import format_autodidax
 from jaxprtool.syntax.elided_params import printed_params
+from jaxprtool.syntax.interface import format_interface
 from jaxprtool.syntax.naming import Nested, name_variables, shared_jaxprs
 from jaxprtool.syntax.origins import HARD_BREAK, annotate
 from jaxprtool.syntax.params import format_value
@@ -120,6 +121,7 @@ class _Printer:
         outer: dict[Jaxpr, str] | None = None,
     ):
         self.lossless, self.width, self.placed, self.outer = lossless, width, placed, outer
+        self.interface = program.interface if lossless and not renamed else None
         self.root, outer = program.jaxpr, outer or {}
         nested, self.definitions = self._shared(program, outer)
         self.closed, self.shared = nested.closed, {**outer, **self.definitions}
@@ -179,8 +181,11 @@ class _Printer:
             if head:
                 self._comments(self.root, "head")
             self._run(self._jaxpr(self.root, 0, 0))
-        if self.root.comments and self.root.comments.get("end"):
-            self.out.append("\n" + "\n".join(self.root.comments["end"]))
+        comments = self.root.comments or {}
+        below = [*comments.get("interface", ())]
+        if self.interface is not None:
+            below.append(format_interface(self.interface, self.width))
+        self.out += [f"\n{line}" for line in (*below, *comments.get("end", ()))]
 
     def _place(self, eqn: JaxprEqn) -> None:
         """Remember that what is written next has the name of an equation's primitive."""

@@ -18,6 +18,7 @@ from jaxprtool.ir.spans import Source
 from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.earlier_releases import OLDER
 from jaxprtool.syntax.hints import BARE_RESULTS
+from jaxprtool.syntax.interface import match_args, scan_interface
 from jaxprtool.syntax.refs import RAW_EQUATION
 from jaxprtool.syntax.tokens import ATOMS, BINDER, IDENT, LOOSE_BINDER, STORED, Token
 from jaxprtool.syntax.values import ValueScanner, free_params
@@ -59,6 +60,7 @@ _SUBJAXPR = re.compile(r"\s*+(?=\{ lambda\b)")
 _WHERE = re.compile(r"\s*+where(?=\s)")
 _WEAK = re.compile(r"\s*+weak((?: +[^\W\d]\w*+)++)[ ]*+(?=\n|\Z|[\])}])")
 _CONST = re.compile(rf"\s*+({IDENT}) = (?!\{{ lambda|let )")
+_PROGRAM_ENDS = frozenset({"RBRACE", "WHERE", "DATA", "WEAK"})
 _SIGNATURE_END = re.compile(r"\s*+, .*\)\s*+\Z", re.DOTALL)
 
 
@@ -211,11 +213,18 @@ class Scanner:
             return self._module
         if _LAMBDA.match(self.text, pos):
             return self._header
+        if (m := match_args(self.text, pos)) and self._may_have_interface():
+            self.pos = scan_interface(self.text, m, self.tokens)
+            return self._module
         if not self.tokens and (
             _EQUATION.match(self.text, pos) or _REFERENCE.match(self.text, pos)
         ):
             return self._lone_equation
         return self._junk()
+
+    def _may_have_interface(self) -> bool:
+        """Whether what was scanned last is a whole program."""
+        return bool(self.tokens) and self.tokens[-1][0] in _PROGRAM_ENDS and not self.signature
 
     def _lone_equation(self) -> Any:
         self.open.append(_Frame("equation", self.pos))

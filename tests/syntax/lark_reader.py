@@ -7,6 +7,7 @@ types that a text leaves out) is the same code for both.
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -25,6 +26,7 @@ from jaxprtool.ir.avals import (
     ShapedArray,
     SymbolicDim,
 )
+from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var, Written
@@ -36,6 +38,7 @@ from jaxprtool.syntax.earlier_releases import OLDER, declared_params, from_older
 from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.infer import infer_binders, infer_literals, untyped_literal
 from jaxprtool.syntax.types import UNTYPED
+from tests.syntax.lark_interface import interface_of
 from tests.syntax.lark_tree import Comments, Meaningless, Rejected, tokens, tree_of, trees
 from tests.syntax.lark_values import constant, reject_fault, scalar, value_of
 
@@ -89,19 +92,31 @@ class _File:
     def programs(self, tree: Tree) -> dict[str, ClosedJaxpr]:
         self.wide = any(True for _ in tree.find_data("autodidax_jaxpr"))
         if tree.data == "one_program":
-            (program,) = trees(tree, "program")
-            return {"": self.program(program)}
+            return {"": self.whole(trees(tree, "program", "interface"))}
         if tree.data == "named_programs":
             found: dict[str, ClosedJaxpr] = {}
-            for named in trees(tree, "named"):
-                (name,), (program,) = tokens(named, "PROGRAM_NAME"), trees(named, "program")
+            starts = [i for i, c in enumerate(tree.children) if is_name(c)]
+            for start, end in itertools.pairwise([*starts, len(tree.children)]):
+                name, *rest = tree.children[start:end]
+                assert isinstance(name, Token)
                 key = name.partition("=")[0].strip()
                 if key in found:
                     raise Meaningless(f"{key} is defined twice")
-                found[key] = self.program(program)
+                found[key] = self.whole([c for c in rest if isinstance(c, Tree)])
                 self.comment(found[key], name.start_pos)
             return found
         return {"": self.lone(trees(tree, "lone_equation")[0])}
+
+    def whole(self, parts: list[Tree]) -> ClosedJaxpr:
+        """A program, and the interface after it if there is one."""
+        closed = self.program(parts[0])
+        for interface in parts[1:]:
+            self.comment(closed, tokens(interface, "ARGS")[0].start_pos, "interface")
+            found = interface_of(interface)
+            if not found.fits(len(closed.jaxpr.in_binders), len(closed.jaxpr.outs)):
+                raise Meaningless("the interface has another number of leaves")
+            closed = closed.replace(interface=found)
+        return closed
 
     def lone(self, tree: Tree) -> ClosedJaxpr:
         scope = _Scope()
@@ -330,7 +345,10 @@ class _File:
         spec = tuple([str(axes[0]) if axes else None for _, axes in dims])
         memory = "".join(tokens(tree, "MEMORY")).strip("<>")
         groups = _groups("".join(tokens(tree, "VARYING"))[1:-1])
-        return ShapedArray(shape, dtype, False, spec if any(spec) else (), memory, groups)
+        try:
+            return ShapedArray(shape, dtype, False, spec if any(spec) else (), memory, groups)
+        except JaxprTypeError as e:
+            raise Meaningless(str(e)) from None
 
     # ---- references
 
@@ -455,6 +473,10 @@ class _File:
             consts = [*closed.consts]
             consts[places[name]] = constant(entry.children[1], aval)
             amend(closed, consts=tuple(consts))
+
+
+def is_name(child: Any) -> bool:
+    return isinstance(child, Token) and child.type == "PROGRAM_NAME"
 
 
 def _name_of(definition: Tree) -> str:

@@ -247,3 +247,14 @@ def test_free_text_may_hold_anything():
         "      ordered=False\n    ] a\n  in () }"
     )
     assert parse(text).eqns[0].params["fmt"] == fmt
+
+
+def test_a_name_beside_the_jaxpr_of_that_name() -> None:
+    """In params that nobody declares `name=f` is a word, and `jaxpr=f` the shared jaxpr."""
+    program = parse(
+        "let f = { lambda ; a:f32[]. let b:f32[] = sin a in (b,) } in\n"
+        "{ lambda ; c:f32[]. let d:f32[] = odd[name=f jaxpr=f] c in (d,) }"
+    )
+    params = program.eqns[0].params
+    assert isinstance(params["jaxpr"], ClosedJaxpr)
+    assert not isinstance(params["name"], ClosedJaxpr)

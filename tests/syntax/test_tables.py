@@ -90,5 +90,6 @@ def test_every_token_that_can_be_expected_has_a_label():
         "NAME",
         "WHERE",
         "WEAK",
+        "ARGS",
     }  # beside another that has one
     assert kinds == LABELS.keys() | without

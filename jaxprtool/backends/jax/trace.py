@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -18,6 +17,7 @@ from jaxprtool.interpreters.evaluate import jaxpr_as_fun
 from jaxprtool.interpreters.stage import leaf_aval
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.interface import Node, Tree, interface_of, leaf_names, named_arguments, tree_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["apply_jax_function", "trace_with_jax", "with_x64"]
@@ -50,7 +50,7 @@ def trace_with_jax(
       rules: whether the program holds the derivative rules of custom functions, and of such primitives.
 
     Returns:
-      The program. Its arguments are the array leaves; `arg_names` says what each is called.
+      The program. Its arguments are the array leaves; its `interface` has None in the place of the others.
 
     Raises:
       UsageError: an argument holds arrays in an object that is no pytree.
@@ -61,26 +61,49 @@ def trace_with_jax(
         x64 = wide or any(_is_wide(leaf) for _, leaf in leaves)
     modules = _equinox_modules(args)
     traced = [_is_traced(leaf, path, modules) for path, leaf in leaves]
-    for (path, leaf), known in zip(leaves, traced, strict=True):
+    named = named_arguments(f, args)
+    names = leaf_names(named, _node)
+    for (_, leaf), name, known in zip(leaves, names, traced, strict=False):
         if not known:
-            _refuse_arrays_in(leaf, _argument_name(f, path))
+            _refuse_arrays_in(leaf, name)
 
     specs = [as_struct(x) if _is_type(x) else x for _, x in leaves]
 
+    result: list[Tree | None] = []
+
     @functools.wraps(f)
+    def whole(*given: Any) -> Any:
+        found = f(*given)
+        result[:] = [tree_of(found, _node)]
+        return found
+
     def flat(*values: Any) -> Any:
         given = iter(values)
-        whole = [next(given) if t else x for x, t in zip(specs, traced, strict=True)]
-        return f(*jax.tree_util.tree_unflatten(tree, whole))
+        mixed = [next(given) if t else x for x, t in zip(specs, traced, strict=True)]
+        return whole(*jax.tree_util.tree_unflatten(tree, mixed))
 
     with jax.enable_x64(x64):
-        if all(traced):  # f itself, so that messages of JAX's name it and its parameters
-            jaxpr = jax.make_jaxpr(f)(*jax.tree_util.tree_unflatten(tree, specs))
+        if all(traced):  # with f's own parameters, so that messages of JAX's name them
+            jaxpr = jax.make_jaxpr(whole)(*jax.tree_util.tree_unflatten(tree, specs))
         else:
-            jaxpr = jax.make_jaxpr(flat)(*[x for x, t in zip(specs, traced, strict=True) if t])
+            flat_f = functools.wraps(f)(flat)
+            jaxpr = jax.make_jaxpr(flat_f)(*[x for x, t in zip(specs, traced, strict=True) if t])
         program = expanded(from_jax(jaxpr, rules=rules), rules)
-    chosen = (path for (path, _), t in zip(leaves, traced, strict=True) if t)
-    return program.replace(arg_names=[_argument_name(f, path) for path in chosen])
+    interface = interface_of(named, result[0], _node)
+    return program.replace(interface=interface and interface.of_leaves(traced))
+
+
+def _node(x: Any) -> Node | None:
+    """One level of a pytree; None for a leaf."""
+    if _is_type(x):
+        return None
+    children, _ = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda y: y is not x)
+    if len(children) == 1 and not children[0][0]:
+        return None
+    entries = [path[0] for path, _ in children]
+    is_dict = bool(entries) and all(isinstance(e, jax.tree_util.DictKey) for e in entries)
+    keys = [getattr(e, "key", getattr(e, "name", None)) for e in entries]
+    return Node([child for _, child in children], keys, is_dict or isinstance(x, dict))
 
 
 def apply_jax_function(f: Callable[..., Any], args: Sequence[Any]) -> Any:
@@ -148,19 +171,3 @@ def _refuse_arrays_in(x: Any, name: str) -> None:
             "not-a-pytree",
             help=f"register it, with jax.tree_util.register_dataclass({kind}) for example",
         )
-
-
-def _argument_name(f: Callable[..., Any], path: Sequence[Any]) -> str:
-    """What a leaf is called: the parameter of the function and the way down from it, `params.w1`."""
-    try:
-        names = [
-            p.name
-            for p in inspect.signature(f).parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-    except (TypeError, ValueError):  # a builtin may have no signature
-        names = []
-    i = path[0].idx
-    first = names[i] if i < len(names) else str(i)
-    rest = jax.tree_util.keystr(tuple(path[1:]), simple=True, separator=".")
-    return f"{first}.{rest}" if rest else first
