@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -177,6 +176,8 @@ def beside(
       UsageError: a file that a program refers to cannot be read.
     """
     folder = os.path.dirname(os.path.realpath(output))
+    from hashlib import sha256  # noqa: PLC0415 (5 ms, and only what writes files needs it)
+
     keys: dict[int, str] = {}
     binders: dict[int, Var] = {}
     arrays: dict[str, Any] = {}
@@ -189,7 +190,7 @@ def beside(
             refs[id(c)] = c.at(_written(os.path.relpath(c.file, folder)))
         elif isinstance(c, ArrayRef) or moved(c):
             value = words_of_key(_loaded(c, v) if isinstance(c, (ArrayRef, ArrayBytes)) else c)
-            digest = hashlib.sha256(value.tobytes()).digest()
+            digest = sha256(value.tobytes()).digest()
             key = same.setdefault((str(v.aval.strong), digest), f"c{len(arrays)}")
             keys[id(c)], binders[id(c)], arrays[key] = key, v, value
     if not arrays:
@@ -199,7 +200,7 @@ def beside(
     data = npz_bytes(arrays)
     if not path:
         stem = _UNUSUAL.sub("_", os.path.basename(output).removesuffix(".jaxpr"))
-        path = os.path.join(folder, f"{stem}-{hashlib.sha256(data).hexdigest()[:12]}.npz")
+        path = os.path.join(folder, f"{stem}-{sha256(data).hexdigest()[:12]}.npz")
     name = os.path.relpath(os.path.realpath(path), folder)
     refs.update(
         {

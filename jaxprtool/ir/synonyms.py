@@ -7,7 +7,6 @@ our name, or to several names that make it up.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 __all__ = ["DTYPES", "PRIMITIVES", "VERBS", "close_names", "dtype_meant", "meant"]
@@ -205,4 +204,6 @@ def dtype_meant(name: str) -> str:
 
 def close_names(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
     """The names that are nearest to a misspelt one, best first (may be empty)."""
-    return difflib.get_close_matches(name, [*names], n=3, cutoff=cutoff)
+    from difflib import get_close_matches  # noqa: PLC0415 (only messages need it)
+
+    return get_close_matches(name, [*names], n=3, cutoff=cutoff)
