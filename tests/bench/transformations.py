@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import jaxprtool as jt
+from jaxprtool.analyses.share import share_equal
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr, vjp_jaxpr
 from jaxprtool.interpreters.origins import without_origins
@@ -85,7 +86,7 @@ class Subject:
         cls, trace: Callable[[], Any], args: list[Any], title: str, budgets: dict[str, float]
     ) -> Subject:
         closed = trace()
-        program = without_origins(jt.from_jax(closed))
+        program = share_equal(without_origins(jt.from_jax(closed)))  # as `trace` gives it
         n = count_eqns(program.jaxpr)
         return cls(trace, closed, str(closed), program, args, n, title, budgets)
 

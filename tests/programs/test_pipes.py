@@ -56,7 +56,7 @@ LIMITS = {  # of a source, in whatever is made of it
     "called_back": {"no-rule", "no-callback", "xla-run"},
     "custom_backward": {"no-forward-derivative", "no-rule"},
     "in_loop": {"no-rule"},
-    **{name: {"no-rule"} for name in ("kmeans", "newton", "ode", "zoo/hmc")},
+    **{name: {"no-rule"} for name in ("kmeans", "newton", "ode", "zoo/hmc", "zoo/lbfgs")},
 }
 
 
