@@ -51,7 +51,7 @@ _REFERENCE = re.compile(
 _OPERANDS = re.compile(ATOMS)
 _TRAILING = re.compile(r"[ \t]++(?=\n)")
 _NOWHERE = "\0"  # what follows no operand
-_OUTS = re.compile(r"[\s;]*+(?<![^\s;])in \(((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+)\)")
+_OUTS = re.compile(r"[\s;]*+(?<![^\s;])in \(((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+)\)")
 _EFFECTS = re.compile(r"\s*+: \{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
 _RBRACE = re.compile(r"\s*+\}")
 _TAME = re.compile(r"[^\s\[\](){},;=]+")
