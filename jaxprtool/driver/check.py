@@ -14,6 +14,7 @@ from jaxprtool.ir.diagnostics import (
     ScopeError,
     counted,
 )
+from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 
 __all__ = ["Signature", "check", "joined", "lines"]
@@ -26,15 +27,19 @@ class Signature(NamedTuple):
       in_types: of what `run` takes: constants whose values the program does not hold, then the arguments.
       out_types: of the results.
       constants: those whose values the program holds.
+      interface: the names of the arguments and the trees of arguments and results, where the program knows them.
     """
 
     in_types: list[Any]
     out_types: list[Any]
     constants: list[Var]
+    interface: Interface | None = None
 
     def __repr__(self) -> str:
-        ins, outs = (", ".join(map(str, ts)) for ts in (self.in_types, self.out_types))
-        text = f"({ins}) -> ({outs})"
+        ins, outs = [*map(str, self.in_types)], [*map(str, self.out_types)]
+        text = f"({', '.join(ins)}) -> ({', '.join(outs)})"
+        if self.interface is not None and self.interface.n_in == len(ins):
+            text = self.interface.filled(ins, outs)
         if not self.constants:
             return text
         shown = ", ".join(repr(v) if v.name else str(v.aval) for v in self.constants)
@@ -76,7 +81,8 @@ def check(
 def _signature(program: ClosedJaxpr, out_types: list[Any]) -> Signature:
     pairs = zip(program.jaxpr.const_binders, program.consts, strict=True)
     held = [v for v, c in pairs if c is not None]
-    return Signature([v.aval.strong for v in open_binders(program)], out_types, held)
+    in_types = [v.aval.strong for v in open_binders(program)]
+    return Signature(in_types, out_types, held, program.interface)
 
 
 def _place(d: Diagnostic) -> tuple[str, int | None]:

@@ -11,6 +11,7 @@ import inspect
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any, Literal, NamedTuple
 
 __all__ = [
@@ -125,12 +126,17 @@ class Tree(NamedTuple):
 
     def __str__(self) -> str:
         """The structure as a file has it: `{"b": *, "w": (*, None)}`."""
+        return self.filled(repeat("*"))
+
+    def filled(self, leaves: Iterator[str]) -> str:
+        """The structure with texts in the place of its leaves: `{"b": f32[], "w": (f32[3], None)}`."""
         if self.kind == "leaf":
-            return "*"
+            return next(leaves)
         if self.kind == "none":
             return "None"
         opening, closing = self.brackets()
-        inner = ", ".join([f"{k}{c}" for k, c in zip(self.labels(), self.children, strict=True)])
+        labelled = zip(self.labels(), self.children, strict=True)
+        inner = ", ".join([f"{label}{child.filled(leaves)}" for label, child in labelled])
         comma = "," if self.kind == "tuple" and len(self.children) == 1 else ""
         return f"{opening}{inner}{comma}{closing}"
 
@@ -242,9 +248,14 @@ class Interface(NamedTuple):
                 found += [Part(part.start + p.start, p.tree) for p in tree.find(rest)]
         return found
 
+    def filled(self, ins: Iterable[str], outs: Iterable[str]) -> str:
+        """The arguments and the result with texts in the place of their leaves: `(w={"b": f32[]}, x=f32[3]) -> f32[]`."""
+        leaves = iter(ins)
+        args = ", ".join([f"{name}={tree.filled(leaves)}" for name, tree in self.args])
+        return f"({args}) -> {self.result.filled(iter(outs))}"
+
     def __str__(self) -> str:
-        args = ", ".join([f"{name}={tree}" for name, tree in self.args])
-        return f"args ({args}) -> {self.result}"
+        return f"args {self.filled(repeat('*'), repeat('*'))}"
 
 
 def argument_label(i: int, name: str | None, interface: Interface | None) -> str:
