@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.constants import load_constants
@@ -44,8 +43,8 @@ def positions(program: ClosedJaxpr) -> Iterator[None]:
         d = e.diagnostics[0]
         named = (eqn for eqn in all_eqns(program.jaxpr) if eqn.primitive.name == e.primitive)
         found = next(named, None)
-        if d.span is None and found is not None and found.span is not None:
-            raise MissingRuleError(replace(d, span=found.span), e.primitive) from e
+        if d.span is None and found is not None:
+            raise e.placed_at(found)  # noqa: B904 (the same error)
         raise
 
 

@@ -32,6 +32,7 @@ from jaxprtool.ir.diagnostics import (
     MissingRuleError,
     are,
     counted,
+    place_of,
 )
 from jaxprtool.ir.jaxpr import (
     ClosedJaxpr,
@@ -305,8 +306,13 @@ class _Checker:
         self.bound: set[Var] = set()
         self.ended: dict[Any, JaxprEqn] = {}  # variables that must not be used any more, and why
 
-    def report(self, message: str, code: str, span: Any = None, help: str = "") -> None:
-        self.problems.append(Diagnostic(message, code, span=span, help=help))
+    def report(
+        self, message: str, code: str, span: Any = None, help: str = "", eqn: Any = None
+    ) -> None:
+        where = place_of(eqn) if eqn is not None and span is None else ""
+        if span is not None and span.origin is None and eqn is not None:
+            span = span._replace(origin=eqn.origin)
+        self.problems.append(Diagnostic(message, code, span=span, help=help, where=where))
 
     def bind(self, v: Var) -> None:
         if v in self.bound:
@@ -372,7 +378,7 @@ class _Checker:
         near = close_names(name, [p.name for p in abstract_eval_rules])
         found = meant(name, PRIMITIVES) or (near[0] if near else "")
         help = f"did you mean {found}?" if found else _DECLARE
-        self.report(f"unknown primitive {eqn.primitive}", "unknown-primitive", eqn.span, help)
+        self.report(f"unknown primitive {eqn.primitive}", "unknown-primitive", eqn.span, help, eqn)
 
     def pend(self, eqn: JaxprEqn) -> None:
         """Put the jaxprs in an equation on the list, with the axis names that are in scope there."""
@@ -399,7 +405,7 @@ class _Checker:
                 expected = self.types[key] = typecheck_eqn(eqn)
             except JaxprToolError as e:
                 for d in e.diagnostics:
-                    self.report(d.message, d.code, d.span or eqn.span, d.help)
+                    self.report(d.message, d.code, d.span or eqn.span, d.help, eqn)
                 return
         binders = eqn.out_binders
         if len(expected) != len(binders):
@@ -407,6 +413,7 @@ class _Checker:
                 f"{eqn.primitive} has {counted(len(expected), 'result')}, and {are(len(binders))} bound",
                 "result-count",
                 eqn.span,
+                eqn=eqn,
             )
             return
         for v, aval in zip(binders, expected, strict=True):
@@ -415,6 +422,7 @@ class _Checker:
                     f"{eqn.primitive} gives {aval}, and {v.name or 'its binder'} is declared as {v.aval}",
                     "binder-type",
                     v.span or eqn.span,
+                    eqn=eqn,
                 )
 
 

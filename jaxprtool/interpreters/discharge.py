@@ -205,9 +205,5 @@ def _apply(trace: JaxprTrace, eqn: JaxprEqn, ins: Sequence[Any]) -> list[Any]:
     try:
         out = rule(*ins, **eqn.params)
     except JaxprToolError as e:
-        e.diagnostics = [
-            d if d.span or eqn.span is None else type(d)(d.message, d.code, eqn.span, d.help)
-            for d in e.diagnostics
-        ]
-        raise
+        raise e.placed_at(eqn)  # noqa: B904 (the same error)
     return out if eqn.primitive.multiple_results else [out]

@@ -28,7 +28,7 @@ from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes
-from jaxprtool.ir.diagnostics import UsageError, are, counted, fail
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import jaxprs_in, nesting
@@ -150,7 +150,11 @@ class _Program:
         self.peak = alive = 0
         for i, eqn in enumerate(jaxpr.eqns):
             out_avals = [v.aval for v in eqn.out_binders]
-            f = prepare_impl(xp, eqn.primitive, [x.aval for x in eqn.inputs], out_avals, eqn.params)
+            in_avals = [x.aval for x in eqn.inputs]
+            try:
+                f = prepare_impl(xp, eqn.primitive, in_avals, out_avals, eqn.params)
+            except JaxprToolError as e:
+                raise e.placed_at(eqn)  # noqa: B904 (the same error)
             alive += sum(getattr(a, "nbytes", 0) for a in out_avals)
             self.peak = max(self.peak, alive)
             ins = [slot(x) for x in eqn.inputs]
@@ -178,13 +182,17 @@ class _Program:
                     env[i] = None
         except MemoryError:
             env.clear()
-            self._out_of_memory(out)
+            eqn = self._equation(out)
+            _no_room(eqn.primitive, eqn.out_binders, eqn.span)
+        except JaxprToolError as e:
+            raise e.placed_at(self._equation(out))  # noqa: B904 (the same error)
         return [env[i] for i in self.outs]
 
-    def _out_of_memory(self, out: Any) -> NoReturn:
-        """Say which equation has no room for its results; `out` is what its line of the code has for them."""
-        at = next(i for i, (_, _, found, _) in enumerate(self.code) if found is out)
-        _no_room(self.eqns[at].primitive, self.eqns[at].out_binders, self.eqns[at].span)
+    def _equation(self, out: Any) -> JaxprEqn:
+        """The equation whose line of the code has `out` for its results."""
+        return next(
+            eqn for eqn, (_, _, found, _) in zip(self.eqns, self.code, strict=True) if found is out
+        )
 
 
 def _no_room(primitive: Primitive, outs: Sequence[Any], span: Any = None) -> NoReturn:

@@ -27,7 +27,6 @@ from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import (
-    Diagnostic,
     JaxprToolError,
     UnsupportedError,
     UsageError,
@@ -416,8 +415,7 @@ class LoweringContext(Builder):
                 else:
                     env[eqn.out_binders[0]] = out
         except JaxprToolError as e:
-            _with_span(e, self.eqn.span)
-            raise
+            raise e.placed_at(self.eqn)  # noqa: B904 (the same error)
         self.eqn = outer
         return [env[x] if type(x) is not Lit else literal(x) for x in jaxpr.outs]
 
@@ -440,14 +438,6 @@ def _passing_token(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequ
 
 
 _NO_EQN: Any = JaxprEqn(None, [], {}, [])  # type: ignore[arg-type]
-
-
-def _with_span(error: JaxprToolError, span: Any) -> None:
-    """Give the position of an equation to diagnostics that have none."""
-    error.diagnostics = [
-        d if d.span or span is None else Diagnostic(d.message, d.code, span, d.help, d.severity)
-        for d in error.diagnostics
-    ]
 
 
 @deep

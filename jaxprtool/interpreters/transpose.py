@@ -26,7 +26,7 @@ from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import of_transpose, with_interface
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
-from jaxprtool.ir.diagnostics import JaxprTypeError, NotLinearError, fail
+from jaxprtool.ir.diagnostics import JaxprToolError, NotLinearError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.memo import MemoTable
 
@@ -148,13 +148,10 @@ def _transpose_eqn(eqn: JaxprEqn, ct: Any, ins: list[Any]) -> Sequence[Any]:
         if isinstance(rule, Unsupported) and rule.why == NONLINEAR.why:
             not_linear(primitive.name)
         return rule(ct, *ins, **eqn.params)
-    except JaxprTypeError as e:
+    except JaxprToolError as e:
         if e.diagnostics[0].code == _NO_VALUE:
             not_linear(primitive.name, "several of its operands depend on them")
-        if e.diagnostics[0].span is None and eqn.span is not None:
-            d = e.diagnostics[0]
-            fail(type(e), d.message, d.code, span=eqn.span, help=d.help)
-        raise
+        raise e.placed_at(eqn)  # noqa: B904 (the same error)
 
 
 @deep

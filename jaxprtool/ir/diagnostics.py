@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, Self
 
 from jaxprtool.ir.spans import Span
 
@@ -29,6 +29,7 @@ __all__ = [
     "clipped",
     "counted",
     "fail",
+    "place_of",
 ]
 
 
@@ -73,8 +74,23 @@ class JaxprToolError(Exception):
         )
         super().__init__("\n".join(map(str, self.diagnostics)))
 
+    def placed_at(self, eqn: Any) -> Self:
+        """This error, whose diagnostics without a place have that of an equation: in its text, or its line of Python."""
+        where = place_of(eqn) if eqn.span is None else ""
+        self.diagnostics = [
+            d if d.span or d.where else replace(d, span=eqn.span, where=where)
+            for d in self.diagnostics
+        ]
+        self.args = ("\n".join(map(str, self.diagnostics)), *self.args[1:])
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.diagnostics,)
+
+
+def place_of(eqn: Any) -> str:
+    """The line of Python that made an equation, for one that stands in no text; "" where nobody knows."""
+    return str(eqn.origin.frame or "") if eqn.origin is not None else ""
 
 
 class JaxprParseError(JaxprToolError, ValueError):

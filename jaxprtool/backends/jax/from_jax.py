@@ -19,6 +19,7 @@ from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.batching import LiveVmapRule
 from jaxprtool.backends.jax.foreign import give_rules
 from jaxprtool.backends.jax.live import (
+    LiveFunction,
     LiveOpaque,
     LivePrimitive,
     LiveRecord,
@@ -46,7 +47,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import DType, custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Params, Primitive, Var
-from jaxprtool.ir.params import NumpyScalar, RangeTuple, Record, Structured
+from jaxprtool.ir.params import NumpyScalar, PrintedFunction, RangeTuple, Record, Structured
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.types import read_groups
@@ -303,6 +304,8 @@ def _by_text(text: str, v: Any) -> Any:
         record = LiveRecord(found.name, found.args, **found.fields)
         record.value = v
         return record
+    if isinstance(found, PrintedFunction):
+        return LiveFunction(text, found.qualified, v)
     return LiveOpaque(text, v)
 
 

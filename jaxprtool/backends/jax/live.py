@@ -8,9 +8,10 @@ from typing import Any
 
 from jaxprtool.ir.jaxpr import Primitive
 from jaxprtool.ir.memo import Memo
-from jaxprtool.ir.params import Opaque, Record, Word
+from jaxprtool.ir.params import Opaque, PrintedFunction, Record, Word
 
 __all__ = [
+    "LiveFunction",
     "LiveOpaque",
     "LivePrimitive",
     "LiveRecord",
@@ -32,6 +33,16 @@ class LiveOpaque(Opaque):
 
     def __init__(self, text: str, value: Any):
         super().__init__(text)
+        self.value = value
+
+
+class LiveFunction(PrintedFunction):
+    """The text of a function of Python's that came from a running JAX, and the function."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, text: str, qualified: str, value: Any):
+        super().__init__(text, qualified)
         self.value = value
 
 

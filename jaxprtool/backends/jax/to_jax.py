@@ -13,6 +13,7 @@ import numpy as np
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.custom_rules import rebuild_custom_rule
 from jaxprtool.backends.jax.live import (
+    LiveFunction,
     LiveOpaque,
     LivePrimitive,
     LiveRecord,
@@ -287,7 +288,7 @@ class _Writer:
             if (prim.name, key) in private.OPEN_JAXPRS or key == "update_jaxpr":
                 return self.jaxpr(v.jaxpr)
             return self.closed(v)
-        if isinstance(v, (LiveOpaque, LiveRecord, LiveWord)):
+        if isinstance(v, (LiveFunction, LiveOpaque, LiveRecord, LiveWord)):
             return v.value
         if isinstance(v, Structured):
             return _named(prim, key, v) if v.live is None else v.live
