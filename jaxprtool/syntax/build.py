@@ -349,9 +349,12 @@ class Builder(InterfaceCallbacks):
         known = scope.vars
         for word in operands[1].split():
             atom = known.get(word)
-            inputs.append(
-                self.atoms.atom(word, scope, operands[2], operands[3]) if atom is None else atom
-            )
+            if atom is None:
+                if word.rfind("[") > word.rfind("]"):  # a type with a blank in it
+                    inputs = self.atoms.spaced(operands[1], scope, operands[2], operands[3])
+                    break
+                atom = self.atoms.atom(word, scope, operands[2], operands[3])
+            inputs.append(atom)
         given = self._params(primitive, params) if params else {}
         binders = self.atoms.binders(scope, match[2], token[2]) if match[2] else []
         if repeated is not None:
