@@ -12,14 +12,14 @@ from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import DropVar, Lit, Primitive, Var, new_var
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
-from jaxprtool.syntax.tokens import LOOSE_BINDER, NUMBER_WORDS, WEAK
+from jaxprtool.syntax.tokens import LOOSE_BINDER, WEAK
 from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type
 
 __all__ = ["Atoms", "Scope", "undrop"]
 
 _BINDER = re.compile(f"({LOOSE_BINDER})")
 _SPACED = re.compile(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
-_SPELL_NUMBERS = NUMBER_WORDS | {"complex"}  # words that a number begins with
+_NO_NUMBER = re.compile(r"(?!(?:inf|nan|True|False|complex)\b)[^\W\d]")  # what a name begins with
 _WORD = re.compile(r"\S+")
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -171,7 +171,7 @@ class Atoms:
     def _literal(self, word: str, value: str, kind: str, start: int, end: int) -> Lit:
         weak, kind = kind[-1:] == WEAK, kind.removesuffix(WEAK)
         aval = self.types.get(kind)
-        if aval is None and (m := _NAME.match(value)) and m[0] not in _SPELL_NUMBERS:
+        if aval is None and _NO_NUMBER.match(value):
             self._not_an_atom(word, self._find(word, start, end))
             return Lit(None, OpaqueType(kind))
         if aval is None:
