@@ -58,6 +58,8 @@ class _Open:
             kind == "PARAM_COMMA" and token == "," and self.kind == "brackets"
         ):
             return "COMMA"
+        if kind == "PROGRAM_NAME" and not token.rstrip("= \t\n").isidentifier():
+            return kind
         if kind in ("KEY", "PROGRAM_NAME") and self.kind == "params":
             return "WORD" if self.is_text(token, before) else "KEY"
         return kind
