@@ -18,6 +18,8 @@ from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type
 __all__ = ["Atoms", "Scope", "undrop"]
 
 _BINDER = re.compile(f"({LOOSE_BINDER})")
+_SPACED = re.compile(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
+_NO_NUMBER = re.compile(r"(?!(?:inf|nan|True|False|complex)\b)[^\W\d]")  # what a name begins with
 _WORD = re.compile(r"\S+")
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -119,8 +121,8 @@ class Atoms:
             return Lit(*literal)
         if word == "_" and scope.drops:
             return self._read_drop(scope, start)
-        value, colon, kind = word.rpartition(":")
-        if colon:
+        value, _, kind = word.rpartition(":")
+        if value and kind:
             return self._literal(word, value, kind, start, end)
         if (untyped := untyped_literal(word)) is not None:
             self.untyped_literals = True
@@ -134,6 +136,11 @@ class Atoms:
         found = Var(UNTYPED, word, Span(self.source, at, at + len(word)))
         self.unbound.add(found)
         return scope.vars.setdefault(word, found)
+
+    def spaced(self, words: str, scope: Scope, start: int, end: int) -> list[Any]:
+        """The operands of a run in which types have blanks, `[...]:f32[2, 4]`."""
+        self.drop_reads = -1, 0
+        return [self.atom(m, scope, start, end) for m in _SPACED.findall(words)]
 
     def _read_drop(self, scope: Scope, start: int) -> Var:
         """An operand `_`: the text does not say which; successive ones are taken in the order of binding."""
@@ -164,6 +171,9 @@ class Atoms:
     def _literal(self, word: str, value: str, kind: str, start: int, end: int) -> Lit:
         weak, kind = kind[-1:] == WEAK, kind.removesuffix(WEAK)
         aval = self.types.get(kind)
+        if aval is None and _NO_NUMBER.match(value):
+            self._not_an_atom(word, self._find(word, start, end))
+            return Lit(None, OpaqueType(kind))
         if aval is None:
             aval = self._type(kind, self._find(word, start, end) + len(value) + 1)
         scalar: Any = None

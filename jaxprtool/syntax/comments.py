@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from jaxprtool.syntax.tokens import COMMENT
 from jaxprtool.syntax.version import version_line
 
 __all__ = ["CommentScanner"]
 
 _GAP = re.compile(r"[\s;]*+")
-_INSIDE = re.compile(r"\s*+[,;]?+\s*+(#[^\n]*+)")
-_COMMENT = re.compile(r"#[^\n]*+")
+_BLANK = re.compile(r"\s*+")
+_INSIDE = re.compile(rf"\s*+[,;]?+\s*+({COMMENT})")
+_COMMENT = re.compile(COMMENT)
 # Around a program, as it stands in documents: what was typed at a prompt, and the marks of a block of code.
 _PASTED = re.compile(r"(>>>[^\n]*+|\.\.\.(?=[ \n])[^\n]*+)|(?:```|~~~)[^\n]*+")
 
@@ -30,13 +32,13 @@ class CommentScanner:
         self.above: dict[int, list[str]] = {}
         self.after: dict[int, str] = {}
 
-    def skip(self, scanner: Any) -> None:
-        """Move the scanner past comments, to the line break before what follows."""
+    def skip(self, scanner: Any, between: re.Pattern[str] = _GAP) -> None:
+        """Move the scanner past comments, to the line break before what follows; `between` is what stands between them."""
         if not self.present:
             return
         text, lines, pos = scanner.text, [], scanner.pos
         while True:
-            gap = _GAP.match(text, pos)
+            gap = between.match(text, pos)
             m = _COMMENT.match(text, gap.end())  # type: ignore[union-attr]
             if m is None:
                 break
@@ -58,8 +60,8 @@ class CommentScanner:
         """
         text, lines = scanner.text, []
         while True:
-            self.skip(scanner)
-            gap = _GAP.match(text, scanner.pos).end()  # type: ignore[union-attr]
+            self.skip(scanner, _BLANK)
+            gap = _BLANK.match(text, scanner.pos).end()  # type: ignore[union-attr]
             lines += self.above.pop(gap, [])
             m = _PASTED.match(text, gap)
             if m is None:

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from jaxprtool.core.primitive import PRIMITIVES
-from jaxprtool.syntax.tokens import BINDER, IDENT, LABELS, LOOSE_BINDER
+from jaxprtool.syntax.tokens import BINDER, IDENT, LABELS, LOOSE_BINDER, NUMBER_WORDS
 
 __all__ = ["BARE_RESULTS", "Hint", "hint", "operand_hint", "primitive_hint"]
 
@@ -50,6 +50,11 @@ def hint(text: str, at: int, expected: list[str]) -> Hint | None:
     if LABELS["$END"] in expected and (m := _PARENTHESIS.match(text)):
         help = "`(jaxpr, shapes)` is what JAX prints under return_shape=True"
         return Hint("the parenthesis before the jaxpr is not closed", m.end() - 1, m.end(), help)
+    if text.startswith("#", at):
+        return Hint("a comment has a blank before its `#`", at, at + 1, "write ` #`")
+    if LABELS["DATA"] in expected and at < len(text) and text[:at].rstrip()[-1:] != "=":
+        help = "its elements are separated by commas, and every `[` has its `]`"
+        return Hint("the list of numbers is not closed", at, at + 1, help)
     if LABELS["DOT"] in expected:
         return _header_hint(text, at)
     if LABELS["LAMBDA"] in expected and (m := _LAMBDA.match(text, at)):
@@ -73,13 +78,22 @@ def operand_hint(words: str, start: int) -> Hint | None:
     at = next((i for i, m in enumerate(found) if m[0] == "="), -1)
     if at < 0:
         return None
-    while at > 0 and _BINDER.fullmatch(found[at - 1][0]):
+    while (
+        at > 0
+        and _is_result(found[at - 1][0])
+        and "\n" not in words[found[at - 1].end() : found[at].start()]
+    ):
         at -= 1
     first = found[at]
     message = "a second equation begins on the line of another"
     return Hint(
         message, start + first.start(), start + first.end(), "put `;` or a line break before it"
     )
+
+
+def _is_result(word: str) -> bool:
+    """Whether a word may be the result of an equation: `inf:f32[]` is a literal."""
+    return bool(_BINDER.fullmatch(word)) and word.partition(":")[0] not in NUMBER_WORDS
 
 
 def primitive_hint(name: str) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 
 from jaxprtool.syntax.earlier_releases import declared_params
 from jaxprtool.syntax.tables import grammar_folder
+from jaxprtool.syntax.tokens import NUMBER_WORDS
 
 __all__ = ["Layout", "language_parser"]
 
 _APPLIED = frozenset({"PRIMITIVE", "ALONE", "TEXT_PRIMITIVE"})
 _NO_OPERANDS = frozenset({"COMMENT", "GOT", "SWAPPED", "STORED", "RAW"})
 _NAMES = _NO_OPERANDS - {"COMMENT"} | {"ALONE", "RESULT", "LOOSE_RESULT", "NAME_READ", "REF"}
-_NUMBERS = frozenset({"inf", "nan", "True", "False"})  # words that are numbers where a type follows
 _OPENS = {
     "LAMBDA": "head",
     **dict.fromkeys(("LBRACE", "LSQB", "LPAR", "DIMS_OPEN", "FREE_BRACE"), "brackets"),
@@ -22,7 +22,8 @@ _OPENS = {
 }  # fmt: skip
 _BECOMES = {  # what is inside of a jaxpr after a token
     **dict.fromkeys(("DOT", "AUTODIDAX_DOT", "EQUALS"), "body"),
-    **dict.fromkeys(("RESULT", "LOOSE_RESULT"), "left"),
+    "RESULT": "left",
+    "LOOSE_RESULT": "loose",
     **dict.fromkeys(("RESULTS", "RESULTS_BESIDE"), "results"),
 }
 _CLOSES = frozenset({"RBRACE", "RSQB", "RPAR"})
@@ -32,9 +33,7 @@ class _Open:
     """A jaxpr or a bracket that is open: what is inside of it, and where its equation begins."""
 
     def __init__(self, kind: str, unknown: bool = False, line: int = 0):
-        self.kind = (
-            kind  # `head`, `arguments`, `left`, `over`, `body`, `results` of a jaxpr; `params`, ...
-        )
+        self.kind = kind  # `head`, `arguments`, `left`, `loose`, `over`, `body`, `results` of a jaxpr; `params`, ...
         self.unknown, self.line = unknown, line
         self.column = -1  # of the line that the equation begins; -1 where it begins no line
         self.operands = False  # whether operands may follow
@@ -50,11 +49,17 @@ class _Open:
                 return "BINDER_COMMA"
             return "DOT" if kind == "AUTODIDAX_DOT" and self.kind == "arguments" else kind
         if kind in _NAMES and self.kind == "body" and self.operands:
-            return "SCALAR" if token in _NUMBERS else "NAME_READ"
+            return "SCALAR" if token in NUMBER_WORDS else "NAME_READ"
         if kind in _NAMES and self.kind == "over":
             return "LOOSE_OVER"
-        if kind == "BINDER_COMMA" or (kind == "PARAM_COMMA" and self.kind == "brackets"):
+        if kind == "RESULT" and self.kind == "loose":
+            return "LOOSE_RESULT"
+        if kind == "BINDER_COMMA" or (
+            kind == "PARAM_COMMA" and token == "," and self.kind == "brackets"
+        ):
             return "COMMA"
+        if kind == "PROGRAM_NAME" and not token.rstrip("= \t\n").isidentifier():
+            return kind
         if kind in ("KEY", "PROGRAM_NAME") and self.kind == "params":
             return "WORD" if self.is_text(token, before) else "KEY"
         return kind

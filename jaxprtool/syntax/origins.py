@@ -131,16 +131,17 @@ def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]
     Names stand in one column, right of everything else. Comments follow their equations after two blanks, or three where
     an equation has no operands.
     """
-    column = max(column for column, _ in unsure.values())
-    there = {i for i, (c, _) in unsure.items() if c == column}
     below = _interfaces(lines)
+    columns = {i: c for i, (c, _) in unsure.items() if i not in below}
+    column = max(columns.values(), default=-1)
+    there = {i for i, c in columns.items() if c == column}
     widths = {
         i: len(x[:column].rstrip(" ") if i in there else x)
         for i, x in enumerate(lines)
         if i not in below
     }
     several = len(there) > 1 or sum(" = " in x for x in lines) <= 1
-    alone = several and max(widths.values()) <= column
+    alone = several and max(widths.values(), default=0) <= column
     return (
         {column}
         if alone and any(widths[i] not in (column - 1, column - 2) for i in there)

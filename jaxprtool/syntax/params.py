@@ -33,7 +33,7 @@ from jaxprtool.syntax.types import read_type, untyped_scalar
 __all__ = ["format_value", "read_value"]
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<num>[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?j?|(?:inf|nan)j?)(?![\w.]))"
+    r"\s*(?:(?P<num>[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?j?|(?:inf|nan)j?(?![(=]))(?![\w.]))"
     r"|(?P<str>'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
     r"|(?P<opaque><(?:[^<>\n]|<[^<>\n]*>)*>)"
     r"|(?P<jaxpr>\{\s*lambda\b|let [^\n]{1,200}? = \{ lambda\b)"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.primitive import PRIMITIVES, find_primitive
 from jaxprtool.ir.jaxpr import DropVar, JaxprEqn, Primitive
-from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, STORED
+from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, NUMBER_WORDS, STORED
 
 __all__ = [
     "RAW_EQUATION",
@@ -67,9 +67,6 @@ def _noted() -> dict[str, Primitive]:
     return {p.notation: p for p in PRIMITIVES.values() if p.notation}
 
 
-_LITERALS = frozenset({"True", "False", "inf", "nan"})  # which are no indices
-
-
 def read_reference(text: str, bound: Container[str]) -> Reference | None:
     """Take an equation on a reference apart; None when it has another form.
 
@@ -82,7 +79,7 @@ def read_reference(text: str, bound: Container[str]) -> Reference | None:
         if m := form.fullmatch(text):
             parts = m.groupdict()
             index, variables = _split_index(parts["path"])
-            if any(v in _LITERALS and v not in bound for v in (parts["ref"], *variables)):
+            if any(v in NUMBER_WORDS and v not in bound for v in (parts["ref"], *variables)):
                 return None
             operands = [parts["ref"], *([parts["value"]] if "value" in parts else []), *variables]
             params: dict[str, Any] = {"index": index}

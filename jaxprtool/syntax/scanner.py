@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -29,15 +30,15 @@ _blank = re.compile(r"\s*+").match
 _gap = re.compile(r"[\s;]*+").match
 _LET = re.compile(r"let ([^\n]{1,200}?) = (?=\{ lambda\b)")
 _DEFINED = re.compile(r"(?<![\w.])(?<!\. )let ([^\n]{1,200}?) = \{ lambda\b")
-_NAMED = re.compile(r"([\w.\-]++)\s*+=\s*+(?=\{ lambda\b|let [^\n]{1,200}? = \{ lambda\b|#)")
+_NAMED = re.compile(r"(?<!\S)([\w.\-]++)\s*+=\s*+(?=\{ lambda\b|let [^\n]{1,200}? = \{ lambda\b|#)")
 _LAMBDA = re.compile(r"\{\s*+lambda\b")
-_BINDERS = re.compile(rf"\s*+((?:{LOOSE_BINDER},?+(?:\s++|(?=[;.])))++)")
+_BINDERS = re.compile(rf"\s*+((?:{LOOSE_BINDER}(?:,\s*+|\s++|(?=[;.])))++)")
 _SEMICOLON = re.compile(r"\s*+;")
 _DOT = re.compile(r"\s*+\.(?:\s*+let\b)?+(?=[\s;]|\Z)")
 _EQUATION = re.compile(rf"([\s;]*+)(?<![^\s;])((?:{BINDER}[ \n]++)++)= ([^\s\[;]++)")
 _LOOSE_BINDERS = re.compile(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on a line
 _LOOSE_EQUATION = re.compile(
-    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]++|\n[ ]++))++)= ([^\s\[=]++)(?=[\s\[;]|\Z)"
+    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)= ([^\s\[=;]++)(?=[\s\[;]|\Z)"
 )
 _NO_RESULT = re.compile(
     r"([\s;]*+)()(?<![^\s;])(?:= )?+((?!in[ \n])[^\W\d][^\s\[\](){}=:,;]*+)(?=[ \[\n;]|\Z)"
@@ -46,22 +47,29 @@ _REF = rf"(?:{IDENT}|\((?:[^()\n]|\([^()\n]*+\))*+\))(?:\[(?:[^\[\],\n]++(?:,[^\
 _REFERENCE = re.compile(
     rf"[\s;]*+(?<![^\s;])({RAW_EQUATION}|(?:({LOOSE_BINDER})(?:, {_REF})?+|{_REF})(?: <- | \+= )"
     rf"(?:{_REF}(?:, {STORED})?+|(?!in \(){STORED})(?: (?:mask|other)=[^\s;]++)*+)"
-    r"(?=[ \t]*+(?:[\n;#]|in \(|\Z))"
+    r"(?=[ \t]++#|[ \t]*+(?:[\n;]|in \(|\Z))"
 )
 _OPERANDS = re.compile(ATOMS)
-_TRAILING = re.compile(r"[ \t]++(?=\n)")
-_NOWHERE = "\0"  # what follows no operand
 _OUTS = re.compile(r"[\s;]*+(?<![^\s;])in \(((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+)\)")
 _EFFECTS = re.compile(r"\s*+: \{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
 _RBRACE = re.compile(r"\s*+\}")
 _TAME = re.compile(r"[^\s\[\](){},;=]+")
 _IN = re.compile(r"\s*+in(?=\s|\Z)")
 _SUBJAXPR = re.compile(r"\s*+(?=\{ lambda\b)")
-_WHERE = re.compile(r"\s*+where(?=\s)")
+_WHERE = re.compile(r"\s*+where(?=\s)(?![ \t]*+=(?!=))")
 _WEAK = re.compile(r"\s*+weak((?: +[^\W\d]\w*+)++)[ ]*+(?=\n|\Z|[\])}])")
-_CONST = re.compile(rf"\s*+({IDENT}) = (?!\{{ lambda|let )")
+_CONST = re.compile(rf"\s*+({IDENT}) = (?!\s*+(?:\{{ lambda|let ))\s*+")
 _PROGRAM_ENDS = frozenset({"RBRACE", "WHERE", "DATA", "WEAK"})
 _SIGNATURE_END = re.compile(r"\s*+, .*\)\s*+\Z", re.DOTALL)
+
+
+_nowhere = re.compile(r"(?!)").match  # after an equation that begins no line
+
+
+@lru_cache(maxsize=256)
+def _deeper(column: int) -> Callable[[str, int], re.Match[str] | None]:
+    """Matches line breaks, of which the last is before a line indented deeper than `column`, up to what stands there."""
+    return re.compile(rf"(?:[^\S\n]*+\n)++[^\S\n]{{{column + 1},}}+").match
 
 
 @lru_cache(maxsize=256)
@@ -74,15 +82,16 @@ def _plain_param(column: int) -> re.Pattern[str]:
 
 
 _KEY = re.compile(
-    rf"\s*+[,;]?+\s*+({IDENT})(?:[ \t]++=(?!=)[ \t]*+|=(?!=)(?:[ \t]++(?!{IDENT}[ \t]*+=|\]))?+)"
+    rf"\s*+[,;]?+\s*+(?<![)}}])({IDENT})[ \t]*+=(?!=)(?:[ \t]++(?!{IDENT}[ \t]*+=(?!=)|{IDENT}:{IDENT}\[|\]))?+"
 )
 _PLAIN_FLAT = re.compile(
-    rf"\s*+({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<![,;])|\([^()\[\]{{}}'\"<=#]*+\))(?=\s++{IDENT}=(?!=)|\s*+\])"
+    rf"\s*+(?<![)}}])({IDENT})=([^\s\[\](){{}}'\"<=#]++(?<![,;])|\([^()\[\]{{}}'\"<=#]*+\))(?=\s++{IDENT}=(?!=)|\s*+\])"
 )
+_FREE_KEY = re.compile(rf"\s*+[,;]?+\s*+({IDENT})=")  # its value may begin with `=`
 _BEFORE_VALUE = re.compile(rf"\s++(?!{IDENT}[ \t]*+=|{IDENT}:{IDENT}\[|[\],;#])")
 _JAXPR = re.compile(r"\s*+(?=\{\s*+lambda\b)")
 _JAXPRS = re.compile(r"\((?=\s*+(?:[^\s(),\[\]{}]++\s++)*+\{ lambda\b)")
-_NAME = re.compile(r"\s*+([^\s(){}]++)")
+_NAME = re.compile(r"\s*+([^\s(){}\[\]:;,=#][^\s(){}=]*+)")
 _CLOSE = re.compile(r"\s*+[,;]?+\s*+\]")
 
 
@@ -129,7 +138,7 @@ class _Frame:
 
     def __init__(self, kind: str, start: int):
         self.kind, self.start = kind, start
-        self.column, self.primitive, self.after_line, self.equation = -1, "", "", 0
+        self.column, self.primitive, self.after_line, self.equation = -1, "", _nowhere, 0
         self.first = 0
 
 
@@ -164,7 +173,7 @@ class Scanner:
         self.signature = False  # the text is `(jaxpr, shapes)`
         self.equation_start = 0  # of the last one whose operands or `[` were read
         self.autodidax = False  # the text is Autodidax's
-        self._last_blank, self._last_after = "", _NOWHERE
+        self._last_blank, self._last_after = "", _nowhere
         self.has_where = "where" in self.text
         self.blocks: dict[str, list[Block]] = {}
 
@@ -216,9 +225,8 @@ class Scanner:
         if (m := match_args(self.text, pos)) and self._may_have_interface():
             self.pos = scan_interface(self.text, m, self.tokens)
             return self._module
-        if not self.tokens and (
-            _EQUATION.match(self.text, pos) or _REFERENCE.match(self.text, pos)
-        ):
+        alone = not self.tokens and not self.text.startswith(";", pos)
+        if alone and (_EQUATION.match(self.text, pos) or _REFERENCE.match(self.text, pos)):
             return self._lone_equation
         return self._junk()
 
@@ -296,18 +304,20 @@ class Scanner:
                 self.pos = m.end()
                 return self._header
 
-    def _after_line(self, blank: str) -> str:
-        """What a line begins with that continues the equation: it is indented deeper."""
+    def _after_line(self, blank: str) -> Any:
+        """What matches up to a line that continues the equation: it is indented deeper."""
         if blank != self._last_blank:
             _, newline, indent = blank.rpartition("\n")
             self._last_blank = blank
-            self._last_after = "\n" + " " * (len(indent) + 1) if newline else _NOWHERE
+            self._last_after = _deeper(len(indent)) if newline else _nowhere
         return self._last_after
 
     def _unusual(self) -> re.Match[str] | None:
         """An equation without results, or on references; None where there is no equation."""
-        if _OUTS.match(self.text, self.pos) or BARE_RESULTS.match(self.text, self.pos):
+        if _OUTS.match(self.text, self.pos):
             return None
+        if BARE_RESULTS.match(self.text, self.pos):
+            return self._without_types()
         m = _REFERENCE.match(self.text, self.pos)
         if m:
             self.tokens.append(("REFERENCE", m, m.start(1), m.end()))
@@ -323,23 +333,20 @@ class Scanner:
         end, after_line = blank.end(), self._after_line(blank[0])  # type: ignore[union-attr,index]
         while m := _LOOSE_BINDERS.match(self.text, end):
             end = m.end()
-            if not self.text.startswith(after_line, end):
+            more = after_line(self.text, end)
+            if more is None:
                 break
-            end = _blank(self.text, end).end()  # type: ignore[union-attr]
+            end = more.end()
         return (
             _LOOSE_EQUATION.match(self.text, self.pos) if self.text.startswith("= ", end) else None
         )
 
-    def _operands(self, pos: int, after_line: str) -> int:
+    def _operands(self, pos: int, after_line: Any) -> int:
         text = self.text
         m = _OPERANDS.match(text, pos)
         end = m.end()  # type: ignore[union-attr]
-        while True:
-            blank = _TRAILING.match(text, end) if text.startswith((" ", "\t"), end) else None
-            line = blank.end() if blank else end
-            if not text.startswith(after_line, line):
-                break
-            indent = _blank(text, line).end()  # type: ignore[union-attr]
+        while m := after_line(text, end):
+            indent = m.end()
             more = _OPERANDS.match(text, indent - 1).end()  # type: ignore[union-attr]
             if more <= indent or text.startswith(
                 "= ", indent
@@ -378,6 +385,7 @@ class Scanner:
                 self._add("CONST", m, m[1])
                 end = self.values.data_end(self.pos)
                 if end is None:
+                    self.pos = self.values.data_fault(self.pos)
                     return
                 self.tokens.append(("DATA", self.text[self.pos : end], self.pos, end))
                 self.pos = end
@@ -414,14 +422,15 @@ class Scanner:
         if self.signature:
             m = _SIGNATURE_END.match(self.text, self.pos)
             if m is None:
-                self.tokens.append(("JUNK", None, self.pos, self.pos))
+                pos = _blank(self.text, self.pos).end()  # type: ignore[union-attr]
+                self.tokens.append(("JUNK", None, pos, pos))
                 return None
             self.pos = m.end()
         return self._module
 
     # ---- params
 
-    def _open_params(self, primitive: str, after_line: str) -> Any:
+    def _open_params(self, primitive: str, after_line: Any) -> Any:
         """At `[`: what follows is a list of params, in block layout or flat."""
         for block in self.blocks.get(primitive, ()) if not self.autodidax else ():
             if self.text.startswith(block.text, self.pos):
@@ -469,16 +478,22 @@ class Scanner:
                 self.equation_start = frame.equation
                 self.pos = self._operands(pos, frame.after_line)
                 return self._after_operands
+            if free and (m := _FREE_KEY.match(text, pos)) and m[1] in free:
+                pos = m.end()  # blanks that free text begins with count
+                tokens.append(("KEY", m[1], m.start(1), pos))
+                end = self.values.value_end(frame.column, frame.primitive, m[1], pos)
+                tokens.append(("VALUE", text[pos:end], pos, end))
+                pos = end
+                continue
             m = _KEY.match(text, pos)
             if m is None:
                 self.pos = pos
                 return self._junk()
             tokens.append(("KEY", m[1], m.start(1), m.end()))
-            glued = m[1] in free and text.startswith("=", m.end(1))
-            self.pos = m.end(1) + 1 if glued else m.end()  # blanks that free text begins with count
+            self.pos = m.end()
             if comments and m[1] not in free:
                 self.comments.skip_inside(self)
-            if known and not glued and (m := _BEFORE_VALUE.match(text, self.pos)):
+            if known and (m := _BEFORE_VALUE.match(text, self.pos)):
                 self.pos = m.end()
             pos = self.pos
             if m := _JAXPR.match(text, pos):

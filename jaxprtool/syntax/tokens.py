@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ATOMS", "BINDER", "IDENT", "LABELS", "LOOSE_BINDER", "STORED", "TYPE", "WEAK", "Token"]
+__all__ = [
+    "ATOMS",
+    "BINDER",
+    "COMMENT",
+    "IDENT",
+    "LABELS",
+    "LOOSE_BINDER",
+    "NUMBER_WORDS",
+    "STORED",
+    "TYPE",
+    "WEAK",
+    "Token",
+]
 
 Token = tuple[str, Any, int, int]
 
@@ -48,6 +60,8 @@ LABELS = {
     "$END": "the end of the text",
 }
 
+COMMENT = r"(?<![^\s}\[=,;])#[^\n]*+"  # not glued to a word
+NUMBER_WORDS = frozenset({"inf", "nan", "True", "False"})  # where a type follows
 WEAK = "~"  # after the type of a literal: it is weakly typed; JAX's print does not tell
 
 IDENT = r"[^\W\d]\w*+"

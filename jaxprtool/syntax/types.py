@@ -45,6 +45,7 @@ _NAME = re.compile(r"\w+(?=[\[<])")
 _SPELLED = re.compile(TYPE)
 _GROUP = re.compile(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")
 _FUTURE = re.compile(r"AbstractFuture\{(.*)\}")
+_NUMBERS = re.compile(r"\s*+\d++\s*+(?:,\s*+\d++\s*+)*+")
 _DIMS = re.compile(
     r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)"
 )
@@ -73,6 +74,8 @@ def read_type(text: str) -> AbstractType:
             raise ValueError(f"unknown element type {name}, did you mean {found}[{dims}]?")
         if _NUMERIC.fullmatch(name):
             raise ValueError(f"unknown element type {name} in {text}")
+        if not _SPELLED.fullmatch(text):
+            raise ValueError(f"malformed type {text}")
         return OpaqueType(text)
     dims, _, _ = dims.partition(";")  # `f32[3;i:4]`: named axes, to 0.4.30
     shape, spec = _read_dims(dims, text)
@@ -94,11 +97,8 @@ def read_groups(text: str) -> AxisGroups:
 
 def _read_dims(dims: str, text: str) -> tuple[tuple[Any, ...], tuple[str | None, ...]]:
     """Shape and sharding of `8@x,4@(y,z)`."""
-    try:
-        if "-" not in dims:
-            return tuple([int(d) for d in dims.split(",")]) if dims else (), ()
-    except ValueError:
-        pass
+    if not dims or _NUMBERS.fullmatch(dims):
+        return tuple([int(d) for d in dims.split(",")]) if dims else (), ()
     shape, spec, pos = [], [], 0
     if dims.endswith(","):
         raise ValueError(f"malformed dimensions in the type {text}")
@@ -122,9 +122,9 @@ def _other_type(text: str) -> AbstractType:
     if text == "Tok":
         return AbstractToken()
     if m := _REF.fullmatch(text):
-        return RefType(read_type(m[2]), m[1] or "")
+        return RefType(read_type(m[2].strip()), m[1] or "")
     if m := _FUTURE.fullmatch(text):
-        return FutureType(read_type(m[1]))
+        return FutureType(read_type(m[1].strip()))
     if find_dtype(text) is not None or _NUMERIC.fullmatch(text):
         raise ValueError(f"the type {text} has no shape (a scalar is {text}[])")
     if found := dtype_meant(text):

@@ -25,7 +25,11 @@ _SPECIAL = re.compile(
 )
 _SPECIAL_DATA = re.compile(r"[()\[\]{}]|(?<!\w)['\"]")
 _SCALAR = re.compile(r"[^\s\[\](),;{}]++(?:\([^()\n]*+\))?+|\([^()\n]*+\)")
+_LIST = re.compile(r"[\[\]{}]")
+_ITEM = re.compile(r"\s*+(?:([\[\]])|[\w.+\-]++(?:\([^()\n]*+\))?+|\([^()\n]*+\))")
+_AFTER_ITEM = re.compile(r"\s*+([,\]])")
 _FLAT_KEY = re.compile(rf"\s({IDENT})=")
+_KEY_BELOW = re.compile(rf"\n\s*+({IDENT})=")
 _FLAT_END = re.compile(r"\](?=[ \n]|\Z)")
 _EMPTY = re.compile(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
 _SUSPECT = re.compile(r"[=()\[\]{}]")
@@ -85,13 +89,15 @@ class ValueScanner:
     def _free_end(self, column: int, primitive: str, pos: int) -> int:
         """The end of free text by the next declared key alone; -1 when there is none."""
         if column >= 0:
-            m = _layout(column).search(self.text, pos)
-            return m.start() if m else -1
-        declared = declared_params(primitive) or {}
-        for m in _FLAT_KEY.finditer(self.text, pos, self._line_end(pos)):
+            ends = (m for m in _layout(column).finditer(self.text, pos) if not m["equation"])
+            if m := next(ends, None):
+                return m.start()
+        declared, line_end = declared_params(primitive) or {}, self._line_end(pos)
+        for m in _FLAT_KEY.finditer(self.text, pos, line_end):
             if m[1] in declared:
                 return m.start()
-        return -1
+        m = _KEY_BELOW.match(self.text, line_end)
+        return pos + len(self.text[pos:line_end].rstrip()) if m and m[1] in declared else -1
 
     def _balanced_end(self, pos: int) -> int:
         """The end of a value by its brackets and quotes; -1 where they do not balance."""
@@ -164,20 +170,24 @@ class ValueScanner:
         if not text.startswith("[", pos):
             m = _SCALAR.match(text, pos)
             return m.end() if m else None
-        depth, skip = 0, pos
-        for m in _SPECIAL_DATA.finditer(text, pos):
-            at = m.start()
-            if at < skip:
-                continue
-            if text[at] in "'\"":
-                skip = self._quote_end(at)
-            elif text[at] in "([{":
+        depth = 0
+        for m in _LIST.finditer(text, pos):
+            if m[0] == "[":
                 depth += 1
-            else:
+            elif m[0] == "]":
                 depth -= 1
                 if depth == 0:
-                    return at + 1
+                    return m.end()
+            else:
+                return None
         return None
+
+    def data_fault(self, pos: int) -> int:
+        """The offset in a list of numbers that is not closed at which it is none any more."""
+        pattern, at = _ITEM, pos
+        while m := pattern.match(self.text, at):
+            pattern, at = _ITEM if m[1] in ("[", ",") else _AFTER_ITEM, m.end()
+        return at
 
 
 def fault(text: str) -> str:

@@ -79,9 +79,9 @@ class _File:
         self.untyped_binders = self.untyped_literals = False
         self.scopes: list[_Scope] = []
 
-    def within(self, text: str) -> _File:
-        """What reads a jaxpr inside a value: its comments are not kept, and it may use the shared jaxprs around it."""
-        return _File(text, self.shells, self.wide)
+    def within(self, text: str, tree: Tree) -> _File:
+        """What reads a jaxpr inside a value: it may use the shared jaxprs around it."""
+        return _File(text, self.shells, self.wide, Comments(tree, len(text)))
 
     def file(self, tree: Tree) -> dict[str, ClosedJaxpr]:
         """All programs of the text."""
@@ -253,14 +253,14 @@ class _File:
             for t in tokens(part, "PRIMITIVE", "ALONE", "TEXT_PRIMITIVE")
         ]
         primitive = find_primitive(str(name))
-        operands = [a for o in trees(tree, "operands") for a in trees(o, "atom")]
-        inputs = self.operands(operands, scope)
         lists = [
             found
             for part in (tree, *trees(tree, "spaced", "params", "text_params"))
             for found in trees(part, "param_list", "text_param_list")
         ]
         params = self.params(primitive, lists[0]) if lists else {}
+        operands = [a for o in trees(tree, "operands") for a in trees(o, "atom")]
+        inputs = self.operands(operands, scope)
         below = [self.jaxpr(j) for j in trees(tree, "jaxpr", "autodidax_jaxpr")]
         before, left = (
             None,
@@ -338,6 +338,8 @@ class _File:
             return OpaqueType(str(tree.children[0]))
         (name,) = tokens(tree, "ELEMENT")
         dtype = find_dtype("float0" if name == "void" else str(name))
+        if dtype is None and "_" in name:  # an element type of a later release
+            return OpaqueType(self.text[tree.meta.start_pos : tree.meta.end_pos])
         if dtype is None:
             raise Meaningless(f"unknown element type {name}")
         dims = [(str(tokens(d, "DIM")[0]).strip(), tokens(d, "AXES")) for d in trees(tree, "dim")]

@@ -228,7 +228,7 @@ class _Value:
         return aval.update(weak_type=True) if tokens(tree, "WEAKLY") else aval
 
     def jaxpr_value(self, tree: Tree) -> Any:
-        inner = self.file.within(self.text)
+        inner = self.file.within(self.text, tree)
         return inner.program(trees(tree, "program")[0])
 
     def record(self, tree: Tree) -> Any:

@@ -244,3 +244,9 @@ def with_empty_origins(program):
         return with_eqns(closed, [e.with_origin(Origin()) for e in closed.eqns])
 
     return map_programs(program, body)
+
+
+def test_annotations_on_lines_that_look_like_an_interface():
+    text = "{ lambda ; a:f32[3]\nargs (3]. let\n    b:f32[3] = sin a     # [jvp()]\n  in (b,) }\n"
+    with pytest.raises(jt.JaxprToolError):
+        parse(text)

@@ -17,6 +17,7 @@ from jaxprtool.syntax.origins import find_annotations
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
 from jaxprtool.syntax.scanner import scan
+from jaxprtool.syntax.values import free_params
 from tests.syntax.lark_reader import read_with_lark
 from tests.syntax.lark_tree import Meaningless, Rejected
 from tests.syntax.lark_values import reject_fault
@@ -30,7 +31,7 @@ _LATE = ("EQUATION", "BINDERS", "NAME")
 
 SYNTAX = frozenset({"syntax", "truncated", "empty"})
 # Errors of either kind: what is malformed, which the grammar rejects, and what has no meaning, which it reads.
-MIXED = frozenset({"bad-param", "bad-type", "bad-literal", "bad-constant"})
+MIXED = frozenset({"bad-param", "bad-type", "bad-literal", "bad-constant", "not-a-constant"})
 
 
 def difference(text: str) -> str | None:
@@ -63,7 +64,10 @@ def difference(text: str) -> str | None:
             if first.code in MIXED and first.span.start <= e.offset:
                 return None  # nonsense for the reader, before what the grammar stumbles over
             return f"Lark rejects at {at}, the reader at {first.span.start}: {first.message}"
-        excused = fast and (is_layout_only(fast) or is_ill_typed(fast))
+        if fast:
+            excused = is_layout_only(fast) or is_ill_typed(fast)
+        else:
+            excused = has_unreadable(scan(Source(text)).tokens, e.offset)
         return None if excused else f"Lark alone rejects at {at}"
     except Meaningless as e:
         theirs = e
@@ -122,33 +126,52 @@ def unreadable(text: str) -> bool:
     return False
 
 
+def has_unreadable(scanned: list[Any], offset: int) -> bool:
+    """Whether a value that begins before an offset is no free text of the grammar."""
+    return any(t[2] <= offset and t[0] == "VALUE" and unreadable(t[1]) for t in scanned)
+
+
+def in_text_params(scanned: list[Any]) -> bool:
+    """Whether a list of params with free text is open at the end of some tokens."""
+    opened: list[str] = []
+    primitive = ""
+    for kind, value, *_ in scanned:
+        if kind == "EQUATION":
+            primitive = value[3]
+        elif kind == "LSQB":
+            opened.append(primitive)
+        elif kind == "RSQB":
+            opened.pop()
+    return any(free_params(name) for name in opened)
+
+
 def same_token(text: str, offset: int, errors: list[Any]) -> bool:
     """Whether what Lark does not expect at an offset is in the first token that the reader rejects."""
     passed = _GAP.match(text, offset).end()  # type: ignore[union-attr]
     scanned = scan(Source(text)).tokens
     token = unexpected(scanned)
     inside = [d.span for d in errors if token is None or d.span.start < token[2]]
-    if (
-        inside and "brackets that do not balance" in errors[0].message
-    ):  # where that shows is further on
-        return inside[0].start <= passed
+    if inside and "brackets that do not balance" in errors[0].message and inside[0].start <= passed:
+        return True  # where that shows is further on
     if inside and inside[0].start <= passed and offset <= _line_end(text, inside[0].end):
         return True
+    if inside and not re.search(r"\s", text[passed : inside[0].start]):
+        return True  # in one word
     before = scanned if token is None else scanned[: scanned.index(token)]
-    if any(t[2] <= offset and t[0] == "VALUE" and unreadable(t[1]) for t in before):
+    if has_unreadable(before, offset):
         return True  # the reader looks into a value when its equation is complete
     if token is None:
         return False
     looked = (t for i, t in enumerate(before) if t[0] in _LATE or len(before) - i < 5)
     if any(t[2] <= offset <= t[3] for t in looked):
         return True  # and into a token when what it is part of is complete
-    if before and before[-1][0] == "VALUE" and text[passed : passed + 1] in (")", "]", "}"):
+    if before and before[-1][0] == "VALUE" and text[passed : passed + 1] in ("", ")", "]", "}"):
         return True  # a list of params that is not closed
-    if before and before[-1][0] == "VALUE" and before[-2][1] == "fmt":
-        return True  # free text that nothing ends
+    if in_text_params(before):
+        return True  # a jaxpr, or free text that nothing ends, where the grammar has text alone
     kind, _, start, end = token
     if text.startswith("in (", start) and not re.search("[{}]", text[start:offset]):
-        return start <= offset
+        return start <= passed
     if kind == "$END":  # the last token is cut
         rest = text[passed:].strip()
         return "\n" not in rest and "}" not in rest

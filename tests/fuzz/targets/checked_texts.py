@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import jaxprtool as jt
 from jaxprtool.syntax.parse import parse_file
+from tests.fuzz.choice import choose
 from tests.fuzz.equations import base_programs
 from tests.fuzz.target import Target
 from tests.fuzz.targets import checked_programs
@@ -32,7 +33,7 @@ def _printed() -> list[str]:
 
 def draw(rng: random.Random) -> Case:
     sources = _printed() if rng.random() < 0.7 else texts()
-    return Case(mutate(rng.choice(sources), rng, rng.choice(sources)), rng.randrange(1 << 30))
+    return Case(mutate(choose(rng, sources), rng, choose(rng, sources)), rng.randrange(1 << 30))
 
 
 def check(case: Case) -> None:

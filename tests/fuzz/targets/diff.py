@@ -10,6 +10,7 @@ from jaxprtool.driver.diff import diff
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
+from tests.fuzz.choice import choose
 from tests.fuzz.target import Failure, Target
 
 _FOLDER = Path(__file__).parents[3] / "examples"
@@ -33,7 +34,7 @@ _OTHERS = [
 
 def draw(rng: random.Random) -> tuple[str, str]:
     """A program of the examples, and the same with a few words changed."""
-    text = rng.choice(sorted(_FOLDER.glob("*.jaxpr"))).read_text()
+    text = choose(rng, [p.read_text() for p in sorted(_FOLDER.glob("*.jaxpr"))])
     places = list(_TOKEN.finditer(text))
     changed = text
     for m in sorted(

@@ -13,6 +13,7 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
+from tests.fuzz.choice import choose
 from tests.fuzz.target import Failure, Target
 from tests.fuzz.targets.mutated_text import texts
 
@@ -74,7 +75,7 @@ def programs() -> list[tuple[str, dict[str, ClosedJaxpr]]]:
 
 
 def draw(rng: random.Random) -> tuple[str, str, dict[str, ClosedJaxpr]]:
-    text, read = rng.choice(programs())
+    text, read = choose(rng, programs(), lambda found: found[0])
     names = rng.sample(sorted(MUTATIONS), rng.choice((1, 1, 2)))
     if "#" in text:  # what follows a comment would be part of it
         names = [n for n in names if n not in _JOINING]

@@ -14,6 +14,7 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file, format_jaxpr
+from tests.fuzz.choice import choose, generators
 from tests.fuzz.target import Failure, Target
 from tests.syntax.programs import CASES, traced
 
@@ -42,9 +43,16 @@ def all_texts() -> list[str]:
     live = [traced(name) for name in CASES]
     found = [str(jaxpr) for jaxpr in live]
     found += [format_jaxpr(from_jax(jaxpr), lossless=True) for jaxpr in live]
-    found += [j.pretty_print(use_color=False, source_info=True, name_stack=True) for j in live]
+    named = [j.pretty_print(use_color=False, source_info=True, name_stack=True) for j in live]
+    found += [t.replace(f"{ROOT}/", "") for t in named]  # the same wherever the checkout is
     found += [j.pretty_print(use_color=False, name_stack=True) for j in live]
-    return texts() + [t for t in found if len(t) < LONGEST]
+    return list(dict.fromkeys(texts() + [t for t in found if len(t) < LONGEST]))
+
+
+@cache
+def donors() -> list[str]:
+    """What JAX prints of the programs of the tests: texts that pieces are taken from."""
+    return [str(traced(name)) for name in CASES]
 
 
 def mutate(text: str, rng: random.Random, other: str) -> str:
@@ -71,8 +79,13 @@ def mutate(text: str, rng: random.Random, other: str) -> str:
     return "".join(pieces)
 
 
+def mutations(text: str, count: int) -> list[str]:
+    """This number of mutations of a text, the same ones whatever other texts there are."""
+    return [mutate(text, rng, choose(rng, donors())) for rng in generators(text, count)]
+
+
 def draw(rng: random.Random) -> str:
-    return mutate(rng.choice(all_texts()), rng, rng.choice(all_texts()))
+    return mutate(choose(rng, all_texts()), rng, choose(rng, all_texts()))
 
 
 def check(text: str) -> None:

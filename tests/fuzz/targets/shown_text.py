@@ -6,6 +6,7 @@ import random
 import re
 from pathlib import Path
 
+from tests.fuzz.choice import choose
 from tests.fuzz.target import Failure, Target
 from tests.fuzz.targets.mutated_text import texts
 from tests.invoke import invoke
@@ -24,7 +25,7 @@ LINES = (
 
 def draw(rng: random.Random) -> tuple[str, str]:
     """A command line, and a text with control characters in it."""
-    text = rng.choice(texts())[:3000]
+    text = choose(rng, texts())[:3000]
     for _ in range(rng.randrange(1, 4)):
         at = rng.randrange(len(text) + 1)
         inserted = rng.choice(UNSAFE) + rng.choice(("", "[31m", "]0;title\x07", "\n::error::x"))

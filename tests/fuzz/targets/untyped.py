@@ -14,6 +14,7 @@ from jaxprtool.ir.diagnostics import JaxprParseError, JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
+from tests.fuzz.choice import choose
 from tests.fuzz.target import Failure, Target
 
 ROOT = Path(__file__).parents[3]
@@ -57,7 +58,7 @@ def programs() -> list[tuple[str, dict[str, ClosedJaxpr]]]:
 
 
 def draw(rng: random.Random) -> Case:
-    text, read = rng.choice(programs())
+    text, read = choose(rng, programs(), lambda found: found[0])
     share = rng.choice((0.1, 0.5, 1.0))
 
     def drop(m: re.Match[str]) -> str:
