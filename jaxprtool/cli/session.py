@@ -59,9 +59,9 @@ class Session:
     error_format: str = "text"
     verify: bool = False
     exit_code: int = 0
-    inputs: dict[str, str] = field(default_factory=dict)
-    warned: set[str] = field(default_factory=set)
-    tracing: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict[str, str])
+    warned: set[str] = field(default_factory=set[str])
+    tracing: dict[str, Any] = field(default_factory=dict[str, Any])
     consts: str = ""
     allowed: tuple[str, ...] = ()
 

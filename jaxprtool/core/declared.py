@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
 from jaxprtool.ir.jaxpr import REQUIRED, ClosedJaxpr, JaxprEqn, Param, Primitive
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.synonyms import close_names
 
 __all__ = [
@@ -65,7 +66,7 @@ def _arity(primitive: Primitive) -> tuple[int, float]:
     return len(fixed), math.inf if several else len(fixed)
 
 
-def _limit(value: Any) -> str:
+def _limit(value: ParamValue) -> str:
     """A word on integers that are too large."""
     items = value if isinstance(value, (tuple, list)) else [value]
     large = any(type(x) is int and not -1 << 63 <= x < 1 << 63 for x in items)
@@ -100,7 +101,8 @@ def _wrong_count(primitive: Primitive, n: int) -> Diagnostic:
 
 def _wrong_names(primitive: Primitive, params: dict[str, Any]) -> list[Diagnostic]:
     """What is wrong with the names of params: unknown ones, missing ones."""
-    declared, found = primitive.params, []
+    declared = primitive.params
+    found: list[Diagnostic] = []
     for name in sorted(params.keys() - declared.keys()):
         near = close_names(name, [*declared])
         help = f"did you mean {near[0]}? {_help(primitive)}" if near else _help(primitive)
@@ -132,7 +134,7 @@ def failed_rule(primitive: Primitive, avals: Sequence[Any], error: Exception) ->
     return Diagnostic(message, "misfit", help=_help(primitive))
 
 
-def no_type(primitive: Primitive, out: Any) -> Diagnostic | None:
+def no_type(primitive: Primitive, out: AbstractType | Sequence[Any] | None) -> Diagnostic | None:
     """What is wrong with what a type rule gave, or None."""
     if primitive.multiple_results:
         right = isinstance(out, (list, tuple)) and all(isinstance(a, AbstractType) for a in out)
@@ -145,7 +147,7 @@ def no_type(primitive: Primitive, out: Any) -> Diagnostic | None:
     return Diagnostic(message, "type-rule")
 
 
-def holds_integers(value: Any) -> bool:
+def holds_integers(value: ParamValue) -> bool:
     """Whether a value is an integer, or a tuple of some."""
     items = value if isinstance(value, (tuple, list)) else [value]
     return all(isinstance(x, int) and not isinstance(x, bool) for x in items)

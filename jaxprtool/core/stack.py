@@ -15,7 +15,7 @@ import contextvars
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
@@ -42,7 +42,7 @@ _users = [0, 0]  # threads with a deep stack now, and the recursion limit before
 
 
 @contextmanager
-def _raised_limit() -> Iterator[None]:
+def _raised_limit() -> Generator[None]:
     """Inside the block Python allows deep recursion; the last one to leave restores the limit."""
     with _lock:
         if not _users[0]:

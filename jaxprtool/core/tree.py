@@ -64,7 +64,8 @@ def tree_node(x: Any) -> Node | None:
         children, _, entries, _ = _optree().tree_flatten_one_level(x, namespace=_NAMESPACE)
     except ValueError:
         return None
-    fields = getattr(x, "_fields", None) if isinstance(x, tuple) else None
+    names = getattr(x, "_fields", None)
+    fields = names if isinstance(x, tuple) else None  # of a named tuple
     return Node(children, fields or entries, isinstance(x, dict))
 
 

@@ -91,7 +91,7 @@ def _place(d: Diagnostic) -> tuple[str, int | None]:
 
 def lines(types: dict[str, Signature], file: str) -> list[str]:
     """The types of a file, each after the name of the file, if any, and of the jaxpr."""
-    found = []
+    found: list[str] = []
     for name, t in types.items():
         label = f"{file}#{name}" if file and name else file or name
         found.append(f"{label}: {t}" if label else str(t))

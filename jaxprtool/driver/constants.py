@@ -155,7 +155,11 @@ class Beside(NamedTuple):
 def inline(programs: Mapping[str, ClosedJaxpr]) -> Beside:
     """All constants in the text: what was in files is read."""
     binders = {id(c): v for v, c in _constants(programs) if isinstance(c, ArrayRef)}
-    return Beside(lambda c: _loaded(c, binders[id(c)]) if isinstance(c, ArrayRef) else c)
+
+    def placed(c: Any) -> Any:
+        return _loaded(c, binders[id(c)]) if isinstance(c, ArrayRef) else c
+
+    return Beside(placed)
 
 
 def beside(
@@ -193,8 +197,12 @@ def beside(
             digest = sha256(value.tobytes()).digest()
             key = same.setdefault((str(v.aval.strong), digest), f"c{len(arrays)}")
             keys[id(c)], binders[id(c)], arrays[key] = key, v, value
+
+    def placed(c: Any) -> Any:
+        return refs.get(id(c), c)
+
     if not arrays:
-        return Beside(lambda c: refs.get(id(c), c))
+        return Beside(placed)
     from jaxprtool.backends.npz import npz_bytes  # noqa: PLC0415 (gateway: NumPy)
 
     data = npz_bytes(arrays)
@@ -208,7 +216,7 @@ def beside(
             for i, v in binders.items()
         }
     )
-    return Beside(lambda c: refs.get(id(c), c), path, data)
+    return Beside(placed, path, data)
 
 
 def _written(name: str) -> str:

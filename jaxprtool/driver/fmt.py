@@ -39,7 +39,7 @@ class Formatted:
     changed: bool
     loses: bool = False
     style: str = "jax"
-    programs: dict[str, ClosedJaxpr] = field(default_factory=dict)
+    programs: dict[str, ClosedJaxpr] = field(default_factory=dict[str, ClosedJaxpr])
 
 
 def fmt(

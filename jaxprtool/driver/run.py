@@ -38,7 +38,7 @@ _LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit
 
 def _container_limits() -> list[int]:
     """What Linux says of this process's group; a process that takes more is ended by a signal."""
-    found = []
+    found: list[int] = []
     for path in _LIMIT_FILES:
         try:
             with open(path) as f:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 @contextmanager
-def positions(program: ClosedJaxpr) -> Iterator[None]:
+def positions(program: ClosedJaxpr) -> Generator[None]:
     """Give the error of a missing rule the position of the first equation that needs it."""
     try:
         yield

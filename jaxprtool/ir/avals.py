@@ -94,7 +94,7 @@ class AxisGroups(Frozen):
     varying: tuple[str, ...]
     unreduced: tuple[str, ...]
     reduced: tuple[str, ...]
-    _pool: ClassVar[dict[tuple, AxisGroups]] = {}
+    _pool: ClassVar[dict[tuple[tuple[str, ...], ...], AxisGroups]] = {}
 
     def __new__(
         cls,
@@ -132,6 +132,7 @@ class AxisGroups(Frozen):
 NO_GROUPS = AxisGroups()
 
 _FIELDS = ("shape", "dtype", "weak_type", "spec", "memory", "vary")
+_Fields = tuple[Sequence[Any], Any, bool, tuple[str | None, ...], str, AxisGroups]
 
 
 class ShapedArray(AbstractType):
@@ -169,7 +170,7 @@ class ShapedArray(AbstractType):
     ndim: int
     size: int
     strong: ShapedArray
-    _interned: ClassVar[dict[tuple, ShapedArray]] = {}
+    _interned: ClassVar[dict[_Fields, ShapedArray]] = {}
 
     def __new__(
         cls,
@@ -187,7 +188,7 @@ class ShapedArray(AbstractType):
             return cls._make(key)
 
     @classmethod
-    def _make(cls, key: tuple) -> ShapedArray:
+    def _make(cls, key: _Fields) -> ShapedArray:
         shape, dtype, weak_type, spec, memory, vary = key
         shape = tuple(d if isinstance(d, SymbolicDim) else operator.index(d) for d in shape)
         found = dtype_of(dtype)
@@ -277,7 +278,7 @@ class _Interned(AbstractType):
     """A type that is the same object whenever its fields are the same."""
 
     __slots__ = ()
-    _pool: ClassVar[dict[tuple, AbstractType]] = {}
+    _pool: ClassVar[dict[tuple[Any, ...], AbstractType]] = {}
     annotated = False
 
     @classmethod

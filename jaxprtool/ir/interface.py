@@ -233,7 +233,8 @@ class Interface(NamedTuple):
 
     def parts(self) -> list[Part]:
         """Each argument of the function."""
-        found, start = [], 0
+        found: list[Part] = []
+        start = 0
         for _, tree in self.args:
             found.append(Part(start, tree))
             start += tree.size
@@ -241,7 +242,7 @@ class Interface(NamedTuple):
 
     def find(self, path: str) -> list[Part]:
         """The parts of the arguments that a path means (see `Tree.find`), which begins with the name of an argument."""
-        found = []
+        found: list[Part] = []
         for (name, tree), part in zip(self.args, self.parts(), strict=True):
             rest = path[len(name) :]
             if path.startswith(name) and (not rest or rest[0] in "[./"):
@@ -298,7 +299,7 @@ def tree_of(x: Any, node_of: Callable[[Any], Node | None]) -> Tree | None:
         return None
 
 
-def _tree_of(x: Any, node_of: Callable[[Any], Node | None], depth: int) -> Tree:
+def _tree_of(x: object, node_of: Callable[[Any], Node | None], depth: int) -> Tree:
     if x is None:
         return NONE
     node = node_of(x)
@@ -307,7 +308,7 @@ def _tree_of(x: Any, node_of: Callable[[Any], Node | None], depth: int) -> Tree:
     if depth >= MAX_DEPTH:
         raise RecursionError
     trees = tuple([_tree_of(child, node_of, depth + 1) for child in node.children])
-    cls: type = type(x)
+    cls = type(x)
     if cls is tuple or cls is list:
         return Tree("tuple" if cls is tuple else "list", trees)
     if node.is_dict:
@@ -321,7 +322,7 @@ def _tree_of(x: Any, node_of: Callable[[Any], Node | None], depth: int) -> Tree:
     )
 
 
-def _class_name(cls: type) -> str:
+def _class_name(cls: type[Any]) -> str:
     name = "".join([c if f"_{c}".isidentifier() else "_" for c in cls.__name__])
     return name if name.isidentifier() else f"_{name}"
 

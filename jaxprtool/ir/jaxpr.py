@@ -124,7 +124,7 @@ class Lit(Frozen):
         amend(self, val=val, aval=aval, span=span, cached=[])
 
     @property
-    def shape(self) -> tuple:
+    def shape(self) -> tuple[Any, ...]:
         return self.aval.shape
 
     @property
@@ -431,7 +431,7 @@ class Jaxpr(Keeper):
             span=span,
             comments=comments,
             written=written,
-            _derived={},
+            derived={},
         )
 
     def replace(self, **changes: Any) -> Jaxpr:
@@ -479,7 +479,7 @@ class ClosedJaxpr(Keeper):
     ):
         if interface is not None and not interface.fits(len(jaxpr.in_binders), len(jaxpr.outs)):
             raise ValueError(f"{interface} does not fit {_counts(jaxpr)}; replace(interface=None)")
-        amend(self, jaxpr=jaxpr, consts=(*consts,), interface=interface, _derived={})
+        amend(self, jaxpr=jaxpr, consts=(*consts,), interface=interface, derived={})
 
     def replace(self, **changes: Any) -> ClosedJaxpr:
         """A program with some fields replaced; nothing that was derived from this one goes with it."""

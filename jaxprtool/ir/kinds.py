@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Literal
 
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.source import python_source
 
 __all__ = ["UNREAD", "Kind", "Spelling", "Style"]
@@ -53,7 +54,7 @@ class Kind(ABC):
         self.name, self.one, self.many, self.note = name, one, many, note
 
     @abstractmethod
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         """Whether a value is of this kind."""
 
     @property
@@ -66,19 +67,19 @@ class Kind(ABC):
         del text
         return UNREAD
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: ParamValue) -> Any:
         """The value that is meant by what the literal grammar makes of a text, in any spelling of any release.
 
         What is not of this kind comes back as it is, for the checker to name.
         """
         return value
 
-    def printed(self, value: Any, style: Style) -> Any:
+    def printed(self, value: ParamValue, style: Style) -> Any:
         """The value to print in the place of a value: the same, unless JAX spells it in a way of its own."""
         del style
         return value
 
-    def source(self, value: Any) -> str:
+    def source(self, value: ParamValue) -> str:
         """A value as a Python expression; `ir.source.NAMES` are the names in it."""
         return python_source(value)
 

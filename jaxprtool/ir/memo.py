@@ -17,10 +17,14 @@ T = TypeVar("T")
 
 
 class Keeper(Frozen):
-    """Something that cannot change, with a place for what is derived from it."""
+    """Something that cannot change, with a place for what is derived from it.
 
-    __slots__ = ("_derived",)
-    _derived: dict[Any, Any]
+    Attributes:
+      derived: what each `Memo` and `MemoTable` keeps; for them alone.
+    """
+
+    __slots__ = ("derived",)
+    derived: dict[Any, Any]
 
 
 class Memo(Generic[T]):
@@ -40,18 +44,18 @@ class Memo(Generic[T]):
 
     def find(self, program: Keeper) -> T | None:
         """What is kept with a program."""
-        return program._derived.get(self)
+        return program.derived.get(self)
 
     def keep(self, program: Keeper, value: T) -> T:
         """Keep a value with a program; returns the value."""
-        program._derived[self] = value
+        program.derived[self] = value
         return value
 
     def of(self, program: Keeper, make: Callable[[], T]) -> T:
         """What is kept with a program: what `make()` gives, the first time."""
-        found = program._derived.get(self)
+        found = program.derived.get(self)
         if found is None:
-            found = program._derived[self] = make()
+            found = program.derived[self] = make()
         return found
 
 
@@ -72,19 +76,19 @@ class MemoTable(Generic[T]):
 
     def find(self, program: Keeper, key: Hashable) -> T | None:
         """What is kept with a program under a key."""
-        table = program._derived.get(self)
+        table: dict[Hashable, T] | None = program.derived.get(self)
         return None if table is None else table.get(key)
 
     def keep(self, program: Keeper, key: Hashable, value: T) -> T:
         """Keep a value with a program under a key; returns the value."""
-        program._derived.setdefault(self, {})[key] = value
+        program.derived.setdefault(self, {})[key] = value
         return value
 
     def of(self, program: Keeper, key: Hashable, make: Callable[[], T]) -> T:
         """What is kept with a program under a key: what `make()` gives, the first time."""
-        table = program._derived.get(self)
+        table: dict[Hashable, T] | None = program.derived.get(self)
         if table is None:
-            table = program._derived[self] = {}
+            table = program.derived[self] = {}
         found = table.get(key)
         if found is None:
             found = table[key] = make()

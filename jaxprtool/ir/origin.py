@@ -72,32 +72,30 @@ class Origin(Frozen):
         """The origin of what a transformation makes of an equation: `attn` becomes `jvp(attn)`."""
         if self.names is None:
             return self
-        return _renamed(self, transformation)
+        return self._renamed(transformation)
 
     def of_inner(self, inner: Origin | None) -> Origin:
         """The origin, in the place of an equation of this one, of an equation inside of it."""
         if inner is None:
             return self
-        return inner if not self.names or inner.names is None else _below(self, inner)
+        return inner if not self.names or inner.names is None else self._above(inner)
+
+    @functools.lru_cache(maxsize=1 << 14)
+    def _renamed(self, transformation: str) -> Origin:
+        names = self.names or ()
+        first = names[0] if names else ""
+        made = (f"{transformation}({first})", *names[1:])
+        find = None if self._find is None else lambda: self.frame
+        return Origin(self._frame, made, self.shown, find)
+
+    @functools.lru_cache(maxsize=1 << 14)
+    def _above(self, inner: Origin) -> Origin:
+        find = None if inner._find is None else lambda: inner.frame
+        return Origin(inner._frame, (self.names or ()) + (inner.names or ()), inner.shown, find)
 
     def __repr__(self) -> str:
         names = f" [{stack_of(self.names)}]" if self.names else ""
         return f"{self.frame or ''}{names}".lstrip()
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _renamed(origin: Origin, transformation: str) -> Origin:
-    names = origin.names or ()
-    first = names[0] if names else ""
-    made = (f"{transformation}({first})", *names[1:])
-    find = None if origin._find is None else lambda: origin.frame
-    return Origin(origin._frame, made, origin.shown, find)
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _below(outer: Origin, inner: Origin) -> Origin:
-    find = None if inner._find is None else lambda: inner.frame
-    return Origin(inner._frame, (outer.names or ()) + (inner.names or ()), inner.shown, find)
 
 
 def stack_of(names: Names) -> str:
@@ -107,7 +105,8 @@ def stack_of(names: Names) -> str:
 
 def names_of(stack: str) -> Names:
     """The names in `jvp(layer1)/attn`; slashes inside parentheses separate nothing."""
-    names, depth, start = [], 0, 0
+    names: list[str] = []
+    depth = start = 0
     for i, c in enumerate(stack):
         depth += (c == "(") - (c == ")")
         if c == "/" and depth <= 0:

@@ -7,14 +7,20 @@ Ellipsis, `DType`, `ShapedArray`, `ClosedJaxpr`, or one of the classes below. `s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from jaxprtool.ir.frozen import Frozen, amend
+
+if TYPE_CHECKING:
+    from types import EllipsisType
+
+    from jaxprtool.ir.dtypes import DType
 
 __all__ = [
     "NumpyScalar",
     "Opaque",
     "OrderedSet",
+    "ParamValue",
     "PrintedFunction",
     "RangeTuple",
     "Record",
@@ -22,6 +28,10 @@ __all__ = [
     "Word",
     "spelled",
 ]
+
+
+# What the module's docstring lists: a type checker narrows it with `isinstance`.
+ParamValue: TypeAlias = "bool | int | float | complex | str | tuple[Any, ...] | list[Any] | dict[Any, Any] | frozenset[Any] | slice[Any, Any, Any] | EllipsisType | DType | Frozen | Record | Opaque | None"
 
 
 class Word(str):
@@ -58,7 +68,7 @@ class NumpyScalar(int):
         return str(int(self))
 
 
-class RangeTuple(tuple):
+class RangeTuple(tuple[int, ...]):
     """The integers of a range, which prints as one: `range(0, 3)` where a tuple is meant."""
 
     bounds: range
@@ -75,7 +85,7 @@ class RangeTuple(tuple):
         return repr(self.bounds)
 
 
-class OrderedSet(frozenset):
+class OrderedSet(frozenset[Any]):
     """A set that prints its members in the order in which they were given: `frozenset({'j', 'i'})`."""
 
     order: tuple[Any, ...]
@@ -154,7 +164,7 @@ class Record:
 
     __slots__ = ("args", "fields", "name")
 
-    def __init__(self, name: str, args: tuple = (), /, **fields: Any):
+    def __init__(self, name: str, args: tuple[Any, ...] = (), /, **fields: Any):
         self.name, self.args, self.fields = name, args, fields
 
     def __getattr__(self, field: str) -> Any:
@@ -166,7 +176,7 @@ class Record:
     def __reduce__(self):
         return _rebuild_record, (self.name, self.args, self.fields)
 
-    def _key(self) -> tuple:
+    def _key(self) -> tuple[Any, ...]:
         return self.name, self.args, tuple(self.fields.items())
 
     def __eq__(self, other: object) -> bool:
@@ -180,7 +190,7 @@ class Record:
         return f"{self.name}({', '.join(parts)})"
 
 
-def _rebuild_record(name: str, args: tuple, fields: dict[str, Any]) -> Record:
+def _rebuild_record(name: str, args: tuple[Any, ...], fields: dict[str, Any]) -> Record:
     return Record(name, args, **fields)
 
 

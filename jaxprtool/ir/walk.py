@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Written
 from jaxprtool.ir.memo import Memo
-from jaxprtool.ir.params import Record
+from jaxprtool.ir.params import ParamValue, Record
 
 __all__ = [
     "all_eqns",
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-def jaxprs_in(value: Any) -> Iterator[ClosedJaxpr]:
+def jaxprs_in(value: ParamValue) -> Iterator[ClosedJaxpr]:
     """The jaxprs in a param's value, or in all params of an equation."""
     if isinstance(value, ClosedJaxpr):
         yield value
@@ -37,13 +37,16 @@ def jaxprs_in(value: Any) -> Iterator[ClosedJaxpr]:
         yield from jaxprs_in(value.fields)
 
 
+_HOLDERS: tuple[type[Any], ...] = (ClosedJaxpr, tuple, list, dict, Record)
+
+
 def sub_jaxprs(eqn: JaxprEqn) -> Sequence[ClosedJaxpr]:
     """The jaxprs in the params of an equation, in the order of the params."""
     if not eqn.primitive.holds_jaxprs:
         return ()
     found: list[ClosedJaxpr] = []
     for value in eqn.params.values():
-        if isinstance(value, (ClosedJaxpr, tuple, list, dict, Record)):
+        if isinstance(value, _HOLDERS):
             found += jaxprs_in(value)
     return found
 
@@ -155,7 +158,7 @@ def _count(root: Jaxpr) -> int:
     return _COUNT.find(root) or 0
 
 
-def map_jaxprs(value: Any, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
+def map_jaxprs(value: ParamValue, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
     """A param value with `f` applied to every jaxpr in it; the same object when nothing changed."""
     if isinstance(value, ClosedJaxpr):
         return f(value)
@@ -196,7 +199,7 @@ def map_programs(root: ClosedJaxpr, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> 
 
 def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> ClosedJaxpr:
     """The program with other jaxprs in its equations, and among the definitions that its text had."""
-    eqns = []
+    eqns: list[JaxprEqn] = []
     for eqn in program.eqns:
         if not eqn.primitive.holds_jaxprs:
             eqns.append(eqn)
