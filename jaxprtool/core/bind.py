@@ -14,10 +14,11 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Primitive
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Primitive, Value
 from jaxprtool.ir.origin import Origin
 
 if TYPE_CHECKING:
+    from jaxprtool.core.axes import AxisEnv
     from jaxprtool.core.trace import Trace
 
 __all__ = [
@@ -42,11 +43,11 @@ class _State(threading.local):
 
     def __init__(self) -> None:
         self.trace: Trace = _base[0]
-        self.axes: Any = None
+        self.axes: AxisEnv | None = None
         self.origin: Origin | None = None
 
 
-_base: list[Any] = [None]
+_base: list[Any] = [None]  # the trace that `set_base_trace` installs
 
 
 def set_base_trace(trace: Trace) -> None:
@@ -122,7 +123,7 @@ def _one_by_one(eqns: Sequence[JaxprEqn]) -> Iterator[JaxprEqn]:
     state.origin = outer
 
 
-def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
+def bind(primitive: Primitive, *args: Value, **params: Any) -> Value:
     """Apply a primitive to values, literals or tracers, in the current trace.
 
     Returns a list for primitives with `multiple_results`, else one value.

@@ -52,7 +52,7 @@ def fail_params(primitive: Primitive, params: dict[str, Any]) -> NoReturn:
     raise JaxprTypeError(_wrong_names(primitive, params))
 
 
-def _misfit(primitive: Primitive, param: Param, value: Any) -> Diagnostic:
+def _misfit(primitive: Primitive, param: Param, value: ParamValue) -> Diagnostic:
     kind = param.kind.one
     message = f"{primitive}: {param.name} is {shown(value)}, and has to be {kind}{_limit(value)}"
     return Diagnostic(message, param.kind.code, help=_help(primitive))
@@ -117,7 +117,9 @@ def _wrong_names(primitive: Primitive, params: dict[str, Any]) -> list[Diagnosti
     return found
 
 
-def failed_rule(primitive: Primitive, avals: Sequence[Any], error: Exception) -> Diagnostic:
+def failed_rule(
+    primitive: Primitive, avals: Sequence[AbstractType], error: Exception
+) -> Diagnostic:
     """What a type rule that broke down says of the operation, or of the rule when that is not one of ours."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:

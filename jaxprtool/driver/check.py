@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxprtool.driver.values import open_binders
 from jaxprtool.interpreters.check import typecheck_jaxpr
@@ -15,7 +15,7 @@ from jaxprtool.ir.diagnostics import (
     counted,
 )
 from jaxprtool.ir.interface import Interface
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Var
 
 __all__ = ["Signature", "check", "joined", "lines"]
 
@@ -30,8 +30,8 @@ class Signature(NamedTuple):
       interface: the names of the arguments and the trees of arguments and results, where the program knows them.
     """
 
-    in_types: list[Any]
-    out_types: list[Any]
+    in_types: list[Aval]
+    out_types: list[Aval]
     constants: list[Var]
     interface: Interface | None = None
 
@@ -78,7 +78,7 @@ def check(
     return types
 
 
-def _signature(program: ClosedJaxpr, out_types: list[Any]) -> Signature:
+def _signature(program: ClosedJaxpr, out_types: list[Aval]) -> Signature:
     pairs = zip(program.jaxpr.const_binders, program.consts, strict=True)
     held = [v for v, c in pairs if c is not None]
     in_types = [v.aval.strong for v in open_binders(program)]

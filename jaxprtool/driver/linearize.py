@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from jaxprtool.analyses import residuals as analysis
 from jaxprtool.analyses.residuals import Residual
@@ -17,7 +16,7 @@ from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.interpreters.origins import within
 from jaxprtool.ir.interface import Interface
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Value
 
 __all__ = [
     "LinearizedAt",
@@ -40,7 +39,7 @@ class LinearizedAt:
       interface: of the program itself.
     """
 
-    outs: list[Any]
+    outs: list[Value]
     linear: ClosedJaxpr
     interface: Interface | None = None
 
@@ -87,7 +86,7 @@ def residuals_table(found: Sequence[Residual]) -> str:
 
 def linearize_at(
     program: ClosedJaxpr,
-    args: Sequence[Any],
+    args: Sequence[Value],
     wrt: Sequence[Position] | None = None,
     *,
     max_bytes: int | None = None,

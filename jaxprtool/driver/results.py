@@ -9,6 +9,7 @@ from typing import Any
 
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.interface import LEAF, Interface, Tree
+from jaxprtool.ir.jaxpr import Value
 
 __all__ = ["check_output", "packed", "shown"]
 
@@ -16,7 +17,7 @@ _WIDTH = 80
 
 
 def shown(
-    results: Sequence[Any], interface: Interface | None = None, *, as_json: bool = False
+    results: Sequence[Value], interface: Interface | None = None, *, as_json: bool = False
 ) -> list[str]:
     """Results as lines: for people, or one line of JSON.
 
@@ -92,7 +93,7 @@ def check_output(path: str) -> None:
         )
 
 
-def packed(results: Sequence[Any], path: str, interface: Interface | None = None) -> bytes:
+def packed(results: Sequence[Value], path: str, interface: Interface | None = None) -> bytes:
     """Results as the bytes of a `.npy` or `.npz` file.
 
     The arrays are called by their places in the tree (`loss`, `params["w"]`, `out0` for the first of a tuple or the only

@@ -20,7 +20,7 @@ from jaxprtool.driver.arguments import parts_called, refuse_ambiguous, similar_n
 from jaxprtool.driver.tree_words import WordTree, parse_value, spread
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.interface import LEAF, Interface, Part, Tree, argument_label
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 
 __all__ = ["arguments", "is_word", "open_binders", "parse_literal", "split_words"]
 
@@ -77,7 +77,7 @@ def arguments(
     *,
     interface: Interface | None = None,
     max_bytes: int | None = None,
-) -> list[Any]:
+) -> list[Value]:
     """Values for binders, as NumPy arrays of the right shapes and dtypes.
 
     Args:
@@ -126,7 +126,7 @@ class _Giving:
         labels = [f"argument {name}" for name in names] or labels
         self.slots = [*map(arrays.Slot, range(len(binders)), binders, labels)]
         self.names = names or [v.name or "" for v in binders]
-        self.values: dict[int, Any] = {}
+        self.values: dict[int, Value] = {}
         self.too_many = 0
 
     def part(self, name: str, what: str) -> tuple[Part, str]:
@@ -202,7 +202,7 @@ class _Giving:
         pairs = zip(self.interface.parts(), self.interface.args, strict=True)
         return next(name for p, (name, _) in pairs if p.start == part.start and p.tree.size)
 
-    def _made(self, word: WordTree, left: Sequence[Any], last: bool) -> list[Any]:
+    def _made(self, word: WordTree, left: Sequence[Value], last: bool) -> list[Value]:
         """The values that one word gives, for the arguments that are left.
 
         When there is none left it still gives one (None), so that the message can count them.
