@@ -24,7 +24,7 @@ _known: dict[tuple[CodeType, int], Origin] = {}
 
 @contextmanager
 def recording_callers() -> Generator[None]:
-    """Inside the block equations that are staged have the line of Python as their origin, not shown."""
+    """Inside the block, staged equations get the line of Python that applies them as their origin, which is not printed."""
     outer, state.origin = state.origin, CALLER
     try:
         yield

@@ -1,6 +1,6 @@
-"""Whether an equation's operands and params are those that its primitive declares: the same for all primitives.
+"""The check of an equation's operands and params against the declaration of its primitive.
 
-Type rules rely on it: they get as many operands as their stub has, and every param, of its kind.
+Type rules rely on it: a rule gets as many operands as the stub declares, and each param with a value of its kind.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _arity(primitive: Primitive) -> tuple[int, float]:
 
 
 def _limit(value: ParamValue) -> str:
-    """A word on integers that are too large."""
+    """The end of a message on integers that are too large, or ""."""
     items = value if isinstance(value, (tuple, list)) else [value]
     large = any(type(x) is int and not -1 << 63 <= x < 1 << 63 for x in items)
     return " of 64 bits" if large else ""
@@ -120,7 +120,7 @@ def _wrong_names(primitive: Primitive, params: dict[str, Any]) -> list[Diagnosti
 def failed_rule(
     primitive: Primitive, avals: Sequence[AbstractType], error: Exception
 ) -> Diagnostic:
-    """What a type rule that broke down says of the operation, or of the rule when that is not one of ours."""
+    """The diagnostic for an exception inside a type rule: it blames the equation, or the rule where a plugin defines it."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -137,7 +137,7 @@ def failed_rule(
 
 
 def no_type(primitive: Primitive, out: AbstractType | Sequence[Any] | None) -> Diagnostic | None:
-    """What is wrong with what a type rule gave, or None."""
+    """The diagnostic for a type rule that returned no type; None where it returned types."""
     if primitive.multiple_results:
         right = isinstance(out, (list, tuple)) and all(isinstance(a, AbstractType) for a in out)
         wanted = "a list of types"

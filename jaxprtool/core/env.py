@@ -1,4 +1,4 @@
-"""`Env`: what the variables of a jaxpr stand for while it is interpreted."""
+"""`Env`: the values of the variables of a jaxpr while an interpreter runs it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Env"]
 
 
 class Env(dict[Atom, Value]):
-    """A value for each variable; literals stand for themselves. Raises KeyError for a variable that is not bound."""
+    """A value for each variable; the value of a literal is the literal itself. Raises KeyError for a variable that is not bound."""
 
     __slots__ = ()
 
@@ -20,9 +20,9 @@ class Env(dict[Atom, Value]):
         raise KeyError(atom)
 
     def read(self, atoms: Iterable[Atom]) -> list[Value]:
-        """What the atoms stand for."""
+        """The values of atoms."""
         return [*map(self.__getitem__, atoms)]
 
     def write(self, binders: Iterable[Atom], values: Iterable[Value]) -> None:
-        """Bind variables to as many values."""
+        """Bind variables to values. Raises ValueError where their numbers differ."""
         self.update(zip(binders, values, strict=True))

@@ -1,4 +1,4 @@
-"""What the jaxprs in the params of an equation take: the types of their arguments, from those of its operands."""
+"""The types of the arguments of jaxprs in an equation's params, computed from the types of its operands."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@
 
 Jaxprs inside jaxprs are transformed by functions that call themselves, and Python allows a thousand calls inside each
 other. The functions through which every such recursion goes are marked `deep`: where one of them comes to the end
-of the stack, it runs again in a thread with a stack of its own, which holds tens of thousands of levels. They change nothing
-but caches, so that running them twice is as good as once, and programs of ordinary depth pay nothing. Evaluation does
-change things (it prints), so it asks for the depth of the program beforehand.
+of the stack, it runs again in a thread with a stack of its own, which holds tens of thousands of levels. They
+have no effects besides caches, so they may run twice, and programs of ordinary depth pay nothing. Evaluation has effects
+(it prints), so it computes the depth of the program beforehand.
 """
 
 from __future__ import annotations

@@ -29,11 +29,11 @@ __all__ = [
 
 
 class TracerBoolConversionError(JaxprToolError, TypeError):
-    """Python needed the value of something that is only a type so far."""
+    """Python needed the value of an abstract tracer."""
 
 
 class TracerArrayConversionError(JaxprToolError, TypeError):
-    """NumPy needed the value of something that is only a type so far."""
+    """NumPy needed the value of an abstract tracer."""
 
 
 class LeakedTracerError(JaxprToolError, RuntimeError):
@@ -79,11 +79,11 @@ class Trace:
         return self.pure(tracer)
 
     def mark(self) -> Any:
-        """A point in what has been recorded, for `forget`; None where nothing is."""
+        """The current position in the recorded equations, for `forget`; None for a trace that records nothing."""
         return None if self.parent is None else self.parent.mark()
 
     def forget(self, mark: Any) -> None:
-        """Drop what was recorded since a `mark`: a function that failed is called again in another way."""
+        """Drop the equations recorded since a `mark`, because the function that failed is called again in another way."""
         if self.parent is not None:
             self.parent.forget(mark)
 

@@ -54,7 +54,7 @@ def check(
     Args:
       read: gives the programs, by name. Where it finds variables unbound or bound twice, the rest is
         checked all the same.
-      allow_unknown: whether primitives that nobody declared are taken at their word.
+      allow_unknown: whether the result types that a text gives for undeclared primitives are trusted.
 
     Raises:
       JaxprTypeError: with a diagnostic for each fault of each program.

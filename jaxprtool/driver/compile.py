@@ -18,8 +18,8 @@ class Compiled:
     """A compiled program.
 
     Called with arrays (values of constants that the program does not hold first), it returns a list of
-    arrays that stay on the device until NumPy asks for them. Python numbers and lists take the
-    types asked for.
+    arrays that stay on the device until NumPy reads them. Python numbers and lists are converted to the types of the
+    arguments.
     """
 
     __slots__ = ("__call__", "_executable")

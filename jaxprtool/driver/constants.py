@@ -139,7 +139,7 @@ def _loaded(value: ArrayRef | ArrayBytes, v: Var) -> Value:
 
 
 class Beside(NamedTuple):
-    """How the constants of programs are written: what stands in the text, and a file beside it.
+    """How the constants of programs are written: their form in the text, and a file beside it.
 
     Attributes:
       placed: what is written for the value of a constant, as `format_file` takes it.
@@ -153,7 +153,7 @@ class Beside(NamedTuple):
 
 
 def inline(programs: Mapping[str, ClosedJaxpr]) -> Beside:
-    """All constants in the text: what was in files is read."""
+    """Write all constants in the text; constants in `.npz` files are loaded for it."""
     binders = {id(c): v for v, c in _constants(programs) if isinstance(c, ArrayRef)}
 
     def placed(c: Value) -> Value:

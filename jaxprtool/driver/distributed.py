@@ -69,7 +69,7 @@ def run_together(
     Args:
       program: the same in all processes.
       args: the whole arguments, the same in all processes; each gives its devices their parts.
-      processes: who takes part.
+      processes: the processes that run the program together.
       devices: how many host devices each process has; by default the program's, divided evenly.
 
     Returns:

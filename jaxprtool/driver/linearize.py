@@ -31,11 +31,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LinearizedAt:
-    """The value at a point, and the derivative there.
+    """The results of a program at a point, and its derivative at that point.
 
     Attributes:
       outs: the results, NumPy arrays.
-      linear: (tangents of a) -> (tangents of the inexact b), its residuals as constants.
+      linear: (tangents of a) -> (tangents of the inexact b); its constants are the residuals.
       interface: of the program itself.
     """
 
@@ -47,7 +47,7 @@ class LinearizedAt:
 def linearize(
     program: ClosedJaxpr, wrt: Sequence[Position] | None = None
 ) -> dict[str, ClosedJaxpr]:
-    """A program's jvp, split between primals and tangents.
+    """Split the jvp of a program into a primal program and a linear program, which maps tangents.
 
     Args:
       program: (a) -> (b).
@@ -65,7 +65,7 @@ def linearize(
 
 
 def residuals(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> list[Residual]:
-    """What the derivative of a program keeps of its value: type, bytes and origin of each residual.
+    """The residuals that the linear program reads: type, bytes and origin of each.
 
     Args:
       program: (a) -> (b).
@@ -91,7 +91,7 @@ def linearize_at(
     *,
     max_bytes: int | None = None,
 ) -> LinearizedAt:
-    """The value and the derivative of a program at a point.
+    """The results of a program at a point, and its derivative at that point.
 
     Args:
       program: (a) -> (b).
@@ -129,6 +129,6 @@ def linearize_words(
 
 
 def header(at: LinearizedAt) -> str:
-    """The values of the results as lines of comment, for above the linear jaxpr."""
+    """The values of the results as comment lines, which stand above the linear jaxpr."""
     lines = [line for text in shown(at.outs, at.interface) for line in text.splitlines()]
     return "".join(f"# {line}\n" for line in lines)

@@ -91,7 +91,7 @@ _FUNCTIONS: tuple[type[Any], ...] = (FunctionType, BuiltinFunctionType, partial)
 
 
 def class_named(name: str, beside: str) -> type | None:
-    """The class that a name, perhaps with dots, means in the module of a function; None for none."""
+    """The class with a (perhaps dotted) name in the module of a function; None where there is none."""
     found = _load_module(beside.rpartition(":")[0])
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -99,7 +99,7 @@ def class_named(name: str, beside: str) -> type | None:
 
 
 def _find(module_name: str, name: str, what: str) -> Any:
-    """What a name, perhaps with dots, means in a module. Raises UsageError."""
+    """The object with a (perhaps dotted) name in a module. Raises UsageError where there is none."""
     found = _load_module(module_name)
     for part in name.split("."):
         if not hasattr(found, part):

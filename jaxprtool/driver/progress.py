@@ -1,4 +1,4 @@
-"""Say on the terminal what is being done, when it takes long."""
+"""Progress on the terminal, for work that takes long."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def working(message: str) -> Generator[None]:
 
 @contextmanager
 def evaluating() -> Generator[None]:
-    """Show how far the outermost loop has come while the block runs, on the same conditions."""
+    """Show how far the outermost loop has come while the block runs, under the conditions of `working`."""
 
     def show(finished: threading.Event) -> None:
         from jaxprtool.backends import terminal  # noqa: PLC0415 (gateway: rich, 80 ms)
@@ -78,7 +78,7 @@ _shown: dict[threading.Event, threading.Thread] = {}  # what is on the terminal,
 
 
 def stop_showing() -> None:
-    """Take away what is shown, from any thread: for a command that ends before its work does."""
+    """Clear the progress from the terminal, from any thread: for a command that ends before its work does."""
     for finished, thread in [*_shown.items()]:
         finished.set()
         thread.join(timeout=1.0)

@@ -21,7 +21,7 @@ def shown(
 ) -> list[str]:
     """Results as lines: for people, or one line of JSON.
 
-    Where the program has an interface they stand in the tree that they form. In JSON it is that of their positions:
+    Where the program has an interface the lines show the tree of the results. In JSON the tree holds their positions:
     `{"outs": [...], "tree": {"loss": 0, "h": [1, 2]}}`.
     """
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
@@ -108,7 +108,7 @@ def packed(results: Sequence[Value], path: str, interface: Interface | None = No
 
 
 def _names(tree: Tree) -> list[str]:
-    """What each leaf of the results is called in a file."""
+    """The name of each leaf of the results in a file."""
     if tree.kind == "leaf":
         return ["out0"]
     keys = tree.keys if tree.kind in ("dict", "object") else [None] * len(tree.children)

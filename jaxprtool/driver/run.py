@@ -37,7 +37,7 @@ _LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit
 
 
 def _container_limits() -> list[int]:
-    """What Linux says of this process's group; a process that takes more is ended by a signal."""
+    """The memory limits of this process's control group; Linux kills a process that exceeds them."""
     found: list[int] = []
     for path in _LIMIT_FILES:
         try:
@@ -135,7 +135,7 @@ def run_words(
     max_bytes: int | None = None,
     step_limit: int | None = None,
 ) -> list[Value]:
-    """The results of a program, or of a compiled one, on values spelt as words (see `driver.values`)."""
+    """Run a program, or a compiled one, on values that are given as words (see `driver.values`)."""
     if isinstance(source, Compiled):
         if max_bytes is not None:
             source.check_size(max_bytes)

@@ -66,7 +66,7 @@ def split_words(texts: Sequence[str]) -> list[str]:
 
 
 def open_binders(program: ClosedJaxpr) -> list[Var]:
-    """What a caller has to give: constants without a value, then the arguments."""
+    """The binders that a caller gives values for: constants without a value, then the arguments."""
     pairs = zip(program.jaxpr.const_binders, program.consts, strict=True)
     return [*(v for v, c in pairs if c is None), *program.jaxpr.in_binders]
 
@@ -103,7 +103,7 @@ def arguments(
             giving.give(part, giving.value(m[2], part), name)
         elif not giving.by_name(word):
             unnamed.append(word)
-    if not binders:  # a generator gives all that there are: none
+    if not binders:  # a generator then has no argument to make
         unnamed = [w for w in unnamed if not _GENERATOR.match(w)]
     for k, word in enumerate(unnamed):
         giving.give_next(word, k == len(unnamed) - 1)

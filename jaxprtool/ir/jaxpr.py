@@ -96,7 +96,7 @@ class Var:
 
 
 class DropVar(Var):
-    """A result that nobody reads, printed `_`."""
+    """The binder of a result that no equation reads, printed `_`."""
 
     __slots__ = ()
 
@@ -128,7 +128,7 @@ class Lit(Frozen):
     val: Value
     aval: Aval
     span: Span | None
-    cached: list[Value]  # the value as the evaluator wants it, when it was asked for
+    cached: list[Value]  # the value in the form of the evaluator, once the evaluator has read it
 
     def __init__(self, val: Value, aval: AbstractType, span: Span | None = None):
         amend(self, val=val, aval=aval, span=span, cached=[])
@@ -330,7 +330,7 @@ class JaxprEqn:
         return new_eqn(primitive, inputs, params, out_binders, span, comments, origin)
 
     def replace(self, **changes: Any) -> JaxprEqn:
-        """An equation with some fields replaced."""
+        """The equation with some fields replaced."""
         return _replaced(self, changes)
 
     def with_origin(self, origin: Origin | None) -> JaxprEqn:
@@ -392,11 +392,11 @@ class JaxprType(NamedTuple):
 
 
 class Written(NamedTuple):
-    """How the text of a jaxpr is put together, which says nothing of what it computes.
+    """The arrangement of the text of a jaxpr. It does not affect what the jaxpr computes.
 
     Attributes:
-      definitions: the jaxprs that stand before it under names; some may be used nowhere.
-      lone_equation: whether it is one equation without a jaxpr around it.
+      definitions: the named jaxprs that the text defines before it; some may be unused.
+      lone_equation: whether the text is a single equation without a jaxpr around it.
     """
 
     definitions: Mapping[str, ClosedJaxpr]
@@ -447,7 +447,7 @@ class Jaxpr(Keeper):
         )
 
     def replace(self, **changes: Any) -> Jaxpr:
-        """A jaxpr with some fields replaced; `written` and what was derived from this one do not go with it."""
+        """The jaxpr with some fields replaced. The new jaxpr has no `written` and no memos."""
         return _replaced(self, {"written": None, **changes})
 
     @property
@@ -494,7 +494,7 @@ class ClosedJaxpr(Keeper):
         amend(self, jaxpr=jaxpr, consts=(*consts,), interface=interface, derived={})
 
     def replace(self, **changes: Any) -> ClosedJaxpr:
-        """A program with some fields replaced; nothing that was derived from this one goes with it."""
+        """The program with some fields replaced. The new program has no memos."""
         return _replaced(self, changes)
 
     @property
@@ -546,11 +546,11 @@ def _to_text(program: ClosedJaxpr, *, lossless: bool = False) -> str:
 
 
 def lossless_text(program: ClosedJaxpr) -> str:
-    """The text of a program that reads back as the same program."""
+    """The text of a program from which the parser reads the same program."""
     return _to_text(program, lossless=True)
 
 
 def set_printer(printer: Callable[..., str]) -> None:
-    """Tell `str` and `repr` of jaxprs how to print (the printer lives in a layer above this one)."""
+    """Install the printer that `str` and `repr` of jaxprs call (it belongs to a layer above this one)."""
     global _to_text
     _to_text = printer

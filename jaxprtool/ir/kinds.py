@@ -1,6 +1,6 @@
 """The kind of a param: what values it takes, and how they are read, checked, printed, written as Python and described.
 
-A primitive declares each of its params with one (`core.primitive`); `core.kinds` has the kinds that there are.
+A primitive declares each of its params with one (`core.primitive`); `core.kinds` defines the kinds.
 """
 
 from __future__ import annotations
@@ -63,19 +63,19 @@ class Kind(ABC):
         return (self,)
 
     def read_text(self, text: str) -> Any:
-        """The value of a text that the literal grammar would read as something else; `UNREAD` where it is none such."""
+        """Read a text that the literal grammar would read as another value; returns `UNREAD` to leave it to the grammar."""
         del text
         return UNREAD
 
     def read(self, value: ParamValue) -> Any:
-        """The value that is meant by what the literal grammar makes of a text, in any spelling of any release.
+        """Convert what the literal grammar read, in the spelling of any release, to a value of this kind.
 
-        What is not of this kind comes back as it is, for the checker to name.
+        A value that cannot be converted is returned unchanged; the checker reports it.
         """
         return value
 
     def printed(self, value: ParamValue, style: Style) -> Any:
-        """The value to print in the place of a value: the same, unless JAX spells it in a way of its own."""
+        """The value that the printer writes for a value: the value itself, unless JAX has its own spelling for it."""
         del style
         return value
 

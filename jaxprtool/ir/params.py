@@ -104,7 +104,7 @@ class OrderedSet(frozenset[Any]):
 
 
 class Structured(Frozen):
-    """A value with fields of its own, which JAX prints in a way that is no display of Python's.
+    """A value with fields that JAX prints in a notation of its own, not as a Python literal.
 
     Attributes:
       spelled: the text that it was read from, where that is not how this release spells it; else "".
@@ -118,7 +118,7 @@ class Structured(Frozen):
     live: Any
 
     def _fill(self, **fields: Any) -> None:
-        """Set the fields, for a constructor."""
+        """Set the fields; constructors call this."""
         amend(self, spelled="", live=None, **fields)
 
     def _key(self) -> tuple[Any, ...]:
@@ -150,7 +150,7 @@ AnyStructured = TypeVar("AnyStructured", bound=Structured)
 
 
 def spelled(value: AnyStructured, text: str) -> AnyStructured:
-    """The value, just made, as one that prints as a text."""
+    """Make a value that was just constructed print as a text; returns the value."""
     if text != repr(value):
         amend(value, spelled=text)
     return value
@@ -195,7 +195,7 @@ def _rebuild_record(name: str, args: tuple[Any, ...], fields: dict[str, Any]) ->
 
 
 class Opaque:
-    """Text outside of the literal grammar: it prints back unchanged and refuses to run."""
+    """A text outside of the literal grammar. It prints unchanged; a program that has it cannot be run."""
 
     __slots__ = ("text",)
 
@@ -213,7 +213,7 @@ class Opaque:
 
 
 class PrintedFunction(Opaque):
-    """The text of a function of Python's, `<function f.<locals>.g at 0x7f00>`.
+    """The printed form of a Python function, `<function f.<locals>.g at 0x7f00>`.
 
     Attributes:
       qualified: its qualified name, `f.<locals>.g`.

@@ -1,4 +1,4 @@
-"""Where the parts of a value lie when its type says so: `f32[8@x,4@(y,z)]{U:w}`.
+"""Placements: the part of a type that says which mesh axes a value is split over, `f32[8@x,4@(y,z)]{U:w}`.
 
 A placement is a part of a type that changes no value. JAX computes it by rules of each operation, with params
 that it does not print; so types that differ in it alone are both accepted where a binder declares one.
@@ -27,7 +27,7 @@ class Placement(NamedTuple):
     groups: AxisGroups = NO_GROUPS
 
     def batched(self, dim: int | None) -> Placement:
-        """The placement with a dimension inserted that is not split."""
+        """The placement with a new dimension that is not split."""
         if dim is None or not self.spec:
             return self
         return self._replace(spec=(*self.spec[:dim], None, *self.spec[dim:]))

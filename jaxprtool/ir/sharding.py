@@ -149,7 +149,7 @@ def _axes(dim: Any) -> tuple[str, ...]:
 
 
 def known_mesh(value: ParamValue) -> Mesh:
-    """The mesh that a param holds. Raises ValueError when it is none."""
+    """The mesh that a param holds. Raises ValueError when its value is no mesh."""
     if not isinstance(value, Mesh):
         raise ValueError(f"not a mesh: {value}")
     return value
@@ -209,7 +209,7 @@ def mentioned(spec: Spec) -> frozenset[str]:
 
 
 def batch_spec(spec: Spec, dim: int | None) -> Spec:
-    """The spec with a dimension inserted that is not split."""
+    """The spec with a new dimension that is not split."""
     if dim is None:
         return spec
     padded = spec + ((),) * (dim - len(spec))

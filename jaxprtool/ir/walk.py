@@ -52,9 +52,9 @@ def sub_jaxprs(eqn: JaxprEqn) -> Sequence[ClosedJaxpr]:
 
 
 def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Every equation, those of nested jaxprs after the one that holds them first.
+    """Iterate over all equations; those of a nested jaxpr follow the first equation that holds the jaxpr.
 
-    A jaxpr that is used several times is looked at once. Not recursive.
+    A jaxpr that is used several times is visited once. Not recursive.
     """
     seen = {jaxpr}
     stack = [iter(jaxpr.eqns)]
@@ -70,13 +70,13 @@ def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 
 
 def count_eqns(jaxpr: Jaxpr) -> int:
-    """Number of equations, those of nested jaxprs as often as the jaxpr is used (and the calls themselves)."""
+    """Number of equations, calls included. The equations of a nested jaxpr count as often as the jaxpr is used."""
     found = _COUNT.find(jaxpr)
     return _count(jaxpr) if found is None else found
 
 
 def nesting(jaxpr: Jaxpr) -> int:
-    """How deep jaxprs are nested in a jaxpr, itself counted. Not recursive."""
+    """The depth of nested jaxprs, where a jaxpr without inner ones has depth 1. Not recursive."""
     stack = [jaxpr]
     while stack:
         current = stack[-1]
@@ -98,9 +98,9 @@ _LEAF = 16
 
 
 def shared_size(jaxpr: Jaxpr) -> int:
-    """Number of equations, those of a nested jaxpr once however often it is used, unless it has few.
+    """Number of equations, where a nested jaxpr counts once however often it is used, unless it is small.
 
-    Found once for each jaxpr, and along a chain of calls in one go. Not recursive.
+    The result is kept with each jaxpr; a chain of calls is counted in one pass. Not recursive.
     """
     chain: list[tuple[Jaxpr, int]] = []
     current = jaxpr
@@ -222,5 +222,5 @@ def _definitions(program: ClosedJaxpr) -> Mapping[str, ClosedJaxpr]:
 
 
 def with_eqns(program: ClosedJaxpr, eqns: Sequence[JaxprEqn]) -> ClosedJaxpr:
-    """The program with equations that say the same in other words, laid out as its text was."""
+    """The program with equivalent equations in the place of its own, and the arrangement of its text."""
     return program.replace(jaxpr=program.jaxpr.replace(eqns=eqns, written=program.jaxpr.written))
