@@ -115,7 +115,7 @@ set_base_trace(EvalTrace())
 
 
 def __getattr__(name: str) -> Any:
-    """`float0` and `KeyArray` are NumPy's, which is loaded only when they are asked for."""
+    """`float0` and `KeyArray` are NumPy's, which is imported when one of them is first read."""
     if name in ("float0", "KeyArray"):
         from jaxprtool.backends import numpy_eval  # noqa: PLC0415 (gateway)
 

@@ -152,11 +152,11 @@ def beside_the_adapter(path: Path, source: str) -> list[str]:
 
 
 # Ways around Python that need a reason, and the modules that give one.
-AROUND = {"_exit": {"cli/main.py"}, "exec": set(), "ctypes": set(), "_derived": {"ir/memo.py"}}
+AROUND = {"_exit": {"cli/main.py"}, "exec": set(), "ctypes": set(), "derived": {"ir/memo.py"}}
 
 
 def around_python(path: Path, source: str) -> list[str]:
-    """Uses of `AROUND` in other modules than those of each; `_derived` is what only memos read and write."""
+    """Uses of `AROUND` in other modules than those of each; `derived` is what only memos read and write."""
     tree = ast.parse(source)
     used = {(node.lineno, module.partition(".")[0]) for node, module in imports(tree)}
     used |= {(x.lineno, x.attr) for x in ast.walk(tree) if isinstance(x, ast.Attribute)}
@@ -362,12 +362,14 @@ def test_families_do_not_import_each_other() -> None:
 
 
 def undocumented(source: str) -> list[str]:
-    """Public functions and classes of a module, and the module, without a docstring."""
+    """Public functions and classes of a module, and the module, without a docstring; an overload needs none."""
     tree = ast.parse(source)
     found = [] if ast.get_docstring(tree) or not tree.body else ["the module"]
     for node in tree.body:
         named = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        if named and not node.name.startswith("_") and not ast.get_docstring(node):
+        if not named or node.name.startswith("_") or ast.get_docstring(node):
+            continue
+        if "overload" not in [_dotted(d) for d in node.decorator_list]:
             found.append(node.name)
     return found
 
@@ -384,6 +386,7 @@ def test_the_checks_can_fail() -> None:
     assert not sideways(family_path, "from jaxprtool.rules.linalg.y import f")
     assert not sideways(family_path, "from jaxprtool.makers.axes import f")
     assert undocumented('"""m"""\ndef f(): pass\nclass C: pass\ndef _g(): pass') == ["f", "C"]
+    assert undocumented('"""m"""\n@overload\ndef f(): ...\n@other\ndef f(): pass') == ["f"]
     assert undocumented("x = 1") == ["the module"] and not undocumented("")
     path = PACKAGE / "core" / "x.py"
     assert upward(path, "from jaxprtool.cli.main import main")
@@ -407,7 +410,7 @@ def test_the_checks_can_fail() -> None:
         "importlib.import_module('jaxlib.mlir')",
     ):
         assert beside_the_adapter(path, line), line
-    for line in ("import ctypes", "exec('1')", "os._exit(0)", "x = program._derived"):
+    for line in ("import ctypes", "exec('1')", "os._exit(0)", "x = program.derived"):
         assert around_python(path, line), line
     assert not around_python(PACKAGE / "cli" / "main.py", "os._exit(0)")
     assert not beside_the_adapter(path, "import jax\nx = jax.numpy.ones(jaxlib_version)")

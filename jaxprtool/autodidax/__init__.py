@@ -5,7 +5,7 @@
     print(jaxpr)
 
 Functions are ours under the tutorial's names and with its arguments; jaxprs print as they do there. A name for which
-there is no counterpart is an `Elsewhere`: its `repr`, and the error of whoever uses it, say what there is instead.
+there is no counterpart is an `Elsewhere`: its `repr`, and the error that any use of it raises, name what to use instead.
 The tutorial's own `map` and `zip`, which return lists, are here too, but `import *` leaves Python's alone.
 """
 
@@ -124,7 +124,7 @@ def full_raise(trace: Trace, val: Any) -> Any:
 
 
 def find_top_trace(xs: Sequence[Any]) -> Trace:
-    """The trace that is asked first: the current one, whatever the operands are."""
+    """The current trace, which interprets the operation whatever its operands are."""
     del xs
     return core_bind.state.trace
 

@@ -10,7 +10,7 @@ __all__ = ["SENTENCES", "Elsewhere"]
 
 
 class Elsewhere:
-    """A name of the tutorial without a counterpart. Whatever is done with it raises UsageError, which says what there is."""
+    """A name of the tutorial without a counterpart. Any use of it raises UsageError, which names what to use instead."""
 
     __slots__ = ("name", "sentence")
 
@@ -118,7 +118,7 @@ _GROUPS = {
     _EXAMPLE: "add_one_to_a_scalar foo assert_allclose",
 }
 
-# name -> what there is instead
+# name -> what to use instead
 SENTENCES: dict[str, str] = {
     **_TABLES,
     **{name: _TABLES[table] for table, names in _OF_A_RULE.items() for name in names.split()},

@@ -1,4 +1,4 @@
-"""`.npz` files, a member at a time: nothing is decompressed before its size and type are known to be those asked for.
+"""`.npz` files, a member at a time: a member is decompressed only after its size and type were compared with the expected ones.
 
 Members that are not compressed are mapped into memory, so that a program which names one array of a large file
 reads no more than that.
@@ -67,7 +67,7 @@ def _reading(path: str, reason: str = _DAMAGED) -> Iterator[None]:
 
 
 class Member:
-    """An array in an `.npz` file, of which only the type is read until it is asked for.
+    """An array in an `.npz` file, of which only the type is read before the data are needed.
 
     Attributes:
       shape, dtype: of the array.

@@ -154,7 +154,7 @@ def _from_bytes(x: ArrayBytes) -> Any:
 def argument(x: Any, aval: Any, position: int) -> Any:
     """Argument `position` of a program, which has type `aval`; raises UsageError when it does not fit.
 
-    Python numbers and nested lists take the dtype asked for; arrays have to have it.
+    Python numbers and nested lists are converted to the dtype; arrays have to have it.
     """
     if isinstance(x, (bool, int, float, complex, list, tuple)):
         x = np.asarray(x, np_dtype(aval.dtype))

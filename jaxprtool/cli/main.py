@@ -131,7 +131,7 @@ def run_verb(argv: Sequence[str], session: Session) -> int:
 
 
 def _occupy_descriptors() -> None:
-    """Open what of the three standard streams is closed, lest a file that is read or written take its place."""
+    """Open each standard stream that is closed, so that a file which is opened later does not get its descriptor."""
     handle = os.open(os.devnull, os.O_RDWR)
     while handle <= 2:
         handle = os.open(os.devnull, os.O_RDWR)

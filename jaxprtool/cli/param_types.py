@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from jaxprtool.driver.tree_words import parse_value
+from jaxprtool.driver.tree_words import WordTree, parse_value
 from jaxprtool.ir.diagnostics import UsageError
 
 __all__ = ["Axes", "Positions", "Size"]
 
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:  # before click 8.4 it is not generic
+    ParamType = click.ParamType
 
 _RANGE = re.compile(r"(\d+)-(\d+)")
 _STEP = r"\[(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\[\]\"']*)\]"
@@ -20,13 +24,13 @@ _PART = re.compile(rf"\s*((?:[^,\[]|{_STEP}|\[)*)(?:,|\Z)")
 _MOST = 100_000  # arguments that a range may mean
 
 
-class Positions(click.ParamType):
+class Positions(ParamType):
     """Arguments: positions, ranges of them and names: `0`, `0,2`, `0-3`, `w1,b1`, `params["w"]`."""
 
     name = "positions"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        if isinstance(value, tuple):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
             return value
         words: list[int | str] = []
         for part in filter(None, [m[1].strip() for m in _PART.finditer(value)]):
@@ -47,12 +51,12 @@ class Positions(click.ParamType):
         return tuple(words)
 
 
-class Axes(click.ParamType):
+class Axes(ParamType):
     """Axes: `0`, `0,-,1`; `-` stands for not mapped. Or by name, `b=0,w=-`, and trees of them, `{"p": {"w": -}, "x": 0}`."""
 
     name = "axes"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
             return value
         text = value.strip()
@@ -67,7 +71,7 @@ class Axes(click.ParamType):
                 ctx,
             )
 
-    def _axes(self, value: Any) -> Any:
+    def _axes(self, value: WordTree) -> Any:
         """Numbers and None in the place of words. Raises ValueError."""
         if isinstance(value, dict):
             return {k: self._axes(v) for k, v in value.items()}
@@ -79,12 +83,12 @@ class Axes(click.ParamType):
 _NAMED = re.compile(r"[^\W\d][^,]*=|[\"'][^,]*[\"']\s*[=:]|[^\W\d][^,]*:")
 
 
-class Size(click.ParamType):
+class Size(ParamType):
     """A number of bytes: `1000000`, `512M`, `2G`."""
 
     name = "bytes"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, int):
             return value
         units = {"K": 10, "M": 20, "G": 30, "T": 40}

@@ -30,7 +30,7 @@ def paint(text: str, code: str, color: bool) -> str:
 
 
 def render(d: Diagnostic, error_format: str = "text", color: bool = False) -> str:
-    """A diagnostic in one of the three formats; of control characters in it none is left."""
+    """A diagnostic in one of the three formats, with control characters escaped."""
     d = replace(d, message=printable(d.message), help=printable(d.help), where=one_line(d.where))
     if error_format == "json":
         return json.dumps(_fields(d)).replace("\x7f", "\\u007f")

@@ -132,7 +132,7 @@ def _internal(error: BaseException, session: Session, argv: Sequence[str]) -> in
 def _save_inputs(session: Session) -> list[str]:
     import tempfile  # noqa: PLC0415 (9 ms, and only for a fault of ours)
 
-    paths = []
+    paths: list[str] = []
     for text in session.inputs.values():
         try:
             handle, path = tempfile.mkstemp(prefix="jaxprtool-input-", suffix=".jaxpr")

@@ -1,4 +1,4 @@
-"""What the options that all verbs share add up to, and the steps that all verbs share."""
+"""The session of one command: the values of the options, and the steps, that all verbs share."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class Session:
     error_format: str = "text"
     verify: bool = False
     exit_code: int = 0
-    inputs: dict[str, str] = field(default_factory=dict)
-    warned: set[str] = field(default_factory=set)
-    tracing: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict[str, str])
+    warned: set[str] = field(default_factory=set[str])
+    tracing: dict[str, Any] = field(default_factory=dict[str, Any])
     consts: str = ""
     allowed: tuple[str, ...] = ()
 
@@ -160,7 +160,7 @@ class Session:
             write_output(output, data)
 
     def echo_lines(self, lines: Sequence[str], paint: Painter | None = None) -> None:
-        """Print lines to standard output, with what is in them shown and not done; `paint` colours them."""
+        """Print lines to standard output with control characters escaped; `paint` colours them."""
         standard_output()
         shown = [printable(line) for line in lines]
         click.echo("\n".join(paint(shown) if paint else shown), color=True)

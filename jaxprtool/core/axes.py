@@ -7,8 +7,9 @@ an operation do so inside `bound_axes(...)`, so that the types of collectives ca
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from jaxprtool.core.bind import state
 
@@ -34,7 +35,7 @@ class AxisEnv:
         return AxisEnv({**self.sizes, **sizes}, names)
 
     @property
-    def key(self) -> tuple:
+    def key(self) -> tuple[Any, ...]:
         """What distinguishes this scope from others."""
         return tuple(self.sizes.items()), self.varying
 
@@ -48,7 +49,7 @@ def current_axes() -> AxisEnv:
 
 
 @contextmanager
-def bound_axes(sizes: Mapping[str, int], varying: bool = False) -> Iterator[AxisEnv]:
+def bound_axes(sizes: Mapping[str, int], varying: bool = False) -> Generator[AxisEnv]:
     """Bind names inside a `with` block.
 
     Args:
@@ -81,6 +82,6 @@ class NamedAxis(int):
         return self
 
     @property
-    def key(self) -> tuple:
+    def key(self) -> tuple[Any, ...]:
         """What distinguishes it from other batches of the same size."""
         return tuple(self.axes.items())

@@ -14,10 +14,11 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Primitive
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Primitive, Value
 from jaxprtool.ir.origin import Origin
 
 if TYPE_CHECKING:
+    from jaxprtool.core.axes import AxisEnv
     from jaxprtool.core.trace import Trace
 
 __all__ = [
@@ -32,25 +33,25 @@ __all__ = [
 
 
 class _State(threading.local):
-    """What operations of this thread mean now.
+    """The state of a thread, which decides how `bind` interprets an operation.
 
     Attributes:
       trace: the current trace.
       axes: the axes with names in scope, an `axes.AxisEnv`; None for no axes.
-      origin: that of the equation which is interpreted, for the equations that are made of it; None for none.
+      origin: the origin of the equation that is being interpreted, which the equations made from it get; or None.
     """
 
     def __init__(self) -> None:
         self.trace: Trace = _base[0]
-        self.axes: Any = None
+        self.axes: AxisEnv | None = None
         self.origin: Origin | None = None
 
 
-_base: list[Any] = [None]
+_base: list[Any] = [None]  # the trace that `set_base_trace` installs
 
 
 def set_base_trace(trace: Trace) -> None:
-    """Install the trace that evaluates, at the bottom of everything."""
+    """Install the evaluating trace, which is current where no transformation runs."""
     _base[0] = trace
     state.trace = trace
 
@@ -81,7 +82,7 @@ class set_current_trace:
 
 
 class keep_origin:
-    """Have the same current origin after a `with` block as before it, also where an equation fails."""
+    """Restore the current origin at the end of a `with` block, also where an equation fails."""
 
     __slots__ = ("origin",)
 
@@ -93,7 +94,7 @@ class keep_origin:
 
 
 def interpreted(eqns: Sequence[JaxprEqn]) -> Iterable[JaxprEqn]:
-    """Equations one after the other; while one is interpreted its origin is that of what is made of it.
+    """Iterate over equations. While one is interpreted, the equations that are made from it get its origin.
 
     Use it inside of `set_current_trace` or `keep_origin`, which restore the origin when an equation fails.
     """
@@ -101,9 +102,10 @@ def interpreted(eqns: Sequence[JaxprEqn]) -> Iterable[JaxprEqn]:
 
 
 def in_place(jaxpr: Jaxpr) -> Jaxpr:
-    """A jaxpr whose equations take the place of the one that holds it, and that is interpreted.
+    """A jaxpr to inline in the place of the equation that is being interpreted, which holds it.
 
-    Their names were relative to that equation, and become absolute; those of unknown origin have its origin.
+    The name stacks of its equations, relative to that equation before, become absolute. Equations of unknown origin get
+    the origin of that equation.
     """
     outer = state.origin
     if outer is None or (not outer.names and all(map(_origin_of, jaxpr.eqns))):
@@ -122,7 +124,7 @@ def _one_by_one(eqns: Sequence[JaxprEqn]) -> Iterator[JaxprEqn]:
     state.origin = outer
 
 
-def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
+def bind(primitive: Primitive, *args: Value, **params: Any) -> Value:
     """Apply a primitive to values, literals or tracers, in the current trace.
 
     Returns a list for primitives with `multiple_results`, else one value.

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import CodeType
-from typing import Any
 
 from jaxprtool.core.bind import state
 from jaxprtool.ir.origin import Frame, Origin
 
 __all__ = ["CALLER", "caller_origin", "recording_callers"]
 
-CALLER: Any = (
-    Origin()
-)  # as the current origin: that of the line of Python which applies the operation
+# As the current origin it stands for the line of Python that applies the operation.
+CALLER = Origin()
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _OTHERS = (os.sep + "numpy" + os.sep, "<frozen ")
@@ -25,8 +23,8 @@ _known: dict[tuple[CodeType, int], Origin] = {}
 
 
 @contextmanager
-def recording_callers() -> Iterator[None]:
-    """Inside the block equations that are staged have the line of Python as their origin, not shown."""
+def recording_callers() -> Generator[None]:
+    """Inside the block, staged equations get the line of Python that applies them as their origin, which is not printed."""
     outer, state.origin = state.origin, CALLER
     try:
         yield
@@ -36,7 +34,7 @@ def recording_callers() -> Iterator[None]:
 
 def caller_origin() -> Origin | None:
     """The innermost line of Python outside of this package and of NumPy that is running."""
-    frame = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None:
         code = frame.f_code
         file = code.co_filename

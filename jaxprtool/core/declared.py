@@ -1,6 +1,6 @@
-"""Whether an equation's operands and params are those that its primitive declares: the same for all primitives.
+"""The check of an equation's operands and params against the declaration of its primitive.
 
-Type rules rely on it: they get as many operands as their stub has, and every param, of its kind.
+Type rules rely on it: a rule gets as many operands as the stub declares, and each param with a value of its kind.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
 from jaxprtool.ir.jaxpr import REQUIRED, ClosedJaxpr, JaxprEqn, Param, Primitive
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.synonyms import close_names
 
 __all__ = [
@@ -51,7 +52,7 @@ def fail_params(primitive: Primitive, params: dict[str, Any]) -> NoReturn:
     raise JaxprTypeError(_wrong_names(primitive, params))
 
 
-def _misfit(primitive: Primitive, param: Param, value: Any) -> Diagnostic:
+def _misfit(primitive: Primitive, param: Param, value: ParamValue) -> Diagnostic:
     kind = param.kind.one
     message = f"{primitive}: {param.name} is {shown(value)}, and has to be {kind}{_limit(value)}"
     return Diagnostic(message, param.kind.code, help=_help(primitive))
@@ -65,8 +66,8 @@ def _arity(primitive: Primitive) -> tuple[int, float]:
     return len(fixed), math.inf if several else len(fixed)
 
 
-def _limit(value: Any) -> str:
-    """A word on integers that are too large."""
+def _limit(value: ParamValue) -> str:
+    """The end of a message on integers that are too large, or ""."""
     items = value if isinstance(value, (tuple, list)) else [value]
     large = any(type(x) is int and not -1 << 63 <= x < 1 << 63 for x in items)
     return " of 64 bits" if large else ""
@@ -100,7 +101,8 @@ def _wrong_count(primitive: Primitive, n: int) -> Diagnostic:
 
 def _wrong_names(primitive: Primitive, params: dict[str, Any]) -> list[Diagnostic]:
     """What is wrong with the names of params: unknown ones, missing ones."""
-    declared, found = primitive.params, []
+    declared = primitive.params
+    found: list[Diagnostic] = []
     for name in sorted(params.keys() - declared.keys()):
         near = close_names(name, [*declared])
         help = f"did you mean {near[0]}? {_help(primitive)}" if near else _help(primitive)
@@ -115,8 +117,10 @@ def _wrong_names(primitive: Primitive, params: dict[str, Any]) -> list[Diagnosti
     return found
 
 
-def failed_rule(primitive: Primitive, avals: Sequence[Any], error: Exception) -> Diagnostic:
-    """What a type rule that broke down says of the operation, or of the rule when that is not one of ours."""
+def failed_rule(
+    primitive: Primitive, avals: Sequence[AbstractType], error: Exception
+) -> Diagnostic:
+    """The diagnostic for an exception inside a type rule: it blames the equation, or the rule where a plugin defines it."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -132,8 +136,8 @@ def failed_rule(primitive: Primitive, avals: Sequence[Any], error: Exception) ->
     return Diagnostic(message, "misfit", help=_help(primitive))
 
 
-def no_type(primitive: Primitive, out: Any) -> Diagnostic | None:
-    """What is wrong with what a type rule gave, or None."""
+def no_type(primitive: Primitive, out: AbstractType | Sequence[Any] | None) -> Diagnostic | None:
+    """The diagnostic for a type rule that returned no type; None where it returned types."""
     if primitive.multiple_results:
         right = isinstance(out, (list, tuple)) and all(isinstance(a, AbstractType) for a in out)
         wanted = "a list of types"
@@ -145,7 +149,7 @@ def no_type(primitive: Primitive, out: Any) -> Diagnostic | None:
     return Diagnostic(message, "type-rule")
 
 
-def holds_integers(value: Any) -> bool:
+def holds_integers(value: ParamValue) -> bool:
     """Whether a value is an integer, or a tuple of some."""
     items = value if isinstance(value, (tuple, list)) else [value]
     return all(isinstance(x, int) and not isinstance(x, bool) for x in items)

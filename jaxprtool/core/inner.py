@@ -1,22 +1,22 @@
-"""What the jaxprs in the params of an equation take: the types of their arguments, from those of its operands."""
+"""The types of the arguments of jaxprs in an equation's params, computed from the types of its operands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
+from jaxprtool.ir.avals import AbstractType, ShapedArray
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Primitive
 from jaxprtool.ir.walk import jaxprs_in
 
 __all__ = ["Arguments", "inner_arguments", "slice_of"]
 
-Arguments = Iterable[tuple[ClosedJaxpr, Sequence[Any]]]
+Arguments = Iterable[tuple[ClosedJaxpr, Sequence[Aval]]]
 
 
 def inner_arguments(
-    primitive: Primitive, in_avals: Sequence[Any], params: dict[str, Any]
-) -> list[tuple[ClosedJaxpr, Sequence[Any]]]:
+    primitive: Primitive, in_avals: Sequence[Aval], params: dict[str, Any]
+) -> list[tuple[ClosedJaxpr, Sequence[Aval]]]:
     """The jaxprs of an equation, each with the types of its arguments, as far as they are known.
 
     Raises:
@@ -32,7 +32,7 @@ def inner_arguments(
     return [(c, in_avals) for c in inner if len(c.jaxpr.in_binders) == len(in_avals)]
 
 
-def slice_of(aval: Any, axis: int) -> Any:
+def slice_of(aval: AbstractType, axis: int) -> AbstractType:
     """The type of a slice of an array along an axis."""
     if not isinstance(aval, ShapedArray):
         return aval

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 __all__ = ["merge_lists", "partition_list", "split_list", "spread", "unzip2"]
 
 
 def split_list(xs: Sequence[T], *sizes: int) -> list[list[T]]:
     """Cut `xs` after `sizes[0]`, then `sizes[1]`, ... elements; the rest comes last."""
-    rest, pos = xs if type(xs) is list else list(xs), 0
-    parts = []
+    rest: list[T] = xs if isinstance(xs, list) else list(xs)
+    pos = 0
+    parts: list[list[T]] = []
     for n in sizes:
         parts.append(rest[pos : pos + n])
         pos += n
@@ -42,9 +44,10 @@ def spread(flags: Iterable[bool], xs: Iterable[T]) -> list[T | None]:
     return [next(rest) if flag else None for flag in flags]
 
 
-def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
+def unzip2(pairs: Iterable[tuple[T, U]]) -> tuple[list[T], list[U]]:
     """A list of pairs to a pair of lists."""
-    first, second = [], []
+    first: list[T] = []
+    second: list[U] = []
     for a, b in pairs:
         first.append(a)
         second.append(b)

@@ -34,7 +34,7 @@ from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT32, INT64, DType, dtype_of
-from jaxprtool.ir.jaxpr import REQUIRED, Hidden, Lit, Param, Primitive
+from jaxprtool.ir.jaxpr import REQUIRED, Hidden, Lit, Param, Primitive, Recover, Value
 from jaxprtool.ir.kinds import Kind
 
 __all__ = [
@@ -74,7 +74,7 @@ def param(
     hidden: Hidden | None = None,
     optional: bool = False,
     first: bool = False,
-    recover: Callable[[Any, Sequence[Any]], Any] | None = None,
+    recover: Recover | None = None,
     names_jaxprs: bool = True,
     met_first: bool = False,
     acts_along: bool = False,
@@ -236,7 +236,7 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
     defaults, names = declared.defaults, declared.params.keys()
     optional, several = defaults.keys() == names, declared.multiple_results
 
-    def bound(*operands: Any, **params: Any) -> Any:
+    def bound(*operands: Value, **params: Any) -> Value:
         for x in operands:
             if type(x) in _RANK:
                 operands = type_scalars(declared, operands)
@@ -258,12 +258,12 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
     return bound
 
 
-_RANK = {bool: 0, int: 1, float: 2, complex: 3}
+_RANK: dict[type[object], int] = {bool: 0, int: 1, float: 2, complex: 3}
 _KIND_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-_DEFAULT = {bool: BOOL, int: INT64, float: FLOAT64, complex: COMPLEX128}
+_DEFAULT: dict[type[object], DType] = {bool: BOOL, int: INT64, float: FLOAT64, complex: COMPLEX128}
 
 
-def type_scalars(primitive: Primitive, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+def type_scalars(primitive: Primitive, operands: tuple[object, ...]) -> tuple[Value, ...]:
     """Give Python scalars among the operands a type: that of the first operand that can hold them.
 
     Without one they are bool, i64, f64 or c128, as NumPy has it.
@@ -280,7 +280,7 @@ def type_scalars(primitive: Primitive, operands: tuple[Any, ...]) -> tuple[Any, 
         for x in operands[: primitive.index_from]
         if type(x) not in _RANK
     ]
-    typed = []
+    typed: list[Value] = []
     for i, x in enumerate(operands):
         rank = _RANK.get(type(x))
         if rank is None:
@@ -305,7 +305,7 @@ def type_scalars(primitive: Primitive, operands: tuple[Any, ...]) -> tuple[Any, 
     return tuple(typed)
 
 
-def _widest(operands: tuple[Any, ...]) -> DType:
+def _widest(operands: tuple[object, ...]) -> DType:
     """The default type of the Python scalars among the operands: that of the widest."""
     scalars = [type(x) for x in operands if type(x) in _RANK]
     return _DEFAULT[max(scalars, key=_RANK.__getitem__)]

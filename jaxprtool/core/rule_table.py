@@ -26,7 +26,7 @@ class Maker:
 
 
 class Unsupported:
-    """A rule that is absent on purpose; calling it says why."""
+    """A rule that is absent on purpose; calling it raises MissingRuleError with the reason."""
 
     __slots__ = ("column", "name", "why")
 
@@ -95,12 +95,12 @@ class RuleTable:
 
 
 class FactTable:
-    """What is so for each primitive: one of a few values, of which most primitives have the first.
+    """A property of each primitive: one of a few values, the first of which is the default.
 
     Attributes:
       column: the name of the column, which is also the keyword of `define`.
-      values: the values that there are; the first is the default.
-      stated: the primitives for which it is another one.
+      values: the possible values.
+      stated: the values of the primitives that state one.
     """
 
     __slots__ = ("column", "stated", "values")
@@ -110,7 +110,7 @@ class FactTable:
         self.stated: dict[Primitive, Any] = {}
 
     def define(self, primitive: Primitive, value: Any) -> None:
-        """State what is so for a primitive; stating two things is an error."""
+        """State the value of a primitive; stating two different values is an error."""
         if value not in self.values:
             known = " or ".join(map(repr, self.values))
             raise TypeError(

@@ -4,9 +4,9 @@
 
 Jaxprs inside jaxprs are transformed by functions that call themselves, and Python allows a thousand calls inside each
 other. The functions through which every such recursion goes are marked `deep`: where one of them comes to the end
-of the stack, it runs again in a thread with a stack of its own, which holds tens of thousands of levels. They change nothing
-but caches, so that running them twice is as good as once, and programs of ordinary depth pay nothing. Evaluation does
-change things (it prints), so it asks for the depth of the program beforehand.
+of the stack, it runs again in a thread with a stack of its own, which holds tens of thousands of levels. They
+have no effects besides caches, so they may run twice, and programs of ordinary depth pay nothing. Evaluation has effects
+(it prints), so it computes the depth of the program beforehand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import contextvars
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
@@ -42,7 +42,7 @@ _users = [0, 0]  # threads with a deep stack now, and the recursion limit before
 
 
 @contextmanager
-def _raised_limit() -> Iterator[None]:
+def _raised_limit() -> Generator[None]:
     """Inside the block Python allows deep recursion; the last one to leave restores the limit."""
     with _lock:
         if not _users[0]:

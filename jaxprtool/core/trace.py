@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT64, DType, dtype_of
-from jaxprtool.ir.jaxpr import Lit, Primitive
+from jaxprtool.ir.jaxpr import Aval, Lit, Primitive, Value
 
 __all__ = [
     "LeakedTracerError",
@@ -29,11 +29,11 @@ __all__ = [
 
 
 class TracerBoolConversionError(JaxprToolError, TypeError):
-    """Python needed the value of something that is only a type so far."""
+    """Python needed the value of an abstract tracer."""
 
 
 class TracerArrayConversionError(JaxprToolError, TypeError):
-    """NumPy needed the value of something that is only a type so far."""
+    """NumPy needed the value of an abstract tracer."""
 
 
 class LeakedTracerError(JaxprToolError, RuntimeError):
@@ -51,39 +51,39 @@ class Trace:
     parent: Any
 
     def process_primitive(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
+        self, primitive: Primitive, args: Sequence[Value], params: dict[str, Any]
+    ) -> Value:
         """Apply `primitive`; args are tracers of this trace, or constants to it."""
         raise TypeError(f"{type(self).__name__} is abstract")
 
     def process_typed(
         self,
         primitive: Primitive,
-        args: Sequence[Any],
+        args: Sequence[Value],
         params: dict[str, Any],
-        out_avals: Sequence[Any],
-    ) -> list[Any]:
+        out_avals: Sequence[Aval],
+    ) -> list[Value]:
         """`process_primitive` for operands and params that fit by construction, with results of known types."""
         return self.process_primitive(primitive, args, params)
 
-    def pure(self, value: Any) -> Any:
+    def pure(self, value: Value) -> Value:
         """Box a value that this trace knows nothing of."""
         raise TypeError(f"{type(self).__name__} boxes nothing")
 
-    def literal(self, lit: Lit) -> Any:
+    def literal(self, lit: Lit) -> Value:
         """A literal as a value for Python code: what the trace at the bottom makes of it."""
         return self.parent.literal(lit)
 
-    def lift(self, tracer: Tracer) -> Any:
+    def lift(self, tracer: Tracer) -> Value:
         """Box a tracer of an outer trace: a constant like any other."""
         return self.pure(tracer)
 
     def mark(self) -> Any:
-        """A point in what has been recorded, for `forget`; None where nothing is."""
+        """The current position in the recorded equations, for `forget`; None for a trace that records nothing."""
         return None if self.parent is None else self.parent.mark()
 
     def forget(self, mark: Any) -> None:
-        """Drop what was recorded since a `mark`: a function that failed is called again in another way."""
+        """Drop the equations recorded since a `mark`, because the function that failed is called again in another way."""
         if self.parent is not None:
             self.parent.forget(mark)
 
@@ -97,7 +97,7 @@ class Tracer:
     __slots__ = ("_trace",)
     __array_priority__ = 1000
     _trace: Any
-    aval: Any
+    aval: Aval
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -115,7 +115,7 @@ class Tracer:
     def size(self) -> int:
         return self.aval.size
 
-    def full_lower(self) -> Any:
+    def full_lower(self) -> Value:
         """The value inside where the box adds nothing, else the tracer itself."""
         return self
 
@@ -123,7 +123,7 @@ class Tracer:
         """Where the value came from, for messages; "" when the trace cannot tell."""
         return ""
 
-    def concrete(self, wanted: str) -> Any:
+    def concrete(self, wanted: str) -> Value:
         """The value, for Python's use as a `wanted` (`bool`, `int`, ...); raises when there is none."""
         fail_conversion(self, wanted)
 
@@ -162,7 +162,7 @@ _INSTEAD = {
 }
 
 
-def fail_conversion(tracer: Tracer, wanted: str) -> Any:
+def fail_conversion(tracer: Tracer, wanted: str) -> NoReturn:
     """Raise the error for a Python conversion of an abstract value."""
     kind = TracerArrayConversionError if wanted == "array" else TracerBoolConversionError
     origin = tracer.origin()
@@ -176,7 +176,7 @@ def fail_conversion(tracer: Tracer, wanted: str) -> Any:
     raise kind(Diagnostic(f"{message}; {how}", "concretization", help=help))
 
 
-def fail_leaked(tracer: Tracer) -> Any:
+def fail_leaked(tracer: Tracer) -> NoReturn:
     """Raise the error for a tracer that outlived its trace."""
     fail(
         LeakedTracerError,
@@ -194,7 +194,7 @@ _SCALARS = {
 }
 
 
-def get_aval(x: Any) -> Any:
+def get_aval(x: Value) -> Aval:
     """The abstract value of a value, literal or tracer; raises TypeError for anything else."""
     aval = getattr(x, "aval", None)
     if isinstance(aval, AbstractType):
@@ -208,7 +208,7 @@ def get_aval(x: Any) -> Any:
     return ShapedArray(shape, dtype)
 
 
-def words_of_key(value: Any) -> Any:
+def words_of_key(value: Value) -> Value:
     """The words u32[..., n] of an array of keys, ours or JAX's; any other value as it is."""
     dtype = getattr(value, "dtype", None)
     found = dtype_of(dtype)
@@ -220,7 +220,7 @@ def words_of_key(value: Any) -> Any:
     return value if jax is None else jax.random.key_data(value)
 
 
-def scalar_lit(value: Any, dtype: DType) -> Lit:
+def scalar_lit(value: Value, dtype: DType) -> Lit:
     """A rank-0 literal of the given element type."""
     kind = dtype.kind
     if kind in "fc" and type(value) is int:
@@ -230,6 +230,6 @@ def scalar_lit(value: Any, dtype: DType) -> Lit:
     return Lit(value, ShapedArray((), dtype))
 
 
-def full_lower(x: Any) -> Any:
+def full_lower(x: Value) -> Value:
     """Unbox `x` where its tracer adds nothing."""
     return x.full_lower() if isinstance(x, Tracer) else x

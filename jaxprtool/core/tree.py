@@ -6,11 +6,12 @@ imported when the first tree is flattened: the verbs that work on files never do
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
 from jaxprtool.ir.interface import Node
+from jaxprtool.ir.jaxpr import Value
 
 __all__ = [
     "PyTreeDef",
@@ -23,6 +24,7 @@ __all__ = [
     "tree_unflatten",
 ]
 
+PyTree = Any  # a leaf, or a node of any registered class
 PyTreeDef = Any  # optree's PyTreeSpec: compared with ==, hashable
 _NAMESPACE = "jaxprtool"
 
@@ -34,23 +36,23 @@ def _optree() -> Any:
     return optree
 
 
-def tree_flatten(tree: Any) -> tuple[list[Any], PyTreeDef]:
+def tree_flatten(tree: PyTree) -> tuple[list[Value], PyTreeDef]:
     """The leaves, and the structure that puts them back."""
     leaves, spec = _optree().tree_flatten(tree, namespace=_NAMESPACE)
     return leaves, spec
 
 
-def tree_unflatten(treedef: PyTreeDef, leaves: Any) -> Any:
+def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Value]) -> PyTree:
     """The inverse of `tree_flatten`."""
     return _optree().tree_unflatten(treedef, leaves)
 
 
-def tree_leaves(tree: Any) -> list[Any]:
+def tree_leaves(tree: PyTree) -> list[Value]:
     """The leaves, left to right."""
     return _optree().tree_leaves(tree, namespace=_NAMESPACE)
 
 
-def tree_paths(tree: Any) -> list[str]:
+def tree_paths(tree: PyTree) -> list[str]:
     """A Python-like path for each leaf: `['w'][0]`."""
     return [
         "".join(f"[{p!r}]" for p in path)
@@ -58,24 +60,25 @@ def tree_paths(tree: Any) -> list[str]:
     ]
 
 
-def tree_node(x: Any) -> Node | None:
+def tree_node(x: PyTree) -> Node | None:
     """One level of a pytree; None for a leaf."""
     try:
         children, _, entries, _ = _optree().tree_flatten_one_level(x, namespace=_NAMESPACE)
     except ValueError:
         return None
-    fields = getattr(x, "_fields", None) if isinstance(x, tuple) else None
+    names = getattr(x, "_fields", None)
+    fields = names if isinstance(x, tuple) else None  # of a named tuple
     return Node(children, fields or entries, isinstance(x, dict))
 
 
-def tree_prefix_leaves(prefix: Any, tree: Any, is_leaf: Callable[[Any], bool]) -> list[Any]:
+def tree_prefix_leaves(prefix: PyTree, tree: PyTree, is_leaf: Callable[[Any], bool]) -> list[Value]:
     """The leaves of `prefix`, each repeated for every leaf of `tree` below it.
 
     Raises ValueError when `prefix` is not a prefix of `tree`.
     """
     out: list[Any] = []
 
-    def extend(leaf: Any, subtree: Any) -> None:
+    def extend(leaf: Value, subtree: PyTree) -> None:
         out.extend([leaf] * len(tree_leaves(subtree)))
 
     _optree().tree_map_(extend, prefix, tree, is_leaf=is_leaf, namespace=_NAMESPACE)

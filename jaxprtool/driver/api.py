@@ -54,7 +54,7 @@ R = TypeVar("R")
 
 
 def as_program(program: Any, *args: Any) -> ClosedJaxpr:
-    """A program, whatever it is given as.
+    """Convert a program in any form, or a function and its arguments, to a program.
 
     Args:
       program: a `ClosedJaxpr` or `Jaxpr`, JAX's or ours; or a function, written with JAX, `jaxprtool.lax` or NumPy.
@@ -100,7 +100,7 @@ def check(program: Any, *args: Any, allow_unknown: bool = False) -> Signature:
 
     Args:
       program, args: see `as_program`.
-      allow_unknown: whether primitives that nobody declared are taken at their word.
+      allow_unknown: whether the result types that a text gives for undeclared primitives are trusted.
 
     Raises:
       JaxprTypeError: with a diagnostic for each fault.
@@ -117,7 +117,7 @@ def lower(program: Any, *args: Any, name: str = "main") -> StableHLO:
 def compile(program: Any, *args: Any) -> Compiled:
     """A program, or a function on arguments, compiled by XLA; see `as_program` and `driver.compile`.
 
-    What comes back takes the leaves of the arguments, one by one.
+    The compiled program takes the leaves of the arguments, one by one.
     """
     return compiling.compile(as_program(program, *args))
 
@@ -127,7 +127,7 @@ def diff(a: Any, b: Any, *args: Any, context: int = 3) -> Difference:
 
     Args:
       a, b: programs or functions; see `as_program`.
-      args: the arguments for what of them is a function.
+      args: the arguments on which a function among them is traced.
       context: lines to show around each change.
     """
     if args and not any(callable(x) and not _is_of_jax(x) for x in (a, b)):
@@ -147,7 +147,7 @@ def discharge(program: Any, *args: Any) -> ClosedJaxpr:
 
 
 def of_program(f: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """A function whose first argument is a program, for jaxprs of JAX too, and with a message for anything else."""
+    """Let a function whose first argument is a program take jaxprs of JAX too, and raise UsageError for anything else."""
 
     @functools.wraps(f)
     def call(program: Any, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""Which arguments of a program an option means, and what they are called.
+"""The arguments of a program that an option refers to, and their names.
 
 The leaves of the function that was traced are called by its parameters and the way down from them (`params["w"]`,
 or `params.w` and `params/w` where that means one thing only); in a program without an interface, variables by their names.
@@ -30,7 +30,7 @@ _SHOWN = 12  # names in a message
 
 
 class AmbiguousNameWarning(UserWarning):
-    """A name that is that of an argument of the function, and that of another variable of the program."""
+    """A name belongs to an argument of the function and also to another variable of the program."""
 
 
 def describe(program: ClosedJaxpr, i: int) -> str:
@@ -72,7 +72,7 @@ def _step(name: str) -> str:
 
 
 def similar_names(name: str, interface: Interface | None, binders: Sequence[Var]) -> str:
-    """The help for a name that no argument has: those that are near, or those that there are."""
+    """The help for a name that no argument has: it lists similar names, or all names."""
     known = [v.name for v in binders if v.name]
     every = known
     below: list[str] = []

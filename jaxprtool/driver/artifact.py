@@ -29,6 +29,8 @@ from jaxprtool.syntax.parse import read_interface
 
 __all__ = ["Artifact", "decode_artifact", "encode_artifact", "is_artifact"]
 
+Json = dict[str, Any] | list[Any] | str | float | bool | None
+
 _MAGIC = b"JAXPRTOOL-XLA\n"
 _VERSION = 1
 _FIXED = struct.Struct("<14sIIII")
@@ -102,7 +104,8 @@ def decode_artifact(data: bytes, name: str = "the artifact") -> Artifact:
     end = len(data) - _DIGEST
     if _FIXED.size + sum(lengths) != end or _digest(data[:end]) != data[end:]:
         _damaged(name)
-    parts, start = [], _FIXED.size
+    parts: list[bytes] = []
+    start = _FIXED.size
     for n in lengths:
         parts.append(data[start : start + n])
         start += n
@@ -135,13 +138,16 @@ def _damaged(name: str) -> NoReturn:
     )
 
 
-def _type_to_json(aval: Any) -> list[Any]:
+def _type_to_json(aval: ShapedArray) -> list[Any]:
     return [aval.dtype.name, list(aval.shape)]
 
 
 def _type_from_json(fields: Any) -> ShapedArray:
+    name: Json
+    dims: Json
     name, dims = fields
-    sizes = type(dims) is list and all(type(d) is int and d >= 0 for d in dims)
-    if type(name) is not str or find_dtype(name) is None or not sizes:
+    if type(name) is not str or find_dtype(name) is None or type(dims) is not list:
+        raise ValueError(f"not a type: {fields}")
+    if not all(type(d) is int and d >= 0 for d in dims):
         raise ValueError(f"not a type: {fields}")
     return ShapedArray(tuple(dims), name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxprtool.driver.values import open_binders
 from jaxprtool.interpreters.check import typecheck_jaxpr
@@ -15,7 +15,7 @@ from jaxprtool.ir.diagnostics import (
     counted,
 )
 from jaxprtool.ir.interface import Interface
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Var
 
 __all__ = ["Signature", "check", "joined", "lines"]
 
@@ -30,8 +30,8 @@ class Signature(NamedTuple):
       interface: the names of the arguments and the trees of arguments and results, where the program knows them.
     """
 
-    in_types: list[Any]
-    out_types: list[Any]
+    in_types: list[Aval]
+    out_types: list[Aval]
     constants: list[Var]
     interface: Interface | None = None
 
@@ -54,7 +54,7 @@ def check(
     Args:
       read: gives the programs, by name. Where it finds variables unbound or bound twice, the rest is
         checked all the same.
-      allow_unknown: whether primitives that nobody declared are taken at their word.
+      allow_unknown: whether the result types that a text gives for undeclared primitives are trusted.
 
     Raises:
       JaxprTypeError: with a diagnostic for each fault of each program.
@@ -78,7 +78,7 @@ def check(
     return types
 
 
-def _signature(program: ClosedJaxpr, out_types: list[Any]) -> Signature:
+def _signature(program: ClosedJaxpr, out_types: list[Aval]) -> Signature:
     pairs = zip(program.jaxpr.const_binders, program.consts, strict=True)
     held = [v for v, c in pairs if c is not None]
     in_types = [v.aval.strong for v in open_binders(program)]
@@ -91,7 +91,7 @@ def _place(d: Diagnostic) -> tuple[str, int | None]:
 
 def lines(types: dict[str, Signature], file: str) -> list[str]:
     """The types of a file, each after the name of the file, if any, and of the jaxpr."""
-    found = []
+    found: list[str] = []
     for name, t in types.items():
         label = f"{file}#{name}" if file and name else file or name
         found.append(f"{label}: {t}" if label else str(t))

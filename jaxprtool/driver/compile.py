@@ -9,7 +9,7 @@ from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact
 from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.interface import Interface
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 
 __all__ = ["Compiled", "compile", "from_bytes"]
 
@@ -18,19 +18,19 @@ class Compiled:
     """A compiled program.
 
     Called with arrays (values of constants that the program does not hold first), it returns a list of
-    arrays that stay on the device until NumPy asks for them. Python numbers and lists take the
-    types asked for.
+    arrays that stay on the device until NumPy reads them. Python numbers and lists are converted to the types of the
+    arguments.
     """
 
     __slots__ = ("__call__", "_executable")
-    __call__: Callable[..., list[Any]]
+    __call__: Callable[..., list[Value]]
 
     def __init__(self, executable: Any):
         self._executable = executable
         # Not a method, since one more call of Python would cost a tenth of the call of a small program.
         self.__call__ = executable.call
 
-    def place(self, args: Sequence[Any]) -> list[Any]:
+    def place(self, args: Sequence[Value]) -> list[Value]:
         """Arguments as arrays on the device, for calls that take the same ones again and again."""
         return self._executable.place(args)
 
@@ -40,12 +40,12 @@ class Compiled:
         return self._executable.program
 
     @property
-    def in_avals(self) -> list[Any]:
+    def in_avals(self) -> list[Aval]:
         """The types of the arguments."""
         return self._executable.in_avals
 
     @property
-    def out_avals(self) -> list[Any]:
+    def out_avals(self) -> list[Aval]:
         """The types of the results."""
         return self._executable.out_avals
 

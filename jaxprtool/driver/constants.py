@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import map_programs, sub_jaxprs
 from jaxprtool.syntax.consts import ArrayBytes, ArrayRef, is_large
@@ -41,7 +41,7 @@ def _all_programs(program: ClosedJaxpr) -> Iterator[ClosedJaxpr]:
             pending.extend(reversed(inner))
 
 
-def _map_constants(program: ClosedJaxpr, f: Callable[[Var, Any], Any]) -> ClosedJaxpr:
+def _map_constants(program: ClosedJaxpr, f: Callable[[Var, Value], Value]) -> ClosedJaxpr:
     """The program with `f(binder, value)` as the value of each constant, those of inner jaxprs too."""
 
     def changed(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -64,7 +64,7 @@ def anchor(program: ClosedJaxpr, folder: str, allowed: Sequence[str] = ()) -> Cl
       UsageError: a file is in none of the folders.
     """
 
-    def absolute(_: Var, c: Any) -> Any:
+    def absolute(_: Var, c: Value) -> Value:
         if not isinstance(c, ArrayRef):
             return c
         if "\0" in c.file:
@@ -105,7 +105,7 @@ def load_constants(program: ClosedJaxpr) -> ClosedJaxpr:
       UsageError: a file is missing or is no `.npz` file, has no such array, or one of another type.
     """
 
-    def loaded(v: Var, c: Any) -> Any:
+    def loaded(v: Var, c: Value) -> Value:
         return _loaded(c, v) if isinstance(c, (ArrayRef, ArrayBytes)) else c
 
     kinds = (ArrayRef, ArrayBytes)
@@ -117,7 +117,7 @@ def load_constants(program: ClosedJaxpr) -> ClosedJaxpr:
 _LOADED = Memo[ClosedJaxpr]("constants loaded")
 
 
-def _loaded(value: ArrayRef | ArrayBytes, v: Var) -> Any:
+def _loaded(value: ArrayRef | ArrayBytes, v: Var) -> Value:
     if isinstance(value, ArrayRef):
         if not os.path.lexists(value.file):
             help = "npz(...) names a file from the folder of the text; that of standard input is the current one"
@@ -139,7 +139,7 @@ def _loaded(value: ArrayRef | ArrayBytes, v: Var) -> Any:
 
 
 class Beside(NamedTuple):
-    """How the constants of programs are written: what stands in the text, and a file beside it.
+    """How the constants of programs are written: their form in the text, and a file beside it.
 
     Attributes:
       placed: what is written for the value of a constant, as `format_file` takes it.
@@ -147,22 +147,26 @@ class Beside(NamedTuple):
       data: its bytes.
     """
 
-    placed: Callable[[Any], Any]
+    placed: Callable[[Value], Value]
     path: str = ""
     data: bytes = b""
 
 
 def inline(programs: Mapping[str, ClosedJaxpr]) -> Beside:
-    """All constants in the text: what was in files is read."""
+    """Write all constants in the text; constants in `.npz` files are loaded for it."""
     binders = {id(c): v for v, c in _constants(programs) if isinstance(c, ArrayRef)}
-    return Beside(lambda c: _loaded(c, binders[id(c)]) if isinstance(c, ArrayRef) else c)
+
+    def placed(c: Value) -> Value:
+        return _loaded(c, binders[id(c)]) if isinstance(c, ArrayRef) else c
+
+    return Beside(placed)
 
 
 def beside(
     programs: Mapping[str, ClosedJaxpr],
     output: str,
     path: str = "",
-    moved: Callable[[Any], bool] = is_large,
+    moved: Callable[[Value], bool] = is_large,
 ) -> Beside:
     """Large constants in an `.npz` file beside the text, the others in the text.
 
@@ -181,7 +185,7 @@ def beside(
     keys: dict[int, str] = {}
     binders: dict[int, Var] = {}
     arrays: dict[str, Any] = {}
-    same: dict[Any, str] = {}
+    same: dict[tuple[str, bytes], str] = {}
     refs: dict[int, ArrayRef] = {}
     for v, c in _constants(programs):
         if id(c) in keys or id(c) in refs:
@@ -193,8 +197,12 @@ def beside(
             digest = sha256(value.tobytes()).digest()
             key = same.setdefault((str(v.aval.strong), digest), f"c{len(arrays)}")
             keys[id(c)], binders[id(c)], arrays[key] = key, v, value
+
+    def placed(c: Value) -> Value:
+        return refs.get(id(c), c)
+
     if not arrays:
-        return Beside(lambda c: refs.get(id(c), c))
+        return Beside(placed)
     from jaxprtool.backends.npz import npz_bytes  # noqa: PLC0415 (gateway: NumPy)
 
     data = npz_bytes(arrays)
@@ -208,7 +216,7 @@ def beside(
             for i, v in binders.items()
         }
     )
-    return Beside(lambda c: refs.get(id(c), c), path, data)
+    return Beside(placed, path, data)
 
 
 def _written(name: str) -> str:
@@ -218,7 +226,7 @@ def _written(name: str) -> str:
     return name
 
 
-def _constants(programs: Mapping[str, ClosedJaxpr]) -> Iterator[tuple[Var, Any]]:
+def _constants(programs: Mapping[str, ClosedJaxpr]) -> Iterator[tuple[Var, Value]]:
     """The constants with a value of programs and of all jaxprs in them, with their binders."""
     for program in programs.values():
         for current in _all_programs(program):
@@ -230,7 +238,7 @@ def _constants(programs: Mapping[str, ClosedJaxpr]) -> Iterator[tuple[Var, Any]]
 # ---- values that are given
 
 
-def with_consts(program: ClosedJaxpr, values: Mapping[str, Any] | str) -> ClosedJaxpr:
+def with_consts(program: ClosedJaxpr, values: Mapping[str, Value] | str) -> ClosedJaxpr:
     """Give values to constants that a program's text does not hold, those of inner jaxprs too; logs drop them.
 
     Args:
@@ -248,7 +256,7 @@ def with_consts(program: ClosedJaxpr, values: Mapping[str, Any] | str) -> Closed
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
     path = values if isinstance(values, str) else ""
-    given: Mapping[str, Any] = {} if isinstance(values, str) else values
+    given: Mapping[str, Value] = {} if isinstance(values, str) else values
     names = arrays.member_names(path) if path else set(given)
     missing = [
         v.name or "_"
@@ -257,7 +265,7 @@ def with_consts(program: ClosedJaxpr, values: Mapping[str, Any] | str) -> Closed
         if c is None
     ]
 
-    def value(v: Var, c: Any) -> Any:
+    def value(v: Var, c: Value) -> Value:
         name = v.name or "_"
         if c is not None or name not in names:
             return c

@@ -19,7 +19,7 @@ class Difference:
     """Whether two files are equal up to names, layout and dialect; if not, a unified diff."""
 
     equal: bool
-    lines: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list[str])
 
 
 def diff(

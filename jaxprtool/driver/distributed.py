@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from jaxprtool.driver.progress import working
 from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
+from jaxprtool.ir.jaxpr import Value
 
 __all__ = ["CONNECT_TIMEOUT", "Processes", "processes_of", "run_together"]
 
@@ -61,14 +62,14 @@ def processes_of(
 
 
 def run_together(
-    program: StableHLO, args: Sequence[Any], processes: Processes, devices: int | None = None
-) -> list[Any]:
+    program: StableHLO, args: Sequence[Value], processes: Processes, devices: int | None = None
+) -> list[Value]:
     """The results of a lowered program that all processes run at the same time.
 
     Args:
       program: the same in all processes.
       args: the whole arguments, the same in all processes; each gives its devices their parts.
-      processes: who takes part.
+      processes: the processes that run the program together.
       devices: how many host devices each process has; by default the program's, divided evenly.
 
     Returns:

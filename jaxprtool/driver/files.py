@@ -115,7 +115,7 @@ def load(
 
     Raises:
       JaxprParseError: the text is no jaxpr.
-      UsageError: no program has the name asked for; a constant is in a file elsewhere.
+      UsageError: no program has the given name; a constant is in a file outside of the allowed folders.
     """
     programs = read_programs(text, name)
     folder = os.path.dirname(name)
@@ -124,7 +124,7 @@ def load(
 
 
 def chosen(programs: dict[str, ClosedJaxpr], name: str, selector: str) -> dict[str, ClosedJaxpr]:
-    """The program of a file that is meant by a name; all of them for "".
+    """The program of a file with a name; all programs for "".
 
     Raises:
       UsageError: the file has none of that name.

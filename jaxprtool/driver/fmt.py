@@ -39,7 +39,7 @@ class Formatted:
     changed: bool
     loses: bool = False
     style: str = "jax"
-    programs: dict[str, ClosedJaxpr] = field(default_factory=dict)
+    programs: dict[str, ClosedJaxpr] = field(default_factory=dict[str, ClosedJaxpr])
 
 
 def fmt(
@@ -64,7 +64,7 @@ def fmt(
 
     Raises:
       JaxprParseError: the text is no jaxpr.
-      UsageError: no program has the name asked for.
+      UsageError: no program has the given name.
       InternalError: the new text does not say the same; it is never written.
     """
     programs = chosen(read_programs(text, name), name, selector)

@@ -1,4 +1,4 @@
-"""What a file is that is no jaxpr, and how to get a jaxpr: for messages."""
+"""Help for files that hold no jaxpr: what they hold, and how to get a jaxpr."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _MAGIC = (
 
 
 def text_help(text: str, name: str) -> tuple[str, str]:
-    """What a text that is no jaxpr is written in, and what to do; empty when that is not known.
+    """The language of a text that is no jaxpr, and how to get a jaxpr; empty for an unknown language.
 
     A text that holds the beginning of a jaxpr is one with a mistake in it, whatever else it looks like.
     """
@@ -89,5 +89,5 @@ def _python_help(head: str, name: str) -> str:
 
 
 def data_help(data: bytes) -> tuple[str, str]:
-    """What data that is no text is, and what to do; empty when that is not known."""
+    """The format of data that is no text, and how to get a jaxpr; empty for an unknown format."""
     return next(((what, help) for magic, what, help in _MAGIC if data.startswith(magic)), ("", ""))

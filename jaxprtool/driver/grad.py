@@ -17,7 +17,7 @@ __all__ = ["grad"]
 def grad(
     program: ClosedJaxpr, wrt: Sequence[Position] = (0,), *, with_value: bool = False
 ) -> ClosedJaxpr:
-    """The program of the gradient.
+    """The gradient of a program that returns a scalar.
 
     Args:
       program: (a) -> one real scalar.

@@ -18,7 +18,7 @@ __all__ = ["jvp"]
 
 
 def jvp(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> ClosedJaxpr:
-    """The program of value and tangent.
+    """The jvp of a program: it computes the results and their tangents.
 
     Args:
       program: (a) -> (b).
@@ -40,7 +40,7 @@ def jvp(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> ClosedJa
 
 
 def _check_runs(program: ClosedJaxpr, made: ClosedJaxpr) -> None:
-    """Refuse a derivative with an operation that nothing can run, where the program itself has none of them.
+    """Raise UnsupportedError where the derivative has an operation without an evaluation rule, which the program has not.
 
     The linear map of a function with a custom vjp rule is known only by its transpose.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from jaxprtool.analyses import residuals as analysis
 from jaxprtool.analyses.residuals import Residual
@@ -17,7 +16,7 @@ from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.interpreters.origins import within
 from jaxprtool.ir.interface import Interface
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Value
 
 __all__ = [
     "LinearizedAt",
@@ -32,15 +31,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LinearizedAt:
-    """The value at a point, and the derivative there.
+    """The results of a program at a point, and its derivative at that point.
 
     Attributes:
       outs: the results, NumPy arrays.
-      linear: (tangents of a) -> (tangents of the inexact b), its residuals as constants.
+      linear: (tangents of a) -> (tangents of the inexact b); its constants are the residuals.
       interface: of the program itself.
     """
 
-    outs: list[Any]
+    outs: list[Value]
     linear: ClosedJaxpr
     interface: Interface | None = None
 
@@ -48,7 +47,7 @@ class LinearizedAt:
 def linearize(
     program: ClosedJaxpr, wrt: Sequence[Position] | None = None
 ) -> dict[str, ClosedJaxpr]:
-    """A program's jvp, split between primals and tangents.
+    """Split the jvp of a program into a primal program and a linear program, which maps tangents.
 
     Args:
       program: (a) -> (b).
@@ -66,7 +65,7 @@ def linearize(
 
 
 def residuals(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> list[Residual]:
-    """What the derivative of a program keeps of its value: type, bytes and origin of each residual.
+    """The residuals that the linear program reads: type, bytes and origin of each.
 
     Args:
       program: (a) -> (b).
@@ -87,12 +86,12 @@ def residuals_table(found: Sequence[Residual]) -> str:
 
 def linearize_at(
     program: ClosedJaxpr,
-    args: Sequence[Any],
+    args: Sequence[Value],
     wrt: Sequence[Position] | None = None,
     *,
     max_bytes: int | None = None,
 ) -> LinearizedAt:
-    """The value and the derivative of a program at a point.
+    """The results of a program at a point, and its derivative at that point.
 
     Args:
       program: (a) -> (b).
@@ -130,6 +129,6 @@ def linearize_words(
 
 
 def header(at: LinearizedAt) -> str:
-    """The values of the results as lines of comment, for above the linear jaxpr."""
+    """The values of the results as comment lines, which stand above the linear jaxpr."""
     lines = [line for text in shown(at.outs, at.interface) for line in text.splitlines()]
     return "".join(f"# {line}\n" for line in lines)

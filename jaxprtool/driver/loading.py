@@ -9,10 +9,10 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import BuiltinFunctionType, FunctionType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from jaxprtool.driver.modules import module_of_file
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
@@ -79,18 +79,19 @@ def example_arguments(name: str, beside: str) -> tuple[Any, ...]:
     """
     module_name, _, attribute = name.rpartition(":")
     found = _find(module_name or beside.rpartition(":")[0], attribute, "value")
-    if isinstance(found, (FunctionType, BuiltinFunctionType, partial)) or hasattr(
-        found, "__wrapped__"
-    ):
+    if isinstance(found, _FUNCTIONS) or hasattr(found, "__wrapped__"):
         try:
             found = found()
         except (Exception, SystemExit) as e:  # whatever the user's function raises is theirs to see
             user_error(e, f"--like {name}")
-    return found if type(found) is tuple else (found,)
+    return cast("tuple[Any, ...]", found) if type(found) is tuple else (found,)
+
+
+_FUNCTIONS: tuple[type[Any], ...] = (FunctionType, BuiltinFunctionType, partial)
 
 
 def class_named(name: str, beside: str) -> type | None:
-    """The class that a name, perhaps with dots, means in the module of a function; None for none."""
+    """The class with a (perhaps dotted) name in the module of a function; None where there is none."""
     found = _load_module(beside.rpartition(":")[0])
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -98,7 +99,7 @@ def class_named(name: str, beside: str) -> type | None:
 
 
 def _find(module_name: str, name: str, what: str) -> Any:
-    """What a name, perhaps with dots, means in a module. Raises UsageError."""
+    """The object with a (perhaps dotted) name in a module. Raises UsageError where there is none."""
     found = _load_module(module_name)
     for part in name.split("."):
         if not hasattr(found, part):
@@ -108,13 +109,12 @@ def _find(module_name: str, name: str, what: str) -> Any:
 
 
 def _no_such_name(module_name: str, name: str, part: str, found: Any, what: str) -> NoReturn:
-    own = getattr(found, "__name__", "")
+    own: str = getattr(found, "__name__", "")
+    members: Mapping[str, Any] = getattr(found, "__dict__", {})
     defined = [
-        k
-        for k, v in getattr(found, "__dict__", {}).items()
-        if not k.startswith("_") and (what == "value" or callable(v))
+        k for k, v in members.items() if not k.startswith("_") and (what == "value" or callable(v))
     ]
-    first = [k for k in defined if getattr(vars(found)[k], "__module__", own) == own]
+    first = [k for k in defined if getattr(members[k], "__module__", own) == own]
     near = close_names(part, defined)
     help = f"did you mean {' or '.join(near)}?" if near else ""
     if not near and first:

@@ -13,7 +13,7 @@ _modules: dict[str, Any] = {}
 
 
 def module_of_file(path: str) -> Any:
-    """The module that a .py file at an absolute path is; whatever running it raises is passed on.
+    """Import the .py file at an absolute path; an exception that it raises is passed on.
 
     A file is both a plugin and the home of functions to trace when it declares the primitives that they
     use, and a primitive is declared once; so it is run once.

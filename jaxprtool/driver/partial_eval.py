@@ -13,7 +13,7 @@ __all__ = ["partial_eval"]
 
 
 def partial_eval(program: ClosedJaxpr, known: Sequence[Position]) -> dict[str, ClosedJaxpr]:
-    """The part of a program that depends on known arguments only, and the rest.
+    """Split a program into the equations that depend on known arguments only, and the rest.
 
     Args:
       program: (a1, a2) -> (b1, b2).

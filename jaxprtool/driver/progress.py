@@ -1,10 +1,10 @@
-"""Say on the terminal what is being done, when it takes long."""
+"""Progress on the terminal, for work that takes long."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from jaxprtool.interpreters.limits import running_loops
@@ -16,7 +16,7 @@ INTERVAL = 0.2  # seconds between two looks at a loop
 
 
 @contextmanager
-def working(message: str) -> Iterator[None]:
+def working(message: str) -> Generator[None]:
     """Show `message` on standard error while the block runs, if that is a terminal and it takes long."""
 
     def show(finished: threading.Event) -> None:
@@ -31,8 +31,8 @@ def working(message: str) -> Iterator[None]:
 
 
 @contextmanager
-def evaluating() -> Iterator[None]:
-    """Show how far the outermost loop has come while the block runs, on the same conditions."""
+def evaluating() -> Generator[None]:
+    """Show how far the outermost loop has come while the block runs, under the conditions of `working`."""
 
     def show(finished: threading.Event) -> None:
         from jaxprtool.backends import terminal  # noqa: PLC0415 (gateway: rich, 80 ms)
@@ -52,7 +52,7 @@ def _outermost() -> tuple[str, int, int | None] | None:
 
 
 @contextmanager
-def _when_slow(show: Callable[[threading.Event], None]) -> Iterator[None]:
+def _when_slow(show: Callable[[threading.Event], None]) -> Generator[None]:
     """Call `show` in a thread of its own when the block takes long and there is a terminal to see it."""
     if not sys.stderr.isatty():
         yield
@@ -78,7 +78,7 @@ _shown: dict[threading.Event, threading.Thread] = {}  # what is on the terminal,
 
 
 def stop_showing() -> None:
-    """Take away what is shown, from any thread: for a command that ends before its work does."""
+    """Clear the progress from the terminal, from any thread: for a command that ends before its work does."""
     for finished, thread in [*_shown.items()]:
         finished.set()
         thread.join(timeout=1.0)

@@ -9,6 +9,7 @@ from typing import Any
 
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.interface import LEAF, Interface, Tree
+from jaxprtool.ir.jaxpr import Value
 
 __all__ = ["check_output", "packed", "shown"]
 
@@ -16,11 +17,11 @@ _WIDTH = 80
 
 
 def shown(
-    results: Sequence[Any], interface: Interface | None = None, *, as_json: bool = False
+    results: Sequence[Value], interface: Interface | None = None, *, as_json: bool = False
 ) -> list[str]:
     """Results as lines: for people, or one line of JSON.
 
-    Where the program has an interface they stand in the tree that they form. In JSON it is that of their positions:
+    Where the program has an interface the lines show the tree of the results. In JSON the tree holds their positions:
     `{"outs": [...], "tree": {"loss": 0, "h": [1, 2]}}`.
     """
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
@@ -92,7 +93,7 @@ def check_output(path: str) -> None:
         )
 
 
-def packed(results: Sequence[Any], path: str, interface: Interface | None = None) -> bytes:
+def packed(results: Sequence[Value], path: str, interface: Interface | None = None) -> bytes:
     """Results as the bytes of a `.npy` or `.npz` file.
 
     The arrays are called by their places in the tree (`loss`, `params["w"]`, `out0` for the first of a tuple or the only
@@ -107,7 +108,7 @@ def packed(results: Sequence[Any], path: str, interface: Interface | None = None
 
 
 def _names(tree: Tree) -> list[str]:
-    """What each leaf of the results is called in a file."""
+    """The name of each leaf of the results in a file."""
     if tree.kind == "leaf":
         return ["out0"]
     keys = tree.keys if tree.kind in ("dict", "object") else [None] * len(tree.children)

@@ -21,7 +21,7 @@ from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.limits import limited_bytes, limited_steps
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 from jaxprtool.ir.printable import PrintableStream
 
 __all__ = ["default_max_bytes", "run", "run_words"]
@@ -37,8 +37,8 @@ _LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit
 
 
 def _container_limits() -> list[int]:
-    """What Linux says of this process's group; a process that takes more is ended by a signal."""
-    found = []
+    """The memory limits of this process's control group; Linux kills a process that exceeds them."""
+    found: list[int] = []
     for path in _LIMIT_FILES:
         try:
             with open(path) as f:
@@ -52,14 +52,14 @@ def _container_limits() -> list[int]:
 
 def run(
     program: ClosedJaxpr,
-    args: Sequence[Any],
+    args: Sequence[Value],
     *,
     jit: bool = False,
     devices: int | None = None,
     processes: Processes | None = None,
     max_bytes: int | None = None,
     step_limit: int | None = None,
-) -> list[Any]:
+) -> list[Value]:
     """The results of a program.
 
     Args:
@@ -134,8 +134,8 @@ def run_words(
     processes: Processes | None = None,
     max_bytes: int | None = None,
     step_limit: int | None = None,
-) -> list[Any]:
-    """The results of a program, or of a compiled one, on values spelt as words (see `driver.values`)."""
+) -> list[Value]:
+    """Run a program, or a compiled one, on values that are given as words (see `driver.values`)."""
     if isinstance(source, Compiled):
         if max_bytes is not None:
             source.check_size(max_bytes)

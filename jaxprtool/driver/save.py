@@ -40,17 +40,17 @@ def save(program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path) -
         program.save(name)
         return
     programs = program if isinstance(program, dict) else {"": program}
-    for p in programs.values():
-        if not isinstance(p, ClosedJaxpr):
-            message = f"cannot save a {type(p).__name__}: only programs and compiled programs"
-            how = (
-                "jaxprtool.trace(f, *arguments) makes a program of a function"
-                if callable(p)
-                else ""
-            )
-            fail(UsageError, message, "not-a-program", help=how)
-    shown = {key: show_origins(p, os.getcwd()) for key, p in programs.items()}
+    shown = {key: show_origins(_checked(p), os.getcwd()) for key, p in programs.items()}
     write_programs(shown, name)
+
+
+def _checked(program: object) -> ClosedJaxpr:
+    """The program. Raises UsageError for what is none."""
+    if isinstance(program, ClosedJaxpr):
+        return program
+    message = f"cannot save a {type(program).__name__}: only programs and compiled programs"
+    how = "jaxprtool.trace(f, *arguments) makes a program of a function"
+    fail(UsageError, message, "not-a-program", help=how if callable(program) else "")
 
 
 def load(path: Path) -> ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled:

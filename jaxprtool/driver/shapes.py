@@ -182,7 +182,8 @@ class _Reader:
             self.fail(start, start + len(name), f"unknown element type {name!r}", help)
         if not rest.endswith("]"):
             self.fail(end, end + 1, "']' was expected at the end of the shape")
-        shape, at = [], start + text.index("[") + 1
+        shape: list[int] = []
+        at = start + text.index("[") + 1
         for dim in rest[:-1].split(",") if rest[:-1].strip() else ():
             if not dim.strip().isdecimal():
                 self.fail(at, at + len(dim), f"not a dimension: {dim.strip()!r}")

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.interface import MAX_DEPTH, Part, Tree
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.ir.synonyms import close_names
 
-__all__ = ["Value", "is_node", "parse_value", "spread"]
+__all__ = ["WordTree", "is_node", "parse_value", "spread"]
 
-Value = Any  # a word; or a list, a tuple or a dict of values
+# A word; or a list, a tuple or a dict of such values.
+WordTree = str | Sequence[Any] | Mapping[str, Any]
 _TOKEN = re.compile(
     r"\s*(?:(?P<string>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')|(?P<mark>[()\[\]{},])|(?P<word>[^\s()\[\]{},\"']+))"
 )
@@ -32,7 +33,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _NOTHING = ("None", "null")
 
 
-def parse_value(text: str, what: str) -> Value:
+def parse_value(text: str, what: str) -> Any:
     """The value that a text spells.
 
     Args:
@@ -67,14 +68,14 @@ class _Reader:
         kind = m.lastgroup or ""
         return kind, m[kind], m.start(kind)
 
-    def whole(self) -> Value:
+    def whole(self) -> WordTree:
         value = self.value(0)
         kind, found, start = self.next()
         if kind:
             self.fail(start, f"unexpected {found!r} after the value")
         return value
 
-    def value(self, depth: int) -> Value:
+    def value(self, depth: int) -> WordTree:
         kind, text, start = self.next()
         if depth > MAX_DEPTH:
             self.fail(start, "nested too deeply")
@@ -115,17 +116,17 @@ class _Reader:
         self.pos = pos
         return False
 
-    def items(self, opening: str, start: int, depth: int) -> list[Value]:
-        values: list[Value] = []
+    def items(self, opening: str, start: int, depth: int) -> list[WordTree]:
+        values: list[WordTree] = []
         more = not self.closes(opening)
         while more:
             values.append(self.value(depth + 1))
             more = self.separator(opening, start)
         return values
 
-    def members(self, start: int, depth: int) -> Value:
+    def members(self, start: int, depth: int) -> WordTree:
         """What a class is called with: a dict where all have names."""
-        found: list[tuple[str, Value]] = []
+        found: list[tuple[str, WordTree]] = []
         more = not self.closes("(")
         while more:
             m = _FIELD.match(self.text, self.pos)
@@ -136,8 +137,8 @@ class _Reader:
         whole = found and len(named) == len(found) and "" not in named
         return named if whole else tuple([value for _, value in found])
 
-    def pairs(self, start: int, depth: int) -> dict[str, Value]:
-        found: dict[str, Value] = {}
+    def pairs(self, start: int, depth: int) -> dict[str, WordTree]:
+        found: dict[str, WordTree] = {}
         more = not self.closes("{")
         while more:
             m = _KEY.match(self.text, self.pos)
@@ -157,19 +158,20 @@ def _unquoted(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text[1:-1])
 
 
-def is_node(value: Value) -> bool:
+def is_node(value: object) -> TypeGuard[Sequence[Any] | Mapping[str, Any]]:
     """Whether a value has parts."""
     return isinstance(value, (list, tuple, Mapping))
 
 
 def spread(
-    part: Part, value: Value, name: str, option: str, *, whole: bool
-) -> Iterator[tuple[Part, str, Value]]:
+    part: Part, value: WordTree | int | None, name: str, option: str, *, whole: bool
+) -> Iterator[tuple[Part, str, Any]]:
     """Which part of a tree each word of a value is for, with the name of that part.
 
     Args:
       part: the tree, and the position of its first leaf.
-      value: a word is for all leaves of what it stands for; lists may be the value of one leaf.
+      value: a word is for all leaves of what it stands for; lists may be the value of one leaf. A caller in Python may
+        give an axis (an int or None) in the place of a word.
       name: of the part.
       option: what the value is given to, for messages.
       whole: whether the value of a dict has to have all its keys.
@@ -198,8 +200,8 @@ def spread(
 
 
 def _by_key(
-    tree: Tree, value: Mapping[Any, Value], name: str, option: str, whole: bool
-) -> dict[int, Value]:
+    tree: Tree, value: Mapping[Any, WordTree], name: str, option: str, whole: bool
+) -> dict[int, WordTree]:
     """The value of each child that has one, by position, where values are given by key."""
     if tree.kind not in ("dict", "object") or None in tree.keys:
         _refuse(tree, name, option, "a dict")
@@ -218,7 +220,9 @@ def _by_key(
     return given
 
 
-def _by_position(tree: Tree, value: Sequence[Value], name: str, option: str) -> dict[int, Value]:
+def _by_position(
+    tree: Tree, value: Sequence[WordTree], name: str, option: str
+) -> dict[int, WordTree]:
     n = len(tree.children)
     if tree.kind in ("none", "dict") or not isinstance(value, (list, tuple)):
         _refuse(tree, name, option, "a list")

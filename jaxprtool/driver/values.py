@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from jaxprtool.driver.arguments import parts_called, refuse_ambiguous, similar_names
-from jaxprtool.driver.tree_words import Value, parse_value, spread
+from jaxprtool.driver.tree_words import WordTree, parse_value, spread
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.interface import LEAF, Interface, Part, Tree, argument_label
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 
 __all__ = ["arguments", "is_word", "open_binders", "parse_literal", "split_words"]
 
@@ -66,7 +66,7 @@ def split_words(texts: Sequence[str]) -> list[str]:
 
 
 def open_binders(program: ClosedJaxpr) -> list[Var]:
-    """What a caller has to give: constants without a value, then the arguments."""
+    """The binders that a caller gives values for: constants without a value, then the arguments."""
     pairs = zip(program.jaxpr.const_binders, program.consts, strict=True)
     return [*(v for v, c in pairs if c is None), *program.jaxpr.in_binders]
 
@@ -77,7 +77,7 @@ def arguments(
     *,
     interface: Interface | None = None,
     max_bytes: int | None = None,
-) -> list[Any]:
+) -> list[Value]:
     """Values for binders, as NumPy arrays of the right shapes and dtypes.
 
     Args:
@@ -103,7 +103,7 @@ def arguments(
             giving.give(part, giving.value(m[2], part), name)
         elif not giving.by_name(word):
             unnamed.append(word)
-    if not binders:  # a generator gives all that there are: none
+    if not binders:  # a generator then has no argument to make
         unnamed = [w for w in unnamed if not _GENERATOR.match(w)]
     for k, word in enumerate(unnamed):
         giving.give_next(word, k == len(unnamed) - 1)
@@ -126,7 +126,7 @@ class _Giving:
         labels = [f"argument {name}" for name in names] or labels
         self.slots = [*map(arrays.Slot, range(len(binders)), binders, labels)]
         self.names = names or [v.name or "" for v in binders]
-        self.values: dict[int, Any] = {}
+        self.values: dict[int, Value] = {}
         self.too_many = 0
 
     def part(self, name: str, what: str) -> tuple[Part, str]:
@@ -140,7 +140,7 @@ class _Giving:
             fail(UsageError, message, "bad-value", help=help)
         return found[0], name
 
-    def value(self, word: str, part: Part) -> Value:
+    def value(self, word: str, part: Part) -> WordTree:
         """The value of a word for a part: for one array it is read later, when its type is known."""
         is_tree = part.tree != LEAF and not {*"{[("}.isdisjoint(word)
         return parse_value(word, "--args") if is_tree else word
@@ -149,8 +149,9 @@ class _Giving:
         """Take a dict of arguments by name, or an `.npz` file of arrays that are named for arguments; whether it is one."""
         if word.startswith("{"):
             value = parse_value(word, "--args")
-            find = self.interface.find if self.interface else lambda name: ()
-            if any(map(find, value)) or not self._takes_dict():
+            interface = self.interface
+            named = interface is not None and any(map(interface.find, value))
+            if named or not self._takes_dict():
                 for name in value:
                     part, _ = self.part(name, "--args")
                     self.give(part, value[name], name)
@@ -164,7 +165,7 @@ class _Giving:
         parts = self.interface.parts() if self.interface else []
         return any(p.tree.kind in ("dict", "object") and p.start not in self.values for p in parts)
 
-    def give(self, part: Part, value: Value, name: str) -> None:
+    def give(self, part: Part, value: WordTree, name: str) -> None:
         """Take a value for a part of the arguments."""
         for below, called, word in spread(part, value, name, "--args", whole=True):
             for i in below.positions:
@@ -172,7 +173,7 @@ class _Giving:
                     fail(UsageError, f"--args gives {self.names[i] or called} twice", "bad-value")
             self._give_word(below, called, word)
 
-    def _give_word(self, part: Part, name: str, word: Value) -> None:
+    def _give_word(self, part: Part, name: str, word: WordTree) -> None:
         slots = [self.slots[i] for i in part.positions]
         if isinstance(word, str) and part.tree.kind != "leaf":
             if word.endswith(".npz") and self._give_members(word, part):
@@ -201,7 +202,7 @@ class _Giving:
         pairs = zip(self.interface.parts(), self.interface.args, strict=True)
         return next(name for p, (name, _) in pairs if p.start == part.start and p.tree.size)
 
-    def _made(self, word: Value, left: Sequence[Any], last: bool) -> list[Any]:
+    def _made(self, word: WordTree, left: Sequence[Value], last: bool) -> list[Value]:
         """The values that one word gives, for the arguments that are left.
 
         When there is none left it still gives one (None), so that the message can count them.
@@ -258,7 +259,7 @@ class _Giving:
         return below or whole
 
 
-def _literal(value: Value) -> Any:
+def _literal(value: WordTree) -> Any:
     """Nested lists of words as nested lists of numbers."""
     if isinstance(value, str):
         return parse_literal(value)

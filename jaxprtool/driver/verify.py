@@ -1,8 +1,8 @@
-"""The check of what a transformation was given, and of what it gives back."""
+"""Type checks of the programs that a transformation takes and returns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from jaxprtool.analyses.signature import same_program
@@ -35,7 +35,7 @@ __all__ = [
 
 
 @contextmanager
-def positions(program: ClosedJaxpr) -> Iterator[None]:
+def positions(program: ClosedJaxpr) -> Generator[None]:
     """Give the error of a missing rule the position of the first equation that needs it."""
     try:
         yield
@@ -49,10 +49,10 @@ def positions(program: ClosedJaxpr) -> Iterator[None]:
 
 
 def check_input(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program, once it is known to be well-typed: rules rely on that.
+    """Type-check the program that a transformation takes, since rules rely on well-typed equations; returns it.
 
-    Primitives that nobody declared are taken at their word here; the transformation says whether it
-    needs a rule for one. Raises JaxprTypeError.
+    The result types that a text gives for undeclared primitives are trusted here; the transformation reports the rules
+    that it lacks. Raises JaxprTypeError.
     """
     typecheck_jaxpr(program, allow_unknown=True)
     return program
@@ -63,7 +63,7 @@ def check_arrays(program: ClosedJaxpr, what: str, *, sized: bool = False) -> Non
 
     Args:
       program: the program.
-      what: what is asked of it, for the message.
+      what: the transformation, for the message.
       sized: whether dimensions have to be numbers too.
 
     Raises:

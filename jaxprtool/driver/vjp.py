@@ -17,7 +17,7 @@ __all__ = ["vjp"]
 def vjp(
     program: ClosedJaxpr, wrt: Sequence[Position] | None = None, *, keep_outs: bool = True
 ) -> ClosedJaxpr:
-    """The program of value and pullback.
+    """The vjp of a program: it computes the results, and the cotangents of the arguments.
 
     Args:
       program: (a) -> (b).

@@ -26,7 +26,7 @@ def vmap(
     out_axes: Axes = (0,),
     axis_size: int = DEFAULT_SIZE,
 ) -> ClosedJaxpr:
-    """The program that does for a batch what `program` does for one element.
+    """The vmap of a program: it applies `program` to each example of a batch.
 
     Args:
       program: the program.

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any, NoReturn
 
 from jaxprtool.driver.progress import stop_showing
@@ -101,7 +101,7 @@ def remove_temporaries() -> None:
 
 
 @contextlib.contextmanager
-def removing_temporaries() -> Iterator[None]:
+def removing_temporaries() -> Generator[None]:
     """While the block runs (in the main thread), signals that end the process remove temporary files first.
 
     Signals that are ignored stay so.

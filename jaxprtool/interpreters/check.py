@@ -172,7 +172,7 @@ def typecheck_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, *, allow_unknown: bool = False) 
 
     Args:
       jaxpr: what to check.
-      allow_unknown: whether primitives that nobody declared are taken at their word.
+      allow_unknown: whether the result types that a text gives for undeclared primitives are trusted.
 
     Returns:
       Its type: types of constants and arguments, types of results.
@@ -244,7 +244,7 @@ def verifying() -> bool:
 def verified(made: _Made) -> _Made:
     """A jaxpr that was just made, checked where verification is on.
 
-    Primitives that nobody declared are taken at their word. Jaxprs that were checked already are not
+    The result types that a text gives for undeclared primitives are trusted. Jaxprs that were checked already are not
     looked into again, so verification takes time linear in what is made.
 
     Raises:

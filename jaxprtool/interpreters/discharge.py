@@ -113,8 +113,8 @@ def transformable(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The same program without references: what every transformation starts from.
 
     Raises:
-      UnsupportedError: an argument is a reference. What is in its cell is an argument and a result of the program
-        then, and only who asks for the transformation can say how those are differentiated or batched.
+      UnsupportedError: an argument is a reference. Discharge makes the value in its cell an argument and a result of the
+        program, and only the caller of the transformation can say how those are differentiated or batched.
     """
     if not has_refs(closed.jaxpr):
         return closed

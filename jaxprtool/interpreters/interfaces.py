@@ -37,7 +37,7 @@ def with_interface(program: ClosedJaxpr, interface: Interface | None) -> ClosedJ
 
 
 def of_open(program: ClosedJaxpr) -> Interface | None:
-    """The interface of what a caller has to give: constants without a value, by their names, then the arguments."""
+    """The interface of the values that a caller gives: constants without a value, by their names, then the arguments."""
     of = program.interface
     if of is None:
         return None

@@ -487,7 +487,7 @@ def _pull_back(
 def grad_jaxpr(
     closed: ClosedJaxpr, wrt: Sequence[int] = (0,), *, with_value: bool = False
 ) -> ClosedJaxpr:
-    """The jaxpr of the gradient: (a) -> (gradients by the arguments `wrt`), after the value if asked for.
+    """The jaxpr of the gradient: (a) -> (gradients by the arguments `wrt`), after the value with `with_value`.
 
     Raises:
       UsageError: not exactly one real scalar result; an argument of `wrt` that is not real or not there.

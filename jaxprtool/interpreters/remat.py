@@ -1,8 +1,8 @@
 """Which values of a first computation a second one reads instead of computing them again.
 
 A rematerialised jaxpr is computed twice: its known part at once, and the whole of it when tangents or cotangents are
-there. A policy says of each equation whether the second computation is given its results. What is inside of
-a loop, a branch or a call is asked for too, by the `saving` rule of the primitive around it.
+there. A policy says of each equation whether the second computation is given its results. The `saving` rule of
+a loop, a branch or a call applies the policy to the equations inside of it too.
 
 Contract of a `saving` rule, for primitives whose params hold jaxprs (one without a rule is looked at from outside):
 

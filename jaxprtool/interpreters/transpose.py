@@ -6,7 +6,7 @@ Contract of a `transpose` rule:
 
 Operands in which the operation is linear are `UndefPrimal(aval)`; the others are values, and get None
 back. A linear operand's cotangent has its aval, or is a Zero. `ct` is never a Zero; of several some may be.
-A rule for an operation that is not linear in what it is asked for calls `not_linear`.
+A rule calls `not_linear` where its operation is not linear in the `UndefPrimal` operands.
 
 Makers: `transpose_unary` and `NONLINEAR`, `ZERO` for those without a rule.
 """
@@ -110,7 +110,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
             if ct_env.keys().isdisjoint(binders):
                 continue
             if not any(map(_has_tangents, (*binders, *(x for x in inputs if x in linear)))):
-                continue  # of integers to integers: the cotangents are zeros, which no rule need be asked for
+                continue  # of integers to integers: the cotangents are zeros, which need no rule
             if eqn.primitive.multiple_results:
                 ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
             else:

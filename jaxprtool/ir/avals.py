@@ -1,4 +1,4 @@
-"""Abstract values: what is known of a value without having it.
+"""Abstract values (avals): the types of values, which are known before the values are.
 
 `ShapedArray` is interned: equal types are the same object, so comparing two is `is` and hashing
 one is free. That is what makes checking a jaxpr cheap.
@@ -35,9 +35,10 @@ class SymbolicDim(str):
 
 
 class AbstractType(Frozen):
-    """Base of everything that can stand after the colon of a binder.
+    """Base class of abstract values: a binder declares one after its colon.
 
-    `annotated`: whether it says more than shape and element type: how it is sharded, what it varies along, its memory.
+    Attributes:
+      annotated: whether the type says more than shape and element type: a sharding, varying axes, a memory space.
     """
 
     __slots__ = ()
@@ -64,7 +65,7 @@ ARRAY_LIMIT = "array-limit"
 
 
 def _check_limits(shape: tuple[Any, ...], dtype: DType) -> None:
-    """Raise JaxprTypeError for a shape that no array can have, be it empty."""
+    """Raise JaxprTypeError for a shape that no array can have, not even an empty one."""
     rank = len(shape) + (dtype.kind == "k")  # the words of a key are an axis
     numbers = [d for d in shape if isinstance(d, int)]
     nbytes = max(dtype.itemsize, 1) * math.prod(d for d in numbers if d)
@@ -82,19 +83,19 @@ def _check_limits(shape: tuple[Any, ...], dtype: DType) -> None:
 
 
 class AxisGroups(Frozen):
-    """Mesh axes of a type beside those that its dimensions are split over, interned: `{V:(i,j), U:k, R:l}`.
+    """The mesh axes that a type names apart from its sharding: `{V:(i,j), U:k, R:l}`. Equal groups are one object.
 
     Attributes:
       varying: the axes of a `shard_map` along which the value varies.
-      unreduced: those over which the value is still to be summed.
-      reduced: those over which it was summed.
+      unreduced: the axes over which the value still has to be summed.
+      reduced: the axes over which the value was summed.
     """
 
     __slots__ = ("reduced", "unreduced", "varying")
     varying: tuple[str, ...]
     unreduced: tuple[str, ...]
     reduced: tuple[str, ...]
-    _pool: ClassVar[dict[tuple, AxisGroups]] = {}
+    _pool: ClassVar[dict[tuple[tuple[str, ...], ...], AxisGroups]] = {}
 
     def __new__(
         cls,
@@ -110,7 +111,7 @@ class AxisGroups(Frozen):
         return found
 
     def replace_varying(self, names: Iterable[str]) -> AxisGroups:
-        """The same with other axes along which the value varies."""
+        """These groups with other varying axes."""
         return AxisGroups(names, self.unreduced, self.reduced)
 
     def __reduce__(self):
@@ -132,6 +133,7 @@ class AxisGroups(Frozen):
 NO_GROUPS = AxisGroups()
 
 _FIELDS = ("shape", "dtype", "weak_type", "spec", "memory", "vary")
+_Fields = tuple[Sequence[Any], Any, bool, tuple[str | None, ...], str, AxisGroups]
 
 
 class ShapedArray(AbstractType):
@@ -169,7 +171,7 @@ class ShapedArray(AbstractType):
     ndim: int
     size: int
     strong: ShapedArray
-    _interned: ClassVar[dict[tuple, ShapedArray]] = {}
+    _interned: ClassVar[dict[_Fields, ShapedArray]] = {}
 
     def __new__(
         cls,
@@ -187,7 +189,7 @@ class ShapedArray(AbstractType):
             return cls._make(key)
 
     @classmethod
-    def _make(cls, key: tuple) -> ShapedArray:
+    def _make(cls, key: _Fields) -> ShapedArray:
         shape, dtype, weak_type, spec, memory, vary = key
         shape = tuple(d if isinstance(d, SymbolicDim) else operator.index(d) for d in shape)
         found = dtype_of(dtype)
@@ -277,7 +279,7 @@ class _Interned(AbstractType):
     """A type that is the same object whenever its fields are the same."""
 
     __slots__ = ()
-    _pool: ClassVar[dict[tuple, AbstractType]] = {}
+    _pool: ClassVar[dict[tuple[Any, ...], AbstractType]] = {}
     annotated = False
 
     @classmethod
@@ -324,7 +326,7 @@ class RefType(_Interned):
 
 
 class FutureType(_Interned):
-    """A value that is still on its way, printed `AbstractFuture{f32[3]}`."""
+    """The type of a value that an asynchronous operation has not delivered yet, printed `AbstractFuture{f32[3]}`."""
 
     __slots__ = ("inner",)
     inner: AbstractType
@@ -344,7 +346,7 @@ class FutureType(_Interned):
 
 
 class OpaqueType(_Interned):
-    """A type that we know only by its text; it prints back unchanged and cannot be run."""
+    """A type that is known only by its text. It prints unchanged; a program that has it cannot be run."""
 
     __slots__ = ("text",)
     text: str

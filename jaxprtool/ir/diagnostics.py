@@ -1,8 +1,8 @@
-"""What we tell the user: diagnostics, and the exceptions that carry them.
+"""Diagnostics, the messages to the user, and the exceptions that carry them.
 
-Three voices, and the exit status that goes with each: the answer is no (1: ill-typed, differs),
-it cannot be done as asked (2: bad usage, unreadable input, a known limitation), and a fault of
-ours (3: anything that is not a `JaxprToolError`).
+An exception decides the exit status of the command: 1 where the answer is no (a program is ill-typed, or differs),
+2 where the command cannot be carried out (bad usage, unreadable input, a known limitation), and 3 for a fault of
+this package (any exception that is not a `JaxprToolError`).
 """
 
 from __future__ import annotations
@@ -104,13 +104,13 @@ class JaxprTypeError(JaxprToolError, TypeError):
 
 
 class NotLinearError(JaxprTypeError):
-    """A program is not linear in the arguments to transpose: well-typed, but not what was asked for."""
+    """A program to transpose is well-typed, but not linear in the given arguments."""
 
     exit_code = 2
 
 
 class ScopeError(JaxprTypeError):
-    """Variables are unbound, or bound twice. `programs` is what was read all the same, by name."""
+    """Variables are unbound, or bound twice. `programs` holds the programs that were read nevertheless, by name."""
 
     def __init__(self, diagnostics: Diagnostic | Sequence[Diagnostic], programs: dict[str, Any]):
         super().__init__(diagnostics)
@@ -125,11 +125,11 @@ class UsageError(JaxprToolError, ValueError):
 
 
 class UnsupportedError(JaxprToolError):
-    """A known limitation, said with its reason."""
+    """A known limitation; the message gives the reason."""
 
 
 class MissingRuleError(UnsupportedError):
-    """A primitive has no rule for what is asked of it. `primitive` is its name."""
+    """A primitive has no rule in the column that an interpreter needs. `primitive` is its name."""
 
     def __init__(self, diagnostics: Diagnostic | Sequence[Diagnostic], primitive: str = ""):
         super().__init__(diagnostics)
@@ -144,7 +144,7 @@ _LONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
 
 
 def clipped(text: str) -> str:
-    """A message without the greater part of what a file may have put into it: names, values, types of any length."""
+    """Cut overlong words of a message, and an overlong message: a file may put names, values and types of any length in it."""
     if len(text) <= _LONGEST_WORD:
         return text
     text = _LONG_WORD.sub(lambda m: f"{m[0][:_LONGEST_WORD]}...", text)
@@ -152,7 +152,7 @@ def clipped(text: str) -> str:
 
 
 class InternalError(Exception):
-    """Something that cannot happen did: a fault of ours. The message says what."""
+    """A fault of this package: a state that its code rules out. The message describes it."""
 
 
 def counted(n: int, noun: str) -> str:

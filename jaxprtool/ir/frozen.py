@@ -1,4 +1,4 @@
-"""Objects that cannot change, and how they are made quickly.
+"""The base of immutable objects, and the makers that construct them quickly.
 
 # Note [Makers]
 
@@ -15,18 +15,18 @@ __all__ = ["Frozen", "amend", "become", "refuse_change", "refuse_removal"]
 
 
 def refuse_change(self: Any, name: str, value: Any) -> NoReturn:
-    """`__setattr__` of what cannot change."""
+    """The `__setattr__` of immutable classes: raises AttributeError."""
     kind = type(self).__name__
     raise AttributeError(f"a {kind} does not change; .replace({name}=...) makes another one")
 
 
 def refuse_removal(self: Any, name: str) -> NoReturn:
-    """`__delattr__` of what cannot change."""
+    """The `__delattr__` of immutable classes: raises AttributeError."""
     raise AttributeError(f"a {type(self).__name__} does not change")
 
 
 class Frozen:
-    """What cannot change: everything that was derived from it, by whatever interpreter, stays true."""
+    """Base class of immutable objects. What an interpreter derives from one stays true."""
 
     __slots__ = ()
     __setattr__ = refuse_change
@@ -37,15 +37,16 @@ _set = object.__setattr__
 
 
 def amend(x: Any, **fields: Any) -> None:
-    """Change an object that is still being built: for its maker alone, before anybody else has seen it."""
+    """Set fields of an object under construction. Only its constructor may call this, before it hands the object out."""
     for name, value in fields.items():
         _set(x, name, value)
 
 
 def become(x: Any, cls: type) -> None:
-    """Make an object that a maker has filled in one of its frozen class.
+    """Turn an object that a maker has filled in into an instance of its frozen class.
 
-    CPython compares the slots of both classes, and at the end of its stack takes them for different ones.
+    CPython compares the slots of both classes. Near the end of its stack that comparison fails; this function then
+    raises RecursionError.
     """
     try:
         x.__class__ = cls

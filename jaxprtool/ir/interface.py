@@ -1,4 +1,4 @@
-"""What the caller of a program sees: the names of its arguments, and the pytrees that arguments and results form.
+"""The interface of a program: the names of its arguments, and the pytrees that its arguments and results form.
 
 A program takes and returns a flat list of leaves. Its interface says how they belong together: in the function that was
 traced `params` may be a dict of arrays, and the result a pair. Nodes of classes (named tuples, dataclasses,
@@ -105,9 +105,9 @@ class Tree(NamedTuple):
         return _pruned(self, iter(kept))
 
     def find(self, path: str) -> list[Part]:
-        """The subtrees that a path means: `["w"]`, `['w']`, `.w` or `/w` for what a dict has under "w".
+        """The subtrees that a path may refer to: `["w"]`, `['w']`, `.w` or `/w` for what a dict has under "w".
 
-        Several where keys hold dots, slashes or brackets themselves.
+        There are several where keys contain dots, slashes or brackets.
         """
         found: dict[tuple[int, int], Part] = {}
         pending: list[tuple[str, int, int, Tree]] = [(path, 0, 0, self)]
@@ -141,7 +141,7 @@ class Tree(NamedTuple):
         return f"{opening}{inner}{comma}{closing}"
 
     def brackets(self) -> tuple[str, str]:
-        """What a node begins and ends with."""
+        """The texts before the first and after the last child of a node."""
         return {
             "tuple": ("(", ")"),
             "list": ("[", "]"),
@@ -150,7 +150,7 @@ class Tree(NamedTuple):
         }[self.kind]
 
     def labels(self) -> list[str]:
-        """What stands before each child: `"w": `, `pos=`, or nothing."""
+        """The text before each child: `"w": `, `pos=`, or nothing."""
         if self.kind == "dict":
             return [f"{key_text(k)}: " for k in self.keys]
         if self.kind == "object":
@@ -166,7 +166,7 @@ class Part(NamedTuple):
 
     @property
     def positions(self) -> range:
-        """Of its leaves."""
+        """The positions of its leaves among all leaves."""
         return range(self.start, self.start + self.tree.size)
 
 
@@ -214,7 +214,7 @@ class Interface(NamedTuple):
     result: Tree
 
     def fits(self, n_in: int, n_out: int) -> bool:
-        """Whether there are as many leaves as a program has arguments and results."""
+        """Whether the trees have as many leaves as a program has arguments and results."""
         return self.n_in == n_in and self.result.size == n_out
 
     @property
@@ -233,15 +233,16 @@ class Interface(NamedTuple):
 
     def parts(self) -> list[Part]:
         """Each argument of the function."""
-        found, start = [], 0
+        found: list[Part] = []
+        start = 0
         for _, tree in self.args:
             found.append(Part(start, tree))
             start += tree.size
         return found
 
     def find(self, path: str) -> list[Part]:
-        """The parts of the arguments that a path means (see `Tree.find`), which begins with the name of an argument."""
-        found = []
+        """The parts of the arguments that a path may refer to (see `Tree.find`); it begins with the name of an argument."""
+        found: list[Part] = []
         for (name, tree), part in zip(self.args, self.parts(), strict=True):
             rest = path[len(name) :]
             if path.startswith(name) and (not rest or rest[0] in "[./"):
@@ -298,7 +299,7 @@ def tree_of(x: Any, node_of: Callable[[Any], Node | None]) -> Tree | None:
         return None
 
 
-def _tree_of(x: Any, node_of: Callable[[Any], Node | None], depth: int) -> Tree:
+def _tree_of(x: object, node_of: Callable[[Any], Node | None], depth: int) -> Tree:
     if x is None:
         return NONE
     node = node_of(x)
@@ -307,7 +308,7 @@ def _tree_of(x: Any, node_of: Callable[[Any], Node | None], depth: int) -> Tree:
     if depth >= MAX_DEPTH:
         raise RecursionError
     trees = tuple([_tree_of(child, node_of, depth + 1) for child in node.children])
-    cls: type = type(x)
+    cls = type(x)
     if cls is tuple or cls is list:
         return Tree("tuple" if cls is tuple else "list", trees)
     if node.is_dict:
@@ -321,7 +322,7 @@ def _tree_of(x: Any, node_of: Callable[[Any], Node | None], depth: int) -> Tree:
     )
 
 
-def _class_name(cls: type) -> str:
+def _class_name(cls: type[Any]) -> str:
     name = "".join([c if f"_{c}".isidentifier() else "_" for c in cls.__name__])
     return name if name.isidentifier() else f"_{name}"
 
@@ -341,16 +342,16 @@ def interface_of(
 def leaf_names(
     named: Iterable[tuple[str, Any]], node_of: Callable[[Any], Node | None]
 ) -> Iterator[str]:
-    """What each leaf of some arguments is called: `params["w"]`."""
+    """The name of each leaf of some arguments: `params["w"]`."""
     for name, arg in named:
         tree = tree_of(arg, node_of)
         yield from [name + path for path in tree.paths()] if tree else itertools.repeat(name)
 
 
 def named_arguments(f: Callable[..., Any], args: Sequence[Any]) -> list[tuple[str, Any]]:
-    """The arguments of a call by the names of the function's parameters.
+    """Pair the arguments of a call with the names of the function's parameters.
 
-    What `*rest` takes is one argument, a tuple; one without a name is called by its position, `arg0`.
+    The arguments of `*rest` form one argument, a tuple. An argument without a name is named by its position, `arg0`.
     """
     try:
         parameters = [*inspect.signature(f).parameters.values()]

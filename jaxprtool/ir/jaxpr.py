@@ -17,10 +17,12 @@ from jaxprtool.ir.origin import Origin
 from jaxprtool.ir.spans import Span
 
 if TYPE_CHECKING:
+    from jaxprtool.ir.avals import AbstractType
     from jaxprtool.ir.kinds import Kind
 
 __all__ = [
     "Atom",
+    "Aval",
     "ClosedJaxpr",
     "DropVar",
     "Hidden",
@@ -33,6 +35,8 @@ __all__ = [
     "Params",
     "Primitive",
     "REQUIRED",
+    "Recover",
+    "Value",
     "Var",
     "Written",
     "lossless_text",
@@ -40,6 +44,12 @@ __all__ = [
     "new_var",
     "type_of",
 ]
+
+
+# An `AbstractType`. Readers of `x.aval` know which class of types it is (most often `ShapedArray`), and read its fields.
+Aval = Any
+# What an atom stands for while a program is interpreted: an array or scalar of a backend, a `Lit`, a tracer.
+Value = Any
 
 
 class Params(dict[str, Any]):
@@ -71,11 +81,11 @@ class Var:
     __slots__ = _VAR
     __setattr__ = refuse_change
     __delattr__ = refuse_removal
-    aval: Any
+    aval: Aval
     name: str | None
     span: Span | None
 
-    def __new__(cls, aval: Any, name: str | None = None, span: Span | None = None) -> Var:
+    def __new__(cls, aval: AbstractType, name: str | None = None, span: Span | None = None) -> Var:
         made = new_var(aval, name, span)
         if cls is not Var:
             amend(made, __class__=cls)
@@ -86,18 +96,18 @@ class Var:
 
 
 class DropVar(Var):
-    """A result that nobody reads, printed `_`."""
+    """The binder of a result that no equation reads, printed `_`."""
 
     __slots__ = ()
 
-    def __new__(cls, aval: Any, name: str | None = "_", span: Span | None = None) -> Var:
+    def __new__(cls, aval: AbstractType, name: str | None = "_", span: Span | None = None) -> Var:
         return super().__new__(cls, aval, name, span)
 
 
 class _VarMaker:
     __slots__ = _VAR
 
-    def __init__(self, aval: Any, name: str | None = None, span: Span | None = None):
+    def __init__(self, aval: AbstractType, name: str | None = None, span: Span | None = None):
         self.aval, self.name, self.span = aval, name, span
         try:
             self.__class__ = Var  # type: ignore[assignment]
@@ -115,16 +125,16 @@ class Lit(Frozen):
     """
 
     __slots__ = ("aval", "cached", "span", "val")
-    val: Any
-    aval: Any
+    val: Value
+    aval: Aval
     span: Span | None
-    cached: list[Any]  # the value as the evaluator wants it, when it was asked for
+    cached: list[Value]  # the value in the form of the evaluator, once the evaluator has read it
 
-    def __init__(self, val: Any, aval: Any, span: Span | None = None):
+    def __init__(self, val: Value, aval: AbstractType, span: Span | None = None):
         amend(self, val=val, aval=aval, span=span, cached=[])
 
     @property
-    def shape(self) -> tuple:
+    def shape(self) -> tuple[Any, ...]:
         return self.aval.shape
 
     @property
@@ -152,6 +162,8 @@ class _Required:
 REQUIRED = _Required()
 
 
+# (value as it was read, types of the results) -> the value of the param.
+Recover = Callable[[Any, Sequence[Aval]], Any]
 # When the printer leaves a param out: never; where it equals its default; also where all its entries are None or False;
 # always in JAX's form, and in the lossless one where it equals its default; always, as the results' types imply it.
 Hidden = Literal["never", "default", "blank", "always", "implied"]
@@ -183,7 +195,7 @@ class Param(NamedTuple):
     doc: str = ""
     optional: bool = False
     first: bool = False
-    recover: Callable[[Any, Sequence[Any]], Any] | None = None
+    recover: Recover | None = None
     names_jaxprs: bool = True
     met_first: bool = False
     acts_along: bool = False
@@ -298,7 +310,7 @@ class JaxprEqn:
     __setattr__ = refuse_change
     __delattr__ = refuse_removal
     primitive: Primitive
-    inputs: tuple[Any, ...]
+    inputs: tuple[Atom, ...]
     params: Params
     out_binders: tuple[Var, ...]
     span: Span | None
@@ -308,7 +320,7 @@ class JaxprEqn:
     def __new__(
         cls,
         primitive: Primitive,
-        inputs: Iterable[Any],
+        inputs: Iterable[Atom],
         params: Mapping[str, Any],
         out_binders: Iterable[Var],
         span: Span | None = None,
@@ -318,7 +330,7 @@ class JaxprEqn:
         return new_eqn(primitive, inputs, params, out_binders, span, comments, origin)
 
     def replace(self, **changes: Any) -> JaxprEqn:
-        """An equation with some fields replaced."""
+        """The equation with some fields replaced."""
         return _replaced(self, changes)
 
     def with_origin(self, origin: Origin | None) -> JaxprEqn:
@@ -349,7 +361,7 @@ class _EqnMaker:
     def __init__(
         self,
         primitive: Primitive,
-        inputs: Iterable[Any],
+        inputs: Iterable[Atom],
         params: Mapping[str, Any],
         out_binders: Iterable[Var],
         span: Span | None = None,
@@ -371,8 +383,8 @@ new_eqn: Callable[..., JaxprEqn] = _EqnMaker  # type: ignore[assignment]  # Note
 class JaxprType(NamedTuple):
     """The type of a jaxpr: constants and arguments in, results out."""
 
-    in_types: list[Any]
-    out_types: list[Any]
+    in_types: list[Aval]
+    out_types: list[Aval]
 
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(repr, ts)) for ts in self)
@@ -380,11 +392,11 @@ class JaxprType(NamedTuple):
 
 
 class Written(NamedTuple):
-    """How the text of a jaxpr is put together, which says nothing of what it computes.
+    """The arrangement of the text of a jaxpr. It does not affect what the jaxpr computes.
 
     Attributes:
-      definitions: the jaxprs that stand before it under names; some may be used nowhere.
-      lone_equation: whether it is one equation without a jaxpr around it.
+      definitions: the named jaxprs that the text defines before it; some may be unused.
+      lone_equation: whether the text is a single equation without a jaxpr around it.
     """
 
     definitions: Mapping[str, ClosedJaxpr]
@@ -407,7 +419,7 @@ class Jaxpr(Keeper):
     const_binders: tuple[Var, ...]
     in_binders: tuple[Var, ...]
     eqns: tuple[JaxprEqn, ...]
-    outs: tuple[Any, ...]
+    outs: tuple[Atom, ...]
     span: Span | None
     comments: Mapping[str, Sequence[str]] | None
     written: Written | None
@@ -416,7 +428,7 @@ class Jaxpr(Keeper):
         self,
         in_binders: Iterable[Var],
         eqns: Iterable[JaxprEqn],
-        outs: Iterable[Any],
+        outs: Iterable[Atom],
         const_binders: Iterable[Var] = (),
         span: Span | None = None,
         comments: Mapping[str, Sequence[str]] | None = None,
@@ -431,11 +443,11 @@ class Jaxpr(Keeper):
             span=span,
             comments=comments,
             written=written,
-            _derived={},
+            derived={},
         )
 
     def replace(self, **changes: Any) -> Jaxpr:
-        """A jaxpr with some fields replaced; `written` and what was derived from this one do not go with it."""
+        """The jaxpr with some fields replaced. The new jaxpr has no `written` and no memos."""
         return _replaced(self, {"written": None, **changes})
 
     @property
@@ -444,12 +456,12 @@ class Jaxpr(Keeper):
         return self.const_binders + self.in_binders
 
     @property
-    def in_avals(self) -> list[Any]:
+    def in_avals(self) -> list[Aval]:
         """Types of the arguments (not of the constants)."""
         return [*map(_aval_of, self.in_binders)]
 
     @property
-    def out_avals(self) -> list[Any]:
+    def out_avals(self) -> list[Aval]:
         """Types of the results."""
         return [*map(_aval_of, self.outs)]
 
@@ -471,26 +483,26 @@ class ClosedJaxpr(Keeper):
 
     __slots__ = ("consts", "interface", "jaxpr")
     jaxpr: Jaxpr
-    consts: tuple[Any, ...]
+    consts: tuple[Value, ...]
     interface: Interface | None
 
     def __init__(
-        self, jaxpr: Jaxpr, consts: Iterable[Any] = (), interface: Interface | None = None
+        self, jaxpr: Jaxpr, consts: Iterable[Value] = (), interface: Interface | None = None
     ):
         if interface is not None and not interface.fits(len(jaxpr.in_binders), len(jaxpr.outs)):
             raise ValueError(f"{interface} does not fit {_counts(jaxpr)}; replace(interface=None)")
-        amend(self, jaxpr=jaxpr, consts=(*consts,), interface=interface, _derived={})
+        amend(self, jaxpr=jaxpr, consts=(*consts,), interface=interface, derived={})
 
     def replace(self, **changes: Any) -> ClosedJaxpr:
-        """A program with some fields replaced; nothing that was derived from this one goes with it."""
+        """The program with some fields replaced. The new program has no memos."""
         return _replaced(self, changes)
 
     @property
-    def in_avals(self) -> list[Any]:
+    def in_avals(self) -> list[Aval]:
         return self.jaxpr.in_avals
 
     @property
-    def out_avals(self) -> list[Any]:
+    def out_avals(self) -> list[Aval]:
         return self.jaxpr.out_avals
 
     @property
@@ -534,11 +546,11 @@ def _to_text(program: ClosedJaxpr, *, lossless: bool = False) -> str:
 
 
 def lossless_text(program: ClosedJaxpr) -> str:
-    """The text of a program that reads back as the same program."""
+    """The text of a program from which the parser reads the same program."""
     return _to_text(program, lossless=True)
 
 
-def set_printer(printer: Any) -> None:
-    """Tell `str` and `repr` of jaxprs how to print (the printer lives in a layer above this one)."""
+def set_printer(printer: Callable[..., str]) -> None:
+    """Install the printer that `str` and `repr` of jaxprs call (it belongs to a layer above this one)."""
     global _to_text
     _to_text = printer

@@ -1,6 +1,6 @@
 """The kind of a param: what values it takes, and how they are read, checked, printed, written as Python and described.
 
-A primitive declares each of its params with one (`core.primitive`); `core.kinds` has the kinds that there are.
+A primitive declares each of its params with one (`core.primitive`); `core.kinds` defines the kinds.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Literal
 
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.source import python_source
 
 __all__ = ["UNREAD", "Kind", "Spelling", "Style"]
@@ -53,7 +54,7 @@ class Kind(ABC):
         self.name, self.one, self.many, self.note = name, one, many, note
 
     @abstractmethod
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         """Whether a value is of this kind."""
 
     @property
@@ -62,23 +63,23 @@ class Kind(ABC):
         return (self,)
 
     def read_text(self, text: str) -> Any:
-        """The value of a text that the literal grammar would read as something else; `UNREAD` where it is none such."""
+        """Read a text that the literal grammar would read as another value; returns `UNREAD` to leave it to the grammar."""
         del text
         return UNREAD
 
-    def read(self, value: Any) -> Any:
-        """The value that is meant by what the literal grammar makes of a text, in any spelling of any release.
+    def read(self, value: ParamValue) -> Any:
+        """Convert what the literal grammar read, in the spelling of any release, to a value of this kind.
 
-        What is not of this kind comes back as it is, for the checker to name.
+        A value that cannot be converted is returned unchanged; the checker reports it.
         """
         return value
 
-    def printed(self, value: Any, style: Style) -> Any:
-        """The value to print in the place of a value: the same, unless JAX spells it in a way of its own."""
+    def printed(self, value: ParamValue, style: Style) -> Any:
+        """The value that the printer writes for a value: the value itself, unless JAX has its own spelling for it."""
         del style
         return value
 
-    def source(self, value: Any) -> str:
+    def source(self, value: ParamValue) -> str:
         """A value as a Python expression; `ir.source.NAMES` are the names in it."""
         return python_source(value)
 

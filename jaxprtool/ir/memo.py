@@ -1,7 +1,7 @@
-"""What is derived from a program and kept with it: found once, and alive as long as the program.
+"""Caches of what is derived from a program. A cached result is computed once and lives as long as the program.
 
-Programs cannot change, so what was derived from one stays true. Each module that derives something has a `Memo` or a
-`MemoTable` of its own, which names it and says of what type it is; nobody else reads or writes what it keeps.
+Programs are immutable, so a result that was derived from one stays true. Each module that derives something has a `Memo`
+or a `MemoTable` of its own, which names the result and gives its type; no other module reads or writes what it keeps.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ T = TypeVar("T")
 
 
 class Keeper(Frozen):
-    """Something that cannot change, with a place for what is derived from it."""
+    """An immutable object that keeps what is derived from it.
 
-    __slots__ = ("_derived",)
-    _derived: dict[Any, Any]
+    Attributes:
+      derived: what each `Memo` and `MemoTable` keeps; for them alone.
+    """
+
+    __slots__ = ("derived",)
+    derived: dict[Any, Any]
 
 
 class Memo(Generic[T]):
-    """One thing that is derived from a program. None stands for what was not derived yet.
+    """A cache of one result per program. None stands for a result that was not derived yet.
 
     Attributes:
-      name: what it is, for whoever looks at it.
+      name: describes the result, for `repr`.
     """
 
     __slots__ = ("name",)
@@ -39,27 +43,27 @@ class Memo(Generic[T]):
         return f"Memo({self.name!r})"
 
     def find(self, program: Keeper) -> T | None:
-        """What is kept with a program."""
-        return program._derived.get(self)
+        """The result that is kept with a program; None if there is none."""
+        return program.derived.get(self)
 
     def keep(self, program: Keeper, value: T) -> T:
-        """Keep a value with a program; returns the value."""
-        program._derived[self] = value
+        """Keep a result with a program; returns the result."""
+        program.derived[self] = value
         return value
 
     def of(self, program: Keeper, make: Callable[[], T]) -> T:
-        """What is kept with a program: what `make()` gives, the first time."""
-        found = program._derived.get(self)
+        """The result that is kept with a program; the first call derives it with `make()`."""
+        found = program.derived.get(self)
         if found is None:
-            found = program._derived[self] = make()
+            found = program.derived[self] = make()
         return found
 
 
 class MemoTable(Generic[T]):
-    """Things of one kind that are derived from a program, one for each way to do it.
+    """A cache of several results per program, each under a key.
 
     Attributes:
-      name: what they are, for whoever looks at them.
+      name: describes the results, for `repr`.
     """
 
     __slots__ = ("name",)
@@ -71,20 +75,20 @@ class MemoTable(Generic[T]):
         return f"MemoTable({self.name!r})"
 
     def find(self, program: Keeper, key: Hashable) -> T | None:
-        """What is kept with a program under a key."""
-        table = program._derived.get(self)
+        """The result that is kept with a program under a key; None if there is none."""
+        table: dict[Hashable, T] | None = program.derived.get(self)
         return None if table is None else table.get(key)
 
     def keep(self, program: Keeper, key: Hashable, value: T) -> T:
-        """Keep a value with a program under a key; returns the value."""
-        program._derived.setdefault(self, {})[key] = value
+        """Keep a result with a program under a key; returns the result."""
+        program.derived.setdefault(self, {})[key] = value
         return value
 
     def of(self, program: Keeper, key: Hashable, make: Callable[[], T]) -> T:
-        """What is kept with a program under a key: what `make()` gives, the first time."""
-        table = program._derived.get(self)
+        """The result that is kept with a program under a key; the first call derives it with `make()`."""
+        table: dict[Hashable, T] | None = program.derived.get(self)
         if table is None:
-            table = program._derived[self] = {}
+            table = program.derived[self] = {}
         found = table.get(key)
         if found is None:
             found = table[key] = make()

@@ -36,13 +36,13 @@ SOURCE, NAMES = 1, 2  # what is shown of an origin: the line of Python, the name
 
 
 class Origin(Frozen):
-    """The origin of an equation; transformed equations have that of what they were made from.
+    """The origin of an equation. A transformed equation has the origin of the equation that it was made from.
 
     Attributes:
       frame: the line of Python, or None.
       names: the scopes around the operation, the outermost first (`jvp(layer1)`, `attn`), or None where
         they are not known.
-      shown: what the printer shows of it, since it was in a text or is meant for one: `SOURCE`, `NAMES`, both or 0.
+      shown: which parts the printer writes: `SOURCE`, `NAMES`, both or 0.
     """
 
     __slots__ = ("_find", "_frame", "names", "shown")
@@ -58,7 +58,7 @@ class Origin(Frozen):
         shown: int = 0,
         find: Callable[[], Frame | None] | None = None,
     ):
-        """`find` gives the frame when it is first asked for, where finding it takes time."""
+        """`find`, where given, computes the frame when `frame` is first read: finding it may take time."""
         amend(self, _frame=frame, names=names, shown=shown, _find=find)
 
     @property
@@ -69,35 +69,33 @@ class Origin(Frozen):
         return self._frame
 
     def within(self, transformation: str) -> Origin:
-        """The origin of what a transformation makes of an equation: `attn` becomes `jvp(attn)`."""
+        """The origin of the equations that a transformation makes from one of this origin: `attn` becomes `jvp(attn)`."""
         if self.names is None:
             return self
-        return _renamed(self, transformation)
+        return self._renamed(transformation)
 
     def of_inner(self, inner: Origin | None) -> Origin:
-        """The origin, in the place of an equation of this one, of an equation inside of it."""
+        """The origin of an inner equation that is inlined where the equation of this origin stood: both name stacks, one after the other."""
         if inner is None:
             return self
-        return inner if not self.names or inner.names is None else _below(self, inner)
+        return inner if not self.names or inner.names is None else self._above(inner)
+
+    @functools.lru_cache(maxsize=1 << 14)
+    def _renamed(self, transformation: str) -> Origin:
+        names = self.names or ()
+        first = names[0] if names else ""
+        made = (f"{transformation}({first})", *names[1:])
+        find = None if self._find is None else lambda: self.frame
+        return Origin(self._frame, made, self.shown, find)
+
+    @functools.lru_cache(maxsize=1 << 14)
+    def _above(self, inner: Origin) -> Origin:
+        find = None if inner._find is None else lambda: inner.frame
+        return Origin(inner._frame, (self.names or ()) + (inner.names or ()), inner.shown, find)
 
     def __repr__(self) -> str:
         names = f" [{stack_of(self.names)}]" if self.names else ""
         return f"{self.frame or ''}{names}".lstrip()
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _renamed(origin: Origin, transformation: str) -> Origin:
-    names = origin.names or ()
-    first = names[0] if names else ""
-    made = (f"{transformation}({first})", *names[1:])
-    find = None if origin._find is None else lambda: origin.frame
-    return Origin(origin._frame, made, origin.shown, find)
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _below(outer: Origin, inner: Origin) -> Origin:
-    find = None if inner._find is None else lambda: inner.frame
-    return Origin(inner._frame, (outer.names or ()) + (inner.names or ()), inner.shown, find)
 
 
 def stack_of(names: Names) -> str:
@@ -107,7 +105,8 @@ def stack_of(names: Names) -> str:
 
 def names_of(stack: str) -> Names:
     """The names in `jvp(layer1)/attn`; slashes inside parentheses separate nothing."""
-    names, depth, start = [], 0, 0
+    names: list[str] = []
+    depth = start = 0
     for i, c in enumerate(stack):
         depth += (c == "(") - (c == ")")
         if c == "/" and depth <= 0:

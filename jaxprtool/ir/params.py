@@ -7,14 +7,20 @@ Ellipsis, `DType`, `ShapedArray`, `ClosedJaxpr`, or one of the classes below. `s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from jaxprtool.ir.frozen import Frozen, amend
+
+if TYPE_CHECKING:
+    from types import EllipsisType
+
+    from jaxprtool.ir.dtypes import DType
 
 __all__ = [
     "NumpyScalar",
     "Opaque",
     "OrderedSet",
+    "ParamValue",
     "PrintedFunction",
     "RangeTuple",
     "Record",
@@ -22,6 +28,10 @@ __all__ = [
     "Word",
     "spelled",
 ]
+
+
+# What the module's docstring lists: a type checker narrows it with `isinstance`.
+ParamValue: TypeAlias = "bool | int | float | complex | str | tuple[Any, ...] | list[Any] | dict[Any, Any] | frozenset[Any] | slice[Any, Any, Any] | EllipsisType | DType | Frozen | Record | Opaque | None"
 
 
 class Word(str):
@@ -58,7 +68,7 @@ class NumpyScalar(int):
         return str(int(self))
 
 
-class RangeTuple(tuple):
+class RangeTuple(tuple[int, ...]):
     """The integers of a range, which prints as one: `range(0, 3)` where a tuple is meant."""
 
     bounds: range
@@ -75,7 +85,7 @@ class RangeTuple(tuple):
         return repr(self.bounds)
 
 
-class OrderedSet(frozenset):
+class OrderedSet(frozenset[Any]):
     """A set that prints its members in the order in which they were given: `frozenset({'j', 'i'})`."""
 
     order: tuple[Any, ...]
@@ -94,7 +104,7 @@ class OrderedSet(frozenset):
 
 
 class Structured(Frozen):
-    """A value with fields of its own, which JAX prints in a way that is no display of Python's.
+    """A value with fields that JAX prints in a notation of its own, not as a Python literal.
 
     Attributes:
       spelled: the text that it was read from, where that is not how this release spells it; else "".
@@ -108,7 +118,7 @@ class Structured(Frozen):
     live: Any
 
     def _fill(self, **fields: Any) -> None:
-        """Set the fields, for a constructor."""
+        """Set the fields; constructors call this."""
         amend(self, spelled="", live=None, **fields)
 
     def _key(self) -> tuple[Any, ...]:
@@ -140,7 +150,7 @@ AnyStructured = TypeVar("AnyStructured", bound=Structured)
 
 
 def spelled(value: AnyStructured, text: str) -> AnyStructured:
-    """The value, just made, as one that prints as a text."""
+    """Make a value that was just constructed print as a text; returns the value."""
     if text != repr(value):
         amend(value, spelled=text)
     return value
@@ -154,7 +164,7 @@ class Record:
 
     __slots__ = ("args", "fields", "name")
 
-    def __init__(self, name: str, args: tuple = (), /, **fields: Any):
+    def __init__(self, name: str, args: tuple[Any, ...] = (), /, **fields: Any):
         self.name, self.args, self.fields = name, args, fields
 
     def __getattr__(self, field: str) -> Any:
@@ -166,7 +176,7 @@ class Record:
     def __reduce__(self):
         return _rebuild_record, (self.name, self.args, self.fields)
 
-    def _key(self) -> tuple:
+    def _key(self) -> tuple[Any, ...]:
         return self.name, self.args, tuple(self.fields.items())
 
     def __eq__(self, other: object) -> bool:
@@ -180,12 +190,12 @@ class Record:
         return f"{self.name}({', '.join(parts)})"
 
 
-def _rebuild_record(name: str, args: tuple, fields: dict[str, Any]) -> Record:
+def _rebuild_record(name: str, args: tuple[Any, ...], fields: dict[str, Any]) -> Record:
     return Record(name, args, **fields)
 
 
 class Opaque:
-    """Text outside of the literal grammar: it prints back unchanged and refuses to run."""
+    """A text outside of the literal grammar. It prints unchanged; a program that has it cannot be run."""
 
     __slots__ = ("text",)
 
@@ -203,7 +213,7 @@ class Opaque:
 
 
 class PrintedFunction(Opaque):
-    """The text of a function of Python's, `<function f.<locals>.g at 0x7f00>`.
+    """The printed form of a Python function, `<function f.<locals>.g at 0x7f00>`.
 
     Attributes:
       qualified: its qualified name, `f.<locals>.g`.

@@ -1,4 +1,4 @@
-"""Where the parts of a value lie when its type says so: `f32[8@x,4@(y,z)]{U:w}`.
+"""Placements: the part of a type that says which mesh axes a value is split over, `f32[8@x,4@(y,z)]{U:w}`.
 
 A placement is a part of a type that changes no value. JAX computes it by rules of each operation, with params
 that it does not print; so types that differ in it alone are both accepted where a binder declares one.
@@ -6,9 +6,10 @@ that it does not print; so types that differ in it alone are both accepted where
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from jaxprtool.ir.avals import NO_GROUPS, AxisGroups, ShapedArray
+from jaxprtool.ir.avals import NO_GROUPS, AbstractType, AxisGroups, ShapedArray
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import find_spec
 
 __all__ = ["Placement", "placed", "placement_of", "read_placement", "same_but_for_placement"]
@@ -26,7 +27,7 @@ class Placement(NamedTuple):
     groups: AxisGroups = NO_GROUPS
 
     def batched(self, dim: int | None) -> Placement:
-        """The placement with a dimension inserted that is not split."""
+        """The placement with a new dimension that is not split."""
         if dim is None or not self.spec:
             return self
         return self._replace(spec=(*self.spec[:dim], None, *self.spec[dim:]))
@@ -35,14 +36,14 @@ class Placement(NamedTuple):
 _NOWHERE = Placement()
 
 
-def placement_of(aval: Any) -> Placement:
+def placement_of(aval: AbstractType) -> Placement:
     """The placement in a type."""
     if not isinstance(aval, ShapedArray) or not (aval.spec or aval.vary):
         return _NOWHERE
     return Placement(aval.spec, aval.vary.replace_varying(()))
 
 
-def placed(aval: Any, placement: Placement) -> Any:
+def placed(aval: AbstractType, placement: Placement) -> AbstractType:
     """The same type with another placement."""
     if not isinstance(aval, ShapedArray) or placement_of(aval) == placement:
         return aval
@@ -50,7 +51,7 @@ def placed(aval: Any, placement: Placement) -> Any:
     return aval.update(spec=placement.spec, vary=vary)
 
 
-def same_but_for_placement(a: Any, b: Any) -> bool:
+def same_but_for_placement(a: AbstractType, b: AbstractType) -> bool:
     """Whether types differ in their placements and weak types at most."""
     a, b = a.strong, b.strong
     if a is b or not (a.annotated or b.annotated):
@@ -58,7 +59,7 @@ def same_but_for_placement(a: Any, b: Any) -> bool:
     return placed(a, _NOWHERE) is placed(b, _NOWHERE)
 
 
-def read_placement(value: Any, ndim: int) -> Placement | None:
+def read_placement(value: ParamValue, ndim: int) -> Placement | None:
     """The placement that a param `dst_sharding` holds, or None when it cannot be read."""
     if isinstance(value, Placement):
         return value

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 
-from jaxprtool.ir.avals import NO_GROUPS, ShapedArray
-from jaxprtool.ir.params import Record, Structured, Word
+from jaxprtool.ir.avals import NO_GROUPS, AbstractType, ShapedArray
+from jaxprtool.ir.params import ParamValue, Record, Structured, Word
 
 __all__ = [
     "Mesh",
@@ -148,14 +148,14 @@ def _axes(dim: Any) -> tuple[str, ...]:
     return axes
 
 
-def known_mesh(value: Any) -> Mesh:
-    """The mesh that a param holds. Raises ValueError when it is none."""
+def known_mesh(value: ParamValue) -> Mesh:
+    """The mesh that a param holds. Raises ValueError when its value is no mesh."""
     if not isinstance(value, Mesh):
         raise ValueError(f"not a mesh: {value}")
     return value
 
 
-def find_mesh(value: Any) -> Mesh | None:
+def find_mesh(value: ParamValue) -> Mesh | None:
     """The mesh in a sharding; None where there is none."""
     if isinstance(value, Mesh):
         return value
@@ -163,17 +163,19 @@ def find_mesh(value: Any) -> Mesh | None:
     return next((x for x in found if isinstance(x, Mesh)), None)
 
 
-def specs_of(value: Any) -> tuple[Spec, ...]:
+def specs_of(value: ParamValue) -> tuple[Spec, ...]:
     """The partition specs that a param holds. Raises ValueError when they cannot be read."""
-    if not isinstance(value, (tuple, list)) or not all(isinstance(p, PartitionSpec) for p in value):
+    members = value if isinstance(value, (tuple, list)) else (None,)
+    specs = [p for p in members if isinstance(p, PartitionSpec)]
+    if len(specs) < len(members):
         raise ValueError(f"not a tuple of partition specs: {value}")
-    for p in value:
+    for p in specs:
         if p.unreduced or p.reduced:
             raise ValueError(f"a partition spec with axes to sum over: {p}")
-    return tuple(p.spec for p in value)
+    return tuple(p.spec for p in specs)
 
 
-def find_spec(value: Any) -> Spec | None:
+def find_spec(value: ParamValue) -> Spec | None:
     """The partition spec in a sharding; unconstrained dimensions are not split.
 
     None where there is none, or one that says more than that.
@@ -207,7 +209,7 @@ def mentioned(spec: Spec) -> frozenset[str]:
 
 
 def batch_spec(spec: Spec, dim: int | None) -> Spec:
-    """The spec with a dimension inserted that is not split."""
+    """The spec with a new dimension that is not split."""
     if dim is None:
         return spec
     padded = spec + ((),) * (dim - len(spec))
@@ -241,12 +243,26 @@ def unshard_shape(shape: tuple[int, ...], spec: Spec, mesh: Mesh) -> tuple[int, 
 # -- varying axes in types ---------------------------------------------------------------------
 
 
-def varying_axes(aval: Any) -> tuple[str, ...]:
+def varying_axes(aval: AbstractType) -> tuple[str, ...]:
     """The axes along which a value of this type varies: (i, j) of `f32[2]{V:(i,j)}`."""
     return getattr(aval, "vary", NO_GROUPS).varying
 
 
-def with_varying(aval: ShapedArray, names: Iterable[str], order: Iterable[str] = ()) -> ShapedArray:
+@overload
+def with_varying(
+    aval: ShapedArray, names: Iterable[str], order: Iterable[str] = ()
+) -> ShapedArray: ...
+
+
+@overload
+def with_varying(
+    aval: AbstractType, names: Iterable[str], order: Iterable[str] = ()
+) -> AbstractType: ...
+
+
+def with_varying(
+    aval: AbstractType, names: Iterable[str], order: Iterable[str] = ()
+) -> AbstractType:
     """The same type, varying along exactly these axes.
 
     order: the order in which axes are printed; those that are not in it come last.

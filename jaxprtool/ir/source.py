@@ -23,6 +23,7 @@ from jaxprtool.ir.params import (
     NumpyScalar,
     Opaque,
     OrderedSet,
+    ParamValue,
     PrintedFunction,
     RangeTuple,
     Record,
@@ -65,7 +66,7 @@ NAMES: dict[str, Any] = {
 } | {"inf": float("inf"), "nan": float("nan")}
 
 
-def python_source(value: Any) -> str:
+def python_source(value: ParamValue) -> str:
     """A value as a Python expression.
 
     Raises:
@@ -103,7 +104,7 @@ def python_source(value: Any) -> str:
     return _plain(value)
 
 
-def _plain(value: Any) -> str:
+def _plain(value: ParamValue) -> str:
     """What Python has a display or a constructor for."""
     if isinstance(value, tuple):
         return _tuple(value)

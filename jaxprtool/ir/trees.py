@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from jaxprtool.ir.params import Structured, Word
+from jaxprtool.ir.params import ParamValue, Structured, Word
 
 __all__ = ["LEAF", "TreeDefinition"]
 
@@ -43,7 +43,7 @@ class TreeDefinition(Structured):
         return f"PyTreeDef({self.structure!r})"
 
 
-def _filled(node: Any, leaves: Iterator[Any]) -> Any:
+def _filled(node: ParamValue, leaves: Iterator[Any]) -> Any:
     if node is LEAF or (isinstance(node, Word) and node == LEAF):
         try:
             return next(leaves)

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Written
 from jaxprtool.ir.memo import Memo
-from jaxprtool.ir.params import Record
+from jaxprtool.ir.params import ParamValue, Record
 
 __all__ = [
     "all_eqns",
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-def jaxprs_in(value: Any) -> Iterator[ClosedJaxpr]:
+def jaxprs_in(value: ParamValue) -> Iterator[ClosedJaxpr]:
     """The jaxprs in a param's value, or in all params of an equation."""
     if isinstance(value, ClosedJaxpr):
         yield value
@@ -37,21 +37,24 @@ def jaxprs_in(value: Any) -> Iterator[ClosedJaxpr]:
         yield from jaxprs_in(value.fields)
 
 
+_HOLDERS: tuple[type[Any], ...] = (ClosedJaxpr, tuple, list, dict, Record)
+
+
 def sub_jaxprs(eqn: JaxprEqn) -> Sequence[ClosedJaxpr]:
     """The jaxprs in the params of an equation, in the order of the params."""
     if not eqn.primitive.holds_jaxprs:
         return ()
     found: list[ClosedJaxpr] = []
     for value in eqn.params.values():
-        if isinstance(value, (ClosedJaxpr, tuple, list, dict, Record)):
+        if isinstance(value, _HOLDERS):
             found += jaxprs_in(value)
     return found
 
 
 def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Every equation, those of nested jaxprs after the one that holds them first.
+    """Iterate over all equations; those of a nested jaxpr follow the first equation that holds the jaxpr.
 
-    A jaxpr that is used several times is looked at once. Not recursive.
+    A jaxpr that is used several times is visited once. Not recursive.
     """
     seen = {jaxpr}
     stack = [iter(jaxpr.eqns)]
@@ -67,13 +70,13 @@ def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 
 
 def count_eqns(jaxpr: Jaxpr) -> int:
-    """Number of equations, those of nested jaxprs as often as the jaxpr is used (and the calls themselves)."""
+    """Number of equations, calls included. The equations of a nested jaxpr count as often as the jaxpr is used."""
     found = _COUNT.find(jaxpr)
     return _count(jaxpr) if found is None else found
 
 
 def nesting(jaxpr: Jaxpr) -> int:
-    """How deep jaxprs are nested in a jaxpr, itself counted. Not recursive."""
+    """The depth of nested jaxprs, where a jaxpr without inner ones has depth 1. Not recursive."""
     stack = [jaxpr]
     while stack:
         current = stack[-1]
@@ -95,9 +98,9 @@ _LEAF = 16
 
 
 def shared_size(jaxpr: Jaxpr) -> int:
-    """Number of equations, those of a nested jaxpr once however often it is used, unless it has few.
+    """Number of equations, where a nested jaxpr counts once however often it is used, unless it is small.
 
-    Found once for each jaxpr, and along a chain of calls in one go. Not recursive.
+    The result is kept with each jaxpr; a chain of calls is counted in one pass. Not recursive.
     """
     chain: list[tuple[Jaxpr, int]] = []
     current = jaxpr
@@ -155,7 +158,7 @@ def _count(root: Jaxpr) -> int:
     return _COUNT.find(root) or 0
 
 
-def map_jaxprs(value: Any, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
+def map_jaxprs(value: ParamValue, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
     """A param value with `f` applied to every jaxpr in it; the same object when nothing changed."""
     if isinstance(value, ClosedJaxpr):
         return f(value)
@@ -196,7 +199,7 @@ def map_programs(root: ClosedJaxpr, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> 
 
 def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> ClosedJaxpr:
     """The program with other jaxprs in its equations, and among the definitions that its text had."""
-    eqns = []
+    eqns: list[JaxprEqn] = []
     for eqn in program.eqns:
         if not eqn.primitive.holds_jaxprs:
             eqns.append(eqn)
@@ -219,5 +222,5 @@ def _definitions(program: ClosedJaxpr) -> Mapping[str, ClosedJaxpr]:
 
 
 def with_eqns(program: ClosedJaxpr, eqns: Sequence[JaxprEqn]) -> ClosedJaxpr:
-    """The program with equations that say the same in other words, laid out as its text was."""
+    """The program with equivalent equations in the place of its own, and the arrangement of its text."""
     return program.replace(jaxpr=program.jaxpr.replace(eqns=eqns, written=program.jaxpr.written))

@@ -162,7 +162,7 @@ class CallRules:
     ) -> tuple[list[Any], list[Any]]:
         """The primal part is called, and the call of the linear part recorded.
 
-        For calls that mean no more than their jaxpr: it is no column unless it is asked for.
+        For calls that compute just what their jaxpr computes; a primitive names it as its rule explicitly.
         """
         closed: ClosedJaxpr = params[self.param]
         nonzeros = [type(t) is not Zero for t in tangents]

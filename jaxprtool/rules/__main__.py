@@ -174,7 +174,7 @@ def _suggestion(name: str) -> str:
 
 
 def main(args: list[str]) -> int:
-    """Print what is asked for; returns the exit status."""
+    """Print the matrix, a column or a row, as the arguments select; returns the exit status."""
     names = [*COLUMNS, *FEW, *FACTS]
     if len(args) == 2 and args[0] == "--primitive":
         found = PRIMITIVES.get(args[1])

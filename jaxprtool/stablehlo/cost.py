@@ -32,7 +32,7 @@ _MOVING = """
     slice transpose
 """
 
-# What these take depends on more than the types at hand: who writes them has to count it.
+# The cost of these depends on more than the types at hand: the rule that writes them counts it.
 _PRODUCTS = frozenset({"convolution", "dot_general", "fft"})
 
 _MOVES, _TRANSCENDENTAL = frozenset(_MOVING.split()), frozenset(_FUNCTIONS.split())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.syntax.autodidax import SpelledList, to_autodidax
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.types import scalar_text
@@ -53,9 +53,9 @@ def _fresh_names() -> Iterator[str]:
             yield "".join(letters)
 
 
-def _predicates(jaxpr: Jaxpr) -> dict[Var, Any]:
+def _predicates(jaxpr: Jaxpr) -> dict[Atom, Any]:
     """Branch indices that are converted predicates, read by conds only: the tutorial prints the predicate."""
-    converted: dict[Var, Any] = {}
+    converted: dict[Atom, Any] = {}
     for eqn in jaxpr.eqns:
         if eqn.primitive.name != "convert_element_type" or len(eqn.inputs) != 1:
             continue
@@ -70,7 +70,7 @@ def _predicates(jaxpr: Jaxpr) -> dict[Var, Any]:
     return converted
 
 
-def _names(jaxpr: Jaxpr, skipped: dict[Var, Any]) -> dict[Var, str]:
+def _names(jaxpr: Jaxpr, skipped: Mapping[Atom, Any]) -> dict[Var, str]:
     """The source's names where each has its own, else the tutorial's."""
     results = (v for eqn in jaxpr.eqns for v in eqn.out_binders)
     bound = [*jaxpr.all_binders, *(v for v in results if v not in skipped)]

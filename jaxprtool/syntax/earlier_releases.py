@@ -134,7 +134,7 @@ def _platform_index(params: Params, inputs: Inputs) -> Params:
 
 
 def _linear_call(params: Params, inputs: Inputs) -> Params:
-    """The transpose as a jaxpr, to 0.5.3; one that has constants of its own takes operands that there are no more."""
+    """Releases to 0.5.3 hold the transpose as a jaxpr; one with constants takes operands that later releases do not have."""
     del inputs
     if "num_transpose_consts" not in params or params["num_transpose_consts"] != 0:
         return params

@@ -12,7 +12,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared
@@ -169,7 +169,7 @@ def _likeliest(x: Any, wide: bool, around: Sequence[Any] = ()) -> Any:
 
 def _typed_operands(eqn: JaxprEqn, wide: bool) -> tuple[Any, ...]:
     """The operands of an equation with a type for each literal, such that the equation fits."""
-    inputs = eqn.inputs
+    inputs = cast("tuple[Any, ...]", eqn.inputs)  # some are `UntypedLit` so far
     places = [i for i, x in enumerate(inputs) if type(x) is UntypedLit]
     around = list(dict.fromkeys(map(_dtype, _avals_around(eqn))))
     formals = _formals(eqn, list(sub_jaxprs(eqn)))
@@ -298,7 +298,7 @@ def _warn_of_guesses(eqn: JaxprEqn, before: Sequence[Any]) -> None:
     told = {_dtype(x.aval) for x in before}
     results = {_dtype(v.aval) for v in eqn.out_binders}
     for old, new in zip(before, eqn.inputs, strict=True):
-        if type(old) is UntypedLit and new.dtype in results - told:
+        if type(old) is UntypedLit and new.aval.dtype in results - told:
             place = f"{eqn.span}: " if eqn.span else ""
             message = (
                 f"{place}the type of {old.text} is not in the text, and is taken to be {new.aval}"

@@ -271,7 +271,7 @@ class _Printer:
         inside = self._inside if self.lossless else format_standalone
         if not isinstance(value, (Record, tuple, list, dict)):
             return self._in_one(format_value(value, inside))
-        found = self.records.get(id(value))  # may hold jaxprs, and is asked for more than once
+        found = self.records.get(id(value))  # may hold jaxprs, and is printed more than once
         if found is None:  # the value is kept, so that no other one can have its id
             found = self.records[id(value)] = value, self._in_one(format_value(value, inside))
         return found[1]

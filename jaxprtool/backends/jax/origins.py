@@ -12,9 +12,9 @@ __all__ = ["origin_of"]
 
 
 def origin_of(info: Any) -> Origin | None:
-    """The origin of an equation from its `source_info`, not shown; None where JAX knows nothing.
+    """The origin of an equation from its `source_info`, not printed; None where JAX has recorded none.
 
-    Frames of the traceback are looked at when the line is asked for.
+    The frames of the traceback are read when `Origin.frame` is first read.
     """
     names, traceback = _names(info.name_stack), info.traceback
     if traceback is None and not names:

@@ -87,7 +87,7 @@ __all__ = [
     "indexer",
     "shown_transform",
     "strided_slice",
-    # what there is in the process
+    # modules, classes and primitives of the running process
     "loaded_modules",
     "param_class",
     "primitives",
@@ -142,7 +142,7 @@ def new_equation(
 
 
 def _effects(prim: Any, in_avals: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The effects of an equation; only primitives that can have any are asked for them."""
+    """The effects of an equation; JAX's rule is called only for primitives that can have effects."""
     rule = getattr(prim.abstract_eval, "__qualname__", "")
     if "_effect_free" in rule:
         return core.no_effects

@@ -15,10 +15,10 @@ __all__ = ["DeviceArray"]
 class DeviceArray:
     """An array held by XLA. It is copied to nothing: NumPy reads the same memory, once it is ready.
 
-    In everything that a NumPy array is asked for it answers as the (read-only) NumPy array would.
+    It has the methods of a read-only NumPy array, with the same results.
 
     Attributes:
-      shape, dtype, ndim, size: as those of the NumPy array; asking for them waits for nothing.
+      shape, dtype, ndim, size: as those of the NumPy array; reading them does not wait for the computation.
     """
 
     __slots__ = ("_buffer", "_host", "_kind")

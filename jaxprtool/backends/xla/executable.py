@@ -64,7 +64,7 @@ class Executable:
         """The results, as a list of `DeviceArray`s.
 
         Args:
-          args: arrays, those of constants without a value first; Python numbers take the type asked for.
+          args: arrays, those of constants without a value first; Python numbers are converted to the types of the arguments.
 
         Raises:
           UsageError: an array has another type, or there are too few or too many.
@@ -108,13 +108,13 @@ class Executable:
         fail(UsageError, message, "argument-count")
 
     def host_arguments(self, args: Sequence[Any]) -> list[np.ndarray]:
-        """Arguments as NumPy arrays of the types asked for; raises UsageError."""
+        """Convert arguments to NumPy arrays of the declared types; raises UsageError."""
         if len(args) != len(self._in):
             self._wrong_count(len(args))
         return [self._host_argument(x, i) for i, x in enumerate(args)]
 
     def _host_argument(self, x: Any, i: int) -> np.ndarray:
-        """Argument i as a NumPy array of the type asked for; raises UsageError."""
+        """Convert argument i to a NumPy array of its declared type; raises UsageError."""
         kind = self._in[i]
         if isinstance(x, (np.ndarray, np.generic)) and x.dtype is kind.dtype:
             if x.shape == kind.shape:

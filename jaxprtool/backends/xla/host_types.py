@@ -37,7 +37,7 @@ def host_type(aval: Any) -> HostType:
 
 @functools.cache
 def shared_type(shape: tuple[int, ...], dtype: np.dtype) -> HostType:
-    """The type of arrays of this shape and dtype; the same object whenever it is asked for."""
+    """The type of arrays of this shape and dtype; equal shapes and dtypes give the same object."""
     return HostType(shape, dtype, reader(shape, dtype))
 
 

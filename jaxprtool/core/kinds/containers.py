@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from jaxprtool.ir.kinds import UNREAD, Kind, Style
+from jaxprtool.ir.params import ParamValue
 
 __all__ = [
     "NOTHING",
@@ -27,7 +28,7 @@ class Anything(Kind):
     def __init__(self, name: str = "Any"):
         super().__init__(name, "a value", "values")
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return True
 
 
@@ -37,7 +38,7 @@ class Nothing(Kind):
     def __init__(self) -> None:
         super().__init__("None", "None", "None")
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return value is None
 
 
@@ -60,20 +61,20 @@ class TupleOf(Kind):
         self.holds_jaxprs = item.holds_jaxprs
         self.prints_itself = self.prints_itself and item.prints_itself
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return (
             isinstance(value, (tuple, list))
             and all(map(self.item.fits, value))
             and (self.length is None or len(value) == self.length)
         )
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: ParamValue) -> Any:
         if type(value) is not tuple:
             return value
         items = [self.item.read(x) for x in value]
         return value if all(a is b for a, b in zip(items, value, strict=True)) else tuple(items)
 
-    def printed(self, value: Any, style: Style) -> Any:
+    def printed(self, value: ParamValue, style: Style) -> Any:
         if type(value) is not tuple:
             return value
         items = [self.item.printed(x, style) for x in value]
@@ -101,7 +102,7 @@ class Either(Kind):
     def parts(self) -> tuple[Kind, ...]:
         return self._parts
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return any(k.fits(value) for k in self._parts)
 
     def read_text(self, text: str) -> Any:
@@ -110,7 +111,7 @@ class Either(Kind):
                 return found
         return UNREAD
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: ParamValue) -> Any:
         if self.fits(value):
             return value
         for kind in self._parts:
@@ -119,7 +120,7 @@ class Either(Kind):
                 return found
         return value
 
-    def printed(self, value: Any, style: Style) -> Any:
+    def printed(self, value: ParamValue, style: Style) -> Any:
         for kind in self._parts:
             if kind.fits(value):
                 return kind.printed(value, style)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from jaxprtool.core.kinds.containers import TupleOf, either
 from jaxprtool.core.kinds.numbers import INTEGER
 from jaxprtool.ir.kinds import Kind, Style
-from jaxprtool.ir.params import Record
+from jaxprtool.ir.params import ParamValue, Record
 
 __all__ = [
     "ConvNumbers",
@@ -20,7 +20,7 @@ __all__ = [
 _INTS = TupleOf(INTEGER)
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: ParamValue) -> Any:
     """A value with tuples where a text has lists."""
     if not isinstance(value, (tuple, list)):
         return value
@@ -41,15 +41,15 @@ class DimensionNumbers(Kind):
         super().__init__(name, f"{constructor}({named})", f"{constructor}s")
         self.constructor, self.fields, self.more = constructor, fields, more
 
-    def fits(self, value: Any) -> bool:
-        fields = getattr(value, "fields", None)
+    def fits(self, value: ParamValue) -> bool:
+        fields: dict[str, Any] | None = getattr(value, "fields", None)
         if not isinstance(fields, dict):
             return False
         return all(f in fields and kind.fits(fields[f]) for f, kind in self.fields.items()) and (
             all(f not in fields or _INTS.fits(fields[f]) for f in self.more)
         )
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: ParamValue) -> Any:
         if not isinstance(value, Record):
             return value
         fields = {f: _tuples(x) for f, x in value.fields.items()}
@@ -58,24 +58,28 @@ class DimensionNumbers(Kind):
         return Record(value.name, value.args, **fields)
 
 
+def _lists(pair: ParamValue) -> ParamValue:
+    """A tuple of tuples with the inner ones as lists; what is none as it is."""
+    return tuple(map(_list, pair)) if isinstance(pair, tuple) else pair
+
+
+def _list(axes: ParamValue) -> ParamValue:
+    return list(axes) if isinstance(axes, tuple) else axes
+
+
 class _DotNumbers(TupleOf):
     """((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs))."""
 
     prints_itself = False
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: ParamValue) -> Any:
         return _tuples(value)
 
-    def printed(self, value: Any, style: Style) -> Any:
+    def printed(self, value: ParamValue, style: Style) -> Any:
         """With the inner tuples as lists, which is how JAX prints them."""
         if not isinstance(value, tuple):
             return value
-        return tuple(
-            tuple(list(axes) if isinstance(axes, tuple) else axes for axes in pair)
-            if isinstance(pair, tuple)
-            else pair
-            for pair in value
-        )
+        return tuple(map(_lists, value))
 
 
 DOT_NUMBERS = _DotNumbers(

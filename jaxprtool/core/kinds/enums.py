@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import Opaque, Record, Word
+from jaxprtool.ir.params import Opaque, ParamValue, Record, Word
 
 __all__ = [
     "ACCURACY",
@@ -97,7 +97,7 @@ class EnumKind(Kind):
         """A member as the value of a param."""
         return Word(f"{self.enum}.{member}")
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return self.member(value) is not None
 
 
@@ -108,7 +108,7 @@ class RecordKind(Kind):
         super().__init__(" | ".join(constructors), one, f"{one}s")
         self.constructors = constructors
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, Record) and value.name in self.constructors
 
 
@@ -119,7 +119,7 @@ class AngledKind(Kind):
         super().__init__(enum.name, enum.one, enum.many)
         self.enum = enum
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         if not isinstance(value, Opaque) or value.text[:1] != "<":
             return False
         return self.enum.member(value.text[1:-1].partition(":")[0]) is not None

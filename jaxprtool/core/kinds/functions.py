@@ -8,7 +8,7 @@ from jaxprtool.core.kinds.containers import NOTHING, either
 from jaxprtool.core.kinds.numbers import INTEGER
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import Opaque, Record
+from jaxprtool.ir.params import Opaque, ParamValue, Record
 
 __all__ = [
     "JAXPR",
@@ -28,7 +28,7 @@ class JaxprKind(Kind):
 
     holds_jaxprs = True
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, ClosedJaxpr)
 
 
@@ -37,7 +37,7 @@ class NameKind(Kind):
 
     spelling = "name"
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (str, Opaque))
 
     def read_text(self, text: str) -> Any:
@@ -64,7 +64,7 @@ class SolverTuple(Kind):
         self.note = f"its fields are {', '.join(self._FIELDS)}"
         self.item, self.holds_jaxprs = item, item.holds_jaxprs
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, Record) and all(
             f in value.fields and self.item.fits(value.fields[f]) for f in self._FIELDS
         )

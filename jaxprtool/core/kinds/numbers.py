@@ -8,7 +8,7 @@ from jaxprtool.core.kinds.containers import TupleOf
 from jaxprtool.ir.avals import AbstractType, SymbolicDim
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.kinds import UNREAD, Kind
-from jaxprtool.ir.params import Word
+from jaxprtool.ir.params import ParamValue, Word
 
 __all__ = [
     "AXES",
@@ -39,7 +39,7 @@ __all__ = [
 class Integer(Kind):
     """Integers of 64 bits, and the sizes of shape-polymorphic programs."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         if type(value) is int:
             return -1 << 63 <= value < 1 << 63
         return not isinstance(value, bool) and (
@@ -50,27 +50,27 @@ class Integer(Kind):
 class Boolean(Kind):
     """True and False, those of NumPy too."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return type(value) is bool or type(value).__name__ in ("bool", "bool_")
 
 
 class Number(Kind):
     """Real numbers."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return not isinstance(value, (bool, complex)) and hasattr(value, "__float__")
 
 
 class ElementType(Kind):
     """Element types, by their short or their long names in a text."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, DType)
 
     def read_text(self, text: str) -> Any:
         return find_dtype(text.rstrip()) or UNREAD
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: ParamValue) -> Any:
         found = find_dtype(value) if isinstance(value, Word) else None
         return value if found is None else found
 
@@ -78,7 +78,7 @@ class ElementType(Kind):
 class TypeKind(Kind):
     """Types of values."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, AbstractType)
 
 
@@ -87,7 +87,7 @@ class ScalarKind(Kind):
 
     code = "fill-value"
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (bool, int, float, complex))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from jaxprtool.core.kinds.containers import Anything, TupleOf
 from jaxprtool.core.kinds.numbers import TypeKind
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import Opaque, Record
+from jaxprtool.ir.params import Opaque, ParamValue, Record
 
 __all__ = [
     "BOOKKEEPING",
@@ -34,14 +34,14 @@ class BookkeepingKind(Anything):
 class ObjectOfJax(Kind):
     """Objects of a running JAX, of which a file holds the text alone; what is a number or a container is none."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return not isinstance(value, (bool, int, float, complex, tuple, list, dict, frozenset))
 
 
 class Option(Kind):
     """Pairs of a name, or a position, and a value."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return (
             isinstance(value, (tuple, list))
             and len(value) == 2
@@ -52,21 +52,21 @@ class Option(Kind):
 class NamedParam(Kind):
     """(name, leaves, PyTreeDef): a param of a composite operation."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (tuple, list)) and len(value) == 3 and isinstance(value[0], str)
 
 
 class IndexOfReference(Kind):
     """Texts, and the positions of the operands in them."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, tuple) and all(isinstance(x, (str, int)) for x in value)
 
 
 class TypeOrText(TypeKind):
     """Types, or their texts."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return super().fits(value) or isinstance(value, (str, Opaque, Record))
 
 

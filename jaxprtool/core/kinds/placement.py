@@ -8,7 +8,7 @@ from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
 from jaxprtool.core.kinds.enums import EnumKind
 from jaxprtool.core.kinds.numbers import BOOLEAN, INTEGER, PAIR
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import Opaque, Record, Structured, Word
+from jaxprtool.ir.params import Opaque, ParamValue, Record, Structured, Word
 from jaxprtool.ir.placement import Placement
 from jaxprtool.ir.sharding import Mesh as Mesh_
 from jaxprtool.ir.sharding import PartitionSpec
@@ -37,21 +37,21 @@ __all__ = [
 class AxisName(Kind):
     """Names of axes: JAX takes any object; a text holds words, objects in angle brackets, and positions."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (str, Opaque)) or INTEGER.fits(value)
 
 
 class NameOrNames(Kind):
     """The name of an axis, or several."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return AXIS_NAME.fits(value) or AXIS_NAMES.fits(value)
 
 
 class PlatformName(Kind):
     """Tuples of names of platforms; None for any."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return value is None or (
             isinstance(value, (tuple, list)) and all(isinstance(n, str) for n in value)
         )
@@ -60,35 +60,35 @@ class PlatformName(Kind):
 class Described(Kind):
     """What has fields, or is only known by its text."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (Opaque, Record, Word, Placement, Structured))
 
 
 class MeshKind(Kind):
     """Meshes."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, Mesh_)
 
 
 class SpecKind(Kind):
     """Partition specs."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, PartitionSpec)
 
 
 class AxisSetKind(Kind):
     """Sets of names of axes."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (frozenset, set)) or AXIS_NAMES.fits(value)
 
 
 class SetOfIntegers(Kind):
     """Sets of integers."""
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (frozenset, set)) and all(map(INTEGER.fits, value))
 
 

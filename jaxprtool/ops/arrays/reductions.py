@@ -43,7 +43,7 @@ def normalize_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 
 def keep_dims(x: Any, shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> Any:
-    """The result of reducing `axes` of an array of `shape`, with those axes as size 1 if asked for."""
+    """The result of reducing `axes` of an array of `shape`, where `keepdims` keeps those axes with size 1."""
     if not keepdims:
         return x
     return reshape(x, new_sizes=tuple(1 if i in axes else d for i, d in enumerate(shape)))

@@ -18,7 +18,7 @@ def eig(
     """(w, vl, vr): the eigenvalues of a square matrix, and its eigenvectors as columns.
 
     a vr = vr diag(w), and vl^H a = diag(w) vl^H. Results are complex. An eigenvector has norm 1, and its
-    largest component is real. The vectors that are not asked for are left out.
+    largest component is real. Vectors whose param is False are left out.
 
     compute_left_eigenvectors: whether vl is a result.
     compute_right_eigenvectors: whether vr is a result.

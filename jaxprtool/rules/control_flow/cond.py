@@ -28,7 +28,7 @@ from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import is_linear, not_linear, transpose_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import BOOL, INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, type_of
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, type_of
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.control_flow.loops import narrowed
@@ -236,7 +236,7 @@ def _joined(parts: Sequence[Part]) -> tuple[Branches, Branches, list[Any], list[
     plans: list[Plan] = []
     for known, _, _, n_res in parts:
         outs = known.jaxpr.outs
-        arguments = {v: ~i for i, v in enumerate(known.jaxpr.in_binders)}
+        arguments: dict[Atom, int] = {v: ~i for i, v in enumerate(known.jaxpr.in_binders)}
         plan: Plan = []
         for x in outs[len(outs) - n_res :]:
             place = arguments.get(x)
@@ -308,7 +308,8 @@ def _take_slots(
     places = {k: Var(a) for k, a in enumerate(slots)}
     for i in forwarded:
         places[~i] = Var(known_binders[i].aval)
-    renamed = {v: places[p] for v, p in zip(jaxpr.in_binders[: len(plan)], plan, strict=True)}
+    taken = zip(jaxpr.in_binders[: len(plan)], plan, strict=True)
+    renamed: dict[Atom, Atom] = {v: places[p] for v, p in taken}
     name = renamed.get
     eqns = [e.replace(inputs=map(name, e.inputs, e.inputs)) for e in jaxpr.eqns]
     binders = [*places.values(), *jaxpr.in_binders[len(plan) :]]

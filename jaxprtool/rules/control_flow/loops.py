@@ -31,7 +31,7 @@ __all__ = [
 
 
 def fixpoint(step: Callable[[list[bool]], Sequence[bool]], start: Sequence[bool]) -> list[bool]:
-    """The least fixed point of `step` that is not below `start`, without a call of `step` where all flags are up already."""
+    """The least fixed point of `step` above `start`, element by element. `step` is not called once every flag is True."""
     flags = list(start)
     while not all(flags):
         new = [a or b for a, b in zip(flags, step(flags), strict=True)]

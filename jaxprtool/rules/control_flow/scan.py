@@ -251,7 +251,7 @@ def _needed_carry(
     return fixpoint(needed, fixpoint(certain, used_carry))
 
 
-# A turn of the compiled loop has at most so many equations, however many steps it is asked to take: `unroll` changes
+# A turn of the compiled loop has at most so many equations, however large `unroll` is: `unroll` changes
 # speed alone, and XLA takes minutes for more.
 _MAX_UNROLLED = 20_000
 

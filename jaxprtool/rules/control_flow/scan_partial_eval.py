@@ -27,7 +27,7 @@ from jaxprtool.interpreters.partial_eval import (
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.interpreters.stage import stage
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, type_of
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var, type_of
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
@@ -137,7 +137,8 @@ def _one_after_the_other(
     first, second = known.jaxpr, unknown.jaxpr
     known_outs, residuals = split_list(first.outs, len(first.outs) - n_res)
     binders, unknown_binders = split_list(second.in_binders, n_res)
-    name = dict(zip(binders, residuals, strict=True)).get
+    renamed: dict[Atom, Atom] = dict(zip(binders, residuals, strict=True))
+    name = renamed.get
     eqns = [e.replace(inputs=map(name, e.inputs, e.inputs)) for e in second.eqns]
     outs = merge_lists(unks_out, known_outs, [*map(name, second.outs, second.outs)])
     binders = [*first.in_binders, *unknown_binders]
@@ -182,7 +183,7 @@ def _hoist(jaxpr: Jaxpr, n_consts: int, n_carry: int, n_out: int) -> _Hoisted:
     computed = varying.difference(xs)
     stack = list(dict.fromkeys(filter(computed.__contains__, jaxpr.outs[n_out:])))
     read = dict.fromkeys(chain(*[e.inputs for e in kept], results))
-    shared = [x for x in read if type(x) is not Lit and x not in varying]
+    shared = [x for x in read if isinstance(x, Var) and x not in varying]
     body = Jaxpr([*shared, *carry, *xs], kept, [*results, *stack])
     if live_atoms.find(jaxpr) is not None:  # then all that is kept is read
         live_atoms.keep(body, {*read, *stack})

@@ -151,7 +151,7 @@ def as_dtype(x: Any, dtype: DType) -> Any:
 
 
 def matmul(x: Any, y: Any, *, transpose_x: bool = False, transpose_y: bool = False) -> Any:
-    """x y, with x or y transposed first where asked for."""
+    """x y, with x or y transposed first where the flags say so."""
     n = get_aval(x).ndim - 2
     batch = tuple(range(n))
     contract = (n + (not transpose_x),), (n + transpose_y,)

@@ -334,7 +334,7 @@ def _uniform_impl(xp: Any, a: Any, b: Any, *, shape: Any) -> Any:
 
 
 def _uniform_lower(ctx: Any, a: Any, b: Any, *, shape: Any) -> Any:
-    """XLA draws integers from 32 bits and floats from 16, and aborts the process where others are asked for."""
+    """XLA draws integers from 32 bits and floats from 16, and aborts the process for other widths."""
     dtype = a.aval.dtype
     if dtype.bits < (16 if dtype.kind == "f" else 32):
         wide = {"f": FLOAT32, "i": INT32, "u": UINT32}[dtype.kind]
