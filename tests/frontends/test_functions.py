@@ -197,23 +197,35 @@ def test_a_file_of_the_same_spelling_wins(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "types"),
     [
-        ("energy --shape 'State(pos=f32[3], vel=f32[3])'", "(f32[3], f32[3]) -> (f32[])"),
-        ("energy --shape 'State(f32[3], f32[3],)'", "(f32[3], f32[3]) -> (f32[])"),
+        (
+            "energy --shape 'State(pos=f32[3], vel=f32[3])'",
+            "(state=State(pos=f32[3], vel=f32[3])) -> f32[]",
+        ),
+        (
+            "energy --shape 'State(f32[3], f32[3],)'",
+            "(state=State(pos=f32[3], vel=f32[3])) -> f32[]",
+        ),
         (
             "loss --shape 'Params(f32[3,4], f32[4], kind=\"sin\")' --shape f32[5,3]",
-            "(f32[3,4], f32[4], f32[5,3]) -> (f32[])",
+            "(params=Params(w=f32[3,4], b=f32[4]), x=f32[5,3]) -> f32[]",
         ),
-        ("loss --like params --like x", "(f32[3,4], f32[4], f32[5,3]) -> (f32[])"),
-        ("loss --like train.py:params --shape f32[2,3]", "(f32[3,4], f32[4], f32[2,3]) -> (f32[])"),
-        ("draw --like draw_args", "(key<fry>[], f32[3]) -> (f32[3])"),
-        ("apply --like apply_args", "(f32[5,3]) -> (f32[5,3])"),
-        ("counts --shape f32[] --static n=4", "(f32[]) -> (f32[])"),
-        ("cell --shape c64[]", "(c64[]) -> (c64[])"),
-        ("between --shape f32[] --shape f32[3] --static n=4", "(f32[], f32[3]) -> (f32[3])"),
-        ("jitted --shape f32[] --shape f32[3] --static n=4", "(f32[], f32[3]) -> (f32[3])"),
-        ("Model.apply --shape f32[2]", "(f32[2]) -> (f32[2])"),
-        ("model.apply --shape f32[2]", "(f32[2]) -> (f32[2])"),
-        ("model --shape f32[2]", "(f32[2]) -> (f32[2])"),
+        (
+            "loss --like params --like x",
+            "(params=Params(w=f32[3,4], b=f32[4]), x=f32[5,3]) -> f32[]",
+        ),
+        (
+            "loss --like train.py:params --shape f32[2,3]",
+            "(params=Params(w=f32[3,4], b=f32[4]), x=f32[2,3]) -> f32[]",
+        ),
+        ("draw --like draw_args", "(key=key<fry>[], x=f32[3]) -> f32[3]"),
+        ("apply --like apply_args", "(f=None, x=f32[5,3]) -> f32[5,3]"),
+        ("counts --shape f32[] --static n=4", "(x=f32[]) -> f32[]"),
+        ("cell --shape c64[]", "(x=c64[]) -> c64[]"),
+        ("between --shape f32[] --shape f32[3] --static n=4", "(x=f32[], y=f32[3]) -> f32[3]"),
+        ("jitted --shape f32[] --shape f32[3] --static n=4", "(x=f32[], y=f32[3]) -> f32[3]"),
+        ("Model.apply --shape f32[2]", "(x=f32[2]) -> f32[2]"),
+        ("model.apply --shape f32[2]", "(x=f32[2]) -> f32[2]"),
+        ("model --shape f32[2]", "(x=f32[2]) -> f32[2]"),
     ],
 )
 def test_pytrees(folder: Path, line: str, types: str) -> None:
@@ -280,7 +292,7 @@ def test_a_module_that_turns_64_bits_on_keeps_them(folder: Path) -> None:
         env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
         check=False,
     )
-    assert done.stdout.startswith("(f64[3]) -> (f64[3])"), done.stderr
+    assert done.stdout.startswith("(x=f64[3]) -> f64[3]"), done.stderr
 
 
 def names(*args: Any, **kwargs: Any) -> list[str]:
@@ -334,8 +346,9 @@ PROGRAM = jt.from_jax(jax.make_jaxpr(f)(X, X))
 
 
 def test_python_functions_take_functions() -> None:
-    assert str(jt.check(f, X, 2.0)) == "(f32[3], f32[]) -> (f32[])"
-    assert str(jt.check(f, X, jax.ShapeDtypeStruct((3,), "float32"))) == str(jt.check(PROGRAM))
+    assert str(jt.check(f, X, 2.0)) == "(x=f32[3], y=f32[]) -> f32[]"
+    found, read = jt.check(f, X, jax.ShapeDtypeStruct((3,), "float32")), jt.check(PROGRAM)
+    assert found[:2] == read[:2] and str(read) == "(f32[3], f32[3]) -> (f32[])"
     assert jt.diff(f, PROGRAM, X, X).equal and jt.diff(PROGRAM, PROGRAM).equal
     assert not jt.diff(f, lambda x, y: jnp.sum(jnp.cos(x) * y), X, X).equal
     assert str(jt.lower(f, X, X)) == str(jt.lower(PROGRAM))
