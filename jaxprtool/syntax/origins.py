@@ -23,6 +23,7 @@ __all__ = ["HARD_BREAK", "Annotated", "annotate", "find_annotations"]
 
 _SOURCE = re.compile(r"# ([^#\n]*?):(\d+)(?::(\d+))? \(([^#\n]*)\)$")
 _NAMES = re.compile(r"# \[([^#\n]*)\]$")
+_WHERE = re.compile(r"( *)where ")
 _MARK = " # "
 HARD_BREAK = "\x00"
 
@@ -131,7 +132,7 @@ def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]
     Names stand in one column, right of everything else. Comments follow their equations after two blanks, or three where
     an equation has no operands.
     """
-    below = _interfaces(lines)
+    below = _additions(lines)
     columns = {i: c for i, (c, _) in unsure.items() if i not in below}
     column = max(columns.values(), default=-1)
     there = {i for i, c in columns.items() if c == column}
@@ -140,7 +141,8 @@ def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]
         for i, x in enumerate(lines)
         if i not in below
     }
-    several = len(there) > 1 or sum(" = " in x for x in lines) <= 1
+    equations = sum(" = " in x for i, x in enumerate(lines) if i not in below)
+    several = len(there) > 1 or equations <= 1
     alone = several and max(widths.values(), default=0) <= column
     return (
         {column}
@@ -149,15 +151,23 @@ def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]
     )
 
 
-def _interfaces(lines: Sequence[str]) -> set[int]:
-    """The lines of interfaces and of the comments around them, which the column of annotations does not heed."""
+def _additions(lines: Sequence[str]) -> set[int]:
+    """The lines that only our form has: interfaces with the comments around them, and values of constants.
+
+    The column of annotations does not heed them: a constant may be megabytes long.
+    """
     found: set[int] = set()
     above: list[int] = []
     inside = False
+    where: str | None = None  # what further entries of a `where` section begin with
     for i, line in enumerate(lines):
         begins = line.startswith("args (")
         inside = begins or (inside and line[:1] in (" ", ")", "]", "}", "#"))
-        if inside:
+        if begins_where := _WHERE.match(line):
+            where = begins_where[1] + " " * len("where ")
+        elif where is not None and not line.startswith(where):
+            where = None
+        if inside or where is not None:
             found |= {i, *(above if begins else ())}
         if not line.startswith("#"):
             above = []
@@ -184,7 +194,7 @@ def annotate(pieces: Sequence[str], places: Sequence[tuple[int, JaxprEqn]]) -> s
     every = 0 if lines_of_python else NAMES  # names alone are told from comments by their column
     found = {line: _notes_of(eqns, every) for line, eqns in beside.items()}
     lines = "".join(pieces).split("\n")
-    below = _interfaces(lines)
+    below = _additions(lines)
     width = max(_size(line) for i, line in enumerate(lines) if i not in below)
     out = []
     for number, line in enumerate(lines):

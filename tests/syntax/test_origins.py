@@ -232,9 +232,26 @@ PROGRAMS_TO_ANNOTATE = [
     "{ lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = mul b a in (c, b) }",
     "{ lambda ; a:f32[] b:f32[]. let c:f32[] = sin a; d:f32[] = mul b c; e:f32[] = exp d; g:f32[] = add a d in (c, e, g) }",
     "{ lambda ; a:f32[]. let b:f32[] = jit[name=g jaxpr={ lambda ; a:f32[]. let b:f32[] = cos a; c:f32[] = neg b in (c,) }] a in (b,) }",
+    "{ lambda a:f32[9]; b:f32[]. let c:f32[9] = mul b a in (c,) }\nwhere a = [1, 2, 3, 4, 5, 6, 7, 8, 9]\n      weak b",
+    "{ lambda ; a:f32[]. let b:f32[9] = jit[name=g jaxpr={ lambda c:f32[9]; a:f32[]. let b:f32[9] = mul a c in (b,) } where c = [1, 2, 3, 4, 5, 6, 7, 8, 9]] a in (b,) }",
     """let f = { lambda ; a:f32[]. let b:f32[] = cos a in (b,) } in
 { lambda ; a:f32[]. let b:f32[] = jit[name=f jaxpr=f] a; c:f32[] = jit[name=f jaxpr=f] b in (c,) }""",
 ]
+
+
+@pytest.mark.parametrize("program", [p for p in PROGRAMS_TO_ANNOTATE if "where" in p])
+def test_values_of_constants_do_not_move_annotations(program):
+    """The column of annotations follows the longest line of the program; a value may be megabytes long."""
+
+    def columns(text):
+        shown = map_origins(
+            with_empty_origins(parse(text)), lambda _: Origin(_FRAMES[1], (), SOURCE)
+        )
+        lines = format_file({"": shown}, lossless=True).split("\n")
+        return [line.rfind(" # ") for line in lines if "where" not in line]
+
+    longer = program.replace("1, 2, 3", "1.2345678e-05, 2.3456789e-05, 3.4567891e-05")
+    assert columns(program) == columns(longer)
 
 
 def with_empty_origins(program):
