@@ -95,6 +95,7 @@ for _name, _bits in (
     DType("float" + _name, "f" + _name, "f", _bits)
 for _name, _words in (("fry", 2), ("rbg", 4), ("urbg", 4), ("unsafe_rbg", 4)):
     DType(f"key<{_name}>", f"key<{_name}>", "k", 32 * _words)
+_BY_NAME["key<threefry2x32>"] = _BY_NAME["key<fry>"]  # JAX's name of the generator, beside its tag
 FLOAT0 = DType("float0", "float0", "0", 0)
 
 INT32, INT64 = _BY_NAME["i32"], _BY_NAME["i64"]

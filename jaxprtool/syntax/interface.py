@@ -213,6 +213,9 @@ def _lines(
     tail: str = "",
 ) -> Iterator[str]:
     pad = " " * indent
+    if not parts:
+        yield f"{pad}{head}{closing}{after}{tail}"
+        return
     yield f"{pad}{head}"
     if not any(tree.children for _, tree in parts):
         yield from _filled([f"{label}{tree}," for label, tree in parts], indent + 2, width)

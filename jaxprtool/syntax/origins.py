@@ -12,7 +12,7 @@ import itertools
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from jaxprtool.ir.frozen import amend
@@ -132,7 +132,7 @@ def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]
     Names stand in one column, right of everything else. Comments follow their equations after two blanks, or three where
     an equation has no operands.
     """
-    below = _additions(lines)
+    below = _additions(lines, unsure)
     columns = {i: c for i, (c, _) in unsure.items() if i not in below}
     column = max(columns.values(), default=-1)
     there = {i for i, c in columns.items() if c == column}
@@ -151,10 +151,11 @@ def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]
     )
 
 
-def _additions(lines: Sequence[str]) -> set[int]:
-    """The lines that only our form has: interfaces with the comments around them, and values of constants.
+def _additions(lines: Sequence[str], maybe_names: Container[int] = ()) -> set[int]:
+    """The lines that only our form has: interfaces with the comments around them, values of constants, and comments.
 
-    The column of annotations does not heed them: a constant may be megabytes long.
+    The column of annotations does not heed them: a constant may be megabytes long. The lines `maybe_names` may be
+    annotations that stand alone, and no comments.
     """
     found: set[int] = set()
     above: list[int] = []
@@ -169,6 +170,8 @@ def _additions(lines: Sequence[str]) -> set[int]:
             where = None
         if inside or where is not None:
             found |= {i, *(above if begins else ())}
+        if line.lstrip().startswith("#") and i not in maybe_names:
+            found.add(i)
         if not line.startswith("#"):
             above = []
         else:

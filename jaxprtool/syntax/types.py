@@ -38,7 +38,7 @@ UNTYPED = OpaqueType("?")  # of what has no type in the text
 _AXIS = r"[^\s{}:(),\[\]]+"
 _VARYING = rf"\{{(?:[VUR]:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?=[VUR]:))?)+\}}|\{{{_AXIS}(?:,{_AXIS})*\}}"
 _ARRAY = re.compile(
-    rf"(\w+(?:<(?:fry|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{_VARYING})?)"
+    rf"(\w+(?:<(?:fry|threefry2x32|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{_VARYING})?)"
 )
 _REF = re.compile(r"Ref(?:<(\w+)>)?\{(.*)\}")
 _NAME = re.compile(r"\w+(?=[\[<])")

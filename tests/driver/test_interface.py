@@ -98,6 +98,21 @@ def test_trees_go_into_the_text_and_come_back(x: Any, y: Any) -> None:
     assert "args (" not in str(program)
 
 
+@hypothesis.settings(deadline=None, max_examples=150)
+@hypothesis.given(st.lists(PYTREES, max_size=3), PYTREES, st.integers(10, 80))
+def test_any_number_of_arguments_fits_any_width(args: list[Any], result: Any, width: int) -> None:
+    """No argument and no result are numbers too."""
+    interface = Interface(
+        tuple([(f"x{i}", described(x)) for i, x in enumerate(args)]), described(result)
+    )
+    binders = " ".join([f"a{i}:f32[]" for i in range(interface.n_in)])
+    atoms = " ".join(["0.0:f32[]," for _ in jax.tree.leaves(result)])
+    program = parse(f"{{ lambda ; {binders}. let  in ({atoms}) }}").replace(interface=interface)
+    text = format_jaxpr(program, lossless=True, width=width)
+    assert parse(text).interface == interface
+    assert format_jaxpr(parse(text), lossless=True, width=width) == text
+
+
 @hypothesis.settings(deadline=None, max_examples=100)
 @hypothesis.given(PYTREES)
 def test_every_leaf_is_found_by_its_name(x: Any) -> None:

@@ -234,6 +234,8 @@ PROGRAMS_TO_ANNOTATE = [
     "{ lambda ; a:f32[]. let b:f32[] = jit[name=g jaxpr={ lambda ; a:f32[]. let b:f32[] = cos a; c:f32[] = neg b in (c,) }] a in (b,) }",
     "{ lambda a:f32[9]; b:f32[]. let c:f32[9] = mul b a in (c,) }\nwhere a = [1, 2, 3, 4, 5, 6, 7, 8, 9]\n      weak b",
     "{ lambda ; a:f32[]. let b:f32[9] = jit[name=g jaxpr={ lambda c:f32[9]; a:f32[]. let b:f32[9] = mul a c in (b,) } where c = [1, 2, 3, 4, 5, 6, 7, 8, 9]] a in (b,) }",
+    "# a comment that is longer than every line of the program by far, and stands above it: of the file\n{ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }",
+    "{ lambda ; a:f32[]. let\n  # a comment that is longer than every line of the program by far, above an equation\n b:f32[] = sin a  # beside\n  c:f32[] = cos b  # a long one, beside another equation\n in (c,) }",
     """let f = { lambda ; a:f32[]. let b:f32[] = cos a in (b,) } in
 { lambda ; a:f32[]. let b:f32[] = jit[name=f jaxpr=f] a; c:f32[] = jit[name=f jaxpr=f] b in (c,) }""",
 ]
