@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from jaxprtool.ir.printable import printable
 
 __all__ = ["broken_pipe", "color_diff", "colored", "format_from", "render", "report"]
 
+_EXTRA_TYPE = re.compile(r"extra argument.*\w\[")
 MOST = 50  # diagnostics written as text; the rest is only counted
 
 
@@ -90,6 +92,8 @@ def _usage(error: click.ClickException) -> Diagnostic:
     context = getattr(error, "ctx", None)
     if context is not None:
         help = f"`{context.command_path} --help` lists the options"
+        if _EXTRA_TYPE.search(message):
+            help = "the types of several arguments are given as --shape A --shape B"
     return Diagnostic(message[:1].lower() + message[1:], "usage", help=help)
 
 

@@ -52,7 +52,8 @@ def parse_shape(text: str, what: str = "--shape", classes: Classes = lambda name
     value = reader.value(0)
     kind, found, start = reader.next()
     if kind:
-        reader.fail(start, start + len(found), f"unexpected {found!r} after the type")
+        several = "the types of several arguments are given as --shape A --shape B"
+        reader.fail(start, start + len(found), f"unexpected {found!r} after the type", several)
     return value
 
 

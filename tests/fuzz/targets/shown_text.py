@@ -46,7 +46,11 @@ def check(case: tuple[str, str]) -> None:
         if found:
             raise Failure(f"{found[0]!r} in {shown!r}")
     printed = words[0] == "run" and "print" in text  # what a program prints goes where messages go
-    if "github" in words and not printed and any(not x.startswith("::") for x in done.error.splitlines()):
+    if (
+        "github" in words
+        and not printed
+        and any(not x.startswith("::") for x in done.error.splitlines())
+    ):
         raise Failure(f"a line that is no annotation: {done.error!r}")
 
 
