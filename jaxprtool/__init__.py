@@ -3,91 +3,37 @@
     import jaxprtool as jt
     program = jt.parse(text)
 
-See the README for the command line; every verb is also a function here.
+See the README for the command line; every verb is also a function here. `jaxprtool.names` has all names.
 """
 
-from typing import Any
+from __future__ import annotations
 
-from jaxprtool import lax as lax
-from jaxprtool import rules as rules
-from jaxprtool.core.bind import bind as bind
-from jaxprtool.core.bind import set_base_trace
-from jaxprtool.core.primitive import primitive as primitive
-from jaxprtool.core.primitive import shown as shown
-from jaxprtool.core.rule_table import unsupported as unsupported
-from jaxprtool.core.tree import register_pytree_node as register_pytree_node
-from jaxprtool.driver.api import check as check
-from jaxprtool.driver.api import compile as compile
-from jaxprtool.driver.api import diff as diff
-from jaxprtool.driver.api import discharge as discharge
-from jaxprtool.driver.api import eval_jaxpr as eval_jaxpr
-from jaxprtool.driver.api import format_jaxpr as format_jaxpr
-from jaxprtool.driver.api import jaxpr_as_fun as jaxpr_as_fun
-from jaxprtool.driver.api import jvp_jaxpr as jvp_jaxpr
-from jaxprtool.driver.api import lower as lower
-from jaxprtool.driver.api import of_program
-from jaxprtool.driver.api import partial_eval_jaxpr as partial_eval_jaxpr
-from jaxprtool.driver.api import rewrite as rewrite
-from jaxprtool.driver.api import trace as trace
-from jaxprtool.driver.api import transpose_jaxpr as transpose_jaxpr
-from jaxprtool.driver.api import typecheck_jaxpr as typecheck_jaxpr
-from jaxprtool.driver.api import vmap_jaxpr as vmap_jaxpr
-from jaxprtool.driver.api import with_consts as with_consts
-from jaxprtool.driver.check import Signature as Signature
-from jaxprtool.driver.compile import Compiled as Compiled
-from jaxprtool.driver.diff import Difference as Difference
-from jaxprtool.driver.save import load as load
-from jaxprtool.driver.save import save as save
-from jaxprtool.interpreters.batch import materialize as materialize
-from jaxprtool.interpreters.batch import vmap as vmap
-from jaxprtool.interpreters.check import ill_typed as ill_typed
-from jaxprtool.interpreters.evaluate import EvalTrace, set_numpy_loader
-from jaxprtool.interpreters.jax_functions import set_jax_caller
-from jaxprtool.interpreters.jvp import Zero as Zero
-from jaxprtool.interpreters.jvp import instantiate as instantiate
-from jaxprtool.interpreters.jvp import jvp as jvp
-from jaxprtool.interpreters.linearize import grad as grad
-from jaxprtool.interpreters.linearize import hessian as hessian
-from jaxprtool.interpreters.linearize import jacfwd as jacfwd
-from jaxprtool.interpreters.linearize import jacrev as jacrev
-from jaxprtool.interpreters.linearize import linearize as linearize
-from jaxprtool.interpreters.linearize import value_and_grad as value_and_grad
-from jaxprtool.interpreters.linearize import vjp as vjp
-from jaxprtool.interpreters.stage import make_jaxpr as make_jaxpr
-from jaxprtool.interpreters.transpose import UndefPrimal as UndefPrimal
-from jaxprtool.interpreters.transpose import is_linear as is_linear
-from jaxprtool.ir.avals import ShapedArray as ShapedArray
-from jaxprtool.ir.diagnostics import Diagnostic as Diagnostic
-from jaxprtool.ir.diagnostics import JaxprParseError as JaxprParseError
-from jaxprtool.ir.diagnostics import JaxprToolError as JaxprToolError
-from jaxprtool.ir.diagnostics import JaxprTypeError as JaxprTypeError
-from jaxprtool.ir.diagnostics import MissingRuleError as MissingRuleError
-from jaxprtool.ir.diagnostics import UnsupportedError as UnsupportedError
-from jaxprtool.ir.diagnostics import UsageError as UsageError
-from jaxprtool.ir.dtypes import DType as DType
-from jaxprtool.ir.jaxpr import ClosedJaxpr as ClosedJaxpr
-from jaxprtool.ir.jaxpr import Jaxpr as Jaxpr
-from jaxprtool.ir.jaxpr import JaxprEqn as JaxprEqn
-from jaxprtool.ir.jaxpr import JaxprType as JaxprType
-from jaxprtool.ir.jaxpr import Lit as Lit
-from jaxprtool.ir.jaxpr import Primitive as Primitive
-from jaxprtool.ir.jaxpr import Var as Var
-from jaxprtool.makers.decomposed import decomposed as decomposed
-from jaxprtool.rules.control_flow.cond import cond as cond
-from jaxprtool.rules.control_flow.cond import switch as switch
-from jaxprtool.rules.control_flow.functions import fori_loop as fori_loop
-from jaxprtool.rules.control_flow.functions import scan as scan
-from jaxprtool.rules.control_flow.functions import while_loop as while_loop
-from jaxprtool.rules.define import define as define
-from jaxprtool.rules.jit import jit as jit
-from jaxprtool.rules.jit import set_compiler
-from jaxprtool.rules.parallel.mapped import PartitionSpec as PartitionSpec
-from jaxprtool.rules.parallel.mapped import shard_map as shard_map
-from jaxprtool.rules.remat import checkpoint as checkpoint
-from jaxprtool.syntax.parse import parse as parse
-from jaxprtool.syntax.parse import parse_file as parse_file
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from jaxprtool.core.gateways import gateways
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxprtool import lax as lax
+    from jaxprtool import rules as rules
+    from jaxprtool.core.trace import Trace
+    from jaxprtool.ir.jaxpr import ClosedJaxpr
+    from jaxprtool.names import *  # noqa: F403 (its names are those of the package)
 
 __version__ = "0.1.0"
+
+
+def _base_trace() -> Trace:
+    from jaxprtool.interpreters.evaluate import EvalTrace  # noqa: PLC0415 (gateway)
+
+    return EvalTrace()
+
+
+def _load_operators() -> None:
+    import_module("jaxprtool.ops.operators")
 
 
 def _load_numpy() -> Any:
@@ -96,46 +42,49 @@ def _load_numpy() -> Any:
     return load_namespace()
 
 
+def _load_rows(declared_in: str) -> None:
+    from jaxprtool.rules import load_rows  # noqa: PLC0415 (gateway)
+
+    load_rows(declared_in)
+
+
 def _compile_jaxpr(closed: ClosedJaxpr) -> Any:
     from jaxprtool.backends.xla.compile import compile_jaxpr  # noqa: PLC0415 (gateway)
 
     return compile_jaxpr(closed)
 
 
-def _apply_jax_function(f: Any, args: Any) -> Any:
+def _apply_jax_function(f: Callable[..., Any], args: Any) -> Any:
     from jaxprtool.backends.jax.trace import apply_jax_function  # noqa: PLC0415 (gateway)
 
     return apply_jax_function(f, args)
 
 
-set_numpy_loader(_load_numpy)
-set_jax_caller(_apply_jax_function)
-set_compiler(_compile_jaxpr)
-set_base_trace(EvalTrace())
+gateways.base_trace = _base_trace
+gateways.load_operators = _load_operators
+gateways.load_numpy = _load_numpy
+gateways.load_rows = _load_rows
+gateways.compile_jaxpr = _compile_jaxpr
+gateways.apply_jax_function = _apply_jax_function
 
 
 def __getattr__(name: str) -> Any:
-    """`float0` and `KeyArray` are NumPy's, which is imported when one of them is first read."""
-    if name in ("float0", "KeyArray"):
-        from jaxprtool.backends import numpy_eval  # noqa: PLC0415 (gateway)
-
-        return getattr(numpy_eval, name)
-    raise AttributeError(f"module 'jaxprtool' has no attribute {name!r}")
-
-
-def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
-    """A live JAX ClosedJaxpr as ours, without passing through text, so that nothing is lost."""
-    from jaxprtool.backends.jax import from_jax as jax_bridge  # noqa: PLC0415 (gateway)
-
-    return jax_bridge.from_jax(closed_jaxpr, rules=rules)
+    """A module of the package, or what `names` has."""
+    if name.startswith("__"):
+        raise AttributeError(f"module 'jaxprtool' has no attribute {name!r}")
+    if find_spec(f"{__name__}.{name}"):
+        return import_module(f"{__name__}.{name}")
+    try:
+        found = getattr(import_module(f"{__name__}.names"), name)
+    except AttributeError:
+        raise AttributeError(f"module 'jaxprtool' has no attribute {name!r}") from None
+    globals()[name] = found
+    return found
 
 
-@of_program
-def to_jax(program: ClosedJaxpr) -> Any:
-    """Our program as a live JAX ClosedJaxpr. Raises UnsupportedError where a param is only text."""
-    from jaxprtool.backends.jax import to_jax as jax_export  # noqa: PLC0415 (gateway)
-
-    return jax_export.to_jax(program)
+def __dir__() -> list[str]:
+    names = import_module(f"{__name__}.names")
+    return sorted({*globals(), "lax", "rules", *(n for n in dir(names) if not n.startswith("_"))})
 
 
 __all__ = ["lax", "rules"]

@@ -16,10 +16,9 @@ from jaxprtool.cli import report
 from jaxprtool.cli.session import Session
 from jaxprtool.core.stack import run_deep
 from jaxprtool.driver.writing import remove_temporaries, removing_temporaries
+from jaxprtool.ir.diagnostics import JaxprToolWarning
 from jaxprtool.ir.synonyms import VERBS as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
-from jaxprtool.rules.custom_functions import CustomRuleWarning
-from jaxprtool.rules.policies import PolicyWarning
 
 __all__ = ["VERBS", "cli", "main", "run_verb"]
 
@@ -119,8 +118,7 @@ def run_verb(argv: Sequence[str], session: Session) -> int:
     """
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("always", category=CustomRuleWarning)
-            warnings.filterwarnings("always", category=PolicyWarning)
+            warnings.filterwarnings("always", category=JaxprToolWarning)
             warnings.showwarning = session.show_warning
             status = cli.main(list(argv), prog_name="jaxprtool", standalone_mode=False, obj=session)
     except SystemExit:  # this is how click says that the reader of the output is gone

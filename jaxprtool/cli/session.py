@@ -35,11 +35,6 @@ __all__ = ["Session"]
 Programs = dict[str, ClosedJaxpr]
 
 _TRACING: dict[str, Any] = {"shapes": (), "source_root": "."}
-_CODES = {
-    "CustomRuleWarning": "custom-rule",
-    "PolicyWarning": "remat-policy",
-    "AmbiguousNameWarning": "ambiguous-name",
-}
 
 
 @dataclass
@@ -74,7 +69,7 @@ class Session:
 
     def show_warning(self, message: Warning | str, category: type[Warning], *_: object) -> None:
         """What Python calls for each warning while a verb runs."""
-        self.warn(str(message), _CODES.get(category.__name__, "warning"))
+        self.warn(str(message), getattr(category, "code", "warning"))
 
     def read(self, path: str) -> tuple[str, str]:
         """The text of a file (or of the program of a function), and its name."""

@@ -9,11 +9,13 @@ trace never looks inside an outer tracer, it passes it on to its parent.
 
 from __future__ import annotations
 
+import functools
 import operator
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jaxprtool.core.gateways import gateways
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Primitive, Value
 from jaxprtool.ir.origin import Origin
 
@@ -26,7 +28,6 @@ __all__ = [
     "in_place",
     "interpreted",
     "keep_origin",
-    "set_base_trace",
     "set_current_trace",
     "state",
 ]
@@ -41,27 +42,32 @@ class _State(threading.local):
       origin: the origin of the equation that is being interpreted, which the equations made from it get; or None.
     """
 
+    trace: Trace
+
     def __init__(self) -> None:
-        self.trace: Trace = _base[0]
         self.axes: AxisEnv | None = None
         self.origin: Origin | None = None
 
+    def __getattr__(self, name: str) -> Any:
+        if name != "trace":
+            raise AttributeError(name)
+        self.trace = base_trace()  # before the first operation of the thread
+        return self.trace
 
-_base: list[Any] = [None]  # the trace that `set_base_trace` installs
 
-
-def set_base_trace(trace: Trace) -> None:
-    """Install the evaluating trace, which is current where no transformation runs."""
-    _base[0] = trace
-    state.trace = trace
+@functools.cache
+def base_trace() -> Trace:
+    """The evaluating trace, which is current where no transformation runs."""
+    return gateways.base_trace()
 
 
 state = _State()
 
 
-def base_trace() -> Trace:
-    """The evaluating trace."""
-    return _base[0]
+@functools.cache
+def _load_operators() -> None:
+    """Give tracers their operators, before there are any."""
+    gateways.load_operators()
 
 
 class set_current_trace:
@@ -73,6 +79,7 @@ class set_current_trace:
         self.trace = trace
 
     def __enter__(self) -> Trace:
+        _load_operators()
         self.previous, state.trace = state.trace, self.trace
         self.origin = state.origin
         return self.trace

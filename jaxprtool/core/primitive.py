@@ -223,6 +223,7 @@ def _declare(stub: Callable[..., Any], name: str, **declarations: Any) -> Primit
         index_from=indices[0] if indices else 1 << 30,
         doc=doc,
         stub=stub,
+        pending=stub.__module__ if stub.__module__.startswith("jaxprtool.ops.") else "",
         **declarations,
     )
     if name in PRIMITIVES:

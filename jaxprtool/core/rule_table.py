@@ -1,10 +1,14 @@
-"""`RuleTable` and `FactTable`: one column, a rule or a fact for each primitive."""
+"""`RuleTable` and `FactTable`: one column, a rule or a fact for each primitive.
+
+A table loads the row of a primitive of ours when it is first asked about that primitive.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from jaxprtool.core.gateways import gateways
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
 from jaxprtool.ir.jaxpr import Primitive
 
@@ -48,7 +52,7 @@ class RuleTable:
 
     Attributes:
       column: the name of the column, which is also the keyword of `define`.
-      rules: the table itself; hot loops read it directly and fall back to `table[primitive]`.
+      rules: the rules of the rows that are loaded. Hot loops read it directly, and fall back to `table[primitive]`.
     """
 
     __slots__ = ("column", "rules")
@@ -68,10 +72,9 @@ class RuleTable:
 
     def __getitem__(self, primitive: Primitive) -> Rule:
         """The rule; raises `MissingRuleError` that names primitive and column, and how to add it."""
-        try:
-            return self.rules[primitive]
-        except KeyError:
-            pass
+        rule = self.find(primitive)
+        if rule is not None:
+            return rule
         if primitive.known:
             message, code = f"{primitive} has no {self.column} rule", "no-rule"
             help = (
@@ -84,14 +87,16 @@ class RuleTable:
             help = "a module that declares it can be given with --plugin MODULE"
         raise MissingRuleError(Diagnostic(message, code, help=help), primitive.name)
 
-    def __contains__(self, primitive: object) -> bool:
-        return primitive in self.rules
+    def find(self, primitive: Primitive) -> Rule | None:
+        """The rule, or None."""
+        rule = self.rules.get(primitive)
+        if rule is None and primitive.pending:
+            gateways.load_rows(primitive.pending)
+            rule = self.rules.get(primitive)
+        return rule
 
-    def __iter__(self) -> Iterator[Primitive]:
-        return iter(self.rules)
-
-    def __len__(self) -> int:
-        return len(self.rules)
+    def __contains__(self, primitive: Primitive) -> bool:
+        return self.find(primitive) is not None
 
 
 class FactTable:
@@ -100,7 +105,7 @@ class FactTable:
     Attributes:
       column: the name of the column, which is also the keyword of `define`.
       values: the possible values.
-      stated: the values of the primitives that state one.
+      stated: the values of the primitives that state one, as far as their rows are loaded.
     """
 
     __slots__ = ("column", "stated", "values")
@@ -120,4 +125,12 @@ class FactTable:
             raise ValueError(f"{primitive} has {self.column}={self.stated[primitive]!r} already")
 
     def __getitem__(self, primitive: Primitive) -> Any:
+        if primitive.pending:
+            gateways.load_rows(primitive.pending)
         return self.stated.get(primitive, self.values[0])
+
+    def __contains__(self, primitive: Primitive) -> bool:
+        """Whether the primitive states another value than the default."""
+        if primitive.pending:
+            gateways.load_rows(primitive.pending)
+        return primitive in self.stated

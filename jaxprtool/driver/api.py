@@ -22,10 +22,10 @@ from jaxprtool.interpreters import evaluate as evaluating
 from jaxprtool.interpreters import jvp as jvps
 from jaxprtool.interpreters import partial_eval as partial_evals
 from jaxprtool.interpreters import transpose as transposing
-from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 from jaxprtool.passes import rewrite as rewriting
+from jaxprtool.stablehlo.module import StableHLO
 from jaxprtool.syntax import print as printing
 
 __all__ = [

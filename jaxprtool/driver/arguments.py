@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from jaxprtool.ir.diagnostics import UsageError, counted, fail
+from jaxprtool.ir.diagnostics import JaxprToolWarning, UsageError, counted, fail
 from jaxprtool.ir.interface import LEAF, Interface, Part, argument_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 from jaxprtool.ir.synonyms import close_names
@@ -29,8 +29,10 @@ Position = int | str
 _SHOWN = 12  # names in a message
 
 
-class AmbiguousNameWarning(UserWarning):
+class AmbiguousNameWarning(JaxprToolWarning):
     """A name belongs to an argument of the function and also to another variable of the program."""
+
+    code = "ambiguous-name"
 
 
 def describe(program: ClosedJaxpr, i: int) -> str:

@@ -21,10 +21,10 @@ import json
 import struct
 from typing import Any, NamedTuple, NoReturn
 
-from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.stablehlo.module import StableHLO
 from jaxprtool.syntax.parse import read_interface
 
 __all__ = ["Artifact", "decode_artifact", "encode_artifact", "is_artifact"]

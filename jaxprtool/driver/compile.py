@@ -7,9 +7,9 @@ from typing import Any
 
 from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact
 from jaxprtool.driver.writing import write_output
-from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
+from jaxprtool.stablehlo.module import StableHLO
 
 __all__ = ["Compiled", "compile", "from_bytes"]
 

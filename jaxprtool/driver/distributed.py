@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.driver.progress import working
-from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import Value
+from jaxprtool.stablehlo.module import StableHLO
 
 __all__ = ["CONNECT_TIMEOUT", "Processes", "processes_of", "run_together"]
 

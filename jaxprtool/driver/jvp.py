@@ -46,7 +46,7 @@ def _check_runs(program: ClosedJaxpr, made: ClosedJaxpr) -> None:
     """
     before = {eqn.primitive for eqn in all_eqns(program.jaxpr)}
     for eqn in all_eqns(made.jaxpr):
-        rule = impl_rules.rules.get(eqn.primitive)
+        rule = impl_rules.find(eqn.primitive)
         if isinstance(rule, Unsupported) and eqn.primitive not in before:
             fail(
                 UnsupportedError,

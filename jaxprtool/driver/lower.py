@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
+from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.stablehlo.module import StableHLO
 
 __all__ = ["lower"]
 

@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeVar
 from jaxprtool.core.axes import current_axes
 from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared, failed_rule, holds_integers, no_type
+from jaxprtool.core.primitive import PRIMITIVES as DECLARED
 from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
@@ -142,7 +143,7 @@ def annotated_rule(primitive: Primitive, rule: Any) -> Any:
 
     What an ordinary operation computes varies along the axes along which some operand does.
     """
-    if primitive in varying_facts.stated:
+    if primitive in varying_facts:
         return rule
 
     def typed(*in_avals: Any, **params: Any) -> Any:
@@ -150,7 +151,7 @@ def annotated_rule(primitive: Primitive, rule: Any) -> Any:
         somewhere = any(isinstance(a, ShapedArray) and a.memory for a in in_avals)
         if not somewhere and not names and not any(any(placement_of(a)) for a in in_avals):
             return rule(*in_avals, **params)
-        moves = primitive in memory_facts.stated
+        moves = primitive in memory_facts
         memory = "" if moves else _memory_of(primitive, in_avals)
         order = current_axes().sizes
         out = rule(*[placed(with_varying(a, ()), Placement()) for a in in_avals], **params)
@@ -332,7 +333,7 @@ class _Checker:
                     typed = False
             if self.ended:
                 self.check_use(eqn.inputs, eqn.span)
-            if eqn.primitive in rules:
+            if eqn.primitive in rules or eqn.primitive in abstract_eval_rules:
                 if typed:
                     self.check_eqn(eqn)
                 else:
@@ -346,7 +347,7 @@ class _Checker:
                     self.bind(v)
                 else:
                     bound.add(v)
-            if eqn.primitive in liveness_facts.stated:
+            if eqn.primitive in liveness_facts:
                 self.ended.update((x, eqn) for x in eqn.inputs)
         self.check_use(jaxpr.outs, jaxpr.span)
         for x in jaxpr.outs:
@@ -375,7 +376,7 @@ class _Checker:
 
     def unknown(self, eqn: JaxprEqn) -> None:
         name = eqn.primitive.name
-        near = close_names(name, [p.name for p in abstract_eval_rules])
+        near = close_names(name, DECLARED)
         found = meant(name, PRIMITIVES) or (near[0] if near else "")
         help = f"did you mean {found}?" if found else _DECLARE
         self.report(f"unknown primitive {eqn.primitive}", "unknown-primitive", eqn.span, help, eqn)

@@ -45,7 +45,7 @@ def has_effects(eqn: JaxprEqn) -> bool:
     whose jaxprs have effects.
     """
     primitive = eqn.primitive
-    if not primitive.known or not eqn.out_binders or primitive in effect_facts.stated:
+    if not primitive.known or not eqn.out_binders or primitive in effect_facts:
         return True
     return any(jaxpr_has_effects(c.jaxpr) for c in sub_jaxprs(eqn))
 
@@ -108,13 +108,12 @@ def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[Jaxp
     """The equations that `outs` need, without the parts of them that nobody reads; the atoms they read."""
     live = set(outs)  # literals among them do no harm
     kept: list[JaxprEqn] = []
-    rules = dce_rules.rules
     for eqn in reversed(eqns):
         binders = eqn.out_binders
         if live.isdisjoint(binders):
             if not has_effects(eqn):
                 continue
-        elif (rule := rules.get(eqn.primitive)) is not None:
+        elif (rule := dce_rules.find(eqn.primitive)) is not None:
             eqn, _ = rule(eqn, [*map(live.__contains__, binders)])
         kept.append(eqn)
         live.update(eqn.inputs)
@@ -126,7 +125,7 @@ def surely_read(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> set[Any]:
     """Atoms that `outs` need for certain, where `eqns` hold nothing dead; of nested jaxprs only what all results need."""
     read = set(outs)
     for eqn in reversed(eqns):
-        nested = eqn.primitive in dce_rules.rules
+        nested = eqn.primitive in dce_rules
         binders = eqn.out_binders
         if read.issuperset(binders) if nested else not read.isdisjoint(binders):
             read.update(eqn.inputs)

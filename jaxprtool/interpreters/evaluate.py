@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from jaxprtool.core.bind import base_trace, in_place, interpreted, keep_origin, state
 from jaxprtool.core.env import Env
+from jaxprtool.core.gateways import gateways
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import run_deep
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
@@ -43,24 +44,15 @@ __all__ = [
     "numpy_namespace",
     "prepare_impl",
     "runner",
-    "set_numpy_loader",
 ]
 
 impl_rules = RuleTable("impl")
 
-_loader: list[Callable[[], Any]] = []
-
-
-def set_numpy_loader(load: Callable[[], Any]) -> None:
-    """Tell how to get the NumPy namespace; it is loaded when the first value is computed."""
-    _loader[:] = [load]
-    numpy_namespace.cache_clear()
-
 
 @functools.cache
 def numpy_namespace() -> Any:
-    """The namespace handed to impl rules."""
-    return _loader[0]()
+    """The namespace handed to impl rules; it is loaded when the first value is computed."""
+    return gateways.load_numpy()
 
 
 class EvalTrace(Trace):

@@ -11,17 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.core.bind import state
+from jaxprtool.core.gateways import gateways
 from jaxprtool.core.trace import Tracer
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 
-__all__ = ["call", "set_jax_caller"]
-
-_jax_caller: list[Callable[..., Any]] = []
-
-
-def set_jax_caller(apply: Callable[..., Any]) -> None:
-    """Tell how a function written with JAX is applied to our values: `apply(f, args)`."""
-    _jax_caller[:] = [apply]
+__all__ = ["call"]
 
 
 def call(f: Callable[..., Any], args: Any) -> Any:
@@ -39,7 +33,7 @@ def call(f: Callable[..., Any], args: Any) -> Any:
             raise
     trace.forget(mark)
     try:
-        return _jax_caller[0](f, args)
+        return gateways.apply_jax_function(f, args)
     except TypeError as error:  # JAX's exceptions for conversions of tracers are of this class too
         if not (_names_tracer(error) or _modules(error)[-1].startswith("jaxprtool.")):
             raise

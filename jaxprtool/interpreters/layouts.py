@@ -27,7 +27,7 @@ def laid_out(
     primitive: Primitive, in_avals: Sequence[Any], out_aval: Any, params: dict[str, Any]
 ) -> Any:
     """The type of a result, with its layout."""
-    rule = layout_rules.rules.get(primitive)
+    rule = layout_rules.find(primitive)
     if rule is not None:
         spec = tuple(rule(in_avals, out_aval, **params))
         return placed(out_aval, Placement(spec if any(spec) else ()))

@@ -383,7 +383,7 @@ class _Linearized:
 
     def _rule(self, primitive: Primitive) -> Callable[..., Any] | None:
         """The linearize rule as a jvp rule, where no primal is unknown; None when there is none."""
-        rule = linearize_rules.rules.get(primitive)
+        rule = linearize_rules.find(primitive)
         if rule is None:
             return None
 

@@ -33,14 +33,14 @@ from jaxprtool.ir.diagnostics import (
     fail,
 )
 from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.sharding import Mesh
 from jaxprtool.ir.walk import nesting
 from jaxprtool.stablehlo.builder import ELEMENTWISE, Builder, Value, result_types, types_of
+from jaxprtool.stablehlo.module import StableHLO
 from jaxprtool.stablehlo.text import mlir_type
 
-__all__ = ["LoweringContext", "StableHLO", "Value", "hlo", "lower_jaxpr", "lowering_rules"]
+__all__ = ["LoweringContext", "Value", "hlo", "lower_jaxpr", "lowering_rules"]
 
 lowering_rules = RuleTable("lower")
 
@@ -49,35 +49,6 @@ _MAX_REGION_DEPTH = 24
 
 # Calls nested deeper than this are written in place: XLA uses up its stack on a few hundred.
 _MAX_CALL_DEPTH = 64
-
-
-class StableHLO:
-    """A lowered program. `str()` of it is the text.
-
-    Attributes:
-      text: the module.
-      in_avals, out_avals: types of the arguments (constants without a value first) and results.
-      callbacks: the Python functions that the text calls by their positions here.
-      devices: the number of devices that it runs on.
-      interface: the names and trees of arguments and results, where they are known.
-    """
-
-    __slots__ = ("callbacks", "devices", "in_avals", "interface", "out_avals", "text")
-
-    def __init__(
-        self,
-        text: str,
-        in_avals: list[Any],
-        out_avals: list[Any],
-        callbacks: Sequence[Callable[..., Any]] = (),
-        devices: int = 1,
-        interface: Interface | None = None,
-    ):
-        self.text, self.in_avals, self.out_avals = text, in_avals, out_avals
-        self.callbacks, self.devices, self.interface = list(callbacks), devices, interface
-
-    def __str__(self) -> str:
-        return self.text
 
 
 class _Place(NamedTuple):

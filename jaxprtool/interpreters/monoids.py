@@ -35,7 +35,7 @@ def monoid_of(closed: ClosedJaxpr) -> Monoid | None:
     if len(jaxpr.eqns) != 1 or len(jaxpr.in_binders) != 2:
         return None
     (eqn,) = jaxpr.eqns
-    rule = monoid_rules.rules.get(eqn.primitive)
+    rule = monoid_rules.find(eqn.primitive)
     if rule is None or set(eqn.inputs) != set(jaxpr.in_binders) or jaxpr.outs != eqn.out_binders:
         return None
     return rule(jaxpr.in_binders[0].aval.dtype)

@@ -42,5 +42,5 @@ _ORDERED = Memo[bool]("has ordered effects")
 
 
 def _is_ordered_itself(eqn: JaxprEqn) -> bool:
-    rule = order_rules.rules.get(eqn.primitive)
+    rule = order_rules.find(eqn.primitive)
     return rule is not None and rule(eqn.params)

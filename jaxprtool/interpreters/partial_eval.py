@@ -103,7 +103,7 @@ class PartialEvalTrace(JaxprTrace):
             if type(parent) is JaxprTrace:  # records, and applies nothing else
                 return parent.process_primitive(primitive, args, params)
             return self.known(parent.process_primitive, primitive, args, params)
-        rule = partial_eval_rules.rules.get(primitive)
+        rule = partial_eval_rules.find(primitive)
         if rule is not None:
             return rule(self, args, **params)
         return super().process_primitive(primitive, args, params)
@@ -191,7 +191,7 @@ def _partial_eval_jaxpr(
             ins = env.read(eqn.inputs)
             if not any(second.is_unknown(x) for x in ins):
                 outs = first.copy_eqn(eqn, ins)
-            elif eqn.primitive in partial_eval_rules.rules:
+            elif eqn.primitive in partial_eval_rules:
                 outs = bind_eqn(eqn, ins)
             else:
                 outs = second.copy_eqn(eqn, ins)
@@ -227,7 +227,7 @@ def parts(
     makers = {
         e.out_binders[0]: e
         for e in first.eqns
-        if e.primitive in residual_facts.stated and all(type(x) is Lit for x in e.inputs)
+        if e.primitive in residual_facts and all(type(x) is Lit for x in e.inputs)
     }
     if not makers:
         known = first.build_live([*known_outs, *rest.consts])

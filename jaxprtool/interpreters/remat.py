@@ -171,7 +171,7 @@ class _Splitter:
     def equation(self, eqn: JaxprEqn, ins: list[Any], again: list[Any]) -> list[tuple[Any, Any]]:
         """Record an equation; its results in both computations."""
         unks = [x is None for x in ins]
-        rule = None if self.saves is save_nothing else saving_rules.rules.get(eqn.primitive)
+        rule = None if self.saves is save_nothing else saving_rules.find(eqn.primitive)
         cut = None if rule is None else rule(eqn, unks, self.saves)
         if cut is not None:
             calls = any(map(multiplies, sub_jaxprs(eqn)))

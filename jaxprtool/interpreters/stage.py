@@ -216,7 +216,7 @@ class JaxprTrace(Trace):
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:
         """Record an equation of another jaxpr with other operands of the same types, if it does anything."""
-        same = identity_rules.rules.get(eqn.primitive)
+        same = identity_rules.find(eqn.primitive)
         if same is not None and _is_operand(eqn, args[0]) and same(eqn.params):
             return [args[0]]
         binders = [*map(new_var, map(type_of, eqn.out_binders))]

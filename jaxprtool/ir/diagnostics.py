@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 from jaxprtool.ir.spans import Span
 
@@ -19,6 +19,7 @@ __all__ = [
     "InternalError",
     "JaxprParseError",
     "JaxprToolError",
+    "JaxprToolWarning",
     "JaxprTypeError",
     "MissingRuleError",
     "NotLinearError",
@@ -153,6 +154,16 @@ def clipped(text: str) -> str:
         return text
     text = _LONG_WORD.sub(lambda m: f"{m[0][:_LONGEST_WORD]}...", text)
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+
+
+class JaxprToolWarning(UserWarning):
+    """Something that a caller may not expect.
+
+    Attributes:
+      code: a kebab-case name for the kind of warning, as a `Diagnostic` has one.
+    """
+
+    code: ClassVar[str] = "warning"
 
 
 class InternalError(Exception):

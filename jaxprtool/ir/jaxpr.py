@@ -228,6 +228,7 @@ class Primitive:
       checked: the params that not every value fits: name, whether a value fits, default.
       holds_jaxprs: whether a param can be a jaxpr, or hold some.
       recovered: the params whose values are not read as they stand in a text, with their `recover`.
+      pending: the module of `ops` that declares it, until its row is loaded; then, and for all others, "".
     """
 
     __slots__ = (
@@ -248,6 +249,7 @@ class Primitive:
         "operands",
         "optional",
         "params",
+        "pending",
         "recovered",
         "stub",
         "takes",
@@ -269,12 +271,13 @@ class Primitive:
         notation: str = "",
         takes: Callable[..., Any] | None = None,
         binds: Callable[[dict[str, Any]], Any] | None = None,
+        pending: str = "",
     ):
         self.name, self.operands, self.params = name, tuple(operands), params or {}
         self.multiple_results, self.known = multiple_results, known
         self.index_from, self.doc, self.stub = index_from, doc, stub
         self.one_type, self.notation = one_type, notation
-        self.takes, self.binds = takes, binds
+        self.takes, self.binds, self.pending = takes, binds, pending
         declared = self.params.values()
         self.defaults = Params({p.name: p.default for p in declared if p.default is not REQUIRED})
         self.optional = frozenset([p.name for p in declared if p.optional])

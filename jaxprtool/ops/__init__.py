@@ -14,6 +14,8 @@ from jaxprtool.ops.control_flow import *
 from jaxprtool.ops.convert import *
 from jaxprtool.ops.convolution import *
 from jaxprtool.ops.cumulative import *
+from jaxprtool.ops.custom_functions import *
+from jaxprtool.ops.custom_vmap import *
 from jaxprtool.ops.dot_general import *
 from jaxprtool.ops.effects import *
 from jaxprtool.ops.exponential import *

@@ -1,20 +1,11 @@
-"""Calls of jaxprs, and functions with derivatives of their own."""
+"""The call of a jaxpr that is compiled as one unit."""
 
-from collections.abc import Sequence
-from typing import Any
-
-from jaxprtool.core.kinds.numbers import Types
-from jaxprtool.core.kinds.objects import Bookkeeping, Options
+from jaxprtool.core.kinds.objects import Options
 from jaxprtool.core.kinds.placement import Donated, Layouts, Mesh, Shardings
-from jaxprtool.core.primitive import param, primitive, shown
+from jaxprtool.core.primitive import param, primitive
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["jit_call", "custom_jvp_call", "custom_vjp_call", "custom_lin"]
-
-
-def _types_of_results(value: Any, out_avals: Sequence[Any]) -> Any:
-    """The types of the results, where the text does not say them."""
-    return tuple([a.strong for a in out_avals]) if value is None else value
+__all__ = ["jit_call"]
 
 
 @primitive(name="jit", multiple_results=True)
@@ -47,74 +38,4 @@ def jit_call(
     ctx_mesh: the mesh of the context, or None.
     compiler_options_kvs: options for the compiler, as pairs.
     backend: `xla` where an eager call is to be compiled, None where NumPy is to run the body.
-    """
-
-
-@primitive(multiple_results=True)
-def custom_jvp_call(
-    *args,
-    call_jaxpr: ClosedJaxpr,
-    name: str = param("f", hidden="never", first=True, names_jaxprs=False),
-    jvp: str = shown("jvp"),
-    symbolic_zeros: bool = shown(False),
-    num_consts: int = 0,
-    jvp_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
-):
-    """call_jaxpr(*args), with a forward derivative of its own.
-
-    call_jaxpr: the function.
-    name: its name.
-    jvp: the name of the rule.
-    symbolic_zeros: whether the rule sees which tangents are zero.
-    num_consts: how many of the first arguments are constants, which the rule does not differentiate.
-    jvp_jaxpr: the rule: (*primals, *tangents) -> (*primals_out, *tangents_out), the tangents those of the
-        inexact values only; None when the text did not hold it, and then call_jaxpr is differentiated.
-    """
-
-
-@primitive(multiple_results=True)
-def custom_vjp_call(
-    *args,
-    call_jaxpr: ClosedJaxpr,
-    name: str = param("f", hidden="never", first=True, names_jaxprs=False),
-    fwd: str = shown("fwd"),
-    bwd: str = shown("bwd"),
-    symbolic_zeros: bool = shown(False),
-    num_consts: int = 0,
-    out_trees: Bookkeeping = param(None, hidden="always"),
-    fwd_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
-    bwd_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
-):
-    """call_jaxpr(*args), with a reverse derivative of its own.
-
-    call_jaxpr: the function.
-    name: its name.
-    fwd: the name of the forward rule.
-    bwd: the name of the backward rule.
-    symbolic_zeros: whether the rules see which tangents are zero.
-    num_consts: how many of the first arguments are constants, which the rule does not differentiate.
-    out_trees: JAX's bookkeeping of the rules' structures.
-    fwd_jaxpr: the forward rule: (*args) -> (*residuals, *results); None when the text did not hold it.
-    bwd_jaxpr: the backward rule: (*residuals, *cotangents) -> (*cotangents of the inexact arguments).
-    """
-
-
-@primitive(multiple_results=True)
-def custom_lin(
-    *args,
-    num_res: int,
-    bwd_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
-    bwd: str = shown("bwd"),
-    in_zeros: tuple[bool, ...] = shown(()),
-    out_avals: Types | None = param(None, hidden="always", recover=_types_of_results),
-    symbolic_zeros: bool = shown(False),
-):
-    """The linear map of a custom_vjp_call, known only by its transpose.
-
-    num_res: how many of the first operands are residuals; the rest are tangents.
-    bwd_jaxpr: the transpose: (*residuals, *cotangents) -> (*cotangents of the tangents).
-    bwd: its name.
-    in_zeros: for each operand of the call, whether its tangent is zero and left out.
-    out_avals: the types of the results.
-    symbolic_zeros: whether the rule sees which cotangents are zero.
     """

@@ -1,6 +1,6 @@
 """What programs wrap around calls: plain calls, named ones, barriers, a choice by platform."""
 
-from jaxprtool.core.kinds.objects import Function, TreeDef
+from jaxprtool.core.kinds.objects import Function
 from jaxprtool.core.kinds.placement import Platforms
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -9,7 +9,6 @@ __all__ = [
     "call",
     "closed_call",
     "core_call",
-    "custom_vmap_call",
     "linear_call",
     "named_call",
     "optimization_barrier",
@@ -81,23 +80,6 @@ def platform_index(*, platforms: Platforms):
     """The position of the first entry of `platforms` that names the platform: i32[].
 
     platforms: tuples of names of platforms; None, at the end, for any.
-    """
-
-
-@primitive(multiple_results=True)
-def custom_vmap_call(
-    *args,
-    call: ClosedJaxpr,
-    rule: Function | None = shown(None),
-    in_tree: TreeDef | None = shown(None),
-    out_tree: TreeDef | None = shown(None),
-):
-    """call(*args), with a batching rule of its own.
-
-    call: the function.
-    rule: the batching rule, which only the process that traced the program has.
-    in_tree: how JAX's rule takes its arguments.
-    out_tree: how JAX's rule gives its results.
     """
 
 

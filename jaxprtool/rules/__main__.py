@@ -77,7 +77,7 @@ def table_text() -> str:
     """The whole table, one primitive a line; `-` is absent on purpose, blank has no rule."""
     rows = [["primitive", *COLUMNS]]
     for p in _primitives():
-        rows.append([p.name, *(rule_name(table.rules.get(p)) for table in COLUMNS.values())])
+        rows.append([p.name, *(rule_name(table.find(p)) for table in COLUMNS.values())])
     return _aligned(rows)
 
 
@@ -87,7 +87,7 @@ def column_text(column: str) -> str:
         return _aligned([[p.name, str(FACTS[column][p])] for p in _primitives()])
     rows = []
     for p in _primitives():
-        rule = (COLUMNS | FEW)[column].rules.get(p)
+        rule = (COLUMNS | FEW)[column].find(p)
         place = rule.why if isinstance(rule, Unsupported) else rule_place(rule) if rule else ""
         rows.append([p.name, rule_name(rule), place])
     return _aligned(rows)
@@ -102,8 +102,8 @@ def row_text(primitive: Primitive) -> str:
         described = [[kind.name, kind.describe()] for kind in kinds]
         parts += ["\nparams:\n", _indented(_aligned(params))]
         parts += ["\nkinds:\n", _indented(_aligned(described))]
-    columns = [[name, *_served(table.rules.get(primitive))] for name, table in COLUMNS.items()]
-    columns += [[name, *_served(table.rules.get(primitive))] for name, table in FEW.items()]
+    columns = [[name, *_served(table.find(primitive))] for name, table in COLUMNS.items()]
+    columns += [[name, *_served(table.find(primitive))] for name, table in FEW.items()]
     columns += [[name, str(table[primitive]), ""] for name, table in FACTS.items()]
     parts += ["\ncolumns:\n", _indented(_aligned(columns))]
     return "".join(parts) + "\nsource:\n" + _indented(_aligned(_sources(primitive)))

@@ -17,7 +17,7 @@ from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import UndefPrimal, not_linear
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.diagnostics import JaxprToolWarning, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.makers.call_types import (
@@ -32,8 +32,10 @@ from jaxprtool.rules.define import define
 __all__ = ["CustomRuleWarning"]
 
 
-class CustomRuleWarning(UserWarning):
+class CustomRuleWarning(JaxprToolWarning):
     """A function has a derivative of its own that the text does not hold."""
+
+    code = "custom-rule"
 
 
 # -- custom_jvp_call ---------------------------------------------------------------------------

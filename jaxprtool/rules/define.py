@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from jaxprtool.core.primitive import PRIMITIVES, primitive_of
+from jaxprtool.core.gateways import gateways
+from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import FactTable, Maker, RuleTable, Unsupported
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.check import (
@@ -63,8 +64,8 @@ __all__ = [
     "LOCALLY_CONSTANT",
     "PLACES",
     "REQUIRED",
-    "check_complete",
     "define",
+    "rows_of",
 ]
 
 COLUMNS: dict[str, RuleTable] = {
@@ -174,6 +175,8 @@ def define(
 def _fill(op: Any, given: dict[str, Any]) -> None:
     """Put what `define` was given into the tables."""
     primitive, caller = primitive_of(op), sys._getframe(2)
+    if primitive.pending and rows_of(primitive.pending) not in sys.modules:
+        gateways.load_rows(primitive.pending)  # somebody adds to a row of ours
     rules = {column: given[column] for column in _RULES if given[column] is not None}
     needed = REQUIRED if is_ours(primitive) else TAKING_KEYS if "keys" in rules else ()
     missing = [c for c in needed if c not in rules and primitive not in COLUMNS[c].rules]
@@ -197,13 +200,11 @@ def _fill(op: Any, given: dict[str, Any]) -> None:
     PLACES.setdefault(primitive, []).append((caller.f_code.co_filename, caller.f_lineno))
 
 
+def rows_of(declared_in: str) -> str:
+    """The module with the rows of the primitives that a module of `ops` declares."""
+    return declared_in.replace(".ops.", ".rules.", 1)
+
+
 def is_ours(primitive: Primitive) -> bool:
     """Whether a primitive is declared in this package."""
     return getattr(primitive.stub, "__module__", "").startswith("jaxprtool.ops.")
-
-
-def check_complete() -> None:
-    """Raise TypeError if a primitive of ours has no row."""
-    missing = [p.name for p in PRIMITIVES.values() if p not in PLACES and is_ours(p)]
-    if missing:
-        raise TypeError(f"these primitives have no row: {', '.join(missing)}")

@@ -7,24 +7,18 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import base_trace, state
+from jaxprtool.core.gateways import gateways
 from jaxprtool.core.trace import Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["compiled", "jit", "set_compiler"]
-
-_compiler: list[Callable[[ClosedJaxpr], Callable[..., list[Any]]]] = []
-
-
-def set_compiler(compile_jaxpr: Callable[[ClosedJaxpr], Callable[..., list[Any]]]) -> None:
-    """Tell how `jit` compiles: a function from a jaxpr to a function of values."""
-    _compiler[:] = [compile_jaxpr]
+__all__ = ["compiled", "jit"]
 
 
 def compiled(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     """A jaxpr as a compiled function of values."""
-    return _compiler[0](closed)
+    return gateways.compile_jaxpr(closed)
 
 
 def jit(f: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -> Callable[..., Any]:

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxprtool.interpreters.remat import Offload, Saves, save_nothing
+from jaxprtool.ir.diagnostics import JaxprToolWarning
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.params import PrintedFunction, Record, Word
 
 __all__ = ["POLICIES", "PolicyWarning", "offload", "policy_saves", "save_everything"]
 
 
-class PolicyWarning(UserWarning):
+class PolicyWarning(JaxprToolWarning):
     """What a policy saves is not in the text."""
+
+    code = "remat-policy"
 
 
 def save_everything(eqn: JaxprEqn) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from jaxprtool.core.primitive import primitive
-from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
+from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.rules.define import define
+from jaxprtool.stablehlo.module import StableHLO
 from jaxprtool.syntax.parse import parse
 
 __all__ = ["case_op", "lowered", "parse", "probe", "scale_op", "with_consts"]

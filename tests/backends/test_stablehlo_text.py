@@ -10,10 +10,10 @@ import pytest
 
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.backends.xla.compile import compile_stablehlo
-from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.avals import AbstractToken, OpaqueType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.stablehlo.module import StableHLO
 from jaxprtool.stablehlo.text import attribute, dense, mlir_type, scalar_text
 
 FLOATS = ["f16", "bf16", "f32", "f64", "f8_e3m4", "f8_e4m3", "f8_e4m3b11fnuz", "f8_e4m3fn"]

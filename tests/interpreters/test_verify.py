@@ -73,6 +73,7 @@ def test_a_rule_that_uses_a_variable_of_elsewhere_is_found(monkeypatch):
         y._trace.eqns.append(stray.eqns[0])
         return y, tangents[0]
 
+    assert lax.sin.primitive in jvp_rules
     monkeypatch.setitem(jvp_rules.rules, lax.sin.primitive, rule)
     with pytest.raises(InternalError, match="not bound"):
         jt.jvp_jaxpr(program)

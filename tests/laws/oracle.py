@@ -164,9 +164,7 @@ def by_structure(examples: list[Example], *, narrow: bool = False) -> list[Examp
 
 def is_differentiable(example: Example) -> bool:
     """Whether an operand, and a result, have tangents, and the primitive a derivative."""
-    if not example.differentiable or isinstance(
-        jvp_rules.rules.get(example.primitive), Unsupported
-    ):
+    if not example.differentiable or isinstance(jvp_rules.find(example.primitive), Unsupported):
         return False
     return any(a.aval.dtype.is_inexact for a in example.args) and any(
         a.dtype.is_inexact for a in out_avals(example)

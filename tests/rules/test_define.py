@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +12,8 @@ import pytest
 import jaxprtool as jt
 from jaxprtool import ops as lax
 from jaxprtool.core.primitive import PRIMITIVES
-from jaxprtool.rules.define import COLUMNS, REQUIRED, check_complete, define
+from jaxprtool.rules import load_rows
+from jaxprtool.rules.define import COLUMNS, PLACES, REQUIRED, define, is_ours
 
 
 @pytest.fixture
@@ -29,7 +32,9 @@ def op() -> Iterator[object]:
 @pytest.fixture
 def ours(op, monkeypatch):
     """The same, as if it were declared in `jaxprtool.ops`."""
+    assert lax.neg.primitive in COLUMNS["impl"]  # the rows of its module are loaded
     monkeypatch.setattr(op.primitive.stub, "__module__", "jaxprtool.ops.unary")
+    op.primitive.pending = "jaxprtool.ops.unary"
     return op
 
 
@@ -49,7 +54,7 @@ def test_a_users_primitive_may_leave_columns_out(op):
 def test_one_of_ours_may_not(ours):
     with pytest.raises(TypeError, match=r"define\(with_no_row\): the row has no jvp, transpose, "):
         define(ours, abstract_eval=lambda x: x, impl=lambda xp, x: x)
-    assert ours.primitive not in COLUMNS["abstract_eval"]
+    assert ours.primitive not in COLUMNS["abstract_eval"].rules
 
 
 def test_a_column_that_one_of_ours_lacks_can_be_added(monkeypatch):
@@ -61,11 +66,41 @@ def test_a_column_that_one_of_ours_lacks_can_be_added(monkeypatch):
 
 def test_a_primitive_of_ours_without_a_row(ours):
     with pytest.raises(TypeError, match="these primitives have no row: with_no_row"):
-        check_complete()
+        load_rows("jaxprtool.ops.unary")
 
 
 def test_all_of_ours_have_rows():
-    check_complete()
+    for p in filter(is_ours, PRIMITIVES.values()):
+        assert p in COLUMNS["impl"] and p in PLACES
+
+
+LAZY = """
+import sys
+import jaxprtool as jt
+program = jt.parse({text!r})
+{use}
+loaded = sorted(m for m in sys.modules if m.startswith("jaxprtool.rules."))
+print(*(m for m in {families!r} if "jaxprtool.rules." + m in loaded))
+"""
+
+
+@pytest.mark.parametrize(
+    "use, loaded",
+    [
+        ("str(program)", ""),
+        ("jt.typecheck_jaxpr(program)", "trigonometric"),
+        ("jt.jvp_jaxpr(program)", "trigonometric binary"),
+    ],
+)
+def test_a_program_loads_the_families_that_it_uses(use, loaded):
+    """And transformations those of the primitives that their rules add."""
+    text = "{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }"
+    families = ("trigonometric", "binary", "linalg.svd", "convolution", "special", "scatter")
+    script = LAZY.format(text=text, use=use, families=families)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == loaded.split()
 
 
 def test_unknown_column(op):

@@ -12,7 +12,8 @@ from jaxprtool.backends.xla import precautions
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.limits import check_room, limited_bytes
-from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
+from jaxprtool.interpreters.lower import lower_jaxpr
+from jaxprtool.stablehlo.module import StableHLO
 from tests.laws.sharing import program
 
 WINDOW = (

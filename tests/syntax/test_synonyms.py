@@ -7,12 +7,12 @@ import re
 import pytest
 
 from jaxprtool.cli.main import VERBS
-from jaxprtool.interpreters.check import abstract_eval_rules
+from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.ir import synonyms
 from jaxprtool.ir.dtypes import find_dtype
 from tests.invoke import invoke
 
-NAMES = {p.name for p in abstract_eval_rules}
+NAMES = {*PRIMITIVES}
 
 
 def parts(found: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def give_rules(
       primitive: ours, which holds JAX's.
       from_jax, to_aval: conversions of programs and of types from JAX.
     """
-    if primitive in abstract_eval_rules.rules:
+    if primitive in abstract_eval_rules:
         return
     rules = _Rules(primitive, from_jax, to_aval)
     abstract_eval_rules.define(primitive, rules.types)

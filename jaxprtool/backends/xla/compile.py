@@ -19,11 +19,12 @@ from jaxprtool.backends.xla.precautions import (
     try_in_child,
 )
 from jaxprtool.backends.xla.spmd_executable import SharedExecutable, SpmdExecutable
-from jaxprtool.interpreters.lower import StableHLO, lower_jaxpr
+from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import nesting
+from jaxprtool.stablehlo.module import StableHLO
 
 __all__ = [
     "check_devices",

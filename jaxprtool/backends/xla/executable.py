@@ -15,8 +15,8 @@ from jaxprtool.backends.xla.device_array import DeviceArray
 from jaxprtool.backends.xla.failures import cannot_run
 from jaxprtool.backends.xla.host_types import host_type
 from jaxprtool.backends.xla.placed_call import placed_call
-from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, are, counted, fail
+from jaxprtool.stablehlo.module import StableHLO
 
 __all__ = ["Executable"]
 

@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 
-from jaxprtool.interpreters.lower import StableHLO
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns, count_eqns
+from jaxprtool.stablehlo.module import StableHLO
 
 __all__ = ["check_addresses", "check_devices", "check_written_out", "is_long_chain", "try_in_child"]
 
@@ -80,7 +80,7 @@ def is_long_chain(text: str) -> bool:
 _CHILD = """
 import json, sys
 from jaxprtool.backends.xla.compile import compile_stablehlo
-from jaxprtool.interpreters.lower import StableHLO
+from jaxprtool.stablehlo.module import StableHLO
 fields = json.load(sys.stdin)
 callbacks = [lambda *xs: xs] * fields["callbacks"]
 compile_stablehlo(StableHLO(fields["text"], [], [], callbacks, fields["devices"]))

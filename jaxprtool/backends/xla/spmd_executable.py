@@ -15,7 +15,7 @@ from jaxprtool.backends.xla.executable import Executable
 from jaxprtool.backends.xla.failures import cannot_run
 from jaxprtool.backends.xla.host_types import HostType, reader, shared_type
 from jaxprtool.backends.xla.spmd import Shards, gathering, joined_type, shard_slices
-from jaxprtool.interpreters.lower import StableHLO
+from jaxprtool.stablehlo.module import StableHLO
 
 __all__ = ["SharedExecutable", "SpmdExecutable"]
 

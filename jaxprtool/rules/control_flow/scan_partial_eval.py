@@ -119,7 +119,7 @@ def _calls_apart(closed: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
     """The same function, what its calls compute of constants alone being in equations of their own."""
     loops = (lax.scan_call.primitive, lax.while_call.primitive, lax.cond_call.primitive)
     used = {e.primitive for e in closed.jaxpr.eqns}
-    if used.difference(loops).isdisjoint(partial_eval_rules.rules) or multiplies(closed):
+    if not any(p in partial_eval_rules for p in used.difference(loops)) or multiplies(closed):
         return closed
     varying = [i >= n_consts for i in range(len(closed.in_avals))]
     return _CALLS_APART.of(

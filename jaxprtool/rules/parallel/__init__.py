@@ -6,5 +6,3 @@ from jaxprtool.rules.parallel import pmap as pmap
 from jaxprtool.rules.parallel import ragged_all_to_all as ragged_all_to_all
 from jaxprtool.rules.parallel import reductions as reductions
 from jaxprtool.rules.parallel import shard_map as shard_map
-
-from jaxprtool.rules.parallel import asynchronous as asynchronous  # isort: skip (takes rules of the others)
