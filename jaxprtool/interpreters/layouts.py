@@ -2,7 +2,7 @@
 
 Contract of a `layout` rule:
 
-    rule(in_avals, out_aval, **params) -> spec      (see `Placement.spec`)
+    rule(in_avals, out_aval, **params) -> spec      (a sequence, see `Placement.spec`)
 
 An operation without one takes the layout of the first operand that has the result's shape and a layout.
 
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.ir.avals import Spec
 from jaxprtool.ir.jaxpr import Primitive
 from jaxprtool.ir.placement import Placement, placed, placement_of
 
@@ -38,13 +39,13 @@ def laid_out(
     return out_aval
 
 
-def spec_of(aval: Any) -> tuple[str | None, ...]:
+def spec_of(aval: Any) -> Spec:
     """The layout of an operand; one that has none counts as one whose dimensions are not split."""
-    return aval.spec or (None,) * aval.ndim
+    return aval.spec or ((),) * aval.ndim
 
 
 def reduced_layout(
     ins: Sequence[Any], out: Any, *, axes: Sequence[int], **_: Any
-) -> list[str | None]:
+) -> list[tuple[str, ...]]:
     """The layout of the operand, without the dimensions that are reduced."""
     return [s for i, s in enumerate(spec_of(ins[0])) if i not in axes]

@@ -24,8 +24,12 @@ __all__ = [
     "OpaqueType",
     "RefType",
     "ShapedArray",
+    "Spec",
     "SymbolicDim",
 ]
+
+# For each dimension of an array the axes of a mesh that it is split over: (("x",), (), ("y", "z")).
+Spec = tuple[tuple[str, ...], ...]
 
 
 class SymbolicDim(str):
@@ -122,18 +126,19 @@ class AxisGroups(Frozen):
 
     def __repr__(self) -> str:
         groups = (("V", self.varying), ("U", self.unreduced), ("R", self.reduced))
-        texts = [
-            f"{letter}:{axes[0] if len(axes) == 1 else '(' + ','.join(axes) + ')'}"
-            for letter, axes in groups
-            if axes
-        ]
+        texts = [f"{letter}:{_axes_text(axes)}" for letter, axes in groups if axes]
         return f"{{{', '.join(texts)}}}" if self else ""
+
+
+def _axes_text(axes: Sequence[str]) -> str:
+    """`x`, or `(x,y)` for several."""
+    return axes[0] if len(axes) == 1 else f"({','.join(axes)})"
 
 
 NO_GROUPS = AxisGroups()
 
 _FIELDS = ("shape", "dtype", "weak_type", "spec", "memory", "vary")
-_Fields = tuple[Sequence[Any], Any, bool, tuple[str | None, ...], str, AxisGroups]
+_Fields = tuple[Sequence[Any], Any, bool, Spec, str, AxisGroups]
 
 
 class ShapedArray(AbstractType):
@@ -143,8 +148,7 @@ class ShapedArray(AbstractType):
       shape: tuple of dimensions (ints; `SymbolicDim` in shape-polymorphic programs).
       dtype: the `DType`.
       weak_type: True for what came from a bare Python scalar (JAX's promotion looks at it).
-      spec: per dimension the mesh axes it is sharded over, as text (`x`, `(x,y)`) or None; () when
-        nothing is.
+      spec: per dimension the mesh axes that it is split over; () when no dimension is split.
       memory: memory space (`host`), or "".
       vary: the axes in braces after the type (`{V:i}`).
       size, ndim: number of elements, of dimensions.
@@ -165,7 +169,7 @@ class ShapedArray(AbstractType):
     shape: tuple[Any, ...]
     dtype: DType
     weak_type: bool
-    spec: tuple[str | None, ...]
+    spec: Spec
     memory: str
     vary: AxisGroups
     ndim: int
@@ -178,7 +182,7 @@ class ShapedArray(AbstractType):
         shape: Sequence[Any],
         dtype: Any,
         weak_type: bool = False,
-        spec: tuple[str | None, ...] = (),
+        spec: Spec = (),
         memory: str = "",
         vary: AxisGroups = NO_GROUPS,
     ) -> ShapedArray:
@@ -232,7 +236,7 @@ class ShapedArray(AbstractType):
         shape: Sequence[Any] | None = None,
         dtype: Any = None,
         weak_type: bool | None = None,
-        spec: tuple[str | None, ...] | None = None,
+        spec: Spec | None = None,
         memory: str | None = None,
         vary: AxisGroups | None = None,
     ) -> ShapedArray:
@@ -268,8 +272,8 @@ class ShapedArray(AbstractType):
 
     def __repr__(self) -> str:
         dims = ",".join(
-            f"{d}@{s}" if s else str(d)
-            for d, s in zip(self.shape, self.spec or (None,) * self.ndim, strict=True)
+            f"{d}@{_axes_text(axes)}" if axes else str(d)
+            for d, axes in zip(self.shape, self.spec or ((),) * self.ndim, strict=True)
         )
         memory = f"<{self.memory}>" if self.memory else ""
         return f"{self.dtype.short}{memory}[{dims}]{self.vary}"

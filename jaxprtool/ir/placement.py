@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxprtool.ir.avals import NO_GROUPS, AbstractType, AxisGroups, ShapedArray
+from jaxprtool.ir.avals import NO_GROUPS, AbstractType, AxisGroups, ShapedArray, Spec
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import find_spec
 
@@ -19,18 +19,18 @@ class Placement(NamedTuple):
     """The mesh axes that a value is split over.
 
     Attributes:
-      spec: for each dimension the axes, as text (`x`, `(x,y)`), or None; () when no dimension is split.
+      spec: for each dimension the axes that it is split over; () when no dimension is split.
       groups: axes over which it is still to be summed (`U:y`), or was (`R:(x,y)`).
     """
 
-    spec: tuple[str | None, ...] = ()
+    spec: Spec = ()
     groups: AxisGroups = NO_GROUPS
 
     def batched(self, dim: int | None) -> Placement:
         """The placement with a new dimension that is not split."""
         if dim is None or not self.spec:
             return self
-        return self._replace(spec=(*self.spec[:dim], None, *self.spec[dim:]))
+        return self._replace(spec=(*self.spec[:dim], (), *self.spec[dim:]))
 
 
 _NOWHERE = Placement()
@@ -63,8 +63,7 @@ def read_placement(value: ParamValue, ndim: int) -> Placement | None:
     """The placement that a param `dst_sharding` holds, or None when it cannot be read."""
     if isinstance(value, Placement):
         return value
-    axes = find_spec(value)
-    if axes is None:
+    spec = find_spec(value)
+    if spec is None:
         return None
-    words = [a[0] if len(a) == 1 else f"({','.join(a)})" if a else None for a in axes]
-    return Placement(tuple(words + [None] * (ndim - len(words))) if any(words) else ())
+    return Placement((*spec, *((),) * (ndim - len(spec))) if any(spec) else ())

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, overload
 
-from jaxprtool.ir.avals import NO_GROUPS, AbstractType, ShapedArray
+from jaxprtool.ir.avals import NO_GROUPS, AbstractType, ShapedArray, Spec
 from jaxprtool.ir.params import ParamValue, Record, Structured, Word
 
 __all__ = [
     "Mesh",
     "PartitionSpec",
-    "Spec",
     "batch_spec",
     "find_mesh",
     "find_spec",
@@ -30,8 +29,6 @@ __all__ = [
     "varying_axes",
     "with_varying",
 ]
-
-Spec = tuple[tuple[str, ...], ...]
 
 
 class Mesh(Structured):

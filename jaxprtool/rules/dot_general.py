@@ -330,7 +330,7 @@ def _dot_cost(in_avals: Any, out_avals: Any, **params: Any) -> Cost:
     return products + lowered_cost(lax.dot_general.primitive, in_avals, out_avals, params)
 
 
-def _dot_layout(ins: Any, out: Any, *, dimension_numbers: Any, **_: Any) -> list[str | None]:
+def _dot_layout(ins: Any, out: Any, *, dimension_numbers: Any, **_: Any) -> list[tuple[str, ...]]:
     """Batch dimensions, then the free ones of the left operand, then those of the right one."""
     (left, right), (left_batch, right_batch) = dimension_numbers
     x, y = map(spec_of, ins[:2])

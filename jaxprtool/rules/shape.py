@@ -143,8 +143,8 @@ def _broadcast_batch(
 
 def _broadcast_layout(
     ins: Any, out: Any, *, broadcast_dimensions: Any, **_: Any
-) -> list[str | None]:
-    spec: list[str | None] = [None] * out.ndim
+) -> list[tuple[str, ...]]:
+    spec: list[tuple[str, ...]] = [()] * out.ndim
     for i, axis in enumerate(broadcast_dimensions):
         if ins[0].shape[i] == out.shape[axis]:
             spec[axis] = spec_of(ins[0])[i]
@@ -300,7 +300,7 @@ def _expand_dims_batch(size: int, vals: Any, dims: Any, *, dimensions: Any) -> A
 def _expand_dims_layout(ins: Any, out: Any, *, dimensions: Any) -> Any:
     spec = spec_of(ins[0])
     for d in sorted(d % out.ndim for d in dimensions):
-        spec = inserted(spec, d, None)
+        spec = inserted(spec, d, ())
     return spec
 
 

@@ -15,6 +15,7 @@ from jaxprtool.ir.avals import (
     OpaqueType,
     RefType,
     ShapedArray,
+    Spec,
     SymbolicDim,
 )
 from jaxprtool.ir.dtypes import DType, find_dtype
@@ -95,7 +96,7 @@ def read_groups(text: str) -> AxisGroups:
     return AxisGroups(found["V"], found["U"], found["R"])
 
 
-def _read_dims(dims: str, text: str) -> tuple[tuple[Any, ...], tuple[str | None, ...]]:
+def _read_dims(dims: str, text: str) -> tuple[tuple[Any, ...], Spec]:
     """Shape and sharding of `8@x,4@(y,z)`."""
     if not dims or _NUMBERS.fullmatch(dims):
         return tuple([int(d) for d in dims.split(",")]) if dims else (), ()
@@ -113,9 +114,14 @@ def _read_dims(dims: str, text: str) -> tuple[tuple[Any, ...], tuple[str | None,
             shape.append(SymbolicDim(word))
         else:
             raise ValueError(f"{word} is not a dimension, in the type {text}")
-        spec.append(m[2])
+        spec.append(_read_axes(m[2] or ""))
         pos = m.end()
     return tuple(shape), tuple(spec) if any(spec) else ()
+
+
+def _read_axes(text: str) -> tuple[str, ...]:
+    """The axes in `x` or `(x,y)`."""
+    return tuple([a.strip() for a in text.strip("()").split(",") if a.strip()])
 
 
 def _other_type(text: str) -> AbstractType:

@@ -344,7 +344,7 @@ class _File:
             raise Meaningless(f"unknown element type {name}")
         dims = [(str(tokens(d, "DIM")[0]).strip(), tokens(d, "AXES")) for d in trees(tree, "dim")]
         shape = tuple([int(d) if d.isdecimal() else SymbolicDim(d) for d, _ in dims])
-        spec = tuple([str(axes[0]) if axes else None for _, axes in dims])
+        spec = tuple([_axes_of(str(axes[0])) if axes else () for _, axes in dims])
         memory = "".join(tokens(tree, "MEMORY")).strip("<>")
         groups = _groups("".join(tokens(tree, "VARYING"))[1:-1])
         try:
@@ -511,6 +511,11 @@ def _index_of(paths: list[Tree]) -> tuple[tuple[Any, ...], list[str]]:
             elif piece:
                 pieces.append(piece)
     return tuple(pieces), variables
+
+
+def _axes_of(text: str) -> tuple[str, ...]:
+    """The names in `x` or `(x,y)`."""
+    return tuple(re.findall(r"[^\s(),]+", text))
 
 
 def _groups(text: str) -> AxisGroups:

@@ -133,7 +133,7 @@ def test_types():
     assert isinstance(b, RefType) and b.space == "vmem"
     assert c is AbstractToken()
     assert isinstance(d, ShapedArray)
-    assert (d.shape, d.memory, d.spec, d.vary) == ((8, 4), "host", ("x", None), AxisGroups(["i"]))
+    assert (d.shape, d.memory, d.spec, d.vary) == ((8, 4), "host", (("x",), ()), AxisGroups(["i"]))
 
 
 def test_literals():

@@ -35,8 +35,8 @@ from jaxprtool.backends.jax.rules import capture_custom_rule
 from jaxprtool.backends.jax.to_jax import eqn_to_jax
 from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.ir.avals import (
-    NO_GROUPS,
     AbstractToken,
+    AxisGroups,
     FutureType,
     OpaqueType,
     RefType,
@@ -50,7 +50,6 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Param
 from jaxprtool.ir.params import NumpyScalar, PrintedFunction, RangeTuple, Record, Structured
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.syntax.params import read_value
-from jaxprtool.syntax.types import read_groups
 
 __all__ = ["as_struct", "from_jax"]
 
@@ -345,19 +344,13 @@ def _aval(aval: Any) -> Any:
 
 
 def _shaped(aval: Any) -> Any:
-    """`ShapedArray` with what JAX prints of shardings, memory space and varying axes."""
+    """`ShapedArray` with what JAX prints of its sharding, memory space and varying axes."""
     dtype = dtype_of(aval.dtype) or custom_dtype(aval.dtype.name)
     shape = tuple(d if isinstance(d, int) else SymbolicDim(str(d)) for d in aval.shape)
-    spec: tuple[str | None, ...] = tuple(
-        None if s is None else s if isinstance(s, str) else f"({','.join(s)})"
-        for s in private.partitions(aval)
-    )
-    text = private.type_text(aval)
-    memory = aval.memory_space.name.lower() if "<" in text.removeprefix(dtype.short) else ""
-    braces = text[text.rindex("]") + 1 :]
-    vary = read_groups(braces) if braces else NO_GROUPS
-    spec = spec if any(s is not None for s in spec) else ()
-    return ShapedArray(shape, dtype, bool(aval.weak_type), spec, memory, vary)
+    spec, space = private.partitions(aval), aval.memory_space
+    memory = "" if space == jax.memory.Space.Device else space.name.lower()
+    vary = AxisGroups(*private.axis_groups(aval))
+    return ShapedArray(shape, dtype, bool(aval.weak_type), spec if any(spec) else (), memory, vary)
 
 
 def const_value(c: Any) -> Any:

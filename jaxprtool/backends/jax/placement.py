@@ -14,6 +14,7 @@ import jax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from jaxprtool.backends.jax.private import array_type, in_mesh
+from jaxprtool.ir.avals import Spec
 
 __all__ = ["entered", "manual_mesh", "mesh_of_live", "placed_aval", "spec_of", "uses_mesh"]
 
@@ -53,9 +54,9 @@ def entered(mesh: Any) -> Iterator[None]:
         yield
 
 
-def spec_of(spec: tuple[str | None, ...], ndim: int) -> PartitionSpec:
-    """JAX's spec for one of our types', in which several axes of a dimension are `(x,y)`."""
-    parts = [s if s is None or s[0] != "(" else tuple(s[1:-1].split(",")) for s in spec]
+def spec_of(spec: Spec, ndim: int) -> PartitionSpec:
+    """JAX's spec for one of our types'."""
+    parts = [axes if len(axes) > 1 else axes[0] if axes else None for axes in spec]
     return PartitionSpec(*parts or [None] * ndim)
 
 

@@ -56,6 +56,7 @@ __all__ = [
     "ShapedArray",
     "UNSPECIFIED",
     "array_type",
+    "axis_groups",
     "future_type",
     "in_mesh",
     "key_impl",
@@ -213,9 +214,24 @@ def type_text(aval: Any) -> str:
     return aval.str_short(short_dtypes=True)
 
 
-def partitions(aval: Any) -> tuple[Any, ...]:
-    """For each dimension of a type the axis of the mesh that it is split over: None, a name, or several names."""
-    return tuple(aval.sharding.spec.partitions)
+def partitions(aval: Any) -> tuple[tuple[str, ...], ...]:
+    """For each dimension of a type the axes of the mesh that it is split over."""
+    parts = aval.sharding.spec.partitions
+    return tuple((p,) if isinstance(p, str) else tuple(p or ()) for p in parts)
+
+
+def axis_groups(aval: Any) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The axes of the mesh along which a value of a type varies, is unreduced and is reduced, in the mesh's order."""
+    mat, sharding = aval.mat, aval.sharding
+    groups = (
+        mat.varying,
+        mat.unreduced | sharding.spec.unreduced,
+        mat.reduced | sharding.spec.reduced,
+    )
+    varying, unreduced, reduced = (
+        tuple(n for n in sharding.mesh.axis_names if n in axes) if axes else () for axes in groups
+    )
+    return varying, unreduced, reduced
 
 
 _TYPED = {"i": literals.TypedInt, "u": literals.TypedInt, "f": literals.TypedFloat}

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.avals import ShapedArray, Spec
 from jaxprtool.ir.dtypes import UINT32
-from jaxprtool.ir.sharding import Mesh, Spec
+from jaxprtool.ir.sharding import Mesh
 from jaxprtool.rules.parallel.groups import axis_groups
 from jaxprtool.stablehlo.builder import types_of
 from jaxprtool.stablehlo.text import mlir_type

@@ -10,11 +10,11 @@ from jaxprtool.core.axes import bound_axes
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_prefix_leaves, tree_unflatten
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
+from jaxprtool.ir.avals import Spec
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.sharding import (
     Mesh,
     PartitionSpec,
-    Spec,
     mentioned,
     partition_specs,
     shard_shape,

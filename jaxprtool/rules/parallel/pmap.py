@@ -20,9 +20,10 @@ from jaxprtool.interpreters.partial_eval import partial_eval_rules
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_rules
+from jaxprtool.ir.avals import Spec
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.memo import MemoTable
-from jaxprtool.ir.sharding import Mesh, Spec, partition_specs
+from jaxprtool.ir.sharding import Mesh, partition_specs
 from jaxprtool.makers.axes import inserted
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.define import define

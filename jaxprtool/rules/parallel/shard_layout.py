@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from jaxprtool.core.axes import AxisEnv, bound_axes, current_axes
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.ir.avals import Spec
 from jaxprtool.ir.sharding import (
-    Spec,
     known_mesh,
     mentioned,
     mesh_axes,
@@ -84,8 +84,7 @@ class Layout:
         """The type of the whole of which this is the type of a shard. Raises ValueError likewise."""
         shape = unshard_shape(aval.shape, spec, self.mesh)
         outer = [n for n in varying_axes(aval) if n not in self.names]
-        shown: tuple[str | None, ...] = tuple(_axes_text(d) for d in spec)
-        shown += (None,) * (len(shape) - len(shown))
+        shown = (*spec, *((),) * (len(shape) - len(spec)))
         explicit = bool(mentioned(spec) & self.mesh.explicit)
         return with_varying(
             aval.update(shape=shape, weak_type=False, spec=shown if explicit else ()), outer
@@ -98,12 +97,6 @@ class Layout:
             varying = varying_axes(aval)
             names = tuple(n for n in names if n in varying)
         return (names,) if names else ()
-
-
-def _axes_text(axes: Sequence[str]) -> str | None:
-    if len(axes) == 1:
-        return axes[0]
-    return f"({','.join(axes)})" if axes else None
 
 
 def with_specs(

@@ -25,9 +25,10 @@ from jaxprtool.interpreters.remat import Saves, Saving, split_saving
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
+from jaxprtool.ir.avals import Spec
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
-from jaxprtool.ir.sharding import Spec, batch_spec, varying_axes
+from jaxprtool.ir.sharding import batch_spec, varying_axes
 from jaxprtool.rules.control_flow.loops import pick
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.lowering import manual_computation
