@@ -155,7 +155,7 @@ class LayoutRule(Protocol):
 
     def __call__(
         self, in_avals: Sequence[Any], out_aval: Any, /, *_: Any, **params: Any
-    ) -> Sequence[str | None]: ...
+    ) -> Sequence[tuple[str, ...]]: ...
 
 
 class KeysRule(Protocol):

@@ -5,6 +5,7 @@ The names in them are those of `NAMES`; jaxprs are written as `parse('{ lambda .
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, cast
 
 from jaxprtool.ir.avals import (
@@ -31,6 +32,16 @@ from jaxprtool.ir.params import (
     Word,
 )
 from jaxprtool.ir.placement import Placement
+from jaxprtool.ir.references import (
+    Bitcast,
+    Fragments,
+    Indexer,
+    Operand,
+    RefIndex,
+    Reshape,
+    Slice,
+    Transpose,
+)
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
 from jaxprtool.ir.trees import TreeDefinition
 
@@ -62,6 +73,7 @@ NAMES: dict[str, Any] = {
             Placement,
             TreeDefinition,
         ),
+        *(RefIndex, Indexer, Reshape, Transpose, Bitcast, Slice, Operand, Fragments),
     )
 } | {"inf": float("inf"), "nan": float("nan")}
 
@@ -98,6 +110,9 @@ def python_source(value: ParamValue) -> str:
             if getattr(value, k)
         ]
         return f"PartitionSpec({', '.join(parts)})"
+    if isinstance(value, (Indexer, Reshape, Transpose, Bitcast, Slice, Operand)):
+        parts = [python_source(getattr(value, f.name)) for f in fields(value)]
+        return f"{type(value).__name__}({', '.join(parts)})"
     if isinstance(value, (DType, AbstractType, AxisGroups, OrderedSet, Structured)):
         made, args = cast("tuple[Any, tuple[Any, ...]]", value.__reduce__()[:2])
         return f"{made.__name__}({', '.join(map(python_source, args))})"

@@ -60,7 +60,7 @@ def get(
 ):
     """What is in the cell, at an index.
 
-    index: the text of the index, and the positions of the operands in it.
+    index: which elements are meant; `indices` are the operands in it.
     tree: JAX's structure of the index.
     mask: whether there is an operand that says which elements are read.
     other: whether there is an operand that stands for the elements that are not.
@@ -79,7 +79,7 @@ def swap(
 ):
     """What is in the cell, at an index, where value goes instead.
 
-    index: the text of the index, and the positions of the operands in it.
+    index: which elements are meant; `indices` are the operands in it.
     tree: JAX's structure of the index.
     mask: whether there is an operand that says which elements are written.
     other: as for `get`.
@@ -98,7 +98,7 @@ def addupdate(
 ):
     """Adds value to what is in the cell, at an index; no results.
 
-    index: the text of the index, and the positions of the operands in it.
+    index: which elements are meant; `indices` are the operands in it.
     tree: JAX's structure of the index.
     mask: whether there is an operand that says which elements are added to.
     other: as for `get`.

@@ -14,6 +14,7 @@ from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var, set_printer
 from jaxprtool.ir.params import Record
+from jaxprtool.ir.references import Fragments, RefIndex
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.autodidax_print import format_autodidax
 from jaxprtool.syntax.elided_params import printed_params
@@ -369,7 +370,7 @@ class _Printer:
 
     def _call(self, eqn: JaxprEqn, indent: int) -> Iterator[Any]:
         """Write an equation that does not fit, or that holds jaxprs, at column `indent`."""
-        if type(eqn.params.get("index")) is tuple:
+        if type(eqn.params.get("index")) in (RefIndex, Fragments):
             if self.annotated:
                 self._place(eqn)
             self.out.append(self._flat_equation(eqn))

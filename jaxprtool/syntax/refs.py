@@ -1,18 +1,32 @@
 """Equations on mutable references: `a:f32[] <- r[0]`, `r[i:i+4,:] <- v`, `r[...] += v`.
 
 In the IR they are those of the primitives with a `notation` (`get`, `swap`, `addupdate`), with the inputs (ref, value, *index variables, mask, other), as in JAX.
-The index is the param `index`: a tuple of pieces of text and of numbers, a number standing for that index variable.
+The index is the param `index`, a `RefIndex`. Equations of Pallas that have forms of their own are kept as text.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.primitive import PRIMITIVES, find_primitive
+from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.jaxpr import DropVar, JaxprEqn, Primitive
+from jaxprtool.ir.params import Opaque, spelled
+from jaxprtool.ir.references import (
+    Bitcast,
+    Fragments,
+    Indexer,
+    Item,
+    Operand,
+    RefIndex,
+    Reshape,
+    Slice,
+    Step,
+    Transpose,
+)
 from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, NUMBER_WORDS, STORED
 
 __all__ = [
@@ -48,8 +62,19 @@ _FORMS = (
         re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) \+= (?P<value>{STORED}){_FLAGS}(?P<out>)"),
     ),
 )
-_BRACKETS = re.compile(r"(\[[^\]]*\])")
 _VARIABLE = re.compile(rf"(?<![\w.])({IDENT})")
+_STEP = re.compile(r"\[[^\]]*+\]|\{[^}]*+\}")
+_WORD, _NUMBER = re.compile(IDENT), re.compile(r"-?\d{1,18}")
+_SLICE = re.compile(
+    rf"(?P<start>\d{{1,18}}|{IDENT})?+:"
+    rf"(?:(?P<stop>\d{{1,18}})(?!\+)|(?P=start)\+(?P<length>\d{{1,18}}|{IDENT})|(?P<size>{IDENT}))?"
+    r"(?::(?P<stride>[1-9]\d{0,17}))?"
+)
+_TRANSFORM = re.compile(
+    rf"\{{(?P<name>reshape|transpose|bitcast)\((?P<dtype>(?:{IDENT})?)"
+    r"\[?(?P<dims>(?:-?\d{1,18}(?:, ?-?\d{1,18})*+,?)?)\]*\)\}"
+)
+_MARK = re.compile(r"\$(\d+)")
 
 
 class Reference(NamedTuple):
@@ -73,12 +98,12 @@ def read_reference(text: str, bound: Container[str]) -> Reference | None:
     `bound` are the variables in scope, which tell a variable from other words.
     """
     if m := _RAW.fullmatch(text):
-        pieces, variables = _split_words(m[2], bound)
-        return Reference(find_primitive(m[1]), "", variables, {"index": pieces})
+        index, variables = _split_words(m[2], bound)
+        return Reference(find_primitive(m[1]), "", variables, {"index": index})
     for notation, form in _FORMS:
         if m := form.fullmatch(text):
             parts = m.groupdict()
-            index, variables = _split_index(parts["path"])
+            index, variables = _read_index(parts["path"])
             if any(v in NUMBER_WORDS and v not in bound for v in (parts["ref"], *variables)):
                 return None
             operands = [parts["ref"], *([parts["value"]] if "value" in parts else []), *variables]
@@ -91,36 +116,104 @@ def read_reference(text: str, bound: Container[str]) -> Reference | None:
     return None
 
 
-def _split_words(text: str, bound: Container[str]) -> tuple[tuple[Any, ...], list[str]]:
-    """Text around the variables in it, as `_split_index` has it."""
-    pieces: list[Any] = []
+def _split_words(text: str, bound: Container[str]) -> tuple[Fragments, list[str]]:
+    """Text around the variables in it, and those: one that is there twice is one operand."""
+    pieces: list[str | Operand] = []
     variables: list[str] = []
     for piece in _VARIABLE.split(text):
         if piece in bound:
             if piece not in variables:
                 variables.append(piece)
-            pieces.append(variables.index(piece))
+            pieces.append(Operand(variables.index(piece)))
         elif piece:
             pieces.append(piece)
-    return tuple(pieces), variables
+    return Fragments(*pieces), variables
 
 
-def _split_index(path: str) -> tuple[tuple[Any, ...], list[str]]:
-    """`[i:i+4,:]` to (("[", 0, ":", 0, "+4,:]"), ["i"])."""
-    pieces: list[Any] = []
-    variables: list[str] = []
-    for i, section in enumerate(_BRACKETS.split(path)):
-        if i % 2 == 0:
-            pieces += [section] if section else []
-            continue
-        for j, piece in enumerate(_VARIABLE.split(section)):
-            if j % 2 == 0:
-                pieces += [piece] if piece else []
-                continue
-            if piece not in variables:
-                variables.append(piece)
-            pieces.append(variables.index(piece))
-    return tuple(pieces), variables
+# -- indices -----------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_index(path: str) -> tuple[RefIndex, tuple[str, ...]]:
+    """The index that a text spells, and the words in it that are its operands: of `[i:i+4,j]` these are ("i", "j")."""
+    words: list[str] = []
+    steps: list[Step] = []
+    marked, readable = "", "$" not in path
+    for text in _STEP.findall(path):
+        if text[0] == "{":
+            steps.append(_read_transform(text) if readable else Opaque(text))
+        elif text != "[...]" or not readable:
+            parts = text[1:-1].split(",") if text != "[]" else []
+            read = _read_item if readable else _read_fragments
+            items = [read(part, words) for part in parts]
+            steps.append(Indexer(tuple([item for item, _ in items])))
+            text = f"[{','.join([mark for _, mark in items])}]"
+        marked += text
+    index = RefIndex(*steps)
+    return (spelled(index, marked) if readable else index), tuple(words)
+
+
+def _read_item(text: str, words: list[str]) -> tuple[Item, str]:
+    """The index of one dimension, and its text with `$0` for operand 0; its operands are added to `words`."""
+    stripped, first = text.strip(), len(words)
+    if _NUMBER.fullmatch(stripped):
+        return int(stripped), text
+    item = _read_slice(m, words) if (m := _SLICE.fullmatch(stripped)) else None
+    if _WORD.fullmatch(stripped):
+        item = _operand(stripped, words)
+    if item is None:
+        return _read_fragments(text, words)
+    marks = {word: f"${k}" for k, word in enumerate(words[first:], first)}
+    return item, _VARIABLE.sub(lambda word: marks[word[0]], text) if marks else text
+
+
+def _read_fragments(text: str, words: list[str]) -> tuple[Fragments, str]:
+    """The index of one dimension in a form that is not known, as `_read_item` gives it."""
+    split = enumerate(_VARIABLE.split(text))
+    found = Fragments(*[_operand(p, words) if i % 2 else p for i, p in split if p])
+    return found, str(found)
+
+
+def _operand(word: str, words: list[str]) -> Operand:
+    words.append(word)
+    return Operand(len(words) - 1)
+
+
+def _read_slice(m: re.Match[str], words: list[str]) -> Slice | None:
+    """A slice; None for one that begins or ends in a way that JAX does not print."""
+    start, stop, length, size, stride = m.group("start", "stop", "length", "size", "stride")
+    dynamic = bool(start) and not start.isdecimal()
+    if (dynamic and length is None) or (start and size):
+        return None
+    first = _operand(start, words) if dynamic else int(start or 0)
+    size, step = length or size, int(stride or 1)
+    if size is not None and not size.isdecimal():
+        return Slice(first, _operand(size, words), step)
+    if size is None and stop is None:
+        return Slice(first, None, step)
+    span = int(stop) - int(start or 0) if size is None else int(size)
+    return Slice(first, -(-span // step), step)
+
+
+def _read_transform(text: str) -> Step:
+    """What stands in braces: `{reshape([4, 2])}`, in earlier releases `{reshape(float32[4, 2])}`."""
+    if m := _TRANSFORM.fullmatch(text):
+        dims = tuple([int(d) for d in m["dims"].split(",") if d.strip()]) if m["dims"] else ()
+        dtype = find_dtype(m["dtype"])
+        if m["name"] == "bitcast" and dtype is not None:
+            return Bitcast(dtype)
+        if m["name"] == "reshape" and (dtype is not None or not m["dtype"]):
+            return Reshape(dims)
+        if m["name"] == "transpose" and not m["dtype"]:
+            return Transpose(dims)
+    return Opaque(text)
+
+
+def _index_text(index: RefIndex, names: Sequence[str]) -> str:
+    """An index with these names for its operands, as it was spelled where it was read."""
+    if index.spelled:
+        return _MARK.sub(lambda m: names[int(m[1])], index.spelled)
+    return index.text(names)
 
 
 def format_reference(
@@ -128,16 +221,13 @@ def format_reference(
 ) -> str | None:
     """The text of an equation on a reference; None when it is not of the form that we read."""
     index = eqn.params.get("index")
-    if not isinstance(index, tuple):
+    if not isinstance(index, (RefIndex, Fragments)):
         return None
     names = [atom(x) for x in eqn.inputs]
+    if isinstance(index, Fragments):
+        return eqn.primitive.name + index.text(names)
     notation = eqn.primitive.notation
-    if not notation:
-        text = "".join(names[p] if isinstance(p, int) else p for p in index)
-        return eqn.primitive.name + text
-    first = 1 if notation == "read" else 2
-    path = "".join(names[first + p] if isinstance(p, int) else p for p in index)
-    ref = names[0] + path
+    ref = names[0] + _index_text(index, names[1 if notation == "read" else 2 :])
     flags = [f for f in ("mask", "other") if eqn.params.get(f)]
     extra = "".join(
         f" {f}={n}" for f, n in zip(flags, names[len(names) - len(flags) :], strict=True)

@@ -253,7 +253,7 @@ def _program(line):
         ("b[5] <- 1.0:f32[]", "the index 5 is out of range for an axis of 3"),
         ("b[0,0] <- 1.0:f32[]", "is for 2 axes of [3]"),
         ("b[2:1] <- 1.0:f32[]", "the slice 2:1 is out of range"),
-        ("b[0:4:2] <- a", "the slice 0:4:2 is out of range for an axis of 3"),
+        ("b[0:6:2] <- a", "the slice :5:2 is out of range for an axis of 3"),
         ("b[0:3:2] <- a", "swap puts f32[3] where f32[2] is"),
         ("b[0:3:0] <- a", "the index 0:3:0 cannot be read"),
         ("b[j:j+4] <- a", "is out of range for an axis of 3"),

@@ -10,6 +10,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.references import Indexer, Item, Operand, RefIndex, Slice
 from tests.rules.example import Example, arg
 
 
@@ -72,13 +73,13 @@ def _jax_op(op: Any, where: Callable[..., Any]) -> Callable[..., Any]:
     return in_jax
 
 
-def _indexed(x: str, value: str, index: tuple, where: Callable[..., Any], *operands: Any) -> Any:
+def _indexed(x: str, value: str, index: RefIndex, where: Callable[..., Any], *operands: Any) -> Any:
     """An index in all three operations; operands: (type, values) each."""
     found = []
     for op, function in _OPS.items():
         types = [arg(x)] if op is lax.get else [arg(x), arg(value)]
         types += [arg(t, values=v) for t, v in operands]
-        label = f"{x}-" + "".join(map(str, index))
+        label = f"{x}-{index}"
         found.append(
             Example(
                 _staged(function),
@@ -90,6 +91,10 @@ def _indexed(x: str, value: str, index: tuple, where: Callable[..., Any], *opera
             )
         )
     return found
+
+
+def _at(*items: Item) -> RefIndex:
+    return RefIndex(Indexer(items))
 
 
 def _kept(x: Any) -> Any:
@@ -104,7 +109,7 @@ def _kept_in_jax(x: Any) -> Any:
 
 def _given_up(x: Any) -> Any:
     ref = lax.new_ref(x)
-    out = lax.get(ref, index=("[...]",))
+    out = lax.get(ref, index=RefIndex())
     lax.free_ref(ref)
     return out
 
@@ -121,7 +126,7 @@ def _given_up_in_jax(x: Any) -> Any:
 def _filled(x: Any, *, ty: Any) -> Any:
     """What was in the cell is not told, so it is written first."""
     ref = lax.empty_ref(ty=ty)
-    lax.swap(ref, x, index=("[...]",))
+    lax.swap(ref, x, index=RefIndex())
     return lax.freeze(ref)
 
 
@@ -135,8 +140,8 @@ def _filled_in_jax(x: Any, **_: Any) -> Any:
 
 def _exchange(a: Any, b: Any) -> tuple[()]:
     """Cells a and b: the sine of the second goes to the first, the old first one is added to the second."""
-    old = lax.swap(a, lax.sin(lax.get(b, index=("[...]",))), index=("[...]",))
-    lax.addupdate(b, old, index=("[...]",))
+    old = lax.swap(a, lax.sin(lax.get(b, index=RefIndex())), index=RefIndex())
+    lax.addupdate(b, old, index=RefIndex())
     return ()
 
 
@@ -171,18 +176,19 @@ def _slice_in_jax(start: Any, size: int) -> Any:
 
 
 I32 = "i32[]"
+ALL = Slice()
 
 EXAMPLES = [
-    *_indexed("f64[4,3]", "f64[4,3]", ("[...]",), lambda: ...),
-    *_indexed("f64[]", "f64[]", ("[...]",), lambda: ...),
-    *_indexed("f64[4,3]", "f64[3]", ("[-1,:]",), lambda: (-1, slice(None))),
-    *_indexed("f64[4,3]", "f64[2]", ("[1:3,0]",), lambda: (slice(1, 3), 0)),
-    *_indexed("f64[4,3]", "f64[3]", ("[", 0, ",:]"), lambda i: (i, slice(None)), (I32, 2)),
-    *_indexed("f32[4,3]", "f32[3]", ("[", 0, ",:]"), lambda i: (i, slice(None)), (I32, 9)),
+    *_indexed("f64[4,3]", "f64[4,3]", RefIndex(), lambda: ...),
+    *_indexed("f64[]", "f64[]", RefIndex(), lambda: ...),
+    *_indexed("f64[4,3]", "f64[3]", _at(-1, ALL), lambda: (-1, slice(None))),
+    *_indexed("f64[4,3]", "f64[2]", _at(Slice(1, 2), 0), lambda: (slice(1, 3), 0)),
+    *_indexed("f64[4,3]", "f64[3]", _at(Operand(0), ALL), lambda i: (i, slice(None)), (I32, 2)),
+    *_indexed("f32[4,3]", "f32[3]", _at(Operand(0), ALL), lambda i: (i, slice(None)), (I32, 9)),
     *_indexed(
         "f64[4,3]",
         "f64[3]",
-        ("[", 0, ",", 1, "]"),
+        _at(Operand(0), Operand(1)),
         lambda i, j: (i, j),
         ("i32[3]", [0, 1, 1]),
         ("i32[3]", [0, 2, 1]),
@@ -190,11 +196,11 @@ EXAMPLES = [
     *_indexed(
         "f64[4,3]",
         "f64[2,3]",
-        ("[", 0, ":", 0, "+2,:]"),
+        _at(Slice(Operand(0), 2), ALL),
         lambda i: (_slice_in_jax(i, 2), slice(None)),
         (I32, 1),
     ),
-    *_indexed("i32[3]", "i32[]", ("[0]",), lambda: (0,)),
+    *_indexed("i32[3]", "i32[]", _at(0), lambda: (0,)),
     *[
         Example(_staged(_kept), (arg(t),), label=t, jax=_kept_in_jax, of=op)
         for op in (lax.new_ref, lax.freeze)

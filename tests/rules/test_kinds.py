@@ -83,7 +83,7 @@ WRONG: dict[str, list[Any]] = {
     "Precision": ["SOME", 1, ("HIGH",), ("HIGH", "SOME"), Record("Other")],
     "RaggedDotNumbers": [(), Record("RaggedDotDimensionNumbers", lhs_ragged_dimensions=(0,))],
     "RandomAlgorithm": ["RNG_BEST", 3],
-    "RefIndex": [1, [1], (1.5,)],
+    "RefIndex": [1, [1], ("[0]",), Opaque("[0]")],
     "RefType": [1, ()],
     "RoundingMethod": ["UP", 2, True],
     "Scalar": ["1", (), None],

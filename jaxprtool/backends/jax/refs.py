@@ -1,8 +1,8 @@
-"""Indices of references between JAX, where they are trees of objects, and our text with operands."""
+"""Indices of references between JAX, where they are trees of objects, and ours."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,24 +15,34 @@ from jaxprtool.backends.jax.private import (
     strided_slice,
     type_of,
 )
+from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.jaxpr import JaxprEqn
-from jaxprtool.rules.state.indices import Operand, Range, read_index, selected_shape
+from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.references import (
+    Bitcast,
+    Indexer,
+    Item,
+    Operand,
+    RefIndex,
+    Reshape,
+    Slice,
+    Step,
+    Transpose,
+)
+from jaxprtool.rules.state.indices import Range, resolved, selected_shape
 
 __all__ = ["index_from_jax", "index_to_jax", "references_and_indices"]
 
 
-def index_from_jax(eqn: Any) -> tuple[Any, ...]:
-    """The index of JAX's equation on a reference, as `syntax.refs` has it: text, and operands' positions."""
-    operands = _indices(eqn)
-    marks = {v: f"\0{i}\0" for i, v in enumerate(filter(_is_var, operands))}
-    transforms = jax.tree.unflatten(eqn.params["tree"], operands)
-    text = "".join(_text(t, marks) for t in transforms) or "[...]"
-    pieces = text.split("\0")
-    return tuple(int(p) if i % 2 else p for i, p in enumerate(pieces) if p)
+def index_from_jax(eqn: Any) -> RefIndex:
+    """The index of JAX's equation on a reference."""
+    transforms = jax.tree.unflatten(eqn.params["tree"], _indices(eqn))
+    positions = iter(range(len(eqn.invars)))
+    return RefIndex(*[_step(t, positions) for t in transforms])
 
 
 def references_and_indices(eqn: Any) -> list[Any]:
-    """The operands of JAX's equation on a reference that are operands of ours: a literal index is in the text."""
+    """The operands of JAX's equation on a reference that are operands of ours: a literal is a part of the index."""
     n = _first_index(eqn)
     return [*eqn.invars[:n], *filter(_is_var, eqn.invars[n:])]
 
@@ -49,23 +59,33 @@ def _is_var(x: Any) -> bool:
     return isinstance(x, Var)
 
 
-def _text(transform: Any, marks: dict[Any, str]) -> str:
-    """What JAX prints, and the strides of slices, which it does not print."""
-    text = shown_transform(transform, marks)
-    indices = getattr(transform, "indices", ())
-    if all(getattr(x, "stride", 1) == 1 for x in indices):
-        return text
-    items = text[1:-1].split(",")
-    return f"[{','.join(map(_with_stride, items, indices))}]"
+def _step(transform: Any, positions: Iterator[int]) -> Step:
+    """One of JAX's transforms of a reference; its operands take the next positions."""
+    name = type(transform).__name__
+    if name == "NDIndexer":
+        pairs = zip(transform.indices, transform.shape, strict=True)
+        return Indexer(tuple([_item(x, size, positions) for x, size in pairs]))
+    if name == "ReshapeTransform":
+        return Reshape(tuple(transform.shape))
+    if name == "TransposeTransform":
+        return Transpose(tuple(transform.permutation))
+    if name == "BitcastTransform" and (dtype := dtype_of(transform.dtype)) is not None:
+        return Bitcast(dtype)
+    return Opaque(shown_transform(transform, {}))
 
 
-def _with_stride(text: str, x: Any) -> str:
-    if getattr(x, "stride", 1) == 1:
-        return text
-    start = text.partition(":")[0]
-    span = Range(0, x.size, x.stride).span
-    stop = f"{start}+{span}" if isinstance(x.start, Var) else x.start + span
-    return f"{start}:{stop}:{x.stride}"
+def _item(x: Any, size: int, positions: Iterator[int]) -> Item:
+    """The index of a dimension of this size; the size of a slice to the end of it is not told in print."""
+    if type(x).__name__ != "Slice":
+        return _number(x, positions)
+    start, length = _number(x.start, positions), _number(x.size, positions)
+    if isinstance(start, int) and x.stride == 1 and length == size - start:
+        return Slice(start)
+    return Slice(start, length, x.stride)
+
+
+def _number(x: Any, positions: Iterator[int]) -> int | Operand:
+    return Operand(next(positions)) if _is_var(x) else int(getattr(x, "val", x))
 
 
 def index_to_jax(eqn: JaxprEqn, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
@@ -79,23 +99,23 @@ def index_to_jax(eqn: JaxprEqn, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
     avals = [x.aval for x in eqn.inputs[n:]]
     shape = eqn.inputs[0].aval.strong.inner.shape
     transforms = []
-    for index in read_index(eqn.primitive.name, eqn.params["index"], shape):
-        if not _whole(index, shape):
-            items = tuple(_item(x, inputs[n:]) for x in index)
-            arrays = [avals[x].shape for x in index if type(x) is Operand]
-            transforms.append(indexer(items, shape, max(arrays, key=len, default=())))
+    ours = eqn.params["index"]
+    # one index for each step, and one for the whole cell where there is no step
+    for step, index in zip(ours.steps, resolved(eqn.primitive.name, ours, shape), strict=False):
+        items = [
+            own if isinstance(own, int) else _item_to_jax(x, inputs[n:])
+            for own, x in zip(step.items, index, strict=True)
+        ]
+        arrays = [avals[x.position].shape for x in index if isinstance(x, Operand)]
+        transforms.append(indexer(items, shape, max(arrays, key=len, default=())))
         shape = selected_shape(index, avals)
     leaves, tree = jax.tree.flatten(tuple(transforms))
     atoms = [Literal(x, type_of(x)) if type(x) is int else x for x in leaves]
     return [*inputs[:n], *atoms], tree
 
 
-def _whole(index: tuple[Any, ...], shape: Sequence[int]) -> bool:
-    return all(x == Range(0, n) for x, n in zip(index, shape, strict=True))
-
-
-def _item(x: Any, operands: Sequence[Any]) -> Any:
-    if type(x) is Range:
-        start = operands[x.start] if type(x.start) is Operand else x.start
+def _item_to_jax(x: int | Operand | Range, operands: Sequence[Any]) -> Any:
+    if isinstance(x, Range):
+        start = operands[x.start.position] if isinstance(x.start, Operand) else x.start
         return strided_slice(start, x.size, x.stride)
-    return operands[x] if type(x) is Operand else x
+    return operands[x.position] if isinstance(x, Operand) else x

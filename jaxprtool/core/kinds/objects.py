@@ -8,6 +8,7 @@ from jaxprtool.core.kinds.containers import Anything, TupleOf
 from jaxprtool.core.kinds.numbers import TypeKind
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque, ParamValue, Record
+from jaxprtool.ir.references import RefIndex as RefIndex_
 
 __all__ = [
     "BOOKKEEPING",
@@ -57,10 +58,10 @@ class NamedParam(Kind):
 
 
 class IndexOfReference(Kind):
-    """Texts, and the positions of the operands in them."""
+    """Indices of references."""
 
     def fits(self, value: ParamValue) -> bool:
-        return isinstance(value, tuple) and all(isinstance(x, (str, int)) for x in value)
+        return isinstance(value, RefIndex_)
 
 
 class TypeOrText(TypeKind):
@@ -83,7 +84,9 @@ OPTIONS = TupleOf(
 NAMED_PARAMS = TupleOf(
     NamedParam("NamedParam", "a named param", "(name, leaves, tree) triples"), name="NamedParams"
 )
-REF_INDEX = IndexOfReference("RefIndex", "an index", "indices", "of a reference")
+REF_INDEX = IndexOfReference(
+    "RefIndex", "an index of a reference", "indices of references", "what of the cell is meant"
+)
 REF_TYPE = TypeOrText("RefType", "a type", "types")
 CONSTANTS = TupleOf(
     Anything("Constant"), name="Constants", one="a tuple of values", note="of constants"
@@ -97,6 +100,6 @@ Policy = Annotated[Any, POLICY]
 LogRecord = Annotated[Any, RECORD]
 Options = Annotated[Any, OPTIONS]
 NamedParams = Annotated[Any, NAMED_PARAMS]
-RefIndex = Annotated[Any, REF_INDEX]
+RefIndex = Annotated[RefIndex_, REF_INDEX]
 RefType = Annotated[Any, REF_TYPE]
 Constants = Annotated[tuple[Any, ...], CONSTANTS]

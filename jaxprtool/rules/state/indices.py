@@ -1,7 +1,4 @@
-"""The index of an equation on a reference: from its text to numbers, slices and operands, and what it selects.
-
-In text an index is `[i,2,1:3,j:j+4,:]`, or `[...]` for everything; several follow one another where a reference to
-a part is indexed again. JAX's print drops the strides of slices; ours are Python's: `0:8:2`, `j:j+7:2`.
+"""What an index of a reference selects from a cell of a known shape, and reading and writing it in pure operations.
 
 Selection is NumPy's: numbers and arrays of numbers go together, and slices stay. Outside of the cell it is JAX's:
 a negative operand counts from the end, a number or slice is then moved into the cell, and of arrays of
@@ -11,7 +8,6 @@ numbers those that are outside read the nearest element and write nothing.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,28 +15,25 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.references import Fragments, Indexer, Item, Operand, RefIndex
 from jaxprtool.makers.indexing import CLIP_MODE, DROP_MODE, Windows, scatter_added
 
 __all__ = [
     "Index",
-    "Operand",
+    "Range",
     "add_at",
     "read",
-    "read_index",
+    "resolved",
     "selected_shape",
     "where_numbers_go",
     "write",
 ]
 
 
-class Operand(int):
-    """The position of an operand among those of the index."""
-
-
 class Range(NamedTuple):
-    """A slice: its start (a number or an `Operand`), its size, and the distance of its elements."""
+    """A slice of so many elements, each `stride` after the one before."""
 
-    start: Any
+    start: int | Operand
     size: int
     stride: int = 1
 
@@ -50,63 +43,57 @@ class Range(NamedTuple):
         return (self.size - 1) * self.stride + 1 if self.size else 0
 
 
-Index = tuple[Any, ...]  # for each dimension a Range, a number or an Operand
-
-_GROUP = re.compile(r"\[([^\]]*)\]")
-_DYNAMIC = re.compile(r"\$(\d+):\$\1\+(\d+)(?::([1-9]\d*))?")
-_STATIC = re.compile(r"(\d*):(\d*)(?::([1-9]\d*))?")
-
-
-def read_index(name: str, index: Any, shape: tuple[int, ...]) -> tuple[Index, ...]:
-    """The index of an equation, for a cell of that shape: one `Index` after the other.
-
-    Ill-typed when it has another form, or other dimensions.
-    """
-    if not isinstance(index, tuple):
-        ill_typed(f"{name}: the index {index} cannot be read", "bad-param")
-    return _read("".join(f"${p}" if isinstance(p, int) else str(p) for p in index), name, shape)
+Index = tuple[int | Operand | Range, ...]  # for each dimension; a number is not negative
 
 
 @functools.lru_cache(maxsize=1024)
-def _read(text: str, name: str, shape: tuple[int, ...]) -> tuple[Index, ...]:
-    if _GROUP.sub("", text):
-        ill_typed(f"{name}: the index {text} transforms the reference", "unsupported-index")
+def resolved(name: str, index: RefIndex, shape: tuple[int, ...]) -> tuple[Index, ...]:
+    """The index of an equation, for a cell of that shape: one `Index` after the other.
+
+    Ill-typed when it is more than indices of dimensions, or is for other dimensions.
+
+    Args:
+      name: of the equation's primitive, for messages.
+      index: the index.
+      shape: the shape of the cell.
+    """
+    if not index.steps:
+        return (tuple([Range(0, n) for n in shape]),)
     found = []
-    for group in _GROUP.findall(text):
-        items = group.split(",") if group else []
-        if items == ["..."]:
-            items = [":"] * len(shape)
-        if len(items) != len(shape):
-            ill_typed(f"{name}: the index [{group}] is for {len(items)} axes of {list(shape)}")
-        one = tuple(_item(name, i, n) for i, n in zip(items, shape, strict=True))
+    for step in index.steps:
+        if not isinstance(step, Indexer):
+            ill_typed(f"{name}: the index {index} transforms the reference", "unsupported-index")
+        if len(step.items) != len(shape):
+            ill_typed(f"{name}: the index {step} is for {len(step.items)} axes of {list(shape)}")
+        one = tuple(_resolved_item(name, x, n) for x, n in zip(step.items, shape, strict=True))
         found.append(one)
-        shape = tuple(x.size for x in one if type(x) is Range)
+        shape = tuple(x.size for x in one if isinstance(x, Range))
     return tuple(found)
 
 
-def _item(name: str, text: str, size: int) -> Any:
-    if text.startswith("$") and text[1:].isdigit():
-        return Operand(text[1:])
-    if m := _DYNAMIC.fullmatch(text):
-        return _range(name, text, Operand(m[1]), int(m[2]), int(m[3] or 1), size)
-    if m := _STATIC.fullmatch(text):
-        start, stop = int(m[1] or 0), int(m[2] or size)
-        return _range(name, text, start, stop - start, int(m[3] or 1), size)
-    if re.fullmatch(r"-?\d+", text):
-        if not -size <= int(text) < size:
+def _resolved_item(name: str, item: Item, size: int) -> int | Operand | Range:
+    if isinstance(item, Operand):
+        return item
+    if isinstance(item, int):
+        if not -size <= item < size:
             ill_typed(
-                f"{name}: the index {text} is out of range for an axis of {size}", "axis-range"
+                f"{name}: the index {item} is out of range for an axis of {size}", "axis-range"
             )
-        return int(text) % size
-    ill_typed(f"{name}: the index {text} cannot be read", "unsupported-index")
+        return item % size
+    if isinstance(item, Fragments) or isinstance(item.size, Operand):
+        ill_typed(f"{name}: the index {item} cannot be read", "unsupported-index")
+    first = item.start if isinstance(item.start, int) else 0
+    length = -((first - size) // item.stride) if item.size is None else item.size
+    found = Range(item.start, length, item.stride)
+    if not 0 <= found.span <= size - first:
+        ill_typed(f"{name}: the slice {item} is out of range for an axis of {size}", "axis-range")
+    return found
 
 
-def _range(name: str, text: str, start: Any, length: int, stride: int, size: int) -> Range:
-    """The slice of every stride-th of `length` elements, for an axis of `size`."""
-    first = 0 if type(start) is Operand else start
-    if not 0 <= length <= size - first:
-        ill_typed(f"{name}: the slice {text} is out of range for an axis of {size}", "axis-range")
-    return Range(start, -(-length // stride), stride)
+def _arrays(index: Index, operands: Sequence[Any]) -> list[tuple[int, Any]]:
+    """The dimensions whose index is an array of numbers, and these arrays."""
+    found = [(i, operands[x.position]) for i, x in enumerate(index) if isinstance(x, Operand)]
+    return [(i, x) for i, x in found if get_aval(x).shape]
 
 
 def where_numbers_go(numbers: Sequence[bool]) -> int:
@@ -120,19 +107,15 @@ def where_numbers_go(numbers: Sequence[bool]) -> int:
 
 
 def _first_number(index: Index) -> int:
-    return where_numbers_go([type(x) is not Range for x in index])
+    return where_numbers_go([not isinstance(x, Range) for x in index])
 
 
 def selected_shape(index: Index, operands: Sequence[Any]) -> tuple[int, ...]:
     """The shape that an index selects; `operands` are the types of the index's operands."""
-    sizes = tuple(x.size for x in index if type(x) is Range)
-    arrays = [operands[x].shape for x in index if type(x) is Operand and operands[x].shape]
+    sizes = tuple(x.size for x in index if isinstance(x, Range))
+    arrays = [x.shape for _, x in _arrays(index, operands)]
     at = _first_number(index)
     return (*sizes[:at], *(arrays[0] if arrays else ()), *sizes[at:])
-
-
-def _has_arrays(index: Index, operands: Sequence[Any]) -> bool:
-    return any(type(x) is Operand and get_aval(operands[x]).shape for x in index)
 
 
 # -- in pure operations ------------------------------------------------------------------------
@@ -156,15 +139,18 @@ class _Block(NamedTuple):
 
 def _block(index: Index, operands: Sequence[Any], shape: Sequence[int]) -> _Block:
     starts, spans, strides = [], [], []
-    for x, n in zip(index, shape, strict=True):
-        if type(x) is Operand and get_aval(operands[x]).shape:
+    arrays = dict(_arrays(index, operands))
+    for i, (x, n) in enumerate(zip(index, shape, strict=True)):
+        if i in arrays:
             starts.append(0)
             spans.append(n)
         else:
-            at = x.start if type(x) is Range else x
-            starts.append(_from_the_end(operands[at], n) if type(at) is Operand else at)
-            spans.append(x.span if type(x) is Range else 1)
-        strides.append(x.stride if type(x) is Range else 1)
+            at = x.start if isinstance(x, Range) else x
+            starts.append(
+                _from_the_end(operands[at.position], n) if isinstance(at, Operand) else at
+            )
+            spans.append(x.span if isinstance(x, Range) else 1)
+        strides.append(x.stride if isinstance(x, Range) else 1)
     return _Block(starts, tuple(spans), tuple(strides))
 
 
@@ -225,8 +211,8 @@ def _spread(part: Any, block: _Block, between: Any) -> Any:
 
 def _gathered(index: Index, operands: Sequence[Any], shape: Sequence[int]) -> tuple[Any, Windows]:
     """For an index with arrays, in its block of that shape: the index vectors, and the windows."""
-    at = [i for i, x in enumerate(index) if type(x) is Operand and get_aval(operands[x]).shape]
-    arrays = [_from_the_end(operands[index[i]], shape[i]) for i in at]
+    found = _arrays(index, operands)
+    at, arrays = [i for i, _ in found], [_from_the_end(x, shape[i]) for i, x in found]
     of_arrays = get_aval(arrays[0]).shape
     columns = [
         lax.reshape(
@@ -237,7 +223,7 @@ def _gathered(index: Index, operands: Sequence[Any], shape: Sequence[int]) -> tu
     ]
     n = len(of_arrays)
     vectors = columns[0] if len(columns) == 1 else lax.concatenate(*columns, dimension=n)
-    dropped = [i for i, x in enumerate(index) if type(x) is not Range]
+    dropped = [i for i, x in enumerate(index) if not isinstance(x, Range)]
     first, n_kept = _first_number(index), len(index) - len(dropped)
     window = [k if k < first else k + n for k in range(n_kept)]
     return vectors, Windows(tuple(window), tuple(dropped), tuple(at))
@@ -247,7 +233,7 @@ def read(x: Any, index: Index, operands: Sequence[Any]) -> Any:
     """x[index]."""
     block = _block(index, operands, get_aval(x).shape)
     part = _read_block(x, block)
-    if _has_arrays(index, operands):
+    if _arrays(index, operands):
         vectors, windows = _gathered(index, operands, block.shape)
         dropped = windows.collapsed
         slice_sizes = tuple(1 if i in dropped else n for i, n in enumerate(block.shape))
@@ -255,14 +241,14 @@ def read(x: Any, index: Index, operands: Sequence[Any]) -> Any:
         return lax.gather(
             part, vectors, dimension_numbers=numbers, slice_sizes=slice_sizes, mode=CLIP_MODE
         )
-    numbers = tuple(i for i, item in enumerate(index) if type(item) is not Range)
+    numbers = tuple(i for i, item in enumerate(index) if not isinstance(item, Range))
     return lax.squeeze(part, dimensions=numbers) if numbers else part
 
 
 def write(x: Any, index: Index, operands: Sequence[Any], value: Any) -> Any:
     """x with x[index] = value."""
     block = _block(index, operands, get_aval(x).shape)
-    if not _has_arrays(index, operands):
+    if not _arrays(index, operands):
         fits = get_aval(value).shape == block.shape
         return _write_block(x, block, value if fits else lax.reshape(value, new_sizes=block.shape))
     vectors, windows = _gathered(index, operands, block.shape)
@@ -274,7 +260,7 @@ def write(x: Any, index: Index, operands: Sequence[Any], value: Any) -> Any:
 
 def add_at(x: Any, index: Index, operands: Sequence[Any], value: Any) -> Any:
     """x with value added to x[index]; an element that is selected twice is added to twice."""
-    if not _has_arrays(index, operands):
+    if not _arrays(index, operands):
         return write(x, index, operands, lax.add_any(read(x, index, operands), value))
     block = _block(index, operands, get_aval(x).shape)
     vectors, windows = _gathered(index, operands, block.shape)

@@ -23,14 +23,14 @@ from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.references import Operand
 from jaxprtool.rules.define import define
 from jaxprtool.rules.state.indices import (
     Index,
-    Operand,
     Range,
     add_at,
     read,
-    read_index,
+    resolved,
     selected_shape,
     where_numbers_go,
     write,
@@ -143,19 +143,17 @@ def _path(
     name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]
 ) -> Sequence[Index]:
     """The index of an equation, checked against the types of its operands."""
-    path, used = read_index(name, params["index"], inner.shape), set()
-    for index in path:
-        for x in index:
-            k = x.start if type(x) is Range else x
-            if type(k) is Operand:
-                used.add(k)
-                if not (k < len(operands) and operands[k].dtype.is_integer):
-                    ill_typed(f"{name}: operand {k} of the index is no integer", "operand-types")
-    if len(used) != len(operands):
-        given = counted(len(operands), "operand")
+    index = params["index"]
+    path, used = resolved(name, index, inner.shape), [x.position for x in index.operands()]
+    if used != [*range(len(operands))]:
+        given, needed = counted(len(operands), "operand"), ", ".join(map(str, index.operands()))
         ill_typed(
-            f"{name} has an index of {len(used)} operands, and {given} for it", "operand-count"
+            f"{name} has the index {index}, with {needed or 'no operands'}, and {given} for it",
+            "operand-count",
         )
+    for k, aval in enumerate(operands):
+        if not aval.dtype.is_integer:
+            ill_typed(f"{name}: operand {k} of the index is no integer", "operand-types")
     return path
 
 
@@ -209,14 +207,14 @@ def _numpy_index(xp: Any, index: Index, operands: Sequence[Any], shape: Sequence
     """An index as NumPy takes it; of arrays of numbers some may be outside of the cell still."""
     found = []
     for x, n in zip(index, shape, strict=True):
-        at = x.start if type(x) is Range else x
-        if type(at) is Operand:
-            at = operands[at]
+        at: Any = x.start if isinstance(x, Range) else x
+        if isinstance(at, Operand):
+            at = operands[at.position]
             at = xp.where(at < 0, at + n, at)
-        if type(x) is Range:
+        if isinstance(x, Range):
             start = min(max(int(at), 0), n - x.span)
             found.append(slice(start, start + x.span, x.stride))
-        elif type(x) is Operand and not at.shape:
+        elif isinstance(x, Operand) and not at.shape:
             found.append(min(max(int(at), 0), n - 1))
         else:
             found.append(at)
@@ -247,7 +245,7 @@ def _inside(xp: Any, index: tuple[Any, ...], value: Any, shape: Sequence[int]) -
 def _part(xp: Any, cell: Cell, operands: Sequence[Any], params: Any) -> tuple[Any, Any]:
     """The array that the last index of an equation is for (a view of the cell's), and that index."""
     array, index = cell.value, ()
-    path = read_index("reference", params["index"], array.shape)
+    path = resolved("reference", params["index"], array.shape)
     for i, one in enumerate(path):
         index = _numpy_index(xp, one, operands, array.shape)
         if i + 1 < len(path):
@@ -302,7 +300,7 @@ def _write_path(
 
 def _discharge_get(ref: State, *operands: Any, **params: Any) -> Any:
     given = _operands(operands, params)
-    path = read_index("get", params["index"], get_aval(ref.value).shape)
+    path = resolved("get", params["index"], get_aval(ref.value).shape)
     found = _read_path(ref.value, path, given.positions)
     return found if given.other is None else _choose(given.mask, found, given.other)
 
@@ -317,7 +315,7 @@ def _choose(mask: Any, yes: Any, no: Any) -> Any:
 
 def _discharge_swap(ref: State, value: Any, *operands: Any, **params: Any) -> Any:
     given = _operands(operands, params)
-    path = read_index("swap", params["index"], get_aval(ref.value).shape)
+    path = resolved("swap", params["index"], get_aval(ref.value).shape)
     old = _read_path(ref.value, path, given.positions)
     if given.mask is not None:
         old, value = _choose(given.mask, old, value), _choose(given.mask, value, old)
@@ -327,7 +325,7 @@ def _discharge_swap(ref: State, value: Any, *operands: Any, **params: Any) -> An
 
 def _discharge_add(ref: State, value: Any, *operands: Any, **params: Any) -> list[Any]:
     given = _operands(operands, params)
-    path = read_index("addupdate", params["index"], get_aval(ref.value).shape)
+    path = resolved("addupdate", params["index"], get_aval(ref.value).shape)
     if given.mask is not None:
         value = _choose(given.mask, value, scalar_lit(0, get_aval(value).dtype))
     ref.value = _write_path(ref.value, path, given.positions, value, add_at)

@@ -1,0 +1,208 @@
+"""Indices of references: which elements of a cell an equation reads or writes (`a:f32[4] <- r[i,0:4]`).
+
+An index is a number of steps, one after another: each selects by an `Indexer`, or sees what it is given in another way.
+Operands stand for numbers that are not known before the program runs. They are counted in the order of the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.params import Opaque, Structured
+
+__all__ = [
+    "Bitcast",
+    "Fragments",
+    "Indexer",
+    "Item",
+    "Operand",
+    "RefIndex",
+    "Reshape",
+    "Slice",
+    "Step",
+    "Transpose",
+]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Operand:
+    """An operand of an index: an integer, or an array of them.
+
+    Attributes:
+      position: its place among the operands of the index.
+    """
+
+    position: int
+
+    def __repr__(self) -> str:
+        return f"${self.position}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Slice:
+    """Elements of a dimension at equal distances.
+
+    Attributes:
+      start: the first of them.
+      size: how many there are; None for those to the end of the dimension.
+      stride: the distance from one to the next.
+    """
+
+    start: int | Operand = 0
+    size: int | Operand | None = None
+    stride: int = 1
+
+    def __repr__(self) -> str:
+        return _item_text(self, None)
+
+
+class Fragments(Structured):
+    """What is of no form that is known: its text around the operands in it.
+
+    Attributes:
+      pieces: texts and operands.
+    """
+
+    __slots__ = ("pieces",)
+    pieces: tuple[str | Operand, ...]
+
+    def __init__(self, *pieces: str | Operand):
+        self._fill(pieces=pieces)
+
+    def text(self, names: Sequence[str]) -> str:
+        """The text, with these names for the operands."""
+        return "".join([p if isinstance(p, str) else _name(p, names) for p in self.pieces])
+
+    def _key(self) -> tuple[str | Operand, ...]:
+        return self.pieces
+
+    def __reduce__(self):
+        return Fragments, self.pieces
+
+    def _text(self) -> str:
+        return "".join(map(str, self.pieces))
+
+
+Item = int | Operand | Slice | Fragments
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Indexer:
+    """Selects elements of a cell, as NumPy's indices do.
+
+    Attributes:
+      items: for each dimension a number, an operand or a slice; `Fragments` are not understood.
+    """
+
+    items: tuple[Item, ...]
+
+    def __repr__(self) -> str:
+        return _step_text(self, None)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Reshape:
+    """Sees the elements in another shape."""
+
+    shape: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"{{reshape({list(self.shape)})}}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Transpose:
+    """Sees dimension `permutation[i]` as dimension i."""
+
+    permutation: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"{{transpose({list(self.permutation)})}}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Bitcast:
+    """Sees the bits as elements of another type."""
+
+    dtype: DType
+
+    def __repr__(self) -> str:
+        return f"{{bitcast({self.dtype.name})}}"
+
+
+Step = Indexer | Reshape | Transpose | Bitcast | Opaque
+
+
+class RefIndex(Structured):
+    """The index of an equation on a reference: RefIndex(Indexer((Operand(0), Slice(0, 4)))) is `[i,0:4]`.
+
+    Attributes:
+      steps: one after another; none for the whole cell. An `Opaque` is the text of one that is not understood.
+
+    In `spelled`, `$0` stands for the first operand.
+    """
+
+    __slots__ = ("steps",)
+    steps: tuple[Step, ...]
+
+    def __init__(self, *steps: Step):
+        self._fill(steps=steps)
+
+    def text(self, names: Sequence[str]) -> str:
+        """What JAX prints after the reference, and the strides of slices, with these names for the operands."""
+        return "".join([_step_text(s, names) for s in self.steps]) or "[...]"
+
+    def operands(self) -> Iterator[Operand]:
+        """The operands in the order of the index."""
+        for step in self.steps:
+            for item in step.items if isinstance(step, Indexer) else ():
+                if isinstance(item, Operand):
+                    yield item
+                else:
+                    parts = (item.start, item.size) if isinstance(item, Slice) else ()
+                    parts = item.pieces if isinstance(item, Fragments) else parts
+                    yield from (p for p in parts if isinstance(p, Operand))
+
+    def _key(self) -> tuple[Step, ...]:
+        return self.steps
+
+    def __reduce__(self):
+        return RefIndex, self.steps, self._state()
+
+    def _text(self) -> str:
+        return "".join([_step_text(s, None) for s in self.steps]) or "[...]"
+
+
+def _name(operand: Operand, names: Sequence[str] | None) -> str:
+    return str(operand) if names is None else names[operand.position]
+
+
+def _step_text(step: Step, names: Sequence[str] | None) -> str:
+    if not isinstance(step, Indexer):
+        return str(step)
+    return f"[{','.join([_item_text(x, names) for x in step.items])}]"
+
+
+def _item_text(item: Item, names: Sequence[str] | None) -> str:
+    if isinstance(item, Operand):
+        return _name(item, names)
+    if isinstance(item, Fragments):
+        return str(item) if names is None else item.text(names)
+    return str(item) if isinstance(item, int) else _slice_text(item, names)
+
+
+def _slice_text(s: Slice, names: Sequence[str] | None) -> str:
+    """`:`, `2:`, `:4`, `2:4`, `i:i+4`, `:n`, `2:2+n`, `i:i+n`, and the stride where it is not 1: `:7:2`, `i:i+7:2`."""
+    start = _name(s.start, names) if isinstance(s.start, Operand) else str(s.start or "")
+    stride = "" if s.stride == 1 else f":{s.stride}"
+    if s.size is None:
+        return f"{start}:{stride}"
+    if isinstance(s.size, Operand):
+        size = _name(s.size, names)
+        return f"{start}:{start}+{size}{stride}" if start else f":{size}{stride}"
+    span = (s.size - 1) * s.stride + 1 if s.size else 0
+    if isinstance(s.start, Operand):
+        return f"{start}:{start}+{span}{stride}"
+    return f"{start}:{s.start + span}{stride}"
