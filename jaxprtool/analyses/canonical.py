@@ -20,7 +20,7 @@ from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import Opaque, Record, Word
+from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Structured, Word
 from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.params import format_value
 
@@ -88,6 +88,12 @@ def _inside(value: Any, inner: Inner) -> str:
         return f"{value.name}({_joined(parts)})"
     if isinstance(value, (Word, Opaque)):
         return _word(str(value))
+    if isinstance(value, EnumMember):
+        return value.name
+    if isinstance(value, ElementClass):
+        return value.dtype.name
+    if isinstance(value, Structured):
+        return value.usual
     if isinstance(value, (bool, str)) or value is None:
         return repr(value)
     if isinstance(value, int):

@@ -227,8 +227,8 @@ class ShapedArray(AbstractType):
         )
 
     def str_short(self) -> str:
-        """Shape and element type as the Autodidax tutorial spells them: `float64[2,3]`."""
-        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        """The type with the long name of its element type, as the Autodidax tutorial spells it: `float64[2,3]`."""
+        return self._text(self.dtype.name)
 
     def update(
         self,
@@ -271,12 +271,15 @@ class ShapedArray(AbstractType):
         return ShapedArray(self.shape, FLOAT0, vary=self.vary)
 
     def __repr__(self) -> str:
+        return self._text(self.dtype.short)
+
+    def _text(self, element: str) -> str:
         dims = ",".join(
             f"{d}@{_axes_text(axes)}" if axes else str(d)
             for d, axes in zip(self.shape, self.spec or ((),) * self.ndim, strict=True)
         )
         memory = f"<{self.memory}>" if self.memory else ""
-        return f"{self.dtype.short}{memory}[{dims}]{self.vary}"
+        return f"{element}{memory}[{dims}]{self.vary}"
 
 
 class _Interned(AbstractType):

@@ -21,8 +21,9 @@ class _Unread:
 
 UNREAD: Any = _Unread()
 
-# How a text spells values: in the literal grammar, as a name (which may hold anything but the end of a param), or freely.
-Spelling = Literal["value", "name", "free"]
+# How a text spells values: in the literal grammar, as a type, as a name (which may hold anything but the end of a param),
+# or freely.
+Spelling = Literal["value", "type", "name", "free"]
 # What JAX prints, or also what it drops.
 Style = Literal["jax", "lossless"]
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from jaxprtool.ir.dtypes import DType
 
 __all__ = [
+    "ElementClass",
+    "EnumMember",
     "NumpyScalar",
     "Opaque",
     "OrderedSet",
@@ -134,6 +136,11 @@ class Structured(Frozen):
     def __setstate__(self, state: Any) -> None:
         amend(self, **state[1])
 
+    @property
+    def usual(self) -> str:
+        """The text of the value as this release spells it."""
+        return self._text()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Structured) and (
             type(self) is type(other) and self._key() == other._key()
@@ -154,6 +161,58 @@ def spelled(value: AnyStructured, text: str) -> AnyStructured:
     if text != repr(value):
         amend(value, spelled=text)
     return value
+
+
+class EnumMember(Structured):
+    """A member of an enum as containers show it: `<AccuracyMode.HIGHEST: 1>`.
+
+    Attributes:
+      enum: the name of the enum.
+      name: the name of the member.
+      value: what Python's enum has for it.
+    """
+
+    __slots__ = ("enum", "name", "value")
+    enum: str
+    name: str
+    value: ParamValue
+
+    def __init__(self, enum: str, name: str, value: ParamValue):
+        self._fill(enum=enum, name=name, value=value)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.enum, self.name, self.value
+
+    def __reduce__(self):
+        return EnumMember, self._key()
+
+    def _text(self) -> str:
+        return f"<{self.enum}.{self.name}: {self.value!r}>"
+
+
+class ElementClass(Structured):
+    """A class of NumPy's scalars, which stands for an element type: `<class 'numpy.float32'>`.
+
+    Attributes:
+      dtype: the element type.
+      qualified: the name of the class with its module.
+    """
+
+    __slots__ = ("dtype", "qualified")
+    dtype: DType
+    qualified: str
+
+    def __init__(self, dtype: DType, qualified: str):
+        self._fill(dtype=dtype, qualified=qualified)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.dtype, self.qualified
+
+    def __reduce__(self):
+        return ElementClass, self._key()
+
+    def _text(self) -> str:
+        return f"<class '{self.qualified}'>"
 
 
 class Record:
@@ -216,16 +275,34 @@ class PrintedFunction(Opaque):
     """The printed form of a Python function, `<function f.<locals>.g at 0x7f00>`.
 
     Attributes:
-      qualified: its qualified name, `f.<locals>.g`.
+      path: the parts of its qualified name: `f`, `<locals>`, `g`.
       name: its name, `g`.
+      qualified: its qualified name.
+      maker: the qualified name of the function that made it where there is one, else its own: `f`.
+      is_local: whether a function made it.
     """
 
-    __slots__ = ("qualified",)
+    __slots__ = ("path",)
 
-    def __init__(self, text: str, qualified: str):
+    def __init__(self, text: str, path: tuple[str, ...]):
         super().__init__(text)
-        self.qualified = qualified
+        self.path = path
 
     @property
     def name(self) -> str:
-        return self.qualified.rpartition(".")[2]
+        return self.path[-1]
+
+    @property
+    def qualified(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def is_local(self) -> bool:
+        return _LOCALS in self.path
+
+    @property
+    def maker(self) -> str:
+        return ".".join(self.path[: self.path.index(_LOCALS)] if self.is_local else self.path)
+
+
+_LOCALS = "<locals>"

@@ -21,6 +21,8 @@ from jaxprtool.ir.avals import (
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, lossless_text
 from jaxprtool.ir.params import (
+    ElementClass,
+    EnumMember,
     NumpyScalar,
     Opaque,
     OrderedSet,
@@ -73,6 +75,7 @@ NAMES: dict[str, Any] = {
             Placement,
             TreeDefinition,
         ),
+        *(ElementClass, EnumMember),
         *(RefIndex, Indexer, Reshape, Transpose, Bitcast, Slice, Operand, Fragments),
     )
 } | {"inf": float("inf"), "nan": float("nan")}
@@ -97,7 +100,7 @@ def python_source(value: ParamValue) -> str:
     if isinstance(value, RangeTuple):
         return f"RangeTuple({value.bounds!r})"
     if type(value) is PrintedFunction:
-        return f"PrintedFunction({value.text!r}, {value.qualified!r})"
+        return f"PrintedFunction({value.text!r}, {value.path!r})"
     if isinstance(value, Opaque):
         return f"Opaque({value.text!r})"
     if isinstance(value, (Word, SymbolicDim)):

@@ -1,7 +1,7 @@
 """Where values are, and in what order things happen: identities to the mathematics."""
 
 from jaxprtool.core.kinds.enums import CopySemantics
-from jaxprtool.core.kinds.numbers import Shape
+from jaxprtool.core.kinds.numbers import ElementTypeOrClass, Shape
 from jaxprtool.core.kinds.placement import (
     Destinations,
     Layout,
@@ -11,7 +11,6 @@ from jaxprtool.core.kinds.placement import (
     UnconstrainedDims,
 )
 from jaxprtool.core.primitive import primitive, shown
-from jaxprtool.ir.dtypes import DType
 
 __all__ = [
     "device_put",
@@ -70,7 +69,7 @@ def tie(first, second):
 
 
 @primitive
-def empty(*, shape: Shape, dtype: DType, out_sharding: Sharding | None = shown(None)):
+def empty(*, shape: Shape, dtype: ElementTypeOrClass, out_sharding: Sharding | None = shown(None)):
     """An array of any contents; here, as on a CPU in JAX, of zeros.
 
     shape: its shape.
@@ -80,7 +79,7 @@ def empty(*, shape: Shape, dtype: DType, out_sharding: Sharding | None = shown(N
 
 
 @primitive
-def empty2(*, dtype: DType, memory_space: MemorySpace | None = shown(None)):
+def empty2(*, dtype: ElementTypeOrClass, memory_space: MemorySpace | None = shown(None)):
     """A scalar of any value; here, as in JAX, zero.
 
     dtype: its element type.

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.enums import DEBUG_EFFECT
 from jaxprtool.core.partition import merge_lists, partition_list
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
@@ -32,7 +33,6 @@ from jaxprtool.ir.diagnostics import (
     fail,
 )
 from jaxprtool.ir.dtypes import BOOL
-from jaxprtool.ir.params import Opaque
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.formats import format_fields, print_options
 
@@ -145,14 +145,11 @@ def _lower_output(impl: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
-def _is_ordered(effect: Any) -> bool:
-    """Whether an effect of JAX's, known by its text, is one that keeps the order of a program."""
-    return isinstance(effect, Opaque) and "Ordered" in effect.text
-
-
 def _has_order(params: dict[str, Any]) -> bool:
     """Whether an equation of output or of an io_callback keeps the order of the program."""
-    return bool(params.get("ordered")) or _is_ordered(params.get("effect"))
+    return (
+        bool(params.get("ordered")) or DEBUG_EFFECT.member(params.get("effect")) == "OrderedDebug"
+    )
 
 
 for _op, _impl in ((lax.debug_print, _print), (lax.debug_callback, _call_output)):

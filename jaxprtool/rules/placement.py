@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -16,7 +15,7 @@ from jaxprtool.interpreters.transpose import is_linear, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.dtypes import dtype_of
-from jaxprtool.ir.params import Record
+from jaxprtool.ir.params import ElementClass, Record
 from jaxprtool.ir.sharding import find_mesh, find_spec
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.stablehlo.text import mlir_type
@@ -169,9 +168,8 @@ define(
 
 
 def _element_type(primitive: str, dtype: Any) -> Any:
-    """The element type that a param means; JAX prints NumPy's classes in full: `<class 'numpy.float32'>`."""
-    printed = re.fullmatch(r"<class '(?:numpy|ml_dtypes)\.(\w+)'>", str(dtype))
-    found = dtype_of(printed[1]) if printed else dtype_of(dtype)
+    """The element type that a param means."""
+    found = dtype.dtype if isinstance(dtype, ElementClass) else dtype_of(dtype)
     if found is None or found.kind in "0?":
         ill_typed(f"{primitive} dtype {dtype} is not an element type of arrays", "param-value")
     return found

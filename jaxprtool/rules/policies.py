@@ -117,8 +117,7 @@ def policy_saves(policy: Any) -> Saves:
     elif isinstance(policy, Record) and policy.name in _RECORDS:
         found = _RECORDS[policy.name](**policy.fields)
     elif isinstance(policy, PrintedFunction):
-        maker, inside, _ = policy.qualified.partition(".<locals>")
-        found = (_MADE_BY if inside else POLICIES).get(maker)
+        found = (_MADE_BY if policy.is_local else POLICIES).get(policy.maker)
     if found is None:
         _warn_unknown(policy)
         return save_nothing

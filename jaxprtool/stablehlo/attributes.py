@@ -15,7 +15,6 @@ from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
 from jaxprtool.ir.trees import TreeDefinition
 from jaxprtool.stablehlo.text import dense, element_type, mlir_type, scalar_text
-from jaxprtool.syntax.params import read_value
 
 __all__ = ["composite_attributes"]
 
@@ -56,7 +55,9 @@ def _dictionary(fields: dict[str, Any]) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, Opaque):
         array = getattr(getattr(value, "value", None), "val", None)
-        return _array(array, array.dtype) if array is not None else _value(_read(value))
+        if array is None:
+            raise _NoSpelling(value)
+        return _array(array, array.dtype)
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
@@ -72,13 +73,6 @@ def _value(value: Any) -> str:
     if isinstance(value, NumpyScalar):
         return _scalar(int(value), find_dtype(value.type_name.removeprefix("np.")))
     return _scalar(value, find_dtype(_PYTHON.get(type(value).__name__, "")))
-
-
-def _read(value: Opaque) -> Any:
-    found = read_value(value.text)
-    if isinstance(found, Opaque):
-        raise _NoSpelling(value)
-    return found
 
 
 def _record(value: Record) -> str:

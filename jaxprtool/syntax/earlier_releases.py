@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.primitive import PRIMITIVES, find_primitive
-from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Param, Primitive
-from jaxprtool.ir.params import Word
+from jaxprtool.ir.params import ElementClass, Word
 from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
 
 __all__ = ["OLDER", "declared_params", "from_older"]
@@ -143,15 +142,11 @@ def _linear_call(params: Params, inputs: Inputs) -> Params:
     return new
 
 
-_CLASS = re.compile(r"<class '(?:numpy|jax\.numpy|ml_dtypes)\.(\w+)'>")
-
-
 def _bit_generator(params: Params, inputs: Inputs) -> Params:
     """The element type as a class of NumPy's."""
     del inputs
-    m = _CLASS.fullmatch(str(params.get("dtype")))
-    dtype: DType | None = find_dtype(m[1]) if m else None
-    return params if dtype is None else {**params, "dtype": dtype}
+    found = params.get("dtype")
+    return {**params, "dtype": found.dtype} if isinstance(found, ElementClass) else params
 
 
 _FUNCTION = re.compile(r"<function (?:[\w<>]+\.)*([\w<>]+) at 0x\w+>")

@@ -13,10 +13,12 @@ from typing import Any
 
 from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
-from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.kinds import UNREAD, Kind
 from jaxprtool.ir.params import (
+    ElementClass,
+    EnumMember,
     NumpyScalar,
     Opaque,
     OrderedSet,
@@ -47,6 +49,8 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _SHAPED_ARRAY = re.compile(r"([\w<>]+\[[^\]]*\])(, weak_type=True)?\)")
 _FUNCTION = re.compile(r"<function ([\w.<>]+) at 0x\w+>")
+_MEMBER = re.compile(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
+_CLASS = re.compile(r"<class '((?:numpy|jax\.numpy|ml_dtypes)\.(\w+))'>")
 _MAX_DEPTH = 100
 _LONGEST_RANGE = 1000  # of axes, for which ranges stand
 _SCALAR_TYPES = re.compile(r"np\.(?:u?int\d+)")
@@ -75,9 +79,23 @@ def read_value(
       read_name: takes a word inside the value and its offset; returns the jaxpr that it names, or None.
     """
     if kind is not None:
+        if kind.spelling == "type" and (aval := _array_type(text.strip())) is not None:
+            return aval
         found = kind.read_text(text)
         return kind.read(_literal(text, read_jaxpr, read_name)) if found is UNREAD else found
     return _literal(text, read_jaxpr, read_name)
+
+
+def _array_type(text: str) -> ShapedArray | None:
+    """The type of arrays that a text spells, weakly typed after `~`; None for any other text."""
+    weak = text.startswith("~")
+    try:
+        aval = read_type(text[weak:])
+    except (ValueError, JaxprTypeError):
+        return None
+    if not isinstance(aval, ShapedArray):
+        return None
+    return aval.update(weak_type=True) if weak else aval
 
 
 def _literal(raw: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None) -> Any:
@@ -287,17 +305,12 @@ class _Reader:
         finally:
             self.placing = outer
 
-    def shaped_array(self) -> AbstractType:
+    def shaped_array(self) -> ShapedArray:
         m = _SHAPED_ARRAY.match(self.text, self.pos)
-        if m is None:
+        aval = _array_type(m[1]) if m else None
+        if m is None or aval is None:
             raise _Outside
         self.pos = m.end()
-        try:
-            aval = read_type(m[1])
-        except (ValueError, JaxprTypeError):
-            raise _Outside from None
-        if not isinstance(aval, ShapedArray):
-            raise _Outside
         return aval.update(weak_type=True) if m[2] else aval
 
     def arguments(self, depth: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -319,10 +332,15 @@ class _Reader:
         return tuple(args), fields
 
 
-def _object(text: str) -> Opaque:
-    """An object in angle brackets; the name of a function is known."""
-    function = _FUNCTION.fullmatch(text)
-    return PrintedFunction(text, function[1]) if function else Opaque(text)
+def _object(text: str) -> Any:
+    """What stands in angle brackets: a function, a member of an enum, a class of numbers; any other object is text."""
+    if m := _FUNCTION.fullmatch(text):
+        return PrintedFunction(text, tuple(m[1].split(".")))
+    if m := _MEMBER.fullmatch(text):
+        return EnumMember(m[1], m[2], int(m[3]))
+    m = _CLASS.fullmatch(text)
+    dtype = find_dtype(m[2]) if m else None
+    return Opaque(text) if m is None or dtype is None else ElementClass(dtype, m[1])
 
 
 def _unquote(text: str) -> str:
@@ -408,5 +426,4 @@ def _type_text(aval: AbstractType) -> str:
     """`ShapedArray(float32[3])`, as types stand in params."""
     if not isinstance(aval, ShapedArray):
         return str(aval)
-    text = str(aval).replace(aval.dtype.short, aval.dtype.name, 1)
-    return f"ShapedArray({text}{', weak_type=True' if aval.weak_type else ''})"
+    return f"ShapedArray({aval.str_short()}{', weak_type=True' if aval.weak_type else ''})"

@@ -58,6 +58,7 @@ WRONG: dict[str, list[Any]] = {
     "Donated": [True, (1,)],
     "DotNumbers": [((0,), (1,)), (((0,), (1,)), ((), ()), ((), ())), (((0.5,), (1,)), ((), ()))],
     "Effect": [1, (), {}],
+    "ElementTypeOrClass": ["float32", 1, Opaque("<class 'numpy.float32'>")],
     "EigenvalueAlgorithm": ["LU", 0],
     "EigenvalueLibrary": ["BLAS", 0],
     "FftType": ["DCT", 4, -1, True],

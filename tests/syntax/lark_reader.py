@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from lark import Token, Tree
@@ -32,17 +31,8 @@ from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var, Written
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import Opaque, spelled
-from jaxprtool.ir.references import (
-    Bitcast,
-    Fragments,
-    Indexer,
-    Operand,
-    RefIndex,
-    Reshape,
-    Slice,
-    Transpose,
-)
+from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.references import Fragments, Operand
 from jaxprtool.syntax.atoms import undrop
 from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.earlier_releases import OLDER, declared_params, from_older
@@ -50,6 +40,7 @@ from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.infer import infer_binders, infer_literals, untyped_literal
 from jaxprtool.syntax.types import UNTYPED
 from tests.syntax.lark_interface import interface_of
+from tests.syntax.lark_references import index_of
 from tests.syntax.lark_tree import Comments, Meaningless, Rejected, tokens, tree_of, trees
 from tests.syntax.lark_values import constant, reject_fault, scalar, value_of
 
@@ -363,6 +354,16 @@ class _File:
         except JaxprTypeError as e:
             raise Meaningless(str(e)) from None
 
+    def array_type(self, text: str) -> ShapedArray | None:
+        """The type of arrays that a text spells, weakly typed after `~`; None for any other."""
+        weak = text.startswith("~")
+        try:
+            tree = tree_of(f"{{ lambda ; a:{text[weak:]}. let in () }}")
+            found = self.type(next(tree.find_data("array")))
+        except (Rejected, Meaningless, StopIteration):
+            return None
+        return found.update(weak_type=True) if weak else found
+
     # ---- references
 
     def reference(self, tree: Tree, scope: _Scope) -> JaxprEqn:
@@ -372,7 +373,7 @@ class _File:
             return self.raw(tree, scope)
         places = trees(tree, "place") or [tree]
         ref = str(tokens(places[-1], "REF", "STORED")[0])
-        index, variables = _index_of(trees(places[-1], "path"))
+        index, variables = index_of(trees(places[-1], "path"))
         if any(v in ("True", "False", "inf", "nan") and v not in scope.vars for v in variables):
             raise Rejected(tree.meta.start_pos)
         atoms = [self.atom(a, scope) for a in trees(tree, "atom")]
@@ -445,7 +446,9 @@ class _File:
         text = self.text[start:end]
         if kind.spelling == "name" and (primitive.known or primitive.name in OLDER):
             reject_fault(text, start)
-        if kind.spelling != "value":
+        if kind.spelling == "type" and (aval := self.array_type(text)) is not None:
+            return aval
+        if kind.spelling not in ("value", "type"):
             return text
         may_name = key != "name" and (not primitive.known or kind.holds_jaxprs)
         names = self.shells if may_name else {}
@@ -506,82 +509,6 @@ def _counts(child: Any) -> bool:
 
 def _place(scope: _Scope, binders: list[Var]) -> None:
     scope.drops += [v for v in binders if isinstance(v, DropVar)]
-
-
-def _index_of(paths: list[Tree]) -> tuple[RefIndex, list[str]]:
-    """The index that its parts spell, and the names of its operands."""
-    steps: list[Any] = []
-    names: list[str] = []
-    marks = ""
-    plain = all("$" not in str(t) for path in paths for t in path.scan_values(lambda _: True))
-    for path in paths:
-        if found := tokens(path, "TRANSFORM"):
-            steps.append(_transform_of(str(found[0])) if plain else Opaque(str(found[0])))
-            marks += str(found[0])
-            continue
-        items = [str(tokens(i, "INDEX")[0]) for i in trees(path, "index")]
-        if items != ["..."] or not plain:
-            before = len(names)
-            steps.append(Indexer(tuple([_item_of(i, names, plain) for i in items])))
-            counts = iter(range(before, len(names)))
-            items = [_marked(i, x, counts) for i, x in zip(items, steps[-1].items, strict=True)]
-        marks += f"[{','.join(items)}]"
-    index = RefIndex(*steps)
-    return spelled(index, marks) if plain else index, names
-
-
-def _marked(text: str, item: Any, counts: Iterator[int]) -> str:
-    """The text of an item with `$0` for operand 0; in a slice the start may be there twice."""
-    seen: dict[str, str] = {}
-
-    def mark(m: re.Match[str]) -> str:
-        if isinstance(item, Fragments) or m[0] not in seen:
-            seen[m[0]] = f"${next(counts)}"
-        return seen[m[0]]
-
-    return re.sub(r"(?<![\w.])[^\W\d]\w*", mark, text)
-
-
-def _item_of(raw: str, names: list[str], plain: bool) -> Any:
-    """A number, an operand, a slice, or text around operands."""
-
-    def number(word: str) -> Any:
-        if word[0].isdigit():
-            return int(word)
-        names.append(word)
-        return Operand(len(names) - 1)
-
-    text = raw.strip()
-    value = r"(?:\d{1,18}|[^\W\d]\w*)"
-    if plain and re.fullmatch(r"-?\d{1,18}", text):
-        return int(text)
-    if plain and re.fullmatch(r"[^\W\d]\w*", text):
-        return number(text)
-    m = re.fullmatch(rf"({value}?):([^:]*)(?::([1-9]\d{{0,17}}))?", text) if plain else None
-    if m and (more := re.fullmatch(rf"{re.escape(m[1])}\+({value})", m[2])) and m[1]:
-        start, size = number(m[1]), number(more[1])
-        stride = int(m[3] or 1)
-        return Slice(start, -(-size // stride) if isinstance(size, int) else size, stride)
-    if m and not m[1] and re.fullmatch(r"[^\W\d]\w*", m[2]):
-        return Slice(0, number(m[2]), int(m[3] or 1))
-    if m and re.fullmatch(r"\d*", m[1]) and re.fullmatch(r"\d{0,18}", m[2]):
-        start, stride = int(m[1] or 0), int(m[3] or 1)
-        return Slice(start, -((start - int(m[2])) // stride) if m[2] else None, stride)
-    parts = re.split(r"(?<![\w.])([^\W\d]\w*)", raw)
-    return Fragments(*[number(p) if i % 2 else p for i, p in enumerate(parts) if p])
-
-
-def _transform_of(text: str) -> Any:
-    m = re.fullmatch(r"\{(\w+)\(([^\W\d]\w*)?(\[?)([-\d, ]*)\]*\)\}", text)
-    dims = re.fullmatch(r"(?:(?:-?\d{1,18}, ?)*-?\d{1,18},?)?", m[4]) if m else None
-    if m is None or dims is None or (m[2] and find_dtype(m[2]) is None):
-        return Opaque(text)
-    sizes = tuple([int(d) for d in m[4].split(",") if d.strip()])
-    if m[1] == "bitcast" and m[2]:
-        return Bitcast(find_dtype(m[2]))
-    if m[1] == "reshape":
-        return Reshape(sizes)
-    return Transpose(sizes) if m[1] == "transpose" and not m[2] else Opaque(text)
 
 
 def _axes_of(text: str) -> tuple[str, ...]:

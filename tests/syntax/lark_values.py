@@ -14,6 +14,8 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import (
+    ElementClass,
+    EnumMember,
     NumpyScalar,
     Opaque,
     OrderedSet,
@@ -152,7 +154,15 @@ class _Value:
     def angled(self, tree: Tree) -> Any:
         text = str(tree.children[0])
         function = re.fullmatch(r"<function ([\w.<>]+) at 0x\w+>", text)
-        return PrintedFunction(text, function[1]) if function else Opaque(text)
+        if function:
+            return PrintedFunction(text, tuple(function[1].split(".")))
+        if member := re.fullmatch(r"<(\w+)\.(\w+): (-?\d{1,18})>", text):
+            made = EnumMember(member[1], member[2], int(member[3]))
+            return made if repr(made) == text else Opaque(text)
+        number = re.fullmatch(r"<class '(jax\.numpy|numpy|ml_dtypes)\.(\w+)'>", text)
+        if number and (dtype := find_dtype(number[2])):
+            return ElementClass(dtype, f"{number[1]}.{number[2]}")
+        return Opaque(text)
 
     def word(self, tree: Tree) -> Any:
         word = str(tree.children[0])
@@ -253,7 +263,7 @@ class _Value:
 def _structure(text: str) -> Any:
     """The pytree of a definition, by Python's own parser, to which a leaf is a name."""
     leaves = re.sub(
-        r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\*""", lambda m: m[1] or "__leaf__", text
+        r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\*""", lambda m: m[1] or " __leaf__ ", text
     )
 
     def read(node: ast.expr) -> Any:
@@ -273,7 +283,7 @@ def _structure(text: str) -> Any:
             return Record(node.func.id, tuple(map(read, node.args)), **fields)
         raise ValueError(ast.dump(node))
 
-    return read(ast.parse(leaves, mode="eval").body)
+    return read(ast.parse(leaves.strip(), mode="eval").body)
 
 
 def _made(name: str, args: tuple[Any, ...], fields: dict[str, Any]) -> Any:

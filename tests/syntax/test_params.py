@@ -63,7 +63,7 @@ VALUES = [
     ("PyTreeDef(*)", TreeDefinition(LEAF)),
     (
         "<function f.<locals>.g at 0xXX>",
-        PrintedFunction("<function f.<locals>.g at 0xXX>", "f.<locals>.g"),
+        PrintedFunction("<function f.<locals>.g at 0xXX>", ("f", "<locals>", "g")),
     ),
 ]
 

@@ -199,6 +199,8 @@ class _Reader:
             params["transpose_jaxpr"] = self.linear_transpose(eqn)
         if primitive.notation:
             params = {"index": index_from_jax(eqn)}
+        if name == "empty_ref" and isinstance(ty := self.aval(eqn.params["ty"]), ShapedArray):
+            params["ty"] = ty
         if name == "remat2":
             params["policy"] = policy_from_jax(eqn.params["policy"], self.value, eqn_to_jax)
         if name == "jit":
@@ -304,7 +306,7 @@ def _by_text(text: str, v: Any) -> Any:
         record.value = v
         return record
     if isinstance(found, PrintedFunction):
-        return LiveFunction(text, found.qualified, v)
+        return LiveFunction(text, found.path, v)
     return LiveOpaque(text, v)
 
 

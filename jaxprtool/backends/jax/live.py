@@ -41,8 +41,8 @@ class LiveFunction(PrintedFunction):
 
     __slots__ = ("value",)
 
-    def __init__(self, text: str, qualified: str, value: Any):
-        super().__init__(text, qualified)
+    def __init__(self, text: str, path: tuple[str, ...], value: Any):
+        super().__init__(text, path)
         self.value = value
 
 

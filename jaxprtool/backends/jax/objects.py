@@ -26,7 +26,7 @@ from jaxprtool.backends.jax.private import (
 )
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.dtypes import find_dtype
-from jaxprtool.ir.params import Opaque, Record, Structured, Word
+from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Structured, Word
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
 from jaxprtool.ir.trees import TreeDefinition
 from jaxprtool.syntax.params import read_value
@@ -128,6 +128,9 @@ def _restored(key: str, v: Any) -> Any:
         return _tree(v)
     if isinstance(v, (Mesh, PartitionSpec)):
         return _placement(v)
+    if isinstance(v, (EnumMember, ElementClass)):
+        found = _singleton(key, str(v))
+        return _type(key, str(v)) if found is UNREADABLE else found
     if isinstance(v, (Word, Opaque)):
         return object_of_text(key, str(v))
     return v

@@ -61,7 +61,6 @@ from jaxprtool.ir.params import (
     Word,
 )
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.syntax.types import read_type
 
 __all__ = ["eqn_to_jax", "jax_params", "to_jax"]
 
@@ -312,8 +311,6 @@ class _Writer:
             return _named(prim, key, v)
         if type(v) is int and (prim.name, key) in _INT_ENUMS:
             return _INT_ENUMS[prim.name, key](v)
-        if isinstance(v, Opaque) and key == "ty":
-            return _aval(read_type(v.text))
         if isinstance(v, Opaque) and key in _TEXTS:
             return v.text
         if isinstance(v, Opaque) and key == "policy":

@@ -12,11 +12,12 @@ from typing import Annotated, Any
 from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import Opaque, ParamValue, Record, Word
+from jaxprtool.ir.params import ParamValue, Record, Word
 
 __all__ = [
     "ACCURACY",
     "COPY_SEMANTICS",
+    "DEBUG_EFFECT",
     "DOT_ALGORITHM",
     "EIGENVALUE_ALGORITHM",
     "EIGENVALUE_LIBRARY",
@@ -77,7 +78,9 @@ class EnumKind(Kind):
             return self._words.get(value.rpartition(".")[2] if "." in value else value)
         if type(value) is int and self.numbered:
             return self.members[value] if 0 <= value < len(self.members) else None
-        name = getattr(value, "name", None)  # of a member itself, or of a primitive
+        name = getattr(
+            value, "name", None
+        )  # of an `EnumMember`, of a member itself, or of a primitive
         return self._words.get(name) if isinstance(name, str) else None
 
     def number(self, value: Any) -> int | None:
@@ -110,19 +113,6 @@ class RecordKind(Kind):
 
     def fits(self, value: ParamValue) -> bool:
         return isinstance(value, Record) and value.name in self.constructors
-
-
-class AngledKind(Kind):
-    """Members of an enum that JAX prints in angle brackets, `<AccuracyMode.HIGHEST: 1>`."""
-
-    def __init__(self, enum: EnumKind):
-        super().__init__(enum.name, enum.one, enum.many)
-        self.enum = enum
-
-    def fits(self, value: ParamValue) -> bool:
-        if not isinstance(value, Opaque) or value.text[:1] != "<":
-            return False
-        return self.enum.member(value.text[1:-1].partition(":")[0]) is not None
 
 
 _ALGORITHMS = (
@@ -169,10 +159,14 @@ COPY_SEMANTICS = EnumKind(
     enum="ArrayCopySemantics",
     numbered=True,
 )
+DEBUG_EFFECT = EnumKind(
+    "DebugEffect",
+    ("Debug", "OrderedDebug"),
+    synonyms={"PRINT": "Debug", "ORDERED_PRINT": "OrderedDebug"},  # to 0.4.1
+)
 _ACCURACY_MODE = EnumKind("AccuracyMode", ("DEFAULT", "HIGHEST"))
 ACCURACY = either(
     _ACCURACY_MODE,
-    AngledKind(_ACCURACY_MODE),
     RecordKind("Tolerance", one="a tolerance"),
     name="Accuracy",
 )

@@ -8,7 +8,7 @@ from jaxprtool.core.kinds.containers import TupleOf
 from jaxprtool.ir.avals import AbstractType, SymbolicDim
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.kinds import UNREAD, Kind
-from jaxprtool.ir.params import ParamValue, Word
+from jaxprtool.ir.params import ElementClass, ParamValue, Word
 
 __all__ = [
     "AXES",
@@ -25,6 +25,7 @@ __all__ = [
     "Axes",
     "Axis",
     "ElementType",
+    "ElementTypeOrClass",
     "Padding",
     "PaddingConfig",
     "Permutation",
@@ -75,6 +76,13 @@ class ElementType(Kind):
         return value if found is None else found
 
 
+class ElementOrClass(ElementType):
+    """Element types, and classes of NumPy's that stand for them."""
+
+    def fits(self, value: ParamValue) -> bool:
+        return isinstance(value, (DType, ElementClass))
+
+
 class TypeKind(Kind):
     """Types of values."""
 
@@ -95,6 +103,9 @@ INTEGER = Integer("int", "an integer", "integers")
 BOOLEAN = Boolean("bool", "True or False", "booleans")
 NUMBER = Number("float", "a number", "numbers")
 ELEMENT_TYPE = ElementType("DType", "an element type", "element types")
+ELEMENT_CLASS = ElementOrClass(
+    "ElementTypeOrClass", "an element type", "element types", "or a class of NumPy's for one"
+)
 TYPE = TypeKind("Type", "a type", "types")
 
 SCALAR = ScalarKind("Scalar", "a number", "numbers")
@@ -117,6 +128,7 @@ PADDING_CONFIG = TupleOf(
 TYPES = TupleOf(TYPE, name="Types", one="a tuple of types")
 
 Axis = Annotated[int, AXIS]
+ElementTypeOrClass = Annotated[Any, ELEMENT_CLASS]
 Scalar = Annotated[complex, SCALAR]
 Size = Annotated[int, SIZE]
 Axes = Annotated[tuple[int, ...], AXES]

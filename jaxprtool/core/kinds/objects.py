@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import Anything, TupleOf
 from jaxprtool.core.kinds.numbers import TypeKind
-from jaxprtool.ir.kinds import Kind
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.kinds import Kind, Style
 from jaxprtool.ir.params import Opaque, ParamValue, Record
 from jaxprtool.ir.references import RefIndex as RefIndex_
 
@@ -65,10 +66,18 @@ class IndexOfReference(Kind):
 
 
 class TypeOrText(TypeKind):
-    """Types, or their texts."""
+    """Types, which JAX prints with the long names of element types; what is no type of ours is kept as text."""
+
+    spelling = "type"
+    prints_itself = False
 
     def fits(self, value: ParamValue) -> bool:
         return super().fits(value) or isinstance(value, (str, Opaque, Record))
+
+    def printed(self, value: ParamValue, style: Style) -> Any:
+        if not isinstance(value, ShapedArray):
+            return value
+        return Opaque(f"{'~' if value.weak_type else ''}{value.str_short()}")
 
 
 BOOKKEEPING = BookkeepingKind("Bookkeeping")

@@ -35,7 +35,6 @@ from jaxprtool.rules.state.indices import (
     where_numbers_go,
     write,
 )
-from jaxprtool.syntax.types import read_type
 
 __all__: list[str] = []
 
@@ -75,14 +74,10 @@ define(
 
 
 def _held_type(ty: Any) -> ShapedArray:
-    """The type that a param says, which JAX prints with its long name: `float32[3]`."""
-    try:
-        held = ty if isinstance(ty, ShapedArray) else read_type(str(ty))
-    except ValueError as e:
-        ill_typed(f"empty_ref ty={ty} is not a type: {e}", "param-value")
-    if not isinstance(held, ShapedArray):
+    """The type that a param says."""
+    if not isinstance(ty, ShapedArray):
         ill_typed(f"empty_ref ty={ty} is not the type of an array", "param-value")
-    return held.strong
+    return ty.strong
 
 
 def _empty_type(*, ty: Any, memory_space: Any) -> RefType:
