@@ -83,6 +83,33 @@ SIDEWAYS = {
 }
 
 
+# Layers in which values have fields: only `syntax` makes them of text.
+STRUCTURED = {"ir", "interpreters", "makers", "rules", "stablehlo"}
+# What takes a text apart: modules, and methods of strings (those of the second kind are others' methods too, so they
+# count where their first argument is a literal, or missing).
+OF_TEXT = {"re", "tokenize", "ast", "json"}
+TAKES_APART = {
+    *("rpartition", "rsplit", "splitlines", "startswith", "endswith", "removeprefix"),
+    *("removesuffix", "isdigit", "isdecimal", "isidentifier"),
+}
+MAY_TAKE_APART = {"split", "partition"}
+READS_TEXT = {
+    "interpreters/jax_functions.py": "modules of Python, in the frames of an exception",
+    "interpreters/lower.py": "a name as a symbol of MLIR",
+    "interpreters/lowered_cost.py": "the name of an operation in a line of StableHLO that was just written",
+    "ir/diagnostics.py": "messages: long words, plurals",
+    "ir/interface.py": "paths that people write to name an argument: `params['w']`",
+    "ir/params.py": "the last part of a dotted name",
+    "ir/printable.py": "what is shown to people: characters that a terminal would obey",
+    "ir/synonyms.py": "its tables, which are written as text",
+    "rules/__main__.py": "docstrings and names of functions, for the table of rules",
+    "rules/composite.py": "whether StableHLO takes a name",
+    "rules/formats.py": "format strings, which are text to JAX too: the program prints with them",
+    "stablehlo/attributes.py": "whether MLIR takes a name bare; names of NumPy's types",
+    "stablehlo/text.py": "Python's text of a float, which MLIR spells in another way",
+}
+
+
 def layer_of(path: Path) -> str:
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return parts[0]
@@ -251,6 +278,32 @@ def by_name(path: Path, source: str) -> list[str]:
     return [f"{path.name}:{line}" for line in sorted(lines)]
 
 
+def _is_own_text(receiver: ast.expr) -> bool:
+    """Whether a text is a literal, a constant of the module, or a name that Python gives: `f.__module__`."""
+    last = _dotted(receiver).rpartition(".")[2]
+    return isinstance(receiver, ast.Constant) or last.isupper() or last.startswith("__")
+
+
+def takes_text_apart(path: Path, source: str) -> list[str]:
+    """Places of a file in `STRUCTURED` that look into texts, and its imports of what reads texts."""
+    if layer_of(path) not in STRUCTURED:
+        return []
+    tree, found = ast.parse(source), []
+    for node, module in imports(tree):
+        reader = layer_of(path) in ("makers", "rules") and module.startswith("jaxprtool.syntax")
+        if module.partition(".")[0] in OF_TEXT or reader:
+            found.append(f"{path.name}:{node.lineno} {module}")
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        method, first = node.func.attr, node.args[0] if node.args else ast.Constant("")
+        literal = isinstance(first, ast.Constant) and isinstance(first.value, str)
+        takes = method in TAKES_APART or (method in MAY_TAKE_APART and literal)
+        if takes and not _is_own_text(node.func.value):
+            found.append(f"{path.name}:{node.lineno} {method}")
+    return found
+
+
 def offenders(check: Callable[[Path, str], list[str]]) -> dict[str, list[str]]:
     """What a check finds, by file."""
     found = {name(path): check(path, path.read_text()) for path in FILES}
@@ -301,6 +354,11 @@ def test_files_and_functions_are_short() -> None:
 def test_no_table_of_single_primitives_outside_of_their_rows() -> None:
     """But for the files that say why; each of those still has one."""
     assert offenders(by_name).keys() == BY_NAME.keys()
+
+
+def test_text_becomes_structure_where_it_is_read() -> None:
+    """But for the files that say which text they look into; each of those still does."""
+    assert offenders(takes_text_apart).keys() == READS_TEXT.keys()
 
 
 def test_click_stays_in_the_command_line() -> None:
@@ -436,5 +494,25 @@ def test_the_checks_can_fail() -> None:
         "def f():\n    seen: set[Primitive] = set()",
     ):
         assert not by_name(path, line), line
+    rule = PACKAGE / "rules" / "x.py"
+    for line in (
+        "import re",
+        "from jaxprtool.syntax.types import read_type",
+        "mode = str(params['mode']).rpartition('.')[2]",
+        "start, stop = text.split(':')",
+        "words = index.split()",
+        "if eqn.params['effect'].startswith('Ordered'): pass",
+        "name = value.text.partition('(')[0]",
+    ):
+        assert takes_text_apart(rule, line), line
+        assert not takes_text_apart(PACKAGE / "syntax" / "x.py", line)
+    for line in (
+        "known, unknown = both.split(wanted)",
+        "x = lax.split(y, sizes=sizes, axis=0)",
+        "TERMS = [float(c) for c in _TERMS.split()]",
+        "if f.__module__.startswith('numpy'): pass",
+        "from jaxprtool.stablehlo.text import mlir_type",
+    ):
+        assert not takes_text_apart(rule, line), line
     assert too_long("x = 1\n" * (MAX_LINES + 1)) == [f"{MAX_LINES + 1} lines"]
     assert too_long("def f():\n" + "    x = 1\n" * MAX_FUNCTION) == [f"f: {MAX_FUNCTION + 1} lines"]

@@ -57,7 +57,16 @@ class DType:
     @property
     def has_signed_zero(self) -> bool:
         """Whether the bits of a float are a sign and a magnitude: not where there is no sign, or -0 is NaN."""
-        return self.kind == "f" and not self.name.endswith(("fnu", "fnuz"))
+        return (
+            self.kind == "f"
+            and self.name != "float8_e8m0fnu"
+            and not self.has_nan_for_negative_zero
+        )
+
+    @property
+    def has_nan_for_negative_zero(self) -> bool:
+        """Whether the bits that are -0 in other types of floats are its only NaN."""
+        return self.name in _FNUZ
 
     @property
     def itemsize(self) -> int:
@@ -70,6 +79,7 @@ class DType:
         return find_dtype(f"f{self.bits // 2}") if self.kind == "c" else self  # type: ignore[return-value]
 
 
+_FNUZ = frozenset({"float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2fnuz"})
 BOOL = DType("bool", "bool", "b", 8)
 for _bits in (2, 4, 8, 16, 32, 64):
     DType(f"int{_bits}", f"i{_bits}", "i", _bits)

@@ -186,7 +186,7 @@ def _stepped(in_avals: Any, x: Any, y: Any) -> Any:
         return lax.select_n(mask, b, a)
 
     def mirrored(v: Any, mask: Any) -> Any:
-        return where(mask, 128 - v, v) if dtype.name.endswith("fnuz") else v
+        return where(mask, 128 - v, v) if dtype.has_nan_for_negative_zero else v
 
     bits = lax.bitcast_convert_type(x, new_dtype=UINT8)
     place = lax.convert_element_type(bits, new_dtype=INT32)

@@ -207,4 +207,5 @@ def rows_of(declared_in: str) -> str:
 
 def is_ours(primitive: Primitive) -> bool:
     """Whether a primitive is declared in this package."""
-    return getattr(primitive.stub, "__module__", "").startswith("jaxprtool.ops.")
+    stub = primitive.stub
+    return stub is not None and stub.__module__.startswith("jaxprtool.ops.")

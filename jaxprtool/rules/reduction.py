@@ -195,22 +195,22 @@ for _op, _ufunc, _hlo, _sign in (
 
 # -- logical ---------------------------------------------------------------------------------------
 
-for _op, _ufunc, _unit in (
+for _op, _name, _unit in (
     (
         lax.reduce_and,
-        "bitwise_and",
+        "and",
         lambda d: True if d.kind == "b" else (1 << d.bits) - 1 if d.kind == "u" else -1,
     ),
-    (lax.reduce_or, "bitwise_or", lambda d: False if d.kind == "b" else 0),
-    (lax.reduce_xor, "bitwise_xor", lambda d: False if d.kind == "b" else 0),
+    (lax.reduce_or, "or", lambda d: False if d.kind == "b" else 0),
+    (lax.reduce_xor, "xor", lambda d: False if d.kind == "b" else 0),
 ):
     define(
         _op,
         abstract_eval=_reducer_type(_op.primitive.name, LOGICAL),
-        impl=_sum_like(_ufunc),
+        impl=_sum_like(f"bitwise_{_name}"),
         **LOCALLY_CONSTANT,
         batch=_reducer_batch(_op),
-        lower=_reducer_lower(_ufunc.removeprefix("bitwise_"), _unit),
+        lower=_reducer_lower(_name, _unit),
         cost=AS_LOWERED,
         layout=reduced_layout,
     )

@@ -268,13 +268,20 @@ def _philox(xp: Any, x: list[Any], key0: int, key1: int) -> list[Any]:
     return x
 
 
+_ALGORITHMS = {  # as StableHLO names them
+    "RNG_DEFAULT": "DEFAULT",
+    "RNG_THREE_FRY": "THREE_FRY",
+    "RNG_PHILOX": "PHILOX",
+}
+
+
 def _generator_lower(ctx: Any, key: Any, *, algorithm: Any, **_: Any) -> Any:
     state = ShapedArray((2,), UINT64)
     pairs = ShapedArray((2, 2), UINT32)
     narrow = key.aval.dtype is UINT32
     if narrow:
         key = ctx.op("bitcast_convert", ctx.reshape(key, (2, 2)), out=state)
-    name = str(RANDOM_ALGORITHM.member(algorithm)).removeprefix("RNG_")
+    name = _ALGORITHMS[RANDOM_ALGORITHM.required("rng_bit_generator", "algorithm", algorithm)]
     attribute = f"#stablehlo<rng_algorithm {name}>"
     outs = [state, ctx.out_avals[1]]
     new, bits = ctx.op("rng_bit_generator", key, out=outs, rng_algorithm=attribute)
