@@ -12,6 +12,7 @@ from jax import lax
 from jax.experimental import io_callback
 
 import jaxprtool as jt
+from jaxprtool.interpreters.ordering import is_ordered
 from tests.control_flow.oracle import traced
 
 X = np.float32(1)
@@ -97,6 +98,17 @@ def test_callbacks_come_in_the_order_of_jax():
         assert float(run(X)[0]) == 8
         assert [[c for c in calls if (c[0] == "debug") == debug] for debug in (True, False)] == want
         assert calls == sorted(calls, key=lambda c: c[1])
+
+
+@pytest.mark.parametrize(
+    "effect", ["Debug", "OrderedDebug", "DebugEffect.PRINT", "DebugEffect.ORDERED_PRINT"]
+)
+def test_an_effect_says_whether_the_order_is_kept(effect):
+    f = lambda x: (jax.debug.callback(print, x, ordered="ORDERED" in effect.upper()), x)[1]
+    closed = jax.make_jaxpr(f)(X)
+    now = str(closed.eqns[0].params["effect"])
+    for program in (jt.from_jax(closed), jt.parse(str(closed).replace(now, effect))):
+        assert is_ordered(program) == ("ORDERED" in effect.upper())
 
 
 def test_order_on_several_devices_is_refused():

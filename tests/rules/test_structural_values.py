@@ -204,3 +204,14 @@ def test_jax_can_run_and_differentiate_what_is_exported(f):
     np.testing.assert_allclose(out, jt.eval_jaxpr(program, [x, i])[0])
     expected = jt.vjp(lambda x: f(x, i), x)[1](np.asarray(out))
     np.testing.assert_allclose(pullback(out)[0], expected[0], rtol=1e-6)
+
+
+def test_empty_of_a_class_of_numpys():
+    """JAX keeps the class that it was given, and prints it."""
+    closed = jax.make_jaxpr(lambda: jax.lax.empty((2, 3), np.float32))()
+    assert "dtype=<class 'numpy.float32'>" in str(closed)
+    for program in (jt.from_jax(closed), jt.parse(str(closed))):
+        assert str(program) == str(closed)
+        jt.typecheck_jaxpr(program)
+        assert jt.eval_jaxpr(program, [])[0].shape == (2, 3)
+        assert str(jt.to_jax(program)) == str(closed)

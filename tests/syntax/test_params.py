@@ -11,7 +11,16 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError
 from jaxprtool.ir.dtypes import FLOAT32, INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.params import NumpyScalar, Opaque, OrderedSet, PrintedFunction, Record, Word
+from jaxprtool.ir.params import (
+    ElementClass,
+    EnumMember,
+    NumpyScalar,
+    Opaque,
+    OrderedSet,
+    PrintedFunction,
+    Record,
+    Word,
+)
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
 from jaxprtool.ir.trees import LEAF, TreeDefinition
 from jaxprtool.syntax.params import format_value, read_value
@@ -61,6 +70,9 @@ VALUES = [
     ),
     ("PyTreeDef(*, 1)", Opaque("PyTreeDef(*, 1)")),
     ("PyTreeDef(*)", TreeDefinition(LEAF)),
+    ("(<AccuracyMode.HIGHEST: 1>,)", (EnumMember("AccuracyMode", "HIGHEST", 1),)),
+    ("<class 'numpy.float32'>", ElementClass(FLOAT32, "numpy.float32")),
+    ("<class 'numpy.thing'>", Opaque("<class 'numpy.thing'>")),
     (
         "<function f.<locals>.g at 0xXX>",
         PrintedFunction("<function f.<locals>.g at 0xXX>", ("f", "<locals>", "g")),

@@ -1,0 +1,159 @@
+"""Indices of references: their fields, their texts, and those of a running JAX."""
+
+from __future__ import annotations
+
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.pallas import ds
+
+import jaxprtool as jt
+from jaxprtool.analyses.signature import same_programs
+from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.references import (
+    Bitcast,
+    Fragments,
+    Indexer,
+    Item,
+    Operand,
+    RefIndex,
+    Reshape,
+    Slice,
+    Transpose,
+)
+from jaxprtool.ir.source import NAMES, python_source
+
+I, J = Operand(0), Operand(1)
+
+
+def at(*items: Item) -> RefIndex:
+    return RefIndex(Indexer(items))
+
+
+# Texts as JAX prints them, with strides; `i`, `j` and `n` are variables.
+USUAL = {
+    "[...]": RefIndex(),
+    "[]": at(),
+    "[:,0]": at(Slice(), 0),
+    "[-1,2:,:4,1:4]": at(-1, Slice(2), Slice(0, 4), Slice(1, 3)),
+    "[i,j]": at(I, J),
+    "[i,i]": at(I, J),
+    "[i:i+4,j]": at(Slice(I, 4), J),
+    "[i:i+n]": at(Slice(I, J)),
+    "[:n]": at(Slice(0, I)),
+    "[3:3+n]": at(Slice(3, I)),
+    "[:7:2,::3,i:i+7:2]": at(Slice(0, 4, 2), Slice(0, None, 3), Slice(I, 4, 2)),
+    "[2:1]": at(Slice(2, -1)),
+    "[i,:][:0]": RefIndex(Indexer((I, Slice())), Indexer((Slice(0, 0),))),
+    "{reshape([4, 2, 4])}[0,:,:]": RefIndex(Reshape((4, 2, 4)), Indexer((0, Slice(), Slice()))),
+    "{transpose([1, 0])}": RefIndex(Transpose((1, 0))),
+    "{bitcast(float32)}": RefIndex(Bitcast(FLOAT32)),
+    "{n - 1}": RefIndex(Opaque("{n - 1}")),
+    "[i+1,0:3:0]": at(Fragments(I, "+1"), Fragments("0:3:0")),
+    "[$0,00]": at(Fragments("$0"), Fragments("00")),
+}
+# Other texts of the same, which stay as they are.
+UNUSUAL = {
+    "[0:4,007]": at(Slice(0, 4), 7),
+    "[:8:2, i ]": at(Slice(0, 4, 2), I),
+    "[3:3+4]": at(Slice(3, 4)),
+    "{reshape(2,4)}[...]": RefIndex(Reshape((2, 4))),
+    "{reshape(float32[4, 2])}[0,:]": RefIndex(Reshape((4, 2)), Indexer((0, Slice()))),
+    "{bitcast(float32[8, 128]])}[i]": RefIndex(Bitcast(FLOAT32), Indexer((I,))),
+}
+
+
+def written(path: str) -> str:
+    return f"""\
+{{ lambda ; a:Ref{{f32[8,8]}} i:i32[] j:i32[] n:i32[] b:f32[]. let
+    c:f32[] <- a{path}
+    a{path} <- b
+    d:f32[], a{path} <- a{path}, b
+    a{path} += b
+  in (c, d) }}"""
+
+
+@pytest.mark.parametrize("path, index", [*USUAL.items(), *UNUSUAL.items()])
+def test_texts_are_read_to_fields_and_written_back(path, index):
+    text = written(path)
+    program = jt.parse(text)
+    assert str(program) == text
+    for eqn in program.eqns:
+        found = eqn.params["index"]
+        assert found == index and hash(found) == hash(index)
+        assert (found.spelled != "") == (path in UNUSUAL)
+    assert len(program.eqns[0].inputs) == 1 + len(list(index.operands()))
+
+
+@pytest.mark.parametrize("index", [*USUAL.values(), *UNUSUAL.values()], ids=str)
+def test_values_are_written_as_python_and_pickled(index):
+    assert eval(python_source(index), dict(NAMES)) == index
+    assert pickle.loads(pickle.dumps(index)) == index
+
+
+def test_what_differs_is_not_equal():
+    """A number is no operand, and a shape no permutation."""
+    found = [at(0), at(I), at(Slice(0, 1)), RefIndex(), RefIndex(Reshape((0,)))]
+    found += [RefIndex(Transpose((0,))), at(Fragments(I)), at(), at(Slice(0, None, 2))]
+    assert len(set(found)) == len(found)
+
+
+def _live(x, i, k):
+    r = jax.new_ref(x)
+    a = r[i, i]
+    r[i, 1:3] = x[0, 1:3]
+    r[:, :] = x
+    b = r[::2, 1], r[k, k], r[-1, ds(i, 2)], r[1:3, :2], r[ds(i, 2), ds(i, 2, 2)]
+    r[k, k] += 2.0
+    s = jax.new_ref(x[0, 0])
+    s[...] = s[()]
+    return a, b, r[...], jax.freeze(r)
+
+
+def test_live_programs_are_what_their_files_say():
+    closed = jax.make_jaxpr(_live)(jnp.ones((4, 5)), 1, jnp.array([1, 2]))
+    live = jt.from_jax(closed)
+    read = jt.parse(jt.format_jaxpr(live))
+    assert same_programs({"": live}, {"": read})
+    for ours, theirs in zip(live.eqns, read.eqns, strict=True):
+        assert ours.params == theirs.params
+        assert [x.aval for x in ours.inputs] == [x.aval for x in theirs.inputs]
+    for program in (live, read):
+        jt.typecheck_jaxpr(program)
+        back = jt.to_jax(program)
+        assert str(back) == str(closed)
+        for ours, theirs in zip(back.jaxpr.eqns, closed.jaxpr.eqns, strict=True):
+            assert ours.params.get("tree") == theirs.params.get("tree")
+            assert len(ours.invars) == len(theirs.invars)
+
+
+def test_an_operand_that_is_given_twice():
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    text = """{ lambda ; a:f32[4,4] i:i32[]. let
+    b:Ref{f32[4,4]} = new_ref[kind=None memory_space=None] a
+    c:f32[] <- b[i,i]
+  in (c,) }"""
+    program = jt.parse(text)
+    for p in (program, jt.discharge(program)):
+        assert jt.eval_jaxpr(p, [x, np.int32(2)])[0] == 10
+
+
+@pytest.mark.parametrize(
+    "index, message",
+    [
+        (at(I, I), "has the index [$0,$0], with $0, $0, and 1 operand for it"),
+        (at(0, 1), "has the index [0,1], with no operands, and 1 operand for it"),
+        (at(J, 0), "has the index [$1,0], with $1, and 1 operand for it"),
+    ],
+)
+def test_operands_are_counted_in_the_order_of_the_index(index, message):
+    program = jt.parse("{ lambda ; a:Ref{f32[4,4]} i:i32[]. let b:f32[] <- a[i,0] in (b,) }")
+    (eqn,) = program.eqns
+    changed = eqn.replace(params={**eqn.params, "index": index})
+    with pytest.raises(jt.JaxprTypeError) as e:
+        jt.typecheck_jaxpr(program.jaxpr.replace(eqns=[changed]))
+    assert message in str(e.value)
