@@ -144,11 +144,18 @@ class RefIndex(Structured):
     In `spelled`, `$0` stands for the first operand.
     """
 
-    __slots__ = ("steps",)
+    __slots__ = ("_hash", "steps")
     steps: tuple[Step, ...]
+    _hash: int
 
     def __init__(self, *steps: Step):
-        self._fill(steps=steps)
+        self._fill(steps=steps, _hash=hash(steps))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, RefIndex) and self.steps == other.steps)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def text(self, names: Sequence[str]) -> str:
         """What JAX prints after the reference, and the strides of slices, with these names for the operands."""
@@ -180,17 +187,19 @@ def _name(operand: Operand, names: Sequence[str] | None) -> str:
 
 
 def _step_text(step: Step, names: Sequence[str] | None) -> str:
-    if not isinstance(step, Indexer):
+    if type(step) is not Indexer:
         return str(step)
     return f"[{','.join([_item_text(x, names) for x in step.items])}]"
 
 
 def _item_text(item: Item, names: Sequence[str] | None) -> str:
-    if isinstance(item, Operand):
+    if type(item) is Slice:
+        return _slice_text(item, names)
+    if type(item) is Operand:
         return _name(item, names)
     if isinstance(item, Fragments):
         return str(item) if names is None else item.text(names)
-    return str(item) if isinstance(item, int) else _slice_text(item, names)
+    return str(item)
 
 
 def _slice_text(s: Slice, names: Sequence[str] | None) -> str:
