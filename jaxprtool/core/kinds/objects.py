@@ -34,7 +34,10 @@ class BookkeepingKind(Anything):
 
 
 class ObjectOfJax(Kind):
-    """Objects of a running JAX, of which a file holds the text alone; what is a number or a container is none."""
+    """Objects of a running JAX, of which a file holds the text alone; what is a number or a container is none.
+
+    What a rule asks of one has fields: the names of a function, the member of an effect, the structure of a tree.
+    """
 
     def fits(self, value: ParamValue) -> bool:
         return not isinstance(value, (bool, int, float, complex, tuple, list, dict, frozenset))

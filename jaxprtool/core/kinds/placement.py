@@ -58,7 +58,11 @@ class PlatformName(Kind):
 
 
 class Described(Kind):
-    """What has fields, or is only known by its text."""
+    """What has fields, or is only known by its text.
+
+    Of a sharding a rule reads the mesh, the partition spec and the memory: fields of a record. No rule looks into GSPMD
+    shardings (`GSPMDSharding({replicated})`), `UnspecifiedValue`, devices and layouts, which are kept as text and printed.
+    """
 
     def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (Opaque, Record, Word, Placement, Structured))
