@@ -11,8 +11,9 @@ from jaxprtool.core.primitive import primitive_of
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ops.calls import custom_jvp_call, custom_vjp_call, jit_call
+from jaxprtool.ops.calls import jit_call
 from jaxprtool.ops.control_flow import cond_call, scan_call, while_call
+from jaxprtool.ops.custom_functions import custom_jvp_call, custom_vjp_call
 from jaxprtool.ops.remat import remat_call
 
 __all__ = ["wrapped"]
