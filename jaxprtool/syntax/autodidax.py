@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.infer import UntypedLit
 
@@ -18,7 +19,7 @@ _RENAMED = {"greater": "gt", "less": "lt", "broadcast": "broadcast_in_dim", "xla
 _BACK = {"gt": "greater", "lt": "less"}
 
 
-class SpelledList(tuple):
+class SpelledList(tuple[Any, ...]):
     """A tuple that was spelled as a list, as the tutorial's vmap leaves some."""
 
     __slots__ = ()
@@ -68,7 +69,8 @@ def _axes(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _broadcast(params: dict[str, Any]) -> dict[str, Any]:
-    shape, axes = params.get("shape"), params.get("axes")
+    shape: ParamValue = params.get("shape")
+    axes: ParamValue = params.get("axes")
     if not isinstance(shape, (tuple, list)) or not isinstance(axes, (tuple, list)):
         return params  # the checker says what is wrong with them
     shape = _as_tuple(shape)
@@ -77,11 +79,11 @@ def _broadcast(params: dict[str, Any]) -> dict[str, Any]:
     return {"shape": shape, "broadcast_dimensions": dimensions}
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
     return SpelledList(value) if isinstance(value, list) else tuple(value)
 
 
-_PARAMS = {
+_PARAMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "reduce_sum": _axes,
     "broadcast": _broadcast,
     "transpose": lambda params: {"permutation": params.get("perm", ())},
@@ -103,7 +105,7 @@ def to_autodidax(
             if key != "jaxpr" and (key, value) != ("name", "xla_call"):
                 shown.append((key, value))
         return "xla_call", sorted(shown), [closed]
-    branches = params.get("branches")
+    branches: ParamValue = params.get("branches")
     if name == "cond" and isinstance(branches, tuple) and len(branches) == 2:
         return "cond", [], list(reversed(branches))
     if name == "reduce_sum" and "axes" in params:

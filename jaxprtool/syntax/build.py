@@ -61,7 +61,9 @@ class Builder(InterfaceCallbacks, ParamCallbacks):
         self.scopes: list[Scope] = []
         self.places: list[tuple[int, JaxprEqn]] = []  # of primitives' names, for annotations
         self.annotated = annotated
-        own = {t[1] for t in scanner.tokens if t[0] == "LET"} if scanner.names else set()
+        own: set[str] = set()
+        if scanner.names:
+            own.update(t[1] for t in scanner.tokens if t[0] == "LET")
         self.definitions = Definitions(source, own, outer)
         self.type_errors: list[Diagnostic] = []
         self.parse_errors: list[Diagnostic] = []
@@ -207,7 +209,10 @@ class Builder(InterfaceCallbacks, ParamCallbacks):
         return found if found["head"] or found["tail"] else None
 
     def _outs(self, token: Token, scope: Scope, jaxpr: Jaxpr) -> tuple[Any, ...]:
-        text, pos, outs, dropped = token[1], 0, [], []
+        text: str = token[1]
+        outs: list[Any] = []
+        dropped: list[int] = []
+        pos = 0
         start = token[3] - len(text) - 1
         while pos < len(text) and (m := _OUT.match(text, pos)):
             word = m[1]

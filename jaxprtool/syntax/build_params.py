@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
 from jaxprtool.core.kinds.functions import JAXPR
 from jaxprtool.ir.diagnostics import Diagnostic
@@ -19,6 +19,9 @@ from jaxprtool.syntax.tokens import Token
 from jaxprtool.syntax.values import fault
 
 __all__ = ["ParamCallbacks"]
+
+# A param as the grammar gives it: the token of its key; its text, or the jaxprs that it holds.
+Param: TypeAlias = "tuple[Token, Token | ClosedJaxpr | list[ClosedJaxpr]]"
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -83,19 +86,20 @@ class ParamCallbacks:
 
     # ---- values
 
-    def _params(self, primitive: Primitive, params: list[tuple[Token, Any]]) -> dict[str, Any]:
+    def _params(self, primitive: Primitive, params: list[Param]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         declared = declared_params(primitive.name) or primitive.params
         for (_, key, start, end), raw in params:
-            if type(raw) is tuple:
+            value: Any = raw
+            if isinstance(raw, tuple):
                 declaration = declared.get(key)
                 kind = declaration.kind if declaration else None
-                raw = self._value(primitive, key, kind, raw[1], raw[2])
-            elif type(raw) is list:
-                raw = tuple(raw)
+                value = self._value(primitive, key, kind, raw[1], raw[2])
+            elif isinstance(raw, list):
+                value = tuple(raw)
             if key in found:
                 self._error(f"the param {key} is given twice", "duplicate-param", start, end)
-            found[key] = raw
+            found[key] = value
         return found
 
     def _repeated(self, primitive: Primitive, token: Token, binders: list[Var]) -> dict[str, Any]:
@@ -105,7 +109,7 @@ class ParamCallbacks:
         found = self.repeated.get(key)
         if found is None:
             by = start - block.start
-            params = [
+            params: list[Param] = [
                 ((k, key, a + by, b + by), (v, value, c + by, d + by))
                 for (k, key, a, b), (v, value, c, d) in block.params
             ]
@@ -146,9 +150,14 @@ class ParamCallbacks:
         if "lambda" in text or (
             named and not self.definitions.names.isdisjoint(_WORD.findall(text))
         ):
-            inner = lambda offset: self._inner(at + offset)  # noqa: E731
-            refer = (lambda name, offset: self._named(name, at + offset)) if named else None
-            value = read_value(text, kind, inner, refer)
+
+            def inner(offset: int) -> tuple[ClosedJaxpr, int] | None:
+                return self._inner(at + offset)
+
+            def refer(name: str, offset: int) -> ClosedJaxpr | None:
+                return self._named(name, at + offset)
+
+            value = read_value(text, kind, inner, refer if named else None)
             return self._sound(primitive, key, value, kind, text, at)
         value = self._sound(primitive, key, read_value(text, kind), kind, text, at)
         if type(value) not in (list, dict):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Protocol
 
-from jaxprtool.syntax.tokens import COMMENT
+from jaxprtool.syntax.tokens import COMMENT, Token
 from jaxprtool.syntax.version import version_line
 
 __all__ = ["CommentScanner"]
@@ -16,6 +16,15 @@ _INSIDE = re.compile(rf"\s*+[,;]?+\s*+({COMMENT})")
 _COMMENT = re.compile(COMMENT)
 # Around a program, as it stands in documents: what was typed at a prompt, and the marks of a block of code.
 _PASTED = re.compile(r"(>>>[^\n]*+|\.\.\.(?=[ \n])[^\n]*+)|(?:```|~~~)[^\n]*+")
+
+
+class Scan(Protocol):
+    """What skipping comments needs of a scan, and moves on: its position and tokens, and where the last equation starts."""
+
+    text: str
+    pos: int
+    tokens: list[Token]
+    equation_start: int
 
 
 class CommentScanner:
@@ -32,11 +41,12 @@ class CommentScanner:
         self.above: dict[int, list[str]] = {}
         self.after: dict[int, str] = {}
 
-    def skip(self, scanner: Any, between: re.Pattern[str] = _GAP) -> None:
+    def skip(self, scanner: Scan, between: re.Pattern[str] = _GAP) -> None:
         """Move the scanner past comments, to the line break before what follows; `between` is what stands between them."""
         if not self.present:
             return
-        text, lines, pos = scanner.text, [], scanner.pos
+        text, pos = scanner.text, scanner.pos
+        lines: list[str] = []
         while True:
             gap = between.match(text, pos)
             m = _COMMENT.match(text, gap.end())  # type: ignore[union-attr]
@@ -53,12 +63,13 @@ class CommentScanner:
         if lines:
             self.above[gap.end()] = lines  # type: ignore[union-attr]
 
-    def skip_pasted(self, scanner: Any) -> None:
+    def skip_pasted(self, scanner: Scan) -> None:
         """Move the scanner past comments and what comes along when a program is pasted from a document.
 
         What was typed at a prompt becomes comments.
         """
-        text, lines = scanner.text, []
+        text = scanner.text
+        lines: list[str] = []
         while True:
             self.skip(scanner, _BLANK)
             gap = _BLANK.match(text, scanner.pos).end()  # type: ignore[union-attr]
@@ -72,7 +83,7 @@ class CommentScanner:
             self.above[gap] = lines
             self.present = True
 
-    def _trails(self, scanner: Any, comment: str) -> bool:
+    def _trails(self, scanner: Scan, comment: str) -> bool:
         """Give the comment to the equation before it on the line; False when there is none."""
         kind = scanner.tokens[-1][0] if scanner.tokens else ""
         if kind not in ("OPERANDS", "REFERENCE"):
@@ -80,7 +91,7 @@ class CommentScanner:
         self._give(scanner.equation_start, comment)
         return True
 
-    def skip_inside(self, scanner: Any) -> None:
+    def skip_inside(self, scanner: Scan) -> None:
         """Past comments among params: they go to the last equation."""
         while m := _INSIDE.match(scanner.text, scanner.pos):
             self._give(scanner.equation_start, m[1].rstrip())

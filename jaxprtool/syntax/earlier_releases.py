@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.primitive import PRIMITIVES, find_primitive
 from jaxprtool.ir.jaxpr import Param, Primitive
-from jaxprtool.ir.params import ElementClass, Word
+from jaxprtool.ir.params import ElementClass, ParamValue, Word
 from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
 
 __all__ = ["OLDER", "declared_params", "from_older"]
@@ -114,7 +114,7 @@ def _pure_callback(params: Params, inputs: Inputs) -> Params:
 
 def _device_put(params: Params, inputs: Inputs) -> Params:
     """`device` and `src`, one for all operands, to 0.4.29; lists to 0.6.1."""
-    new = dict(params)
+    new: dict[str, ParamValue] = dict(params)
     for one, each in (("device", "devices"), ("src", "srcs")):
         if one in new:
             new[each] = (new.pop(one),) * len(inputs)

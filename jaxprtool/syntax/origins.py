@@ -199,7 +199,7 @@ def annotate(pieces: Sequence[str], places: Sequence[tuple[int, JaxprEqn]]) -> s
     lines = "".join(pieces).split("\n")
     below = _additions(lines)
     width = max(_size(line) for i, line in enumerate(lines) if i not in below)
-    out = []
+    out: list[str] = []
     for number, line in enumerate(lines):
         notes = found.get(number)
         if not notes:
@@ -219,7 +219,7 @@ def _notes_of(eqns: Sequence[JaxprEqn], shown: int) -> list[str]:
     """
     for eqn in eqns:
         shown |= 0 if eqn.origin is None else eqn.origin.shown
-    found = []
+    found: list[str] = []
     for eqn in eqns:
         with_frame, with_names = _has(eqn)
         frame = eqn.origin and eqn.origin.frame

@@ -22,6 +22,7 @@ from jaxprtool.ir.params import (
     NumpyScalar,
     Opaque,
     OrderedSet,
+    ParamValue,
     PrintedFunction,
     RangeTuple,
     Record,
@@ -236,7 +237,7 @@ class _Reader:
         args, fields = self.arguments(depth)
         return _construct(word, args, fields)
 
-    def frozenset(self, depth: int) -> Any:
+    def frozenset(self, depth: int) -> frozenset[Any]:
         if self.take(")"):
             return frozenset()
         if not self.take("{"):
@@ -389,26 +390,25 @@ def format_value(value: Any, jaxpr_text: Callable[[ClosedJaxpr], str] = str) -> 
     return _repr(value, jaxpr_text)
 
 
-def _repr(value: Any, jaxpr_text: Callable[[ClosedJaxpr], str]) -> str:
+def _repr(value: ParamValue, jaxpr_text: Callable[[ClosedJaxpr], str]) -> str:
     """`repr(value)`, with JAX's names for types."""
-    kind = type(value)
-    if kind in _PLAIN:
+    if type(value) in _PLAIN:
         return repr(value)
-    if kind is tuple:
+    if type(value) is tuple:
         inner = ", ".join([_repr(v, jaxpr_text) for v in value])
         return f"({inner},)" if len(value) == 1 else f"({inner})"
-    if kind is list:
+    if type(value) is list:
         return f"[{', '.join([_repr(v, jaxpr_text) for v in value])}]"
-    if kind is DType:
+    if isinstance(value, DType):
         return value.name
-    if kind is ClosedJaxpr:
+    if isinstance(value, ClosedJaxpr):
         return jaxpr_text(value)
-    if kind is dict:
+    if type(value) is dict:
         pairs = [f"{_repr(k, jaxpr_text)}: {_repr(v, jaxpr_text)}" for k, v in value.items()]
         return f"{{{', '.join(pairs)}}}"
-    if kind is frozenset:
+    if type(value) is frozenset:
         return f"frozenset({{{', '.join(sorted(_repr(v, jaxpr_text) for v in value))}}})"
-    if issubclass(kind, Record):
+    if isinstance(value, Record):
         parts = [_repr(v, jaxpr_text) for v in value.args]
         parts += [f"{k}={_repr(v, jaxpr_text)}" for k, v in value.fields.items()]
         return f"{value.name}({', '.join(parts)})"

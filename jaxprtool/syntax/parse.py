@@ -91,11 +91,11 @@ def _read(source: Source) -> dict[str, ClosedJaxpr]:
         source = Source(annotated.text, source.name, annotated.numbers)
     scanner = scan(source)
     builder = Builder(source, scanner, _read_inner, annotated=annotated is not None)
+    programs: dict[str, ClosedJaxpr] = {}
     try:
         programs = run_tables(load_tables(), scanner.tokens, builder.callbacks())
     except UnexpectedToken as e:
         builder.parse_errors.append(_unexpected(source, scanner, e))
-        programs = {}
     if annotated:
         annotated.give(builder.places)
     builder.finish(programs)

@@ -168,7 +168,9 @@ class Scanner:
         self.open: list[_Frame] = []
         self.comments = CommentScanner(self.text)
         self.values = ValueScanner(self.text)
-        self.names = {m[1] for m in _DEFINED.finditer(self.text)} if "let " in self.text else set()
+        self.names: set[str] = set()
+        if "let " in self.text:
+            self.names.update(m[1] for m in _DEFINED.finditer(self.text))
         self.odd_name = _odd_names(self.names)
         self.signature = False  # the text is `(jaxpr, shapes)`
         self.equation_start = 0  # of the last one whose operands or `[` were read
@@ -446,7 +448,7 @@ class Scanner:
         frame.primitive, frame.after_line = primitive, after_line
         frame.equation, frame.first = self.equation_start, len(self.tokens)
         if self.text.startswith("\n", self.pos):
-            indent = _blank(self.text, self.pos)[0]  # type: ignore[index]
+            indent = str(_blank(self.text, self.pos)[0])  # type: ignore[index]
             frame.column = len(indent) - indent.rfind("\n") - 1
         self.open.append(frame)
         return self._params()

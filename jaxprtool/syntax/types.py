@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from jaxprtool.ir.avals import (
     NO_GROUPS,
@@ -34,6 +35,8 @@ __all__ = [
 ]
 
 UNTYPED = OpaqueType("?")  # of what has no type in the text
+
+Scalar: TypeAlias = bool | int | float | complex  # Python's, as a literal holds one
 
 # What varies: `{V:i}`, `{V:(i,j), U:k}`, and `{i,j}` of some earlier releases.
 _AXIS = r"[^\s{}:(),\[\]]+"
@@ -96,11 +99,13 @@ def read_groups(text: str) -> AxisGroups:
     return AxisGroups(found["V"], found["U"], found["R"])
 
 
-def _read_dims(dims: str, text: str) -> tuple[tuple[Any, ...], Spec]:
+def _read_dims(dims: str, text: str) -> tuple[tuple[int | SymbolicDim, ...], Spec]:
     """Shape and sharding of `8@x,4@(y,z)`."""
     if not dims or _NUMBERS.fullmatch(dims):
         return tuple([int(d) for d in dims.split(",")]) if dims else (), ()
-    shape, spec, pos = [], [], 0
+    shape: list[int | SymbolicDim] = []
+    spec: list[str | None] = []
+    pos = 0
     if dims.endswith(","):
         raise ValueError(f"malformed dimensions in the type {text}")
     while pos < len(dims):
@@ -141,7 +146,7 @@ def _other_type(text: str) -> AbstractType:
     return OpaqueType(text)
 
 
-def read_scalar(text: str, dtype: DType) -> Any:
+def read_scalar(text: str, dtype: DType) -> Scalar:
     """The Python scalar of a literal; raises ValueError when `text` is no number of that type."""
     kind = dtype.kind
     if kind == "0":
@@ -153,12 +158,12 @@ def read_scalar(text: str, dtype: DType) -> Any:
     if cast is None:
         raise ValueError(f"{text} is not a value of type {dtype}")
     found = cast(value)
-    if kind in "iu" and not _fits(found, dtype):
+    if kind in "iu" and isinstance(found, int) and not _fits(found, dtype):
         raise ValueError(f"{text} does not fit in {dtype}")
     return found
 
 
-_CASTS: dict[tuple[str, type], Any] = {
+_CASTS: dict[tuple[str, type], Callable[[Any], Scalar]] = {
     ("b", bool): bool,
     ("i", int): int,
     ("u", int): int,
@@ -187,7 +192,7 @@ _PARTS = re.compile(r"complex\(([^\s,]+),([^\s,]+)\)")
 _USUAL_NAN = 0x7FF8 << 48
 
 
-def untyped_scalar(text: str) -> Any:
+def untyped_scalar(text: str) -> Scalar | None:
     """The bool, int, float or complex that a text spells, or None."""
     if text in ("True", "False"):
         return text == "True"
@@ -211,8 +216,8 @@ def _exact_scalar(text: str) -> float | complex | None:
         (value,) = struct.unpack(">d", bytes.fromhex(m[1]))
         return value if value != value else None
     if m := _PARTS.fullmatch(text):
-        parts = [untyped_scalar(p) for p in m.groups()]
-        return complex(*parts) if all(type(p) is float for p in parts) else None
+        real, imag = untyped_scalar(m[1]), untyped_scalar(m[2])
+        return complex(real, imag) if type(real) is float and type(imag) is float else None
     return None
 
 

@@ -111,7 +111,7 @@ class ValueScanner:
                 continue
             kind = m.lastgroup
             if kind == "quote":
-                skip = self._quote_end(at)
+                skip = self.quote_end(at)
                 continue
             c = text[at]
             if kind != "bracket":
@@ -131,7 +131,7 @@ class ValueScanner:
         self.budget -= at - pos
         return -1
 
-    def _quote_end(self, pos: int) -> int:
+    def quote_end(self, pos: int) -> int:
         """The offset after the closing quote, on this line; `pos + 1` when there is none."""
         quote = self.text[pos]
         start, end = self.unquoted[quote]
@@ -205,7 +205,8 @@ def fault(text: str) -> str:
         return ""
     depth: list[str] = []
     inside = ValueScanner(text)
-    pieces, at, skip = [], 0, 0
+    pieces: list[str] = []
+    at = skip = 0
     for m in _SPECIAL_DATA.finditer(text):
         start, c = m.start(), m[0]
         if start < skip:
@@ -213,7 +214,7 @@ def fault(text: str) -> str:
         if not depth:
             pieces.append(text[at:start])
         if c in "'\"":
-            skip = inside._quote_end(start)
+            skip = inside.quote_end(start)
         elif c in "([{":
             if c == "{" and _JAXPR.match(text, start):
                 return "holds a jaxpr that cannot be read"
