@@ -44,6 +44,7 @@ class Atoms:
     """Reads the binders and the operands of one text.
 
     Attributes:
+      scopes: of the jaxprs under construction, the innermost last.
       untyped_literals, untyped_binders: whether there were some without a type.
       wide: whether numbers have 64 bits where nothing else says how many.
       lone: whether the text is an equation without a jaxpr around it, so that any name may be used.
@@ -51,6 +52,7 @@ class Atoms:
 
     def __init__(self, source: Source, error: Callable[..., None], wide: bool, lone: bool):
         self.source, self._error, self.wide, self.lone = source, error, wide, lone
+        self.scopes: list[Scope] = []
         self.types: dict[str, AbstractType] = {}
         self.literals: dict[str, tuple[Any, AbstractType]] = {}
         self.unbound: set[Var] = set()  # what stands for variables that are read and not bound

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.jaxpr import Aval
 from jaxprtool.syntax.types import Scalar, read_scalar
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "ArrayBytes",
     "ArrayRef",
     "ArrayText",
+    "Const",
     "format_const",
     "has_bytes",
     "has_odd_nans",
@@ -172,7 +174,10 @@ class ArrayRef:
         return f'npz("{self.file}", "{self.key}")'
 
 
-def read_const(text: str, aval: Any) -> ArrayText | ArrayBytes | ArrayRef:
+Const: TypeAlias = ArrayText | ArrayBytes | ArrayRef
+
+
+def read_const(text: str, aval: Aval) -> Const:
     """The constant that a text spells, for a binder of type `aval`.
 
     Raises:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.interface import LEAF, MAX_DEPTH, NONE, Interface, Tree
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.tokens import IDENT, Token
 
 __all__ = ["InterfaceCallbacks", "format_interface", "match_args", "scan_interface"]
@@ -47,11 +48,8 @@ def scan_interface(text: str, start: re.Match[str], tokens: list[Token]) -> int:
 class InterfaceCallbacks:
     """The callbacks of the grammar that build interfaces; lists come from their last element on."""
 
-    def _error(self, message: str, code: str, start: int, end: int, help: str = "") -> None:
-        raise NotImplementedError
-
-    def _comment_program(self, closed: ClosedJaxpr, start: int, place: str = "head") -> None:
-        raise NotImplementedError
+    def __init__(self, error: Callable[..., None], comments: CommentScanner):
+        self._error, self._comments = error, comments
 
     def on_without_interface(self, program: ClosedJaxpr) -> ClosedJaxpr:
         return program
@@ -60,7 +58,7 @@ class InterfaceCallbacks:
         self, program: ClosedJaxpr, found: tuple[Token, Interface, int]
     ) -> ClosedJaxpr:
         (_, _, start, _), interface, end = found
-        self._comment_program(program, start, "interface")
+        self._comments.give(program, start, "interface")
         n_in, n_out = len(program.jaxpr.in_binders), len(program.jaxpr.outs)
         for what, have, need in (
             ("argument", interface.n_in, n_in),
