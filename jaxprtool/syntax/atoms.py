@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,16 +11,17 @@ from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import DropVar, Lit, Primitive, Var, new_var
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import LOOSE_BINDER, WEAK
 from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type
 
 __all__ = ["Atoms", "Scope", "undrop"]
 
-_BINDER = re.compile(f"({LOOSE_BINDER})")
-_SPACED = re.compile(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
-_NO_NUMBER = re.compile(r"(?!(?:inf|nan|True|False|complex)\b)[^\W\d]")  # what a name begins with
-_WORD = re.compile(r"\S+")
-_NAME = re.compile(r"[^\W\d]\w*")
+_BINDER = pattern(f"({LOOSE_BINDER})")
+_SPACED = pattern(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
+_NO_NUMBER = pattern(r"(?!(?:inf|nan|True|False|complex)\b)[^\W\d]")  # what a name begins with
+_WORD = pattern(r"\S+")
+_NAME = pattern(r"[^\W\d]\w*")
 
 
 class Scope:

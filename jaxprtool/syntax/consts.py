@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import re
 import struct
 import sys
 from array import array
@@ -20,6 +19,7 @@ from typing import Any, TypeAlias
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import Aval
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.types import Scalar, read_scalar
 
 __all__ = [
@@ -41,16 +41,16 @@ NestedLists: TypeAlias = (
 
 LARGE = 1024  # bytes: a constant of more is no list of numbers in what we write
 
-_NPZ = re.compile(r"npz\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
-_BASE64 = re.compile(r"base64\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
-_CALL = re.compile(r"(npz|base64)\(")
+_NPZ = pattern(r"npz\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
+_BASE64 = pattern(r"base64\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
+_CALL = pattern(r"(npz|base64)\(")
 _SPELLED = {"npz": 'npz("FILE.npz", "NAME")', "base64": 'base64("f32[2]", "AAAAAAAAgD8=")'}
 _CODES = {  # of the module `struct`, by element type; those whose elements have no code stay lists
     **{f"{k}{8 * (1 << i)}": c for k, codes in (("int", "bhiq"), ("uint", "BHIQ")) for i, c in enumerate(codes)},
     **{"bool": "?", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"},
     **{"complex64": "f", "complex128": "d"},
 }  # fmt: skip
-_PIECE = re.compile(r"\s*([\[\],]|\([^()]*\)|[^\s\[\],]+)")
+_PIECE = pattern(r"\s*([\[\],]|\([^()]*\)|[^\s\[\],]+)")
 
 
 class ArrayText:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from jaxprtool.core.primitive import PRIMITIVES, find_primitive
 from jaxprtool.ir.jaxpr import Param, Primitive
 from jaxprtool.ir.params import ElementClass, ParamValue, Word
 from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["OLDER", "declared_params", "from_older"]
 
@@ -149,8 +149,8 @@ def _bit_generator(params: Params, inputs: Inputs) -> Params:
     return {**params, "dtype": found.dtype} if isinstance(found, ElementClass) else params
 
 
-_FUNCTION = re.compile(r"<function (?:[\w<>]+\.)*([\w<>]+) at 0x\w+>")
-_CORE = re.compile(r"\nCore: (\w+)\s*\Z")
+_FUNCTION = pattern(r"<function (?:[\w<>]+\.)*([\w<>]+) at 0x\w+>")
+_CORE = pattern(r"\nCore: (\w+)\s*\Z")
 
 
 def _custom_vjp(params: Params, inputs: Inputs) -> Params:

@@ -11,14 +11,15 @@ from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.interface import LEAF, MAX_DEPTH, NONE, Interface, Tree
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.syntax.comments import CommentScanner
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import IDENT, Token
 
-__all__ = ["InterfaceCallbacks", "format_interface", "match_args", "scan_interface"]
+__all__ = ["ARGS", "InterfaceCallbacks", "format_interface", "scan_interface"]
 
-match_args = re.compile(r"args\s*+(?=\()").match
+ARGS = pattern(r"args\s*+(?=\()")
 
 _JSON = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
-_TOKEN = re.compile(
+_TOKEN = pattern(
     rf"\s*+(?:(?P<LEAF>\*)|(?P<NONE>None(?!\w))|(?P<FIELD>{IDENT}\s*+=(?!=))|(?P<CLASS>{IDENT}(?=[({{]))"
     rf"|(?P<TREE_KEY>{_JSON}|-?\d{{1,18}}(?!\w))|(?P<GIVES>->)|(?P<OPEN>\()|(?P<CLOSE>\))|(?P<LIST_OPEN>\[)"
     r"|(?P<LIST_CLOSE>\])|(?P<DICT_OPEN>\{)|(?P<DICT_CLOSE>\})|(?P<COMMA>,)|(?P<COLON>:))"

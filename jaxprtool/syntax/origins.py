@@ -9,7 +9,6 @@ an equation that comes from no line of Python, and `# []` one of an equation wit
 from __future__ import annotations
 
 import itertools
-import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
@@ -18,12 +17,13 @@ from typing import NamedTuple
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin, names_of, stack_of
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["HARD_BREAK", "Annotated", "annotate", "find_annotations"]
 
-_SOURCE = re.compile(r"# ([^#\n]*?):(\d+)(?::(\d+))? \(([^#\n]*)\)$")
-_NAMES = re.compile(r"# \[([^#\n]*)\]$")
-_WHERE = re.compile(r"( *)where ")
+_SOURCE = pattern(r"# ([^#\n]*?):(\d+)(?::(\d+))? \(([^#\n]*)\)$")
+_NAMES = pattern(r"# \[([^#\n]*)\]$")
+_WHERE = pattern(r"( *)where ")
 _MARK = " # "
 HARD_BREAK = "\x00"
 

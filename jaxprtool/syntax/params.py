@@ -30,12 +30,13 @@ from jaxprtool.ir.params import (
     spelled,
 )
 from jaxprtool.ir.trees import LEAF, TreeDefinition
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.placements import PLACEMENTS
 from jaxprtool.syntax.types import read_type, untyped_scalar
 
 __all__ = ["format_value", "read_value"]
 
-_TOKEN = re.compile(
+_TOKEN = pattern(
     r"\s*(?:(?P<num>[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?j?|(?:inf|nan)j?(?![(=]))(?![\w.]))"
     r"|(?P<str>'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
     r"|(?P<opaque><(?:[^<>\n]|<[^<>\n]*>)*>)"
@@ -46,15 +47,15 @@ _TOKEN = re.compile(
 )
 _WORDS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis, "...": Ellipsis}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
-_BRACKET = re.compile(r"[()\[\]{}]")
-_SHAPED_ARRAY = re.compile(r"([\w<>]+\[[^\]]*\])(, weak_type=True)?\)")
-_FUNCTION = re.compile(r"<function ([\w.<>]+) at 0x\w+>")
-_MEMBER = re.compile(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
-_CLASS = re.compile(r"<class '((?:numpy|jax\.numpy|ml_dtypes)\.(\w+))'>")
+_ESCAPE = pattern(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
+_BRACKET = pattern(r"[()\[\]{}]")
+_SHAPED_ARRAY = pattern(r"([\w<>]+\[[^\]]*\])(, weak_type=True)?\)")
+_FUNCTION = pattern(r"<function ([\w.<>]+) at 0x\w+>")
+_MEMBER = pattern(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
+_CLASS = pattern(r"<class '((?:numpy|jax\.numpy|ml_dtypes)\.(\w+))'>")
 _MAX_DEPTH = 100
 _LONGEST_RANGE = 1000  # of axes, for which ranges stand
-_SCALAR_TYPES = re.compile(r"np\.(?:u?int\d+)")
+_SCALAR_TYPES = pattern(r"np\.(?:u?int\d+)")
 
 ReadJaxpr = Callable[[int], "tuple[ClosedJaxpr, int] | None"]
 ReadName = Callable[[str, int], "ClosedJaxpr | None"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError
 from jaxprtool.ir.interface import Interface
@@ -15,6 +13,7 @@ from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.hints import hint
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
 from jaxprtool.syntax.origins import find_annotations
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import Reading
 from jaxprtool.syntax.scanner import scan, scan_inner
 from jaxprtool.syntax.tokens import LABELS
@@ -22,9 +21,9 @@ from jaxprtool.syntax.version import without_header
 
 __all__ = ["parse", "parse_file", "read_interface"]
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_ANSI = pattern(r"\x1b\[[0-9;]*m")
 _MAX_DEPTH = 20
-_FOUND = re.compile(r"\S+")
+_FOUND = pattern(r"\S+")
 _OPENED = {
     "jaxpr": "a jaxpr",
     "params": "a list of params",

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 
 from jaxprtool.ir.spans import Source
-from jaxprtool.syntax.interface import match_args, scan_interface
+from jaxprtool.syntax.interface import ARGS, scan_interface
 from jaxprtool.syntax.lines import Lines
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import Frame, Reading, State
@@ -87,7 +87,7 @@ class ProgramScanner:
                 reading.add("NAMED", m, m[1])
             elif _LAMBDA.match(text, pos):
                 return "header"
-            elif (m := match_args(text, pos)) and self._may_have_interface():
+            elif (m := ARGS.match(text, pos)) and self._may_have_interface():
                 reading.pos = scan_interface(text, m, tokens)
             elif not tokens and not text.startswith(";", pos) and self.equations.at(pos):
                 reading.open.append(Frame("equation", pos))

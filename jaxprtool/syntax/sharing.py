@@ -7,18 +7,18 @@ times, and be several when it is read: it becomes a definition of the whole text
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.params import ParamValue, Record, Word
 from jaxprtool.ir.walk import jaxprs_in
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["inside_values", "named_inside", "printed_jaxprs", "unique_name"]
 
 _DEEPEST = 8  # jaxprs inside values inside such jaxprs; those that are deeper are written by name
-_WORD = re.compile(r"[^\W\d]\w*")
+_WORD = pattern(r"[^\W\d]\w*")
 
 
 def printed_jaxprs(value: ParamValue) -> list[ClosedJaxpr]:

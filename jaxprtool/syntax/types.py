@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -21,6 +20,7 @@ from jaxprtool.ir.avals import (
 )
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.synonyms import dtype_meant
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import TYPE
 
 __all__ = [
@@ -41,24 +41,22 @@ Scalar: TypeAlias = bool | int | float | complex  # Python's, as a literal holds
 # What varies: `{V:i}`, `{V:(i,j), U:k}`, and `{i,j}` of some earlier releases.
 _AXIS = r"[^\s{}:(),\[\]]+"
 _VARYING = rf"\{{(?:[VUR]:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?=[VUR]:))?)+\}}|\{{{_AXIS}(?:,{_AXIS})*\}}"
-_ARRAY = re.compile(
+_ARRAY = pattern(
     rf"(\w+(?:<(?:fry|threefry2x32|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{_VARYING})?)"
 )
-_REF = re.compile(r"Ref(?:<(\w+)>)?\{(.*)\}")
-_NAME = re.compile(r"\w+(?=[\[<])")
-_SPELLED = re.compile(TYPE)
-_GROUP = re.compile(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")
-_FUTURE = re.compile(r"AbstractFuture\{(.*)\}")
-_NUMBERS = re.compile(r"\s*+\d++\s*+(?:,\s*+\d++\s*+)*+")
-_DIMS = re.compile(
-    r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)"
-)
+_REF = pattern(r"Ref(?:<(\w+)>)?\{(.*)\}")
+_NAME = pattern(r"\w+(?=[\[<])")
+_SPELLED = pattern(TYPE)
+_GROUP = pattern(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")
+_FUTURE = pattern(r"AbstractFuture\{(.*)\}")
+_NUMBERS = pattern(r"\s*+\d++\s*+(?:,\s*+\d++\s*+)*+")
+_DIMS = pattern(r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)")
 # A dimension: a number, or a polynomial of names, calls and brackets (`2*a + 1`, `floordiv(a, 2)`, `max(a, -1*b)`).
 _INNER = r"\((?:[^()\[\]{}:=\n]|\((?:[^()\[\]{}:=\n]|\([^()\[\]{}:=\n]*\))*\))*\)"
 _TERM = rf"-?(?:\d+(?!\w)|(?:[^\W\d]\w*)?{_INNER}|[^\W\d]\w*)"
-_SYMBOLIC = re.compile(rf"{_TERM}(?:\s*[-+*^]\s*{_TERM})*")
-_ELEMENT_LIKE = re.compile(r"[-_]\d+|(?:bf|f|i|u|c)\d+")
-_NUMERIC = re.compile(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
+_SYMBOLIC = pattern(rf"{_TERM}(?:\s*[-+*^]\s*{_TERM})*")
+_ELEMENT_LIKE = pattern(r"[-_]\d+|(?:bf|f|i|u|c)\d+")
+_NUMERIC = pattern(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
 _MAX_DIGITS = 400
 
 
@@ -184,11 +182,11 @@ def _fits(value: int, dtype: DType) -> bool:
     return -1 << (dtype.bits - 1) <= value < 1 << (dtype.bits - 1)
 
 
-_INT = re.compile(r"[+-]?\d+")
-_FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|nan)")
-_COMPLEX = re.compile(r"\(?[-+.\dienaf]+j\)?")
-_NAN = re.compile(r"nan\(0x([0-9a-f]{16})\)")
-_PARTS = re.compile(r"complex\(([^\s,]+),([^\s,]+)\)")
+_INT = pattern(r"[+-]?\d+")
+_FLOAT = pattern(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|nan)")
+_COMPLEX = pattern(r"\(?[-+.\dienaf]+j\)?")
+_NAN = pattern(r"nan\(0x([0-9a-f]{16})\)")
+_PARTS = pattern(r"complex\(([^\s,]+),([^\s,]+)\)")
 _USUAL_NAN = 0x7FF8 << 48
 
 

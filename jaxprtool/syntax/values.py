@@ -14,28 +14,29 @@ import re
 from functools import lru_cache
 
 from jaxprtool.syntax.earlier_releases import declared_params
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import IDENT
 
 __all__ = ["ValueScanner", "fault", "free_params"]
 
-_SPECIAL = re.compile(
+_SPECIAL = pattern(
     r"(?P<bracket>[()\[\]{}])|(?P<quote>(?<!\w)['\"])"
     rf"|(?<!\s)\s++(?P<end>{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:(?={IDENT}\[))"
     rf"|(?:(?<!\s)\s++)?+[,;](?=\s*+(?:{IDENT}[ \t]*+=(?!=)|\]|\#))"
 )
-_SPECIAL_DATA = re.compile(r"[()\[\]{}]|(?<!\w)['\"]")
-_SCALAR = re.compile(r"[^\s\[\](),;{}]++(?:\([^()\n]*+\))?+|\([^()\n]*+\)")
-_LIST = re.compile(r"[\[\]{}]")
-_ITEM = re.compile(r"\s*+(?:([\[\]])|[\w.+\-]++(?:\([^()\n]*+\))?+|\([^()\n]*+\))")
-_AFTER_ITEM = re.compile(r"\s*+([,\]])")
-_FLAT_KEY = re.compile(rf"\s({IDENT})=")
-_KEY_BELOW = re.compile(rf"\n\s*+({IDENT})=")
-_FLAT_END = re.compile(r"\](?=[ \n]|\Z)")
-_EMPTY = re.compile(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
-_SUSPECT = re.compile(r"[=()\[\]{}]")
-_STRAY = re.compile(rf"{IDENT}\s*+:?=")
-_JAXPR = re.compile(r"\{\s*+lambda\b")
-_QUOTED = {q: re.compile(rf"{q}(?:[^{q}\\\n]|\\.)*+{q}") for q in "'\""}
+_SPECIAL_DATA = pattern(r"[()\[\]{}]|(?<!\w)['\"]")
+_SCALAR = pattern(r"[^\s\[\](),;{}]++(?:\([^()\n]*+\))?+|\([^()\n]*+\)")
+_LIST = pattern(r"[\[\]{}]")
+_ITEM = pattern(r"\s*+(?:([\[\]])|[\w.+\-]++(?:\([^()\n]*+\))?+|\([^()\n]*+\))")
+_AFTER_ITEM = pattern(r"\s*+([,\]])")
+_FLAT_KEY = pattern(rf"\s({IDENT})=")
+_KEY_BELOW = pattern(rf"\n\s*+({IDENT})=")
+_FLAT_END = pattern(r"\](?=[ \n]|\Z)")
+_EMPTY = pattern(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
+_SUSPECT = pattern(r"[=()\[\]{}]")
+_STRAY = pattern(rf"{IDENT}\s*+:?=")
+_JAXPR = pattern(r"\{\s*+lambda\b")
+_QUOTED = {q: pattern(rf"{q}(?:[^{q}\\\n]|\\.)*+{q}") for q in "'\""}
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _NONE: frozenset[str] = frozenset()
 
