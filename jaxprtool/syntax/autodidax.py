@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.dtypes import BOOL, INT32
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.infer import UntypedLit
 
-__all__ = ["SpelledList", "from_autodidax", "to_autodidax"]
+__all__ = ["Spelled", "SpelledList", "from_autodidax", "predicates", "to_autodidax"]
 
 _RENAMED = {"greater": "gt", "less": "lt", "broadcast": "broadcast_in_dim", "xla_call": "jit"}
 _BACK = {"gt": "greater", "lt": "less"}
@@ -90,13 +90,52 @@ _PARAMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-def to_autodidax(
+def predicates(jaxpr: Jaxpr) -> dict[Atom, Atom]:
+    """Branch indices that are converted predicates, read by conds only: the tutorial has the predicate itself."""
+    converted: dict[Atom, Atom] = {}
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name != "convert_element_type" or len(eqn.inputs) != 1:
+            continue
+        (x,) = eqn.inputs
+        if isinstance(x.aval, ShapedArray) and x.aval.dtype is BOOL:
+            converted[eqn.out_binders[0]] = x
+    for x in jaxpr.outs:
+        converted.pop(x, None)
+    for eqn in jaxpr.eqns if converted else ():
+        for i, x in enumerate(eqn.inputs):
+            if i or eqn.primitive.name != "cond":
+                converted.pop(x, None)
+    return converted
+
+
+class Spelled(NamedTuple):
+    """An equation as the tutorial has it.
+
+    Attributes:
+      name: of the primitive.
+      params: in the tutorial's order.
+      inputs: the operands.
+      jaxprs: those under the equation.
+    """
+
+    name: str
+    params: list[tuple[str, Any]]
+    inputs: Sequence[Atom]
+    jaxprs: list[ClosedJaxpr]
+
+
+def to_autodidax(eqn: JaxprEqn, lossless: bool) -> Spelled:
+    """An equation in the tutorial's spelling. Params of a call that it does not have are there when `lossless`."""
+    name, params, jaxprs = _respelled(eqn, lossless)
+    inputs = eqn.inputs
+    if name == "cond" and isinstance(inputs[0], Lit):
+        inputs = Lit(bool(inputs[0].val), ShapedArray((), BOOL)), *inputs[1:]
+    return Spelled(name, params, inputs, jaxprs)
+
+
+def _respelled(
     eqn: JaxprEqn, lossless: bool
 ) -> tuple[str, list[tuple[str, Any]], list[ClosedJaxpr]]:
-    """The tutorial's primitive name, params in its order, and the jaxprs under the equation.
-
-    Params of a call that the tutorial has not are there when `lossless`.
-    """
     name, params = eqn.primitive.name, eqn.params
     if name == "jit" and isinstance(params.get("jaxpr"), ClosedJaxpr):
         closed = params["jaxpr"]

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from jaxprtool.core.trace import words_of_key
-from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.dtypes import BFLOAT16, DType
 from jaxprtool.ir.jaxpr import Aval
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.types import Scalar, read_scalar
@@ -139,7 +139,7 @@ def _elements(data: bytes, dtype: DType) -> Iterable[Scalar]:
     numbers = array(code, data)
     if sys.byteorder == "big":
         numbers.byteswap()
-    if dtype.name == "bfloat16":  # the upper half of an f32
+    if dtype is BFLOAT16:  # the upper half of an f32
         numbers = array("f", array("I", [x << 16 for x in numbers]).tobytes())
     if dtype.kind == "c":
         return (complex(*z) for z in zip(numbers[::2], numbers[1::2], strict=True))
