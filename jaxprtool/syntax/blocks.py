@@ -7,12 +7,12 @@ from functools import lru_cache
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.syntax.earlier_releases import OLDER
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.tokens import IDENT, Token
+from jaxprtool.syntax.tokens import IDENT, LAMBDA, Token
 
 __all__ = ["Block", "Blocks"]
 
 _WORDS = pattern(IDENT)
-_LAMBDA = pattern(r"\{\s*+lambda\b")
+_LAMBDA = pattern(LAMBDA)
 _MOST = 8  # blocks that are looked for after each primitive
 _LONGEST = 500  # characters
 

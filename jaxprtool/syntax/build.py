@@ -47,13 +47,13 @@ class Builder:
             own.update(t[1] for t in reading.tokens if t[0] == "LET")
         self.definitions = Definitions(source, own, outer)
         lone = bool(reading.tokens) and reading.tokens[0][0] in ("EQUATION", "REFERENCE")
-        atoms = self.atoms = Atoms(source, errors.add, reading.autodidax, lone)
+        atoms = self.atoms = Atoms(errors, reading.autodidax, lone)
         drops = Drops()
         params = ParamCallbacks(reading, read_inner, depth, self.definitions, errors)
-        equations = EquationCallbacks(source, errors, atoms, drops, comments, params, annotated)
-        jaxprs = JaxprCallbacks(source, errors, atoms, drops, comments)
+        equations = EquationCallbacks(errors, atoms, drops, comments, params, annotated)
+        jaxprs = JaxprCallbacks(errors, atoms, drops, comments)
         self.places = equations.places
-        self._parts = (self, jaxprs, equations, params, InterfaceCallbacks(errors.add, comments))
+        self._parts = (self, jaxprs, equations, params, InterfaceCallbacks(errors, comments))
         if lone:
             atoms.scopes.append(Scope(0))
 

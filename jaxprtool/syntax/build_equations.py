@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, DropVar, JaxprEqn, Primitive, Var, new_eqn
-from jaxprtool.ir.spans import Source, Span
+from jaxprtool.ir.spans import Span
 from jaxprtool.syntax.atoms import Atoms
 from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.build_params import GivenParam, ParamCallbacks
@@ -39,7 +39,6 @@ class EquationCallbacks:
 
     def __init__(
         self,
-        source: Source,
         errors: Errors,
         atoms: Atoms,
         drops: Drops,
@@ -47,7 +46,7 @@ class EquationCallbacks:
         params: ParamCallbacks,
         annotated: bool,
     ):
-        self.source, self.errors, self.atoms, self.drops = source, errors, atoms, drops
+        self.source, self.errors, self.atoms, self.drops = errors.source, errors, atoms, drops
         self.scopes = atoms.scopes
         self.comments, self.params, self.annotated = comments, params, annotated
         self.places: list[tuple[int, JaxprEqn]] = []

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn
-from jaxprtool.ir.spans import Source, Span
+from jaxprtool.ir.spans import Span
 from jaxprtool.syntax.atoms import Atoms, Scope
 from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.consts import Const, read_const
@@ -27,10 +27,8 @@ _OUT = pattern(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\]|[^\s,()\[])+)\s*(
 class JaxprCallbacks:
     """Builds jaxprs. `atoms.scopes` has the scope of each that is under construction."""
 
-    def __init__(
-        self, source: Source, errors: Errors, atoms: Atoms, drops: Drops, comments: CommentScanner
-    ):
-        self.source, self.errors, self.atoms = source, errors, atoms
+    def __init__(self, errors: Errors, atoms: Atoms, drops: Drops, comments: CommentScanner):
+        self.source, self.errors, self.atoms = errors.source, errors, atoms
         self.drops, self.comments = drops, comments
 
     def on_no_binders(self) -> None:

@@ -6,14 +6,12 @@ from typing import Protocol
 
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.syntax.patterns import Everywhere, everywhere, pattern
+from jaxprtool.syntax.patterns import BLANK, GAP, Everywhere, pattern
 from jaxprtool.syntax.tokens import COMMENT, Token
 from jaxprtool.syntax.version import version_line
 
 __all__ = ["CommentScanner"]
 
-_GAP = everywhere(r"[\s;]*+")
-_BLANK = everywhere(r"\s*+")
 _INSIDE = pattern(rf"\s*+[,;]?+\s*+({COMMENT})")
 _COMMENT = pattern(COMMENT)
 # Around a program, as it stands in documents: what was typed at a prompt, and the marks of a block of code.
@@ -43,7 +41,7 @@ class CommentScanner:
         self.above: dict[int, list[str]] = {}
         self.after: dict[int, str] = {}
 
-    def skip(self, scanner: Scan, between: Everywhere = _GAP) -> None:
+    def skip(self, scanner: Scan, between: Everywhere = GAP) -> None:
         """Move the scanner past comments, to the line break before what follows; `between` is what stands between them."""
         if not self.present:
             return
@@ -73,8 +71,8 @@ class CommentScanner:
         text = scanner.text
         lines: list[str] = []
         while True:
-            self.skip(scanner, _BLANK)
-            gap = _BLANK.match(text, scanner.pos).end()
+            self.skip(scanner, BLANK)
+            gap = BLANK.match(text, scanner.pos).end()
             lines += self.above.pop(gap, [])
             m = _PASTED.match(text, gap)
             if m is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol, cast
 
-__all__ = ["Everywhere", "everywhere", "pattern"]
+__all__ = ["BLANK", "GAP", "Everywhere", "everywhere", "pattern"]
 
 _METHODS = ("findall", "finditer", "fullmatch", "match", "search", "split", "sub")
 
@@ -41,3 +41,7 @@ def pattern(source: str, flags: int = 0) -> re.Pattern[str]:
 def everywhere(source: str) -> Everywhere:
     """A `pattern` of which every part is optional."""
     return cast("Everywhere", _Uncompiled(source, 0))
+
+
+BLANK = everywhere(r"\s*+")
+GAP = everywhere(r"[\s;]*+")  # what separates equations

@@ -133,6 +133,7 @@ class _Printer:
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.avals: dict[Any, str] = {}
         self.params: dict[int, str] = {}
+        self.wheres: dict[Jaxpr, list[str]] = {}
         self.records: dict[int, tuple[Any, str]] = {}
         self.out: list[str] = []
         eqns = (e for jaxpr in nested.closed for e in jaxpr.eqns if e.origin is not None)
@@ -219,7 +220,12 @@ class _Printer:
                 stack.append(nested)
 
     def _where(self, jaxpr: Jaxpr) -> list[str]:
-        return where_lines(self.closed[jaxpr], self.names, self.lossless, self.placed)
+        found = self.wheres.get(jaxpr)
+        if found is None:
+            closed = self.closed[jaxpr]
+            found = where_lines(closed, self.names, self.lossless, self.placed)
+            self.wheres[jaxpr] = found
+        return found
 
     # ---- pieces
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from jaxprtool.ir.spans import Source
 from jaxprtool.syntax.blocks import Blocks
 from jaxprtool.syntax.comments import CommentScanner
-from jaxprtool.syntax.patterns import everywhere, pattern
+from jaxprtool.syntax.patterns import BLANK, GAP, pattern
 from jaxprtool.syntax.tokens import Token
 from jaxprtool.syntax.values import ValueScanner
 
@@ -24,8 +24,6 @@ State: TypeAlias = Literal[
 # What matches, at an offset of a text, up to a line that continues an equation.
 AfterLine: TypeAlias = Callable[[str, int], "re.Match[str] | None"]
 
-_BLANK = everywhere(r"\s*+")
-_GAP = everywhere(r"[\s;]*+")
 _DEFINED = pattern(r"(?<![\w.])(?<!\. )let ([^\n]{1,200}?) = \{ lambda\b")
 _TAME = pattern(r"[^\s\[\](){},;=]+")
 
@@ -101,12 +99,12 @@ class Reading:
 
     def after_blanks(self) -> int:
         """The offset of what stands after blanks here."""
-        return _BLANK.match(self.text, self.pos).end()
+        return BLANK.match(self.text, self.pos).end()
 
     def give_up(self) -> State:
         """End the scan where nothing fits: at the end of the text, or at junk."""
         self.comments.skip(self)
-        pos = _GAP.match(self.text, self.pos).end()
+        pos = GAP.match(self.text, self.pos).end()
         rest = self.text[pos : pos + 200]
         cut = bool(self.open) and len(rest) < 200 and "\n" not in rest.strip() and "}" not in rest
         if cut or not rest:

@@ -6,7 +6,7 @@ import re
 
 from jaxprtool.syntax.hints import BARE_RESULTS
 from jaxprtool.syntax.lines import Lines
-from jaxprtool.syntax.patterns import everywhere, pattern
+from jaxprtool.syntax.patterns import GAP, pattern
 from jaxprtool.syntax.reading import AfterLine, Reading, State
 from jaxprtool.syntax.refs import RAW_EQUATION
 from jaxprtool.syntax.scan_params import ParamScanner
@@ -14,7 +14,6 @@ from jaxprtool.syntax.tokens import BINDER, IDENT, LOOSE_BINDER, STORED
 
 __all__ = ["EquationScanner"]
 
-_GAP = everywhere(r"[\s;]*+")
 _EQUATION = pattern(rf"([\s;]*+)(?<![^\s;])((?:{BINDER}[ \n]++)++)= ([^\s\[;]++)")
 _LOOSE_BINDERS = pattern(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on a line
 _LOOSE_EQUATION = pattern(
@@ -114,7 +113,7 @@ class EquationScanner:
     def _without_types(self) -> re.Match[str] | None:
         """An equation whose binders have no types; a line that they go on in is indented deeper than the first."""
         text, pos = self.reading.text, self.reading.pos
-        blank = _GAP.match(text, pos)
+        blank = GAP.match(text, pos)
         end, after_line = blank.end(), self.lines.continued(blank[0])
         while m := _LOOSE_BINDERS.match(text, end):
             end = m.end()

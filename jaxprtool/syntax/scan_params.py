@@ -12,7 +12,7 @@ from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.syntax.lines import Lines
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import AfterLine, Frame, Reading, State
-from jaxprtool.syntax.tokens import IDENT
+from jaxprtool.syntax.tokens import IDENT, LAMBDA
 from jaxprtool.syntax.values import free_params
 
 __all__ = ["ParamScanner"]
@@ -25,9 +25,9 @@ _KEY = pattern(
 )
 _FREE_KEY = pattern(rf"\s*+[,;]?+\s*+({IDENT})=")  # its value may begin with `=`
 _BEFORE_VALUE = pattern(rf"\s++(?!{IDENT}[ \t]*+=|{IDENT}:{IDENT}\[|[\],;#])")
-_JAXPR = pattern(r"\s*+(?=\{\s*+lambda\b)")
+_JAXPR = pattern(rf"\s*+(?={LAMBDA})")
 _JAXPRS = pattern(r"\((?=\s*+(?:[^\s(),\[\]{}]++\s++)*+\{ lambda\b)")
-_LAMBDA = pattern(r"\{\s*+lambda\b")
+_LAMBDA = pattern(LAMBDA)
 _NAME = pattern(r"\s*+([^\s(){}\[\]:;,=#][^\s(){}=]*+)")
 _CLOSE = pattern(r"\s*+[,;]?+\s*+\]")
 

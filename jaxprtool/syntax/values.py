@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from jaxprtool.syntax.earlier_releases import declared_params
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.tokens import IDENT
+from jaxprtool.syntax.tokens import IDENT, LAMBDA
 
 __all__ = ["ValueScanner", "fault", "free_params"]
 
@@ -35,7 +35,7 @@ _FLAT_END = pattern(r"\](?=[ \n]|\Z)")
 _EMPTY = pattern(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
 _SUSPECT = pattern(r"[=()\[\]{}]")
 _STRAY = pattern(rf"{IDENT}\s*+:?=")
-_JAXPR = pattern(r"\{\s*+lambda\b")
+_JAXPR = pattern(LAMBDA)
 _QUOTED = {q: pattern(rf"{q}(?:[^{q}\\\n]|\\.)*+{q}") for q in "'\""}
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _NONE: frozenset[str] = frozenset()
