@@ -16,10 +16,10 @@ from jaxprtool.syntax.values import ValueScanner
 
 __all__ = ["AfterLine", "Frame", "Reading", "State", "nowhere"]
 
-# What is read next: something of a module, a header, equations, what follows operands, params, jaxprs in parentheses, what
-# follows a jaxpr; or nothing.
+# What is read next: something of a module, a header, equations, params, jaxprs in parentheses, a jaxpr below an equation,
+# what follows a jaxpr; or nothing.
 State: TypeAlias = Literal[
-    "module", "header", "equations", "after_operands", "params", "jaxprs", "after_jaxpr", "end"
+    "module", "header", "equations", "params", "jaxprs", "jaxpr_below", "after_jaxpr", "end"
 ]
 # What matches, at an offset of a text, up to a line that continues an equation.
 AfterLine: TypeAlias = Callable[[str, int], "re.Match[str] | None"]

@@ -50,9 +50,8 @@ class EquationScanner:
 
     def equations(self) -> State:
         """Equations up to the results, or to the params of one."""
-        reading, block_at = self.reading, self.reading.blocks.at
+        reading, lines, blocks = self.reading, self.lines, self.reading.blocks
         text, tokens, autodidax = reading.text, reading.tokens, reading.autodidax
-        continued, operands = self.lines.continued, self.lines.operands
         pos, comments = reading.pos, reading.comments
         while True:
             if comments.present:
@@ -75,18 +74,18 @@ class EquationScanner:
             pos = m.end()
             reading.equation_start = start = m.start(2) if m[2] else m.start(3)
             tokens.append(("EQUATION", m, start, pos))
-            after_line = continued(m[1])
+            after_line = lines.continued(m[1])
             if autodidax:
                 return self._autodidax(m[3], pos, after_line)
             if text.startswith("[", pos):
-                block = block_at(m[3], pos)
+                block = blocks.at(m[3], pos)
                 if block is None:
                     reading.pos = pos
                     return self.params.opened(m[3], after_line)
                 end = pos + len(block.text)
                 tokens.append(("PARAMS", block, pos, end))
                 pos = end
-            pos = operands(pos, after_line)
+            pos = lines.operands(pos, after_line)
 
     def _autodidax(self, primitive: str, pos: int, after_line: AfterLine) -> State:
         """What follows a primitive's name in the tutorial's text: it has blanks around params, and jaxprs below equations."""
@@ -98,12 +97,8 @@ class EquationScanner:
         reading.pos = self.lines.operands(pos, after_line)
         return self.jaxpr_below()
 
-    def after_operands(self) -> State:
-        """After params and operands: in the tutorial's text a jaxpr may stand below them."""
-        return self.jaxpr_below() if self.reading.autodidax else "equations"
-
     def jaxpr_below(self) -> State:
-        """Another jaxpr below an equation, or the next equation."""
+        """A jaxpr below an equation, as the tutorial has them, or the next equation."""
         m = _SUBJAXPR.match(self.reading.text, self.reading.pos)
         if m is None:
             return "equations"

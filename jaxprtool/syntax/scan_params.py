@@ -69,6 +69,7 @@ class ParamScanner:
         reading = self.reading
         text, tokens, frame = reading.text, reading.tokens, reading.open[-1]
         odd, free = reading.odd_name, free_params(frame.primitive)
+        value_end = reading.values.value_end
         plain = _plain_param(frame.column) if frame.column >= 0 else _PLAIN_FLAT
         pos, comments, known = reading.pos, reading.comments.present, frame.primitive in PRIMITIVES
         while True:
@@ -87,15 +88,17 @@ class ParamScanner:
             if free and (m := _FREE_KEY.match(text, pos)) and m[1] in free:
                 pos = m.end()  # blanks that free text begins with count
                 tokens.append(("KEY", m[1], m.start(1), pos))
-                pos = self._value(m[1], pos)
+                end = value_end(frame.column, frame.primitive, m[1], pos)
+                tokens.append(("VALUE", text[pos:end], pos, end))
+                pos = end
                 continue
             m = _KEY.match(text, pos)
             if m is None:
                 reading.pos = pos
                 return reading.give_up()
-            tokens.append(("KEY", m[1], m.start(1), m.end()))
-            pos = m.end()
-            if comments and m[1] not in free:
+            key, pos = m[1], m.end()
+            tokens.append(("KEY", key, m.start(1), pos))
+            if comments and key not in free:
                 pos = self._after_comments(pos)
             if known and (m := _BEFORE_VALUE.match(text, pos)):
                 pos = m.end()
@@ -111,7 +114,9 @@ class ParamScanner:
                 reading.add("LPAR", m)
                 reading.open.append(Frame("tuple", pos))
                 return "jaxprs"
-            pos = self._value(tokens[-1][1], pos)
+            end = value_end(frame.column, frame.primitive, key, pos)
+            tokens.append(("VALUE", text[pos:end], pos, end))
+            pos = end
 
     def _closed(self, end: int) -> State:
         """After `]`."""
@@ -124,20 +129,13 @@ class ParamScanner:
             )
         reading.equation_start = frame.equation
         reading.pos = self.lines.operands(end, frame.after_line)
-        return "after_operands"
+        return "jaxpr_below" if reading.autodidax else "equations"
 
     def _after_comments(self, pos: int) -> int:
         """The offset after comments among params."""
         self.reading.pos = pos
         self.reading.comments.skip_inside(self.reading)
         return self.reading.pos
-
-    def _value(self, key: str, pos: int) -> int:
-        """Add the token of the value that begins at an offset; returns where it ends."""
-        reading, frame = self.reading, self.reading.open[-1]
-        end = reading.values.value_end(frame.column, frame.primitive, key, pos)
-        reading.tokens.append(("VALUE", reading.text[pos:end], pos, end))
-        return end
 
     def jaxprs(self) -> State:
         """Inside `( ... )`: jaxprs and names of jaxprs."""

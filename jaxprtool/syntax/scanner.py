@@ -53,7 +53,7 @@ def _run(reading: Reading) -> Reading:
         "header": programs.header,
         "after_jaxpr": programs.after_jaxpr,
         "equations": equations.equations,
-        "after_operands": equations.after_operands,
+        "jaxpr_below": equations.jaxpr_below,
         "params": params.params,
         "jaxprs": params.jaxprs,
     }
@@ -147,7 +147,7 @@ class ProgramScanner:
         if kind == "tuple":
             return "jaxprs"
         if kind != "definition":
-            return self.equations.jaxpr_below()
+            return "jaxpr_below"
         m = _IN.match(reading.text, reading.pos)
         if m is None:
             return reading.give_up()
