@@ -21,6 +21,8 @@ class _Uncompiled(_Compiled):
         self._source, self._flags = source, flags
 
     def __getattr__(self, name: str) -> Any:
+        if name not in _METHODS:
+            raise AttributeError(f"a pattern has no {name}")
         compiled = re.compile(self._source, self._flags)
         vars(self).update({method: getattr(compiled, method) for method in _METHODS})
         self.__class__ = _Compiled  # type: ignore[assignment]  # lookups in classes with `__getattr__` are slow
@@ -34,7 +36,7 @@ class Everywhere(Protocol):
 
 
 def pattern(source: str, flags: int = 0) -> re.Pattern[str]:
-    """What `re.compile` gives, for most purposes."""
+    """What `re.compile` gives, with its methods but `subn`, and without its attributes."""
     return cast("re.Pattern[str]", _Uncompiled(source, flags))
 
 
