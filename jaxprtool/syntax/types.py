@@ -102,7 +102,7 @@ def _read_dims(dims: str, text: str) -> tuple[tuple[int | SymbolicDim, ...], Spe
     if not dims or _NUMBERS.fullmatch(dims):
         return tuple([int(d) for d in dims.split(",")]) if dims else (), ()
     shape: list[int | SymbolicDim] = []
-    spec: list[str | None] = []
+    spec: list[tuple[str, ...]] = []
     pos = 0
     if dims.endswith(","):
         raise ValueError(f"malformed dimensions in the type {text}")
