@@ -37,7 +37,6 @@ BY_NAME = {
     "makers/indexing.py": "`gather` and `scatter` are kinds of dimension numbers",
     "stablehlo/cost.py": "operations of StableHLO, some of which are called as primitives are",
     "syntax/autodidax.py": "the tutorial's dialect: its names for primitives, and ours",
-    "syntax/autodidax_print.py": "the same",
     "syntax/earlier_releases.py": "earlier releases' spellings, many of names that are no primitives now",
     "syntax/params.py": "`slice(...)` is a constructor in the value of a param",
 }

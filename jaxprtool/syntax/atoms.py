@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.ir.avals import ARRAY_LIMIT, AbstractType, OpaqueType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import DropVar, Lit, Primitive, Var, new_var
-from jaxprtool.ir.spans import Source, Span
+from jaxprtool.ir.spans import Span
+from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import LOOSE_BINDER, WEAK
 from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type
 
 __all__ = ["Atoms", "Scope", "undrop"]
 
-_BINDER = re.compile(f"({LOOSE_BINDER})")
-_SPACED = re.compile(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
-_NO_NUMBER = re.compile(r"(?!(?:inf|nan|True|False|complex)\b)[^\W\d]")  # what a name begins with
-_WORD = re.compile(r"\S+")
-_NAME = re.compile(r"[^\W\d]\w*")
+_BINDER = pattern(f"({LOOSE_BINDER})")
+_SPACED = pattern(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
+_NO_NUMBER = pattern(r"(?!(?:inf|nan|True|False|complex)\b)[^\W\d]")  # what a name begins with
+_WORD = pattern(r"\S+")
+_NAME = pattern(r"[^\W\d]\w*")
 
 
 class Scope:
@@ -44,13 +44,15 @@ class Atoms:
     """Reads the binders and the operands of one text.
 
     Attributes:
+      scopes: of the jaxprs under construction, the innermost last.
       untyped_literals, untyped_binders: whether there were some without a type.
       wide: whether numbers have 64 bits where nothing else says how many.
       lone: whether the text is an equation without a jaxpr around it, so that any name may be used.
     """
 
-    def __init__(self, source: Source, error: Callable[..., None], wide: bool, lone: bool):
-        self.source, self._error, self.wide, self.lone = source, error, wide, lone
+    def __init__(self, errors: Errors, wide: bool, lone: bool):
+        self.source, self.errors, self.wide, self.lone = errors.source, errors, wide, lone
+        self.scopes: list[Scope] = []
         self.types: dict[str, AbstractType] = {}
         self.literals: dict[str, tuple[Any, AbstractType]] = {}
         self.unbound: set[Var] = set()  # what stands for variables that are read and not bound
@@ -97,16 +99,16 @@ class Atoms:
     def _bound_twice(self, name: str, first: Var, at: int) -> None:
         place = first.span
         where = f" (first at {place})" if place else ""
-        self._error(f"{name} is bound twice{where}", "bound-twice", at, at + len(name))
+        self.errors.add(f"{name} is bound twice{where}", "bound-twice", at, at + len(name))
 
     def _type(self, text: str, at: int) -> AbstractType:
         try:
             found = read_type(text)
         except ValueError as e:
-            self._error(str(e), "bad-type", at, at + len(text))
+            self.errors.add(str(e), "bad-type", at, at + len(text))
             return OpaqueType(text)
         except JaxprTypeError as e:
-            self._error(e.diagnostics[0].message, ARRAY_LIMIT, at, at + len(text))
+            self.errors.add(e.diagnostics[0].message, ARRAY_LIMIT, at, at + len(text))
             return OpaqueType(text)
         self.types[text] = found
         return found
@@ -154,10 +156,10 @@ class Atoms:
             help = (
                 "the results of a jaxpr stand in parentheses: `in (a,) }`" if word == "in" else ""
             )
-            self._error(f"{word} is not bound", "unbound-variable", at, at + len(word), help)
+            self.errors.add(f"{word} is not bound", "unbound-variable", at, at + len(word), help)
         else:
             help = "operands are separated by blanks" if word[-1] == "," else ""
-            self._error(f"{word} is not an operand", "syntax", at, at + len(word), help)
+            self.errors.add(f"{word} is not an operand", "syntax", at, at + len(word), help)
 
     def _find(self, word: str, start: int, end: int) -> int:
         """Where a word first stands between two offsets (`start`, when it is known exactly)."""
@@ -184,7 +186,7 @@ class Atoms:
                 scalar = read_scalar(value, aval.dtype)
         except ValueError as e:
             at = self._find(word, start, end)
-            self._error(str(e), "bad-literal", at, at + len(word))
+            self.errors.add(str(e), "bad-literal", at, at + len(word))
         if weak and isinstance(aval, ShapedArray):
             aval = aval.update(weak_type=True)
         self.literals[word] = scalar, aval

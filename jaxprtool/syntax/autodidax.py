@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.dtypes import BOOL, INT32
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.infer import UntypedLit
 
-__all__ = ["SpelledList", "from_autodidax", "to_autodidax"]
+__all__ = ["Spelled", "SpelledList", "from_autodidax", "predicates", "to_autodidax"]
 
 _RENAMED = {"greater": "gt", "less": "lt", "broadcast": "broadcast_in_dim", "xla_call": "jit"}
 _BACK = {"gt": "greater", "lt": "less"}
 
 
-class SpelledList(tuple):
+class SpelledList(tuple[Any, ...]):
     """A tuple that was spelled as a list, as the tutorial's vmap leaves some."""
 
     __slots__ = ()
@@ -68,7 +69,8 @@ def _axes(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _broadcast(params: dict[str, Any]) -> dict[str, Any]:
-    shape, axes = params.get("shape"), params.get("axes")
+    shape: ParamValue = params.get("shape")
+    axes: ParamValue = params.get("axes")
     if not isinstance(shape, (tuple, list)) or not isinstance(axes, (tuple, list)):
         return params  # the checker says what is wrong with them
     shape = _as_tuple(shape)
@@ -77,24 +79,63 @@ def _broadcast(params: dict[str, Any]) -> dict[str, Any]:
     return {"shape": shape, "broadcast_dimensions": dimensions}
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
     return SpelledList(value) if isinstance(value, list) else tuple(value)
 
 
-_PARAMS = {
+_PARAMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "reduce_sum": _axes,
     "broadcast": _broadcast,
     "transpose": lambda params: {"permutation": params.get("perm", ())},
 }
 
 
-def to_autodidax(
+def predicates(jaxpr: Jaxpr) -> dict[Atom, Atom]:
+    """Branch indices that are converted predicates, read by conds only: the tutorial has the predicate itself."""
+    converted: dict[Atom, Atom] = {}
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name != "convert_element_type" or len(eqn.inputs) != 1:
+            continue
+        (x,) = eqn.inputs
+        if isinstance(x.aval, ShapedArray) and x.aval.dtype is BOOL:
+            converted[eqn.out_binders[0]] = x
+    for x in jaxpr.outs:
+        converted.pop(x, None)
+    for eqn in jaxpr.eqns if converted else ():
+        for i, x in enumerate(eqn.inputs):
+            if i or eqn.primitive.name != "cond":
+                converted.pop(x, None)
+    return converted
+
+
+class Spelled(NamedTuple):
+    """An equation as the tutorial has it.
+
+    Attributes:
+      name: of the primitive.
+      params: in the tutorial's order.
+      inputs: the operands.
+      jaxprs: those under the equation.
+    """
+
+    name: str
+    params: list[tuple[str, Any]]
+    inputs: Sequence[Atom]
+    jaxprs: list[ClosedJaxpr]
+
+
+def to_autodidax(eqn: JaxprEqn, lossless: bool) -> Spelled:
+    """An equation in the tutorial's spelling. Params of a call that it does not have are there when `lossless`."""
+    name, params, jaxprs = _respelled(eqn, lossless)
+    inputs = eqn.inputs
+    if name == "cond" and isinstance(inputs[0], Lit):
+        inputs = Lit(bool(inputs[0].val), ShapedArray((), BOOL)), *inputs[1:]
+    return Spelled(name, params, inputs, jaxprs)
+
+
+def _respelled(
     eqn: JaxprEqn, lossless: bool
 ) -> tuple[str, list[tuple[str, Any]], list[ClosedJaxpr]]:
-    """The tutorial's primitive name, params in its order, and the jaxprs under the equation.
-
-    Params of a call that the tutorial has not are there when `lossless`.
-    """
     name, params = eqn.primitive.name, eqn.params
     if name == "jit" and isinstance(params.get("jaxpr"), ClosedJaxpr):
         closed = params["jaxpr"]
@@ -103,7 +144,7 @@ def to_autodidax(
             if key != "jaxpr" and (key, value) != ("name", "xla_call"):
                 shown.append((key, value))
         return "xla_call", sorted(shown), [closed]
-    branches = params.get("branches")
+    branches: ParamValue = params.get("branches")
     if name == "cond" and isinstance(branches, tuple) and len(branches) == 2:
         return "cond", [], list(reversed(branches))
     if name == "reduce_sum" and "axes" in params:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.syntax.autodidax import SpelledList, to_autodidax
+from jaxprtool.syntax.autodidax import SpelledList, predicates, to_autodidax
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.types import scalar_text
 
@@ -53,40 +52,23 @@ def _fresh_names() -> Iterator[str]:
             yield "".join(letters)
 
 
-def _predicates(jaxpr: Jaxpr) -> dict[Atom, Any]:
-    """Branch indices that are converted predicates, read by conds only: the tutorial prints the predicate."""
-    converted: dict[Atom, Any] = {}
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name != "convert_element_type" or len(eqn.inputs) != 1:
-            continue
-        if isinstance(eqn.inputs[0].aval, ShapedArray) and eqn.inputs[0].aval.strong.dtype is BOOL:
-            converted[eqn.out_binders[0]] = eqn.inputs[0]
-    for x in jaxpr.outs:
-        converted.pop(x, None)
-    for eqn in jaxpr.eqns if converted else ():
-        for i, x in enumerate(eqn.inputs):
-            if i or eqn.primitive.name != "cond":
-                converted.pop(x, None)
-    return converted
-
-
-def _names(jaxpr: Jaxpr, skipped: Mapping[Atom, Any]) -> dict[Var, str]:
+def _names(jaxpr: Jaxpr, skipped: Mapping[Atom, Atom]) -> dict[Var, str]:
     """The source's names where each has its own, else the tutorial's."""
     results = (v for eqn in jaxpr.eqns for v in eqn.out_binders)
     bound = [*jaxpr.all_binders, *(v for v in results if v not in skipped)]
-    given = [v.name for v in bound]
-    if None not in given and "_" not in given and len(set(given)) == len(given):
-        return dict(zip(bound, given, strict=True))  # type: ignore[arg-type]
+    given = [v.name for v in bound if v.name not in (None, "_")]
+    if len({*given}) == len(bound):
+        return dict(zip(bound, given, strict=True))
     return dict(zip(bound, _fresh_names(), strict=False))
 
 
-def _jaxpr(jaxpr: Jaxpr, column: int, out: _Out) -> Iterator[Any]:
+def _jaxpr(jaxpr: Jaxpr, column: int, out: _Out) -> Iterator[Iterator[Any]]:
     """Write a jaxpr that starts at `column`; yields the writers of jaxprs under equations."""
-    skipped = _predicates(jaxpr)
+    skipped = predicates(jaxpr)
     names = _names(jaxpr, skipped)
 
-    def atom(x: Any) -> str:
-        if type(x) is Lit:
+    def atom(x: Atom) -> str:
+        if isinstance(x, Lit):
             return scalar_text(x.val, getattr(x.aval, "dtype", None))
         return names[x] if x in names else atom(skipped[x])
 
@@ -108,19 +90,16 @@ def _jaxpr(jaxpr: Jaxpr, column: int, out: _Out) -> Iterator[Any]:
 
 
 def _equation(
-    eqn: JaxprEqn, column: int, names: dict[Var, str], atom: Any, out: _Out
+    eqn: JaxprEqn, column: int, names: dict[Var, str], atom: Callable[[Atom], str], out: _Out
 ) -> list[ClosedJaxpr]:
     """Write one equation; returns the jaxprs that go under it."""
-    name, params, inner = to_autodidax(eqn, out.lossless)
+    name, params, inputs, inner = to_autodidax(eqn, out.lossless)
     head = " ".join([f"{names[v]}:{_type(v.aval)}" for v in eqn.out_binders])
     text = f"{head} = {name} "
     if params:
         pad = "\n" + " " * (column + len(text) + 2)
         text += f"[ {pad.join([f'{k}={_value(v, out)}' for k, v in params])} ] "
-    inputs = [atom(x) for x in eqn.inputs]
-    if name == "cond" and type(eqn.inputs[0]) is Lit:
-        inputs[0] = str(bool(eqn.inputs[0].val))
-    out.append(text + " ".join(inputs))
+    out.append(text + " ".join(map(atom, inputs)))
     return inner
 
 

@@ -2,127 +2,137 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from jaxprtool.core.kinds.functions import JAXPR
-from jaxprtool.ir.diagnostics import Diagnostic
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Params, Primitive, Var
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque, PrintedFunction
 from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.earlier_releases import OLDER, declared_params
 from jaxprtool.syntax.elided_params import recover_params
+from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.params import read_value
-from jaxprtool.syntax.scanner import Scanner
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.reading import Reading
 from jaxprtool.syntax.tokens import Token
 from jaxprtool.syntax.values import fault
 
-__all__ = ["ParamCallbacks"]
+__all__ = ["GivenParam", "ParamCallbacks", "ReadInner"]
 
-_WORD = re.compile(r"[^\W\d]\w*")
+# A param as the grammar gives it: the token of its key; its text, or the jaxprs that it holds.
+GivenParam: TypeAlias = "tuple[Token, Token | ClosedJaxpr | list[ClosedJaxpr]]"
+
+# (the text, the offset in it where a jaxpr begins, its depth inside values, the definitions around it) -> the errors in the
+# jaxpr, the jaxpr, and the offset where it ends; None where there is none.
+ReadInner: TypeAlias = Callable[
+    [Reading, int, int, Definitions], "tuple[Errors, ClosedJaxpr, int] | None"
+]
+
+_WORD = pattern(r"[^\W\d]\w*")
 
 
 class ParamCallbacks:
     """Reads the params of equations. The same text for the same kind is read once.
 
     Attributes:
+      reading, read_inner, depth: the text, what reads a jaxpr inside a value of it, and how deep the text itself is in another.
       definitions: the shared jaxprs that values may name.
-      scanner, read_inner, depth: what reads a jaxpr inside another value, and how deep this one is.
-      parse_errors, type_errors: those found so far, in all of the text.
+      errors: those found so far, in all of the text.
     """
 
-    scanner: Scanner
-    read_inner: Any
-    depth: int
-    definitions: Definitions
-    parse_errors: list[Diagnostic]
-    type_errors: list[Diagnostic]
-
-    def __init__(self) -> None:
-        self.values: dict[tuple[Kind | None, str], Any] = {}
-        self.repeated: dict[tuple[Any, ...], Params] = {}
-
-    def _error(self, message: str, code: str, start: int, end: int, help: str = "") -> None:
-        raise NotImplementedError
+    def __init__(
+        self,
+        reading: Reading,
+        read_inner: ReadInner,
+        depth: int,
+        definitions: Definitions,
+        errors: Errors,
+    ):
+        self.reading, self.read_inner, self.depth = reading, read_inner, depth
+        self.definitions, self.errors = definitions, errors
+        self._values: dict[tuple[Kind | None, str], Any] = {}
+        self._repeated: dict[tuple[Any, ...], Params] = {}
 
     # ---- callbacks
 
-    def on_first_param(self, param: tuple[Token, Any]) -> list[tuple[Token, Any]]:
+    def on_first_param(self, param: GivenParam) -> list[GivenParam]:
         return [param]
 
-    def on_more_params(self, params: list[Any], param: tuple[Token, Any]) -> list[Any]:
+    def on_more_params(self, params: list[GivenParam], param: GivenParam) -> list[GivenParam]:
         params.append(param)
         return params
 
-    def on_param(self, key: Token, value: Token) -> tuple[Token, Any]:
+    def on_param(self, key: Token, value: Token) -> GivenParam:
         return key, value
 
-    def on_param_jaxpr(self, key: Token, closed: ClosedJaxpr) -> tuple[Token, Any]:
+    def on_param_jaxpr(self, key: Token, closed: ClosedJaxpr) -> GivenParam:
         return key, closed
 
     def on_param_jaxprs(
-        self, key: Token, _: Token, closed: list[Any], end: Token
-    ) -> tuple[Token, Any]:
+        self, key: Token, _: Token, closed: list[ClosedJaxpr], end: Token
+    ) -> GivenParam:
         del end
         return key, closed
 
-    def on_no_jaxprs(self) -> list[Any]:
+    def on_no_jaxprs(self) -> list[ClosedJaxpr]:
         return []
 
     def on_first_jaxpr(self, closed: ClosedJaxpr) -> list[ClosedJaxpr]:
         return [closed]
 
-    def on_more_jaxprs(self, found: list[Any], closed: ClosedJaxpr) -> list[Any]:
+    def on_more_jaxprs(self, found: list[ClosedJaxpr], closed: ClosedJaxpr) -> list[ClosedJaxpr]:
         found.append(closed)
         return found
 
-    def on_more_names(self, found: list[Any], name: Token) -> list[Any]:
+    def on_more_names(self, found: list[ClosedJaxpr], name: Token) -> list[ClosedJaxpr]:
         found.append(self.definitions.reference(name[1], name[2]))
         return found
 
     # ---- values
 
-    def _params(self, primitive: Primitive, params: list[tuple[Token, Any]]) -> dict[str, Any]:
+    def read(self, primitive: Primitive, params: Sequence[GivenParam]) -> dict[str, Any]:
+        """The params of an equation, by name, as its text spells them."""
         found: dict[str, Any] = {}
         declared = declared_params(primitive.name) or primitive.params
         for (_, key, start, end), raw in params:
-            if type(raw) is tuple:
+            value: Any = raw
+            if isinstance(raw, tuple):
                 declaration = declared.get(key)
                 kind = declaration.kind if declaration else None
-                raw = self._value(primitive, key, kind, raw[1], raw[2])
-            elif type(raw) is list:
-                raw = tuple(raw)
+                value = self._value(primitive, key, kind, raw[1], raw[2])
+            elif isinstance(raw, list):
+                value = tuple(raw)
             if key in found:
-                self._error(f"the param {key} is given twice", "duplicate-param", start, end)
-            found[key] = raw
+                self.errors.add(f"the param {key} is given twice", "duplicate-param", start, end)
+            found[key] = value
         return found
 
-    def _repeated(self, primitive: Primitive, token: Token, binders: list[Var]) -> dict[str, Any]:
+    def repeated(self, primitive: Primitive, token: Token, binders: list[Var]) -> dict[str, Any]:
         """The params of an equation whose text was read before: one object for equal types of the results."""
         block, start = token[1], token[2]
         key = (block, *[v.aval for v in binders])
-        found = self.repeated.get(key)
+        found = self._repeated.get(key)
         if found is None:
             by = start - block.start
-            params = [
+            params: list[GivenParam] = [
                 ((k, key, a + by, b + by), (v, value, c + by, d + by))
                 for (k, key, a, b), (v, value, c, d) in block.params
             ]
-            errors = len(self.parse_errors) + len(self.type_errors)
-            found = Params(recover_params(primitive, self._params(primitive, params), binders))
-            if errors == len(self.parse_errors) + len(self.type_errors):
-                self.repeated[key] = found
+            errors = len(self.errors)
+            found = Params(recover_params(primitive, self.read(primitive, params), binders))
+            if errors == len(self.errors):
+                self._repeated[key] = found
         return found
 
     def _inner(self, at: int) -> tuple[ClosedJaxpr, int] | None:
         """A jaxpr that begins at `at`, inside another value, and its length; errors in it are errors of this text."""
-        read = self.read_inner(self.scanner, at, self.depth + 1, self.definitions)
+        read = self.read_inner(self.reading, at, self.depth + 1, self.definitions)
         if read is None:
             return None
-        builder, closed, end = read
-        self.parse_errors += builder.parse_errors
-        self.type_errors += builder.type_errors
+        errors, closed, end = read
+        self.errors.include(errors)
         return closed, end - at
 
     def _named(self, name: str, at: int) -> ClosedJaxpr | None:
@@ -138,21 +148,26 @@ class ParamCallbacks:
         )
         if named and (found := self.definitions.value(text, at)) is not None:
             return found
-        cached = self.values.get((kind, text), self)
+        cached = self._values.get((kind, text), self)
         if cached is not self:
             return cached
         if kind is not None and kind.parts[0] is JAXPR and text != "None":
-            self._error(f"{text} is not defined here", "undefined-jaxpr", at, at + len(text))
+            self.errors.add(f"{text} is not defined here", "undefined-jaxpr", at, at + len(text))
         if "lambda" in text or (
             named and not self.definitions.names.isdisjoint(_WORD.findall(text))
         ):
-            inner = lambda offset: self._inner(at + offset)  # noqa: E731
-            refer = (lambda name, offset: self._named(name, at + offset)) if named else None
-            value = read_value(text, kind, inner, refer)
+
+            def inner(offset: int) -> tuple[ClosedJaxpr, int] | None:
+                return self._inner(at + offset)
+
+            def refer(name: str, offset: int) -> ClosedJaxpr | None:
+                return self._named(name, at + offset)
+
+            value = read_value(text, kind, inner, refer if named else None)
             return self._sound(primitive, key, value, kind, text, at)
         value = self._sound(primitive, key, read_value(text, kind), kind, text, at)
         if type(value) not in (list, dict):
-            self.values[kind, text] = value
+            self._values[kind, text] = value
         return value
 
     def _sound(
@@ -166,5 +181,5 @@ class ParamCallbacks:
         ):
             return value
         if (primitive.known or primitive.name in OLDER) and (wrong := fault(text)):
-            self._error(f"the value of {key} {wrong}", "bad-param", at, at + len(text))
+            self.errors.add(f"the value of {key} {wrong}", "bad-param", at, at + len(text))
         return value

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from typing import Protocol
 
-from jaxprtool.syntax.tokens import COMMENT
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.syntax.patterns import BLANK, GAP, Everywhere, pattern
+from jaxprtool.syntax.tokens import COMMENT, Token
 from jaxprtool.syntax.version import version_line
 
 __all__ = ["CommentScanner"]
 
-_GAP = re.compile(r"[\s;]*+")
-_BLANK = re.compile(r"\s*+")
-_INSIDE = re.compile(rf"\s*+[,;]?+\s*+({COMMENT})")
-_COMMENT = re.compile(COMMENT)
+_INSIDE = pattern(rf"\s*+[,;]?+\s*+({COMMENT})")
+_COMMENT = pattern(COMMENT)
 # Around a program, as it stands in documents: what was typed at a prompt, and the marks of a block of code.
-_PASTED = re.compile(r"(>>>[^\n]*+|\.\.\.(?=[ \n])[^\n]*+)|(?:```|~~~)[^\n]*+")
+_PASTED = pattern(r"(>>>[^\n]*+|\.\.\.(?=[ \n])[^\n]*+)|(?:```|~~~)[^\n]*+")
+
+
+class Scan(Protocol):
+    """What skipping comments needs of a scan, and moves on: its position and tokens, and where the last equation starts."""
+
+    text: str
+    pos: int
+    tokens: list[Token]
+    equation_start: int
 
 
 class CommentScanner:
-    """Skips comments between equations and remembers them.
+    """Skips comments between equations, remembers them, and gives them to what they stand beside.
 
     Attributes:
       present: whether the text has a `#` at all; where it has none, nothing is spent.
@@ -32,36 +41,38 @@ class CommentScanner:
         self.above: dict[int, list[str]] = {}
         self.after: dict[int, str] = {}
 
-    def skip(self, scanner: Any, between: re.Pattern[str] = _GAP) -> None:
+    def skip(self, scanner: Scan, between: Everywhere = GAP) -> None:
         """Move the scanner past comments, to the line break before what follows; `between` is what stands between them."""
         if not self.present:
             return
-        text, lines, pos = scanner.text, [], scanner.pos
+        text, pos = scanner.text, scanner.pos
+        lines: list[str] = []
         while True:
             gap = between.match(text, pos)
-            m = _COMMENT.match(text, gap.end())  # type: ignore[union-attr]
+            m = _COMMENT.match(text, gap.end())
             if m is None:
                 break
             if version_line(m[0]):  # of a text that is not the first here; ours gets its own
                 pos = m.end()
                 continue
             comment = m[0].rstrip()
-            if "\n" in gap[0] or not self._trails(scanner, comment):  # type: ignore[index]
+            if "\n" in gap[0] or not self._trails(scanner, comment):
                 lines.append(comment)
             pos = m.end()
         scanner.pos = pos
         if lines:
-            self.above[gap.end()] = lines  # type: ignore[union-attr]
+            self.above[gap.end()] = lines
 
-    def skip_pasted(self, scanner: Any) -> None:
+    def skip_pasted(self, scanner: Scan) -> None:
         """Move the scanner past comments and what comes along when a program is pasted from a document.
 
         What was typed at a prompt becomes comments.
         """
-        text, lines = scanner.text, []
+        text = scanner.text
+        lines: list[str] = []
         while True:
-            self.skip(scanner, _BLANK)
-            gap = _BLANK.match(text, scanner.pos).end()  # type: ignore[union-attr]
+            self.skip(scanner, BLANK)
+            gap = BLANK.match(text, scanner.pos).end()
             lines += self.above.pop(gap, [])
             m = _PASTED.match(text, gap)
             if m is None:
@@ -72,20 +83,40 @@ class CommentScanner:
             self.above[gap] = lines
             self.present = True
 
-    def _trails(self, scanner: Any, comment: str) -> bool:
+    def _trails(self, scanner: Scan, comment: str) -> bool:
         """Give the comment to the equation before it on the line; False when there is none."""
         kind = scanner.tokens[-1][0] if scanner.tokens else ""
         if kind not in ("OPERANDS", "REFERENCE"):
             return False
-        self._give(scanner.equation_start, comment)
+        self._give_equation(scanner.equation_start, comment)
         return True
 
-    def skip_inside(self, scanner: Any) -> None:
+    def skip_inside(self, scanner: Scan) -> None:
         """Past comments among params: they go to the last equation."""
         while m := _INSIDE.match(scanner.text, scanner.pos):
-            self._give(scanner.equation_start, m[1].rstrip())
+            self._give_equation(scanner.equation_start, m[1].rstrip())
             scanner.pos = m.end()
 
-    def _give(self, start: int, comment: str) -> None:
+    def _give_equation(self, start: int, comment: str) -> None:
         before = self.after.get(start)
         self.after[start] = f"{before} {comment}" if before else comment
+
+    def of_equation(self, start: int) -> tuple[str, ...] | None:
+        """The comments of the equation that begins at an offset, as `JaxprEqn.comments` has them."""
+        above, after = self.above.get(start, []), self.after.get(start, "")
+        return (*above, after) if above or after else None
+
+    def of_jaxpr(self, start: int, outs: int) -> dict[str, list[str]] | None:
+        """The comments above a jaxpr and above its results, by the offsets of both, as `Jaxpr.comments` has them."""
+        if not self.present:
+            return None
+        found = {"head": self.above.get(start, []), "tail": self.above.get(outs, [])}
+        return found if found["head"] or found["tail"] else None
+
+    def give(self, closed: ClosedJaxpr, start: int, place: str = "head") -> None:
+        """Give the comments before `start`, where a name stands, to the jaxpr of that name."""
+        lines = self.above.get(start)
+        if lines:
+            comments = closed.jaxpr.comments or {}
+            joined = {**comments, place: [*lines, *comments.get(place, ())]}
+            amend(closed.jaxpr, comments=joined)

@@ -10,21 +10,24 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import re
 import struct
 import sys
 from array import array
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 from jaxprtool.core.trace import words_of_key
-from jaxprtool.ir.dtypes import DType
-from jaxprtool.syntax.types import read_scalar
+from jaxprtool.ir.dtypes import BFLOAT16, DType
+from jaxprtool.ir.jaxpr import Aval
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.types import Scalar, read_scalar
 
 __all__ = [
     "LARGE",
     "ArrayBytes",
     "ArrayRef",
     "ArrayText",
+    "Const",
     "format_const",
     "has_bytes",
     "has_odd_nans",
@@ -32,18 +35,22 @@ __all__ = [
     "read_const",
 ]
 
+NestedLists: TypeAlias = (
+    "Scalar | list[NestedLists]"  # the values of an array, as `tolist` gives them
+)
+
 LARGE = 1024  # bytes: a constant of more is no list of numbers in what we write
 
-_NPZ = re.compile(r"npz\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
-_BASE64 = re.compile(r"base64\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
-_CALL = re.compile(r"(npz|base64)\(")
+_NPZ = pattern(r"npz\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
+_BASE64 = pattern(r"base64\(\s*\"([^\"]*)\"\s*,\s*\"([^\"]*)\"\s*\)")
+_CALL = pattern(r"(npz|base64)\(")
 _SPELLED = {"npz": 'npz("FILE.npz", "NAME")', "base64": 'base64("f32[2]", "AAAAAAAAgD8=")'}
 _CODES = {  # of the module `struct`, by element type; those whose elements have no code stay lists
     **{f"{k}{8 * (1 << i)}": c for k, codes in (("int", "bhiq"), ("uint", "BHIQ")) for i, c in enumerate(codes)},
     **{"bool": "?", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"},
     **{"complex64": "f", "complex128": "d"},
 }  # fmt: skip
-_PIECE = re.compile(r"\s*([\[\],]|\([^()]*\)|[^\s\[\],]+)")
+_PIECE = pattern(r"\s*([\[\],]|\([^()]*\)|[^\s\[\],]+)")
 
 
 class ArrayText:
@@ -57,14 +64,14 @@ class ArrayText:
 
     __slots__ = ("dtype", "shape", "values")
 
-    def __init__(self, values: Any, shape: tuple[int, ...], dtype: DType):
+    def __init__(self, values: NestedLists, shape: tuple[int, ...], dtype: DType):
         self.values, self.shape, self.dtype = values, shape, dtype
 
-    def tolist(self) -> Any:
+    def tolist(self) -> NestedLists:
         """The values, as `numpy.ndarray.tolist` would give them."""
         return self.values
 
-    def item(self) -> Any:
+    def item(self) -> NestedLists:
         """The only value, as `numpy.ndarray.item` would give it."""
         return self.values
 
@@ -102,9 +109,9 @@ class ArrayBytes:
         """The bytes, as `numpy.ndarray.tobytes` would give them on a machine that puts the lowest byte first."""
         return self.data
 
-    def tolist(self) -> Any:
+    def tolist(self) -> NestedLists:
         """The values, as `numpy.ndarray.tolist` would give them."""
-        values: Any = _elements(self.data, self.dtype)
+        values: list[NestedLists] = [*_elements(self.data, self.dtype)]
         shape = _data_shape(self.shape, self.dtype)
         for size in reversed(shape[1:]):
             values = [values[i : i + size] for i in range(0, len(values), size)] if size else []
@@ -124,22 +131,19 @@ class ArrayBytes:
         return f'base64("{self.dtype}[{dims}]", "{text}")'
 
 
-def _elements(data: bytes, dtype: DType) -> list[Any]:
+def _elements(data: bytes, dtype: DType) -> Iterable[Scalar]:
     """The elements whose bytes these are."""
     code = _CODES["uint32" if dtype.kind == "k" else dtype.name]
     if code in "?e":
-        return [x for (x,) in struct.iter_unpack(f"<{code}", data)]
+        return (x for (x,) in struct.iter_unpack(f"<{code}", data))
     numbers = array(code, data)
     if sys.byteorder == "big":
         numbers.byteswap()
-    if dtype.name == "bfloat16":  # the upper half of an f32
+    if dtype is BFLOAT16:  # the upper half of an f32
         numbers = array("f", array("I", [x << 16 for x in numbers]).tobytes())
-    flat = numbers.tolist()
-    return (
-        [complex(*z) for z in zip(flat[::2], flat[1::2], strict=True)]
-        if dtype.kind == "c"
-        else flat
-    )
+    if dtype.kind == "c":
+        return (complex(*z) for z in zip(numbers[::2], numbers[1::2], strict=True))
+    return numbers
 
 
 class ArrayRef:
@@ -170,7 +174,10 @@ class ArrayRef:
         return f'npz("{self.file}", "{self.key}")'
 
 
-def read_const(text: str, aval: Any) -> ArrayText | ArrayBytes | ArrayRef:
+Const: TypeAlias = ArrayText | ArrayBytes | ArrayRef
+
+
+def read_const(text: str, aval: Aval) -> Const:
     """The constant that a text spells, for a binder of type `aval`.
 
     Raises:
@@ -222,9 +229,9 @@ def _item_bytes(dtype: DType) -> int:
     return 4 if dtype.kind == "k" else max(dtype.bits // 8, 1)
 
 
-def _nested(text: str, dtype: DType) -> Any:
-    """Nested lists from their text, without recursion."""
-    stack: list[list[Any]] = [[]]
+def _nested(text: str, dtype: DType) -> NestedLists:
+    """NestedLists lists from their text, without recursion."""
+    stack: list[list[NestedLists]] = [[]]
     pos, complete = 0, False  # whether a value has just ended
     while m := _PIECE.match(text, pos):
         piece = m[1]
@@ -251,19 +258,20 @@ def _nested(text: str, dtype: DType) -> Any:
     return stack[0][0]
 
 
-def _element(piece: str, dtype: DType) -> Any:
+def _element(piece: str, dtype: DType) -> Scalar:
     try:
         return int(piece) if dtype.kind in "k?" else read_scalar(piece, dtype)
     except ValueError as e:
         raise ValueError(str(e) if dtype.kind not in "k?" else f"{piece} is no integer") from None
 
 
-def _check_shape(values: Any, shape: tuple[int, ...], aval: Any) -> None:
+def _check_shape(values: NestedLists, shape: tuple[int, ...], aval: Any) -> None:
     level = [values]
     for size in shape:
-        if not all(isinstance(v, list) and len(v) == size for v in level):
+        lists = [v for v in level if isinstance(v, list) and len(v) == size]
+        if len(lists) < len(level):
             raise ValueError(f"the values do not have the shape of {aval}")
-        level = [x for v in level for x in v]
+        level = [x for v in lists for x in v]
     if any(isinstance(v, list) for v in level):
         raise ValueError(f"the values do not have the shape of {aval}")
 
@@ -298,8 +306,8 @@ def format_const(value: Any, aval: Any) -> str:
     return _numbers(data.tolist() if hasattr(data, "tolist") else data)
 
 
-def _numbers(value: Any) -> str:
-    """Nested lists of numbers as text. Python drops the sign of a NaN, and a file may have one."""
+def _numbers(value: NestedLists) -> str:
+    """NestedLists lists of numbers as text. Python drops the sign of a NaN, and a file may have one."""
     text = repr(value)
     if "nan" not in text:
         return text

@@ -79,7 +79,7 @@ class Definitions:
 
     def finish(self) -> list[Diagnostic]:
         """End a program: the errors of names that are not defined, or defined by themselves."""
-        errors = []
+        errors: list[Diagnostic] = []
         for name, at in self.first_use.items():
             if name not in self.defined:
                 span = Span(self.source, at, at + len(name))

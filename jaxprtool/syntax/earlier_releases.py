@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.primitive import PRIMITIVES, find_primitive
 from jaxprtool.ir.jaxpr import Param, Primitive
-from jaxprtool.ir.params import ElementClass, Word
+from jaxprtool.ir.params import ElementClass, ParamValue, Word
 from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["OLDER", "declared_params", "from_older"]
 
@@ -114,7 +114,7 @@ def _pure_callback(params: Params, inputs: Inputs) -> Params:
 
 def _device_put(params: Params, inputs: Inputs) -> Params:
     """`device` and `src`, one for all operands, to 0.4.29; lists to 0.6.1."""
-    new = dict(params)
+    new: dict[str, ParamValue] = dict(params)
     for one, each in (("device", "devices"), ("src", "srcs")):
         if one in new:
             new[each] = (new.pop(one),) * len(inputs)
@@ -149,8 +149,8 @@ def _bit_generator(params: Params, inputs: Inputs) -> Params:
     return {**params, "dtype": found.dtype} if isinstance(found, ElementClass) else params
 
 
-_FUNCTION = re.compile(r"<function (?:[\w<>]+\.)*([\w<>]+) at 0x\w+>")
-_CORE = re.compile(r"\nCore: (\w+)\s*\Z")
+_FUNCTION = pattern(r"<function (?:[\w<>]+\.)*([\w<>]+) at 0x\w+>")
+_CORE = pattern(r"\nCore: (\w+)\s*\Z")
 
 
 def _custom_vjp(params: Params, inputs: Inputs) -> Params:

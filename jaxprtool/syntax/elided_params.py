@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool.ir.jaxpr import REQUIRED, Param, Primitive, Var
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import Placement
 from jaxprtool.syntax.types import UNTYPED
 
@@ -48,7 +49,8 @@ def printed_params(
     """The params that are printed, in order; those that JAX hides only when `lossless` needs them."""
     if not primitive.known:
         return [*params.items()]
-    declared, found = primitive.params, []
+    declared = primitive.params
+    found: list[tuple[str, Any]] = []
     for key in params_order(primitive, params):
         value = params[key]
         declaration = declared.get(key)
@@ -62,7 +64,7 @@ def printed_params(
     return found
 
 
-def _is_left_out(declaration: Param, value: Any, lossless: bool) -> bool:
+def _is_left_out(declaration: Param, value: ParamValue, lossless: bool) -> bool:
     """Whether the printer leaves out a param with this value."""
     hidden, default = declaration.hidden, declaration.default
     if hidden == "never":

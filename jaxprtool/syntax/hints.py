@@ -6,21 +6,22 @@ import re
 from typing import NamedTuple
 
 from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import BINDER, IDENT, LABELS, LOOSE_BINDER, NUMBER_WORDS
 
 __all__ = ["BARE_RESULTS", "Hint", "hint", "operand_hint", "primitive_hint"]
 
-BARE_RESULTS = re.compile(
+BARE_RESULTS = pattern(
     r"[\s;]*+in[ \t]++(?![^\n]*? = )(?!= )([^\s()}][^()}\n]*?)[ \t]*+(?=\}|\n|\Z)"
 )
-_LET = re.compile(r"(?<=\s)let(?=\s|\Z)")
-_LAMBDA = re.compile(r"lambda\b(?=[^{}\n]*[:.;])")
-_GLUED = re.compile(
+_LET = pattern(r"(?<=\s)let(?=\s|\Z)")
+_LAMBDA = pattern(r"lambda\b(?=[^{}\n]*[:.;])")
+_GLUED = pattern(
     rf"[\s;]*+({LOOSE_BINDER}(?:[ \t]++{LOOSE_BINDER})*+)(?:=|[ \t]++=(?=[^\s=]))(?!=)"
 )
-_PARENTHESIS = re.compile(r"\s*\((?=\{ lambda|let )")
-_BINDER = re.compile(BINDER)
-_CALLED = re.compile(rf"({IDENT})\(([^()]*)\)")
+_PARENTHESIS = pattern(r"\s*\((?=\{ lambda|let )")
+_BINDER = pattern(BINDER)
+_CALLED = pattern(rf"({IDENT})\(([^()]*)\)")
 
 
 class Hint(NamedTuple):

@@ -12,7 +12,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared
@@ -100,9 +100,18 @@ class UntypedLit:
             value = read_scalar(self.text, dtype)
         except ValueError:
             return False
-        if dtype.kind == "f" and dtype.bits < 64 and math.isfinite(value):
+        if (
+            dtype.kind == "f"
+            and isinstance(value, float)
+            and dtype.bits < 64
+            and math.isfinite(value)
+        ):
             return abs(value) <= _LARGEST
         return dtype.kind != "0"
+
+
+def _is_untyped(x: Any) -> TypeGuard[UntypedLit]:
+    return type(x) is UntypedLit
 
 
 def untyped_literal(word: str) -> UntypedLit | None:
@@ -138,13 +147,14 @@ def infer_literals(programs: Iterable[ClosedJaxpr], wide: bool) -> None:
     for jaxpr in order:
         _type_results(jaxpr, (), wide)
         for eqn in jaxpr.eqns:
-            if any(type(x) is UntypedLit for x in eqn.inputs):
+            if any(map(_is_untyped, eqn.inputs)):
                 amend(eqn, inputs=_typed_operands(eqn, wide))
 
 
 def _reachable(jaxprs: Sequence[Jaxpr]) -> Iterator[Jaxpr]:
     """Jaxprs and all inside of them, each once."""
-    seen, pending = set(), list(reversed(jaxprs))
+    seen: set[Jaxpr] = set()
+    pending = list(reversed(jaxprs))
     while pending:
         jaxpr = pending.pop()
         if jaxpr in seen:
@@ -157,20 +167,20 @@ def _reachable(jaxprs: Sequence[Jaxpr]) -> Iterator[Jaxpr]:
 def _type_results(jaxpr: Jaxpr, binders: Sequence[Var], wide: bool) -> None:
     """Give types to literals among the results; `binders` are bound to them, or none."""
     outs = jaxpr.outs
-    if any(type(x) is UntypedLit for x in outs):
+    if any(map(_is_untyped, outs)):
         around = [(v.aval,) for v in binders] if len(binders) == len(outs) else [()] * len(outs)
         amend(jaxpr, outs=tuple(_likeliest(x, wide, a) for x, a in zip(outs, around, strict=True)))
 
 
 def _likeliest(x: Any, wide: bool, around: Sequence[Any] = ()) -> Any:
     """A literal with its likeliest type; any other atom as it is."""
-    return x.typed(x.types(around, wide)[0]) if type(x) is UntypedLit else x
+    return x.typed(x.types(around, wide)[0]) if _is_untyped(x) else x
 
 
 def _typed_operands(eqn: JaxprEqn, wide: bool) -> tuple[Any, ...]:
     """The operands of an equation with a type for each literal, such that the equation fits."""
     inputs = cast("tuple[Any, ...]", eqn.inputs)  # some are `UntypedLit` so far
-    places = [i for i, x in enumerate(inputs) if type(x) is UntypedLit]
+    places = [i for i, x in enumerate(inputs) if _is_untyped(x)]
     around = list(dict.fromkeys(map(_dtype, _avals_around(eqn))))
     formals = _formals(eqn, list(sub_jaxprs(eqn)))
     choices = [inputs[i].types([*formals.get(i, ()), *around], wide) for i in places]
@@ -298,7 +308,7 @@ def _warn_of_guesses(eqn: JaxprEqn, before: Sequence[Any]) -> None:
     told = {_dtype(x.aval) for x in before}
     results = {_dtype(v.aval) for v in eqn.out_binders}
     for old, new in zip(before, eqn.inputs, strict=True):
-        if type(old) is UntypedLit and new.aval.dtype in results - told:
+        if _is_untyped(old) and new.aval.dtype in results - told:
             place = f"{eqn.span}: " if eqn.span else ""
             message = (
                 f"{place}the type of {old.text} is not in the text, and is taken to be {new.aval}"
@@ -319,7 +329,7 @@ class _Inference:
         """Give types to the results of the equations, with named axes in scope; yields the walks of jaxprs inside."""
         for eqn in jaxpr.eqns:
             before = eqn.inputs
-            if any(type(x) is UntypedLit for x in before):
+            if any(map(_is_untyped, before)):
                 amend(eqn, inputs=_typed_operands(eqn, self.wide))
             if any(x.aval is UNTYPED for x in eqn.inputs):
                 continue  # what that comes from is reported
@@ -332,7 +342,7 @@ class _Inference:
             if any(v.aval is UNTYPED for v in eqn.out_binders):
                 self.results(eqn)
                 _warn_of_guesses(eqn, before)
-        if any(type(x) is UntypedLit for x in jaxpr.outs):
+        if any(map(_is_untyped, jaxpr.outs)):
             amend(jaxpr, outs=tuple(_likeliest(x, self.wide) for x in jaxpr.outs))
 
     def inside(self, eqn: JaxprEqn) -> Iterator[Any]:

@@ -10,14 +10,17 @@ from typing import Any
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.interface import LEAF, MAX_DEPTH, NONE, Interface, Tree
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.syntax.comments import CommentScanner
+from jaxprtool.syntax.errors import Errors
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import IDENT, Token
 
-__all__ = ["InterfaceCallbacks", "format_interface", "match_args", "scan_interface"]
+__all__ = ["ARGS", "InterfaceCallbacks", "format_interface", "scan_interface"]
 
-match_args = re.compile(r"args\s*+(?=\()").match
+ARGS = pattern(r"args\s*+(?=\()")
 
 _JSON = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
-_TOKEN = re.compile(
+_TOKEN = pattern(
     rf"\s*+(?:(?P<LEAF>\*)|(?P<NONE>None(?!\w))|(?P<FIELD>{IDENT}\s*+=(?!=))|(?P<CLASS>{IDENT}(?=[({{]))"
     rf"|(?P<TREE_KEY>{_JSON}|-?\d{{1,18}}(?!\w))|(?P<GIVES>->)|(?P<OPEN>\()|(?P<CLOSE>\))|(?P<LIST_OPEN>\[)"
     r"|(?P<LIST_CLOSE>\])|(?P<DICT_OPEN>\{)|(?P<DICT_CLOSE>\})|(?P<COMMA>,)|(?P<COLON>:))"
@@ -47,11 +50,8 @@ def scan_interface(text: str, start: re.Match[str], tokens: list[Token]) -> int:
 class InterfaceCallbacks:
     """The callbacks of the grammar that build interfaces; lists come from their last element on."""
 
-    def _error(self, message: str, code: str, start: int, end: int, help: str = "") -> None:
-        raise NotImplementedError
-
-    def _comment_program(self, closed: ClosedJaxpr, start: int, place: str = "head") -> None:
-        raise NotImplementedError
+    def __init__(self, errors: Errors, comments: CommentScanner):
+        self.errors, self.comments = errors, comments
 
     def on_without_interface(self, program: ClosedJaxpr) -> ClosedJaxpr:
         return program
@@ -60,7 +60,7 @@ class InterfaceCallbacks:
         self, program: ClosedJaxpr, found: tuple[Token, Interface, int]
     ) -> ClosedJaxpr:
         (_, _, start, _), interface, end = found
-        self._comment_program(program, start, "interface")
+        self.comments.give(program, start, "interface")
         n_in, n_out = len(program.jaxpr.in_binders), len(program.jaxpr.outs)
         for what, have, need in (
             ("argument", interface.n_in, n_in),
@@ -69,7 +69,7 @@ class InterfaceCallbacks:
             if have != need:
                 leaves = "1 leaf" if have == 1 else f"{have} leaves"
                 message = f"the trees of the {what}s have {leaves}, and the program has {counted(need, what)}"
-                self._error(message, "interface-count", start, end, "each `*` stands for one")
+                self.errors.add(message, "interface-count", start, end, "each `*` stands for one")
         if interface.fits(n_in, n_out):
             program = program.replace(interface=interface)
         return program
@@ -147,7 +147,7 @@ class InterfaceCallbacks:
         """A node of other trees; None in the place of one that is nested too deeply."""
         if tree.depth > MAX_DEPTH:
             message = f"a tree is nested in more than {MAX_DEPTH} others"
-            self._error(message, "interface-depth", end[2], end[3])
+            self.errors.add(message, "interface-depth", end[2], end[3])
             tree = NONE
         return tree, end[3]
 
@@ -172,7 +172,7 @@ class InterfaceCallbacks:
     def _refuse_twice(self, twice: bool, token: Token, what: str) -> None:
         if twice:
             message = f"{what} {token[1].rstrip('= ')} stands twice"
-            self._error(message, "interface-name", token[2], token[3])
+            self.errors.add(message, "interface-name", token[2], token[3])
 
 
 def format_interface(interface: Interface, width: int) -> str:

@@ -63,7 +63,8 @@ def run_tables(
     """
     actions, gotos = tables.actions, tables.gotos
     rules = [(symbol, callbacks[name], size) for symbol, name, size in tables.rules]
-    states, values = [tables.start], []
+    states: list[int] = [tables.start]
+    values: list[Any] = []
     state, end = tables.start, tables.end
     for token in tokens:
         kind = token[0]
@@ -115,7 +116,7 @@ def _reduce_what_is_complete(
 
 def _expected(tables: Tables, states: list[int]) -> list[str]:
     """Labels of the tokens that could follow: those that the state can shift, reductions followed."""
-    labels = []
+    labels: list[str] = []
     for kind, label in LABELS.items():
         stack = list(states)
         while True:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.params import Record
+from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.syntax.elided_params import params_order
 from jaxprtool.syntax.sharing import printed_jaxprs, unique_name
 
@@ -37,6 +37,7 @@ def jaxprs_in(eqn: JaxprEqn, lossless: bool) -> list[ClosedJaxpr]:
         if first in params:
             params = {first: params[first], **params}
     found: list[ClosedJaxpr] = []
+    value: ParamValue
     for value in params.values():
         if lossless or type(value) is ClosedJaxpr:
             found += printed_jaxprs(value)
@@ -87,9 +88,9 @@ class Nested:
 
 def _strays(eqn: JaxprEqn) -> bool:
     """Whether a jaxpr stands in a param that takes none, which the checker refuses and the printer has to print."""
+    v: ParamValue
     for v in eqn.params.values():
-        kind = type(v)
-        if kind is ClosedJaxpr or (kind is tuple and v and type(v[0]) is ClosedJaxpr):
+        if type(v) is ClosedJaxpr or (type(v) is tuple and v and type(v[0]) is ClosedJaxpr):
             return True
     return False
 
@@ -182,7 +183,7 @@ def _source_names(nested: Nested) -> dict[Var, str] | None:
         for eqn in jaxpr.eqns:
             bound += eqn.out_binders
         drops = 0
-        seen = set()
+        seen: set[str] = set()
         for v in bound:
             name = v.name
             if name == "_":
@@ -248,9 +249,11 @@ class _Namer:
         """The jaxprs of an equation in the order of printing, without the shared ones."""
         printed = {id(closed) for closed in self.calls[id(eqn)]}
         for key in params_order(eqn.primitive, eqn.params):
-            value = eqn.params[key]
-            for closed in value if type(value) is tuple else (value,):
-                if id(closed) in printed and closed.jaxpr not in self.shared:
+            value: ParamValue = eqn.params[key]
+            for closed in value if isinstance(value, tuple) else (value,):
+                if not isinstance(closed, ClosedJaxpr) or id(closed) not in printed:
+                    continue
+                if closed.jaxpr not in self.shared:
                     yield closed.jaxpr
 
     def _name(self, atoms: Sequence[Any]) -> None:

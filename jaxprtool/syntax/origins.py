@@ -9,7 +9,6 @@ an equation that comes from no line of Python, and `# []` one of an equation wit
 from __future__ import annotations
 
 import itertools
-import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
@@ -18,12 +17,13 @@ from typing import NamedTuple
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin, names_of, stack_of
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["HARD_BREAK", "Annotated", "annotate", "find_annotations"]
 
-_SOURCE = re.compile(r"# ([^#\n]*?):(\d+)(?::(\d+))? \(([^#\n]*)\)$")
-_NAMES = re.compile(r"# \[([^#\n]*)\]$")
-_WHERE = re.compile(r"( *)where ")
+_SOURCE = pattern(r"# ([^#\n]*?):(\d+)(?::(\d+))? \(([^#\n]*)\)$")
+_NAMES = pattern(r"# \[([^#\n]*)\]$")
+_WHERE = pattern(r"( *)where ")
 _MARK = " # "
 HARD_BREAK = "\x00"
 
@@ -199,7 +199,7 @@ def annotate(pieces: Sequence[str], places: Sequence[tuple[int, JaxprEqn]]) -> s
     lines = "".join(pieces).split("\n")
     below = _additions(lines)
     width = max(_size(line) for i, line in enumerate(lines) if i not in below)
-    out = []
+    out: list[str] = []
     for number, line in enumerate(lines):
         notes = found.get(number)
         if not notes:
@@ -219,7 +219,7 @@ def _notes_of(eqns: Sequence[JaxprEqn], shown: int) -> list[str]:
     """
     for eqn in eqns:
         shown |= 0 if eqn.origin is None else eqn.origin.shown
-    found = []
+    found: list[str] = []
     for eqn in eqns:
         with_frame, with_names = _has(eqn)
         frame = eqn.origin and eqn.origin.frame

@@ -22,6 +22,7 @@ from jaxprtool.ir.params import (
     NumpyScalar,
     Opaque,
     OrderedSet,
+    ParamValue,
     PrintedFunction,
     RangeTuple,
     Record,
@@ -29,12 +30,13 @@ from jaxprtool.ir.params import (
     spelled,
 )
 from jaxprtool.ir.trees import LEAF, TreeDefinition
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.placements import PLACEMENTS
 from jaxprtool.syntax.types import read_type, untyped_scalar
 
 __all__ = ["format_value", "read_value"]
 
-_TOKEN = re.compile(
+_TOKEN = pattern(
     r"\s*(?:(?P<num>[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?j?|(?:inf|nan)j?(?![(=]))(?![\w.]))"
     r"|(?P<str>'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
     r"|(?P<opaque><(?:[^<>\n]|<[^<>\n]*>)*>)"
@@ -45,15 +47,15 @@ _TOKEN = re.compile(
 )
 _WORDS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis, "...": Ellipsis}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
-_BRACKET = re.compile(r"[()\[\]{}]")
-_SHAPED_ARRAY = re.compile(r"([\w<>]+\[[^\]]*\])(, weak_type=True)?\)")
-_FUNCTION = re.compile(r"<function ([\w.<>]+) at 0x\w+>")
-_MEMBER = re.compile(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
-_CLASS = re.compile(r"<class '((?:numpy|jax\.numpy|ml_dtypes)\.(\w+))'>")
+_ESCAPE = pattern(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
+_BRACKET = pattern(r"[()\[\]{}]")
+_SHAPED_ARRAY = pattern(r"([\w<>]+\[[^\]]*\])(, weak_type=True)?\)")
+_FUNCTION = pattern(r"<function ([\w.<>]+) at 0x\w+>")
+_MEMBER = pattern(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
+_CLASS = pattern(r"<class '((?:numpy|jax\.numpy|ml_dtypes)\.(\w+))'>")
 _MAX_DEPTH = 100
 _LONGEST_RANGE = 1000  # of axes, for which ranges stand
-_SCALAR_TYPES = re.compile(r"np\.(?:u?int\d+)")
+_SCALAR_TYPES = pattern(r"np\.(?:u?int\d+)")
 
 ReadJaxpr = Callable[[int], "tuple[ClosedJaxpr, int] | None"]
 ReadName = Callable[[str, int], "ClosedJaxpr | None"]
@@ -236,7 +238,7 @@ class _Reader:
         args, fields = self.arguments(depth)
         return _construct(word, args, fields)
 
-    def frozenset(self, depth: int) -> Any:
+    def frozenset(self, depth: int) -> frozenset[Any]:
         if self.take(")"):
             return frozenset()
         if not self.take("{"):
@@ -389,26 +391,25 @@ def format_value(value: Any, jaxpr_text: Callable[[ClosedJaxpr], str] = str) -> 
     return _repr(value, jaxpr_text)
 
 
-def _repr(value: Any, jaxpr_text: Callable[[ClosedJaxpr], str]) -> str:
+def _repr(value: ParamValue, jaxpr_text: Callable[[ClosedJaxpr], str]) -> str:
     """`repr(value)`, with JAX's names for types."""
-    kind = type(value)
-    if kind in _PLAIN:
+    if type(value) in _PLAIN:
         return repr(value)
-    if kind is tuple:
+    if type(value) is tuple:
         inner = ", ".join([_repr(v, jaxpr_text) for v in value])
         return f"({inner},)" if len(value) == 1 else f"({inner})"
-    if kind is list:
+    if type(value) is list:
         return f"[{', '.join([_repr(v, jaxpr_text) for v in value])}]"
-    if kind is DType:
+    if isinstance(value, DType):
         return value.name
-    if kind is ClosedJaxpr:
+    if isinstance(value, ClosedJaxpr):
         return jaxpr_text(value)
-    if kind is dict:
+    if type(value) is dict:
         pairs = [f"{_repr(k, jaxpr_text)}: {_repr(v, jaxpr_text)}" for k, v in value.items()]
         return f"{{{', '.join(pairs)}}}"
-    if kind is frozenset:
+    if type(value) is frozenset:
         return f"frozenset({{{', '.join(sorted(_repr(v, jaxpr_text) for v in value))}}})"
-    if issubclass(kind, Record):
+    if isinstance(value, Record):
         parts = [_repr(v, jaxpr_text) for v in value.args]
         parts += [f"{k}={_repr(v, jaxpr_text)}" for k, v in value.fields.items()]
         return f"{value.name}({', '.join(parts)})"

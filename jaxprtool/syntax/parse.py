@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError
 from jaxprtool.ir.interface import Interface
@@ -11,18 +9,21 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.build import Builder
 from jaxprtool.syntax.definitions import Definitions
+from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.hints import hint
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
 from jaxprtool.syntax.origins import find_annotations
-from jaxprtool.syntax.scanner import Scanner, scan
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.reading import Reading
+from jaxprtool.syntax.scanner import scan, scan_inner
 from jaxprtool.syntax.tokens import LABELS
 from jaxprtool.syntax.version import without_header
 
 __all__ = ["parse", "parse_file", "read_interface"]
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_ANSI = pattern(r"\x1b\[[0-9;]*m")
 _MAX_DEPTH = 20
-_FOUND = re.compile(r"\S+")
+_FOUND = pattern(r"\S+")
 _OPENED = {
     "jaxpr": "a jaxpr",
     "params": "a list of params",
@@ -89,13 +90,13 @@ def _read(source: Source) -> dict[str, ClosedJaxpr]:
     annotated = find_annotations(source.text)
     if annotated:
         source = Source(annotated.text, source.name, annotated.numbers)
-    scanner = scan(source)
-    builder = Builder(source, scanner, _read_inner, annotated=annotated is not None)
+    reading = scan(source)
+    builder = Builder(reading, _read_inner, annotated=annotated is not None)
+    programs: dict[str, ClosedJaxpr] = {}
     try:
-        programs = run_tables(load_tables(), scanner.tokens, builder.callbacks())
+        programs = run_tables(load_tables(), reading.tokens, builder.callbacks())
     except UnexpectedToken as e:
-        builder.parse_errors.append(_unexpected(source, scanner, e))
-        programs = {}
+        builder.errors.syntax.append(_unexpected(reading, e))
     if annotated:
         annotated.give(builder.places)
     builder.finish(programs)
@@ -103,25 +104,26 @@ def _read(source: Source) -> dict[str, ClosedJaxpr]:
 
 
 def _read_inner(
-    outer: Scanner, at: int, depth: int, definitions: Definitions
-) -> tuple[Builder, ClosedJaxpr, int] | None:
+    outer: Reading, at: int, depth: int, definitions: Definitions
+) -> tuple[Errors, ClosedJaxpr, int] | None:
     """A program at an offset of a text (a jaxpr inside a named tuple), and where it ends; None for none.
 
-    Its builder has the errors in it. What is nested deeper than a bound stays text.
+    With it come the errors in it. What is nested deeper than a bound stays text.
     """
     if depth > _MAX_DEPTH:
         return None
-    scanner = outer.inner(at)
-    scanner.run()
-    builder = Builder(outer.source, scanner, _read_inner, depth, definitions)
+    reading = scan_inner(outer, at)
+    builder = Builder(reading, _read_inner, depth, definitions)
+    programs: dict[str, ClosedJaxpr]
     try:
-        programs = run_tables(load_tables(), scanner.tokens, builder.callbacks())
+        programs = run_tables(load_tables(), reading.tokens, builder.callbacks())
     except UnexpectedToken:
         return None
-    return builder, programs[""], scanner.pos
+    return builder.errors, programs[""], reading.pos
 
 
-def _unexpected(source: Source, scanner: Scanner, error: UnexpectedToken) -> Diagnostic:
+def _unexpected(reading: Reading, error: UnexpectedToken) -> Diagnostic:
+    source = reading.source
     kind, _, start, end = error.token
     labels = error.expected
     if LABELS["EQUATION"] in labels and LABELS["OUTS"] in labels:
@@ -131,7 +133,7 @@ def _unexpected(source: Source, scanner: Scanner, error: UnexpectedToken) -> Dia
         return Diagnostic(found.message, "syntax", span, found.help)
     expected = _listed(labels)
     if kind == "$END":
-        return _truncated(source, scanner, start, expected)
+        return _truncated(reading, start, expected)
     m = _FOUND.search(source.text, start)
     word = m[0] if m else ""
     found = word if len(word) <= 30 else word[:30] + "..."
@@ -141,11 +143,12 @@ def _unexpected(source: Source, scanner: Scanner, error: UnexpectedToken) -> Dia
     )
 
 
-def _truncated(source: Source, scanner: Scanner, at: int, expected: str) -> Diagnostic:
+def _truncated(reading: Reading, at: int, expected: str) -> Diagnostic:
+    source = reading.source
     span = Span(source, at, at)
-    if scanner.tokens[0][0] == "$END":
+    if reading.tokens[0][0] == "$END":
         return Diagnostic("the text is empty: expected a jaxpr", "empty", span)
-    opened = [f"{_OPENED[f.kind]} opened at {Span(source, f.start, f.start)}" for f in scanner.open]
+    opened = [f"{_OPENED[f.kind]} opened at {Span(source, f.start, f.start)}" for f in reading.open]
     shown = opened[-3:]
     more = f" (and {len(opened) - 3} more)" if len(opened) > 3 else ""
     inside = f" inside {', in '.join(reversed(shown))}{more}" if opened else ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jaxprtool.ir.params import Record, Structured, Word
+from jaxprtool.ir.params import ParamValue, Record, Structured, Word
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
 
 __all__ = ["PLACEMENTS"]
@@ -48,7 +48,8 @@ def _listed(args: list[Any], fields: Fields) -> Fields:
     grid = fields.pop("device_ids")
     if not isinstance(grid, Record) or len(grid.args) != 1:
         raise ValueError(f"no grid of devices: {grid}")
-    shape, at = [], grid.args[0]
+    shape: list[int] = []
+    at: ParamValue = grid.args[0]
     while isinstance(at, list):
         shape.append(len(at))
         at = at[0] if at else None

@@ -7,13 +7,13 @@ one that does not is taken apart. Nested jaxprs are generators on a stack of our
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var, set_printer
-from jaxprtool.ir.params import Record
+from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.ir.references import Fragments, RefIndex
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.autodidax_print import format_autodidax
@@ -23,7 +23,7 @@ from jaxprtool.syntax.naming import Nested, name_variables, shared_jaxprs
 from jaxprtool.syntax.origins import HARD_BREAK, annotate
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.refs import format_reference
-from jaxprtool.syntax.sharing import named_inside, unique_name
+from jaxprtool.syntax.sharing import named_inside, printed_jaxprs, unique_name
 from jaxprtool.syntax.tokens import WEAK
 from jaxprtool.syntax.types import scalar_text
 from jaxprtool.syntax.where import where_lines
@@ -35,6 +35,7 @@ __all__ = ["format_file", "format_jaxpr", "format_standalone"]
 _MAX_INDENT, _NO_INDENT = 1200, -(1 << 40)
 _FLAT_DEPTH = 60  # jaxprs nested deeper than this are never written on one line
 _SHORTEST_EQUATION = 6
+_NUMBERS = frozenset({int, bool, float})  # which print as Python does, but for odd NaNs
 
 
 @deep
@@ -132,6 +133,7 @@ class _Printer:
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.avals: dict[Any, str] = {}
         self.params: dict[int, str] = {}
+        self.wheres: dict[Jaxpr, list[str]] = {}
         self.records: dict[int, tuple[Any, str]] = {}
         self.out: list[str] = []
         eqns = (e for jaxpr in nested.closed for e in jaxpr.eqns if e.origin is not None)
@@ -143,7 +145,7 @@ class _Printer:
     ) -> tuple[Nested, dict[Jaxpr, str]]:
         """The jaxprs of the program, and those of them that are printed first, with their names."""
         written = program.jaxpr.written
-        definitions = {} if written is None else written.definitions
+        definitions: Mapping[str, ClosedJaxpr] = {} if written is None else written.definitions
         given = {c.jaxpr: name for name, c in definitions.items() if c.jaxpr not in outer}
         taken = {*outer.values(), *given.values()}
         if len(taken) < len(outer) + len(given):
@@ -218,7 +220,12 @@ class _Printer:
                 stack.append(nested)
 
     def _where(self, jaxpr: Jaxpr) -> list[str]:
-        return where_lines(self.closed[jaxpr], self.names, self.lossless, self.placed)
+        found = self.wheres.get(jaxpr)
+        if found is None:
+            closed = self.closed[jaxpr]
+            found = where_lines(closed, self.names, self.lossless, self.placed)
+            self.wheres[jaxpr] = found
+        return found
 
     # ---- pieces
 
@@ -239,8 +246,7 @@ class _Printer:
         if self.lossless and getattr(aval, "weak_type", False):
             text += WEAK
         val = x.val
-        kind = type(val)
-        if kind is int or kind is bool or (kind is float and (val == val or not self.lossless)):
+        if type(val) in _NUMBERS and (val == val or not self.lossless):
             return f"{val}{text}" if aval.dtype.kind != "0" else f"(b'',){text}"
         return (
             "[...]"
@@ -268,7 +274,7 @@ class _Printer:
             column += _size(text)
         return column
 
-    def _value(self, value: Any) -> str:
+    def _value(self, value: ParamValue) -> str:
         inside = self._inside if self.lossless else format_standalone
         if not isinstance(value, (Record, tuple, list, dict)):
             return self._in_one(format_value(value, inside))
@@ -409,15 +415,15 @@ class _Printer:
             column = indent + _size(key) + 1
             if type(value) is ClosedJaxpr:
                 yield from self._inner(value, indent, column)
-            elif type(value) is tuple and value and all(type(v) is ClosedJaxpr for v in value):
-                flat = None if indent < 0 else self._flat_jaxprs(value, self.width - column, 0)
+            elif jaxprs := printed_jaxprs(value):
+                flat = None if indent < 0 else self._flat_jaxprs(jaxprs, self.width - column, 0)
                 if flat is not None:
                     if self.annotated:
-                        self._place_flat(value)
+                        self._place_flat(jaxprs)
                     self.out.append(flat)
                     continue
                 self.out.append("(")
-                for closed in value:
+                for closed in jaxprs:
                     self.out.append(newline + "  ")
                     yield from self._inner(closed, indent + 2, indent + 2)
                 self.out.append(newline + ")")
@@ -446,7 +452,7 @@ class _Printer:
         outs = ", ".join([self._atom(x) for x in jaxpr.outs])
         tail = f" in ({outs},) }}" if len(jaxpr.outs) == 1 else f" in ({outs}) }}"
         room -= _size(head) + _size(tail)
-        parts = []
+        parts: list[str] = []
         for eqn in jaxpr.eqns:
             if room < 0 or eqn.comments:
                 return None
@@ -469,7 +475,7 @@ class _Printer:
         return f"{outs}{' = ' if outs else ''}{eqn.primitive.name}{params} {inputs}"
 
     def _flat_params(self, pairs: list[tuple[str, Any]], room: int, depth: int) -> str | None:
-        parts = []
+        parts: list[str] = []
         room -= 2
         for key, value in pairs:
             room -= _size(key) + 1
@@ -482,16 +488,16 @@ class _Printer:
                 return None
         return f"[{' '.join(parts)}]" if parts else ""
 
-    def _flat_value(self, value: Any, room: int, depth: int) -> str | None:
+    def _flat_value(self, value: ParamValue, room: int, depth: int) -> str | None:
         if type(value) is ClosedJaxpr:
             name = self.shared.get(value.jaxpr)
             return name if name is not None else self._flat_jaxpr(value.jaxpr, room, depth + 1)
-        if type(value) is tuple and value and all(type(v) is ClosedJaxpr for v in value):
-            return self._flat_jaxprs(value, room, depth)
+        if jaxprs := printed_jaxprs(value):
+            return self._flat_jaxprs(jaxprs, room, depth)
         return self._value(value)
 
-    def _flat_jaxprs(self, jaxprs: tuple[Any, ...], room: int, depth: int) -> str | None:
-        parts = []
+    def _flat_jaxprs(self, jaxprs: Sequence[ClosedJaxpr], room: int, depth: int) -> str | None:
+        parts: list[str] = []
         room -= 2
         for closed in jaxprs:
             text = self._flat_value(closed, room, depth)

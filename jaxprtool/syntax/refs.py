@@ -27,6 +27,7 @@ from jaxprtool.ir.references import (
     Step,
     Transpose,
 )
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, NUMBER_WORDS, STORED
 
 __all__ = [
@@ -41,40 +42,40 @@ RAW_EQUATION = (
     r"(?:dma_start\([^()\n]*+\)|dma_wait|semaphore_signal|semaphore_wait(?:\[dec\])?|barrier_(?:arrive|wait|test)"
     r"|wgmma_ref|copy_(?:smem_to_gmem|gmem_to_smem)(?:\[[^\]\n]*+\])?) [^\s=;]++[^\n;]*+"
 )
-_RAW = re.compile(rf"(?={RAW_EQUATION})([a-z_]+)(.*)")
+_RAW = pattern(rf"(?={RAW_EQUATION})([a-z_]+)(.*)")
 _PATH = r"(?:\[(?:[^\[\],\n]++(?:,[^\[\],\n]++)*+)?+\]|\{[^{}\n]*+\})++"
 _FLAGS = r"(?: mask=(?P<mask>\S++))?(?: other=(?P<other>\S++))?"
 _FORMS = (
-    ("read", re.compile(rf"(?P<out>{LOOSE_BINDER}) <- (?P<ref>{IDENT})(?P<path>{_PATH}){_FLAGS}")),
+    ("read", pattern(rf"(?P<out>{LOOSE_BINDER}) <- (?P<ref>{IDENT})(?P<path>{_PATH}){_FLAGS}")),
     (
         "write",
-        re.compile(
+        pattern(
             rf"(?P<out>{LOOSE_BINDER}), {IDENT}{_PATH} <- "
             rf"(?P<ref>{IDENT})(?P<path>{_PATH}), (?P<value>{STORED}){_FLAGS}"
         ),
     ),
     (
         "write",
-        re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) <- (?P<value>{STORED}){_FLAGS}(?P<out>)"),
+        pattern(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) <- (?P<value>{STORED}){_FLAGS}(?P<out>)"),
     ),
     (
         "accumulate",
-        re.compile(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) \+= (?P<value>{STORED}){_FLAGS}(?P<out>)"),
+        pattern(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) \+= (?P<value>{STORED}){_FLAGS}(?P<out>)"),
     ),
 )
-_VARIABLE = re.compile(rf"(?<![\w.])({IDENT})")
-_STEP = re.compile(r"\[[^\]]*+\]|\{[^}]*+\}")
-_WORD, _NUMBER = re.compile(IDENT), re.compile(r"-?\d{1,18}")
-_SLICE = re.compile(
+_VARIABLE = pattern(rf"(?<![\w.])({IDENT})")
+_STEP = pattern(r"\[[^\]]*+\]|\{[^}]*+\}")
+_WORD, _NUMBER = pattern(IDENT), pattern(r"-?\d{1,18}")
+_SLICE = pattern(
     rf"(?P<start>\d{{1,18}}|{IDENT})?+:"
     rf"(?:(?P<stop>\d{{1,18}})(?!\+)|(?P=start)\+(?P<length>\d{{1,18}}|{IDENT})|(?P<size>{IDENT}))?"
     r"(?::(?P<stride>[1-9]\d{0,17}))?"
 )
-_TRANSFORM = re.compile(
+_TRANSFORM = pattern(
     rf"\{{(?P<name>reshape|transpose|bitcast)\((?P<dtype>(?:{IDENT})?)"
     r"\[?(?P<dims>(?:-?\d{1,18}(?:, ?-?\d{1,18})*+,?)?)\]*\)\}"
 )
-_MARK = re.compile(r"\$(\d+)")
+_MARK = pattern(r"\$(\d+)")
 
 
 class Reference(NamedTuple):

@@ -7,21 +7,21 @@ times, and be several when it is read: it becomes a definition of the whole text
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
-from jaxprtool.ir.params import Record, Word
+from jaxprtool.ir.params import ParamValue, Record, Word
 from jaxprtool.ir.walk import jaxprs_in
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["inside_values", "named_inside", "printed_jaxprs", "unique_name"]
 
 _DEEPEST = 8  # jaxprs inside values inside such jaxprs; those that are deeper are written by name
-_WORD = re.compile(r"[^\W\d]\w*")
+_WORD = pattern(r"[^\W\d]\w*")
 
 
-def printed_jaxprs(value: Any) -> list[ClosedJaxpr]:
+def printed_jaxprs(value: ParamValue) -> list[ClosedJaxpr]:
     """The jaxprs that are printed as such: a param, or the elements of a tuple of jaxprs."""
     if type(value) is ClosedJaxpr:
         return [value]
@@ -34,10 +34,10 @@ def printed_jaxprs(value: Any) -> list[ClosedJaxpr]:
 _PLAIN = frozenset({int, float, bool, str, type(None), DType, Word})
 
 
-def _values(eqn: JaxprEqn) -> list[Any]:
+def _values(eqn: JaxprEqn) -> list[ParamValue]:
     """The params that may hold jaxprs."""
-    found = [v for v in eqn.params.values() if type(v) not in _PLAIN]
-    return [v for v in found if type(v) is not tuple or not _PLAIN.issuperset(map(type, v))]
+    found: list[ParamValue] = [v for v in eqn.params.values() if type(v) not in _PLAIN]
+    return [v for v in found if not isinstance(v, tuple) or not _PLAIN.issuperset(map(type, v))]
 
 
 def inside_values(eqn: JaxprEqn) -> list[ClosedJaxpr]:

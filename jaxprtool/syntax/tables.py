@@ -50,7 +50,8 @@ def build_tables() -> dict[str, Any]:
     actions: list[dict[str, int]] = []
     gotos: list[dict[str, int]] = []
     for state in numbers:
-        row, jumps = {}, {}
+        row: dict[str, int] = {}
+        jumps: dict[str, int] = {}
         for symbol, (action, target) in sorted(table.states[state].items()):
             if str(action) == "Reduce":
                 row[symbol] = ~rules.index(target)

@@ -14,6 +14,7 @@ __all__ = [
     "COMMENT",
     "IDENT",
     "LABELS",
+    "LAMBDA",
     "LOOSE_BINDER",
     "NUMBER_WORDS",
     "STORED",
@@ -70,6 +71,7 @@ TYPE = (
     r"(?:\{[^{}\n]*+(?:\{[^{}\n]*+\}[^{}\n]*+)*+\})?+"
 )
 BINDER = rf"{IDENT}:{TYPE}"
+LAMBDA = r"\{\s*+lambda\b"  # what a jaxpr begins with
 LOOSE_BINDER = rf"{IDENT}(?::{TYPE})?+"  # as print_shapes=False leaves some
 STORED = r"(?:[^\s;,\[]|\[[^\[\]\n]*+\])++"  # an operand that goes into a cell: a comma ends it
 # A blank and an operand, many times. `in (` ends the run if its parenthesis closes right before ` }` or ` :`

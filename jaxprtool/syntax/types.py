@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import struct
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from jaxprtool.ir.avals import (
     NO_GROUPS,
@@ -20,6 +20,7 @@ from jaxprtool.ir.avals import (
 )
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.synonyms import dtype_meant
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import TYPE
 
 __all__ = [
@@ -35,27 +36,27 @@ __all__ = [
 
 UNTYPED = OpaqueType("?")  # of what has no type in the text
 
+Scalar: TypeAlias = bool | int | float | complex  # Python's, as a literal holds one
+
 # What varies: `{V:i}`, `{V:(i,j), U:k}`, and `{i,j}` of some earlier releases.
 _AXIS = r"[^\s{}:(),\[\]]+"
 _VARYING = rf"\{{(?:[VUR]:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?=[VUR]:))?)+\}}|\{{{_AXIS}(?:,{_AXIS})*\}}"
-_ARRAY = re.compile(
+_ARRAY = pattern(
     rf"(\w+(?:<(?:fry|threefry2x32|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{_VARYING})?)"
 )
-_REF = re.compile(r"Ref(?:<(\w+)>)?\{(.*)\}")
-_NAME = re.compile(r"\w+(?=[\[<])")
-_SPELLED = re.compile(TYPE)
-_GROUP = re.compile(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")
-_FUTURE = re.compile(r"AbstractFuture\{(.*)\}")
-_NUMBERS = re.compile(r"\s*+\d++\s*+(?:,\s*+\d++\s*+)*+")
-_DIMS = re.compile(
-    r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)"
-)
+_REF = pattern(r"Ref(?:<(\w+)>)?\{(.*)\}")
+_NAME = pattern(r"\w+(?=[\[<])")
+_SPELLED = pattern(TYPE)
+_GROUP = pattern(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")
+_FUTURE = pattern(r"AbstractFuture\{(.*)\}")
+_NUMBERS = pattern(r"\s*+\d++\s*+(?:,\s*+\d++\s*+)*+")
+_DIMS = pattern(r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)")
 # A dimension: a number, or a polynomial of names, calls and brackets (`2*a + 1`, `floordiv(a, 2)`, `max(a, -1*b)`).
 _INNER = r"\((?:[^()\[\]{}:=\n]|\((?:[^()\[\]{}:=\n]|\([^()\[\]{}:=\n]*\))*\))*\)"
 _TERM = rf"-?(?:\d+(?!\w)|(?:[^\W\d]\w*)?{_INNER}|[^\W\d]\w*)"
-_SYMBOLIC = re.compile(rf"{_TERM}(?:\s*[-+*^]\s*{_TERM})*")
-_ELEMENT_LIKE = re.compile(r"[-_]\d+|(?:bf|f|i|u|c)\d+")
-_NUMERIC = re.compile(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
+_SYMBOLIC = pattern(rf"{_TERM}(?:\s*[-+*^]\s*{_TERM})*")
+_ELEMENT_LIKE = pattern(r"[-_]\d+|(?:bf|f|i|u|c)\d+")
+_NUMERIC = pattern(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
 _MAX_DIGITS = 400
 
 
@@ -96,11 +97,13 @@ def read_groups(text: str) -> AxisGroups:
     return AxisGroups(found["V"], found["U"], found["R"])
 
 
-def _read_dims(dims: str, text: str) -> tuple[tuple[Any, ...], Spec]:
+def _read_dims(dims: str, text: str) -> tuple[tuple[int | SymbolicDim, ...], Spec]:
     """Shape and sharding of `8@x,4@(y,z)`."""
     if not dims or _NUMBERS.fullmatch(dims):
         return tuple([int(d) for d in dims.split(",")]) if dims else (), ()
-    shape, spec, pos = [], [], 0
+    shape: list[int | SymbolicDim] = []
+    spec: list[tuple[str, ...]] = []
+    pos = 0
     if dims.endswith(","):
         raise ValueError(f"malformed dimensions in the type {text}")
     while pos < len(dims):
@@ -141,7 +144,7 @@ def _other_type(text: str) -> AbstractType:
     return OpaqueType(text)
 
 
-def read_scalar(text: str, dtype: DType) -> Any:
+def read_scalar(text: str, dtype: DType) -> Scalar:
     """The Python scalar of a literal; raises ValueError when `text` is no number of that type."""
     kind = dtype.kind
     if kind == "0":
@@ -153,12 +156,12 @@ def read_scalar(text: str, dtype: DType) -> Any:
     if cast is None:
         raise ValueError(f"{text} is not a value of type {dtype}")
     found = cast(value)
-    if kind in "iu" and not _fits(found, dtype):
+    if kind in "iu" and isinstance(found, int) and not _fits(found, dtype):
         raise ValueError(f"{text} does not fit in {dtype}")
     return found
 
 
-_CASTS: dict[tuple[str, type], Any] = {
+_CASTS: dict[tuple[str, type], Callable[[Any], Scalar]] = {
     ("b", bool): bool,
     ("i", int): int,
     ("u", int): int,
@@ -179,15 +182,15 @@ def _fits(value: int, dtype: DType) -> bool:
     return -1 << (dtype.bits - 1) <= value < 1 << (dtype.bits - 1)
 
 
-_INT = re.compile(r"[+-]?\d+")
-_FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|nan)")
-_COMPLEX = re.compile(r"\(?[-+.\dienaf]+j\)?")
-_NAN = re.compile(r"nan\(0x([0-9a-f]{16})\)")
-_PARTS = re.compile(r"complex\(([^\s,]+),([^\s,]+)\)")
+_INT = pattern(r"[+-]?\d+")
+_FLOAT = pattern(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|nan)")
+_COMPLEX = pattern(r"\(?[-+.\dienaf]+j\)?")
+_NAN = pattern(r"nan\(0x([0-9a-f]{16})\)")
+_PARTS = pattern(r"complex\(([^\s,]+),([^\s,]+)\)")
 _USUAL_NAN = 0x7FF8 << 48
 
 
-def untyped_scalar(text: str) -> Any:
+def untyped_scalar(text: str) -> Scalar | None:
     """The bool, int, float or complex that a text spells, or None."""
     if text in ("True", "False"):
         return text == "True"
@@ -211,8 +214,8 @@ def _exact_scalar(text: str) -> float | complex | None:
         (value,) = struct.unpack(">d", bytes.fromhex(m[1]))
         return value if value != value else None
     if m := _PARTS.fullmatch(text):
-        parts = [untyped_scalar(p) for p in m.groups()]
-        return complex(*parts) if all(type(p) is float for p in parts) else None
+        real, imag = untyped_scalar(m[1]), untyped_scalar(m[2])
+        return complex(real, imag) if type(real) is float and type(imag) is float else None
     return None
 
 

@@ -14,28 +14,29 @@ import re
 from functools import lru_cache
 
 from jaxprtool.syntax.earlier_releases import declared_params
-from jaxprtool.syntax.tokens import IDENT
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.tokens import IDENT, LAMBDA
 
 __all__ = ["ValueScanner", "fault", "free_params"]
 
-_SPECIAL = re.compile(
+_SPECIAL = pattern(
     r"(?P<bracket>[()\[\]{}])|(?P<quote>(?<!\w)['\"])"
     rf"|(?<!\s)\s++(?P<end>{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:(?={IDENT}\[))"
     rf"|(?:(?<!\s)\s++)?+[,;](?=\s*+(?:{IDENT}[ \t]*+=(?!=)|\]|\#))"
 )
-_SPECIAL_DATA = re.compile(r"[()\[\]{}]|(?<!\w)['\"]")
-_SCALAR = re.compile(r"[^\s\[\](),;{}]++(?:\([^()\n]*+\))?+|\([^()\n]*+\)")
-_LIST = re.compile(r"[\[\]{}]")
-_ITEM = re.compile(r"\s*+(?:([\[\]])|[\w.+\-]++(?:\([^()\n]*+\))?+|\([^()\n]*+\))")
-_AFTER_ITEM = re.compile(r"\s*+([,\]])")
-_FLAT_KEY = re.compile(rf"\s({IDENT})=")
-_KEY_BELOW = re.compile(rf"\n\s*+({IDENT})=")
-_FLAT_END = re.compile(r"\](?=[ \n]|\Z)")
-_EMPTY = re.compile(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
-_SUSPECT = re.compile(r"[=()\[\]{}]")
-_STRAY = re.compile(rf"{IDENT}\s*+:?=")
-_JAXPR = re.compile(r"\{\s*+lambda\b")
-_QUOTED = {q: re.compile(rf"{q}(?:[^{q}\\\n]|\\.)*+{q}") for q in "'\""}
+_SPECIAL_DATA = pattern(r"[()\[\]{}]|(?<!\w)['\"]")
+_SCALAR = pattern(r"[^\s\[\](),;{}]++(?:\([^()\n]*+\))?+|\([^()\n]*+\)")
+_LIST = pattern(r"[\[\]{}]")
+_ITEM = pattern(r"\s*+(?:([\[\]])|[\w.+\-]++(?:\([^()\n]*+\))?+|\([^()\n]*+\))")
+_AFTER_ITEM = pattern(r"\s*+([,\]])")
+_FLAT_KEY = pattern(rf"\s({IDENT})=")
+_KEY_BELOW = pattern(rf"\n\s*+({IDENT})=")
+_FLAT_END = pattern(r"\](?=[ \n]|\Z)")
+_EMPTY = pattern(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
+_SUSPECT = pattern(r"[=()\[\]{}]")
+_STRAY = pattern(rf"{IDENT}\s*+:?=")
+_JAXPR = pattern(LAMBDA)
+_QUOTED = {q: pattern(rf"{q}(?:[^{q}\\\n]|\\.)*+{q}") for q in "'\""}
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _NONE: frozenset[str] = frozenset()
 
@@ -111,7 +112,7 @@ class ValueScanner:
                 continue
             kind = m.lastgroup
             if kind == "quote":
-                skip = self._quote_end(at)
+                skip = self.quote_end(at)
                 continue
             c = text[at]
             if kind != "bracket":
@@ -131,7 +132,7 @@ class ValueScanner:
         self.budget -= at - pos
         return -1
 
-    def _quote_end(self, pos: int) -> int:
+    def quote_end(self, pos: int) -> int:
         """The offset after the closing quote, on this line; `pos + 1` when there is none."""
         quote = self.text[pos]
         start, end = self.unquoted[quote]
@@ -205,7 +206,8 @@ def fault(text: str) -> str:
         return ""
     depth: list[str] = []
     inside = ValueScanner(text)
-    pieces, at, skip = [], 0, 0
+    pieces: list[str] = []
+    at = skip = 0
     for m in _SPECIAL_DATA.finditer(text):
         start, c = m.start(), m[0]
         if start < skip:
@@ -213,7 +215,7 @@ def fault(text: str) -> str:
         if not depth:
             pieces.append(text[at:start])
         if c in "'\"":
-            skip = inside._quote_end(start)
+            skip = inside.quote_end(start)
         elif c in "([{":
             if c == "{" and _JAXPR.match(text, start):
                 return "holds a jaxpr that cannot be read"

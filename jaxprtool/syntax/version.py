@@ -5,17 +5,16 @@ Text that JAX printed has no such line. A later version reads all earlier ones; 
 
 from __future__ import annotations
 
-import re
-
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError
 from jaxprtool.ir.spans import Source, Span
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["FORMAT", "HEADER", "version_line", "without_header"]
 
 FORMAT = 1
 HEADER = f"# jaxprtool format {FORMAT}\n"
 
-_LINE = re.compile(r"# jaxprtool format (\d{1,9})[ \t]*(?=\n|\Z)")
+_LINE = pattern(r"# jaxprtool format (\d{1,9})[ \t]*(?=\n|\Z)")
 
 
 def version_line(text: str) -> str:

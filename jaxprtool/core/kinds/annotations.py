@@ -41,6 +41,8 @@ def kind_of(annotation: Any, names: dict[str, Any]) -> Kind:
     if not isinstance(annotation, str):
         return _kind_or_anything(annotation)
     known = names.get(annotation, _BUILTIN.get(annotation))
+    # Python code of the module that declares the stub, which runs anyway: never text of a program. The stubs in `ops` do
+    # not postpone their annotations, so only those of users' modules come here.
     try:
         return _kind_or_anything(eval(annotation, names) if known is None else known)
     except NameError:  # a name that the module imports for type checkers alone

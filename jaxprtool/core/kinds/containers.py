@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import operator
+from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.ir.kinds import UNREAD, Kind, Style
@@ -69,16 +71,18 @@ class TupleOf(Kind):
         )
 
     def read(self, value: ParamValue) -> Any:
-        if type(value) is not tuple:
-            return value
-        items = [self.item.read(x) for x in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else tuple(items)
+        return _mapped(self.item.read, value)
 
     def printed(self, value: ParamValue, style: Style) -> Any:
-        if type(value) is not tuple:
-            return value
-        items = [self.item.printed(x, style) for x in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else tuple(items)
+        return _mapped(lambda x: self.item.printed(x, style), value)
+
+
+def _mapped(f: Callable[[ParamValue], ParamValue], value: ParamValue) -> ParamValue:
+    """A tuple with `f` applied to its items; the same object when nothing changed, as what is no tuple."""
+    if type(value) is not tuple:
+        return value
+    items = tuple(map(f, value))
+    return value if all(map(operator.is_, items, value)) else items
 
 
 class Either(Kind):

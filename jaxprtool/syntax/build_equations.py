@@ -1,0 +1,180 @@
+"""The callbacks of the grammar for equations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from jaxprtool.core.primitive import find_primitive
+from jaxprtool.ir.avals import RefType
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, DropVar, JaxprEqn, Primitive, Var, new_eqn
+from jaxprtool.ir.spans import Span
+from jaxprtool.syntax.atoms import Atoms
+from jaxprtool.syntax.autodidax import from_autodidax
+from jaxprtool.syntax.build_params import GivenParam, ParamCallbacks
+from jaxprtool.syntax.comments import CommentScanner
+from jaxprtool.syntax.drops import Drops
+from jaxprtool.syntax.earlier_releases import OLDER, from_older
+from jaxprtool.syntax.elided_params import recover_params
+from jaxprtool.syntax.errors import Errors
+from jaxprtool.syntax.hints import operand_hint, primitive_hint
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.refs import read_reference
+from jaxprtool.syntax.tokens import Token
+
+__all__ = ["EquationCallbacks"]
+
+# An equation of the tutorial may be two of ours.
+Equations: TypeAlias = JaxprEqn | list[JaxprEqn]
+
+_NO_NAME = pattern(r"""[\](){}=,;'"]""")  # what stands in no name of a primitive
+
+
+class EquationCallbacks:
+    """Builds equations.
+
+    Attributes:
+      places: equations by the offsets of their primitives' names, where the text has annotations.
+    """
+
+    def __init__(
+        self,
+        errors: Errors,
+        atoms: Atoms,
+        drops: Drops,
+        comments: CommentScanner,
+        params: ParamCallbacks,
+        annotated: bool,
+    ):
+        self.source, self.errors, self.atoms, self.drops = errors.source, errors, atoms, drops
+        self.scopes = atoms.scopes
+        self.comments, self.params, self.annotated = comments, params, annotated
+        self.places: list[tuple[int, JaxprEqn]] = []
+
+    def on_first_equation(self, eqn: Equations) -> list[JaxprEqn]:
+        return eqn if isinstance(eqn, list) else [eqn]
+
+    def on_more_equations(self, eqns: list[JaxprEqn], eqn: Equations) -> list[JaxprEqn]:
+        if isinstance(eqn, list):
+            eqns += eqn
+        else:
+            eqns.append(eqn)
+        return eqns
+
+    def on_plain(self, token: Token, operands: Token) -> Equations:
+        return self._equation(token, (), operands, ())
+
+    def on_with_params(
+        self, token: Token, _: Token, params: list[GivenParam], close: Token, operands: Token
+    ) -> Equations:
+        del close
+        return self._equation(token, params, operands, ())
+
+    def on_with_known_params(self, token: Token, params: Token, operands: Token) -> Equations:
+        return self._equation(token, (), operands, (), params)
+
+    def on_plain_with_jaxprs(
+        self, token: Token, operands: Token, jaxprs: list[ClosedJaxpr]
+    ) -> Equations:
+        return self._equation(token, (), operands, jaxprs)
+
+    def on_with_params_and_jaxprs(
+        self,
+        token: Token,
+        _: Token,
+        params: list[GivenParam],
+        close: Token,
+        operands: Token,
+        jaxprs: list[ClosedJaxpr],
+    ) -> Equations:
+        del close
+        return self._equation(token, params, operands, jaxprs)
+
+    def _equation(
+        self,
+        token: Token,
+        params: Sequence[GivenParam],
+        operands: Token,
+        jaxprs: Sequence[ClosedJaxpr],
+        repeated: Token | None = None,
+    ) -> Equations:
+        match, scope = token[1], self.scopes[-1]
+        primitive = find_primitive(match[3])
+        if not primitive.known and _NO_NAME.search(match[3]):
+            self._refuse_name(match[3], match.start(3))
+        _, text, at, end = operands
+        if "=" in text:
+            text = self._one_equation(text, at)
+        inputs: list[Any] = []
+        known = scope.vars
+        for word in text.split():
+            atom = known.get(word)
+            if atom is None:
+                if word.rfind("[") > word.rfind("]"):  # a type with a blank in it
+                    inputs = self.atoms.spaced(text, scope, at, end)
+                    break
+                atom = self.atoms.atom(word, scope, at, end)
+            inputs.append(atom)
+        given = self.params.read(primitive, params) if params else {}
+        binders = self.atoms.binders(scope, match[2], token[2]) if match[2] else []
+        before = None
+        if repeated is not None:
+            given = self.params.repeated(primitive, repeated, binders)
+        else:
+            if scope.autodidax:
+                primitive, inputs, given, before = from_autodidax(primitive, inputs, given, jaxprs)
+            elif primitive.name in OLDER:
+                primitive, inputs, given = from_older(primitive, inputs, given)
+            given = recover_params(primitive, given, binders)
+        span = Span(self.source, token[2], end)
+        comments = self.comments.of_equation(token[2]) if self.comments.present else None
+        eqn = new_eqn(primitive, inputs, given, binders, span, comments)
+        if self.annotated:
+            self.places.append((match.start(3), eqn))
+        if self.drops.found:
+            self.drops.resolve(eqn)
+        return eqn if before is None else [before, eqn]
+
+    def _refuse_name(self, name: str, start: int) -> None:
+        help = primitive_hint(name)
+        message = "an operation is no call" if help else f"{name} is no name of an operation"
+        self.errors.add(message, "syntax", start, start + len(name), help)
+
+    def _one_equation(self, text: str, start: int) -> str:
+        """The operands before a second equation on the line, which is an error."""
+        found = operand_hint(text, start)
+        if found is None:
+            return text
+        self.errors.add(found.message, "syntax", found.start, found.end, found.help)
+        return text[: found.start - start]
+
+    def on_reference(self, token: Token) -> JaxprEqn:
+        atoms, scope, text = self.atoms, self.scopes[-1], token[1][1]
+        start, end = token[2], token[3]
+        reference = read_reference(text, scope.vars)
+        if reference is None:
+            self.errors.add("malformed equation on a reference", "syntax", start, end)
+            return JaxprEqn(_NOTHING, [], {}, [])
+        primitive = reference.primitive
+        inputs = [atoms.atom(word, scope, start, end) for word in reference.operands]
+        if inputs and not isinstance(inputs[0], Var):
+            message = f"{reference.operands[0]} is a number, where a reference has to stand"
+            self.errors.add(message, "syntax", start, end)
+        atoms.type_stored(primitive, inputs)
+        binders = atoms.binders(scope, reference.out, start) if reference.out else []
+        if primitive.notation == "write" and not binders:
+            binders = [DropVar(_held_by(inputs[1].aval))]
+        params = {**primitive.defaults, **reference.params}
+        comments = self.comments.of_equation(start) if self.comments.present else None
+        span = Span(self.source, start, end)
+        eqn = JaxprEqn(primitive, inputs, params, binders, span, comments)
+        if self.annotated:
+            self.places.append((start, eqn))
+        return eqn
+
+
+_NOTHING = Primitive("", known=False)  # of an equation that is no equation
+
+
+def _held_by(aval: Aval) -> Aval:
+    return aval.inner if isinstance(aval, RefType) else aval

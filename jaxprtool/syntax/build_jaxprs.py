@@ -1,0 +1,139 @@
+"""The callbacks of the grammar for jaxprs: their binders, results and constants."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.spans import Span
+from jaxprtool.syntax.atoms import Atoms, Scope
+from jaxprtool.syntax.comments import CommentScanner
+from jaxprtool.syntax.consts import Const, read_const
+from jaxprtool.syntax.drops import Drops
+from jaxprtool.syntax.errors import Errors
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.tokens import Token
+
+__all__ = ["JaxprCallbacks"]
+
+# An entry of a where section: a constant, or the names of weakly typed variables; and the token that it ends with.
+Entry: TypeAlias = "tuple[str, Token] | tuple[list[str], Token]"
+
+_OUT = pattern(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\]|[^\s,()\[])+)\s*(?:,|\Z)")
+
+
+class JaxprCallbacks:
+    """Builds jaxprs. `atoms.scopes` has the scope of each that is under construction."""
+
+    def __init__(self, errors: Errors, atoms: Atoms, drops: Drops, comments: CommentScanner):
+        self.source, self.errors, self.atoms = errors.source, errors, atoms
+        self.drops, self.comments = drops, comments
+
+    def on_no_binders(self) -> None:
+        return None
+
+    def on_binders(self, token: Token) -> Token:
+        return token
+
+    def on_head(
+        self, start: Token, consts: Token | None, _: Token, binders: Token | None, dot: Token
+    ) -> Scope:
+        del dot
+        scope = Scope(start[2])
+        self.atoms.scopes.append(scope)
+        if consts:
+            scope.consts = self.atoms.binders(scope, consts[1], consts[2])
+        if binders:
+            scope.inputs = self.atoms.binders(scope, binders[1], binders[2])
+        return scope
+
+    def on_autodidax_head(self, start: Token, binders: Token | None, dot: Token) -> Scope:
+        scope = self.on_head(start, None, start, binders, dot)
+        scope.autodidax = True
+        return scope
+
+    def on_jaxpr_without_equations(
+        self, scope: Scope, tail: tuple[Token, list[Entry]]
+    ) -> ClosedJaxpr:
+        return self.on_jaxpr(scope, [], tail)
+
+    def on_jaxpr(
+        self, scope: Scope, eqns: list[JaxprEqn], tail: tuple[Token, list[Entry]]
+    ) -> ClosedJaxpr:
+        self.atoms.scopes.pop()
+        token, entries = tail
+        span = Span(self.source, scope.start, token[3])
+        comments = self.comments.of_jaxpr(scope.start, token[2])
+        jaxpr = Jaxpr(scope.inputs, eqns, (), scope.consts, span, comments)
+        amend(jaxpr, outs=self._outs(token, scope, jaxpr))
+        consts = self._where(entries, scope) if entries else [None] * len(scope.consts)
+        return ClosedJaxpr(jaxpr, consts)
+
+    def on_tail(self, outs: Token, *_: Token) -> tuple[Token, list[Entry]]:
+        return outs, []
+
+    def on_tail_where(self, outs: Token, *rest: Any) -> tuple[Token, list[Entry]]:
+        return outs, rest[-1]
+
+    def _outs(self, token: Token, scope: Scope, jaxpr: Jaxpr) -> tuple[Atom | None, ...]:
+        text: str = token[1]
+        outs: list[Atom | None] = []
+        dropped: list[int] = []
+        pos, start = 0, token[3] - len(text) - 1
+        while pos < len(text) and (m := _OUT.match(text, pos)):
+            word = m[1]
+            if word == "_" and scope.drops:
+                dropped.append(len(outs))
+                outs.append(None)
+            else:
+                outs.append(self.atoms.atom(word, scope, start + m.start(1)))
+            pos = m.end()
+        if pos < len(text) and text[pos:].strip():
+            self.errors.add("malformed results", "syntax", start + pos, token[3])
+        return self.drops.add(jaxpr, outs, dropped, scope) if dropped else tuple(outs)
+
+    # ---- where sections
+
+    def on_no_entries(self, _: Token) -> list[Entry]:
+        return []
+
+    def on_const_entry(self, entries: list[Entry], name: Token, data: Token) -> list[Entry]:
+        entries.append((name[1], data))
+        return entries
+
+    def on_weak_entry(self, entries: list[Entry], token: Token) -> list[Entry]:
+        entries.append((token[1], token))
+        return entries
+
+    def _where(self, entries: list[Entry], scope: Scope) -> list[Const | None]:
+        """The values of the constants, None for those that the text does not give; weak types are marked."""
+        positions = {v.name: i for i, v in enumerate(scope.consts)}
+        consts: list[Const | None] = [None] * len(scope.consts)
+        for name, token in entries:
+            _, text, start, end = token
+            if isinstance(name, list):
+                for word in name:
+                    self._weaken(word, scope, token)
+                continue
+            i = positions.get(name)
+            if i is None:
+                help = "constants are the binders before the `;`"
+                message = f"{name} is not a constant of this jaxpr"
+                self.errors.add(message, "not-a-constant", start, end, help)
+                continue
+            try:
+                consts[i] = read_const(text, scope.consts[i].aval)
+            except ValueError as e:
+                message = f"{e}, the type of {name}" if "shape" in str(e) else str(e)
+                self.errors.add(message, "bad-constant", start, end)
+        return consts
+
+    def _weaken(self, name: str, scope: Scope, token: Token) -> None:
+        var = scope.vars.get(name)
+        if var is None:
+            message = f"{name} is not bound here"
+            self.errors.add(message, "unbound-variable", token[2], token[3])
+        elif isinstance(var.aval, ShapedArray):
+            amend(var, aval=var.aval.update(weak_type=True))

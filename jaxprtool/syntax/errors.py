@@ -1,0 +1,54 @@
+"""What is wrong with a text: all of it is collected, and raised when the whole text is read."""
+
+from __future__ import annotations
+
+from jaxprtool.ir.avals import ARRAY_LIMIT
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.spans import Source, Span
+
+__all__ = ["Errors"]
+
+_MOST = 200
+_OF_TYPES = frozenset({"unbound-variable", "bound-twice", "interface-count", ARRAY_LIMIT})
+
+
+class Errors:
+    """The errors in one text.
+
+    Attributes:
+      syntax: of a text that is malformed.
+      types: of names and types in a text that is well formed.
+    """
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.syntax: list[Diagnostic] = []
+        self.types: list[Diagnostic] = []
+
+    def add(self, message: str, code: str, start: int, end: int, help: str = "") -> None:
+        """Add an error between two offsets."""
+        found = self.types if code in _OF_TYPES else self.syntax
+        found.append(Diagnostic(message, code, Span(self.source, start, end), help))
+
+    def include(self, inner: Errors) -> None:
+        """Add the errors of a part of the text that was read on its own."""
+        self.syntax += inner.syntax
+        self.types += inner.types
+
+    def __len__(self) -> int:
+        return len(self.syntax) + len(self.types)
+
+    def raise_all(self, programs: dict[str, ClosedJaxpr]) -> None:
+        """Raise the errors, in the order of the text, if there are any.
+
+        Args:
+          programs: what was read; a text without errors of syntax is good enough to be printed with its errors of types.
+        """
+        errors = sorted([*self.syntax, *self.types], key=lambda d: d.span.start if d.span else 0)
+        if not errors:
+            return
+        if len(errors) > _MOST:
+            message = f"{len(errors) - _MOST} more errors like these"
+            errors[_MOST:] = [Diagnostic(message, "more", errors[_MOST].span)]
+        raise JaxprParseError(errors) if self.syntax else ScopeError(errors, programs)

@@ -1,0 +1,50 @@
+"""Lines of equations: operands, which go on in lines that are indented deeper than the equation."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from jaxprtool.syntax.patterns import everywhere
+from jaxprtool.syntax.reading import AfterLine, Reading, nowhere
+from jaxprtool.syntax.tokens import ATOMS
+
+__all__ = ["Lines"]
+
+_OPERANDS = everywhere(ATOMS)
+
+
+@lru_cache(maxsize=256)
+def _deeper(column: int) -> AfterLine:
+    """Matches line breaks, of which the last is before a line indented deeper than `column`, up to what stands there."""
+    return re.compile(rf"(?:[^\S\n]*+\n)++[^\S\n]{{{column + 1},}}+").match
+
+
+class Lines:
+    """Reads runs of operands over several lines."""
+
+    def __init__(self, reading: Reading):
+        self.text, self.tokens = reading.text, reading.tokens
+        self._last: tuple[str, AfterLine] = "", nowhere
+
+    def continued(self, blank: str) -> AfterLine:
+        """What matches up to a line that continues an equation; `blank` stands before the equation."""
+        last, found = self._last
+        if blank != last:
+            _, newline, indent = blank.rpartition("\n")
+            found = _deeper(len(indent)) if newline else nowhere
+            self._last = blank, found
+        return found
+
+    def operands(self, pos: int, after_line: AfterLine) -> int:
+        """Add the token of the operands that begin at an offset; returns where they end."""
+        text = self.text
+        end = _OPERANDS.match(text, pos).end()
+        while m := after_line(text, end):
+            indent = m.end()
+            more = _OPERANDS.match(text, indent - 1).end()
+            if more <= indent or text.startswith("= ", indent):
+                break  # the next equation, without results
+            end = more
+        self.tokens.append(("OPERANDS", text[pos:end], pos, end))
+        return end

@@ -1,0 +1,161 @@
+"""The part of the scanner for equations, and for what ends them: the results of the jaxpr, and values of its constants."""
+
+from __future__ import annotations
+
+import re
+
+from jaxprtool.syntax.hints import BARE_RESULTS
+from jaxprtool.syntax.lines import Lines
+from jaxprtool.syntax.patterns import GAP, pattern
+from jaxprtool.syntax.reading import AfterLine, Reading, State
+from jaxprtool.syntax.refs import RAW_EQUATION
+from jaxprtool.syntax.scan_params import ParamScanner
+from jaxprtool.syntax.tokens import BINDER, IDENT, LOOSE_BINDER, STORED
+
+__all__ = ["EquationScanner"]
+
+_EQUATION = pattern(rf"([\s;]*+)(?<![^\s;])((?:{BINDER}[ \n]++)++)= ([^\s\[;]++)")
+_LOOSE_BINDERS = pattern(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on a line
+_LOOSE_EQUATION = pattern(
+    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)= ([^\s\[=;]++)(?=[\s\[;]|\Z)"
+)
+_NO_RESULT = pattern(
+    r"([\s;]*+)()(?<![^\s;])(?:= )?+((?!in[ \n])[^\W\d][^\s\[\](){}=:,;]*+)(?=[ \[\n;]|\Z)"
+)
+_REF = rf"(?:{IDENT}|\((?:[^()\n]|\([^()\n]*+\))*+\))(?:\[(?:[^\[\],\n]++(?:,[^\[\],\n]++)*+)?+\]|\{{[^{{}}\n]*+\}})++"
+_REFERENCE = pattern(
+    rf"[\s;]*+(?<![^\s;])({RAW_EQUATION}|(?:({LOOSE_BINDER})(?:, {_REF})?+|{_REF})(?: <- | \+= )"
+    rf"(?:{_REF}(?:, {STORED})?+|(?!in \(){STORED})(?: (?:mask|other)=[^\s;]++)*+)"
+    r"(?=[ \t]++#|[ \t]*+(?:[\n;]|in \(|\Z))"
+)
+_OUTS = pattern(r"[\s;]*+(?<![^\s;])in \(((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+)\)")
+_EFFECTS = pattern(r"\s*+: \{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
+_RBRACE = pattern(r"\s*+\}")
+_SUBJAXPR = pattern(r"\s*+(?=\{ lambda\b)")
+_WHERE = pattern(r"\s*+where(?=\s)(?![ \t]*+=(?!=))")
+_WEAK = pattern(r"\s*+weak((?: +[^\W\d]\w*+)++)[ ]*+(?=\n|\Z|[\])}])")
+_CONST = pattern(rf"\s*+({IDENT}) = (?!\s*+(?:\{{ lambda|let ))\s*+")
+
+
+class EquationScanner:
+    """Scans equations, up to the end of the jaxpr that they stand in."""
+
+    def __init__(self, reading: Reading, params: ParamScanner, lines: Lines):
+        self.reading, self.params, self.lines = reading, params, lines
+
+    def at(self, pos: int) -> bool:
+        """Whether an equation begins at an offset."""
+        text = self.reading.text
+        return bool(_EQUATION.match(text, pos) or _REFERENCE.match(text, pos))
+
+    def equations(self) -> State:
+        """Equations up to the results, or to the params of one."""
+        reading, lines, blocks = self.reading, self.lines, self.reading.blocks
+        text, tokens, autodidax = reading.text, reading.tokens, reading.autodidax
+        pos, comments = reading.pos, reading.comments
+        while True:
+            if comments.present:
+                reading.pos = pos
+                comments.skip(reading)
+                pos = reading.pos
+            m = _EQUATION.match(text, pos)
+            if m is None:
+                reading.pos = pos
+                if outs := _OUTS.match(text, pos):
+                    return self._results(outs)
+                bare = BARE_RESULTS.match(text, pos)
+                if not bare and (m := _REFERENCE.match(text, pos)):
+                    tokens.append(("REFERENCE", m, m.start(1), m.end()))
+                    pos, reading.equation_start = m.end(), m.start(1)
+                    continue
+                m = self._without_types() or (None if bare else _NO_RESULT.match(text, pos))
+                if m is None:
+                    return self._no_results()
+            pos = m.end()
+            reading.equation_start = start = m.start(2) if m[2] else m.start(3)
+            tokens.append(("EQUATION", m, start, pos))
+            after_line = lines.continued(m[1])
+            if autodidax:
+                return self._autodidax(m[3], pos, after_line)
+            if text.startswith("[", pos):
+                block = blocks.at(m[3], pos)
+                if block is None:
+                    reading.pos = pos
+                    return self.params.opened(m[3], after_line)
+                end = pos + len(block.text)
+                tokens.append(("PARAMS", block, pos, end))
+                pos = end
+            pos = lines.operands(pos, after_line)
+
+    def _autodidax(self, primitive: str, pos: int, after_line: AfterLine) -> State:
+        """What follows a primitive's name in the tutorial's text: it has blanks around params, and jaxprs below equations."""
+        reading = self.reading
+        spaced = reading.text.startswith(" [ ", pos)
+        if spaced or reading.text.startswith("[", pos):
+            reading.pos = pos + spaced
+            return self.params.opened(primitive, after_line)
+        reading.pos = self.lines.operands(pos, after_line)
+        return self.jaxpr_below()
+
+    def jaxpr_below(self) -> State:
+        """A jaxpr below an equation, as the tutorial has them, or the next equation."""
+        m = _SUBJAXPR.match(self.reading.text, self.reading.pos)
+        if m is None:
+            return "equations"
+        self.reading.pos = m.end()
+        return "header"
+
+    def _without_types(self) -> re.Match[str] | None:
+        """An equation whose binders have no types; a line that they go on in is indented deeper than the first."""
+        text, pos = self.reading.text, self.reading.pos
+        blank = GAP.match(text, pos)
+        end, after_line = blank.end(), self.lines.continued(blank[0])
+        while m := _LOOSE_BINDERS.match(text, end):
+            end = m.end()
+            more = after_line(text, end)
+            if more is None:
+                break
+            end = more.end()
+        return _LOOSE_EQUATION.match(text, pos) if text.startswith("= ", end) else None
+
+    def _no_results(self) -> State:
+        """Neither an equation nor results follow: the end of a text without a jaxpr, or junk."""
+        reading = self.reading
+        if reading.open[-1].kind == "equation" and reading.tokens:
+            reading.open.pop()
+        return reading.give_up()
+
+    def _results(self, outs: re.Match[str]) -> State:
+        reading = self.reading
+        reading.tokens.append(("OUTS", outs[1], outs.start(1) - 4, outs.end()))
+        reading.pos = outs.end()
+        if m := _EFFECTS.match(reading.text, reading.pos):
+            reading.add("EFFECTS", m)
+        m = _RBRACE.match(reading.text, reading.pos)
+        if m is None:
+            return reading.give_up()
+        reading.add("RBRACE", m)
+        reading.open.pop()
+        if reading.has_where and (m := _WHERE.match(reading.text, reading.pos)):
+            reading.add("WHERE", m)
+            self._entries()
+        return "after_jaxpr"
+
+    def _entries(self) -> None:
+        """The entries of a where section."""
+        reading = self.reading
+        text, values = reading.text, reading.values
+        while True:
+            if m := _WEAK.match(text, reading.pos):
+                reading.add("WEAK", m, m[1].split())
+            elif m := _CONST.match(text, reading.pos):
+                reading.add("CONST", m, m[1])
+                start = reading.pos
+                end = values.data_end(start)
+                if end is None:
+                    reading.pos = values.data_fault(start)
+                    return
+                reading.tokens.append(("DATA", text[start:end], start, end))
+                reading.pos = end
+            else:
+                return
