@@ -9,9 +9,20 @@ Calling the maker takes little longer than making an object that can change.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-__all__ = ["Frozen", "amend", "become", "refuse_change", "refuse_removal"]
+__all__ = [
+    "Frozen",
+    "FrozenDict",
+    "FrozenList",
+    "amend",
+    "become",
+    "refuse_change",
+    "refuse_removal",
+]
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 def refuse_change(self: Any, name: str, value: Any) -> NoReturn:
@@ -31,6 +42,32 @@ class Frozen:
     __slots__ = ()
     __setattr__ = refuse_change
     __delattr__ = refuse_removal
+
+
+def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
+    raise TypeError("params do not change; eqn.replace(params={...}) makes another equation")
+
+
+class FrozenList(list[T]):
+    """A list that does not change, in the value of a param."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
+    append = extend = insert = pop = remove = clear = sort = reverse = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (list(self),)
+
+
+class FrozenDict(dict[K, T]):
+    """A dict that does not change: the params of an equation, and dicts in their values."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
+    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)
 
 
 _set = object.__setattr__

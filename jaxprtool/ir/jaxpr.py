@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from jaxprtool.ir.frozen import Frozen, amend, become, refuse_change, refuse_removal
+from jaxprtool.ir.frozen import Frozen, FrozenDict, amend, become, refuse_change, refuse_removal
 from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.memo import Keeper
 from jaxprtool.ir.origin import Origin
@@ -52,19 +52,10 @@ Aval = Any
 Value = Any
 
 
-class Params(dict[str, Any]):
+class Params(FrozenDict[str, Any]):
     """The params of an equation, by name; a dict that does not change."""
 
     __slots__ = ()
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("params do not change; eqn.replace(params={...}) makes another equation")
-
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Params, (dict(self),)
 
 
 NO_PARAMS = Params()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from jaxprtool.ir.frozen import Frozen, amend
+from jaxprtool.ir.frozen import Frozen, FrozenDict, amend
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -215,16 +215,19 @@ class ElementClass(Structured):
         return f"<class '{self.qualified}'>"
 
 
-class Record:
+class Record(Frozen):
     """A named constructor: `GatherDimensionNumbers(offset_dims=(0,), ...)`.
 
     Fields are read as attributes; positional arguments are `args`.
     """
 
     __slots__ = ("args", "fields", "name")
+    name: str
+    args: tuple[Any, ...]
+    fields: FrozenDict[str, Any]
 
     def __init__(self, name: str, args: tuple[Any, ...] = (), /, **fields: Any):
-        self.name, self.args, self.fields = name, args, fields
+        amend(self, name=name, args=args, fields=FrozenDict(fields))
 
     def __getattr__(self, field: str) -> Any:
         try:
@@ -232,8 +235,8 @@ class Record:
         except KeyError:
             raise AttributeError(f"{self.name} has no field {field!r}") from None
 
-    def __reduce__(self):
-        return _rebuild_record, (self.name, self.args, self.fields)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_record, (self.name, self.args, dict(self.fields))
 
     def _key(self) -> tuple[Any, ...]:
         return self.name, self.args, tuple(self.fields.items())
@@ -253,13 +256,20 @@ def _rebuild_record(name: str, args: tuple[Any, ...], fields: dict[str, Any]) ->
     return Record(name, args, **fields)
 
 
-class Opaque:
-    """A text outside of the literal grammar. It prints unchanged; a program that has it cannot be run."""
+class Opaque(Frozen):
+    """A text outside of the literal grammar. It prints unchanged; a program that has it cannot be run.
+
+    A blank keeps a text that begins with `=` apart from the `=` of its param.
+    """
 
     __slots__ = ("text",)
+    text: str
 
     def __init__(self, text: str):
-        self.text = text
+        amend(self, text=f" {text}" if text.startswith("=") else text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.text,)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Opaque) and self.text == other.text
@@ -283,10 +293,14 @@ class PrintedFunction(Opaque):
     """
 
     __slots__ = ("path",)
+    path: tuple[str, ...]
 
     def __init__(self, text: str, path: tuple[str, ...]):
         super().__init__(text)
-        self.path = path
+        amend(self, path=path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PrintedFunction, (self.text, self.path)
 
     @property
     def name(self) -> str:

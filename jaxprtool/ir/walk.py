@@ -168,7 +168,8 @@ def map_jaxprs(value: ParamValue, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> An
         return type(value)(new) if changed else value
     if isinstance(value, dict):
         mapped = {k: map_jaxprs(v, f) for k, v in value.items()}
-        return mapped if any(mapped[k] is not v for k, v in value.items()) else value
+        changed = any(mapped[k] is not v for k, v in value.items())
+        return type(value)(mapped) if changed else value
     if isinstance(value, Record):
         args, fields = map_jaxprs(value.args, f), map_jaxprs(value.fields, f)
         same = args is value.args and fields is value.fields

@@ -168,7 +168,8 @@ class Atoms:
         if self.places[:2] != (start, end):
             words = _WORD.finditer(self.source.text, start, end)
             self.places = start, end, {m[0]: m.start() for m in reversed(list(words))}
-        return self.places[2].get(word, start)
+        found = self.places[2].get(word)
+        return self.source.text.find(word, start, end) if found is None else found
 
     def _literal(self, word: str, value: str, kind: str, start: int, end: int) -> Lit:
         weak, kind = kind[-1:] == WEAK, kind.removesuffix(WEAK)

@@ -166,8 +166,7 @@ class ParamCallbacks:
             value = read_value(text, kind, inner, refer if named else None)
             return self._sound(primitive, key, value, kind, text, at)
         value = self._sound(primitive, key, read_value(text, kind), kind, text, at)
-        if type(value) not in (list, dict):
-            self._values[kind, text] = value
+        self._values[kind, text] = value
         return value
 
     def _sound(

@@ -14,6 +14,7 @@ from typing import Any
 from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.frozen import FrozenDict, FrozenList
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.kinds import UNREAD, Kind
 from jaxprtool.ir.params import (
@@ -160,7 +161,7 @@ class _Reader:
         if m["mark"] == "(":
             return self.tuple_or_complex(m.start("mark"), depth)
         if m["mark"] == "[":
-            return self.items("]", depth)[0]
+            return FrozenList(self.items("]", depth)[0])
         if m["mark"] == "{":
             return self.mapping(depth)
         raise _Outside
@@ -216,7 +217,7 @@ class _Reader:
             found[key] = self.value(depth + 1)
             if not self.take(",") and self.peek() != "}":
                 raise _Outside
-        return found
+        return FrozenDict(found)
 
     def word(self, word: str, depth: int) -> Any:
         if word in _WORDS:
@@ -398,13 +399,13 @@ def _repr(value: ParamValue, jaxpr_text: Callable[[ClosedJaxpr], str]) -> str:
     if type(value) is tuple:
         inner = ", ".join([_repr(v, jaxpr_text) for v in value])
         return f"({inner},)" if len(value) == 1 else f"({inner})"
-    if type(value) is list:
+    if isinstance(value, list):
         return f"[{', '.join([_repr(v, jaxpr_text) for v in value])}]"
     if isinstance(value, DType):
         return value.name
     if isinstance(value, ClosedJaxpr):
         return jaxpr_text(value)
-    if type(value) is dict:
+    if isinstance(value, dict):
         pairs = [f"{_repr(k, jaxpr_text)}: {_repr(v, jaxpr_text)}" for k, v in value.items()]
         return f"{{{', '.join(pairs)}}}"
     if type(value) is frozenset:

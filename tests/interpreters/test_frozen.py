@@ -64,6 +64,33 @@ def test_params_cannot_be_changed(change):
         change(program())
 
 
+ODD = "{ lambda ; a:f32[]. let b:f32[] = odd[f=<lambda> r=R(x=1) l=[1, [2]] d={'k': [3]} e= = 1] a in (b,) }"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda v: setattr(v["f"], "text", "g"),
+        lambda v: setattr(v["r"], "name", "S"),
+        lambda v: setattr(v["r"], "args", (1,)),
+        lambda v: v["r"].fields.update(x=2),
+        lambda v: v["l"].append(1),
+        lambda v: v["l"][1].sort(),
+        lambda v: v["l"].__setitem__(0, 2),
+        lambda v: v["d"].clear(),
+        lambda v: v["d"]["k"].extend([1]),
+    ],
+)
+def test_values_of_params_cannot_be_changed(change):
+    """Of a program that was read, and of one that went through pickle and through copies."""
+    p = jt.parse(ODD)
+    text = str(p)
+    for q in (p, pickle.loads(pickle.dumps(p)), copy.deepcopy(p)):
+        with pytest.raises((TypeError, AttributeError), match=r"does not change|do not change"):
+            change(q.eqns[0].params)
+        assert str(q) == text == str(jt.parse(text))
+
+
 def test_containers_are_tuples():
     p = program()
     for x in (p.consts, p.eqns, p.jaxpr.in_binders, p.jaxpr.outs, p.eqns[0].inputs):

@@ -45,7 +45,7 @@ from jaxprtool.ir.avals import (
 )
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import DType, custom_dtype, dtype_of, find_dtype
-from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.frozen import FrozenDict, FrozenList, amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Params, Primitive, Var
 from jaxprtool.ir.params import NumpyScalar, PrintedFunction, RangeTuple, Record, Structured
 from jaxprtool.ir.placement import placement_of
@@ -233,9 +233,11 @@ class _Reader:
         if isinstance(v, (private.ClosedJaxpr, private.Jaxpr)):
             return self.closed(v)
         if type(v) in (tuple, list):
-            return type(v)([self.value(x, top=False) for x in v])
+            parts = [self.value(x, top=False) for x in v]
+            return tuple(parts) if type(v) is tuple else FrozenList(parts)
         if type(v) is dict:
-            return {self.value(k, top=False): self.value(x, top=False) for k, x in v.items()}
+            pairs = [(self.value(k, top=False), self.value(x, top=False)) for k, x in v.items()]
+            return FrozenDict(pairs)
         if type(v) is frozenset:
             return frozenset(self.value(x, top=False) for x in v)
         if type(v) is slice:
@@ -267,9 +269,7 @@ class _Reader:
         if f"{type(v).__name__}({shown})" != (str(v) if top else repr(v)):
             return None
         fields = {n: self.value(x, top=False) for n, x in values.items()}
-        record = LiveRecord(type(v).__name__, (), **fields)
-        record.value = v
-        return record
+        return LiveRecord.of(Record(type(v).__name__, (), **fields), v)
 
 
 def _is_unsharded(eqn: Any) -> bool:
@@ -302,9 +302,7 @@ def _by_text(text: str, v: Any) -> Any:
         amend(found, live=v)
         return found
     if isinstance(found, Record):
-        record = LiveRecord(found.name, found.args, **found.fields)
-        record.value = v
-        return record
+        return LiveRecord.of(found, v)
     if isinstance(found, PrintedFunction):
         return LiveFunction(text, found.path, v)
     return LiveOpaque(text, v)

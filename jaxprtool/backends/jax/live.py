@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import Primitive
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import Opaque, PrintedFunction, Record, Word
@@ -33,7 +34,10 @@ class LiveOpaque(Opaque):
 
     def __init__(self, text: str, value: Any):
         super().__init__(text)
-        self.value = value
+        amend(self, value=value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LiveOpaque, (self.text, self.value)
 
 
 class LiveFunction(PrintedFunction):
@@ -43,7 +47,10 @@ class LiveFunction(PrintedFunction):
 
     def __init__(self, text: str, path: tuple[str, ...], value: Any):
         super().__init__(text, path)
-        self.value = value
+        amend(self, value=value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LiveFunction, (self.text, self.path, self.value)
 
 
 class LiveWord(Word):
@@ -58,10 +65,20 @@ class LiveWord(Word):
 
 
 class LiveRecord(Record):
-    """A record of a running JAX's object, which is kept as long as nobody changes the record."""
+    """A record of a running JAX's object, and that object."""
 
     __slots__ = ("value",)
     value: Any
+
+    @classmethod
+    def of(cls, record: Record, value: Any) -> LiveRecord:
+        """A record, with the object that it describes."""
+        made = cls(record.name, record.args, **record.fields)
+        amend(made, value=value)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LiveRecord.of, (Record(self.name, self.args, **self.fields), self.value)
 
 
 class LivePrimitive(Primitive):

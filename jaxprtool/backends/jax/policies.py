@@ -23,6 +23,7 @@ from jaxprtool.backends.jax.private import (
 from jaxprtool.interpreters.remat import Offload
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import JaxprEqn
+from jaxprtool.ir.params import Record
 from jaxprtool.rules.policies import POLICIES, offload
 
 __all__ = ["LivePolicy", "policy_from_jax", "policy_maker"]
@@ -98,9 +99,7 @@ def _record(policy: Any, value: Callable[..., Any]) -> LiveRecord | None:
     fields = {n: _field(closed_over[n], value) for n in names if n in closed_over}
     if any(isinstance(x, LiveOpaque) for x in fields.values()):
         return None
-    record = LiveRecord(maker, (), **fields)
-    record.value = policy
-    return record
+    return LiveRecord.of(Record(maker, (), **fields), policy)
 
 
 def _field(x: Any, value: Callable[..., Any]) -> Any:

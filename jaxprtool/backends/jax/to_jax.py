@@ -291,11 +291,12 @@ class _Writer:
             return v.value
         if isinstance(v, Structured):
             return _named(prim, key, v) if v.live is None else v.live
-        if type(v) in (tuple, list):
-            return type(v)([self.param(prim, key, x) for x in v])
+        if type(v) is tuple or isinstance(v, list):
+            parts = [self.param(prim, key, x) for x in v]
+            return tuple(parts) if type(v) is tuple else parts
         if isinstance(v, RangeTuple):
             return v.bounds
-        if type(v) is dict:
+        if isinstance(v, dict):
             return {k: self.param(prim, key, x) for k, x in v.items()}
         if isinstance(v, frozenset):
             return frozenset(self.param(prim, key, x) for x in v)
