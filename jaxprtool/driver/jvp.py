@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
-from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters import jvp as interpreter
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.origins import within
@@ -33,8 +33,7 @@ def jvp(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> ClosedJa
     check_arrays(check_input(program), "jvp")
     parts = None if wrt is None else argument_parts(program, wrt, "--wrt")
     flags = wanted_flags(program, parts, "--wrt", inexact=True)
-    with positions(program):
-        made = interpreter.jvp_jaxpr(within(program, "jvp"), flags)[0]
+    made = interpreter.jvp_jaxpr(within(program, "jvp"), flags)[0]
     _check_runs(program, made)
     return made
 

@@ -15,7 +15,7 @@ from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.distributed import Processes, run_together
 from jaxprtool.driver.progress import evaluating, working
 from jaxprtool.driver.values import arguments, open_binders
-from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.evaluate import eval_jaxpr
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.limits import limited_bytes, limited_steps
@@ -105,7 +105,7 @@ def run(
     given = iter(args)
     consts = [next(given) if c is None else c for c in program.consts]
     limits = limited_steps(step_limit), limited_bytes(max_bytes)
-    with redirect_stdout(_shown()), positions(program), evaluating(), limits[0], limits[1]:
+    with redirect_stdout(_shown()), evaluating(), limits[0], limits[1]:
         return eval_jaxpr(ClosedJaxpr(program.jaxpr, consts), list(given))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
-from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.interfaces import by_parts
 from jaxprtool.interpreters.linearize import vjp_jaxpr
 from jaxprtool.interpreters.origins import within
@@ -31,8 +31,7 @@ def vjp(
     check_arrays(check_input(program), "vjp")
     parts = None if wrt is None else argument_parts(program, wrt, "--wrt")
     flags = wanted_flags(program, parts, "--wrt", inexact=True)
-    with positions(program):
-        made = vjp_jaxpr(within(program, "jvp"), flags, keep_outs=keep_outs)
+    made = vjp_jaxpr(within(program, "jvp"), flags, keep_outs=keep_outs)
     return (
         made
         if parts is None

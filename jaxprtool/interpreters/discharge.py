@@ -22,7 +22,7 @@ from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.interfaces import of_discharge, with_interface
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.avals import FutureType, RefType
-from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.interface import argument_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.memo import Memo
@@ -201,9 +201,5 @@ def _discharge(closed: ClosedJaxpr) -> ClosedJaxpr:
 def _apply(trace: JaxprTrace, eqn: JaxprEqn, ins: Sequence[Any]) -> list[Any]:
     if not any(type(x) is State for x in ins) and not _uses_refs(eqn):
         return trace.copy_eqn(eqn, ins)
-    rule = discharge_rules[eqn.primitive]
-    try:
-        out = rule(*ins, **eqn.params)
-    except JaxprToolError as e:
-        raise e.placed_at(eqn)  # noqa: B904 (the same error)
+    out = discharge_rules[eqn.primitive](*ins, **eqn.params)
     return out if eqn.primitive.multiple_results else [out]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, NoReturn
 
-from jaxprtool.core.bind import base_trace, in_place, interpreted, keep_origin, state
+from jaxprtool.core.bind import base_trace, in_place, interpreted, interpreting, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.gateways import gateways
 from jaxprtool.core.rule_table import RuleTable
@@ -143,10 +143,9 @@ class _Program:
         for i, eqn in enumerate(jaxpr.eqns):
             out_avals = [v.aval for v in eqn.out_binders]
             in_avals = [x.aval for x in eqn.inputs]
-            try:
+            with interpreting():
+                state.eqn = eqn
                 f = prepare_impl(xp, eqn.primitive, in_avals, out_avals, eqn.params)
-            except JaxprToolError as e:
-                raise e.placed_at(eqn)  # noqa: B904 (the same error)
             alive += sum(getattr(a, "nbytes", 0) for a in out_avals)
             self.peak = max(self.peak, alive)
             ins = [slot(x) for x in eqn.inputs]
@@ -177,7 +176,8 @@ class _Program:
             eqn = self._equation(out)
             _no_room(eqn.primitive, eqn.out_binders, eqn.span)
         except JaxprToolError as e:
-            raise e.placed_at(self._equation(out))  # noqa: B904 (the same error)
+            e.placed_at(self._equation(out))
+            raise
         return [env[i] for i in self.outs]
 
     def _equation(self, out: Any) -> JaxprEqn:
@@ -337,7 +337,7 @@ def apply_eqns(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """Apply a jaxpr's equations one by one in the current trace, whatever that is."""
     jaxpr = closed.jaxpr
     env = Env(zip(jaxpr.all_binders, [*closed.consts, *args], strict=True))
-    with keep_origin():
+    with interpreting():
         for eqn in interpreted(in_place(jaxpr).eqns):
             ins = env.read(eqn.inputs)
             env.write(eqn.out_binders, bind_eqn(eqn, ins))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import interpreted, keep_origin, set_current_trace, state
+from jaxprtool.core.bind import interpreted, interpreting, set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.partition import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
@@ -304,7 +304,7 @@ def jvp_interpret(
     for v, t in zip(jaxpr.in_binders, tangents, strict=True):
         if type(t) is not Zero:
             tangent_env[v] = t
-    with keep_origin():
+    with interpreting():
         for eqn in interpreted(jaxpr.eqns):
             inputs, binders, primitive = eqn.inputs, eqn.out_binders, eqn.primitive
             ins = env.read(inputs)

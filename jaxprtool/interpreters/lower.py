@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.core.bind import NO_EQN, interpreted, interpreting
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.discharge import pure
@@ -26,12 +27,7 @@ from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
-from jaxprtool.ir.diagnostics import (
-    JaxprToolError,
-    UnsupportedError,
-    UsageError,
-    fail,
-)
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.sharding import Mesh
@@ -161,7 +157,7 @@ class LoweringContext(Builder):
         self._token = token
         self.module = module
         self.mesh, self.manual = place or _Place()
-        self.eqn: JaxprEqn = _NO_EQN
+        self.eqn: JaxprEqn = NO_EQN
         self.has_splices = False
 
     @property
@@ -374,8 +370,8 @@ class LoweringContext(Builder):
         """Write the equations of a jaxpr, given its constants and arguments; returns its results."""
         env: dict[Any, Value] = dict(zip(jaxpr.all_binders, args, strict=True))
         outer, rules, literal = self.eqn, lowering_rules.rules, self.literal
-        try:
-            for eqn in jaxpr.eqns:
+        with interpreting():
+            for eqn in interpreted(jaxpr.eqns):
                 self.eqn = eqn
                 primitive = eqn.primitive
                 ins = [env[x] if type(x) is not Lit else literal(x) for x in eqn.inputs]
@@ -385,8 +381,6 @@ class LoweringContext(Builder):
                     env.update(zip(eqn.out_binders, out, strict=True))
                 else:
                     env[eqn.out_binders[0]] = out
-        except JaxprToolError as e:
-            raise e.placed_at(self.eqn)  # noqa: B904 (the same error)
         self.eqn = outer
         return [env[x] if type(x) is not Lit else literal(x) for x in jaxpr.outs]
 
@@ -406,9 +400,6 @@ _TOKEN = AbstractToken()
 
 def _passing_token(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
     return lambda token, *values: (token, *function(*values))
-
-
-_NO_EQN: Any = JaxprEqn(None, [], {}, [])  # type: ignore[arg-type]
 
 
 @deep

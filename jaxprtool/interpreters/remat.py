@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import interpreted, set_current_trace
+from jaxprtool.core.bind import interpreted, interpreting, set_current_trace
 from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
@@ -130,9 +130,10 @@ class _Splitter:
             self.values[v] = known, self.second.new_input(v.aval)
 
     def run(self) -> Saving:
-        for eqn in interpreted(self.closed.eqns):
-            outs = self.equation(eqn, *self.read(eqn.inputs))
-            self.values.update(zip(eqn.out_binders, outs, strict=True))
+        with interpreting():
+            for eqn in interpreted(self.closed.eqns):
+                outs = self.equation(eqn, *self.read(eqn.inputs))
+                self.values.update(zip(eqn.out_binders, outs, strict=True))
         outs, again_outs = self.read(self.closed.jaxpr.outs)
         again, read = self.again(again_outs)
         saved = [x for (x, _), r in zip(self.saved, read, strict=True) if r]

@@ -184,10 +184,11 @@ class JaxprTrace(Trace):
         if primitive.multiple_results:
             return self.emit(primitive, inputs, params, out)
         var = new_var(out)
-        origin = state.origin
+        eqn = state.eqn
+        origin = eqn.origin
         if origin is CALLER:
             origin = caller_origin()
-        self.eqns.append(new_eqn(primitive, inputs, params, (var,), None, None, origin))
+        self.eqns.append(new_eqn(primitive, inputs, params, (var,), eqn.span, None, origin))
         return JaxprTracer(self, var)
 
     def process_typed(
@@ -208,10 +209,11 @@ class JaxprTrace(Trace):
     ) -> list[JaxprTracer]:
         """Record an equation whose operands are atoms and whose result types are known."""
         binders = [*map(new_var, out_avals)]
-        origin = state.origin
+        eqn = state.eqn
+        origin = eqn.origin
         if origin is CALLER:
             origin = caller_origin()
-        self.eqns.append(new_eqn(primitive, inputs, params, binders, None, None, origin))
+        self.eqns.append(new_eqn(primitive, inputs, params, binders, eqn.span, None, origin))
         return self._tracers(binders)
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:

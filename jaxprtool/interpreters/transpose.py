@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from jaxprtool.core.bind import interpreted, keep_origin, set_current_trace
+from jaxprtool.core.bind import interpreted, interpreting, set_current_trace
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.stack import deep
@@ -99,7 +99,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
     env = Env(zip(jaxpr.all_binders, args, strict=True))
     linear_args = [v for v, x in env.items() if type(x) is UndefPrimal]
     linear = set(linear_args)
-    with keep_origin():
+    with interpreting():
         linear_eqns = _forward(jaxpr, env, linear)
         ct_env: dict[Any, Any] = {}
         for x, ct in zip(jaxpr.outs, cts_out, strict=True):
@@ -151,7 +151,7 @@ def _transpose_eqn(eqn: JaxprEqn, ct: Any, ins: list[Any]) -> Sequence[Any]:
     except JaxprToolError as e:
         if e.diagnostics[0].code == _NO_VALUE:
             not_linear(primitive.name, "several of its operands depend on them")
-        raise e.placed_at(eqn)  # noqa: B904 (the same error)
+        raise
 
 
 @deep

@@ -10,7 +10,7 @@ from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import interpreted
+from jaxprtool.core.bind import interpreted, interpreting
 from jaxprtool.core.env import Env
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread, unzip2
 from jaxprtool.core.trace import get_aval
@@ -204,9 +204,10 @@ def _run_known(
     before, shared, body, stacked = _hoisted(first, len(consts), len(carry), n_out)
     const_vars = jaxpr.const_binders + jaxpr.in_binders[: len(consts)]
     env = Env(zip(const_vars, [*first.consts, *consts], strict=True))
-    for eqn in interpreted(before):
-        ins = env.read(eqn.inputs)
-        env.write(eqn.out_binders, bind_eqn(eqn, ins))
+    with interpreting():
+        for eqn in interpreted(before):
+            ins = env.read(eqn.inputs)
+            env.write(eqn.out_binders, bind_eqn(eqn, ins))
     outs: list[Any] = []
     if body.jaxpr.outs:
         outs = apply_scan(body, env.read(shared), carry, xs, params)
