@@ -31,6 +31,7 @@ from jaxprtool.interpreters.interfaces import with_interface
 from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.interface import argument_label, result_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.placement import placement_of
@@ -173,7 +174,7 @@ def vmap(
     def mapped(*args: Any) -> Any:
         leaves, in_tree = tree_flatten(args)
         dims = [
-            _canonical_axis(d, get_aval(x), path, 0)
+            _canonical_axis(d, get_aval(x), f"argument {path}", 0)
             for d, x, path in zip(
                 _axes_of(in_axes, args, "in_axes"), leaves, tree_paths(args), strict=True
             )
@@ -201,12 +202,13 @@ def _axes_of(axes: Any, tree: Any, what: str) -> list[Any]:
         fail(UsageError, f"{what}={axes} is no prefix of the structure of the values", "axes-tree")
 
 
-def _canonical_axis(dim: Any, aval: Any, path: str, extra: int) -> int | None:
+def _canonical_axis(dim: Any, aval: Any, label: str, extra: int) -> int | None:
+    """An axis of a value, counted from the start; `extra` is 1 where the value does not have the axis yet."""
     if dim is None:
         return None
     ndim = aval.ndim + extra
     if not isinstance(dim, int) or not -ndim <= dim < ndim:
-        fail(UsageError, f"vmap axis {dim} is out of range for {aval} (value {path})", "axis-range")
+        fail(UsageError, f"vmap axis {dim} is out of range for {label}, {aval}", "axis-range")
     return dim % ndim
 
 
@@ -232,7 +234,7 @@ def _place(boxed: tuple[Any, int | None], wanted: Any, size: int) -> Any:
         return value
     aval = get_aval(value)
     extra = 0 if dim is not None else 1
-    target = _canonical_axis(wanted, aval, "of the results", extra)
+    target = _canonical_axis(wanted, aval, "a result", extra)
     return materialize(value, dim, size, target or 0)
 
 
@@ -260,8 +262,12 @@ def vmap_jaxpr(
     closed = transformable(closed)
     n = len(closed.jaxpr.outs)
     wanted: list[Any] = list(out_dims) if isinstance(out_dims, (list, tuple)) else [out_dims] * n
-    in_dims = _batch_axes(in_dims, closed.in_avals, "argument")
-    wanted = _batch_axes(wanted, closed.out_avals, "result")
+    interface = closed.interface
+    names = [v.name for v in closed.jaxpr.in_binders]
+    in_dims = _batch_axes(
+        in_dims, closed.in_avals, "argument", lambda i: argument_label(i, names[i], interface)
+    )
+    wanted = _batch_axes(wanted, closed.out_avals, "result", lambda i: result_label(i, interface))
     named = axis_size.key if type(axis_size) is NamedAxis else None
     key = (axis_size, named, tuple(in_dims), tuple(wanted))
     found = _BATCHED.find(closed, key)
@@ -274,18 +280,29 @@ def vmap_jaxpr(
 _BATCHED = MemoTable[tuple[ClosedJaxpr, list[int | None]]]("batched")
 
 
-def _batch_axes(axes: Sequence[int | None], avals: Sequence[Any], what: str) -> list[int | None]:
-    """Batch axes that count from the start; UsageError where there is none such."""
+def _batch_axes(
+    axes: Sequence[int | None], avals: Sequence[Any], what: str, label: Callable[[int], str]
+) -> list[int | None]:
+    """The same batch axes, negative ones counted from the start.
+
+    Args:
+      axes: for each value its batch axis, or None.
+      avals: the types of the values without the batch.
+      what, label: for messages, what the values are and what each of them is called.
+
+    Raises:
+      UsageError: there are more or fewer axes than values, or an axis that a value does not have.
+      UnsupportedError: a value to batch is no array.
+    """
     if len(axes) != len(avals):
         message = f"vmap: {len(axes)} axes are given for {len(avals)} {what}s"
         fail(UsageError, message, "axes-count")
     found: list[int | None] = []
     for i, (d, a) in enumerate(zip(axes, avals, strict=True)):
         if d is not None and not isinstance(a, ShapedArray):
-            fail(
-                UnsupportedError, f"vmap: {what} {i} is {a}, which has no axes", "unsupported-type"
-            )
-        found.append(d if d is None or d >= 0 else _canonical_axis(d, a, f"{what} {i}", 1))
+            message = f"vmap: {label(i)} is {a}, which has no axes"
+            fail(UnsupportedError, message, "unsupported-type")
+        found.append(d if d is None or d >= 0 else _canonical_axis(d, a, label(i), 1))
     return found
 
 

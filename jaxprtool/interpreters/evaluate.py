@@ -29,7 +29,8 @@ from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes
-from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, are, counted, fail
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
+from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import jaxprs_in, nesting
@@ -298,17 +299,18 @@ def eval_jaxpr(
     Raises:
       UsageError: wrong number, shape or dtype of arguments, a missing constant, too large.
     """
-    if isinstance(jaxpr, ClosedJaxpr):
-        args = [*_known_consts(jaxpr), *args]
-        jaxpr = jaxpr.jaxpr
     xp = numpy_namespace()
-    binders = jaxpr.all_binders
-    if len(args) != len(binders):
-        message = (
-            f"the program takes {counted(len(binders), 'argument')}, and {are(len(args))} given"
-        )
-        fail(UsageError, message, "argument-count")
-    values = [xp.argument(x, v.aval, i) for i, (x, v) in enumerate(zip(args, binders, strict=True))]
+    if isinstance(jaxpr, ClosedJaxpr):
+        interface, consts, jaxpr = jaxpr.interface, _known_consts(jaxpr), jaxpr.jaxpr
+        binders = jaxpr.in_binders
+    else:
+        interface, consts, binders = None, [], jaxpr.all_binders
+    check_count(len(binders), len(args), interface)
+    pairs = zip(args, binders, strict=True)
+    values = [
+        *consts,
+        *[xp.argument(x, v.aval, i, v.name, interface) for i, (x, v) in enumerate(pairs)],
+    ]
     program = run_deep(prepared, jaxpr) if nesting(jaxpr) > _SHALLOW else prepared(jaxpr)
     if max_bytes is not None and program.peak > max_bytes:
         biggest = max(
@@ -358,13 +360,7 @@ def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Any]]:
     def fun(*args: Any) -> list[Any]:
         if state.trace is base_trace() and not any(isinstance(x, Tracer) for x in args):
             return eval_jaxpr(program, args)
-        if len(args) != len(program.jaxpr.in_binders):
-            n = len(program.jaxpr.in_binders)
-            fail(
-                UsageError,
-                f"the program takes {counted(n, 'argument')}, and {are(len(args))} given",
-                "argument-count",
-            )
+        check_count(len(program.jaxpr.in_binders), len(args), program.interface)
         return [as_value(x) for x in apply_eqns(pure(program), args)]
 
     fun.program = program  # type: ignore[attr-defined]
