@@ -10,7 +10,7 @@ from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters import jvp as interpreter
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.origins import within
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.diagnostics import Diagnostic, UnsupportedError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
 
@@ -47,10 +47,6 @@ def _check_runs(program: ClosedJaxpr, made: ClosedJaxpr) -> None:
     for eqn in all_eqns(made.jaxpr):
         rule = impl_rules.find(eqn.primitive)
         if isinstance(rule, Unsupported) and eqn.primitive not in before:
-            fail(
-                UnsupportedError,
-                f"jvp: {rule.why}",
-                "no-forward-derivative",
-                span=eqn.span or program.jaxpr.span,
-                help="vjp and grad use its rule; linearize gives the linear map for transpose",
-            )
+            help = "vjp and grad use its rule; linearize gives the linear map for transpose"
+            d = Diagnostic(f"jvp: {rule.why}", "no-forward-derivative", help=help)
+            raise UnsupportedError(d).placed_at(eqn)
