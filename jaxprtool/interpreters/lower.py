@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.core.bind import NO_EQN, interpreted, interpreting
+from jaxprtool.core.bind import NO_EQN, interpreted, interpreting, state
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.discharge import pure
@@ -55,11 +55,15 @@ class _Place(NamedTuple):
 
 
 class _Function(NamedTuple):
-    """A function of the module that is yet to be written."""
+    """A function of the module that is yet to be written.
+
+    `eqn` is the first equation that calls it, for errors in what it is made of.
+    """
 
     closed: ClosedJaxpr
     symbol: str
     place: _Place
+    eqn: JaxprEqn
 
 
 class _Module:
@@ -75,12 +79,12 @@ class _Module:
         self.meshes: dict[Mesh, str] = {}
         self.callbacks: list[Callable[..., Any]] = []
 
-    def function(self, closed: ClosedJaxpr, name: str, place: _Place) -> str:
+    def function(self, closed: ClosedJaxpr, name: str, place: _Place, eqn: JaxprEqn) -> str:
         """The symbol of a private function for a jaxpr object, written once for each place."""
         key = id(closed), place
         found = self.symbols.get(key)
         if found is None:
-            found = self.symbols[key] = _Function(closed, self.fresh(name), place)
+            found = self.symbols[key] = _Function(closed, self.fresh(name), place, eqn)
             self.pending.append(found)
         return found.symbol
 
@@ -198,7 +202,7 @@ class LoweringContext(Builder):
 
     def function(self, closed: ClosedJaxpr, name: str) -> str:
         """The symbol of a private function of the module, written once for each jaxpr object."""
-        return self.module.function(closed, name, _Place(self.mesh, self.manual))
+        return self.module.function(closed, name, _Place(self.mesh, self.manual), self.eqn)
 
     def _splice(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
         results = [Value(self.fresh_name(), a.physical) for a in closed.out_avals]
@@ -450,7 +454,9 @@ def _lower_function(module: _Module, function: _Function) -> str:
     token = Value("%token", _TOKEN) if is_ordered(function.closed) else None
     ctx = LoweringContext(module, function.place, token)
     args = [Value(f"%arg{i}", a.physical) for i, a in enumerate(function.closed.in_avals)]
-    outs = ctx.written(function.closed, args)
+    with interpreting():
+        state.eqn = function.eqn
+        outs = ctx.written(function.closed, args)
     if token is not None:
         args, outs = [token, *args], [ctx.token, *outs]
     return ctx.finish(function.symbol, "private", args, outs)

@@ -26,7 +26,7 @@ def lowered_cost(
     Matrix products, convolutions and Fourier transforms in it count nothing: the rows of those primitives say how much.
 
     Raises:
-      NotImplementedError: the operations are a loop, whose turns the row has to say.
+      UnsupportedError: the operations are a loop, whose turns the row has to say.
     """
     counter = _Counter()
     inputs = [Var(a) for a in in_avals]

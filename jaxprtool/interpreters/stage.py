@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from itertools import repeat, zip_longest
 from typing import Any
 
-from jaxprtool.core.bind import set_current_trace, state
+from jaxprtool.core.bind import NO_EQN, interpreting, set_current_trace, state
 from jaxprtool.core.caller import CALLER, caller_origin
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
@@ -41,7 +41,15 @@ from jaxprtool.ir.jaxpr import (
     type_of,
 )
 
-__all__ = ["JaxprTrace", "JaxprTracer", "hoist_consts", "identity_rules", "make_jaxpr", "stage"]
+__all__ = [
+    "JaxprTrace",
+    "JaxprTracer",
+    "hoist_consts",
+    "identity_rules",
+    "make_jaxpr",
+    "stage",
+    "stage_shared",
+]
 
 
 _TYPE_RULES = abstract_eval_rules.rules
@@ -287,6 +295,13 @@ def stage(
     with set_current_trace(trace):
         outs = f(*tracers)
     return trace.build(outs)
+
+
+def stage_shared(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any]) -> ClosedJaxpr:
+    """`stage` of a jaxpr that many equations share: its equations have the place of none of them."""
+    with interpreting():
+        state.eqn = NO_EQN
+        return stage(f, in_avals)
 
 
 def argument_names(f: Callable[..., Any], args: Sequence[Any]) -> list[str]:

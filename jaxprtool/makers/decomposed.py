@@ -10,7 +10,7 @@ from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.evaluate import runner
-from jaxprtool.interpreters.stage import stage
+from jaxprtool.interpreters.stage import stage_shared
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["decomposed", "hashable_params", "lowered_as", "run_as"]
@@ -57,7 +57,7 @@ def _staged(
         out = f(in_avals, *xs, **dict(params))
         return out if isinstance(out, (list, tuple)) else [out]
 
-    return stage(flat, [a.physical for a in in_avals])
+    return stage_shared(flat, [a.physical for a in in_avals])
 
 
 class _Impl:

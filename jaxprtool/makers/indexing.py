@@ -15,7 +15,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import INDEX_MODE
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.stage import stage
+from jaxprtool.interpreters.stage import stage_shared
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.params import Record
@@ -167,7 +167,7 @@ def window_sizes(w: Windows, ndim: int, shape: Sequence[int]) -> tuple[int, ...]
 def update_jaxpr_of(op: Any, dtype: Any) -> Any:
     """The jaxpr of a binary operation on scalars of a type, which scatters are told with."""
     scalar = ShapedArray((), dtype)
-    return stage(lambda x, y: [op(x, y)], [scalar, scalar])
+    return stage_shared(lambda x, y: [op(x, y)], [scalar, scalar])
 
 
 def scatter_added(operand: Any, indices: Any, updates: Any, w: Windows, **params: Any) -> Any:

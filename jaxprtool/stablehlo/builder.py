@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ ELEMENTWISE = frozenset(_SHORT_FORM.split())
 _COMPARE_KIND = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}
 
 
-class Builder:
+class Builder(ABC):
     """Writes operations, one a line.
 
     Attributes:
@@ -53,9 +54,9 @@ class Builder:
         self.constants: dict[tuple[Any, str], Value] = {}
 
     @property
+    @abstractmethod
     def out_aval(self) -> Any:
         """The type of the result at hand, for operations that are not told theirs."""
-        raise NotImplementedError
 
     def fresh_name(self) -> str:
         """A name that no value of the function has."""

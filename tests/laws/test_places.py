@@ -19,6 +19,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.origin import Frame, Origin
 from jaxprtool.ir.walk import all_eqns, map_programs, with_eqns
+from jaxprtool.makers.decomposed import decomposed
 
 COLUMNS = ("impl", "jvp", "transpose", "batch", "partial_eval", "lower")
 
@@ -27,13 +28,13 @@ def fails(*_args, **_params):
     fail(UsageError, "this rule fails", "fails")
 
 
-def declare(column):
-    """A linear function of one number whose rule in one column fails."""
+def declared(name, **columns):
+    """An operation that is the identity of one number, but for the columns that are given."""
 
-    def stub(x): ...
+    def stub(x):
+        """x."""
 
-    stub.__doc__ = f"An operation without a working {column} rule."
-    op = primitive(name=f"without_{column}")(stub)
+    op = primitive(name=name)(stub)
     rules = {
         "abstract_eval": lambda x: x,
         "impl": lambda xp, x: x,
@@ -42,11 +43,12 @@ def declare(column):
         "batch": elementwise_batch,
         "lower": lambda ctx, x: x,
     }
-    jt.define(op, **(rules | {column: fails}))
+    jt.define(op, **(rules | columns))
+    return op
 
 
 for _column in COLUMNS:
-    declare(_column)
+    declared(f"without_{_column}", **{_column: fails})
 
 
 def line_of(eqn_or_diagnostic):
@@ -190,3 +192,21 @@ def test_operations_that_are_applied_outside_of_programs_have_no_place():
         )
     (d,) = error.value.diagnostics
     assert d.span is None and not d.where
+
+
+def test_a_staged_rule_that_many_equations_share_has_the_place_of_none():
+    """The second equation that uses it fails: the error must not name the first."""
+    fails_now = []
+
+    def sometimes(x):
+        return fails() if fails_now else x
+
+    inner = declared("sometimes", lower=lambda ctx, x: sometimes(x))
+    outer = declared("staged", **decomposed(lambda _avals, x: inner(x)))
+    text = "{{ lambda ; a:f32[]. let\n{}b:f32[] = {} a\nin (b,) }}"
+    jt.lower(jt.parse(text.format("", outer.primitive.name)))
+    fails_now.append(True)
+    with pytest.raises(UsageError, match="this rule fails") as error:
+        jt.lower(jt.parse(text.format("\n\n", outer.primitive.name)))
+    (d,) = error.value.diagnostics
+    assert line_of(d) == 4
