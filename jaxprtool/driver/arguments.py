@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
+from jaxprtool.interpreters.jvp import is_inexact
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UsageError, counted, fail
 from jaxprtool.ir.interface import LEAF, Interface, Part, argument_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
@@ -172,7 +173,7 @@ def wanted_flags(
     Raises:
       UsageError: one is an integer or boolean, and `inexact` is needed.
     """
-    able = [a.tangent() is a.strong for a in program.in_avals]
+    able = [*map(is_inexact, program.in_avals)]
     if wanted is None:
         return able
     positions = {i for part in wanted for i in part.positions}

@@ -257,8 +257,6 @@ def vmap_jaxpr(
     Returns:
       The batched jaxpr and each result's batch axis (None: not batched).
     """
-    if isinstance(closed, Jaxpr):
-        closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
     closed = transformable(closed)
     n = len(closed.jaxpr.outs)
     wanted: list[Any] = list(out_dims) if isinstance(out_dims, (list, tuple)) else [out_dims] * n
@@ -311,12 +309,10 @@ def _vmap_jaxpr(
 ) -> tuple[ClosedJaxpr, list[int | None]]:
     jaxpr = closed.jaxpr
     trace = JaxprTrace()
-    env = Env()
+    env = Env(zip(jaxpr.const_binders, trace.new_consts(closed), strict=True))
     dims: dict[Any, int] = {}
     rules = batch_rules.rules
     with set_current_trace(trace):
-        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
-            env[v] = trace.new_const(v.aval, c)
         for v, d in zip(jaxpr.in_binders, in_dims, strict=True):
             aval = v.aval
             if varying_axes(aval):

@@ -109,13 +109,19 @@ def pure(closed: ClosedJaxpr) -> ClosedJaxpr:
     return discharge_jaxpr(closed)
 
 
-def transformable(closed: ClosedJaxpr) -> ClosedJaxpr:
+def transformable(jaxpr: Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
     """The same program without references: what every transformation starts from.
+
+    Args:
+      jaxpr: a program; the constants of an open one have no values.
 
     Raises:
       UnsupportedError: an argument is a reference. Discharge makes the value in its cell an argument and a result of the
         program, and only the caller of the transformation can say how those are differentiated or batched.
     """
+    closed = jaxpr
+    if isinstance(closed, Jaxpr):
+        closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
     if not has_refs(closed.jaxpr):
         return closed
     closed = pure(closed)
@@ -177,11 +183,9 @@ def _with_interface(closed: ClosedJaxpr, made: ClosedJaxpr) -> ClosedJaxpr:
 def _discharge(closed: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr = closed.jaxpr
     trace = JaxprTrace()
-    env = Env()
+    env = Env(zip(jaxpr.const_binders, trace.new_consts(closed), strict=True))
     states: list[State] = []
     with set_current_trace(trace):
-        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
-            env[v] = trace.new_const(v.aval, c)
         for v in jaxpr.in_binders:
             if type(v.aval) is RefType:
                 env[v] = State(trace.new_input(v.aval.inner), v.aval)

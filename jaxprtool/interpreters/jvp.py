@@ -44,7 +44,9 @@ __all__ = [
     "bilinear",
     "derivative",
     "fill_zeros",
+    "inexact",
     "instantiate",
+    "is_inexact",
     "jvp",
     "jvp_jaxpr",
     "jvp_rules",
@@ -55,6 +57,16 @@ __all__ = [
 ]
 
 jvp_rules = RuleTable("jvp")
+
+
+def is_inexact(aval: Any) -> bool:
+    """Whether values of a type have tangents of that type; those of integers and booleans are of dtype float0."""
+    return aval.tangent() is aval.strong
+
+
+def inexact(avals: Iterable[Any]) -> list[bool]:
+    """`is_inexact` of each type."""
+    return [*map(is_inexact, avals)]
 
 
 class Zero:
@@ -242,14 +254,11 @@ def jvp_jaxpr(
       (*a, *tangents of a) -> (*b, *tangents of b), tangents of those with a flag up only, and the flag
       of each result.
     """
-    if isinstance(closed, Jaxpr):
-        closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
     closed = transformable(closed)
-    inexact = [a.tangent() is a.strong for a in closed.in_avals]
-    flags = tuple(inexact if nonzeros is None else nonzeros)
+    flags = tuple(inexact(closed.in_avals) if nonzeros is None else nonzeros)
     wanted = instantiate_outs
     if isinstance(wanted, bool):
-        wanted = [wanted and a.tangent() is a.strong for a in closed.out_avals]
+        wanted = [wanted and flag for flag in inexact(closed.out_avals)]
     key = (flags, tuple(wanted))
     found = _JVP.find(closed, key)
     if found is None:
@@ -271,10 +280,7 @@ def _jvp_jaxpr(
     from_jaxpr = closed.jaxpr
     trace = JaxprTrace()
     with set_current_trace(trace):
-        consts = [
-            trace.new_const(v.aval, c)
-            for v, c in zip(from_jaxpr.const_binders, closed.consts, strict=True)
-        ]
+        consts = trace.new_consts(closed)
         primals = trace.new_inputs(from_jaxpr.in_binders)
         tangents = [
             trace.new_input(p.aval.tangent()) if nz else Zero(p.aval)

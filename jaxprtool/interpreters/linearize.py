@@ -30,7 +30,9 @@ from jaxprtool.interpreters.interfaces import of_grad, of_linearize, of_vjp, wit
 from jaxprtool.interpreters.jvp import (
     Zero,
     check_tangent,
+    inexact,
     instantiate,
+    is_inexact,
     jvp,
     jvp_flat,
     jvp_interpret,
@@ -73,9 +75,7 @@ def _linearize_flat(
     trace = PartialEvalTrace(state.trace)
     avals = [get_aval(x) for x in primals]
     inputs = [trace.new_input(a.tangent()) for a in avals]
-    tangents = [
-        t if a.tangent() is a.strong else Zero(a) for t, a in zip(inputs, avals, strict=True)
-    ]
+    tangents = [t if is_inexact(a) else Zero(a) for t, a in zip(inputs, avals, strict=True)]
     with set_current_trace(trace):
         outs, out_tangents = jvp_flat(f, primals, tangents)
         results = [instantiate(t) for t in out_tangents]
@@ -367,10 +367,7 @@ class _Linearized:
         self.first = JaxprTrace()
         self.second = PartialEvalTrace(self.first)
         with set_current_trace(self.second):
-            consts = [
-                self.first.new_const(v.aval, c)
-                for v, c in zip(jaxpr.const_binders, closed.consts, strict=True)
-            ]
+            consts = self.first.new_consts(closed)
             primals = self.first.new_inputs(jaxpr.in_binders)
             tangents = [
                 self.second.new_input(v.aval.tangent()) if w else Zero(v.aval)
@@ -403,11 +400,6 @@ class _Linearized:
         return LinearParts(primal, linear, flags, n_res)
 
 
-def differentiable(closed: ClosedJaxpr) -> list[bool]:
-    """For each argument whether it is inexact."""
-    return [a.tangent() is a.strong for a in closed.in_avals]
-
-
 @deep
 def linearize_jaxpr(
     closed: ClosedJaxpr, wrt: Sequence[bool] | None = None
@@ -422,18 +414,14 @@ def linearize_jaxpr(
       primal: (a) -> (b, res); linear: (res, tangents of a) -> (tangents of the inexact b); and the number
       of residuals.
     """
-    flags, inexact = differentiable(closed) if wrt is None else wrt, _inexact_results(closed)
+    flags, flags_out = inexact(closed.in_avals) if wrt is None else wrt, inexact(closed.out_avals)
     lin = _Linearized(closed, flags)
-    primal, linear, _, n_res = lin.split(inexact)
+    primal, linear, _, n_res = lin.split(flags_out)
     primal = prune_consts(primal)
     if closed.interface is not None:
-        faces = of_linearize(closed.interface, flags, inexact, n_res)
+        faces = of_linearize(closed.interface, flags, flags_out, n_res)
         primal, linear = map(with_interface, (primal, linear), faces)
     return primal, linear, n_res
-
-
-def _inexact_results(closed: ClosedJaxpr) -> list[bool]:
-    return [a.tangent() is a.strong for a in closed.out_avals]
 
 
 @deep
@@ -447,13 +435,13 @@ def vjp_jaxpr(
       wrt: the arguments whose cotangents are wanted; all inexact ones by default.
       keep_outs: whether b is among the results.
     """
-    flags = differentiable(closed) if wrt is None else wrt
+    flags = inexact(closed.in_avals) if wrt is None else wrt
     lin = _Linearized(closed, flags)
     made = _pull_back(lin, keep_outs, lin.first.new_input)
     if closed.interface is None:
         return made
-    inexact = _inexact_results(closed)
-    return with_interface(made, of_vjp(closed.interface, flags, inexact, keep_outs=keep_outs))
+    flags_out = inexact(closed.out_avals)
+    return with_interface(made, of_vjp(closed.interface, flags, flags_out, keep_outs=keep_outs))
 
 
 def _pull_back(
@@ -467,12 +455,8 @@ def _pull_back(
     cotangent(aval) is that of a result. wanted: which of the arguments' cotangents; all by default.
     """
     with set_current_trace(lin.first):
-        cts = [
-            cotangent(get_aval(x).tangent())
-            if get_aval(x).tangent() is get_aval(x).strong
-            else Zero(get_aval(x))
-            for x in lin.outs
-        ]
+        avals = [get_aval(x) for x in lin.outs]
+        cts = [cotangent(a.tangent()) if is_inexact(a) else Zero(a) for a in avals]
         pairs = zip(lin.out_tangents, cts, strict=True)
         live = [(t, ct) for t, ct in pairs if type(t) is not Zero]
         linear = lin.second.build([t for t, _ in live])

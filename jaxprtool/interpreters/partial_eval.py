@@ -131,8 +131,6 @@ def partial_eval_jaxpr(
       known: a1 -> (b1, res), the constants of `closed` its constants; unknown: (res, a2) -> b2; for each
       result whether it is unknown; the number of residuals.
     """
-    if isinstance(closed, Jaxpr):
-        closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
     closed = transformable(closed)
     wanted = instantiate
     if isinstance(wanted, bool):
@@ -181,10 +179,8 @@ def _partial_eval_jaxpr(
     jaxpr = closed.jaxpr
     first = JaxprTrace()
     second = PartialEvalTrace(first)
-    env = Env()
+    env = Env(zip(jaxpr.const_binders, first.new_consts(closed), strict=True))
     with set_current_trace(second):
-        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
-            env[v] = first.new_const(v.aval, c)
         for v, unknown in zip(jaxpr.in_binders, unks_in, strict=True):
             env[v] = (second if unknown else first).new_input(v.aval)
         for eqn in interpreted(jaxpr.eqns):

@@ -123,8 +123,8 @@ class _Splitter:
         self.values: dict[Any, tuple[Any, Any]] = {}
         self.saved: list[tuple[Any, Any]] = []
         jaxpr = closed.jaxpr
-        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
-            self.values[v] = self.first.new_const(v.aval, c), self.second.new_const(v.aval, c)
+        consts = zip(self.first.new_consts(closed), self.second.new_consts(closed), strict=True)
+        self.values.update(zip(jaxpr.const_binders, consts, strict=True))
         for v, unknown in zip(jaxpr.in_binders, unks, strict=True):
             known = None if unknown else self.first.new_input(v.aval)
             self.values[v] = known, self.second.new_input(v.aval)

@@ -123,6 +123,11 @@ class JaxprTrace(Trace):
         self.consts.append(value)
         return JaxprTracer(self, var)
 
+    def new_consts(self, closed: ClosedJaxpr) -> list[Any]:
+        """Further constants: those of another jaxpr, with their values where they have some."""
+        pairs = zip(closed.jaxpr.const_binders, closed.consts, strict=True)
+        return [self.new_const(v.aval, c) for v, c in pairs]
+
     def atom(self, x: Any) -> Any:
         """`x` as an operand: a variable of this jaxpr or a literal."""
         if type(x) is JaxprTracer and x._trace is self:
@@ -240,8 +245,7 @@ class JaxprTrace(Trace):
         """Record the equations of another jaxpr; its results, some of them literals perhaps."""
         jaxpr = closed.jaxpr
         env = Env(zip(jaxpr.in_binders, args, strict=True))
-        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
-            env[v] = self.new_const(v.aval, c)
+        env.write(jaxpr.const_binders, self.new_consts(closed))
         for eqn in jaxpr.eqns:
             ins = env.read(eqn.inputs)
             env.write(eqn.out_binders, self.copy_eqn(eqn, ins))

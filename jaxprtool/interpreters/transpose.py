@@ -24,7 +24,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import of_transpose, with_interface
-from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
+from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate, is_inexact
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.diagnostics import JaxprToolError, NotLinearError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
@@ -109,7 +109,8 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
             inputs, binders = eqn.inputs, eqn.out_binders
             if ct_env.keys().isdisjoint(binders):
                 continue
-            if not any(map(_has_tangents, (*binders, *(x for x in inputs if x in linear)))):
+            linear_atoms = (*binders, *(x for x in inputs if x in linear))
+            if not any(is_inexact(x.aval) for x in linear_atoms):
                 continue  # of integers to integers: the cotangents are zeros, which need no rule
             if eqn.primitive.multiple_results:
                 ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
@@ -120,10 +121,6 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
                 if ct_in is not None and type(ct_in) is not Zero and x in linear:
                     ct_env[x] = add_tangents(ct_env[x], ct_in) if x in ct_env else ct_in
     return [ct_env[v] if v in ct_env else Zero(v.aval) for v in linear_args]
-
-
-def _has_tangents(x: Any) -> bool:
-    return x.aval.tangent() is x.aval.strong
 
 
 def _forward(jaxpr: Jaxpr, env: Env, linear: set[Any]) -> list[JaxprEqn]:
@@ -173,8 +170,6 @@ def transpose_jaxpr(
     Returns:
       (a, ct of c) -> (ct of b), and for each of b whether its cotangent is among the results.
     """
-    if isinstance(closed, Jaxpr):
-        closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
     closed = transformable(closed)
     nonzero = nonzero_cts if nonzero_cts is not None else [True] * len(closed.jaxpr.outs)
     wanted = instantiate_cts
@@ -201,10 +196,7 @@ def _transpose_jaxpr(
     jaxpr = closed.jaxpr
     trace = JaxprTrace()
     with set_current_trace(trace):
-        args: list[Any] = [
-            trace.new_const(v.aval, c)
-            for v, c in zip(jaxpr.const_binders, closed.consts, strict=True)
-        ]
+        args: list[Any] = trace.new_consts(closed)
         for v, is_lin in zip(jaxpr.in_binders, linear, strict=True):
             args.append(UndefPrimal(v.aval.strong) if is_lin else trace.new_input(v.aval))
         cts = [

@@ -62,11 +62,13 @@ def check_axes(name: str, param: str, axes: Sequence[int], ndim: int, what: Any)
 
 def check_same_dtype(name: str, avals: Sequence[Any]) -> None:
     """Reject operands of different element types."""
-    dtype = avals[0].dtype
-    for a in avals:
-        if a.dtype is not dtype:
-            types = " and ".join(str(a) for a in avals[:8])
-            ill_typed(f"{name} needs operands of one element type, got {types}", "operand-types")
+    if any(a.dtype is not avals[0].dtype for a in avals):
+        given = " and ".join([str(a) for a in avals[:8]])
+        ill_typed(
+            f"{name} of {given}: the element types differ",
+            "operand-types",
+            help="convert one of them with convert_element_type",
+        )
 
 
 def check_sizes(name: str, param: str, sizes: Sequence[Any]) -> None:

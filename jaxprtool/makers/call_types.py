@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.jvp import inexact
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import are, counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var, type_of
 from jaxprtool.ir.placement import same_but_for_placement
 
-__all__ = ["check_call", "custom_jvp_types", "custom_lin_types", "custom_vjp_types", "inexact"]
+__all__ = ["check_call", "custom_jvp_types", "custom_lin_types", "custom_vjp_types"]
 
 
 def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr") -> list[Any]:
@@ -40,11 +41,6 @@ def _check_operands(name: str, args: Sequence[Any], binders: Sequence[Var]) -> N
             ill_typed(
                 f"{name}: operand {i} is {a}, and the jaxpr takes {v.aval} there", "argument-type"
             )
-
-
-def inexact(avals: Sequence[Any]) -> list[bool]:
-    """Which of these types have tangents."""
-    return [a.tangent() is a.strong for a in avals]
 
 
 def _alike(a: Any, b: Any) -> bool:

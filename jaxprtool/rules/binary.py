@@ -19,13 +19,12 @@ from jaxprtool.interpreters.monoids import Monoid
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.makers import complex_values
-from jaxprtool.makers.axes import lowest
+from jaxprtool.makers.axes import check_same_dtype, lowest
 from jaxprtool.makers.elementwise import (
     broadcast_avals,
     broadcast_to,
     by_kind,
     check_kind,
-    check_same_dtype,
     common_aval,
     full_like,
     in_bytes,

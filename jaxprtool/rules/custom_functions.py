@@ -13,19 +13,14 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
-from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, inexact, instantiate, is_inexact
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import UndefPrimal, not_linear
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.memo import MemoTable
-from jaxprtool.makers.call_types import (
-    custom_jvp_types,
-    custom_lin_types,
-    custom_vjp_types,
-    inexact,
-)
+from jaxprtool.makers.call_types import custom_jvp_types, custom_lin_types, custom_vjp_types
 from jaxprtool.makers.calls import CallImpl, inline_jvp, inline_transpose
 from jaxprtool.rules.define import define
 
@@ -148,7 +143,7 @@ def _custom_vjp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     residuals, outs = split_list(apply_jaxpr(fwd, primals), n_res)
     zeros = [type(t) is Zero for t in tangents]
     wanted = [not z for z, f in zip(zeros, inexact(call.in_avals), strict=True) if f]
-    out_avals = tuple(a.strong for a in call.out_avals if a.tangent() is a.strong)
+    out_avals = tuple(a.strong for a in call.out_avals if is_inexact(a))
     out_tangents = lax.custom_lin(
         *residuals,
         *[t for t in tangents if type(t) is not Zero],

@@ -12,9 +12,9 @@ from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.makers.axes import check_same_dtype
 from jaxprtool.makers.elementwise import (
     check_kind,
-    check_same_dtype,
     full_like,
     in_bytes,
 )
