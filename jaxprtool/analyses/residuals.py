@@ -1,4 +1,4 @@
-"""What a program keeps between its value and its derivative: the memory that reverse mode costs."""
+"""The residuals of a linearized program: the values that its primal part saves for the linear part, and their sizes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Residual(NamedTuple):
 
 @deep
 def residuals(program: ClosedJaxpr, primal: ClosedJaxpr) -> list[Residual]:
-    """What a linearized program keeps, each value once.
+    """The residuals of a linearized program, each value once.
 
     Args:
       program: (a) -> (b).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxprtool.core.rule_table import Unsupported
-from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
+from jaxprtool.driver.arguments import Position, differentiated
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters import jvp as interpreter
 from jaxprtool.interpreters.evaluate import impl_rules
@@ -31,8 +31,7 @@ def jvp(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> ClosedJa
       UnsupportedError: a function in it has a derivative in reverse mode only.
     """
     check_arrays(check_input(program), "jvp")
-    parts = None if wrt is None else argument_parts(program, wrt, "--wrt")
-    flags = wanted_flags(program, parts, "--wrt", inexact=True)
+    flags, _ = differentiated(program, wrt)
     made = interpreter.jvp_jaxpr(within(program, "jvp"), flags)[0]
     _check_runs(program, made)
     return made

@@ -5,8 +5,8 @@ Contract of a `batch` rule:
     rule(axis_size, values, dims, **params) -> (out, out_dim)        (two lists for multiple_results)
 
 Each operand comes with the axis along which it is batched, an int, or `not_mapped` (None); at least one is
-batched, unless `axis_size` is a `NamedAxis` and the operation may act along it. All batched ones have size `axis_size` along theirs. The rule computes what a loop over the batch would,
-by applying operations, and says where the result's batch axis is.
+batched, unless `axis_size` is a `NamedAxis` and the operation may act along it. Batch axes have size `axis_size`. The rule
+computes what a loop over the batch would, by applying operations, and says where the result's batch axis is.
 
 Makers: `elementwise_batch`, `broadcast_batch`, `same_shape_batch`; `moveaxis` and `materialize` help others.
 """

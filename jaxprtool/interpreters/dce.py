@@ -39,10 +39,9 @@ effect_facts = FactTable("effects", False, True)  # whether it does something be
 
 
 def has_effects(eqn: JaxprEqn) -> bool:
-    """Whether an equation must stay although nobody reads its results.
+    """Whether an equation has side effects, so that it stays although nobody reads its results.
 
-    Primitives that nobody declared are taken to have effects; so are those without results, and those
-    whose jaxprs have effects.
+    Undeclared primitives are taken to have effects, and so are equations without results and those whose jaxprs have effects.
     """
     primitive = eqn.primitive
     if not primitive.known or not eqn.out_binders or primitive in effect_facts:
@@ -52,7 +51,7 @@ def has_effects(eqn: JaxprEqn) -> bool:
 
 @deep
 def jaxpr_has_effects(jaxpr: Jaxpr) -> bool:
-    """Whether an equation of a jaxpr must stay although nobody reads its results."""
+    """Whether an equation of a jaxpr has side effects."""
     found = _HAS_EFFECTS.find(jaxpr)
     if found is None:
         found = _HAS_EFFECTS.keep(jaxpr, any(map(has_effects, jaxpr.eqns)))
@@ -122,7 +121,10 @@ def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[Jaxp
 
 
 def surely_read(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> set[Any]:
-    """Atoms that `outs` need for certain, where `eqns` hold nothing dead; of nested jaxprs only what all results need."""
+    """Atoms that `outs` need for certain, where no equation is dead.
+
+    The operands of an equation that holds jaxprs count only where all of its results are needed.
+    """
     read = set(outs)
     for eqn in reversed(eqns):
         nested = eqn.primitive in dce_rules

@@ -1,5 +1,6 @@
-"""Discharge: programs with references as pure ones, which pass on what is in the cells as values; and with
-futures as ones that do not run ahead.
+"""Discharge: from programs with references to pure programs, which pass on the contents of cells as values.
+
+Futures are discharged too: the operation that starts a computation then finishes it.
 
 Contract of a `discharge` rule, for primitives that make, use or pass on references:
 
@@ -102,7 +103,7 @@ def _uses_refs(eqn: JaxprEqn) -> bool:
 
 
 def pure(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same program without references; itself when it has none, or takes some from outside."""
+    """The same program without references; the same object where it has none, or where an argument is a reference."""
     jaxpr = closed.jaxpr
     if not has_refs(jaxpr) or any(type(v.aval) is RefType for v in jaxpr.in_binders):
         return closed
@@ -140,7 +141,7 @@ def transformable(jaxpr: Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
 
 
 def discharge(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The same program without references: what is in a cell is passed on as a value; itself where it has none.
+    """The same program without references: it passes on the contents of cells as values; the same object where there are none.
 
     Args:
       program: (a) -> (b), where some of a may be references.

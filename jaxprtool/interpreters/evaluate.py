@@ -31,13 +31,14 @@ from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.interface import check_count
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import jaxprs_in, nesting
 
 __all__ = [
     "EvalTrace",
     "as_value",
+    "check_constant",
     "check_literal",
     "eval_jaxpr",
     "impl_rules",
@@ -57,7 +58,7 @@ def numpy_namespace() -> Any:
 
 
 class EvalTrace(Trace):
-    """The bottom of everything: operations on values give values."""
+    """Evaluates operations on values; the outermost trace, which has no parent."""
 
     __slots__ = ()
 
@@ -110,7 +111,7 @@ def prepare_impl(
 
 
 class _Program:
-    """A jaxpr made ready to run: functions, and slots of a flat environment.
+    """A jaxpr prepared for evaluation: a list of functions, and slots of a flat environment for values.
 
     Attributes:
       template: the environment at the start, with literals in place.
@@ -268,17 +269,23 @@ def check_literal(lit: Lit) -> None:
         )
 
 
+def check_constant(v: Var, value: Any) -> None:
+    """Raise UsageError for a constant without a value."""
+    if value is None:
+        fail(
+            UsageError,
+            f"the value of the constant {v.name or v} is not in the file",
+            "missing-constant",
+            span=v.span,
+            help="add it after the jaxpr: `where NAME = [...]`, or give it with the arguments",
+        )
+
+
 def _known_consts(closed: ClosedJaxpr) -> list[Any]:
+    """The values of the constants; raises UsageError where one has none."""
     values = []
     for v, c in zip(closed.jaxpr.const_binders, closed.consts, strict=True):
-        if c is None:
-            fail(
-                UsageError,
-                f"the value of the constant {v.name or v} is not in the file",
-                "missing-constant",
-                span=v.span,
-                help="add it after the jaxpr: `where NAME = [...]`, or give it with the arguments",
-            )
+        check_constant(v, c)
         values.append(numpy_namespace().value(c, v.aval))
     return values
 

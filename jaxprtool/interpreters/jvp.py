@@ -70,7 +70,7 @@ def inexact(avals: Iterable[Any]) -> list[bool]:
 
 
 class Zero:
-    """The absent tangent or cotangent of a value of type `aval`."""
+    """A tangent or cotangent that is known to be zero, of a value of type `aval`; `aval` becomes the type of the tangent."""
 
     __slots__ = ("aval",)
 

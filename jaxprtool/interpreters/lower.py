@@ -22,12 +22,12 @@ from jaxprtool.core.bind import NO_EQN, interpreted, interpreting, state
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.discharge import pure
-from jaxprtool.interpreters.evaluate import check_literal
+from jaxprtool.interpreters.evaluate import check_constant, check_literal
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.sharding import Mesh
@@ -48,7 +48,7 @@ _MAX_CALL_DEPTH = 64
 
 
 class _Place(NamedTuple):
-    """Where code stands: the mesh whose devices run it, and the axes that are manual there."""
+    """The context of some code: the mesh whose devices run it, and the axes of it that are manual."""
 
     mesh: Mesh | None = None
     manual: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ def _identifier(name: str) -> str:
 
 
 class _Splice(NamedTuple):
-    """A line that stands for the body of a jaxpr, to be written when the lines around it are."""
+    """A placeholder among the lines of a function for the body of a jaxpr, which is written when the function is finished."""
 
     closed: ClosedJaxpr
     operands: Sequence[Value]
@@ -215,7 +215,7 @@ class LoweringContext(Builder):
         return results
 
     def _write_splices(self) -> None:
-        """Put the bodies in the places that were kept for them. Not recursive."""
+        """Write the bodies in the place of their placeholders. Not recursive."""
         done: list[str] = []
         stack = [iter(self.lines)]
         while stack:
@@ -244,7 +244,7 @@ class LoweringContext(Builder):
         return (self.call if multiplies(closed) else self.written)(closed, operands)
 
     def written(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
-        """Write a jaxpr's equations in place, whatever they are."""
+        """Write a jaxpr's equations in place, however many they are."""
         consts = self.known_constants(closed)
         return self.body(closed.jaxpr, [*consts, *operands])
 
@@ -358,14 +358,8 @@ class LoweringContext(Builder):
         ]
 
     def constant_of(self, v: Any, value: Any) -> Value:
-        if value is None:
-            fail(
-                UsageError,
-                f"the value of the constant {v.name or v} is not in the file",
-                "missing-constant",
-                span=v.span,
-                help="add it after the jaxpr: `where NAME = [...]`",
-            )
+        """The value of a constant of type `v.aval`; raises UsageError where it has none."""
+        check_constant(v, value)
         if type(value) in (bool, int, float, complex):
             return self.constant(value, v.aval)
         return self.array(value, v.aval)

@@ -1,4 +1,4 @@
-"""Reducers that are one function of NumPy.
+"""Reducers for which NumPy has a function.
 
 Contract of a `monoid` rule, for associative operations that NumPy has as one function:
 

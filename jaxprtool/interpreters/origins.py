@@ -1,4 +1,4 @@
-"""Origins of whole programs: the names that transformations add, and what is shown of them."""
+"""Origins of the equations of whole programs: transformations change their names, and commands choose what is printed."""
 
 from __future__ import annotations
 
@@ -57,18 +57,16 @@ def map_origins(program: ClosedJaxpr, f: Callable[[Origin], Origin | None]) -> C
 
 
 def without_origins(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program, of which nobody knows where its equations come from."""
+    """The program without the origins of its equations."""
     return map_origins(program, lambda origin: None)
 
 
 def show_origins(program: ClosedJaxpr, root: str) -> ClosedJaxpr:
-    """The program as it is written to a file, with the lines of Python beside it.
+    """The program whose text shows the origin of each equation: its line of Python and its names, where they are known.
 
     Args:
       program: as it was traced.
       root: paths below this folder are written relative to it.
-
-    What an equation does not have is not shown.
     """
 
     def shown(origin: Origin) -> Origin:

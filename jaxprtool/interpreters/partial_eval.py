@@ -9,8 +9,8 @@ Contract of a `partial_eval` rule, for primitives whose params hold jaxprs (othe
 
     rule(trace, args, **params) -> [results]
 
-Operands are tracers of `trace` (unknown), or values known to it; at least one is unknown. The rule applies
-operations on known values by `trace.known(...)`, and records on `trace` what is left.
+Operands are tracers of `trace` (unknown), or known values; at least one is unknown. The rule applies operations on known
+values by `trace.known(...)`, and records the other operations on `trace`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 partial_eval_rules = RuleTable("partial_eval")
-# What becomes of a known result that the unknown part reads, where all operands are literals.
+# Where all operands of a known equation are literals: whether its result is saved for the unknown part, or made again there.
 residual_facts = FactTable("residual", "saved", "made again")
 
 

@@ -1,10 +1,10 @@
-"""Which values of a first computation a second one reads instead of computing them again.
+"""Which values of a first computation are saved for a second one, which computes the others again.
 
-A rematerialised jaxpr is computed twice: its known part at once, and the whole of it when tangents or cotangents are
-there. A policy says of each equation whether the second computation is given its results. The `saving` rule of
-a loop, a branch or a call applies the policy to the equations inside of it too.
+A rematerialised jaxpr is computed twice: its known part at first, and all of it when tangents or cotangents are computed. A
+policy says of each equation whether its results are saved for the second computation. The `saving` rule of a loop, a
+branch or a call applies the policy to the equations inside of it.
 
-Contract of a `saving` rule, for primitives whose params hold jaxprs (one without a rule is looked at from outside):
+Contract of a `saving` rule, for primitives whose params hold jaxprs (the policy sees others as single operations):
 
     rule(eqn, unks, saves) -> Saving, with the equation's operands as the arguments, or None
 
@@ -45,7 +45,12 @@ __all__ = [
 
 
 class Offload(NamedTuple):
-    """What a policy answers for a value that waits for the second computation in another memory (`host`; "" is the device's)."""
+    """The answer of a policy that saves a value in another memory until the second computation.
+
+    Attributes:
+      source: the memory of the value (`host`; "" is the device's).
+      memory: the memory that it is saved in.
+    """
 
     source: str
     memory: str

@@ -7,8 +7,8 @@ Contract of an `identity` rule:
 
     rule(params) -> bool
 
-It says whether an operation with these params, whose result has the type of its first operand, is that operand. Where a
-primitive has one, equations of other jaxprs that do nothing are not recorded.
+It says whether an operation with these params returns its first operand unchanged, where the result has that operand's type.
+Copies of such equations from other jaxprs are left out.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class JaxprTrace(Trace):
         return self._tracers(binders)
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:
-        """Record an equation of another jaxpr with other operands of the same types, if it does anything."""
+        """Record an equation of another jaxpr with other operands of the same types; one that returns its operand is left out."""
         same = identity_rules.find(eqn.primitive)
         if same is not None and _is_operand(eqn, args[0]) and same(eqn.params):
             return [args[0]]
@@ -309,7 +309,7 @@ def stage_shared(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any]) -> Cl
 
 
 def argument_names(f: Callable[..., Any], args: Sequence[Any]) -> list[str]:
-    """What to call each leaf of the arguments in a message: `argument x['w'] of loss`."""
+    """The names of the leaves of the arguments for messages: `argument x['w'] of loss`."""
     code = getattr(f, "__code__", None)
     params = code.co_varnames[: code.co_argcount] if code else ()
     of = f" of {f.__name__}" if getattr(f, "__name__", "<lambda>") != "<lambda>" else ""

@@ -1,7 +1,7 @@
 """Types of calls, and of the rules that functions with derivatives of their own bring along.
 
-Derivative rules are jaxprs in params. They run only when the function is differentiated, so the type of the call says
-nothing on them; a rule that does not fit the function is an error all the same.
+Derivative rules are jaxprs in params, which run only when the function is differentiated. So the type of a call does not
+depend on them, but a rule that does not fit the function is a type error.
 """
 
 from __future__ import annotations

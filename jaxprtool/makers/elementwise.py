@@ -1,4 +1,4 @@
-"""Makers that the elementwise families share: types, broadcasting, NumPy functions.
+"""Makers of the rules of elementwise operations: types, broadcasting, NumPy functions.
 
 Operands of an elementwise operation have one element type; their shapes are equal, or of equal
 rank where a dimension of size 1 stretches, or rank 0. The result has the common shape.

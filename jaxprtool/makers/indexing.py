@@ -1,7 +1,7 @@
-"""Windows at positions that are values: what the rules of gather and scatter share.
+"""Windows at positions that are operands: helpers of the rules of gather and scatter.
 
-A gather reads, and a scatter writes, one window for each vector of an index array. Their dimension numbers say
-the same things by other names; `Windows` has them by one. Three arrays take part: the operand, the
+A gather reads, and a scatter writes, one window for each vector of an index array. Their dimension numbers have the same
+meaning under different names; `Windows` has one name for each. Three arrays take part: the operand, the
 indices, and the windows (a gather's result, a scatter's updates).
 """
 
@@ -112,7 +112,7 @@ CLIP_MODE, DROP_MODE = INDEX_MODE.word(CLIP), INDEX_MODE.word(FILL_OR_DROP)
 
 
 def mode_of(name: str, mode: Any) -> str:
-    """What becomes of windows that do not lie within the operand: one of the constants above."""
+    """How windows are treated that do not lie within the operand: one of the constants above."""
     return INDEX_MODE.required(name, "mode", mode)
 
 

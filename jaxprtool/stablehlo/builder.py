@@ -1,4 +1,4 @@
-"""Writing StableHLO operations: what lowering rules do with their operands."""
+"""Writing StableHLO operations: the methods that lowering rules call."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Arithmetic of StableHLO operations, counted as XLA's `HloCostAnalysis` counts it before it optimises.
 
 XLA counts one flop, or one transcendental, for each element of the result of an elementwise operation, whatever the
-operation and the element type. What it has no operation for (most of CHLO, and functions of complex numbers) it writes
-out with other operations when it reads a module; `_EXPANDED` has how many those are.
+operation and the element type. When it reads a module it replaces operations that it does not have (most of CHLO, and
+functions of complex numbers) by others; `_EXPANDED` says by how many.
 """
 
 from __future__ import annotations
