@@ -1,4 +1,4 @@
-"""Vectorisation.
+"""Vectorisation (vmap): a function of single examples becomes one of batches.
 
 Contract of a `batch` rule:
 
@@ -60,7 +60,7 @@ not_mapped = None
 
 
 class BatchTracer(Tracer):
-    """A value with a batch axis, seen without it."""
+    """A batch of values. Its type is that of one example: it does not have the batch axis."""
 
     __slots__ = ("bdim", "val")
 
@@ -139,7 +139,7 @@ def materialize(x: Any, dim: int | None, axis_size: int, target: int = 0) -> Any
 def materialize_all(
     vals: Sequence[Any], dims: Sequence[int | None], axis_size: int
 ) -> tuple[list[Any], int]:
-    """Values that all have the batch axis in one place, and that place: their own if they agree, else 0."""
+    """The values with their batch axes in one place, and that place: the one they have if all agree, else 0."""
     agree = all(d == dims[0] and d is not None for d in dims)
     target = dims[0] if agree and dims[0] is not None else 0
     return [materialize(x, d, axis_size, target) for x, d in zip(vals, dims, strict=True)], target
@@ -153,18 +153,18 @@ def vmap(
     axis_name: str | None = None,
     axis_size: int | None = None,
 ) -> Callable[..., Any]:
-    """f, mapped over axes of its arguments.
+    """Map a function over axes of its arguments.
 
     Args:
       f: a function of pytrees.
       in_axes: for the arguments (a tuple, one entry each, or one for all), the axis to map over, None for
         arguments that are passed whole, or a pytree prefix of such; negative axes count from the end.
-      out_axes: likewise for the results, where the new axis goes.
+      out_axes: likewise for the results, where the batch axis goes in each.
       axis_name: what collectives in f (`lax.psum`, `lax.axis_index`, ...) call the axis.
       axis_size: its size; needed only when no argument is mapped.
 
     Returns:
-      A function of arguments that have the axis, all of one size.
+      A function of batches: arguments that have the axis, all of one size.
 
     Raises:
       UsageError: no mapped axis, sizes that differ, an axis that is not there, None in out_axes for a
@@ -245,17 +245,21 @@ def vmap_jaxpr(
     in_dims: Sequence[int | None],
     out_dims: Sequence[int | None] | int | None = 0,
 ) -> tuple[ClosedJaxpr, list[int | None]]:
-    """The jaxpr of a jaxpr's vmap.
+    """Vectorise a jaxpr.
 
     Args:
       closed: the jaxpr; its constants are not batched.
       axis_size: size of the batch.
       in_dims: for each argument its batch axis, or None.
-      out_dims: where the results' batch axes have to be: 0 for all of them at the front; a list with an
-        axis for each, or None for wherever it is (and whether it is); None for anything.
+      out_dims: the batch axis of each result: a list, or one for all. None leaves it to the rules where a result has its
+        batch axis, and whether it has one.
 
     Returns:
-      The batched jaxpr and each result's batch axis (None: not batched).
+      The batched jaxpr, and the batch axis of each result (None: it is not batched).
+
+    Raises:
+      UsageError: wrong number of axes, or an axis that is out of range.
+      UnsupportedError: an argument to batch is no array; MissingRuleError: a primitive has no `batch` rule.
     """
     closed = transformable(closed)
     n = len(closed.jaxpr.outs)
@@ -388,7 +392,7 @@ def _not_varying(aval: Any, axis_size: int) -> Any:
 
 @Maker
 def elementwise_batch(op: Any) -> Any:
-    """The rule of an elementwise operation of one operand: the axis stays where it is."""
+    """The rule of an elementwise operation of one operand: the batch axis stays where it is."""
 
     def rule(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
         return op(*vals, **params), dims[0]
@@ -423,7 +427,7 @@ def broadcast_batch(op: Any) -> Any:
 def _align(
     x: Any, shape: tuple[int, ...], dim: int | None, rank: int, full: int, target: int
 ) -> Any:
-    """`x`, of that rank without its batch axis, with the axis at `target` of `full` others."""
+    """`x`, whose rank without the batch axis is `rank`, with its batch axis at `target` among `full` other axes."""
     if dim == target and rank == full:
         return x
     if dim is None:

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 dce_rules = RuleTable("dce")
-effect_facts = FactTable("effects", False, True)  # whether it does something besides giving results
+effect_facts = FactTable("effects", False, True)  # whether it has side effects
 
 
 def has_effects(eqn: JaxprEqn) -> bool:
@@ -75,8 +75,8 @@ def dce_jaxpr(
       keep_inputs: whether arguments stay although nobody reads them.
 
     Returns:
-      The smaller jaxpr (all constants stay: their values are held elsewhere), and for each
-      argument whether it is still there. The same jaxpr when nothing is there to remove.
+      The smaller jaxpr, and for each argument whether it is still there. All constants stay, since their values are kept
+      elsewhere. The same jaxpr object where there is nothing to remove.
     """
     if used_outs is None or all(used_outs):
         outs, kept, live = jaxpr.outs, jaxpr.eqns, live_atoms.find(jaxpr)
@@ -104,7 +104,7 @@ def _same(a: Sequence[JaxprEqn], b: Sequence[JaxprEqn]) -> bool:
 
 
 def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[JaxprEqn], set[Any]]:
-    """The equations that `outs` need, without the parts of them that nobody reads; the atoms they read."""
+    """The equations that `outs` need, without results and operands that nobody reads, and the atoms that they read."""
     live = set(outs)  # literals among them do no harm
     kept: list[JaxprEqn] = []
     for eqn in reversed(eqns):
@@ -143,7 +143,7 @@ def rebound(
 ) -> Jaxpr:
     """The same equations with other binders, further results, or equations in front whose results they read.
 
-    That none of the equations is dead stays known. Of the results none may be missing.
+    All old results have to be among the new ones. Where no equation was dead, that is remembered of the new jaxpr.
     """
     made = Jaxpr(
         jaxpr.in_binders if in_binders is None else list(in_binders),

@@ -1,4 +1,4 @@
-"""Forward-mode derivatives.
+"""Forward-mode differentiation (jvp).
 
 Contract of a `jvp` rule:
 
@@ -82,7 +82,7 @@ class Zero:
 
 
 def zeros(aval: ShapedArray) -> Any:
-    """Zeros of a type: a literal for rank 0, else a broadcast one. Raises UnsupportedError for no type of arrays."""
+    """Zeros of an array type: a literal for rank 0, else a broadcast literal. Raises UnsupportedError for other types."""
     if not isinstance(aval, ShapedArray):
         fail(UnsupportedError, f"there are no zeros of type {aval}", "no-zeros")
     kind = aval.dtype.kind
@@ -192,7 +192,7 @@ def jvp_flat(
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """The value of f and its directional derivative.
+    """The value of f at a point, and its directional derivative there.
 
     Args:
       f: a function of pytrees.
@@ -221,7 +221,14 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 def check_tangent(tangent: Any, primal: Any, what: str) -> Any:
-    """The tangent (or cotangent) of a value of type `primal`: a value, or Zero for an integer's."""
+    """Check what a caller gives as the tangent (or cotangent) of a value of type `primal`.
+
+    Returns:
+      The tangent; Zero for integers and booleans.
+
+    Raises:
+      UsageError: its shape or dtype is not that of the tangents of `primal`; `what` names it in the message.
+    """
     aval, want = get_aval(tangent), primal.tangent()
     if want.dtype.kind == "0":
         if aval.shape != primal.shape:
@@ -243,7 +250,7 @@ def jvp_jaxpr(
     *,
     instantiate_outs: bool | Sequence[bool] = True,
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """The jaxpr of a jaxpr's jvp.
+    """Differentiate a jaxpr in forward mode.
 
     Args:
       closed: (a) -> (b); its constants are not differentiated.
@@ -251,8 +258,11 @@ def jvp_jaxpr(
       instantiate_outs: whether zero tangents of inexact results are results too, for all or for each.
 
     Returns:
-      (*a, *tangents of a) -> (*b, *tangents of b), tangents of those with a flag up only, and the flag
-      of each result.
+      (*a, *tangents of a) -> (*b, *tangents of b), with tangents of the arguments in `nonzeros` only; and for each result
+      whether its tangent is among the results.
+
+    Raises:
+      MissingRuleError: a primitive that a tangent reaches has no `jvp` rule.
     """
     closed = transformable(closed)
     flags = tuple(inexact(closed.in_avals) if nonzeros is None else nonzeros)
@@ -266,7 +276,7 @@ def jvp_jaxpr(
         if closed.interface is not None:
             made = with_interface(made, of_jvp(closed.interface, flags, flags_out))
         found = _JVP.keep(closed, key, (made, flags_out))
-        # kept under the flags of the results too, which callers that know them ask for
+        # kept under the flags of the results too: callers that know those ask by them
         _JVP.keep(closed, (flags, tuple(found[1])), found)
     return found
 
@@ -302,8 +312,15 @@ def jvp_interpret(
 ) -> tuple[list[Any], list[Any]]:
     """Apply a jaxpr to primals and tangents (or Zeros), rule by rule, in the current trace.
 
-    copy_eqn(eqn, operands) applies an equation that no tangent reaches. rule_of(primitive) is the rule to
-    use, or None for that of the table.
+    Args:
+      jaxpr: (a) -> (b).
+      consts, primals: the values of its constants and of a.
+      tangents: of a; Zero where there is none.
+      copy_eqn: copy_eqn(eqn, operands) applies an equation that no tangent reaches.
+      rule_of: rule_of(primitive) is the rule to use, or None for the rule of the table.
+
+    Returns:
+      b, and the tangents of b, which may be Zero.
     """
     env = Env(zip(jaxpr.all_binders, [*consts, *primals], strict=True))
     tangent_env, rules = _Tangents(), jvp_rules.rules

@@ -6,8 +6,8 @@ Contract of a `linearize` rule, for primitives whose params hold jaxprs:
 
     rule(trace, primals, tangents, **params) -> (primals_out, tangents_out)
 
-It is a jvp rule and its partial evaluation in one step, which saves the jaxpr between the two: the
-primals are known, and the tangents are tracers of `trace` (or Zero). For others the jvp rule is partially evaluated.
+It is the jvp rule and its partial evaluation in one step, so that no jaxpr of the jvp is made. Primals are known; tangents
+are tracers of `trace`, or Zero. For primitives without a `linearize` rule the jvp rule is partially evaluated.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ linearize_rules = RuleTable("linearize")
 def _linearize_flat(
     f: Callable[..., Sequence[Any]], primals: Sequence[Any]
 ) -> tuple[list[Any], ClosedJaxpr]:
-    """Results of f, and its linear part: (tangents) -> (tangents of the results), all instantiated."""
+    """The results of f, and its linear part: (tangents) -> (tangents of the results), without symbolic zeros."""
     trace = PartialEvalTrace(state.trace)
     avals = [get_aval(x) for x in primals]
     inputs = [trace.new_input(a.tangent()) for a in avals]
@@ -84,7 +84,7 @@ def _linearize_flat(
 
 
 def _check_known(trace: PartialEvalTrace, outs: Sequence[Any]) -> None:
-    """Refuse results that depend on tangents, as where a jvp rule computes both in one operation."""
+    """Raise UnsupportedError for a result that depends on tangents: some jvp rules compute primal and tangent in one operation."""
     for i, x in enumerate(outs):
         if trace.is_unknown(x):
             names = [e.primitive.name for e in trace.eqns if x.atom in e.out_binders]
@@ -100,7 +100,7 @@ def _check_known(trace: PartialEvalTrace, outs: Sequence[Any]) -> None:
 
 
 def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """The value of f at a point, and its derivative there as a linear function.
+    """The value of f at a point, and its derivative at that point as a linear function.
 
     Args:
       f: a function of pytrees; Python control flow on concrete primals is fine.
@@ -336,7 +336,7 @@ class LinearParts(NamedTuple):
 def linearize_body(
     closed: ClosedJaxpr, nonzeros: Sequence[bool], wanted: Sequence[bool]
 ) -> LinearParts:
-    """Linearize a jaxpr in a param, once for each way to do it.
+    """Linearize a jaxpr in a param; the result is kept for each combination of flags.
 
     Args:
       closed: (a) -> (b).
@@ -350,7 +350,7 @@ def linearize_body(
         if computes_again(closed, made.n_res):
             made = _Linearized(rematerialised(closed), nonzeros).split(wanted)
         _LINEARIZED.keep(closed, key, made)
-        # kept under the flags of the results too, which callers that know them ask for
+        # kept under the flags of the results too: callers that know those ask by them
         _LINEARIZED.keep(closed, (tuple(nonzeros), tuple(made.flags)), made)
     return made
 
@@ -359,7 +359,7 @@ _LINEARIZED = MemoTable[LinearParts]("linearized")
 
 
 class _Linearized:
-    """A jaxpr linearized symbolically: primal operations on `first`, tangent ones on `second`."""
+    """A linearized jaxpr: the trace `first` recorded operations on primals, and `second` those on tangents."""
 
     def __init__(self, closed: ClosedJaxpr, wrt: Sequence[bool]):
         closed = transformable(closed)
@@ -379,7 +379,7 @@ class _Linearized:
         _check_known(self.second, self.outs)
 
     def _rule(self, primitive: Primitive) -> Callable[..., Any] | None:
-        """The linearize rule as a jvp rule, where no primal is unknown; None when there is none."""
+        """The linearize rule of a primitive as a jvp rule, which uses the jvp rule where a primal is unknown; None for no rule."""
         rule = linearize_rules.find(primitive)
         if rule is None:
             return None
@@ -404,7 +404,7 @@ class _Linearized:
 def linearize_jaxpr(
     closed: ClosedJaxpr, wrt: Sequence[bool] | None = None
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, int]:
-    """Split a jaxpr's jvp at its primals.
+    """Linearize a jaxpr: split its jvp into a primal part and a linear part.
 
     Args:
       closed: (a) -> (b).

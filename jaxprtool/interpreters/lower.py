@@ -1,14 +1,14 @@
 """Lowering to StableHLO, as text.
 
-Text, because building it costs no import, and because XLA's client compiles it as it is.
+The module is made as text, which needs no import, and which XLA's client compiles as it is.
 
 Contract of a `lower` rule:
 
     rule(ctx, *operands, **params) -> Value          (a list of Values for multiple_results)
 
-Operands are `Value`s: an SSA name (`%3`, `%arg0`) with its aval; PRNG keys are words, u32[..., n]. `ctx.in_avals` and `ctx.out_avals` are the equation's
-types. The rule writes operations with the methods of `LoweringContext` and returns their results, which
-have the types `ctx.out_avals`.
+Operands are `Value`s: an SSA name (`%3`, `%arg0`) with its aval; PRNG keys are words, u32[..., n]. `ctx.in_avals` and
+`ctx.out_avals` are the types of the equation. The rule writes operations with the methods of `LoweringContext`, and returns
+values of the types `ctx.out_avals`.
 
 Makers: `hlo` for elementwise operations.
 """
@@ -129,7 +129,7 @@ def _row_major(aval: Any) -> str:
 
 
 def _identifier(name: str) -> str:
-    """A name with what MLIR does not take in a symbol replaced."""
+    """A name as a symbol of MLIR: characters that symbols cannot have are replaced."""
     word = "".join(c if c.isascii() and (c.isalnum() or c in "_.$") else "_" for c in name)
     return word if word and not word[0].isdigit() else f"f_{word}"
 
@@ -145,15 +145,15 @@ class _Splice(NamedTuple):
 
 
 class LoweringContext(Builder):
-    """Writes the body of one function; what a rule is given.
+    """Writes the body of one function. Lowering rules get it as their first argument.
 
     Attributes:
       eqn: the equation that is being lowered.
       mesh: the mesh on whose devices the code at hand runs, one shard each; None outside of shard_map.
       manual: the axes of the mesh that it runs along.
 
-    Ordered effects take a token and give the next one; branches, loops and functions that have some inside
-    pass it on.
+    An operation with an ordered effect takes a token and returns the next one. Branches, loops and functions with such
+    operations inside pass the token on.
     """
 
     def __init__(self, module: _Module, place: _Place | None = None, token: Value | None = None):
@@ -276,10 +276,16 @@ class LoweringContext(Builder):
         cond: ClosedJaxpr | None,
         body: ClosedJaxpr,
     ) -> list[Value]:
-        """A stablehlo.while over `state`; `holds` writes [the predicate] of a state, `step` the next state.
+        """A stablehlo.while over `state`.
 
-        cond, body: the jaxprs that the two of them write. A predicate with ordered effects is computed ahead,
-        as a part of the state, since the condition of a while cannot hand on a token.
+        A predicate with ordered effects is computed at the end of each turn, as a part of the state, because the condition of
+        a stablehlo.while cannot return a token.
+
+        Args:
+          state: the values of the loop at the start.
+          holds: writes the predicate of a state, and returns it in a list.
+          step: writes the next state.
+          cond, body: the jaxprs that `holds` and `step` write; `cond` is None for a predicate without effects.
         """
         avals = [x.aval for x in state]
         ahead = cond is not None and is_ordered(cond)
@@ -304,13 +310,13 @@ class LoweringContext(Builder):
 
     @property
     def token(self) -> Value:
-        """What comes after the ordered effects so far."""
+        """The token that the last operation with an ordered effect returned."""
         if self._token is None:
             self._token = self.op("create_token", out=_TOKEN)
         return self._token
 
     def _after(self, results: list[Value], ordered: bool) -> list[Value]:
-        """Results, without the token that stands first if there is one, which is the current one then."""
+        """The results without the token, which stands first among ordered ones and becomes the current token."""
         if not ordered:
             return results
         self._token = results[0]

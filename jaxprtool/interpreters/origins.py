@@ -15,10 +15,10 @@ __all__ = ["map_origins", "show_origins", "within", "within_jaxpr", "without_ori
 
 
 def within(program: ClosedJaxpr, transformation: str) -> ClosedJaxpr:
-    """The program to transform, whose names say by what: `attn` becomes `jvp(attn)`.
+    """The program with the name of a transformation around the names of its equations: `attn` becomes `jvp(attn)`.
 
-    As in JAX, names in nested jaxprs are relative to those of the equation that holds them, and stay. The same
-    object where no equation has names; the same result each time.
+    As in JAX, names in nested jaxprs are relative to those of the equation that holds them, and stay as they are. The result
+    is the same object each time, and the program itself where no equation has names.
     """
     found = _WITHIN.find(program, transformation)
     if found is None:

@@ -87,12 +87,12 @@ class Saving(NamedTuple):
 
 @deep
 def split_saving(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> Saving:
-    """Split a jaxpr into what is computed at once and what is computed again.
+    """Split a jaxpr into a first and a second computation.
 
     Args:
       closed: (a1, a2) -> (b1, b2).
       unks: for each argument whether it is unknown (a2).
-      saves: the policy; equal policies have to be equal objects, for the split is made once for each.
+      saves: the policy. Equal policies have to compare equal, since one split is kept for each.
     """
     return _SAVING.of(closed, (tuple(unks), saves), lambda: _Splitter(closed, unks, saves).run())
 
@@ -114,7 +114,7 @@ _WITHOUT_KNOWN = MemoTable[ClosedJaxpr]("known part with fewer results")
 
 
 class _Splitter:
-    """One split: the traces of both computations, and the values of each variable in them.
+    """Splits one jaxpr: it has the traces of both computations, and the values of each variable in them.
 
     Attributes:
       first: records what is known. second: records everything.
@@ -175,7 +175,7 @@ class _Splitter:
             return put_in_memory(given, move.source)
 
     def equation(self, eqn: JaxprEqn, ins: list[Any], again: list[Any]) -> list[tuple[Any, Any]]:
-        """Record an equation; its results in both computations."""
+        """Record an equation. Returns each of its results as (value in the first computation, value in the second)."""
         unks = [x is None for x in ins]
         rule = None if self.saves is save_nothing else saving_rules.find(eqn.primitive)
         cut = None if rule is None else rule(eqn, unks, self.saves)
@@ -211,7 +211,7 @@ class _Splitter:
             return lax.jit_call(*args, jaxpr=closed)
 
     def known_results(self, eqn: JaxprEqn, ins: list[Any]) -> list[Any]:
-        """What is known of an equation with unknown operands."""
+        """The results of an equation with unknown operands that are known nevertheless; None for the others."""
         if eqn.primitive not in partial_eval_rules:
             return [None] * len(eqn.out_binders)
         trace = PartialEvalTrace(self.first)

@@ -32,10 +32,10 @@ from jaxprtool.ir.walk import count_eqns, shared_size
 
 __all__ = ["apply_jaxpr", "computes_again", "multiplies", "rematerialised"]
 
-# A body of fewer equations is always put in place; a larger one unless that makes it so many times larger.
+# A body of at most so many equations is put in place; a larger one is too, unless that makes it so many times larger.
 _SMALL, _FACTOR = 64, 4
 
-# A body that multiplies hands over at most so many residuals.
+# A body that `multiplies` saves at most so many residuals.
 _MAX_RESIDUALS = 64
 
 
@@ -74,7 +74,7 @@ def apply_jaxpr(
 ) -> list[Any]:
     """Apply a jaxpr in the current trace: its equations one by one, or a call of it (Note [In place or called]).
 
-    of: what the jaxpr was derived from, if that may share more than is left to see in it.
+    of: the jaxpr that it was derived from, where that one may show more sharing.
     """
     if multiplies(closed if of is None else of):
         return lax.jit_call(*args, jaxpr=closed)

@@ -1,7 +1,7 @@
 """Staging: Python functions to jaxprs.
 
-`JaxprTrace` records every operation, also those on constants alone. A value that the function closes over,
-array or tracer of an outer trace, becomes a constant binder; a concrete scalar becomes a literal.
+`JaxprTrace` records every operation, operations on constants included. A value that the function closes over, an array or a
+tracer of an outer trace, becomes a constant; a concrete scalar becomes a literal.
 
 Contract of an `identity` rule:
 
@@ -57,7 +57,7 @@ identity_rules = RuleTable("identity")
 
 
 def _refuse_symbolic(primitive: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> None:
-    """Raise UnsupportedError where symbolic dimensions are among what a type rule computes with."""
+    """Raise UnsupportedError where shapes or params have symbolic dimensions, with which type rules cannot compute."""
     shapes = [a.shape for a in avals if isinstance(a, ShapedArray)]
     given = [v for v in params.values() if isinstance(v, tuple)]
     if any(isinstance(d, SymbolicDim) for dims in (*shapes, *given) for d in dims):
@@ -242,7 +242,7 @@ class JaxprTrace(Trace):
         return self._tracers(binders)
 
     def copy_jaxpr(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-        """Record the equations of another jaxpr; its results, some of them literals perhaps."""
+        """Record the equations of another jaxpr. Returns its results: tracers, or literals."""
         jaxpr = closed.jaxpr
         env = Env(zip(jaxpr.in_binders, args, strict=True))
         env.write(jaxpr.const_binders, self.new_consts(closed))
@@ -333,7 +333,7 @@ def flatten_fun(f: Callable[..., Any], in_tree: Any) -> tuple[Callable[..., list
 
 
 def leaf_aval(x: Any) -> Any:
-    """The type meant by a leaf of an argument: a type itself, or that of a value."""
+    """The type of a leaf of an argument, which is a type itself or a value."""
     return x if isinstance(x, AbstractType) else get_aval(x)
 
 

@@ -1,4 +1,4 @@
-"""Transposition of linear functions: reverse mode is linearize, then this.
+"""Transposition of linear functions. Reverse-mode differentiation is linearize, then transpose.
 
 Contract of a `transpose` rule:
 
@@ -58,7 +58,7 @@ class UndefPrimal:
         return f"UndefPrimal({self.aval})"
 
     def refuse_as_constant(self) -> NoReturn:
-        """Raises NotLinearError: a rule computes with the value, so its operation is linear in no such operands."""
+        """Raise NotLinearError: a rule uses the operand as a value, so the operation is not linear in it."""
         fail(NotLinearError, "a linear argument has no value", _NO_VALUE)
 
 
@@ -124,7 +124,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
 
 
 def _forward(jaxpr: Jaxpr, env: Env, linear: set[Any]) -> list[JaxprEqn]:
-    """Apply the equations that no linear argument reaches; return the others, with what they bind in `linear`."""
+    """Apply the equations that no linear argument reaches. Returns the others, and adds the variables that they bind to `linear`."""
     rest = []
     for eqn in interpreted(jaxpr.eqns):
         if linear.isdisjoint(eqn.inputs):
@@ -159,7 +159,7 @@ def transpose_jaxpr(
     *,
     instantiate_cts: bool | Sequence[bool] = True,
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """The jaxpr of a jaxpr's transpose.
+    """Transpose a jaxpr.
 
     Args:
       closed: (a, b) -> c, linear in b.
@@ -169,6 +169,9 @@ def transpose_jaxpr(
 
     Returns:
       (a, ct of c) -> (ct of b), and for each of b whether its cotangent is among the results.
+
+    Raises:
+      NotLinearError: an equation is not linear in b; MissingRuleError: a primitive has no `transpose` rule.
     """
     closed = transformable(closed)
     nonzero = nonzero_cts if nonzero_cts is not None else [True] * len(closed.jaxpr.outs)
@@ -182,7 +185,7 @@ def transpose_jaxpr(
         if closed.interface is not None:
             made = with_interface(made, of_transpose(closed.interface, linear, nonzero, flags))
         found = _TRANSPOSED.keep(closed, key, (made, flags))
-        # kept under the flags of the results too, which callers that know them ask for
+        # kept under the flags of the results too: callers that know those ask by them
         _TRANSPOSED.keep(closed, (tuple(linear), tuple(nonzero), tuple(found[1])), found)
     return found
 

@@ -178,7 +178,7 @@ def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
 
 
 class numpy_function:
-    """The impl rule that is one function of the namespace; prepared programs call it bare."""
+    """The impl rule that is one function of the namespace. Prepared programs call that function directly."""
 
     __slots__ = ("name",)
 
@@ -193,7 +193,7 @@ class numpy_function:
 
 
 class by_kind:
-    """The impl rule that has formulas of its own for some kinds of element types; prepared programs call them bare.
+    """The impl rule that has formulas of its own for some kinds of element types. Prepared programs call these directly.
 
     Args:
       rule: the impl rule of all other kinds.

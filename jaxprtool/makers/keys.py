@@ -1,6 +1,6 @@
-"""Operations that take PRNG keys as well as numbers: `MOVES_KEYS`, `compares_keys`, and what makes their rules.
+"""Operations that take PRNG keys as well as numbers: `MOVES_KEYS`, `compares_keys`, and the makers of their rules.
 
-`TAKING_KEYS` makes the rules of an operation's values out of its batch rule, which is applied to an axis of words.
+`TAKING_KEYS` makes `impl` and `lower` rules for keys from the batch rule, which is applied to the axis of their words.
 """
 
 from __future__ import annotations

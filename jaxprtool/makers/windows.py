@@ -29,7 +29,7 @@ def padded_size(n: int, low: int, high: int, interior: int) -> int:
 
 
 def strided_size(n: int, window: int, stride: int) -> int:
-    """In how many places a window fits on an axis."""
+    """The number of positions of a window on an axis."""
     return (n - window) // stride + 1 if n >= window else 0
 
 
@@ -53,7 +53,7 @@ class Windows(NamedTuple):
     Attributes:
       dimensions: the size of the window.
       strides: the steps between windows.
-      padding: (low, high) of what is put around the array; negative ones cut.
+      padding: (low, high), the numbers of elements that are put around the array; negative numbers cut elements off.
       base_dilation: the array's elements are put this far apart.
       window_dilation: the window's elements are this far apart.
     """
@@ -100,7 +100,7 @@ class Windows(NamedTuple):
 
     @property
     def pad_config(self) -> tuple[tuple[int, int, int], ...]:
-        """What `pad` has to do to the array before the windows are laid on it."""
+        """The param of the `pad` that pads the array for the windows: (low, high, interior) for each axis."""
         return tuple(
             (low, high, base - 1)
             for (low, high), base in zip(self.padding, self.base_dilation, strict=True)
