@@ -30,9 +30,9 @@ from jaxprtool.ir.avals import AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
-from jaxprtool.ir.sharding import Mesh
 from jaxprtool.ir.walk import nesting
 from jaxprtool.stablehlo.builder import ELEMENTWISE, Builder, Value, result_types, types_of
+from jaxprtool.stablehlo.functions import Function, Module, Place, identifier
 from jaxprtool.stablehlo.module import StableHLO
 from jaxprtool.stablehlo.text import mlir_type
 
@@ -47,77 +47,6 @@ _MAX_REGION_DEPTH = 24
 _MAX_CALL_DEPTH = 64
 
 
-class _Place(NamedTuple):
-    """The context of some code: the mesh whose devices run it, and the axes of it that are manual."""
-
-    mesh: Mesh | None = None
-    manual: tuple[str, ...] = ()
-
-
-class _Function(NamedTuple):
-    """A function of the module that is yet to be written.
-
-    `eqn` is the first equation that calls it, for errors in what it is made of.
-    """
-
-    closed: ClosedJaxpr
-    symbol: str
-    place: _Place
-    eqn: JaxprEqn
-
-
-class _Module:
-    """The functions of a module, and those that are yet to be written.
-
-    The tables are by `id`; they hold the jaxprs so that no id is used twice.
-    """
-
-    def __init__(self) -> None:
-        self.symbols: dict[Any, _Function] = {}
-        self.taken: set[str] = {"main"}
-        self.pending: list[_Function] = []
-        self.meshes: dict[Mesh, str] = {}
-        self.callbacks: list[Callable[..., Any]] = []
-
-    def function(self, closed: ClosedJaxpr, name: str, place: _Place, eqn: JaxprEqn) -> str:
-        """The symbol of a private function for a jaxpr object, written once for each place."""
-        key = id(closed), place
-        found = self.symbols.get(key)
-        if found is None:
-            found = self.symbols[key] = _Function(closed, self.fresh(name), place, eqn)
-            self.pending.append(found)
-        return found.symbol
-
-    def mesh_symbol(self, mesh: Mesh) -> str:
-        """The symbol of a mesh; all meshes of a program have the same number of devices."""
-        mesh = mesh.grid
-        if any(m.size != mesh.size for m in self.meshes):
-            sizes = ", ".join(str(m.size) for m in (*self.meshes, mesh))
-            fail(UnsupportedError, f"the program's meshes differ in size: {sizes}", "mesh-size")
-        if mesh not in self.meshes:
-            self.meshes[mesh] = f"mesh_{len(self.meshes)}" if self.meshes else "mesh"
-        return self.meshes[mesh]
-
-    @property
-    def devices(self) -> int:
-        """The number of devices."""
-        return next((m.size for m in self.meshes), 1)
-
-    def mesh_lines(self) -> list[str]:
-        """The declarations of the meshes."""
-        axes = {m: ", ".join(f'"{n}"={s}' for n, s in m.sizes.items()) for m in self.meshes}
-        return [f"  sdy.mesh @{symbol} = <[{axes[m]}]>" for m, symbol in self.meshes.items()]
-
-    def fresh(self, name: str) -> str:
-        """A symbol that no function has."""
-        base = _identifier(name)
-        symbol, n = base, 0
-        while symbol in self.taken:
-            symbol, n = f"{base}_{n}", n + 1
-        self.taken.add(symbol)
-        return symbol
-
-
 def _row_major(aval: Any) -> str:
     """The layout of an array whose last axis is the fastest."""
     if aval is not _TOKEN and not isinstance(aval, ShapedArray):
@@ -128,19 +57,13 @@ def _row_major(aval: Any) -> str:
     return f"dense<[{order}]> : tensor<{n}xindex>" if n else "dense<> : tensor<0xindex>"
 
 
-def _identifier(name: str) -> str:
-    """A name as a symbol of MLIR: characters that symbols cannot have are replaced."""
-    word = "".join(c if c.isascii() and (c.isalnum() or c in "_.$") else "_" for c in name)
-    return word if word and not word[0].isdigit() else f"f_{word}"
-
-
 class _Splice(NamedTuple):
     """A placeholder among the lines of a function for the body of a jaxpr, which is written when the function is finished."""
 
     closed: ClosedJaxpr
     operands: Sequence[Value]
     results: list[Value]
-    place: _Place
+    place: Place
     tokens: tuple[Value, Value] | None = None
 
 
@@ -156,11 +79,11 @@ class LoweringContext(Builder):
     operations inside pass the token on.
     """
 
-    def __init__(self, module: _Module, place: _Place | None = None, token: Value | None = None):
+    def __init__(self, module: Module, place: Place | None = None, token: Value | None = None):
         super().__init__()
         self._token = token
         self.module = module
-        self.mesh, self.manual = place or _Place()
+        self.mesh, self.manual = place or Place()
         self.eqn: JaxprEqn = NO_EQN
         self.has_splices = False
 
@@ -202,11 +125,11 @@ class LoweringContext(Builder):
 
     def function(self, closed: ClosedJaxpr, name: str) -> str:
         """The symbol of a private function of the module, written once for each jaxpr object."""
-        return self.module.function(closed, name, _Place(self.mesh, self.manual), self.eqn)
+        return self.module.function(closed, name, Place(self.mesh, self.manual), self.eqn)
 
     def _splice(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
         results = [Value(self.fresh_name(), a.physical) for a in closed.out_avals]
-        place, tokens = _Place(self.mesh, self.manual), None
+        place, tokens = Place(self.mesh, self.manual), None
         if is_ordered(closed):
             tokens = self.token, Value(self.fresh_name(), _TOKEN)
             self._token = tokens[1]
@@ -419,7 +342,7 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
       UnsupportedError: a type that StableHLO does not have.
     """
     closed = pure(closed)
-    module = _Module()
+    module = Module()
     ctx = LoweringContext(module)
     jaxpr = closed.jaxpr
     consts = closed.consts or [None] * len(jaxpr.const_binders)
@@ -443,14 +366,14 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
             help="leave out ordered=True, or run the program on NumPy",
         )
     attributes = f"{{mhlo.num_partitions = {n} : i32, mhlo.num_replicas = 1 : i32}}"
-    head = f"module @jit_{_identifier(name)} attributes {attributes} {{"
+    head = f"module @jit_{identifier(name)} attributes {attributes} {{"
     text = "\n".join([head, *module.mesh_lines(), *functions, "}", ""])
     out_avals = [x.aval for x in jaxpr.outs]
     in_avals = [v.aval for v in binders]
     return StableHLO(text, in_avals, out_avals, module.callbacks, n, of_open(closed))
 
 
-def _lower_function(module: _Module, function: _Function) -> str:
+def _lower_function(module: Module, function: Function) -> str:
     token = Value("%token", _TOKEN) if is_ordered(function.closed) else None
     ctx = LoweringContext(module, function.place, token)
     args = [Value(f"%arg{i}", a.physical) for i, a in enumerate(function.closed.in_avals)]
