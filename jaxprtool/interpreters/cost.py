@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.core.bind import interpreted, interpreting
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
@@ -146,8 +147,9 @@ def cost_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Cost:
     found = _COST.find(jaxpr)
     if found is None:
         total = Cost(0, 0, 0)
-        for eqn in jaxpr.eqns:
-            total += cost_eqn(eqn)
+        with interpreting():
+            for eqn in interpreted(jaxpr.eqns):
+                total += cost_eqn(eqn)
         found = _COST.keep(jaxpr, total)
     return found
 

@@ -142,20 +142,19 @@ class _Program:
         last_use = _last_uses(jaxpr)
         self.code: list[tuple[Any, list[int], Any, tuple[int, ...]]] = []
         self.peak = alive = 0
-        for i, eqn in enumerate(jaxpr.eqns):
-            out_avals = [v.aval for v in eqn.out_binders]
-            in_avals = [x.aval for x in eqn.inputs]
-            with interpreting():
-                state.eqn = eqn
+        with interpreting():
+            for i, eqn in enumerate(interpreted(jaxpr.eqns)):
+                out_avals = [v.aval for v in eqn.out_binders]
+                in_avals = [x.aval for x in eqn.inputs]
                 f = prepare_impl(xp, eqn.primitive, in_avals, out_avals, eqn.params)
-            alive += sum(getattr(a, "nbytes", 0) for a in out_avals)
-            self.peak = max(self.peak, alive)
-            ins = [slot(x) for x in eqn.inputs]
-            outs = [slot(v) for v in eqn.out_binders]
-            dead = last_use.get(i, ())
-            alive -= sum(getattr(v.aval, "nbytes", 0) for v in dead if slots[v] >= self.n_in)
-            out = outs if eqn.primitive.multiple_results else outs[0]
-            self.code.append((f, ins, out, tuple(slots[v] for v in dead)))
+                alive += sum(getattr(a, "nbytes", 0) for a in out_avals)
+                self.peak = max(self.peak, alive)
+                ins = [slot(x) for x in eqn.inputs]
+                outs = [slot(v) for v in eqn.out_binders]
+                dead = last_use.get(i, ())
+                alive -= sum(getattr(v.aval, "nbytes", 0) for v in dead if slots[v] >= self.n_in)
+                out = outs if eqn.primitive.multiple_results else outs[0]
+                self.code.append((f, ins, out, tuple(slots[v] for v in dead)))
         self.outs = [slot(x) for x in jaxpr.outs]
         self.eqns = jaxpr.eqns
 

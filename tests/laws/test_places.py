@@ -12,6 +12,7 @@ import jaxprtool as jt
 from jaxprtool import lax
 from jaxprtool.core.primitive import primitive
 from jaxprtool.interpreters.batch import elementwise_batch
+from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr, vjp_jaxpr
 from jaxprtool.interpreters.transpose import is_linear
@@ -173,6 +174,25 @@ def test_an_equation_of_a_transformed_program_has_the_place_of_what_it_was_made_
     made = jt.jvp_jaxpr(jt.vmap_jaxpr(program, 2, [0])[0])[0]
     lines = {e.primitive.name: line_of(e) for e in made.eqns}
     assert lines == {"sin": 2, "cos": 2, "mul": 3, "add_any": 3}
+
+
+def test_discharge_and_cost():
+    text = """{ lambda ; a:Ref{f32[]}. let
+    jit[
+      name=f
+      jaxpr={ lambda ; b:Ref{f32[]}. let
+          frobnicate b
+        in () }
+    ] a
+  in () }"""
+    with pytest.raises(jt.MissingRuleError) as error:
+        jt.discharge(jt.parse(text))
+    (d,) = error.value.diagnostics
+    assert line_of(d) == 5
+    with pytest.raises(jt.MissingRuleError) as error:
+        cost_jaxpr(jt.parse("{ lambda ; a:f32[]. let\n b:f32[] = frobnicate a in (b,) }").jaxpr)
+    (d,) = error.value.diagnostics
+    assert line_of(d) == 2
 
 
 def test_a_place_that_an_error_has_stays():
