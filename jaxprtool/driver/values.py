@@ -22,7 +22,7 @@ from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.interface import LEAF, Interface, Part, Tree, argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 
-__all__ = ["arguments", "is_word", "open_binders", "parse_literal", "split_words"]
+__all__ = ["arguments", "is_word", "open_binders"]
 
 _NUMBER = re.compile(
     r"[+-]?(?:nan|inf(?:inity)?|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)"

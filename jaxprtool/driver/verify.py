@@ -19,7 +19,6 @@ from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
 
 __all__ = [
-    "InternalError",
     "check_arrays",
     "check_input",
     "check_results",

@@ -13,7 +13,6 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = [
     "by_parts",
-    "cotangents_by",
     "of_discharge",
     "of_grad",
     "of_jvp",
@@ -22,7 +21,6 @@ __all__ = [
     "of_partial_eval",
     "of_transpose",
     "of_vjp",
-    "one_or_tuple",
     "with_interface",
 ]
 
