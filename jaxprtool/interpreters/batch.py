@@ -24,11 +24,11 @@ from jaxprtool.core.partition import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, Tracer, get_aval
-from jaxprtool.core.tree import tree_flatten, tree_paths, tree_prefix_leaves, tree_unflatten
+from jaxprtool.core.tree import tree_flatten, tree_prefix_leaves, tree_unflatten
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import with_interface
-from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
+from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label, result_label
@@ -174,10 +174,8 @@ def vmap(
     def mapped(*args: Any) -> Any:
         leaves, in_tree = tree_flatten(args)
         dims = [
-            _canonical_axis(d, get_aval(x), f"argument {path}", 0)
-            for d, x, path in zip(
-                _axes_of(in_axes, args, "in_axes"), leaves, tree_paths(args), strict=True
-            )
+            _canonical_axis(d, get_aval(x), lambda i=i: argument_names(f, args)[i], 0)
+            for i, (d, x) in enumerate(zip(_axes_of(in_axes, args, "in_axes"), leaves, strict=True))
         ]
         size = _axis_size(leaves, dims, axis_size)
         axes = {} if axis_name is None else {axis_name: size}
@@ -202,13 +200,16 @@ def _axes_of(axes: Any, tree: Any, what: str) -> list[Any]:
         fail(UsageError, f"{what}={axes} is no prefix of the structure of the values", "axes-tree")
 
 
-def _canonical_axis(dim: Any, aval: Any, label: str, extra: int) -> int | None:
-    """An axis of a value, counted from the start; `extra` is 1 where the value does not have the axis yet."""
+def _canonical_axis(dim: Any, aval: Any, label: Callable[[], str], extra: int) -> int | None:
+    """An axis of a value, counted from the start; `extra` is 1 where the value does not have the axis yet.
+
+    Raises UsageError, with `label()` as the name of the value, where it has no such axis.
+    """
     if dim is None:
         return None
     ndim = aval.ndim + extra
     if not isinstance(dim, int) or not -ndim <= dim < ndim:
-        fail(UsageError, f"vmap axis {dim} is out of range for {label}, {aval}", "axis-range")
+        fail(UsageError, f"vmap axis {dim} is out of range for {label()}, {aval}", "axis-range")
     return dim % ndim
 
 
@@ -234,7 +235,7 @@ def _place(boxed: tuple[Any, int | None], wanted: Any, size: int) -> Any:
         return value
     aval = get_aval(value)
     extra = 0 if dim is not None else 1
-    target = _canonical_axis(wanted, aval, "a result", extra)
+    target = _canonical_axis(wanted, aval, lambda: "a result", extra)
     return materialize(value, dim, size, target or 0)
 
 
@@ -304,7 +305,7 @@ def _batch_axes(
         if d is not None and not isinstance(a, ShapedArray):
             message = f"vmap: {label(i)} is {a}, which has no axes"
             fail(UnsupportedError, message, "unsupported-type")
-        found.append(d if d is None or d >= 0 else _canonical_axis(d, a, label(i), 1))
+        found.append(d if d is None or d >= 0 else _canonical_axis(d, a, lambda i=i: label(i), 1))
     return found
 
 

@@ -18,12 +18,13 @@ from jaxprtool.interpreters.jvp import (
     is_inexact,
     jvp,
     jvp_flat,
+    tangent_of,
     zeros,
 )
 from jaxprtool.interpreters.linearize import check_known
 from jaxprtool.interpreters.origins import within_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
-from jaxprtool.interpreters.stage import flatten_fun
+from jaxprtool.interpreters.stage import argument_names, flatten_fun
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import INT32
@@ -72,7 +73,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
                 "tangent-tree",
             )
         checked = [
-            instantiate(check_tangent(t, a, f"tangent {i}"))
+            instantiate(check_tangent(t, a, lambda i=i: tangent_of(f, primals, i)))
             for i, (t, a) in enumerate(zip(tangent_leaves, avals, strict=True))
         ]
         return tree_unflatten(result_tree, run(*checked))
@@ -110,7 +111,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., tuple[
                 "cotangent-tree",
             )
         cts = [
-            check_tangent(ct, a, f"cotangent {i}")
+            check_tangent(ct, a, lambda i=i: f"cotangent {i}")
             for i, (ct, a) in enumerate(zip(ct_leaves, out_avals, strict=True))
         ]
         undef = [UndefPrimal(v.aval) for v in linear.jaxpr.in_binders]
@@ -134,8 +135,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> C
                     "argnums",
                 )
         positions = [i % len(args) for i in nums]
-        for i in positions:
-            _check_differentiable(args[i], i)
+        _check_differentiable(f, args, positions)
 
         def of_chosen(*chosen: Any) -> Any:
             full = list(args)
@@ -151,16 +151,22 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> C
     return value_and_grad_f
 
 
-def _check_differentiable(arg: Any, position: int) -> None:
-    for leaf in tree_leaves(arg):
-        aval = get_aval(leaf)
-        if aval.dtype.kind != "f":
-            fail(
-                UsageError,
-                f"grad needs real floating arguments, and argument {position} is {aval}",
-                "grad-input",
-                help="use vjp for other types, or choose other arguments with argnums",
-            )
+def _check_differentiable(
+    f: Callable[..., Any], args: Sequence[Any], positions: Sequence[int]
+) -> None:
+    """Raise UsageError for a leaf of the arguments at these positions that is not real."""
+    start = 0
+    for i, arg in enumerate(args):
+        avals = [get_aval(leaf) for leaf in tree_leaves(arg)] if i in positions else []
+        for k, aval in enumerate(avals, start):
+            if aval.dtype.kind != "f":
+                fail(
+                    UsageError,
+                    f"grad needs real floating arguments, and {argument_names(f, args)[k]} is {aval}",
+                    "grad-input",
+                    help="use vjp for other types, or choose other arguments with argnums",
+                )
+        start += len(tree_leaves(arg))
 
 
 def _unit_cotangent(value: Any) -> Any:

@@ -28,7 +28,7 @@ from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
 from jaxprtool.interpreters.interfaces import of_jvp, with_interface
 from jaxprtool.interpreters.memory_spaces import put_in_memory
-from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
+from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
@@ -211,7 +211,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     if in_tree != tangent_tree:
         fail(UsageError, f"the tangents are {tangent_tree}, the primals {in_tree}", "tangent-tree")
     checked = [
-        check_tangent(t, get_aval(p), f"tangent {i}")
+        check_tangent(t, get_aval(p), lambda i=i: tangent_of(f, primals, i))
         for i, (p, t) in enumerate(zip(leaves, tangent_leaves, strict=True))
     ]
     flat, out_tree = flatten_fun(f, in_tree)
@@ -220,26 +220,30 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     return tree_unflatten(out_tree[0], outs), tree_unflatten(out_tree[0], out_tangents)
 
 
-def check_tangent(tangent: Any, primal: Any, what: str) -> Any:
+def tangent_of(f: Callable[..., Any], args: Sequence[Any], i: int) -> str:
+    """What to call the tangent of leaf i of the arguments in a message."""
+    return f"the tangent of {argument_names(f, args)[i]}"
+
+
+def check_tangent(tangent: Any, primal: Any, what: Callable[[], str]) -> Any:
     """Check what a caller gives as the tangent (or cotangent) of a value of type `primal`.
 
     Returns:
       The tangent; Zero for integers and booleans.
 
     Raises:
-      UsageError: its shape or dtype is not that of the tangents of `primal`; `what` names it in the message.
+      UsageError: its shape or dtype is not that of the tangents of `primal`; `what()` names it in the message.
     """
     aval, want = get_aval(tangent), primal.tangent()
     if want.dtype.kind == "0":
         if aval.shape != primal.shape:
-            fail(
-                UsageError, f"{what} has the shape of {aval}; {primal} was expected", "tangent-type"
-            )
+            message = f"{what()} has the shape of {aval}; {primal} was expected"
+            fail(UsageError, message, "tangent-type")
         return Zero(primal)
     if type(tangent) in (bool, int, float, complex) and not want.shape:
         return scalar_lit(tangent, want.dtype)
     if not same_but_for_placement(aval, want):
-        fail(UsageError, f"{what} has type {aval}; {want} was expected", "tangent-type")
+        fail(UsageError, f"{what()} has type {aval}; {want} was expected", "tangent-type")
     return tangent
 
 

@@ -22,13 +22,19 @@ from jaxprtool.core.caller import CALLER, caller_origin
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
-from jaxprtool.core.tree import tree_flatten, tree_node, tree_paths, tree_unflatten
+from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_node, tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.jax_functions import call
 from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
-from jaxprtool.ir.interface import interface_of, named_arguments, tree_of
+from jaxprtool.ir.interface import (
+    argument_labels,
+    interface_of,
+    leaf_names,
+    named_arguments,
+    tree_of,
+)
 from jaxprtool.ir.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -309,15 +315,13 @@ def stage_shared(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any]) -> Cl
 
 
 def argument_names(f: Callable[..., Any], args: Sequence[Any]) -> list[str]:
-    """The names of the leaves of the arguments for messages: `argument x['w'] of loss`."""
-    code = getattr(f, "__code__", None)
-    params = code.co_varnames[: code.co_argcount] if code else ()
+    """The names of the leaves of the arguments for messages: `argument x["w"] of loss`; of a program its own names."""
+    leaves, program = tree_leaves(tuple(args)), getattr(f, "program", None)
+    if isinstance(program, ClosedJaxpr) and len(leaves) == len(program.in_avals):
+        return argument_labels([v.name for v in program.jaxpr.in_binders], program.interface)
     of = f" of {f.__name__}" if getattr(f, "__name__", "<lambda>") != "<lambda>" else ""
-    names = []
-    for i, arg in enumerate(args):
-        base = params[i] if i < len(params) else str(i)
-        names += [f"argument {base}{path}{of}" for path in tree_paths(arg)]
-    return names
+    names = leaf_names(named_arguments(f, args), tree_node)
+    return [f"argument {name}{of}" for name, _ in zip(names, leaves, strict=False)]
 
 
 def flatten_fun(f: Callable[..., Any], in_tree: Any) -> tuple[Callable[..., list[Any]], list[Any]]:

@@ -100,7 +100,7 @@ class Builder(ABC):
           operands: its operands.
           out: the type of the result, or a list of them; by default that of the equation.
           regions: texts made by `region`.
-          attrs: attributes; see `stablehlo_text.attribute` for the values they take.
+          attrs: attributes; see `text.attribute` for the values they take.
 
         Returns:
           The result, or a list when `out` is one.

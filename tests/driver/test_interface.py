@@ -391,6 +391,38 @@ def test_errors_of_vmap_jaxpr_name_arguments_and_results() -> None:
         jt.vmap_jaxpr(program, 2, [0, None], [-3])
 
 
+def weighted(params: Any, x: Any) -> Any:
+    return params["w"] * x
+
+
+INTS = np.ones(3, np.int32)
+WRONG_CALLS = {
+    "jvp": lambda f, args: jt.jvp(f, args, jax.tree.map(lambda _: TWO, args)),
+    "linearize": lambda f, args: jt.linearize(f, *args)[1](*jax.tree.map(lambda _: TWO, args)),
+    "vmap": lambda f, args: jt.vmap(f, in_axes=2)(*args),
+    "grad": lambda f, args: jt.grad(f)(*jax.tree.map(lambda _: INTS, args)),
+}
+TWO = np.ones(2, np.float32)
+
+
+@pytest.mark.parametrize("how", WRONG_CALLS)
+def test_errors_of_transformed_functions_name_arguments(how: str) -> None:
+    """A Python function's by its parameters, a program's by the names that it has."""
+    program = jt.parse(NAMED)
+    for f, args, name in [
+        (weighted, ({"w": THREE}, THREE), 'argument params["w"] of weighted'),
+        (jt.jaxpr_as_fun(program), (THREE, np.float32(1)), 'argument params["w"]'),
+        (
+            jt.jaxpr_as_fun(program.replace(interface=None)),
+            (THREE, np.float32(1)),
+            "argument 0 (a)",
+        ),
+    ]:
+        with pytest.raises(jt.UsageError) as error:
+            WRONG_CALLS[how](f, args)
+        assert name in str(error.value)
+
+
 def test_a_name_of_an_argument_wins_over_that_of_a_variable() -> None:
     text = "{ lambda ; b:f32[] w:f32[3]. let y:f32[3] = mul w b in (y,) }\nargs (w=*, b=*) -> *"
     with pytest.warns(AmbiguousNameWarning, match="b is taken for the argument b; the variable b of the program is w"):  # fmt: skip
