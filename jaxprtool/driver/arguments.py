@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from jaxprtool.interpreters.jvp import inexact, is_inexact
+from jaxprtool.core.trace import inexact, is_inexact
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UsageError, counted, fail
 from jaxprtool.ir.interface import LEAF, Interface, Part, argument_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var

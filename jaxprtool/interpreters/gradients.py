@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace, state
-from jaxprtool.core.trace import get_aval, scalar_lit
+from jaxprtool.core.trace import get_aval, is_inexact, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_unflatten
 from jaxprtool.interpreters.batch import vmap
 from jaxprtool.interpreters.evaluate import as_value, jaxpr_as_fun
@@ -15,7 +15,6 @@ from jaxprtool.interpreters.jvp import (
     Zero,
     check_tangent,
     instantiate,
-    is_inexact,
     jvp,
     jvp_flat,
     tangent_of,

@@ -22,7 +22,7 @@ from jaxprtool.core.env import Env
 from jaxprtool.core.partition import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.stack import deep
-from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
+from jaxprtool.core.trace import Trace, Tracer, get_aval, inexact, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
@@ -44,9 +44,7 @@ __all__ = [
     "bilinear",
     "derivative",
     "fill_zeros",
-    "inexact",
     "instantiate",
-    "is_inexact",
     "jvp",
     "jvp_jaxpr",
     "jvp_rules",
@@ -57,16 +55,6 @@ __all__ = [
 ]
 
 jvp_rules = RuleTable("jvp")
-
-
-def is_inexact(aval: Any) -> bool:
-    """Whether values of a type have tangents of that type; those of integers and booleans are of dtype float0."""
-    return aval.tangent() is aval.strong
-
-
-def inexact(avals: Iterable[Any]) -> list[bool]:
-    """`is_inexact` of each type."""
-    return [*map(is_inexact, avals)]
 
 
 class Zero:

@@ -20,15 +20,13 @@ from typing import Any, NamedTuple
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
-from jaxprtool.core.trace import get_aval, scalar_lit
+from jaxprtool.core.trace import get_aval, inexact, is_inexact, scalar_lit
 from jaxprtool.interpreters.dce import prune_consts
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.interfaces import of_grad, of_linearize, of_vjp, with_interface
 from jaxprtool.interpreters.jvp import (
     Zero,
-    inexact,
     instantiate,
-    is_inexact,
     jvp_interpret,
     jvp_rules,
 )

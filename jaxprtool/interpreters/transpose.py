@@ -20,11 +20,11 @@ from jaxprtool.core.bind import interpreted, interpreting, set_current_trace
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.stack import deep
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.trace import get_aval, is_inexact
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import of_transpose, with_interface
-from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate, is_inexact
+from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.diagnostics import JaxprToolError, NotLinearError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.jvp import inexact
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import are, counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var, type_of

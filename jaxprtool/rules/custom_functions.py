@@ -9,11 +9,11 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.partition import split_list
 from jaxprtool.core.rule_table import Maker, unsupported
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.trace import get_aval, inexact, is_inexact
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
-from jaxprtool.interpreters.jvp import Zero, fill_zeros, inexact, instantiate, is_inexact
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import UndefPrimal, not_linear

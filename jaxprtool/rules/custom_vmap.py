@@ -16,9 +16,9 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.partition import split_list, spread
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.trace import get_aval, inexact
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
-from jaxprtool.interpreters.jvp import fill_zeros, inexact, instantiate, jvp_jaxpr
+from jaxprtool.interpreters.jvp import fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import UsageError, fail

@@ -17,8 +17,8 @@ from jaxprtool.backends.jax.private import has_jvp_rule
 from jaxprtool.backends.jax.rules import DEPTH, patterns
 from jaxprtool.core.partition import split_list
 from jaxprtool.core.primitive import find_primitive
+from jaxprtool.core.trace import is_inexact
 from jaxprtool.interpreters.dce import dce_closed
-from jaxprtool.interpreters.jvp import is_inexact
 from jaxprtool.ir.diagnostics import MissingRuleError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import map_jaxprs

@@ -18,12 +18,12 @@ from jaxprtool.backends.jax.rules import is_inexact, with_wide_types
 from jaxprtool.backends.jax.to_jax import jax_params
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.trace import get_aval, inexact
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.check import abstract_eval_rules
 from jaxprtool.interpreters.cost import FREE, cost_rules
 from jaxprtool.interpreters.evaluate import impl_rules, runner
-from jaxprtool.interpreters.jvp import Zero, fill_zeros, inexact, instantiate, jvp_rules
+from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import is_linear, transpose_rules
