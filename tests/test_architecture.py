@@ -94,7 +94,6 @@ TAKES_APART = {
 MAY_TAKE_APART = {"split", "partition"}
 READS_TEXT = {
     "interpreters/jax_functions.py": "modules of Python, in the frames of an exception",
-    "interpreters/lower.py": "a name as a symbol of MLIR",
     "interpreters/lowered_cost.py": "the name of an operation in a line of StableHLO that was just written",
     "ir/diagnostics.py": "messages: long words, plurals",
     "ir/interface.py": "paths that people write to name an argument: `params['w']`",
@@ -105,6 +104,7 @@ READS_TEXT = {
     "rules/composite.py": "whether StableHLO takes a name",
     "rules/formats.py": "format strings, which are text to JAX too: the program prints with them",
     "stablehlo/attributes.py": "whether MLIR takes a name bare; names of NumPy's types",
+    "stablehlo/functions.py": "a name as a symbol of MLIR",
     "stablehlo/text.py": "Python's text of a float, which MLIR spells in another way",
 }
 

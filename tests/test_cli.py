@@ -17,8 +17,7 @@ import pytest
 from jaxprtool.cli import report
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import progress
-from jaxprtool.driver.verify import InternalError
-from jaxprtool.ir.diagnostics import Diagnostic
+from jaxprtool.ir.diagnostics import Diagnostic, InternalError
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.parse import parse
 from tests.invoke import VERBS, command, invoke

@@ -1,8 +1,9 @@
 """Which equations of two jaxprs correspond.
 
-Equations that compute the same from the same are paired first (by keys that look far into their operands), then, in the gaps
-between those, equations that look alike from nearer and nearer, down to the operation and then the result types alone. Within a
-gap the pairing is patience diff: keys that occur once on both sides anchor it. Time is n log n.
+Equations that compute the same values from the same operands are paired first, by keys that depend on the operands' own
+equations to some depth. In the gaps between the pairs the depth is reduced step by step, down to the operation and the
+result types alone. The pairing within a gap is patience diff: keys that occur once on both sides are anchors. It takes
+time n log n.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Struct
 from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.params import format_value
 
-__all__ = ["canonical_consts", "canonical_lit", "canonical_params", "canonical_value"]
+__all__ = ["canonical_consts", "canonical_lit", "canonical_params"]
 
 Inner = Callable[[ClosedJaxpr], str]
 

@@ -1,4 +1,7 @@
-"""How much memory the intermediate results of a program take at one time, without running it."""
+"""How much memory the intermediate results of a program take at one time, without running it.
+
+Values are freed after their last use, and the body of a loop counts once, so the number is an upper bound.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
-__all__ = ["check_memory", "constant_bytes", "peak_bytes"]
+__all__ = ["check_memory"]
 
 
 def _nbytes(x: Any) -> int:
@@ -52,15 +55,7 @@ def _peak(
     return memo[id(jaxpr)]
 
 
-@deep
-def peak_bytes(program: ClosedJaxpr) -> int:
-    """An upper bound on the bytes of intermediate results alive at one time, values being freed after
-    their last use; a loop's body counts once."""
-    return _peak(program.jaxpr, {})[0]
-
-
-@deep
-def constant_bytes(program: ClosedJaxpr) -> int:
+def _constant_bytes(program: ClosedJaxpr) -> int:
     """The bytes of all constants that have values, those of inner jaxprs included, each counted once."""
     found = {}
     inner = (c for eqn in all_eqns(program.jaxpr) for c in sub_jaxprs(eqn))
@@ -74,7 +69,7 @@ def constant_bytes(program: ClosedJaxpr) -> int:
 @deep
 def check_memory(program: ClosedJaxpr, max_bytes: int) -> None:
     """Raise UsageError, naming the largest equation, when a program would need more than `max_bytes`."""
-    consts = constant_bytes(program)
+    consts = _constant_bytes(program)
     if consts > max_bytes:
         fail(
             UsageError,

@@ -1,11 +1,11 @@
-"""What a program keeps between its value and its derivative: the memory that reverse mode costs."""
+"""The residuals of a linearized program: the values that its primal part saves for the linear part, and their sizes."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from jaxprtool.core.stack import deep
-from jaxprtool.ir.interface import argument_label
+from jaxprtool.ir.interface import argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit
 
 __all__ = ["Residual", "residuals"]
@@ -29,7 +29,7 @@ class Residual(NamedTuple):
 
 @deep
 def residuals(program: ClosedJaxpr, primal: ClosedJaxpr) -> list[Residual]:
-    """What a linearized program keeps, each value once.
+    """The residuals of a linearized program, each value once.
 
     Args:
       program: (a) -> (b).
@@ -37,10 +37,7 @@ def residuals(program: ClosedJaxpr, primal: ClosedJaxpr) -> list[Residual]:
     """
     jaxpr = primal.jaxpr
     origins: dict[Any, tuple[str, bool]] = dict.fromkeys(jaxpr.const_binders, ("constant", False))
-    binders, interface = program.jaxpr.in_binders, program.interface
-    labels = [argument_label(i, v.name, None) for i, v in enumerate(binders)]
-    if interface is not None:
-        labels = [f"argument {name}" for name in interface.names()]
+    labels = argument_labels([v.name for v in program.jaxpr.in_binders], program.interface)
     origins |= {v: (label, False) for v, label in zip(jaxpr.in_binders, labels, strict=True)}
     for eqn in jaxpr.eqns:
         origins.update((v, (eqn.primitive.name, True)) for v in eqn.out_binders)

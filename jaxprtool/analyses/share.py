@@ -1,4 +1,4 @@
-"""Jaxprs that are equal, as one object: a text then names it and says it once."""
+"""Equal jaxprs as one object, which a text writes once, under a name."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Structural identity: two jaxprs have the same signature when they are equal up to names.
 
-A signature is a small integer, interned: equal structures get equal numbers from one `Signatures`. Weak types
-do not count, nor do JAX's bookkeeping (`linear` of a scan), names (those of arguments and the trees that they form among
-them), layout, comments and positions; the order of equations does. Values are compared by their canonical texts, of which the lines of a diff are made too: it marks a line where, and
-only where, signatures differ.
+A signature is a small integer: equal structures get equal integers from one `Signatures`. The order of equations counts.
+Weak types do not count, nor do JAX's bookkeeping (`linear` of a scan), names (of variables, of arguments, and the trees of
+arguments), layout, comments and positions. Values are compared by their canonical texts. A diff shows these texts, so it
+marks a line exactly where signatures differ.
 """
 
 from __future__ import annotations

@@ -23,9 +23,8 @@ from jaxprtool.core.partition import merge_lists, partition_list, split_list, un
 from jaxprtool.core.primitive import PRIMITIVES, primitive_of
 from jaxprtool.core.trace import Trace, Tracer, full_lower, get_aval
 from jaxprtool.core.tree import PyTreeDef, register_pytree_node, tree_flatten, tree_unflatten
-from jaxprtool.interpreters import batch, check, evaluate, partial_eval, stage
+from jaxprtool.interpreters import batch, check, evaluate, gradients, partial_eval, stage
 from jaxprtool.interpreters import jvp as jvps
-from jaxprtool.interpreters import linearize as linearizing
 from jaxprtool.interpreters import transpose as transposing
 from jaxprtool.interpreters.batch import BatchTrace, BatchTracer, moveaxis
 from jaxprtool.interpreters.evaluate import EvalTrace
@@ -189,7 +188,7 @@ def vmap_flat(f: Callable[..., Any], in_axes: Sequence[int | None], *args: Any) 
 
 def jacfwd(f: Callable[[Any], Any], x: Any) -> Any:
     """The Jacobian of f at x, column by column."""
-    return linearizing.jacfwd(f)(x)
+    return gradients.jacfwd(f)(x)
 
 
 # -- part 2: jaxprs ------------------------------------------------------------------------------
@@ -316,8 +315,8 @@ def vspace(aval: Any) -> Any:
     return aval.tangent()
 
 
-linearize = linearize_flat = linearizing.linearize
-vjp, grad = linearizing.vjp, linearizing.grad
+linearize = linearize_flat = gradients.linearize
+vjp, grad = gradients.vjp, gradients.grad
 
 
 def vjp_flat(f: Callable[..., Sequence[Any]], *primals_in: Any) -> tuple[Any, Callable[..., Any]]:

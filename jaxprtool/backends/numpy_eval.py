@@ -14,6 +14,7 @@ from jaxprtool.interpreters.evaluate import check_literal, run_closed
 from jaxprtool.interpreters.state_values import Cell, Token
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
+from jaxprtool.ir.interface import Interface, argument_label
 from jaxprtool.ir.jaxpr import Lit
 from jaxprtool.syntax.consts import ArrayBytes, ArrayText
 
@@ -151,10 +152,18 @@ def _from_bytes(x: ArrayBytes) -> Any:
     return keys(data, x.dtype) if is_keys else data[()]
 
 
-def argument(x: Any, aval: Any, position: int) -> Any:
-    """Argument `position` of a program, which has type `aval`; raises UsageError when it does not fit.
+def argument(
+    x: Any, aval: Any, position: int, name: str | None, interface: Interface | None
+) -> Any:
+    """An argument of a program as an array of its type.
 
-    Python numbers and nested lists are converted to the dtype; arrays have to have it.
+    Args:
+      x: an array of the dtype; or Python numbers, nested lists of them, which are converted.
+      aval: its type.
+      position, name, interface: for messages, which argument it is (see `argument_label`).
+
+    Raises:
+      UsageError: it has another shape or dtype.
     """
     if isinstance(x, (bool, int, float, complex, list, tuple)):
         x = np.asarray(x, np_dtype(aval.dtype))
@@ -164,7 +173,8 @@ def argument(x: Any, aval: Any, position: int) -> Any:
         shape = ",".join(map(str, array.shape))
         fail(
             UsageError,
-            f"argument {position} has type {dtype or array.dtype}[{shape}], and {aval} is needed",
+            f"{argument_label(position, name, interface)} has type {dtype or array.dtype}[{shape}], "
+            f"and {aval} is needed",
             "argument-type",
         )
     return array

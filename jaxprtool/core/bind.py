@@ -12,25 +12,31 @@ from __future__ import annotations
 import functools
 import operator
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jaxprtool.core.gateways import gateways
+from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Primitive, Value
-from jaxprtool.ir.origin import Origin
 
 if TYPE_CHECKING:
     from jaxprtool.core.axes import AxisEnv
     from jaxprtool.core.trace import Trace
 
 __all__ = [
+    "NO_EQN",
     "bind",
     "in_place",
     "interpreted",
-    "keep_origin",
+    "interpreting",
     "set_current_trace",
     "state",
 ]
+
+
+# What `state.eqn` is where no equation is being interpreted: it has neither span nor origin.
+NO_EQN: Any = JaxprEqn(None, (), {}, ())  # type: ignore[arg-type]
 
 
 class _State(threading.local):
@@ -39,14 +45,15 @@ class _State(threading.local):
     Attributes:
       trace: the current trace.
       axes: the axes with names in scope, an `axes.AxisEnv`; None for no axes.
-      origin: the origin of the equation that is being interpreted, which the equations made from it get; or None.
+      eqn: the equation that is being interpreted, or `NO_EQN`. Equations that are made from it get its span and its
+        origin, and errors get its place.
     """
 
     trace: Trace
 
     def __init__(self) -> None:
         self.axes: AxisEnv | None = None
-        self.origin: Origin | None = None
+        self.eqn: JaxprEqn = NO_EQN
 
     def __getattr__(self, name: str) -> Any:
         if name != "trace":
@@ -70,10 +77,33 @@ def _load_operators() -> None:
     gateways.load_operators()
 
 
-class set_current_trace:
-    """Make `trace` current inside a `with` block."""
+class interpreting:
+    """Inside the `with` block equations are interpreted, by loops over `interpreted(eqns)`.
 
-    __slots__ = ("origin", "previous", "trace")
+    An error that leaves the block gets the place of the equation at hand, unless an inner block gave it one. The end of the
+    block restores the equation that was current before, also after an error.
+    """
+
+    __slots__ = ("eqn",)
+
+    def __enter__(self) -> Any:
+        self.eqn = state.eqn
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if isinstance(error, JaxprToolError):
+            error.placed_at(state.eqn)
+        state.eqn = self.eqn
+
+
+class set_current_trace(interpreting):
+    """Make `trace` current inside a `with` block, in which equations are interpreted."""
+
+    __slots__ = ("previous", "trace")
 
     def __init__(self, trace: Trace):
         self.trace = trace
@@ -81,31 +111,29 @@ class set_current_trace:
     def __enter__(self) -> Trace:
         _load_operators()
         self.previous, state.trace = state.trace, self.trace
-        self.origin = state.origin
+        self.eqn = state.eqn
         return self.trace
 
-    def __exit__(self, *_: object) -> None:
-        state.trace, state.origin = self.previous, self.origin
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        state.trace = self.previous
+        super().__exit__(kind, error, at)
 
 
-class keep_origin:
-    """Restore the current origin at the end of a `with` block, also where an equation fails."""
+def interpreted(eqns: Sequence[JaxprEqn]) -> Iterator[JaxprEqn]:
+    """Iterate over equations, each of which is `state.eqn` during its turn.
 
-    __slots__ = ("origin",)
-
-    def __enter__(self) -> None:
-        self.origin = state.origin
-
-    def __exit__(self, *_: object) -> None:
-        state.origin = self.origin
-
-
-def interpreted(eqns: Sequence[JaxprEqn]) -> Iterable[JaxprEqn]:
-    """Iterate over equations. While one is interpreted, the equations that are made from it get its origin.
-
-    Use it inside of `set_current_trace` or `keep_origin`, which restore the origin when an equation fails.
+    Use it inside of `set_current_trace` or `interpreting`, which place the error where an equation fails.
     """
-    return _one_by_one(eqns) if any(map(_origin_of, eqns)) else eqns
+    outer = state.eqn
+    for eqn in eqns:
+        state.eqn = eqn
+        yield eqn
+    state.eqn = outer
 
 
 def in_place(jaxpr: Jaxpr) -> Jaxpr:
@@ -114,21 +142,13 @@ def in_place(jaxpr: Jaxpr) -> Jaxpr:
     The name stacks of its equations, relative to that equation before, become absolute. Equations of unknown origin get
     the origin of that equation.
     """
-    outer = state.origin
+    outer = state.eqn.origin
     if outer is None or (not outer.names and all(map(_origin_of, jaxpr.eqns))):
         return jaxpr
     return jaxpr.replace(eqns=[e.with_origin(outer.of_inner(e.origin)) for e in jaxpr.eqns])
 
 
 _origin_of = operator.attrgetter("origin")
-
-
-def _one_by_one(eqns: Sequence[JaxprEqn]) -> Iterator[JaxprEqn]:
-    outer = state.origin
-    for eqn in eqns:
-        state.origin = eqn.origin
-        yield eqn
-    state.origin = outer
 
 
 def bind(primitive: Primitive, *args: Value, **params: Any) -> Value:

@@ -9,13 +9,15 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from types import CodeType
 
-from jaxprtool.core.bind import state
+from jaxprtool.core.bind import NO_EQN, state
+from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.origin import Frame, Origin
 
 __all__ = ["CALLER", "caller_origin", "recording_callers"]
 
-# As the current origin it stands for the line of Python that applies the operation.
+# As the origin of the current equation it stands for the line of Python that applies the operation.
 CALLER = Origin()
+_CALLED: JaxprEqn = NO_EQN.with_origin(CALLER)
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _OTHERS = (os.sep + "numpy" + os.sep, "<frozen ")
@@ -25,11 +27,11 @@ _known: dict[tuple[CodeType, int], Origin] = {}
 @contextmanager
 def recording_callers() -> Generator[None]:
     """Inside the block, staged equations get the line of Python that applies them as their origin, which is not printed."""
-    outer, state.origin = state.origin, CALLER
+    outer, state.eqn = state.eqn, _CALLED
     try:
         yield
     finally:
-        state.origin = outer
+        state.eqn = outer
 
 
 def caller_origin() -> Origin | None:

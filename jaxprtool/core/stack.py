@@ -81,13 +81,13 @@ def run_deep(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """
     if _here.deep:
         return f(*args, **kwargs)
-    trace, axes, origin = state.trace, state.axes, state.origin
+    trace, axes, eqn = state.trace, state.axes, state.eqn
     context = contextvars.copy_context()
     results: list[T] = []
     errors: list[BaseException] = []
 
     def work() -> None:
-        _here.deep, state.trace, state.axes, state.origin = True, trace, axes, origin
+        _here.deep, state.trace, state.axes, state.eqn = True, trace, axes, eqn
         try:
             results.append(context.run(f, *args, **kwargs))
         except BaseException as e:  # handed on to the thread that waits

@@ -7,7 +7,7 @@ a value that the trace knows nothing of, `lift` one of an outer trace; both are 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from jaxprtool.ir.avals import AbstractType, ShapedArray
@@ -23,6 +23,8 @@ __all__ = [
     "TracerBoolConversionError",
     "full_lower",
     "get_aval",
+    "inexact",
+    "is_inexact",
     "scalar_lit",
     "words_of_key",
 ]
@@ -206,6 +208,16 @@ def get_aval(x: Value) -> Aval:
     if dtype is None or shape is None:
         raise TypeError(f"not an array, a number or a tracer: {x!r} of type {type(x).__name__}")
     return ShapedArray(shape, dtype)
+
+
+def is_inexact(aval: Aval) -> bool:
+    """Whether values of a type have tangents of that type; those of integers and booleans are of dtype float0."""
+    return aval.tangent() is aval.strong
+
+
+def inexact(avals: Iterable[Aval]) -> list[bool]:
+    """`is_inexact` of each type."""
+    return [*map(is_inexact, avals)]
 
 
 def words_of_key(value: Value) -> Value:

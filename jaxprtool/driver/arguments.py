@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
+from jaxprtool.core.trace import inexact, is_inexact
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UsageError, counted, fail
 from jaxprtool.ir.interface import LEAF, Interface, Part, argument_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
@@ -18,11 +19,13 @@ __all__ = [
     "AmbiguousNameWarning",
     "Position",
     "argument_parts",
+    "differentiated",
+    "flags_of",
+    "inexact_flags",
     "describe",
     "part_named",
     "parts_called",
     "similar_names",
-    "wanted_flags",
 ]
 
 Position = int | str
@@ -164,25 +167,35 @@ def argument_parts(program: ClosedJaxpr, wanted: Sequence[Position], option: str
     return parts
 
 
-def wanted_flags(
-    program: ClosedJaxpr, wanted: Sequence[Part] | None, option: str, *, inexact: bool = False
-) -> list[bool]:
-    """For each argument whether it is wanted; when None is given, whether it is inexact.
+def flags_of(program: ClosedJaxpr, parts: Sequence[Part]) -> list[bool]:
+    """For each leaf of the arguments whether it is in one of the parts."""
+    positions = {i for part in parts for i in part.positions}
+    return [i in positions for i in range(len(program.in_avals))]
 
-    Raises:
-      UsageError: one is an integer or boolean, and `inexact` is needed.
-    """
-    able = [a.tangent() is a.strong for a in program.in_avals]
-    if wanted is None:
-        return able
-    positions = {i for part in wanted for i in part.positions}
-    for i in sorted(positions):
-        if inexact and not able[i]:
-            v = program.jaxpr.in_binders[i]
+
+def inexact_flags(program: ClosedJaxpr, parts: Sequence[Part], option: str) -> list[bool]:
+    """`flags_of` parts that have tangents; raises UsageError where a leaf of them is an integer or boolean."""
+    flags = flags_of(program, parts)
+    for i, (v, wanted) in enumerate(zip(program.jaxpr.in_binders, flags, strict=True)):
+        if wanted and not is_inexact(v.aval):
             fail(
                 UsageError,
                 f"{option} {i}: {describe(program, i)} is {v.aval}, which has no tangents",
                 "not-differentiable",
                 span=v.span,
             )
-    return [i in positions for i in range(len(able))]
+    return flags
+
+
+def differentiated(
+    program: ClosedJaxpr, wrt: Sequence[Position] | None
+) -> tuple[list[bool], list[Part] | None]:
+    """The arguments that `--wrt` names: for each leaf whether it is among them, and the parts in their order.
+
+    Without names these are all inexact leaves, and there are no parts (None). Raises UsageError as `argument_parts` and
+    `inexact_flags` do.
+    """
+    if wrt is None:
+        return inexact(program.in_avals), None
+    parts = sorted(argument_parts(program, wrt, "--wrt"), key=lambda p: p.start)
+    return inexact_flags(program, parts, "--wrt"), parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxprtool.driver.verify import check_input, positions
+from jaxprtool.driver.verify import check_input
 from jaxprtool.interpreters import discharge as interpreter
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -19,5 +19,4 @@ def discharge(program: ClosedJaxpr) -> ClosedJaxpr:
       (a, with what is in the cells) -> (b, what is in the cells of a afterwards).
     """
     check_input(program)
-    with positions(program):
-        return interpreter.discharge(program)
+    return interpreter.discharge(program)

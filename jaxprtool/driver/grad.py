@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxprtool.driver.arguments import Position, argument_parts
-from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.interfaces import by_parts
 from jaxprtool.interpreters.linearize import grad_jaxpr
 from jaxprtool.interpreters.origins import within
@@ -30,6 +30,5 @@ def grad(
     check_arrays(check_input(program), "grad")
     parts = argument_parts(program, wrt, "--wrt")
     chosen = [i for part in parts for i in part.positions]
-    with positions(program):
-        made = grad_jaxpr(within(program, "jvp"), chosen, with_value=with_value)
+    made = grad_jaxpr(within(program, "jvp"), chosen, with_value=with_value)
     return by_parts(made, parts, after_outs=with_value)

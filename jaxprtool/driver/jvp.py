@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxprtool.core.rule_table import Unsupported
-from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
-from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.driver.arguments import Position, differentiated
+from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters import jvp as interpreter
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.origins import within
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.diagnostics import Diagnostic, UnsupportedError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
 
@@ -31,10 +31,8 @@ def jvp(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> ClosedJa
       UnsupportedError: a function in it has a derivative in reverse mode only.
     """
     check_arrays(check_input(program), "jvp")
-    parts = None if wrt is None else argument_parts(program, wrt, "--wrt")
-    flags = wanted_flags(program, parts, "--wrt", inexact=True)
-    with positions(program):
-        made = interpreter.jvp_jaxpr(within(program, "jvp"), flags)[0]
+    flags, _ = differentiated(program, wrt)
+    made = interpreter.jvp_jaxpr(within(program, "jvp"), flags)[0]
     _check_runs(program, made)
     return made
 
@@ -48,10 +46,6 @@ def _check_runs(program: ClosedJaxpr, made: ClosedJaxpr) -> None:
     for eqn in all_eqns(made.jaxpr):
         rule = impl_rules.find(eqn.primitive)
         if isinstance(rule, Unsupported) and eqn.primitive not in before:
-            fail(
-                UnsupportedError,
-                f"jvp: {rule.why}",
-                "no-forward-derivative",
-                span=eqn.span or program.jaxpr.span,
-                help="vjp and grad use its rule; linearize gives the linear map for transpose",
-            )
+            help = "vjp and grad use its rule; linearize gives the linear map for transpose"
+            d = Diagnostic(f"jvp: {rule.why}", "no-forward-derivative", help=help)
+            raise UnsupportedError(d).placed_at(eqn)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from jaxprtool.analyses import residuals as analysis
 from jaxprtool.analyses.residuals import Residual
-from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
+from jaxprtool.driver.arguments import Position, differentiated
 from jaxprtool.driver.results import shown
 from jaxprtool.driver.run import run
 from jaxprtool.driver.values import arguments, open_binders
-from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.interpreters.origins import within
@@ -57,10 +57,8 @@ def linearize(
       `primal`: (a) -> (b, residuals); `linear`: (residuals, tangents of a) -> (tangents of b).
     """
     check_arrays(check_input(program), "linearize")
-    parts = None if wrt is None else argument_parts(program, wrt, "--wrt")
-    flags = wanted_flags(program, parts, "--wrt", inexact=True)
-    with positions(program):
-        primal, linear, _ = linearize_jaxpr(within(program, "jvp"), flags)
+    flags, _ = differentiated(program, wrt)
+    primal, linear, _ = linearize_jaxpr(within(program, "jvp"), flags)
     return {"primal": primal, "linear": linear}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
-from jaxprtool.driver.verify import check_input, positions
+from jaxprtool.driver.arguments import Position, argument_parts, flags_of
+from jaxprtool.driver.verify import check_input
 from jaxprtool.interpreters.partial_eval import partial_eval_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -23,7 +23,6 @@ def partial_eval(program: ClosedJaxpr, known: Sequence[Position]) -> dict[str, C
       `known`: a1 -> (b1, residuals); `unknown`: (residuals, a2) -> b2.
     """
     check_input(program)
-    flags = wanted_flags(program, argument_parts(program, known, "--known"), "--known")
-    with positions(program):
-        first, second, _, _ = partial_eval_jaxpr(program, [not k for k in flags])
+    flags = flags_of(program, argument_parts(program, known, "--known"))
+    first, second, _, _ = partial_eval_jaxpr(program, [not k for k in flags])
     return {"known": first, "unknown": second}

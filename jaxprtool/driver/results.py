@@ -59,7 +59,7 @@ def _lines(label: str, tree: Tree, texts: Iterator[str], after: str, indent: int
         yield from [pad + " " * len(label) + line for line in rest]
         return
     inside = [next(texts) for _ in range(tree.size)]
-    flat = pad + label + _flat(tree, iter(inside)) + after
+    flat = pad + label + tree.filled(iter(inside)) + after
     if len(flat) <= _WIDTH and "\n" not in flat:
         yield flat
         return
@@ -69,16 +69,6 @@ def _lines(label: str, tree: Tree, texts: Iterator[str], after: str, indent: int
     for name, child in zip(tree.labels(), tree.children, strict=True):
         yield from _lines(name, child, left, ",", indent + 2)
     yield f"{pad}{closing}{after}"
-
-
-def _flat(tree: Tree, texts: Iterator[str]) -> str:
-    if tree.kind in ("leaf", "none"):
-        return next(texts) if tree.kind == "leaf" else "None"
-    opening, closing = tree.brackets()
-    named = zip(tree.labels(), tree.children, strict=True)
-    inner = [name + _flat(child, texts) for name, child in named]
-    comma = "," if tree.kind == "tuple" and len(inner) == 1 else ""
-    return f"{opening}{', '.join(inner)}{comma}{closing}"
 
 
 def check_output(path: str) -> None:

@@ -15,12 +15,13 @@ from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.distributed import Processes, run_together
 from jaxprtool.driver.progress import evaluating, working
 from jaxprtool.driver.values import arguments, open_binders
-from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.evaluate import eval_jaxpr
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.limits import limited_bytes, limited_steps
 from jaxprtool.interpreters.lower import lower_jaxpr
-from jaxprtool.ir.diagnostics import UsageError, counted, fail
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 from jaxprtool.ir.printable import PrintableStream
 
@@ -85,11 +86,7 @@ def run(
     check_arrays(check_input(program), "run", sized=True)
     if max_bytes is not None:
         check_memory(program, max_bytes)
-    n = len(open_binders(program))
-    if len(args) != n:
-        are = "is" if len(args) == 1 else "are"
-        message = f"the program takes {counted(n, 'argument')}, and {len(args)} {are} given"
-        fail(UsageError, message, "argument-count")
+    check_count(len(open_binders(program)), len(args), of_open(program))
     program = load_constants(program)
     if processes is not None:
         with redirect_stdout(_shown()):
@@ -105,7 +102,7 @@ def run(
     given = iter(args)
     consts = [next(given) if c is None else c for c in program.consts]
     limits = limited_steps(step_limit), limited_bytes(max_bytes)
-    with redirect_stdout(_shown()), positions(program), evaluating(), limits[0], limits[1]:
+    with redirect_stdout(_shown()), evaluating(), limits[0], limits[1]:
         return eval_jaxpr(ClosedJaxpr(program.jaxpr, consts), list(given))
 
 

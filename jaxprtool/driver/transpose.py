@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
-from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.driver.arguments import Position, argument_parts, inexact_flags
+from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters import transpose as interpreter
 from jaxprtool.interpreters.interfaces import by_parts
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -28,7 +28,6 @@ def transpose(program: ClosedJaxpr, linear: Sequence[Position]) -> ClosedJaxpr:
     """
     check_arrays(check_input(program), "transpose")
     parts = argument_parts(program, linear, "--linear")
-    flags = wanted_flags(program, parts, "--linear", inexact=True)
-    with positions(program):
-        made = interpreter.transpose_jaxpr(program, flags)[0]
+    flags = inexact_flags(program, parts, "--linear")
+    made = interpreter.transpose_jaxpr(program, flags)[0]
     return by_parts(made, sorted(parts, key=lambda p: p.start), after_outs=False)

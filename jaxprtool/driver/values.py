@@ -19,10 +19,10 @@ from typing import Any, NoReturn
 from jaxprtool.driver.arguments import parts_called, refuse_ambiguous, similar_names
 from jaxprtool.driver.tree_words import WordTree, parse_value, spread
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
-from jaxprtool.ir.interface import LEAF, Interface, Part, Tree, argument_label
+from jaxprtool.ir.interface import LEAF, Interface, Part, Tree, argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 
-__all__ = ["arguments", "is_word", "open_binders", "parse_literal", "split_words"]
+__all__ = ["arguments", "is_word", "open_binders"]
 
 _NUMBER = re.compile(
     r"[+-]?(?:nan|inf(?:inity)?|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)"
@@ -122,8 +122,7 @@ class _Giving:
     def __init__(self, binders: Sequence[Var], interface: Interface | None, arrays: Any):
         self.binders, self.interface, self.arrays = binders, interface, arrays
         names = interface.names() if interface else []
-        labels = [argument_label(i, v.name, None) for i, v in enumerate(binders)]
-        labels = [f"argument {name}" for name in names] or labels
+        labels = argument_labels([v.name for v in binders], interface)
         self.slots = [*map(arrays.Slot, range(len(binders)), binders, labels)]
         self.names = names or [v.name or "" for v in binders]
         self.values: dict[int, Value] = {}

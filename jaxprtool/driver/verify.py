@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.interpreters.check import typecheck_jaxpr
@@ -14,38 +11,20 @@ from jaxprtool.ir.diagnostics import (
     InternalError,
     JaxprToolError,
     JaxprTypeError,
-    MissingRuleError,
     UnsupportedError,
     fail,
 )
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
 
 __all__ = [
-    "InternalError",
     "check_arrays",
     "check_input",
     "check_results",
     "check_text",
-    "positions",
     "prepared",
 ]
-
-
-@contextmanager
-def positions(program: ClosedJaxpr) -> Generator[None]:
-    """Give the error of a missing rule the position of the first equation that needs it."""
-    try:
-        yield
-    except MissingRuleError as e:
-        d = e.diagnostics[0]
-        named = (eqn for eqn in all_eqns(program.jaxpr) if eqn.primitive.name == e.primitive)
-        found = next(named, None)
-        if d.span is None and found is not None:
-            raise e.placed_at(found)  # noqa: B904 (the same error)
-        raise
 
 
 def check_input(program: ClosedJaxpr) -> ClosedJaxpr:

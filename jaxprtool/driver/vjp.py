@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import Position, argument_parts, wanted_flags
-from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.driver.arguments import Position, differentiated
+from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.interfaces import by_parts
 from jaxprtool.interpreters.linearize import vjp_jaxpr
 from jaxprtool.interpreters.origins import within
@@ -29,12 +29,6 @@ def vjp(
       (a, cotangents of the inexact b) -> (b, cotangents of a), these in the order of the arguments.
     """
     check_arrays(check_input(program), "vjp")
-    parts = None if wrt is None else argument_parts(program, wrt, "--wrt")
-    flags = wanted_flags(program, parts, "--wrt", inexact=True)
-    with positions(program):
-        made = vjp_jaxpr(within(program, "jvp"), flags, keep_outs=keep_outs)
-    return (
-        made
-        if parts is None
-        else by_parts(made, sorted(parts, key=lambda p: p.start), after_outs=keep_outs)
-    )
+    flags, parts = differentiated(program, wrt)
+    made = vjp_jaxpr(within(program, "jvp"), flags, keep_outs=keep_outs)
+    return made if parts is None else by_parts(made, parts, after_outs=keep_outs)

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from jaxprtool.driver.arguments import describe, part_named
 from jaxprtool.driver.tree_words import is_node, spread
-from jaxprtool.driver.verify import check_arrays, check_input, positions
+from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.origins import within
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
@@ -61,8 +61,7 @@ def vmap(
         _axis(d, a, lambda i=i: f"--out-axes: {result_label(i, program.interface)}")
         for i, (d, a) in enumerate(zip(outs, program.out_avals, strict=True))
     ]
-    with positions(program):
-        batched, dims = vmap_jaxpr(within(program, "vmap"), axis_size, in_dims, wanted)
+    batched, dims = vmap_jaxpr(within(program, "vmap"), axis_size, in_dims, wanted)
     for i, (d, want) in enumerate(zip(dims, wanted, strict=True)):
         if want is None and d is not None:
             fail(

@@ -1,12 +1,12 @@
-"""Vectorisation.
+"""Vectorisation (vmap): a function of single examples becomes one of batches.
 
 Contract of a `batch` rule:
 
     rule(axis_size, values, dims, **params) -> (out, out_dim)        (two lists for multiple_results)
 
 Each operand comes with the axis along which it is batched, an int, or `not_mapped` (None); at least one is
-batched, unless `axis_size` is a `NamedAxis` and the operation may act along it. All batched ones have size `axis_size` along theirs. The rule computes what a loop over the batch would,
-by applying operations, and says where the result's batch axis is.
+batched, unless `axis_size` is a `NamedAxis` and the operation may act along it. Batch axes have size `axis_size`. The rule
+computes what a loop over the batch would, by applying operations, and says where the result's batch axis is.
 
 Makers: `elementwise_batch`, `broadcast_batch`, `same_shape_batch`; `moveaxis` and `materialize` help others.
 """
@@ -24,13 +24,14 @@ from jaxprtool.core.partition import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, Tracer, get_aval
-from jaxprtool.core.tree import tree_flatten, tree_paths, tree_prefix_leaves, tree_unflatten
+from jaxprtool.core.tree import tree_flatten, tree_prefix_leaves, tree_unflatten
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import with_interface
-from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
+from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.interface import argument_label, result_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.placement import placement_of
@@ -59,7 +60,7 @@ not_mapped = None
 
 
 class BatchTracer(Tracer):
-    """A value with a batch axis, seen without it."""
+    """A batch of values. Its type is that of one example: it does not have the batch axis."""
 
     __slots__ = ("bdim", "val")
 
@@ -138,7 +139,7 @@ def materialize(x: Any, dim: int | None, axis_size: int, target: int = 0) -> Any
 def materialize_all(
     vals: Sequence[Any], dims: Sequence[int | None], axis_size: int
 ) -> tuple[list[Any], int]:
-    """Values that all have the batch axis in one place, and that place: their own if they agree, else 0."""
+    """The values with their batch axes in one place, and that place: the one they have if all agree, else 0."""
     agree = all(d == dims[0] and d is not None for d in dims)
     target = dims[0] if agree and dims[0] is not None else 0
     return [materialize(x, d, axis_size, target) for x, d in zip(vals, dims, strict=True)], target
@@ -152,18 +153,18 @@ def vmap(
     axis_name: str | None = None,
     axis_size: int | None = None,
 ) -> Callable[..., Any]:
-    """f, mapped over axes of its arguments.
+    """Map a function over axes of its arguments.
 
     Args:
       f: a function of pytrees.
       in_axes: for the arguments (a tuple, one entry each, or one for all), the axis to map over, None for
         arguments that are passed whole, or a pytree prefix of such; negative axes count from the end.
-      out_axes: likewise for the results, where the new axis goes.
+      out_axes: likewise for the results, where the batch axis goes in each.
       axis_name: what collectives in f (`lax.psum`, `lax.axis_index`, ...) call the axis.
       axis_size: its size; needed only when no argument is mapped.
 
     Returns:
-      A function of arguments that have the axis, all of one size.
+      A function of batches: arguments that have the axis, all of one size.
 
     Raises:
       UsageError: no mapped axis, sizes that differ, an axis that is not there, None in out_axes for a
@@ -173,10 +174,8 @@ def vmap(
     def mapped(*args: Any) -> Any:
         leaves, in_tree = tree_flatten(args)
         dims = [
-            _canonical_axis(d, get_aval(x), path, 0)
-            for d, x, path in zip(
-                _axes_of(in_axes, args, "in_axes"), leaves, tree_paths(args), strict=True
-            )
+            _canonical_axis(d, get_aval(x), lambda i=i: argument_names(f, args)[i], 0)
+            for i, (d, x) in enumerate(zip(_axes_of(in_axes, args, "in_axes"), leaves, strict=True))
         ]
         size = _axis_size(leaves, dims, axis_size)
         axes = {} if axis_name is None else {axis_name: size}
@@ -201,12 +200,16 @@ def _axes_of(axes: Any, tree: Any, what: str) -> list[Any]:
         fail(UsageError, f"{what}={axes} is no prefix of the structure of the values", "axes-tree")
 
 
-def _canonical_axis(dim: Any, aval: Any, path: str, extra: int) -> int | None:
+def _canonical_axis(dim: Any, aval: Any, label: Callable[[], str], extra: int) -> int | None:
+    """An axis of a value, counted from the start; `extra` is 1 where the value does not have the axis yet.
+
+    Raises UsageError, with `label()` as the name of the value, where it has no such axis.
+    """
     if dim is None:
         return None
     ndim = aval.ndim + extra
     if not isinstance(dim, int) or not -ndim <= dim < ndim:
-        fail(UsageError, f"vmap axis {dim} is out of range for {aval} (value {path})", "axis-range")
+        fail(UsageError, f"vmap axis {dim} is out of range for {label()}, {aval}", "axis-range")
     return dim % ndim
 
 
@@ -232,7 +235,7 @@ def _place(boxed: tuple[Any, int | None], wanted: Any, size: int) -> Any:
         return value
     aval = get_aval(value)
     extra = 0 if dim is not None else 1
-    target = _canonical_axis(wanted, aval, "of the results", extra)
+    target = _canonical_axis(wanted, aval, lambda: "a result", extra)
     return materialize(value, dim, size, target or 0)
 
 
@@ -243,25 +246,31 @@ def vmap_jaxpr(
     in_dims: Sequence[int | None],
     out_dims: Sequence[int | None] | int | None = 0,
 ) -> tuple[ClosedJaxpr, list[int | None]]:
-    """The jaxpr of a jaxpr's vmap.
+    """Vectorise a jaxpr.
 
     Args:
       closed: the jaxpr; its constants are not batched.
       axis_size: size of the batch.
       in_dims: for each argument its batch axis, or None.
-      out_dims: where the results' batch axes have to be: 0 for all of them at the front; a list with an
-        axis for each, or None for wherever it is (and whether it is); None for anything.
+      out_dims: the batch axis of each result: a list, or one for all. None leaves it to the rules where a result has its
+        batch axis, and whether it has one.
 
     Returns:
-      The batched jaxpr and each result's batch axis (None: not batched).
+      The batched jaxpr, and the batch axis of each result (None: it is not batched).
+
+    Raises:
+      UsageError: wrong number of axes, or an axis that is out of range.
+      UnsupportedError: an argument to batch is no array; MissingRuleError: a primitive has no `batch` rule.
     """
-    if isinstance(closed, Jaxpr):
-        closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
     closed = transformable(closed)
     n = len(closed.jaxpr.outs)
     wanted: list[Any] = list(out_dims) if isinstance(out_dims, (list, tuple)) else [out_dims] * n
-    in_dims = _batch_axes(in_dims, closed.in_avals, "argument")
-    wanted = _batch_axes(wanted, closed.out_avals, "result")
+    interface = closed.interface
+    names = [v.name for v in closed.jaxpr.in_binders]
+    in_dims = _batch_axes(
+        in_dims, closed.in_avals, "argument", lambda i: argument_label(i, names[i], interface)
+    )
+    wanted = _batch_axes(wanted, closed.out_avals, "result", lambda i: result_label(i, interface))
     named = axis_size.key if type(axis_size) is NamedAxis else None
     key = (axis_size, named, tuple(in_dims), tuple(wanted))
     found = _BATCHED.find(closed, key)
@@ -274,18 +283,29 @@ def vmap_jaxpr(
 _BATCHED = MemoTable[tuple[ClosedJaxpr, list[int | None]]]("batched")
 
 
-def _batch_axes(axes: Sequence[int | None], avals: Sequence[Any], what: str) -> list[int | None]:
-    """Batch axes that count from the start; UsageError where there is none such."""
+def _batch_axes(
+    axes: Sequence[int | None], avals: Sequence[Any], what: str, label: Callable[[int], str]
+) -> list[int | None]:
+    """The same batch axes, negative ones counted from the start.
+
+    Args:
+      axes: for each value its batch axis, or None.
+      avals: the types of the values without the batch.
+      what, label: for messages, what the values are and what each of them is called.
+
+    Raises:
+      UsageError: there are more or fewer axes than values, or an axis that a value does not have.
+      UnsupportedError: a value to batch is no array.
+    """
     if len(axes) != len(avals):
         message = f"vmap: {len(axes)} axes are given for {len(avals)} {what}s"
         fail(UsageError, message, "axes-count")
     found: list[int | None] = []
     for i, (d, a) in enumerate(zip(axes, avals, strict=True)):
         if d is not None and not isinstance(a, ShapedArray):
-            fail(
-                UnsupportedError, f"vmap: {what} {i} is {a}, which has no axes", "unsupported-type"
-            )
-        found.append(d if d is None or d >= 0 else _canonical_axis(d, a, f"{what} {i}", 1))
+            message = f"vmap: {label(i)} is {a}, which has no axes"
+            fail(UnsupportedError, message, "unsupported-type")
+        found.append(d if d is None or d >= 0 else _canonical_axis(d, a, lambda i=i: label(i), 1))
     return found
 
 
@@ -294,12 +314,10 @@ def _vmap_jaxpr(
 ) -> tuple[ClosedJaxpr, list[int | None]]:
     jaxpr = closed.jaxpr
     trace = JaxprTrace()
-    env = Env()
+    env = Env(zip(jaxpr.const_binders, trace.new_consts(closed), strict=True))
     dims: dict[Any, int] = {}
     rules = batch_rules.rules
     with set_current_trace(trace):
-        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
-            env[v] = trace.new_const(v.aval, c)
         for v, d in zip(jaxpr.in_binders, in_dims, strict=True):
             aval = v.aval
             if varying_axes(aval):
@@ -375,7 +393,7 @@ def _not_varying(aval: Any, axis_size: int) -> Any:
 
 @Maker
 def elementwise_batch(op: Any) -> Any:
-    """The rule of an elementwise operation of one operand: the axis stays where it is."""
+    """The rule of an elementwise operation of one operand: the batch axis stays where it is."""
 
     def rule(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
         return op(*vals, **params), dims[0]
@@ -410,7 +428,7 @@ def broadcast_batch(op: Any) -> Any:
 def _align(
     x: Any, shape: tuple[int, ...], dim: int | None, rank: int, full: int, target: int
 ) -> Any:
-    """`x`, of that rank without its batch axis, with the axis at `target` of `full` others."""
+    """`x`, whose rank without the batch axis is `rank`, with its batch axis at `target` among `full` other axes."""
     if dim == target and rank == full:
         return x
     if dim is None:

@@ -1,4 +1,4 @@
-"""Types: the rules that give an operation's result types, and the check of whole jaxprs.
+"""Types of operations, and the type check of whole jaxprs.
 
 Contract of an `abstract_eval` rule:
 
@@ -70,10 +70,10 @@ __all__ = [
 ]
 
 abstract_eval_rules = RuleTable("abstract_eval")
-# Whether a part of the result's type follows from the operands' types, or the `abstract_eval` rule says it.
+# Whether the memory and the varying axes of a result follow from the operands, or the `abstract_eval` rule says them.
 memory_facts = FactTable("memory", "operands", "rule")
 varying_facts = FactTable("varying", "operands", "rule")
-# What an operation does with its operands: nothing may use those that it consumes after it.
+# What an operation does with its operands: later equations must not use operands that it consumes.
 liveness_facts = FactTable("liveness", "borrows", "consumes")
 
 
@@ -109,7 +109,7 @@ def abstract_eval(
     return list(out) if primitive.multiple_results else [out]
 
 
-# What Python raises where a value is not what a rule takes it for.
+# Exceptions of Python in a rule that is given values of other types than it expects.
 _FAULTS = (
     TypeError,
     ValueError,
@@ -122,7 +122,7 @@ _FAULTS = (
 
 
 def _memory_of(primitive: Primitive, in_avals: Sequence[Any]) -> str:
-    """The memory that the operands of an ordinary operation are in, which its results are in, too.
+    """The memory of the operands of an ordinary operation; its results are in the same memory.
 
     As in JAX (`lax.utils._default_memory_space_rule`) operands of rank 0 may be anywhere, and others have to be together.
     """
@@ -138,10 +138,9 @@ def _memory_of(primitive: Primitive, in_avals: Sequence[Any]) -> str:
 
 
 def annotated_rule(primitive: Primitive, rule: Any) -> Any:
-    """The type rule where types say along which manual axes values vary (`{V:i}`), how they are laid out, and
-    in which memory they are.
+    """The type rule for operands whose types have annotations: varying axes (`{V:i}`), layout, memory.
 
-    What an ordinary operation computes varies along the axes along which some operand does.
+    The result of an ordinary operation varies along the axes along which some operand varies.
     """
     if primitive in varying_facts:
         return rule
@@ -198,9 +197,9 @@ def type_of(jaxpr: Jaxpr) -> JaxprType:
 def _check_all(
     jaxpr: Jaxpr, allow_unknown: bool, trusting: bool = False
 ) -> tuple[list[Diagnostic], set[Jaxpr]]:
-    """What is wrong with a jaxpr and those inside it, and which were looked at.
+    """The faults of a jaxpr and of all jaxprs inside it, and the jaxprs that were checked.
 
-    Where `trusting`, those that were verified before are taken to be right.
+    With `trusting`, jaxprs that were verified before are not checked again.
     """
     problems: list[Diagnostic] = []
     seen: set[tuple] = set()
@@ -232,7 +231,7 @@ _verify = [False]
 
 
 def set_verify(on: bool) -> bool:
-    """Switch the check of every jaxpr that a function of ours makes; returns what it was before."""
+    """Switch the check of every jaxpr that a transformation makes on or off; returns whether it was on."""
     before, _verify[0] = _verify[0], on
     return before
 
@@ -243,7 +242,7 @@ def verifying() -> bool:
 
 
 def verified(made: _Made) -> _Made:
-    """A jaxpr that was just made, checked where verification is on.
+    """Check a new jaxpr where verification is on, and return it.
 
     The result types that a text gives for undeclared primitives are trusted. Jaxprs that were checked already are not
     looked into again, so verification takes time linear in what is made.
@@ -265,7 +264,7 @@ def verified(made: _Made) -> _Made:
 
 
 def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
-    """Diagnostics of constants that are not what their binders say."""
+    """Diagnostics of constants whose values do not have the types of their binders."""
     binders, consts = closed.jaxpr.const_binders, closed.consts
     if len(binders) != len(consts):
         return [
@@ -288,10 +287,11 @@ def typecheck_eqn(eqn: JaxprEqn) -> list[Any]:
 
 
 class _Checker:
-    """The check of one jaxpr, not of those inside it (they go to `pending`).
+    """The check of one jaxpr. The jaxprs inside it go to `pending`.
 
-    `types` has the types of the results of equations that were right, by primitive, params (which cannot change and which the
-    program keeps alive) and types of the operands; of jaxprs in which the same names of axes are bound.
+    Attributes:
+      types: the result types of correct equations, by primitive, id of the params (which cannot change, and which the program
+        keeps alive) and operand types; one table for all jaxprs in which the same axis names are bound.
     """
 
     def __init__(
@@ -305,7 +305,9 @@ class _Checker:
         self.jaxpr, self.allow_unknown = jaxpr, allow_unknown
         self.problems, self.pending, self.types = problems, pending, types
         self.bound: set[Var] = set()
-        self.ended: dict[Any, JaxprEqn] = {}  # variables that must not be used any more, and why
+        self.ended: dict[
+            Any, JaxprEqn
+        ] = {}  # consumed variables, and the equation that consumed each
 
     def report(
         self, message: str, code: str, span: Any = None, help: str = "", eqn: Any = None
@@ -382,7 +384,7 @@ class _Checker:
         self.report(f"unknown primitive {eqn.primitive}", "unknown-primitive", eqn.span, help, eqn)
 
     def pend(self, eqn: JaxprEqn) -> None:
-        """Put the jaxprs in an equation on the list, with the axis names that are in scope there."""
+        """Append the jaxprs in an equation to `pending`, with the axis names that are in scope in them."""
         try:
             axes = inner_axes(eqn) or state.axes
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -390,7 +392,7 @@ class _Checker:
         self.pending.extend((c.jaxpr, axes) for c in sub_jaxprs(eqn))
 
     def check_declared(self, eqn: JaxprEqn) -> None:
-        """What can be said of an equation with operands whose types are not known."""
+        """The checks of an equation that do not need the types of its operands, some of which are unknown."""
         try:
             check_declared(eqn)
         except JaxprTypeError as e:
@@ -435,8 +437,8 @@ def typecheck_partial_eval_jaxpr(
 ) -> None:
     """Check that `known` and `unknown` are a split of `jaxpr` (Autodidax's function of this name).
 
-    jaxpr: (a1, a2) -> (b1, b2); known: a1 -> (b1, res); unknown: (res, a2) -> b2, where a2 and b2 are
-    those with their flag up. Raises JaxprTypeError when the types do not come out so.
+    jaxpr: (a1, a2) -> (b1, b2); known: a1 -> (b1, res); unknown: (res, a2) -> b2, where the flags of a2 and b2 are True.
+    Raises JaxprTypeError where the parts have other types.
     """
     for j in (jaxpr, known, unknown):
         typecheck_jaxpr(j)
@@ -446,7 +448,7 @@ def typecheck_partial_eval_jaxpr(
 def check_split(
     jaxpr: Jaxpr, unks_in: Sequence[bool], unks_out: Sequence[bool], known: Jaxpr, unknown: Jaxpr
 ) -> None:
-    """The part of `typecheck_partial_eval_jaxpr` that is left for well-typed jaxprs."""
+    """`typecheck_partial_eval_jaxpr` of jaxprs that are known to be well-typed."""
     whole, first, second = map(type_of, (jaxpr, known, unknown))
     a1 = [t for t, u in zip(whole.in_types, unks_in, strict=True) if not u]
     a2 = [t for t, u in zip(whole.in_types, unks_in, strict=True) if u]

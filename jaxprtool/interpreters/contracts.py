@@ -1,8 +1,8 @@
 """The contracts of the columns: what a rule takes and gives, one protocol for each keyword of `define`.
 
-Params of an equation come by keyword. `*_` in a protocol takes nothing: it is what makes type checkers accept functions
-that name the params of their primitive. Where a primitive gives one result, a rule gives a value, an aval, an axis;
-where it has `multiple_results`, lists of them. The modules of the interpreters say more about theirs.
+Params of an equation come by keyword. No argument is ever passed to `*_` in a protocol: it is there so that type checkers
+accept functions that name the params of their primitive. The rule of a primitive with one result returns one value, aval or
+axis; that of a primitive with `multiple_results` returns lists. The modules of the interpreters have the full contracts.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = [
 
 
 class AbstractEvalRule(Protocol):
-    """Types of the operands to the type of the result; raises through `ill_typed`."""
+    """(types of the operands) -> type of the result. It raises errors through `ill_typed`."""
 
     def __call__(self, *in_avals: Any, **params: Any) -> Any: ...
 
 
 class ImplRule(Protocol):
-    """NumPy arrays to the result on NumPy, whose namespace is `xp`; operands are not changed in place.
+    """(namespace of NumPy, operands) -> result, as NumPy arrays. Operands are not changed in place.
 
     A rule may have a method `prepare(xp, in_avals, out_avals, params)` that returns a function of the values alone.
     """
@@ -58,7 +58,7 @@ class ImplRule(Protocol):
 
 
 class JvpRule(Protocol):
-    """Primals and tangents (arrays or `Zero`) to (primal_out, tangent_out); linear in the tangents."""
+    """(primals, tangents) -> (primal_out, tangent_out), linear in the tangents, each of which is an array or a `Zero`."""
 
     def __call__(
         self, primals: Sequence[Any], tangents: Sequence[Any], /, *_: Any, **params: Any
@@ -66,7 +66,7 @@ class JvpRule(Protocol):
 
 
 class TransposeRule(Protocol):
-    """The cotangent of the result, and the operands, to the cotangents of the operands.
+    """(cotangent of the result, operands) -> cotangents of the operands.
 
     Operands in which the operation is linear are `UndefPrimal(aval)`; the others are values, and get None.
     """
@@ -75,7 +75,7 @@ class TransposeRule(Protocol):
 
 
 class BatchRule(Protocol):
-    """Operands, and the axis along which each is batched (None: it is not), to (out, out_dim)."""
+    """(batch size, operands, batch axis of each or None) -> (out, out_dim)."""
 
     def __call__(
         self,
@@ -89,13 +89,13 @@ class BatchRule(Protocol):
 
 
 class LowerRule(Protocol):
-    """Operands as StableHLO values to the result as one, written with the methods of `ctx`."""
+    """(context, operands as StableHLO values) -> result as a StableHLO value. Methods of the context write the operations."""
 
     def __call__(self, ctx: LoweringContext, /, *operands: Any, **params: Any) -> Any: ...
 
 
 class CostRule(Protocol):
-    """Types of operands and results to the number of arithmetic operations on elements, or to a `Cost`."""
+    """(types of operands, types of results) -> number of arithmetic operations on elements, or a `Cost`."""
 
     def __call__(
         self, in_avals: Sequence[Any], out_avals: Sequence[Any], /, *_: Any, **params: Any
@@ -103,7 +103,7 @@ class CostRule(Protocol):
 
 
 class PartialEvalRule(Protocol):
-    """Operands, tracers of `trace` where they are unknown, to results; records on `trace` what is left."""
+    """(trace, operands) -> results. Unknown operands are tracers of the trace, which records the operations on them."""
 
     def __call__(
         self, trace: PartialEvalTrace, args: Sequence[Any], /, *_: Any, **params: Any
@@ -111,13 +111,13 @@ class PartialEvalRule(Protocol):
 
 
 class SavingRule(Protocol):
-    """An equation, which operands are unknown, and a policy, to its two computations; None: nothing inside is saved."""
+    """(equation, which operands are unknown, policy) -> its two computations; None where nothing inside is saved."""
 
     def __call__(self, eqn: JaxprEqn, unks: Sequence[bool], saves: Saves, /) -> Saving | None: ...
 
 
 class LinearizeRule(Protocol):
-    """jvp and its partial evaluation in one step: known primals and unknown tangents to (primals_out, tangents_out)."""
+    """(trace, known primals, unknown tangents) -> (primals_out, tangents_out): jvp and its partial evaluation in one step."""
 
     def __call__(
         self,
@@ -131,7 +131,7 @@ class LinearizeRule(Protocol):
 
 
 class DceRule(Protocol):
-    """An equation, and which of its results are read, to (the smaller equation, which operands it still has)."""
+    """(equation, which results are read) -> (the smaller equation, which operands it still has)."""
 
     def __call__(
         self, eqn: JaxprEqn, used_outs: Sequence[bool], /
@@ -139,19 +139,19 @@ class DceRule(Protocol):
 
 
 class DischargeRule(Protocol):
-    """Operands, references as `State`s, to results, by pure operations and by replacing the states' `value`."""
+    """(operands) -> results, where references are `State`s whose `value` the rule reads and replaces."""
 
     def __call__(self, *operands: Any, **params: Any) -> Any: ...
 
 
 class OrderRule(Protocol):
-    """Params to whether the effects are ordered."""
+    """(params) -> whether the effects are ordered."""
 
     def __call__(self, params: dict[str, Any], /) -> bool: ...
 
 
 class LayoutRule(Protocol):
-    """Types of the operands, and of the result without a layout, to the mesh axes of each dimension of the result."""
+    """(types of the operands, type of the result without a layout) -> mesh axes of each dimension of the result."""
 
     def __call__(
         self, in_avals: Sequence[Any], out_aval: Any, /, *_: Any, **params: Any
@@ -159,7 +159,7 @@ class LayoutRule(Protocol):
 
 
 class KeysRule(Protocol):
-    """A result of the batch rule over words of keys, its axis of words, and their number, to the result for keys."""
+    """(result of the batch rule over the words of keys, axis of the words, their number) -> result for keys."""
 
     @property
     def gives_keys(self) -> bool: ...
@@ -168,13 +168,13 @@ class KeysRule(Protocol):
 
 
 class IdentityRule(Protocol):
-    """Params to whether an operation is its first operand, where the result has the type of that one."""
+    """(params) -> whether an operation returns its first operand unchanged, where the result has that operand's type."""
 
     def __call__(self, params: dict[str, Any], /) -> bool: ...
 
 
 class MonoidRule(Protocol):
-    """An element type to the NumPy function that reduces by an operation, with its neutral element."""
+    """(element type) -> the NumPy function that reduces by an operation, with its neutral element."""
 
     def __call__(self, dtype: Any, /) -> Monoid: ...
 

@@ -6,11 +6,11 @@ Contract of a `cost` rule:
 
 Flops and transcendentals are counted as XLA's `HloCostAnalysis` counts them before it optimises: one for each element of the
 result of an elementwise operation, two for a multiplication and an addition of a matrix product. Bytes are the sizes of
-operands and results, for all primitives alike (a `Cost` without bytes), but for those that run jaxprs: they have the
-bytes of what they run.
+operands and results for all primitives (a `Cost` without bytes), except for those that run jaxprs: their bytes are those of
+the jaxprs.
 
-A loop that turns until a condition holds has no number of turns before it runs. Its cost is that of the first test of
-the condition, and what a turn takes stands in `Cost.loops`; see `Cost.at`.
+The number of turns of a `while` loop is not known before it runs. Its cost is that of the first test of the condition;
+`Cost.loops` has the cost of a turn (see `Cost.at`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.core.bind import interpreted, interpreting
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
@@ -44,14 +45,14 @@ class Loop:
 
 
 class Cost(NamedTuple):
-    """What an operation or a program takes.
+    """The cost of an operation or a program.
 
     Attributes:
       flops: arithmetic operations on elements.
       transcendentals: transcendental functions of elements, which are not among the flops.
       bytes: bytes read and written; None in the result of a rule: the operands and results.
-      loops: loops whose number of turns is not known, and how often the program comes to each; the numbers
-        above have no turn of them, so that they are a lower bound where there are any.
+      loops: loops whose number of turns is not known, and how often the program runs each. Their turns are not in the numbers
+        above, which are a lower bound then.
     """
 
     flops: int = 0
@@ -60,21 +61,21 @@ class Cost(NamedTuple):
     loops: tuple[tuple[Loop, int], ...] = ()
 
     def __add__(self, other: Any) -> Cost:
-        """Both, one after the other."""
+        """The cost of one after the other."""
         moved = None if self.bytes is other.bytes is None else _int(self.bytes) + _int(other.bytes)
         loops = _merged(self.loops, other.loops) if other.loops else self.loops
         flops, transcendentals = self.flops + other.flops, self.transcendentals + other[1]
         return Cost(flops, transcendentals, moved, loops)
 
     def __mul__(self, times: Any) -> Cost:
-        """The same so many times."""
+        """The cost of running it so many times."""
         moved = None if self.bytes is None else self.bytes * times
         loops = tuple([(loop, n * times) for loop, n in self.loops]) if times else ()
         return Cost(self.flops * times, self.transcendentals * times, moved, loops)
 
     @property
     def is_known(self) -> bool:
-        """Whether the numbers are all there is: no loop turns a number of times that is not known."""
+        """Whether the numbers are the whole cost: there is no loop with an unknown number of turns."""
         return not self.loops
 
     def at(self, trips: int | Callable[[Loop], int]) -> Cost:
@@ -110,10 +111,7 @@ def _at(cost: Cost, trips: Callable[[Loop], int], turns: dict[Loop, Cost]) -> Co
 
 
 def dearest(costs: Sequence[Cost]) -> Cost:
-    """What the dearest of several programs takes, each number by itself, as XLA counts branches.
-
-    Where branches have loops of unknown length, all of those are counted.
-    """
+    """The largest of each number of several costs, as XLA counts branches, and the unknown loops of all of them."""
     loops: tuple[tuple[Loop, int], ...] = ()
     for cost in costs:
         loops = _merged(loops, cost.loops)
@@ -144,13 +142,14 @@ def cost_eqn(eqn: JaxprEqn) -> Cost:
 
 @deep
 def cost_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Cost:
-    """The cost of running a jaxpr once, without fusion; found once for each jaxpr object."""
+    """The cost of running a jaxpr once, without fusion; computed once for each jaxpr object."""
     jaxpr = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
     found = _COST.find(jaxpr)
     if found is None:
         total = Cost(0, 0, 0)
-        for eqn in jaxpr.eqns:
-            total += cost_eqn(eqn)
+        with interpreting():
+            for eqn in interpreted(jaxpr.eqns):
+                total += cost_eqn(eqn)
         found = _COST.keep(jaxpr, total)
     return found
 

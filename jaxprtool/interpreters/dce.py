@@ -35,14 +35,13 @@ __all__ = [
 ]
 
 dce_rules = RuleTable("dce")
-effect_facts = FactTable("effects", False, True)  # whether it does something besides giving results
+effect_facts = FactTable("effects", False, True)  # whether it has side effects
 
 
 def has_effects(eqn: JaxprEqn) -> bool:
-    """Whether an equation must stay although nobody reads its results.
+    """Whether an equation has side effects, so that it stays although nobody reads its results.
 
-    Primitives that nobody declared are taken to have effects; so are those without results, and those
-    whose jaxprs have effects.
+    Undeclared primitives are taken to have effects, and so are equations without results and those whose jaxprs have effects.
     """
     primitive = eqn.primitive
     if not primitive.known or not eqn.out_binders or primitive in effect_facts:
@@ -52,7 +51,7 @@ def has_effects(eqn: JaxprEqn) -> bool:
 
 @deep
 def jaxpr_has_effects(jaxpr: Jaxpr) -> bool:
-    """Whether an equation of a jaxpr must stay although nobody reads its results."""
+    """Whether an equation of a jaxpr has side effects."""
     found = _HAS_EFFECTS.find(jaxpr)
     if found is None:
         found = _HAS_EFFECTS.keep(jaxpr, any(map(has_effects, jaxpr.eqns)))
@@ -76,8 +75,8 @@ def dce_jaxpr(
       keep_inputs: whether arguments stay although nobody reads them.
 
     Returns:
-      The smaller jaxpr (all constants stay: their values are held elsewhere), and for each
-      argument whether it is still there. The same jaxpr when nothing is there to remove.
+      The smaller jaxpr, and for each argument whether it is still there. All constants stay, since their values are kept
+      elsewhere. The same jaxpr object where there is nothing to remove.
     """
     if used_outs is None or all(used_outs):
         outs, kept, live = jaxpr.outs, jaxpr.eqns, live_atoms.find(jaxpr)
@@ -105,7 +104,7 @@ def _same(a: Sequence[JaxprEqn], b: Sequence[JaxprEqn]) -> bool:
 
 
 def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[JaxprEqn], set[Any]]:
-    """The equations that `outs` need, without the parts of them that nobody reads; the atoms they read."""
+    """The equations that `outs` need, without results and operands that nobody reads, and the atoms that they read."""
     live = set(outs)  # literals among them do no harm
     kept: list[JaxprEqn] = []
     for eqn in reversed(eqns):
@@ -122,7 +121,10 @@ def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[Jaxp
 
 
 def surely_read(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> set[Any]:
-    """Atoms that `outs` need for certain, where `eqns` hold nothing dead; of nested jaxprs only what all results need."""
+    """Atoms that `outs` need for certain, where no equation is dead.
+
+    The operands of an equation that holds jaxprs count only where all of its results are needed.
+    """
     read = set(outs)
     for eqn in reversed(eqns):
         nested = eqn.primitive in dce_rules
@@ -141,7 +143,7 @@ def rebound(
 ) -> Jaxpr:
     """The same equations with other binders, further results, or equations in front whose results they read.
 
-    That none of the equations is dead stays known. Of the results none may be missing.
+    All old results have to be among the new ones. Where no equation was dead, that is remembered of the new jaxpr.
     """
     made = Jaxpr(
         jaxpr.in_binders if in_binders is None else list(in_binders),

@@ -1,5 +1,6 @@
-"""Discharge: programs with references as pure ones, which pass on what is in the cells as values; and with
-futures as ones that do not run ahead.
+"""Discharge: from programs with references to pure programs, which pass on the contents of cells as values.
+
+Futures are discharged too: the operation that starts a computation then finishes it.
 
 Contract of a `discharge` rule, for primitives that make, use or pass on references:
 
@@ -22,7 +23,7 @@ from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.interfaces import of_discharge, with_interface
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.avals import FutureType, RefType
-from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.interface import argument_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.memo import Memo
@@ -102,20 +103,26 @@ def _uses_refs(eqn: JaxprEqn) -> bool:
 
 
 def pure(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same program without references; itself when it has none, or takes some from outside."""
+    """The same program without references; the same object where it has none, or where an argument is a reference."""
     jaxpr = closed.jaxpr
     if not has_refs(jaxpr) or any(type(v.aval) is RefType for v in jaxpr.in_binders):
         return closed
     return discharge_jaxpr(closed)
 
 
-def transformable(closed: ClosedJaxpr) -> ClosedJaxpr:
+def transformable(jaxpr: Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
     """The same program without references: what every transformation starts from.
+
+    Args:
+      jaxpr: a program; the constants of an open one have no values.
 
     Raises:
       UnsupportedError: an argument is a reference. Discharge makes the value in its cell an argument and a result of the
         program, and only the caller of the transformation can say how those are differentiated or batched.
     """
+    closed = jaxpr
+    if isinstance(closed, Jaxpr):
+        closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
     if not has_refs(closed.jaxpr):
         return closed
     closed = pure(closed)
@@ -134,7 +141,7 @@ def transformable(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def discharge(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The same program without references: what is in a cell is passed on as a value; itself where it has none.
+    """The same program without references: it passes on the contents of cells as values; the same object where there are none.
 
     Args:
       program: (a) -> (b), where some of a may be references.
@@ -177,11 +184,9 @@ def _with_interface(closed: ClosedJaxpr, made: ClosedJaxpr) -> ClosedJaxpr:
 def _discharge(closed: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr = closed.jaxpr
     trace = JaxprTrace()
-    env = Env()
+    env = Env(zip(jaxpr.const_binders, trace.new_consts(closed), strict=True))
     states: list[State] = []
     with set_current_trace(trace):
-        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
-            env[v] = trace.new_const(v.aval, c)
         for v in jaxpr.in_binders:
             if type(v.aval) is RefType:
                 env[v] = State(trace.new_input(v.aval.inner), v.aval)
@@ -201,9 +206,5 @@ def _discharge(closed: ClosedJaxpr) -> ClosedJaxpr:
 def _apply(trace: JaxprTrace, eqn: JaxprEqn, ins: Sequence[Any]) -> list[Any]:
     if not any(type(x) is State for x in ins) and not _uses_refs(eqn):
         return trace.copy_eqn(eqn, ins)
-    rule = discharge_rules[eqn.primitive]
-    try:
-        out = rule(*ins, **eqn.params)
-    except JaxprToolError as e:
-        raise e.placed_at(eqn)  # noqa: B904 (the same error)
+    out = discharge_rules[eqn.primitive](*ins, **eqn.params)
     return out if eqn.primitive.multiple_results else [out]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, NoReturn
 
-from jaxprtool.core.bind import base_trace, in_place, interpreted, keep_origin, state
+from jaxprtool.core.bind import base_trace, in_place, interpreted, interpreting, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.gateways import gateways
 from jaxprtool.core.rule_table import RuleTable
@@ -29,14 +29,16 @@ from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes
-from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, are, counted, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
+from jaxprtool.ir.interface import check_count
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import jaxprs_in, nesting
 
 __all__ = [
     "EvalTrace",
     "as_value",
+    "check_constant",
     "check_literal",
     "eval_jaxpr",
     "impl_rules",
@@ -56,7 +58,7 @@ def numpy_namespace() -> Any:
 
 
 class EvalTrace(Trace):
-    """The bottom of everything: operations on values give values."""
+    """Evaluates operations on values; the outermost trace, which has no parent."""
 
     __slots__ = ()
 
@@ -109,7 +111,7 @@ def prepare_impl(
 
 
 class _Program:
-    """A jaxpr made ready to run: functions, and slots of a flat environment.
+    """A jaxpr prepared for evaluation: a list of functions, and slots of a flat environment for values.
 
     Attributes:
       template: the environment at the start, with literals in place.
@@ -140,21 +142,19 @@ class _Program:
         last_use = _last_uses(jaxpr)
         self.code: list[tuple[Any, list[int], Any, tuple[int, ...]]] = []
         self.peak = alive = 0
-        for i, eqn in enumerate(jaxpr.eqns):
-            out_avals = [v.aval for v in eqn.out_binders]
-            in_avals = [x.aval for x in eqn.inputs]
-            try:
+        with interpreting():
+            for i, eqn in enumerate(interpreted(jaxpr.eqns)):
+                out_avals = [v.aval for v in eqn.out_binders]
+                in_avals = [x.aval for x in eqn.inputs]
                 f = prepare_impl(xp, eqn.primitive, in_avals, out_avals, eqn.params)
-            except JaxprToolError as e:
-                raise e.placed_at(eqn)  # noqa: B904 (the same error)
-            alive += sum(getattr(a, "nbytes", 0) for a in out_avals)
-            self.peak = max(self.peak, alive)
-            ins = [slot(x) for x in eqn.inputs]
-            outs = [slot(v) for v in eqn.out_binders]
-            dead = last_use.get(i, ())
-            alive -= sum(getattr(v.aval, "nbytes", 0) for v in dead if slots[v] >= self.n_in)
-            out = outs if eqn.primitive.multiple_results else outs[0]
-            self.code.append((f, ins, out, tuple(slots[v] for v in dead)))
+                alive += sum(getattr(a, "nbytes", 0) for a in out_avals)
+                self.peak = max(self.peak, alive)
+                ins = [slot(x) for x in eqn.inputs]
+                outs = [slot(v) for v in eqn.out_binders]
+                dead = last_use.get(i, ())
+                alive -= sum(getattr(v.aval, "nbytes", 0) for v in dead if slots[v] >= self.n_in)
+                out = outs if eqn.primitive.multiple_results else outs[0]
+                self.code.append((f, ins, out, tuple(slots[v] for v in dead)))
         self.outs = [slot(x) for x in jaxpr.outs]
         self.eqns = jaxpr.eqns
 
@@ -177,7 +177,8 @@ class _Program:
             eqn = self._equation(out)
             _no_room(eqn.primitive, eqn.out_binders, eqn.span)
         except JaxprToolError as e:
-            raise e.placed_at(self._equation(out))  # noqa: B904 (the same error)
+            e.placed_at(self._equation(out))
+            raise
         return [env[i] for i in self.outs]
 
     def _equation(self, out: Any) -> JaxprEqn:
@@ -267,17 +268,23 @@ def check_literal(lit: Lit) -> None:
         )
 
 
+def check_constant(v: Var, value: Any) -> None:
+    """Raise UsageError for a constant without a value."""
+    if value is None:
+        fail(
+            UsageError,
+            f"the value of the constant {v.name or v} is not in the file",
+            "missing-constant",
+            span=v.span,
+            help="add it after the jaxpr: `where NAME = [...]`, or give it with the arguments",
+        )
+
+
 def _known_consts(closed: ClosedJaxpr) -> list[Any]:
+    """The values of the constants; raises UsageError where one has none."""
     values = []
     for v, c in zip(closed.jaxpr.const_binders, closed.consts, strict=True):
-        if c is None:
-            fail(
-                UsageError,
-                f"the value of the constant {v.name or v} is not in the file",
-                "missing-constant",
-                span=v.span,
-                help="add it after the jaxpr: `where NAME = [...]`, or give it with the arguments",
-            )
+        check_constant(v, c)
         values.append(numpy_namespace().value(c, v.aval))
     return values
 
@@ -298,17 +305,18 @@ def eval_jaxpr(
     Raises:
       UsageError: wrong number, shape or dtype of arguments, a missing constant, too large.
     """
-    if isinstance(jaxpr, ClosedJaxpr):
-        args = [*_known_consts(jaxpr), *args]
-        jaxpr = jaxpr.jaxpr
     xp = numpy_namespace()
-    binders = jaxpr.all_binders
-    if len(args) != len(binders):
-        message = (
-            f"the program takes {counted(len(binders), 'argument')}, and {are(len(args))} given"
-        )
-        fail(UsageError, message, "argument-count")
-    values = [xp.argument(x, v.aval, i) for i, (x, v) in enumerate(zip(args, binders, strict=True))]
+    if isinstance(jaxpr, ClosedJaxpr):
+        interface, consts, jaxpr = jaxpr.interface, _known_consts(jaxpr), jaxpr.jaxpr
+        binders = jaxpr.in_binders
+    else:
+        interface, consts, binders = None, [], jaxpr.all_binders
+    check_count(len(binders), len(args), interface)
+    pairs = zip(args, binders, strict=True)
+    values = [
+        *consts,
+        *[xp.argument(x, v.aval, i, v.name, interface) for i, (x, v) in enumerate(pairs)],
+    ]
     program = run_deep(prepared, jaxpr) if nesting(jaxpr) > _SHALLOW else prepared(jaxpr)
     if max_bytes is not None and program.peak > max_bytes:
         biggest = max(
@@ -337,7 +345,7 @@ def apply_eqns(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """Apply a jaxpr's equations one by one in the current trace, whatever that is."""
     jaxpr = closed.jaxpr
     env = Env(zip(jaxpr.all_binders, [*closed.consts, *args], strict=True))
-    with keep_origin():
+    with interpreting():
         for eqn in interpreted(in_place(jaxpr).eqns):
             ins = env.read(eqn.inputs)
             env.write(eqn.out_binders, bind_eqn(eqn, ins))
@@ -358,13 +366,7 @@ def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Any]]:
     def fun(*args: Any) -> list[Any]:
         if state.trace is base_trace() and not any(isinstance(x, Tracer) for x in args):
             return eval_jaxpr(program, args)
-        if len(args) != len(program.jaxpr.in_binders):
-            n = len(program.jaxpr.in_binders)
-            fail(
-                UsageError,
-                f"the program takes {counted(n, 'argument')}, and {are(len(args))} given",
-                "argument-count",
-            )
+        check_count(len(program.jaxpr.in_binders), len(args), program.interface)
         return [as_value(x) for x in apply_eqns(pure(program), args)]
 
     fun.program = program  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""Interfaces of what transformations make: the names and pytrees of a program, and those of tangents, cotangents, residuals.
+"""Interfaces of transformed programs: the names and pytrees of arguments, tangents, cotangents and residuals.
 
-A tangent has the tree of what it is of, and the name with `d_` before it; cotangents of results are called `ct`, residuals
-`residuals`. A part that some leaves of a tree have no place in (tangents of integers, say) has None for them.
+The tangent of an argument has its tree and its name with `d_` in front. Cotangents of results are called `ct`, and residuals
+`residuals`. Leaves without a tangent or cotangent (integers) are None in the tree.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = [
     "by_parts",
-    "cotangents_by",
     "of_discharge",
     "of_grad",
     "of_jvp",
@@ -22,7 +21,6 @@ __all__ = [
     "of_partial_eval",
     "of_transpose",
     "of_vjp",
-    "one_or_tuple",
     "with_interface",
 ]
 
@@ -55,12 +53,12 @@ def one_or_tuple(trees: Iterable[Tree]) -> Tree:
 
 
 def _kept(interface: Interface, kept: Sequence[bool]) -> Args:
-    """The arguments that have leaves which are kept."""
+    """The arguments without the leaves that are not kept; arguments of which no leaf is kept are left out."""
     return [(name, tree) for name, tree in interface.of_leaves(kept).args if tree.size]
 
 
 def _joined(*groups: Args) -> tuple[tuple[str, Tree], ...]:
-    """Arguments after one another, where two have one name with a number after that of the second."""
+    """Several lists of arguments as one. Where a name occurs again, it gets a number: `x`, `x_2`."""
     found: dict[str, Tree] = {}
     for name, tree in (arg for group in groups for arg in group):
         unique, n = name, 1

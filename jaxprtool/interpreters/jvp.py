@@ -1,4 +1,4 @@
-"""Forward-mode derivatives.
+"""Forward-mode differentiation (jvp).
 
 Contract of a `jvp` rule:
 
@@ -17,18 +17,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import interpreted, keep_origin, set_current_trace, state
+from jaxprtool.core.bind import interpreted, interpreting, set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.partition import unzip2
 from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.stack import deep
-from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
+from jaxprtool.core.trace import Trace, Tracer, get_aval, inexact, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
 from jaxprtool.interpreters.interfaces import of_jvp, with_interface
 from jaxprtool.interpreters.memory_spaces import put_in_memory
-from jaxprtool.interpreters.stage import JaxprTrace, flatten_fun
+from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
@@ -58,7 +58,7 @@ jvp_rules = RuleTable("jvp")
 
 
 class Zero:
-    """The absent tangent or cotangent of a value of type `aval`."""
+    """A tangent or cotangent that is known to be zero, of a value of type `aval`; `aval` becomes the type of the tangent."""
 
     __slots__ = ("aval",)
 
@@ -70,7 +70,7 @@ class Zero:
 
 
 def zeros(aval: ShapedArray) -> Any:
-    """Zeros of a type: a literal for rank 0, else a broadcast one. Raises UnsupportedError for no type of arrays."""
+    """Zeros of an array type: a literal for rank 0, else a broadcast literal. Raises UnsupportedError for other types."""
     if not isinstance(aval, ShapedArray):
         fail(UnsupportedError, f"there are no zeros of type {aval}", "no-zeros")
     kind = aval.dtype.kind
@@ -180,7 +180,7 @@ def jvp_flat(
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """The value of f and its directional derivative.
+    """The value of f at a point, and its directional derivative there.
 
     Args:
       f: a function of pytrees.
@@ -199,7 +199,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     if in_tree != tangent_tree:
         fail(UsageError, f"the tangents are {tangent_tree}, the primals {in_tree}", "tangent-tree")
     checked = [
-        check_tangent(t, get_aval(p), f"tangent {i}")
+        check_tangent(t, get_aval(p), lambda i=i: tangent_of(f, primals, i))
         for i, (p, t) in enumerate(zip(leaves, tangent_leaves, strict=True))
     ]
     flat, out_tree = flatten_fun(f, in_tree)
@@ -208,19 +208,30 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     return tree_unflatten(out_tree[0], outs), tree_unflatten(out_tree[0], out_tangents)
 
 
-def check_tangent(tangent: Any, primal: Any, what: str) -> Any:
-    """The tangent (or cotangent) of a value of type `primal`: a value, or Zero for an integer's."""
+def tangent_of(f: Callable[..., Any], args: Sequence[Any], i: int) -> str:
+    """What to call the tangent of leaf i of the arguments in a message."""
+    return f"the tangent of {argument_names(f, args)[i]}"
+
+
+def check_tangent(tangent: Any, primal: Any, what: Callable[[], str]) -> Any:
+    """Check what a caller gives as the tangent (or cotangent) of a value of type `primal`.
+
+    Returns:
+      The tangent; Zero for integers and booleans.
+
+    Raises:
+      UsageError: its shape or dtype is not that of the tangents of `primal`; `what()` names it in the message.
+    """
     aval, want = get_aval(tangent), primal.tangent()
     if want.dtype.kind == "0":
         if aval.shape != primal.shape:
-            fail(
-                UsageError, f"{what} has the shape of {aval}; {primal} was expected", "tangent-type"
-            )
+            message = f"{what()} has the shape of {aval}; {primal} was expected"
+            fail(UsageError, message, "tangent-type")
         return Zero(primal)
     if type(tangent) in (bool, int, float, complex) and not want.shape:
         return scalar_lit(tangent, want.dtype)
     if not same_but_for_placement(aval, want):
-        fail(UsageError, f"{what} has type {aval}; {want} was expected", "tangent-type")
+        fail(UsageError, f"{what()} has type {aval}; {want} was expected", "tangent-type")
     return tangent
 
 
@@ -231,7 +242,7 @@ def jvp_jaxpr(
     *,
     instantiate_outs: bool | Sequence[bool] = True,
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """The jaxpr of a jaxpr's jvp.
+    """Differentiate a jaxpr in forward mode.
 
     Args:
       closed: (a) -> (b); its constants are not differentiated.
@@ -239,17 +250,17 @@ def jvp_jaxpr(
       instantiate_outs: whether zero tangents of inexact results are results too, for all or for each.
 
     Returns:
-      (*a, *tangents of a) -> (*b, *tangents of b), tangents of those with a flag up only, and the flag
-      of each result.
+      (*a, *tangents of a) -> (*b, *tangents of b), with tangents of the arguments in `nonzeros` only; and for each result
+      whether its tangent is among the results.
+
+    Raises:
+      MissingRuleError: a primitive that a tangent reaches has no `jvp` rule.
     """
-    if isinstance(closed, Jaxpr):
-        closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
     closed = transformable(closed)
-    inexact = [a.tangent() is a.strong for a in closed.in_avals]
-    flags = tuple(inexact if nonzeros is None else nonzeros)
+    flags = tuple(inexact(closed.in_avals) if nonzeros is None else nonzeros)
     wanted = instantiate_outs
     if isinstance(wanted, bool):
-        wanted = [wanted and a.tangent() is a.strong for a in closed.out_avals]
+        wanted = [wanted and flag for flag in inexact(closed.out_avals)]
     key = (flags, tuple(wanted))
     found = _JVP.find(closed, key)
     if found is None:
@@ -257,7 +268,7 @@ def jvp_jaxpr(
         if closed.interface is not None:
             made = with_interface(made, of_jvp(closed.interface, flags, flags_out))
         found = _JVP.keep(closed, key, (made, flags_out))
-        # kept under the flags of the results too, which callers that know them ask for
+        # kept under the flags of the results too: callers that know those ask by them
         _JVP.keep(closed, (flags, tuple(found[1])), found)
     return found
 
@@ -271,10 +282,7 @@ def _jvp_jaxpr(
     from_jaxpr = closed.jaxpr
     trace = JaxprTrace()
     with set_current_trace(trace):
-        consts = [
-            trace.new_const(v.aval, c)
-            for v, c in zip(from_jaxpr.const_binders, closed.consts, strict=True)
-        ]
+        consts = trace.new_consts(closed)
         primals = trace.new_inputs(from_jaxpr.in_binders)
         tangents = [
             trace.new_input(p.aval.tangent()) if nz else Zero(p.aval)
@@ -296,15 +304,22 @@ def jvp_interpret(
 ) -> tuple[list[Any], list[Any]]:
     """Apply a jaxpr to primals and tangents (or Zeros), rule by rule, in the current trace.
 
-    copy_eqn(eqn, operands) applies an equation that no tangent reaches. rule_of(primitive) is the rule to
-    use, or None for that of the table.
+    Args:
+      jaxpr: (a) -> (b).
+      consts, primals: the values of its constants and of a.
+      tangents: of a; Zero where there is none.
+      copy_eqn: copy_eqn(eqn, operands) applies an equation that no tangent reaches.
+      rule_of: rule_of(primitive) is the rule to use, or None for the rule of the table.
+
+    Returns:
+      b, and the tangents of b, which may be Zero.
     """
     env = Env(zip(jaxpr.all_binders, [*consts, *primals], strict=True))
     tangent_env, rules = _Tangents(), jvp_rules.rules
     for v, t in zip(jaxpr.in_binders, tangents, strict=True):
         if type(t) is not Zero:
             tangent_env[v] = t
-    with keep_origin():
+    with interpreting():
         for eqn in interpreted(jaxpr.eqns):
             inputs, binders, primitive = eqn.inputs, eqn.out_binders, eqn.primitive
             ins = env.read(inputs)

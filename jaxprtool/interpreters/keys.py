@@ -1,13 +1,14 @@
 """PRNG keys as their words, u32[..., n].
 
-What moves keys about moves words: an operation on keys is the operation vmapped over an axis of words at the end.
+An operation that only moves or compares keys does the same to their words: it is mapped over an axis of words at the end.
 
 Contract of a `keys` rule, for operations that take keys in this way:
 
     rule(out, dim, size) -> out
 
-It gets a result of the batch rule, its axis of words (None: all are the same) and their number, and puts the words at the
-end, or makes one result of them all. Its attribute `gives_keys` says whether that is an array of keys.
+It gets a result of the batch rule, the axis along which the words are (None: the result is the same for all words), and the
+number of words. It moves the axis to the end, or reduces over it. Its attribute `gives_keys` says whether the result is an
+array of keys.
 """
 
 from __future__ import annotations

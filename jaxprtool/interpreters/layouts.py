@@ -1,4 +1,4 @@
-"""How the results of operations are laid out, where types say so (`f32[8@x,4]`).
+"""Layouts of the results of operations on a mesh, where types have them (`f32[8@x,4]`).
 
 Contract of a `layout` rule:
 

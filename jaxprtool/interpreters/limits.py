@@ -1,4 +1,4 @@
-"""The loops that run now: what step they are in, and how many steps, calls and bytes evaluation may take.
+"""The loops that are running and the steps they are at; limits of the steps, calls and bytes of evaluation.
 
 Evaluation counts the steps of each loop here, so that whoever waits for it (a progress bar, the handler of Ctrl-C)
 can see how far it has come, and so that a loop without an end can be given one.

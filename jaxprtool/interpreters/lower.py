@@ -1,14 +1,14 @@
 """Lowering to StableHLO, as text.
 
-Text, because building it costs no import, and because XLA's client compiles it as it is.
+The module is made as text, which needs no import, and which XLA's client compiles as it is.
 
 Contract of a `lower` rule:
 
     rule(ctx, *operands, **params) -> Value          (a list of Values for multiple_results)
 
-Operands are `Value`s: an SSA name (`%3`, `%arg0`) with its aval; PRNG keys are words, u32[..., n]. `ctx.in_avals` and `ctx.out_avals` are the equation's
-types. The rule writes operations with the methods of `LoweringContext` and returns their results, which
-have the types `ctx.out_avals`.
+Operands are `Value`s: an SSA name (`%3`, `%arg0`) with its aval; PRNG keys are words, u32[..., n]. `ctx.in_avals` and
+`ctx.out_avals` are the types of the equation. The rule writes operations with the methods of `LoweringContext`, and returns
+values of the types `ctx.out_avals`.
 
 Makers: `hlo` for elementwise operations.
 """
@@ -18,25 +18,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.core.bind import NO_EQN, interpreted, interpreting, state
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.discharge import pure
-from jaxprtool.interpreters.evaluate import check_literal
+from jaxprtool.interpreters.evaluate import check_constant, check_literal
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
-from jaxprtool.ir.diagnostics import (
-    JaxprToolError,
-    UnsupportedError,
-    UsageError,
-    fail,
-)
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
-from jaxprtool.ir.sharding import Mesh
 from jaxprtool.ir.walk import nesting
 from jaxprtool.stablehlo.builder import ELEMENTWISE, Builder, Value, result_types, types_of
+from jaxprtool.stablehlo.functions import Function, Module, Place, identifier
 from jaxprtool.stablehlo.module import StableHLO
 from jaxprtool.stablehlo.text import mlir_type
 
@@ -51,73 +47,6 @@ _MAX_REGION_DEPTH = 24
 _MAX_CALL_DEPTH = 64
 
 
-class _Place(NamedTuple):
-    """Where code stands: the mesh whose devices run it, and the axes that are manual there."""
-
-    mesh: Mesh | None = None
-    manual: tuple[str, ...] = ()
-
-
-class _Function(NamedTuple):
-    """A function of the module that is yet to be written."""
-
-    closed: ClosedJaxpr
-    symbol: str
-    place: _Place
-
-
-class _Module:
-    """The functions of a module, and those that are yet to be written.
-
-    The tables are by `id`; they hold the jaxprs so that no id is used twice.
-    """
-
-    def __init__(self) -> None:
-        self.symbols: dict[Any, _Function] = {}
-        self.taken: set[str] = {"main"}
-        self.pending: list[_Function] = []
-        self.meshes: dict[Mesh, str] = {}
-        self.callbacks: list[Callable[..., Any]] = []
-
-    def function(self, closed: ClosedJaxpr, name: str, place: _Place) -> str:
-        """The symbol of a private function for a jaxpr object, written once for each place."""
-        key = id(closed), place
-        found = self.symbols.get(key)
-        if found is None:
-            found = self.symbols[key] = _Function(closed, self.fresh(name), place)
-            self.pending.append(found)
-        return found.symbol
-
-    def mesh_symbol(self, mesh: Mesh) -> str:
-        """The symbol of a mesh; all meshes of a program have the same number of devices."""
-        mesh = mesh.grid
-        if any(m.size != mesh.size for m in self.meshes):
-            sizes = ", ".join(str(m.size) for m in (*self.meshes, mesh))
-            fail(UnsupportedError, f"the program's meshes differ in size: {sizes}", "mesh-size")
-        if mesh not in self.meshes:
-            self.meshes[mesh] = f"mesh_{len(self.meshes)}" if self.meshes else "mesh"
-        return self.meshes[mesh]
-
-    @property
-    def devices(self) -> int:
-        """The number of devices."""
-        return next((m.size for m in self.meshes), 1)
-
-    def mesh_lines(self) -> list[str]:
-        """The declarations of the meshes."""
-        axes = {m: ", ".join(f'"{n}"={s}' for n, s in m.sizes.items()) for m in self.meshes}
-        return [f"  sdy.mesh @{symbol} = <[{axes[m]}]>" for m, symbol in self.meshes.items()]
-
-    def fresh(self, name: str) -> str:
-        """A symbol that no function has."""
-        base = _identifier(name)
-        symbol, n = base, 0
-        while symbol in self.taken:
-            symbol, n = f"{base}_{n}", n + 1
-        self.taken.add(symbol)
-        return symbol
-
-
 def _row_major(aval: Any) -> str:
     """The layout of an array whose last axis is the fastest."""
     if aval is not _TOKEN and not isinstance(aval, ShapedArray):
@@ -128,40 +57,34 @@ def _row_major(aval: Any) -> str:
     return f"dense<[{order}]> : tensor<{n}xindex>" if n else "dense<> : tensor<0xindex>"
 
 
-def _identifier(name: str) -> str:
-    """A name with what MLIR does not take in a symbol replaced."""
-    word = "".join(c if c.isascii() and (c.isalnum() or c in "_.$") else "_" for c in name)
-    return word if word and not word[0].isdigit() else f"f_{word}"
-
-
 class _Splice(NamedTuple):
-    """A line that stands for the body of a jaxpr, to be written when the lines around it are."""
+    """A placeholder among the lines of a function for the body of a jaxpr, which is written when the function is finished."""
 
     closed: ClosedJaxpr
     operands: Sequence[Value]
     results: list[Value]
-    place: _Place
+    place: Place
     tokens: tuple[Value, Value] | None = None
 
 
 class LoweringContext(Builder):
-    """Writes the body of one function; what a rule is given.
+    """Writes the body of one function. Lowering rules get it as their first argument.
 
     Attributes:
       eqn: the equation that is being lowered.
       mesh: the mesh on whose devices the code at hand runs, one shard each; None outside of shard_map.
       manual: the axes of the mesh that it runs along.
 
-    Ordered effects take a token and give the next one; branches, loops and functions that have some inside
-    pass it on.
+    An operation with an ordered effect takes a token and returns the next one. Branches, loops and functions with such
+    operations inside pass the token on.
     """
 
-    def __init__(self, module: _Module, place: _Place | None = None, token: Value | None = None):
+    def __init__(self, module: Module, place: Place | None = None, token: Value | None = None):
         super().__init__()
         self._token = token
         self.module = module
-        self.mesh, self.manual = place or _Place()
-        self.eqn: JaxprEqn = _NO_EQN
+        self.mesh, self.manual = place or Place()
+        self.eqn: JaxprEqn = NO_EQN
         self.has_splices = False
 
     @property
@@ -202,11 +125,11 @@ class LoweringContext(Builder):
 
     def function(self, closed: ClosedJaxpr, name: str) -> str:
         """The symbol of a private function of the module, written once for each jaxpr object."""
-        return self.module.function(closed, name, _Place(self.mesh, self.manual))
+        return self.module.function(closed, name, Place(self.mesh, self.manual), self.eqn)
 
     def _splice(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
         results = [Value(self.fresh_name(), a.physical) for a in closed.out_avals]
-        place, tokens = _Place(self.mesh, self.manual), None
+        place, tokens = Place(self.mesh, self.manual), None
         if is_ordered(closed):
             tokens = self.token, Value(self.fresh_name(), _TOKEN)
             self._token = tokens[1]
@@ -215,7 +138,7 @@ class LoweringContext(Builder):
         return results
 
     def _write_splices(self) -> None:
-        """Put the bodies in the places that were kept for them. Not recursive."""
+        """Write the bodies in the place of their placeholders. Not recursive."""
         done: list[str] = []
         stack = [iter(self.lines)]
         while stack:
@@ -244,7 +167,7 @@ class LoweringContext(Builder):
         return (self.call if multiplies(closed) else self.written)(closed, operands)
 
     def written(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
-        """Write a jaxpr's equations in place, whatever they are."""
+        """Write a jaxpr's equations in place, however many they are."""
         consts = self.known_constants(closed)
         return self.body(closed.jaxpr, [*consts, *operands])
 
@@ -276,10 +199,16 @@ class LoweringContext(Builder):
         cond: ClosedJaxpr | None,
         body: ClosedJaxpr,
     ) -> list[Value]:
-        """A stablehlo.while over `state`; `holds` writes [the predicate] of a state, `step` the next state.
+        """A stablehlo.while over `state`.
 
-        cond, body: the jaxprs that the two of them write. A predicate with ordered effects is computed ahead,
-        as a part of the state, since the condition of a while cannot hand on a token.
+        A predicate with ordered effects is computed at the end of each turn, as a part of the state, because the condition of
+        a stablehlo.while cannot return a token.
+
+        Args:
+          state: the values of the loop at the start.
+          holds: writes the predicate of a state, and returns it in a list.
+          step: writes the next state.
+          cond, body: the jaxprs that `holds` and `step` write; `cond` is None for a predicate without effects.
         """
         avals = [x.aval for x in state]
         ahead = cond is not None and is_ordered(cond)
@@ -304,13 +233,13 @@ class LoweringContext(Builder):
 
     @property
     def token(self) -> Value:
-        """What comes after the ordered effects so far."""
+        """The token that the last operation with an ordered effect returned."""
         if self._token is None:
             self._token = self.op("create_token", out=_TOKEN)
         return self._token
 
     def _after(self, results: list[Value], ordered: bool) -> list[Value]:
-        """Results, without the token that stands first if there is one, which is the current one then."""
+        """The results without the token, which stands first among ordered ones and becomes the current token."""
         if not ordered:
             return results
         self._token = results[0]
@@ -358,14 +287,8 @@ class LoweringContext(Builder):
         ]
 
     def constant_of(self, v: Any, value: Any) -> Value:
-        if value is None:
-            fail(
-                UsageError,
-                f"the value of the constant {v.name or v} is not in the file",
-                "missing-constant",
-                span=v.span,
-                help="add it after the jaxpr: `where NAME = [...]`",
-            )
+        """The value of a constant of type `v.aval`; raises UsageError where it has none."""
+        check_constant(v, value)
         if type(value) in (bool, int, float, complex):
             return self.constant(value, v.aval)
         return self.array(value, v.aval)
@@ -374,8 +297,8 @@ class LoweringContext(Builder):
         """Write the equations of a jaxpr, given its constants and arguments; returns its results."""
         env: dict[Any, Value] = dict(zip(jaxpr.all_binders, args, strict=True))
         outer, rules, literal = self.eqn, lowering_rules.rules, self.literal
-        try:
-            for eqn in jaxpr.eqns:
+        with interpreting():
+            for eqn in interpreted(jaxpr.eqns):
                 self.eqn = eqn
                 primitive = eqn.primitive
                 ins = [env[x] if type(x) is not Lit else literal(x) for x in eqn.inputs]
@@ -385,8 +308,6 @@ class LoweringContext(Builder):
                     env.update(zip(eqn.out_binders, out, strict=True))
                 else:
                     env[eqn.out_binders[0]] = out
-        except JaxprToolError as e:
-            raise e.placed_at(self.eqn)  # noqa: B904 (the same error)
         self.eqn = outer
         return [env[x] if type(x) is not Lit else literal(x) for x in jaxpr.outs]
 
@@ -408,9 +329,6 @@ def _passing_token(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequ
     return lambda token, *values: (token, *function(*values))
 
 
-_NO_EQN: Any = JaxprEqn(None, [], {}, [])  # type: ignore[arg-type]
-
-
 @deep
 def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
     """Lower a program to a StableHLO module whose function is `main`.
@@ -424,7 +342,7 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
       UnsupportedError: a type that StableHLO does not have.
     """
     closed = pure(closed)
-    module = _Module()
+    module = Module()
     ctx = LoweringContext(module)
     jaxpr = closed.jaxpr
     consts = closed.consts or [None] * len(jaxpr.const_binders)
@@ -448,18 +366,20 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
             help="leave out ordered=True, or run the program on NumPy",
         )
     attributes = f"{{mhlo.num_partitions = {n} : i32, mhlo.num_replicas = 1 : i32}}"
-    head = f"module @jit_{_identifier(name)} attributes {attributes} {{"
+    head = f"module @jit_{identifier(name)} attributes {attributes} {{"
     text = "\n".join([head, *module.mesh_lines(), *functions, "}", ""])
     out_avals = [x.aval for x in jaxpr.outs]
     in_avals = [v.aval for v in binders]
     return StableHLO(text, in_avals, out_avals, module.callbacks, n, of_open(closed))
 
 
-def _lower_function(module: _Module, function: _Function) -> str:
+def _lower_function(module: Module, function: Function) -> str:
     token = Value("%token", _TOKEN) if is_ordered(function.closed) else None
     ctx = LoweringContext(module, function.place, token)
     args = [Value(f"%arg{i}", a.physical) for i, a in enumerate(function.closed.in_avals)]
-    outs = ctx.written(function.closed, args)
+    with interpreting():
+        state.eqn = function.eqn
+        outs = ctx.written(function.closed, args)
     if token is not None:
         args, outs = [token, *args], [ctx.token, *outs]
     return ctx.finish(function.symbol, "private", args, outs)

@@ -23,10 +23,10 @@ def lowered_cost(
 ) -> Cost:
     """The arithmetic of the StableHLO operations that an equation becomes.
 
-    Matrix products, convolutions and Fourier transforms in it count nothing: the rows of those primitives say how much.
+    Matrix products, convolutions and Fourier transforms among them count nothing: the rows of their primitives count them.
 
     Raises:
-      NotImplementedError: the operations are a loop, whose turns the row has to say.
+      UnsupportedError: the operations are a loop, whose turns the row has to say.
     """
     counter = _Counter()
     inputs = [Var(a) for a in in_avals]
@@ -46,7 +46,7 @@ def AS_LOWERED(op: Any) -> Callable[..., Cost]:
 
 
 class _Counter(LoweringContext):
-    """What a lowering rule is given to count the operations it writes.
+    """A context that counts the operations that a lowering rule writes, in place of writing them.
 
     Attributes:
       total: the arithmetic so far, of the region that is being written.
@@ -78,7 +78,7 @@ class _Counter(LoweringContext):
         return results if isinstance(out, list) else results[0]
 
     def region(self, avals: Sequence[Any], body: Callable[..., Any]) -> str:
-        """The number of the region, whose arithmetic is kept."""
+        """Count the operations of a region; returns its number, by which `op` finds them."""
         outer, self.total = self.total, Cost()
         body(*[Value("%argument", a) for a in avals])
         self.bodies.append(Arithmetic(self.total.flops, self.total.transcendentals))

@@ -1,4 +1,4 @@
-"""Memories: where an array of a type is, as `f32<host>[3]` says."""
+"""Memory spaces of arrays: `f32<host>[3]` is in the memory of the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ALWAYS_COPY = COPY_SEMANTICS.word("ALWAYS_COPY")
 
 
 def put_in_memory(x: Any, memory: str) -> Any:
-    """An array in the memory of a name (`host`; "" is the device's), by a `device_put`; itself where it is there."""
+    """An array in the memory with this name (`host`; "" is the device's), moved by a `device_put` if it is in another one."""
     if get_aval(x).memory == memory:
         return x
     space = MEMORY.word(memory.capitalize() or "Device")

@@ -1,4 +1,4 @@
-"""Reducers that are one function of NumPy.
+"""Reducers for which NumPy has a function.
 
 Contract of a `monoid` rule, for associative operations that NumPy has as one function:
 
@@ -18,7 +18,7 @@ monoid_rules = RuleTable("monoid")
 
 
 class Monoid(NamedTuple):
-    """What a reducer does, where it is one NumPy function.
+    """A NumPy function that reduces as a reducer does.
 
     Attributes:
       ufunc: the function's name.
@@ -30,7 +30,7 @@ class Monoid(NamedTuple):
 
 
 def monoid_of(closed: ClosedJaxpr) -> Monoid | None:
-    """The NumPy function that a reducer of one operand is, if it is one."""
+    """The NumPy function that does what a reducer of one operand does; None where there is none."""
     jaxpr = closed.jaxpr
     if len(jaxpr.eqns) != 1 or len(jaxpr.in_binders) != 2:
         return None

@@ -1,4 +1,4 @@
-"""Effects that happen in the order of the program, also where a compiler could change it.
+"""Ordered effects: they happen in the order of the program, even where a compiler could reorder the operations.
 
 Contract of an `order` rule:
 

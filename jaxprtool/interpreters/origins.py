@@ -1,4 +1,4 @@
-"""Origins of whole programs: the names that transformations add, and what is shown of them."""
+"""Origins of the equations of whole programs: transformations change their names, and commands choose what is printed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["map_origins", "show_origins", "within", "within_jaxpr", "without_ori
 
 
 def within(program: ClosedJaxpr, transformation: str) -> ClosedJaxpr:
-    """The program to transform, whose names say by what: `attn` becomes `jvp(attn)`.
+    """The program with the name of a transformation around the names of its equations: `attn` becomes `jvp(attn)`.
 
-    As in JAX, names in nested jaxprs are relative to those of the equation that holds them, and stay. The same
-    object where no equation has names; the same result each time.
+    As in JAX, names in nested jaxprs are relative to those of the equation that holds them, and stay as they are. The result
+    is the same object each time, and the program itself where no equation has names.
     """
     found = _WITHIN.find(program, transformation)
     if found is None:
@@ -57,18 +57,16 @@ def map_origins(program: ClosedJaxpr, f: Callable[[Origin], Origin | None]) -> C
 
 
 def without_origins(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program, of which nobody knows where its equations come from."""
+    """The program without the origins of its equations."""
     return map_origins(program, lambda origin: None)
 
 
 def show_origins(program: ClosedJaxpr, root: str) -> ClosedJaxpr:
-    """The program as it is written to a file, with the lines of Python beside it.
+    """The program whose text shows the origin of each equation: its line of Python and its names, where they are known.
 
     Args:
       program: as it was traced.
       root: paths below this folder are written relative to it.
-
-    What an equation does not have is not shown.
     """
 
     def shown(origin: Origin) -> Origin:

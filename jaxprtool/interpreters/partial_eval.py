@@ -1,16 +1,15 @@
 """Partial evaluation: the part of a program that depends on known values only, and the rest.
 
-One trace does it for Python functions and for jaxprs alike. `PartialEvalTrace` records, as a jaxpr, the
-operations that have an unknown operand; the others it leaves to its parent, which evaluates them
-(when Python is traced) or records them in a jaxpr of its own (when a jaxpr is split). Known values that
-the recorded part reads are its constants: the residuals.
+One trace does it for Python functions and for jaxprs. `PartialEvalTrace` records the operations that have an unknown operand
+as a jaxpr. It leaves the other operations to its parent, which evaluates them (when a Python function is traced) or records
+them in a second jaxpr (when a jaxpr is split). Known values that the recorded jaxpr reads are its constants: the residuals.
 
 Contract of a `partial_eval` rule, for primitives whose params hold jaxprs (others are recorded whole):
 
     rule(trace, args, **params) -> [results]
 
-Operands are tracers of `trace` (unknown), or values known to it; at least one is unknown. The rule applies
-operations on known values by `trace.known(...)`, and records on `trace` what is left.
+Operands are tracers of `trace` (unknown), or known values; at least one is unknown. The rule applies operations on known
+values by `trace.known(...)`, and records the other operations on `trace`.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ __all__ = [
 ]
 
 partial_eval_rules = RuleTable("partial_eval")
-# What becomes of a known result that the unknown part reads, where all operands are literals.
+# Where all operands of a known equation are literals: whether its result is saved for the unknown part, or made again there.
 residual_facts = FactTable("residual", "saved", "made again")
 
 
@@ -124,15 +123,13 @@ def partial_eval_jaxpr(
       closed: (a1, a2) -> (b1, b2).
       unks_in: for each argument whether it is unknown (a2).
       instantiate: which results are to be unknown even if they could be known.
-      keep: whether every residual is handed over, however many there are (Note [Kept or computed again]).
+      keep: whether every residual is saved, however many there are (Note [Kept or computed again]).
       verify: check the parts' types against the whole, also where verification is off.
 
     Returns:
       known: a1 -> (b1, res), the constants of `closed` its constants; unknown: (res, a2) -> b2; for each
       result whether it is unknown; the number of residuals.
     """
-    if isinstance(closed, Jaxpr):
-        closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
     closed = transformable(closed)
     wanted = instantiate
     if isinstance(wanted, bool):
@@ -149,7 +146,7 @@ def partial_eval_jaxpr(
             known, unknown = map(with_interface, (known, unknown), faces)
             found = known, unknown, unks_out, n_res
         _PARTS.keep(closed, key, found)
-        # kept under the flags of the results too, which callers that know them ask for
+        # kept under the flags of the results too: callers that know those ask by them
         _PARTS.keep(closed, (keep, tuple(unks_in), tuple(found[2])), found)
     known, unknown, unks_out, n_res = found
     if verify or verifying():
@@ -181,10 +178,8 @@ def _partial_eval_jaxpr(
     jaxpr = closed.jaxpr
     first = JaxprTrace()
     second = PartialEvalTrace(first)
-    env = Env()
+    env = Env(zip(jaxpr.const_binders, first.new_consts(closed), strict=True))
     with set_current_trace(second):
-        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
-            env[v] = first.new_const(v.aval, c)
         for v, unknown in zip(jaxpr.in_binders, unks_in, strict=True):
             env[v] = (second if unknown else first).new_input(v.aval)
         for eqn in interpreted(jaxpr.eqns):
@@ -211,8 +206,8 @@ def parts(
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, int]:
     """The two parts of a program that was split between traces.
 
-    What needs no argument (a filled array, an iota) is no residual: the part that reads it makes it,
-    unless the known part has it anyway.
+    A value that needs no argument (a filled array, an iota) is no residual: the unknown part makes it again, unless it is a
+    result of the known part anyway.
 
     Args:
       first: the trace that recorded the known part.
@@ -278,14 +273,14 @@ def call_known_part(
     args: Sequence[Any],
     call: Callable[[ClosedJaxpr, list[Any]], list[Any]],
 ) -> list[Any]:
-    """Call the known part of a call for what is neither an argument nor a literal: results, residuals."""
+    """Call the known part of a call; its results and residuals. Those that are arguments or literals are not passed through."""
     return _call_forwarding(known, args, lambda c, xs: trace.known(call, c, xs))
 
 
 def _call_forwarding(
     closed: ClosedJaxpr, args: Sequence[Any], call: Callable[..., list[Any]]
 ) -> list[Any]:
-    """Call a jaxpr for those results only that are neither its arguments nor literals nor repeated."""
+    """The results of a call of a jaxpr. Only results that it computes are results of the call, each once."""
     jaxpr = closed.jaxpr
     env = Env(zip(jaxpr.in_binders, args, strict=True))
     smaller, used = _COMPUTING.of(closed, lambda: _computing(closed))
@@ -299,7 +294,7 @@ _COMPUTING = Memo[tuple[ClosedJaxpr, list[bool]]]("results that are computed")
 
 
 def _computing(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:
-    """A jaxpr for those results only that it computes, each once, and which of its arguments they need."""
+    """The jaxpr with only the results that its equations compute, each once, and which of its arguments they need."""
     jaxpr = closed.jaxpr
     given = {*jaxpr.in_binders}
     outs = [*dict.fromkeys(x for x in jaxpr.outs if type(x) is not Lit and x not in given)]

@@ -1,10 +1,10 @@
-"""Which values of a first computation a second one reads instead of computing them again.
+"""Which values of a first computation are saved for a second one, which computes the others again.
 
-A rematerialised jaxpr is computed twice: its known part at once, and the whole of it when tangents or cotangents are
-there. A policy says of each equation whether the second computation is given its results. The `saving` rule of
-a loop, a branch or a call applies the policy to the equations inside of it too.
+A rematerialised jaxpr is computed twice: its known part at first, and all of it when tangents or cotangents are computed. A
+policy says of each equation whether its results are saved for the second computation. The `saving` rule of a loop, a
+branch or a call applies the policy to the equations inside of it.
 
-Contract of a `saving` rule, for primitives whose params hold jaxprs (one without a rule is looked at from outside):
+Contract of a `saving` rule, for primitives whose params hold jaxprs (the policy sees others as single operations):
 
     rule(eqn, unks, saves) -> Saving, with the equation's operands as the arguments, or None
 
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import interpreted, set_current_trace
+from jaxprtool.core.bind import interpreted, interpreting, set_current_trace
 from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
@@ -45,7 +45,12 @@ __all__ = [
 
 
 class Offload(NamedTuple):
-    """What a policy answers for a value that waits for the second computation in another memory (`host`; "" is the device's)."""
+    """The answer of a policy that saves a value in another memory until the second computation.
+
+    Attributes:
+      source: the memory of the value (`host`; "" is the device's).
+      memory: the memory that it is saved in.
+    """
 
     source: str
     memory: str
@@ -82,12 +87,12 @@ class Saving(NamedTuple):
 
 @deep
 def split_saving(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> Saving:
-    """Split a jaxpr into what is computed at once and what is computed again.
+    """Split a jaxpr into a first and a second computation.
 
     Args:
       closed: (a1, a2) -> (b1, b2).
       unks: for each argument whether it is unknown (a2).
-      saves: the policy; equal policies have to be equal objects, for the split is made once for each.
+      saves: the policy. Equal policies have to compare equal, since one split is kept for each.
     """
     return _SAVING.of(closed, (tuple(unks), saves), lambda: _Splitter(closed, unks, saves).run())
 
@@ -109,7 +114,7 @@ _WITHOUT_KNOWN = MemoTable[ClosedJaxpr]("known part with fewer results")
 
 
 class _Splitter:
-    """One split: the traces of both computations, and the values of each variable in them.
+    """Splits one jaxpr: it has the traces of both computations, and the values of each variable in them.
 
     Attributes:
       first: records what is known. second: records everything.
@@ -123,16 +128,17 @@ class _Splitter:
         self.values: dict[Any, tuple[Any, Any]] = {}
         self.saved: list[tuple[Any, Any]] = []
         jaxpr = closed.jaxpr
-        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
-            self.values[v] = self.first.new_const(v.aval, c), self.second.new_const(v.aval, c)
+        consts = zip(self.first.new_consts(closed), self.second.new_consts(closed), strict=True)
+        self.values.update(zip(jaxpr.const_binders, consts, strict=True))
         for v, unknown in zip(jaxpr.in_binders, unks, strict=True):
             known = None if unknown else self.first.new_input(v.aval)
             self.values[v] = known, self.second.new_input(v.aval)
 
     def run(self) -> Saving:
-        for eqn in interpreted(self.closed.eqns):
-            outs = self.equation(eqn, *self.read(eqn.inputs))
-            self.values.update(zip(eqn.out_binders, outs, strict=True))
+        with interpreting():
+            for eqn in interpreted(self.closed.eqns):
+                outs = self.equation(eqn, *self.read(eqn.inputs))
+                self.values.update(zip(eqn.out_binders, outs, strict=True))
         outs, again_outs = self.read(self.closed.jaxpr.outs)
         again, read = self.again(again_outs)
         saved = [x for (x, _), r in zip(self.saved, read, strict=True) if r]
@@ -169,7 +175,7 @@ class _Splitter:
             return put_in_memory(given, move.source)
 
     def equation(self, eqn: JaxprEqn, ins: list[Any], again: list[Any]) -> list[tuple[Any, Any]]:
-        """Record an equation; its results in both computations."""
+        """Record an equation. Returns each of its results as (value in the first computation, value in the second)."""
         unks = [x is None for x in ins]
         rule = None if self.saves is save_nothing else saving_rules.find(eqn.primitive)
         cut = None if rule is None else rule(eqn, unks, self.saves)
@@ -205,7 +211,7 @@ class _Splitter:
             return lax.jit_call(*args, jaxpr=closed)
 
     def known_results(self, eqn: JaxprEqn, ins: list[Any]) -> list[Any]:
-        """What is known of an equation with unknown operands."""
+        """The results of an equation with unknown operands that are known nevertheless; None for the others."""
         if eqn.primitive not in partial_eval_rules:
             return [None] * len(eqn.out_binders)
         trace = PartialEvalTrace(self.first)

@@ -1,4 +1,4 @@
-"""Jaxprs that a program uses several times stay shared in what transformations make of it.
+"""Jaxprs that a program uses several times stay shared when the program is transformed.
 
 Each transformation is made once for each jaxpr object and each way to do it (which arguments have tangents, are
 unknown, have which batch axis ...), and kept with the object (`ir.memo`), so that the same jaxpr gives the same object
@@ -12,10 +12,10 @@ make 2^n copies. So a body that is much larger written out than it is as a text 
 
 # Note [Kept or computed again]
 
-What the second part of a split program reads of the first, its residuals, are values of each call apart: of n levels
-that each call the last one twice there are 2^n, and the calls of the parts would have as many operands. So where the
-residuals of such a body would be many, they are not handed over: the second part has the body's arguments, and
-computes them again, as it does for a `remat2`. Each level then keeps a bounded number of values.
+The second part of a split program reads values of the first part, its residuals. Each call has residuals of its own: of n
+levels that each call the last one twice there are 2^n, and the calls of the parts would have as many operands. So where
+the residuals of such a body would be many, they are not saved. The second part takes the arguments of the body and
+computes the values again, as in a `remat2`. Each level then saves a bounded number of values.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from jaxprtool.ir.walk import count_eqns, shared_size
 
 __all__ = ["apply_jaxpr", "computes_again", "multiplies", "rematerialised"]
 
-# A body of fewer equations is always put in place; a larger one unless that makes it so many times larger.
+# A body of at most so many equations is put in place; a larger one is too, unless that makes it so many times larger.
 _SMALL, _FACTOR = 64, 4
 
-# A body that multiplies hands over at most so many residuals.
+# A body that `multiplies` saves at most so many residuals.
 _MAX_RESIDUALS = 64
 
 
@@ -55,7 +55,7 @@ def computes_again(closed: ClosedJaxpr, n_residuals: int) -> bool:
 
 
 def rematerialised(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same function as one `remat2`, whose second part computes everything again from its arguments."""
+    """A jaxpr of one `remat2` equation that applies this one, so that its second part computes everything again."""
 
     def make() -> ClosedJaxpr:
         op = lax.remat_call.primitive
@@ -74,7 +74,7 @@ def apply_jaxpr(
 ) -> list[Any]:
     """Apply a jaxpr in the current trace: its equations one by one, or a call of it (Note [In place or called]).
 
-    of: what the jaxpr was derived from, if that may share more than is left to see in it.
+    of: the jaxpr that it was derived from, where that one may show more sharing.
     """
     if multiplies(closed if of is None else of):
         return lax.jit_call(*args, jaxpr=closed)

@@ -1,14 +1,14 @@
 """Staging: Python functions to jaxprs.
 
-`JaxprTrace` records every operation, also those on constants alone. A value that the function closes over,
-array or tracer of an outer trace, becomes a constant binder; a concrete scalar becomes a literal.
+`JaxprTrace` records every operation, operations on constants included. A value that the function closes over, an array or a
+tracer of an outer trace, becomes a constant; a concrete scalar becomes a literal.
 
 Contract of an `identity` rule:
 
     rule(params) -> bool
 
-It says whether an operation with these params, whose result has the type of its first operand, is that operand. Where a
-primitive has one, equations of other jaxprs that do nothing are not recorded.
+It says whether an operation with these params returns its first operand unchanged, where the result has that operand's type.
+Copies of such equations from other jaxprs are left out.
 """
 
 from __future__ import annotations
@@ -17,18 +17,24 @@ from collections.abc import Callable, Sequence
 from itertools import repeat, zip_longest
 from typing import Any
 
-from jaxprtool.core.bind import set_current_trace, state
+from jaxprtool.core.bind import NO_EQN, interpreting, set_current_trace, state
 from jaxprtool.core.caller import CALLER, caller_origin
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
-from jaxprtool.core.tree import tree_flatten, tree_node, tree_paths, tree_unflatten
+from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_node, tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.jax_functions import call
 from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
-from jaxprtool.ir.interface import interface_of, named_arguments, tree_of
+from jaxprtool.ir.interface import (
+    argument_labels,
+    interface_of,
+    leaf_names,
+    named_arguments,
+    tree_of,
+)
 from jaxprtool.ir.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -41,7 +47,15 @@ from jaxprtool.ir.jaxpr import (
     type_of,
 )
 
-__all__ = ["JaxprTrace", "JaxprTracer", "hoist_consts", "identity_rules", "make_jaxpr", "stage"]
+__all__ = [
+    "JaxprTrace",
+    "JaxprTracer",
+    "hoist_consts",
+    "identity_rules",
+    "make_jaxpr",
+    "stage",
+    "stage_shared",
+]
 
 
 _TYPE_RULES = abstract_eval_rules.rules
@@ -49,7 +63,7 @@ identity_rules = RuleTable("identity")
 
 
 def _refuse_symbolic(primitive: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> None:
-    """Raise UnsupportedError where symbolic dimensions are among what a type rule computes with."""
+    """Raise UnsupportedError where shapes or params have symbolic dimensions, with which type rules cannot compute."""
     shapes = [a.shape for a in avals if isinstance(a, ShapedArray)]
     given = [v for v in params.values() if isinstance(v, tuple)]
     if any(isinstance(d, SymbolicDim) for dims in (*shapes, *given) for d in dims):
@@ -114,6 +128,11 @@ class JaxprTrace(Trace):
         self.const_binders.append(var)
         self.consts.append(value)
         return JaxprTracer(self, var)
+
+    def new_consts(self, closed: ClosedJaxpr) -> list[Any]:
+        """Further constants: those of another jaxpr, with their values where they have some."""
+        pairs = zip(closed.jaxpr.const_binders, closed.consts, strict=True)
+        return [self.new_const(v.aval, c) for v, c in pairs]
 
     def atom(self, x: Any) -> Any:
         """`x` as an operand: a variable of this jaxpr or a literal."""
@@ -184,10 +203,11 @@ class JaxprTrace(Trace):
         if primitive.multiple_results:
             return self.emit(primitive, inputs, params, out)
         var = new_var(out)
-        origin = state.origin
+        eqn = state.eqn
+        origin = eqn.origin
         if origin is CALLER:
             origin = caller_origin()
-        self.eqns.append(new_eqn(primitive, inputs, params, (var,), None, None, origin))
+        self.eqns.append(new_eqn(primitive, inputs, params, (var,), eqn.span, None, origin))
         return JaxprTracer(self, var)
 
     def process_typed(
@@ -208,14 +228,15 @@ class JaxprTrace(Trace):
     ) -> list[JaxprTracer]:
         """Record an equation whose operands are atoms and whose result types are known."""
         binders = [*map(new_var, out_avals)]
-        origin = state.origin
+        eqn = state.eqn
+        origin = eqn.origin
         if origin is CALLER:
             origin = caller_origin()
-        self.eqns.append(new_eqn(primitive, inputs, params, binders, None, None, origin))
+        self.eqns.append(new_eqn(primitive, inputs, params, binders, eqn.span, None, origin))
         return self._tracers(binders)
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:
-        """Record an equation of another jaxpr with other operands of the same types, if it does anything."""
+        """Record an equation of another jaxpr with other operands of the same types; one that returns its operand is left out."""
         same = identity_rules.find(eqn.primitive)
         if same is not None and _is_operand(eqn, args[0]) and same(eqn.params):
             return [args[0]]
@@ -227,11 +248,10 @@ class JaxprTrace(Trace):
         return self._tracers(binders)
 
     def copy_jaxpr(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-        """Record the equations of another jaxpr; its results, some of them literals perhaps."""
+        """Record the equations of another jaxpr. Returns its results: tracers, or literals."""
         jaxpr = closed.jaxpr
         env = Env(zip(jaxpr.in_binders, args, strict=True))
-        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True):
-            env[v] = self.new_const(v.aval, c)
+        env.write(jaxpr.const_binders, self.new_consts(closed))
         for eqn in jaxpr.eqns:
             ins = env.read(eqn.inputs)
             env.write(eqn.out_binders, self.copy_eqn(eqn, ins))
@@ -287,16 +307,21 @@ def stage(
     return trace.build(outs)
 
 
+def stage_shared(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any]) -> ClosedJaxpr:
+    """`stage` of a jaxpr that many equations share: its equations have the place of none of them."""
+    with interpreting():
+        state.eqn = NO_EQN
+        return stage(f, in_avals)
+
+
 def argument_names(f: Callable[..., Any], args: Sequence[Any]) -> list[str]:
-    """What to call each leaf of the arguments in a message: `argument x['w'] of loss`."""
-    code = getattr(f, "__code__", None)
-    params = code.co_varnames[: code.co_argcount] if code else ()
+    """The names of the leaves of the arguments for messages: `argument x["w"] of loss`; of a program its own names."""
+    leaves, program = tree_leaves(tuple(args)), getattr(f, "program", None)
+    if isinstance(program, ClosedJaxpr) and len(leaves) == len(program.in_avals):
+        return argument_labels([v.name for v in program.jaxpr.in_binders], program.interface)
     of = f" of {f.__name__}" if getattr(f, "__name__", "<lambda>") != "<lambda>" else ""
-    names = []
-    for i, arg in enumerate(args):
-        base = params[i] if i < len(params) else str(i)
-        names += [f"argument {base}{path}{of}" for path in tree_paths(arg)]
-    return names
+    names = leaf_names(named_arguments(f, args), tree_node)
+    return [f"argument {name}{of}" for name, _ in zip(names, leaves, strict=False)]
 
 
 def flatten_fun(f: Callable[..., Any], in_tree: Any) -> tuple[Callable[..., list[Any]], list[Any]]:
@@ -312,7 +337,7 @@ def flatten_fun(f: Callable[..., Any], in_tree: Any) -> tuple[Callable[..., list
 
 
 def leaf_aval(x: Any) -> Any:
-    """The type meant by a leaf of an argument: a type itself, or that of a value."""
+    """The type of a leaf of an argument, which is a type itself or a value."""
     return x if isinstance(x, AbstractType) else get_aval(x)
 
 

@@ -10,7 +10,7 @@ __all__ = ["Cell", "Token"]
 
 
 class Token:
-    """A token: it stands for what has happened, and holds nothing."""
+    """A token: an operation that takes it happens after the one that returned it. It holds no data."""
 
     __slots__ = ()
     aval = AbstractToken()
@@ -33,7 +33,7 @@ class Cell:
         self.value, self.aval = value, aval
 
     def __getitem__(self, i: int) -> Cell:
-        """The part i along the first axis: what is written there is written here."""
+        """The part i along the first axis, a view: writing to it writes to this cell."""
         inner: Any = self.aval.inner
         return Cell(self.value[i, ...], RefType(inner.update(shape=inner.shape[1:])))
 

@@ -1,4 +1,4 @@
-"""Transposition of linear functions: reverse mode is linearize, then this.
+"""Transposition of linear functions. Reverse-mode differentiation is linearize, then transpose.
 
 Contract of a `transpose` rule:
 
@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from jaxprtool.core.bind import interpreted, keep_origin, set_current_trace
+from jaxprtool.core.bind import interpreted, interpreting, set_current_trace
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.stack import deep
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.trace import get_aval, is_inexact
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import of_transpose, with_interface
@@ -58,7 +58,7 @@ class UndefPrimal:
         return f"UndefPrimal({self.aval})"
 
     def refuse_as_constant(self) -> NoReturn:
-        """Raises NotLinearError: a rule computes with the value, so its operation is linear in no such operands."""
+        """Raise NotLinearError: a rule uses the operand as a value, so the operation is not linear in it."""
         fail(NotLinearError, "a linear argument has no value", _NO_VALUE)
 
 
@@ -99,7 +99,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
     env = Env(zip(jaxpr.all_binders, args, strict=True))
     linear_args = [v for v, x in env.items() if type(x) is UndefPrimal]
     linear = set(linear_args)
-    with keep_origin():
+    with interpreting():
         linear_eqns = _forward(jaxpr, env, linear)
         ct_env: dict[Any, Any] = {}
         for x, ct in zip(jaxpr.outs, cts_out, strict=True):
@@ -109,7 +109,8 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
             inputs, binders = eqn.inputs, eqn.out_binders
             if ct_env.keys().isdisjoint(binders):
                 continue
-            if not any(map(_has_tangents, (*binders, *(x for x in inputs if x in linear)))):
+            linear_atoms = (*binders, *(x for x in inputs if x in linear))
+            if not any(is_inexact(x.aval) for x in linear_atoms):
                 continue  # of integers to integers: the cotangents are zeros, which need no rule
             if eqn.primitive.multiple_results:
                 ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
@@ -122,12 +123,8 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
     return [ct_env[v] if v in ct_env else Zero(v.aval) for v in linear_args]
 
 
-def _has_tangents(x: Any) -> bool:
-    return x.aval.tangent() is x.aval.strong
-
-
 def _forward(jaxpr: Jaxpr, env: Env, linear: set[Any]) -> list[JaxprEqn]:
-    """Apply the equations that no linear argument reaches; return the others, with what they bind in `linear`."""
+    """Apply the equations that no linear argument reaches. Returns the others, and adds the variables that they bind to `linear`."""
     rest = []
     for eqn in interpreted(jaxpr.eqns):
         if linear.isdisjoint(eqn.inputs):
@@ -151,7 +148,7 @@ def _transpose_eqn(eqn: JaxprEqn, ct: Any, ins: list[Any]) -> Sequence[Any]:
     except JaxprToolError as e:
         if e.diagnostics[0].code == _NO_VALUE:
             not_linear(primitive.name, "several of its operands depend on them")
-        raise e.placed_at(eqn)  # noqa: B904 (the same error)
+        raise
 
 
 @deep
@@ -162,7 +159,7 @@ def transpose_jaxpr(
     *,
     instantiate_cts: bool | Sequence[bool] = True,
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """The jaxpr of a jaxpr's transpose.
+    """Transpose a jaxpr.
 
     Args:
       closed: (a, b) -> c, linear in b.
@@ -172,9 +169,10 @@ def transpose_jaxpr(
 
     Returns:
       (a, ct of c) -> (ct of b), and for each of b whether its cotangent is among the results.
+
+    Raises:
+      NotLinearError: an equation is not linear in b; MissingRuleError: a primitive has no `transpose` rule.
     """
-    if isinstance(closed, Jaxpr):
-        closed = ClosedJaxpr(closed, [None] * len(closed.const_binders))
     closed = transformable(closed)
     nonzero = nonzero_cts if nonzero_cts is not None else [True] * len(closed.jaxpr.outs)
     wanted = instantiate_cts
@@ -187,7 +185,7 @@ def transpose_jaxpr(
         if closed.interface is not None:
             made = with_interface(made, of_transpose(closed.interface, linear, nonzero, flags))
         found = _TRANSPOSED.keep(closed, key, (made, flags))
-        # kept under the flags of the results too, which callers that know them ask for
+        # kept under the flags of the results too: callers that know those ask by them
         _TRANSPOSED.keep(closed, (tuple(linear), tuple(nonzero), tuple(found[1])), found)
     return found
 
@@ -201,10 +199,7 @@ def _transpose_jaxpr(
     jaxpr = closed.jaxpr
     trace = JaxprTrace()
     with set_current_trace(trace):
-        args: list[Any] = [
-            trace.new_const(v.aval, c)
-            for v, c in zip(jaxpr.const_binders, closed.consts, strict=True)
-        ]
+        args: list[Any] = trace.new_consts(closed)
         for v, is_lin in zip(jaxpr.in_binders, linear, strict=True):
             args.append(UndefPrimal(v.aval.strong) if is_lin else trace.new_input(v.aval))
         cts = [

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, Literal, NamedTuple
 
+from jaxprtool.ir.diagnostics import UsageError, are, counted, fail
+
 __all__ = [
     "LEAF",
     "MAX_DEPTH",
@@ -24,6 +26,8 @@ __all__ = [
     "Part",
     "Tree",
     "argument_label",
+    "argument_labels",
+    "check_count",
     "interface_of",
     "key_text",
     "leaf_names",
@@ -36,6 +40,7 @@ __all__ = [
 Kind = Literal["leaf", "none", "tuple", "list", "dict", "object"]
 Key = str | int | None
 MAX_DEPTH = 100  # of a tree: what is nested deeper has no place in a file
+_SHOWN = 8  # names of arguments in a message
 
 
 class Tree(NamedTuple):
@@ -264,6 +269,24 @@ def argument_label(i: int, name: str | None, interface: Interface | None) -> str
     if interface is not None:
         return f"argument {interface.names()[i]}"
     return f"argument {i} ({name})" if name else f"argument {i}"
+
+
+def argument_labels(names: Iterable[str | None], interface: Interface | None) -> list[str]:
+    """`argument_label` of each argument; `names` are those of their variables."""
+    if interface is not None:
+        return [f"argument {name}" for name in interface.names()]
+    return [argument_label(i, name, None) for i, name in enumerate(names)]
+
+
+def check_count(expected: int, given: int, interface: Interface | None) -> None:
+    """Raise UsageError, with the names of the arguments, unless a program is given as many as it takes."""
+    if given == expected:
+        return
+    names = interface.names() if interface is not None else []
+    more = [*names[:_SHOWN], "..."] if len(names) > _SHOWN else names
+    which = f" ({', '.join(more)})" if more else ""
+    takes = f"{counted(expected, 'argument')}{which}"
+    fail(UsageError, f"the program takes {takes}, and {are(given)} given", "argument-count")
 
 
 def result_label(i: int, interface: Interface | None) -> str:

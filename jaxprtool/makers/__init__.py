@@ -1,1 +1,1 @@
-"""What makes the rules of many primitives at once: elementwise functions, reductions, windows, indexing."""
+"""Makers and helpers of rules that many primitives share: elementwise functions, reductions, windows, indexing, calls."""

@@ -1,7 +1,6 @@
-"""Axes and shapes: what the rules of structural primitives share.
+"""Helpers of the rules of structural primitives: axes and shapes.
 
-Checks of params that name axes, arithmetic of axes, and operations that are left out where they
-would do nothing.
+They check params that name axes, compute with axes, and apply operations only where they change something.
 """
 
 from __future__ import annotations
@@ -62,11 +61,13 @@ def check_axes(name: str, param: str, axes: Sequence[int], ndim: int, what: Any)
 
 def check_same_dtype(name: str, avals: Sequence[Any]) -> None:
     """Reject operands of different element types."""
-    dtype = avals[0].dtype
-    for a in avals:
-        if a.dtype is not dtype:
-            types = " and ".join(str(a) for a in avals[:8])
-            ill_typed(f"{name} needs operands of one element type, got {types}", "operand-types")
+    if any(a.dtype is not avals[0].dtype for a in avals):
+        given = " and ".join([str(a) for a in avals[:8]])
+        ill_typed(
+            f"{name} of {given}: the element types differ",
+            "operand-types",
+            help="convert one of them with convert_element_type",
+        )
 
 
 def check_sizes(name: str, param: str, sizes: Sequence[Any]) -> None:
@@ -129,7 +130,7 @@ def summed(x: Any, axes: Sequence[int]) -> Any:
 
 
 def full(aval: Any, value: Any) -> Any:
-    """A value of a type with the same number in each element: a literal for rank 0."""
+    """An array of type `aval` whose elements all are `value`, which is a Python number; a literal for rank 0."""
     scalar = scalar_lit(bool(value) if aval.dtype.kind == "b" else value, aval.dtype)
     return lax.broadcast_in_dim(scalar, shape=aval.shape) if aval.shape else scalar
 

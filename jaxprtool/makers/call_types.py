@@ -1,7 +1,7 @@
 """Types of calls, and of the rules that functions with derivatives of their own bring along.
 
-Derivative rules are jaxprs in params. They run only when the function is differentiated, so the type of the call says
-nothing on them; a rule that does not fit the function is an error all the same.
+Derivative rules are jaxprs in params, which run only when the function is differentiated. So the type of a call does not
+depend on them, but a rule that does not fit the function is a type error.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import are, counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var, type_of
 from jaxprtool.ir.placement import same_but_for_placement
 
-__all__ = ["check_call", "custom_jvp_types", "custom_lin_types", "custom_vjp_types", "inexact"]
+__all__ = ["check_call", "custom_jvp_types", "custom_lin_types", "custom_vjp_types"]
 
 
 def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr") -> list[Any]:
@@ -40,11 +41,6 @@ def _check_operands(name: str, args: Sequence[Any], binders: Sequence[Var]) -> N
             ill_typed(
                 f"{name}: operand {i} is {a}, and the jaxpr takes {v.aval} there", "argument-type"
             )
-
-
-def inexact(avals: Sequence[Any]) -> list[bool]:
-    """Which of these types have tangents."""
-    return [a.tangent() is a.strong for a in avals]
 
 
 def _alike(a: Any, b: Any) -> bool:

@@ -1,8 +1,8 @@
 """Elementwise functions of complex numbers on NumPy, by formulas in real arithmetic.
 
-NumPy follows annex G of C99 where numbers end: at zeros of either sign, infinities and NaN. XLA has a formula in real
-arithmetic for each function, and its results there are what the formula gives. These are formulas with the same
-results there; elsewhere they are at least as accurate. Two conventions of XLA recur:
+At special values (zeros of either sign, infinities, NaN) NumPy follows annex G of C99. XLA computes each function by a
+formula in real arithmetic, and its results at special values are those of the formula. The formulas here have the same
+results at special values as XLA's, and are at least as accurate elsewhere. Two conventions of XLA recur:
 
 - The imaginary part of a result is +0 where that of the operand is a zero of either sign (`exp`, `tanh`).
 - A zero imaginary part is above the branch cut, whatever its sign (`sqrt`, `asin`).

@@ -1,4 +1,4 @@
-"""Columns of primitives that are defined by others: `decomposed` makes `impl` and `lower` of a function of `lax`."""
+"""Columns of primitives that are defined in terms of others: `decomposed` makes `impl` and `lower` from one function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.evaluate import runner
-from jaxprtool.interpreters.stage import stage
+from jaxprtool.interpreters.stage import stage_shared
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["decomposed", "hashable_params", "lowered_as", "run_as"]
@@ -19,8 +19,9 @@ __all__ = ["decomposed", "hashable_params", "lowered_as", "run_as"]
 def decomposed(f: Callable[..., Any]) -> dict[str, Any]:
     """Columns impl and lower of a primitive that is defined by others.
 
-    f(in_avals, *operands, **params), written with `lax`, returns the result, or a list of them; keys come
-    and go as words, `in_avals` are the operands' types as they were.
+    Args:
+      f: f(in_avals, *operands, **params), written with `lax`, returns the result, or a list of results. Operands and results
+        that are PRNG keys are words; `in_avals` are the types of the operands before that.
     """
     return {"impl": run_as(f), "lower": lowered_as(f)}
 
@@ -57,7 +58,7 @@ def _staged(
         out = f(in_avals, *xs, **dict(params))
         return out if isinstance(out, (list, tuple)) else [out]
 
-    return stage(flat, [a.physical for a in in_avals])
+    return stage_shared(flat, [a.physical for a in in_avals])
 
 
 class _Impl:
@@ -79,7 +80,7 @@ class _Impl:
 
 
 def _on_words(xp: Any, run: Any, in_avals: Any, out_avals: Any) -> Callable[..., Any]:
-    """A function of values from one of lists of values in which keys are words."""
+    """A function of values, from a function of lists of values in which keys are words."""
     single = len(out_avals) == 1
     keys_in = any(a.dtype.kind == "k" for a in in_avals)
     key_out = single and out_avals[0].dtype.kind == "k"

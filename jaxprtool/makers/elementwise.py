@@ -1,4 +1,4 @@
-"""Makers that the elementwise families share: types, broadcasting, NumPy functions.
+"""Makers of the rules of elementwise operations: types, broadcasting, NumPy functions.
 
 Operands of an elementwise operation have one element type; their shapes are equal, or of equal
 rank where a dimension of size 1 stretches, or rank 0. The result has the common shape.
@@ -12,12 +12,13 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker
-from jaxprtool.core.trace import get_aval, scalar_lit
+from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import broadcast_batch, elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL, dtype_of
+from jaxprtool.makers.axes import broadcasted, check_same_dtype, full
 
 __all__ = [
     "boolean",
@@ -93,17 +94,6 @@ def check_kind(name: str, aval: ShapedArray, kinds: str) -> None:
         )
 
 
-def check_same_dtype(name: str, avals: Sequence[ShapedArray]) -> None:
-    """Raise a type error when operands differ in element type."""
-    if any(a.dtype is not avals[0].dtype for a in avals):
-        given = " and ".join(map(str, avals))
-        ill_typed(
-            f"{name} of {given}: the element types differ",
-            "operand-types",
-            help="convert one of them with convert_element_type",
-        )
-
-
 def _unary_type(name: str, kinds: str, result: Result) -> Callable[..., ShapedArray]:
     def rule(x: ShapedArray, **_params: Any) -> ShapedArray:
         if x.dtype.kind not in kinds:
@@ -165,18 +155,12 @@ def broadcast_avals(name: str, avals: Sequence[ShapedArray]) -> ShapedArray:
 
 def full_like(x: Any, value: Any) -> Any:
     """`value` in the shape and element type of `x`: a literal for rank 0."""
-    aval = get_aval(x)
-    fill = scalar_lit(value, aval.dtype)
-    return lax.broadcast_in_dim(fill, shape=aval.shape) if aval.shape else fill
+    return full(get_aval(x), value)
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     """`x` stretched to the shape of an operation's result; no operation when it has it already."""
-    aval = get_aval(x)
-    if aval.shape == shape:
-        return x
-    dims = tuple(range(aval.ndim))
-    return lax.broadcast_in_dim(x, shape=shape, broadcast_dimensions=dims)
+    return broadcasted(x, shape, tuple(range(get_aval(x).ndim)))
 
 
 def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
@@ -194,7 +178,7 @@ def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
 
 
 class numpy_function:
-    """The impl rule that is one function of the namespace; prepared programs call it bare."""
+    """The impl rule that is one function of the namespace. Prepared programs call that function directly."""
 
     __slots__ = ("name",)
 
@@ -209,7 +193,7 @@ class numpy_function:
 
 
 class by_kind:
-    """The impl rule that has formulas of its own for some kinds of element types; prepared programs call them bare.
+    """The impl rule that has formulas of its own for some kinds of element types. Prepared programs call these directly.
 
     Args:
       rule: the impl rule of all other kinds.

@@ -1,7 +1,7 @@
-"""Windows at positions that are values: what the rules of gather and scatter share.
+"""Windows at positions that are operands: helpers of the rules of gather and scatter.
 
-A gather reads, and a scatter writes, one window for each vector of an index array. Their dimension numbers say
-the same things by other names; `Windows` has them by one. Three arrays take part: the operand, the
+A gather reads, and a scatter writes, one window for each vector of an index array. Their dimension numbers have the same
+meaning under different names; `Windows` has one name for each. Three arrays take part: the operand, the
 indices, and the windows (a gather's result, a scatter's updates).
 """
 
@@ -15,11 +15,11 @@ from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import INDEX_MODE
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.stage import stage
+from jaxprtool.interpreters.stage import stage_shared
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.params import Record
-from jaxprtool.makers.axes import inserted
+from jaxprtool.makers.axes import bumped, inserted
 from jaxprtool.stablehlo.text import int_list
 
 __all__ = [
@@ -112,7 +112,7 @@ CLIP_MODE, DROP_MODE = INDEX_MODE.word(CLIP), INDEX_MODE.word(FILL_OR_DROP)
 
 
 def mode_of(name: str, mode: Any) -> str:
-    """What becomes of windows that do not lie within the operand: one of the constants above."""
+    """How windows are treated that do not lie within the operand: one of the constants above."""
     return INDEX_MODE.required(name, "mode", mode)
 
 
@@ -167,7 +167,7 @@ def window_sizes(w: Windows, ndim: int, shape: Sequence[int]) -> tuple[int, ...]
 def update_jaxpr_of(op: Any, dtype: Any) -> Any:
     """The jaxpr of a binary operation on scalars of a type, which scatters are told with."""
     scalar = ShapedArray((), dtype)
-    return stage(lambda x, y: [op(x, y)], [scalar, scalar])
+    return stage_shared(lambda x, y: [op(x, y)], [scalar, scalar])
 
 
 def scatter_added(operand: Any, indices: Any, updates: Any, w: Windows, **params: Any) -> Any:
@@ -205,19 +205,15 @@ def batched_operand(w: Windows, dim: int) -> tuple[Windows, int]:
     absent = {*w.collapsed, *w.operand_batch}
     before = sum(i not in absent for i in range(dim))
     at = w.window[before - 1] + 1 if before else 0
-    bumped = _bump_operand(w, dim)
-    return bumped._replace(window=inserted(_bump(w.window, at), before, at)), at
-
-
-def _bump(axes: Sequence[int], dim: int) -> tuple[int, ...]:
-    return tuple([a + (a >= dim) for a in axes])
+    wider = _bump_operand(w, dim)
+    return wider._replace(window=inserted(bumped(w.window, at), before, at)), at
 
 
 def _bump_operand(w: Windows, dim: int) -> Windows:
     return w._replace(
-        collapsed=_bump(w.collapsed, dim),
-        start_map=_bump(w.start_map, dim),
-        operand_batch=_bump(w.operand_batch, dim),
+        collapsed=bumped(w.collapsed, dim),
+        start_map=bumped(w.start_map, dim),
+        operand_batch=bumped(w.operand_batch, dim),
     )
 
 
@@ -233,12 +229,12 @@ def batched_indices(
     at = positions[dim] if dim else 0
     if operand_dim is not None:
         w = _bump_operand(w, operand_dim)
-    index_batch, operand_batch = _bump(w.index_batch, dim), w.operand_batch
+    index_batch, operand_batch = bumped(w.index_batch, dim), w.operand_batch
     if operand_dim is not None:
         place = sum(a < operand_dim for a in operand_batch)
         operand_batch = inserted(operand_batch, place, operand_dim)
         index_batch = inserted(index_batch, place, dim)
-    window = _bump(w.window, at)
+    window = bumped(w.window, at)
     return w._replace(window=window, operand_batch=operand_batch, index_batch=index_batch), at
 
 

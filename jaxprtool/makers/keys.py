@@ -1,6 +1,6 @@
-"""Operations that take PRNG keys as well as numbers: `MOVES_KEYS`, `compares_keys`, and what makes their rules.
+"""Operations that take PRNG keys as well as numbers: `MOVES_KEYS`, `compares_keys`, and the makers of their rules.
 
-`TAKING_KEYS` makes the rules of an operation's values out of its batch rule, which is applied to an axis of words.
+`TAKING_KEYS` makes `impl` and `lower` rules for keys from the batch rule, which is applied to the axis of their words.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import batch_rules, materialize
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.keys import key_rules
-from jaxprtool.interpreters.stage import stage
+from jaxprtool.interpreters.stage import stage_shared
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 from jaxprtool.makers.decomposed import hashable_params
 
@@ -64,7 +64,7 @@ def _moved(
         finish = key_rules.rules[primitive]
         return [finish(x, d, size) for x, d in zip(outs, out_dims, strict=True)]
 
-    return stage(flat, [a.physical for a in in_avals])
+    return stage_shared(flat, [a.physical for a in in_avals])
 
 
 class _KeyImpl:

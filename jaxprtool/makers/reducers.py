@@ -36,7 +36,7 @@ def with_consts(closed: ClosedJaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
 def check_reducer(
     name: str, param: str, closed: Any, ins: Sequence[Any], outs: Any, consts: Sequence[Any] = ()
 ) -> None:
-    """Reject a param that is no jaxpr of these scalar types, or not one of constants with these values."""
+    """Reject a param that is not a jaxpr of these scalar types, or whose constants do not have the types of these values."""
     if not isinstance(closed, ClosedJaxpr):
         ill_typed(f"{name}: the param {param} is not a jaxpr: {closed}", "bad-param")
     given = [a.strong for a in closed.in_avals], [a.strong for a in closed.out_avals]
@@ -58,7 +58,7 @@ def check_reducer(
 
 
 def _is_value(x: Any, aval: Any) -> bool:
-    """Whether something is a value of a type; None stands for one that the text does not hold."""
+    """Whether something is a value of a type; None stands for a value that is not in the text."""
     if isinstance(x, (bool, int, float, complex)):
         return not aval.shape
     return x is None or (hasattr(x, "dtype") and get_aval(x) is aval.strong)

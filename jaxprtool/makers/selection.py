@@ -78,7 +78,7 @@ class Selection:
         self.offsets = offsets
 
     def starts(self, indices: Any) -> Any:
-        """The indices as i64; those too large for it are too large anyhow."""
+        """The indices as i64. Unsigned ones beyond its range are clipped, which keeps them outside of any operand."""
         if indices.dtype == self.xp.uint64:
             indices = self.xp.minimum(indices, 1 << 62)
         return indices.astype(self.xp.int64)

@@ -1,4 +1,4 @@
-"""Windows that slide over the axes of an array: what pooling, convolution and padding share."""
+"""Windows that slide over the axes of an array: helpers of the rules of pooling, convolution and padding."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def padded_size(n: int, low: int, high: int, interior: int) -> int:
 
 
 def strided_size(n: int, window: int, stride: int) -> int:
-    """In how many places a window fits on an axis."""
+    """The number of positions of a window on an axis."""
     return (n - window) // stride + 1 if n >= window else 0
 
 
@@ -53,7 +53,7 @@ class Windows(NamedTuple):
     Attributes:
       dimensions: the size of the window.
       strides: the steps between windows.
-      padding: (low, high) of what is put around the array; negative ones cut.
+      padding: (low, high), the numbers of elements that are put around the array; negative numbers cut elements off.
       base_dilation: the array's elements are put this far apart.
       window_dilation: the window's elements are this far apart.
     """
@@ -100,7 +100,7 @@ class Windows(NamedTuple):
 
     @property
     def pad_config(self) -> tuple[tuple[int, int, int], ...]:
-        """What `pad` has to do to the array before the windows are laid on it."""
+        """The param of the `pad` that pads the array for the windows: (low, high, interior) for each axis."""
         return tuple(
             (low, high, base - 1)
             for (low, high), base in zip(self.padding, self.base_dilation, strict=True)
@@ -109,7 +109,7 @@ class Windows(NamedTuple):
     def offsets(self, out_shape: Sequence[int]) -> Iterator[tuple[slice, ...]]:
         """For each element of the window, in order, where it lies in the padded array for all windows.
 
-        One after the other, since a window may have more elements than there is memory; none without a window.
+        They are made one at a time, because a window may have more elements than fit into memory. Without a window there are none.
         """
         if 0 in out_shape:
             return
@@ -151,7 +151,7 @@ def _pad_axis(n: int, low: int, high: int, interior: int) -> tuple[slice, slice]
 def padder(xp: Any, shape: Sequence[int], dtype: Any, config: Any) -> Callable[..., Any]:
     """A function of (values of a shape, the fill) that pads: (low, high, interior) for each axis.
 
-    Its result is a new array, but the values themselves where there is nothing to do.
+    The result is a new array, except where nothing is padded or cut: then it is the values themselves.
     """
     if not any(any(c) for c in config):
         return lambda v, fill: v

@@ -1,7 +1,7 @@
 """Elementwise functions of two operands: arithmetic, extrema, powers, angles.
 
-A tangent may have rank 0 where the result has not; each term of a derivative has the result's shape,
-because it combines the tangent with a factor of that shape, or broadcasts it.
+A tangent may have rank 0 where the result has a higher rank. Each term of a derivative has the shape of the result all the
+same: it multiplies the tangent by a factor of that shape, or broadcasts it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from jaxprtool.interpreters.monoids import Monoid
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.makers import complex_values
-from jaxprtool.makers.axes import lowest
+from jaxprtool.makers.axes import check_same_dtype, lowest
 from jaxprtool.makers.elementwise import (
     broadcast_avals,
     broadcast_to,
     by_kind,
     check_kind,
-    check_same_dtype,
     common_aval,
     full_like,
     in_bytes,
@@ -206,7 +205,7 @@ define(
     ),
     jvp=jvp_terms(
         lambda t, out, x, y: lax.div(t, y),
-        # -t x / y^2 of operands that are there anyway, and small where the divisor is broadcast.
+        # -t x / y^2, computed from values that the program has anyway, and in the divisor's own shape where it is broadcast.
         lambda t, out, x, y: lax.mul(lax.neg(lax.div(t, y)), out),
     ),
     transpose=_div_transpose,
@@ -247,13 +246,16 @@ def extremum_jvp(op: Any) -> Any:
 
 
 def _shares(mine: Any, other: Any, dtype: Any) -> tuple[Any, Any]:
-    """1 where an operand is the result, and the number of operands that are, of which the other may be one."""
+    """A mask of 1 where an operand is the result, and how many of the two operands are, if it is.
+
+    mine, other: where the operand, and where the other one, equals the result.
+    """
     won, lost = (lax.convert_element_type(x, new_dtype=dtype) for x in (mine, other))
     return won, lax.add(lost, 1.0)
 
 
 def _scalar_shares(mine: Any, other: Any, dtype: Any) -> tuple[Any, Any]:
-    """`_shares` of rank 0: literals to choose from need no equation."""
+    """`_shares` for operands of rank 0, which chooses between literals and so needs fewer equations."""
     zero, one, two = (scalar_lit(n, dtype) for n in range(3))
     return lax.select_n(mine, zero, one), lax.select_n(other, one, two)
 
@@ -261,7 +263,7 @@ def _scalar_shares(mine: Any, other: Any, dtype: Any) -> tuple[Any, Any]:
 class _Extremum(numpy_function):
     """Complex numbers compare by their real parts, then by their imaginary ones; y where one is NaN.
 
-    Of the zeros the positive one is larger, where NumPy takes y.
+    +0 is larger than -0, whereas NumPy takes y for equal operands.
     """
 
     __slots__ = ("compare",)
@@ -280,7 +282,7 @@ class _Extremum(numpy_function):
         return xp.where(xp.where(x.real == y.real, by_imag, by_real), x, y)
 
     def signed(self, xp: Any, x: Any, y: Any, out: Any) -> Any:
-        """The result with the sign of a zero put right."""
+        """The result `out` of x and y, in which zeros that NumPy took from a -0 and a +0 have the sign that XLA gives them."""
         if not y.ndim and (y != 0 or (self.name == "maximum" and not xp.signbit(y))):
             return out  # as in a relu: y is right where the two are equal
         zero = out == 0

@@ -111,7 +111,7 @@ def _small_float(xp: Any, parts: Any, new: Any) -> Any:
 
 
 def _bitcast_batch(axis_size: int, vals: Any, dims: Any, *, new_dtype: Any) -> Any:
-    """The last axis is that of the parts; the batch axis goes to the front if it is there."""
+    """The batch axis moves to the front where it is the last one: the last axis has to be that of the parts."""
     x, dim = vals[0], dims[0]
     if dim == get_aval(x).ndim - 1 and dim:
         x, dim = moveaxis(x, dim, 0), 0
@@ -149,7 +149,7 @@ def _popcount_impl(xp: Any, x: Any) -> Any:
 
 
 def _clz_impl(xp: Any, x: Any) -> Any:
-    """Set every bit below the highest; what is left are the zeros before it."""
+    """Set all bits below the highest set bit; the bits that are still 0 are the leading zeros."""
     bits, width = _as_unsigned(xp, x)
     shift = 1
     while shift < width:
@@ -224,7 +224,10 @@ def _mulhi_impl(xp: Any, x: Any, y: Any) -> Any:
 
 
 def _mulhi_64(xp: Any, x: Any, y: Any) -> Any:
-    """From products of halves; for signed integers, less the other factor for each negative one."""
+    """The high half of a 64-bit product, from products of 32-bit halves.
+
+    For signed integers each negative factor subtracts the other factor from the unsigned result.
+    """
     a, b = x.astype(xp.uint64), y.astype(xp.uint64)
     half, mask = xp.uint64(32), xp.uint64(0xFFFFFFFF)
     low, high = a & mask, a >> half
@@ -239,7 +242,7 @@ def _mulhi_64(xp: Any, x: Any, y: Any) -> Any:
 
 
 def _mulhi_lower(ctx: Any, x: Any, y: Any) -> Any:
-    """XLA's own, but for types of less than a byte, of which it takes the wrong bits."""
+    """chlo.mulhi; but types narrower than a byte are multiplied in a wider type, since XLA takes the wrong bits of them."""
     dtype = x.aval.dtype
     if dtype.bits >= 8:
         return hlo("chlo.mulhi")(ctx, x, y)

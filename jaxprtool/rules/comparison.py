@@ -45,8 +45,8 @@ for _op, _kinds, _function, _direction, _keys in (
 def _place(xp: Any, x: Any) -> Any:
     """Floats as integers in the same order: those below zero with their bits but the sign turned.
 
-    Some go as f32, exactly: those without a sign, those whose NaN has the place of -0 (it comes before all
-    numbers, as in XLA), and those of less than a byte.
+    Three kinds of narrow types are converted to f32 first, which is exact: types without a sign, types whose NaN has the
+    bits of -0 (XLA puts it before all numbers), and types narrower than a byte.
     """
     dtype = dtype_of(x.dtype)
     assert dtype is not None

@@ -1,4 +1,4 @@
-"""The row of `composite`: in StableHLO the named operation; to transformations, what it is made of."""
+"""The row of `composite`: it lowers to the operation of its name; transformations apply to the jaxpr that defines it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMESPACED = re.compile(r"[a-zA-Z]\w*(\.[\w$]+)+", re.ASCII)
 
 
 def _batch(axis_size: int, vals: Any, dims: Any, *, jaxpr: ClosedJaxpr, **_: Any) -> Any:
-    """What is batched is not the named operation any more, so its parts take its place."""
+    """Batch the jaxpr that defines it, in its place: a batched operation is not the one of that name."""
     batched, out_dims = vmap_jaxpr(jaxpr, axis_size, dims, None)
     return apply_jaxpr(batched, vals, jaxpr), out_dims
 
@@ -29,7 +29,7 @@ def _batch(axis_size: int, vals: Any, dims: Any, *, jaxpr: ClosedJaxpr, **_: Any
 def _lower(
     ctx: Any, *args: Any, jaxpr: ClosedJaxpr, name: str, attributes: Any, version: int
 ) -> list[Any]:
-    """A stablehlo.composite; a call of its parts where StableHLO has no room for its name or attributes."""
+    """A stablehlo.composite; a call of the jaxpr where StableHLO cannot write the name or the attributes."""
     values = composite_attributes(attributes)
     if values is None or not _NAMESPACED.fullmatch(name) or is_ordered(jaxpr):
         return ctx.call(jaxpr, args, name)

@@ -114,7 +114,7 @@ def _cumprod_jvp(primals: Any, tangents: Any, *, axis: int, reverse: bool) -> An
 
 
 def _shifted(v: Any, fill: Any, axis: int, step: int, reverse: bool, *, crop: bool) -> Any:
-    """v moved by some places along an axis, and as long as before if `crop`."""
+    """v moved by some places along an axis; with `crop` the result has the length of v."""
     config = [(0, 0, 0)] * get_aval(v).ndim
     cut = -step if crop else 0
     config[axis] = (cut, step, 0) if reverse else (step, cut, 0)

@@ -9,7 +9,7 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.partition import split_list
 from jaxprtool.core.rule_table import Maker, unsupported
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.trace import get_aval, inexact, is_inexact
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
@@ -20,12 +20,7 @@ from jaxprtool.interpreters.transpose import UndefPrimal, not_linear
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.memo import MemoTable
-from jaxprtool.makers.call_types import (
-    custom_jvp_types,
-    custom_lin_types,
-    custom_vjp_types,
-    inexact,
-)
+from jaxprtool.makers.call_types import custom_jvp_types, custom_lin_types, custom_vjp_types
 from jaxprtool.makers.calls import CallImpl, inline_jvp, inline_transpose
 from jaxprtool.rules.define import define
 
@@ -33,7 +28,7 @@ __all__ = ["CustomRuleWarning"]
 
 
 class CustomRuleWarning(JaxprToolWarning):
-    """A function has a derivative of its own that the text does not hold."""
+    """The custom derivative rule of a function is not in the text, so the body of the function is differentiated."""
 
     code = "custom-rule"
 
@@ -77,7 +72,7 @@ def _custom_jvp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
 
 
 def _custom_jvp_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
-    """Leave out the results nobody reads, and their tangents; the operands stay, as the rule's do."""
+    """Remove the results that nobody reads, and their tangents. All operands stay, because the derivative rule takes them all."""
     params, kept = eqn.params, [True] * len(eqn.inputs)
     call: ClosedJaxpr = params["call_jaxpr"]
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
@@ -116,7 +111,7 @@ def _custom_partial_eval(op: Any) -> Any:
     return rule
 
 
-# Columns of calls with derivatives of their own: in all else they are their body.
+# Columns of calls with custom derivatives, in which the call does what its body does.
 _CUSTOM = {
     "impl": CallImpl("call_jaxpr"),
     "transpose": lambda cts, *args, call_jaxpr, **_: inline_transpose(cts, args, call_jaxpr),
@@ -148,7 +143,7 @@ def _custom_vjp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     residuals, outs = split_list(apply_jaxpr(fwd, primals), n_res)
     zeros = [type(t) is Zero for t in tangents]
     wanted = [not z for z, f in zip(zeros, inexact(call.in_avals), strict=True) if f]
-    out_avals = tuple(a.strong for a in call.out_avals if a.tangent() is a.strong)
+    out_avals = tuple(a.strong for a in call.out_avals if is_inexact(a))
     out_tangents = lax.custom_lin(
         *residuals,
         *[t for t in tangents if type(t) is not Zero],
@@ -168,7 +163,7 @@ def _custom_vjp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
     flags = inexact(call.in_avals)
     if fwd is not None and bwd is not None:
         # Each example has a cotangent of its own, so operands that bwd gives cotangents are batched.
-        # They get their axis where the others have it, which saves the body transposing.
+        # Their batch axis is where the first batched operand has it, which saves transpositions in the body.
         first = next(d for d in dims if d is not None)
         targets = [
             min(first, get_aval(x).ndim) if f and d is None else None

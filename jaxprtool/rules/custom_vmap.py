@@ -16,7 +16,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.partition import split_list, spread
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.trace import get_aval, inexact
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.jvp import fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.sharing import apply_jaxpr
@@ -24,7 +24,6 @@ from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Opaque
-from jaxprtool.makers.call_types import inexact
 from jaxprtool.makers.calls import CallRules, inline_transpose
 from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.rules.define import define

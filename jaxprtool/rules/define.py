@@ -83,7 +83,7 @@ COLUMNS: dict[str, RuleTable] = {
     "discharge": discharge_rules,
 }
 
-# Columns that few primitives have, and that no table of all of them shows.
+# Columns that few primitives have; the table of all primitives and columns leaves them out.
 FEW: dict[str, RuleTable] = {
     "order": order_rules,
     "identity": identity_rules,
@@ -107,7 +107,7 @@ REQUIRED = ("abstract_eval", "impl", "jvp", "transpose", "batch", "lower", "cost
 LOCALLY_CONSTANT: dict[str, Any] = {"jvp": zero_derivative, "transpose": NONLINEAR}
 
 
-# What `define` takes besides a rule: a function op -> rule, why there is none, nothing.
+# What `define` takes in place of a rule: a maker of one, the reason why there is none, or nothing.
 Other = Maker | Unsupported | None
 
 
@@ -152,18 +152,19 @@ def define(
       batch: vectorisation.
       lower: StableHLO.
       cost: the number of arithmetic operations.
-      partial_eval, saving, linearize, dce: for primitives whose params hold jaxprs, which go into those.
+      partial_eval, saving, linearize, dce: rules of primitives whose params hold jaxprs; they transform those jaxprs.
       discharge: for primitives that make, use or pass on references or futures.
-      effects: whether it does something besides giving results, so that it stays although nobody reads those.
-      order: which equations have effects that happen in the order of the program; None: none.
-      liveness: whether operands may be used after it ("borrows") or not ("consumes").
-      memory: whether results are in the memory that operands are in, or `abstract_eval` says where.
-      layout: how results lie on a mesh; None: as the first operand that has a layout and the shape of the result.
-      keys: how it takes arrays of keys, by its batch rule; None: it does not, or its rules do so themselves.
-      varying: as `memory`, of the manual axes along which results vary; None: "rule" where it has a `partial_eval` rule.
-      residual: whether its result is saved for the linear part, or made again there, where all operands are literals.
-      identity: which equations are their first operand if the result has its type; None: none.
-      monoid: the NumPy function that a reducer of it alone is; None: it is none.
+      effects: whether it has side effects; dead-code elimination then keeps it although nobody reads its results.
+      order: says which equations have effects that keep the order of the program; None: no equation has.
+      liveness: whether later equations may use its operands ("borrows") or not ("consumes").
+      memory: whether results are in the memory of the operands, or `abstract_eval` says in which.
+      layout: the layout of the result on a mesh; None: that of the first operand which has a layout and the result's shape.
+      keys: how its batch rule applies it to arrays of keys; None: it takes no keys, or its other rules handle them.
+      varying: whether results vary along the manual axes of the operands, or `abstract_eval` says along which; None: "rule"
+        for a primitive with a `partial_eval` rule, "operands" for others.
+      residual: where all operands are literals, whether its result is saved for the linear part or computed again there.
+      identity: says which equations return their first operand unchanged, if the types agree; None: no equation does.
+      monoid: the NumPy function that computes a reduction by it; None: there is no such function.
 
     Raises:
       TypeError: a rule is not a function; a primitive of ours lacks a column.

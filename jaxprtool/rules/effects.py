@@ -123,7 +123,7 @@ def _call_output(xp: Any, *values: Any, callback: Any, **_: Any) -> list[Any]:
 
 
 def _called(name: str, function: Callable[..., Any], values: Sequence[Any]) -> Any:
-    """What a user's function gives; an error in it is the user's, and told with its place."""
+    """Call a user's function; raises UsageError, which gets the place of the equation, for an exception in it."""
     try:
         return function(*values)
     except JaxprToolError:

@@ -1,7 +1,7 @@
 """Format strings that come from a file.
 
 Python's own `str.format` reads attributes and items of the values (`{0.__class__}`) and makes a text as wide as it is
-told to (`{:9999999999d}`), so a file could look at what it is not shown and use up the memory. Here a field
+told to (`{:9999999999d}`), so a file could read attributes that are none of its business and use up the memory. Here a field
 is a name or a position, `!r` or `!s`, and a format of bounded width and precision; what is anything else is text.
 """
 

@@ -83,7 +83,10 @@ def _gather_shape(x: Any, indices: Any, w: Windows, sizes: tuple[int, ...]) -> t
 
 
 def _fill_value(fill_value: Any, dtype: Any) -> Any:
-    """What fills: as given, converted as NumPy does it, or what stands for nothing in each type."""
+    """The value of elements outside of the operand: `fill_value`, converted as NumPy converts it, or the default of the type.
+
+    The defaults are JAX's: NaN, the smallest signed integer, the largest unsigned integer, True.
+    """
     if fill_value is not None:
         return _converted(fill_value, dtype)
     if dtype.kind == "i":
@@ -186,7 +189,7 @@ def _gather_lower(
     unique_indices: bool,
     indices_are_sorted: bool,
 ) -> Any:
-    """XLA moves slices inside by itself; those to fill are found by comparing the starts."""
+    """XLA clips start indices by itself; the windows to fill are found by comparing their starts with the limits."""
     out, w = ctx.out_aval, windows_of("gather", dimension_numbers)
     if out.size == 0:
         return ctx.constant(0, out)

@@ -266,7 +266,7 @@ def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Any) -> list[
     inside = _unpadded(ct, aval, padding_config) if is_linear(x) or is_linear(value) else None
     rest = None
     if is_linear(value):
-        # sum over the padding alone, as total - inside where no element is cut off
+        # the sum over the padding alone: total - inside, which holds where no element is cut off
         rest = lax.sub(summed(ct, range(aval.ndim)), summed(inside, range(aval.ndim)))
     return [inside if is_linear(x) else None, rest]
 

@@ -27,7 +27,7 @@ _RECORD = "_LinearSolveTuple"
 
 
 class _Four(NamedTuple):
-    """Something for each of the four jaxprs."""
+    """One value for each of the four jaxprs: matvec, vecmat, solve, transpose_solve."""
 
     matvec: Any
     vecmat: Any
@@ -35,11 +35,11 @@ class _Four(NamedTuple):
     transpose_solve: Any
 
     def swapped(self) -> _Four:
-        """The same for the transposed equation."""
+        """The values for the transposed equation."""
         return _Four(self.vecmat, self.matvec, self.transpose_solve, self.solve)
 
     def record(self) -> Record:
-        """As the value of a param."""
+        """The values as the record that a param holds."""
         return Record(_RECORD, (), **self._asdict())
 
 

@@ -1,4 +1,4 @@
-"""Placement. Values do not depend on the devices they are on: one device has them all."""
+"""Rows of the operations that place values on devices and in memories. Placement never changes a value."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _constraint_lower(
 
 @Maker
 def _constraint_batch(_op: Any) -> Any:
-    """Without the constraint, which does not speak of the batch axis, and changes no value."""
+    """The operand without the constraint, which says nothing about the batch axis; the values are the same."""
     return lambda _size, vals, dims, **_params: (vals[0], dims[0])
 
 
@@ -139,7 +139,9 @@ define(
     jvp=linear,
     transpose=transpose_unary(lambda ct, aval, **params: lax.layout_constraint(ct, **params)),
     batch=_constraint_batch,
-    lower=lambda ctx, x, *, layout: x,  # on one CPU nothing sees the layout of a value in between
+    lower=lambda ctx, x, *, layout: (
+        x
+    ),  # on one CPU nothing depends on the layout of an intermediate value
     cost=FREE,
 )
 
@@ -149,7 +151,7 @@ def _tie_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def _tie_batch(axis_size: int, vals: Any, dims: Any) -> Any:
-    """Only what the result is made of has an axis in it."""
+    """The result is batched where the operand that it equals is."""
     return lax.tie(*vals), dims[1]
 
 

@@ -1,4 +1,4 @@
-"""The policies of `remat2`: which equations' results the second computation is given, and by way of which memory.
+"""The policies of `remat2`: they say which results are saved for the second computation, and in which memory.
 
 A policy of a traced program may be a live function (`asks`); in a file it is one of JAX's by name.
 """
@@ -19,13 +19,13 @@ __all__ = ["POLICIES", "PolicyWarning", "offload", "policy_saves", "save_everyth
 
 
 class PolicyWarning(JaxprToolWarning):
-    """What a policy saves is not in the text."""
+    """A policy is a Python function that is not in the text, so nothing is known of what it saves."""
 
     code = "remat-policy"
 
 
 def save_everything(eqn: JaxprEqn) -> bool:
-    """The policy that keeps what an ordinary derivative keeps."""
+    """The policy that saves everything, as a derivative without `remat2` does."""
     return True
 
 
@@ -44,7 +44,7 @@ def _is_dot_without_batch(eqn: JaxprEqn) -> bool:
 
 @dataclass(frozen=True)
 class _Named:
-    """Saves what `checkpoint_name` named so; with `but`, what it named otherwise."""
+    """Saves values that `checkpoint_name` gave one of these names; with `but`, values that it gave any other name."""
 
     names: frozenset[str]
     but: bool = False
@@ -89,9 +89,9 @@ POLICIES: dict[str, Saves] = {
     "checkpoint_dots_with_no_batch_dims": _is_dot_without_batch,
 }
 
-# What JAX makes in a function of these names, whatever its arguments are.
+# Functions of JAX that make policies, by the names of what they return.
 _MADE_BY: dict[str, Saves] = {
-    "save_anything_except_these_names": save_everything,  # JAX's, too, keeps everything
+    "save_anything_except_these_names": save_everything,  # as in JAX, which saves everything too
     "offload_dot_with_no_batch_dims": _is_dot_without_batch,
 }
 

@@ -52,12 +52,12 @@ class _Numbers(NamedTuple):
 
     @property
     def dot(self) -> tuple[Any, Any]:
-        """The numbers of dot_general."""
+        """The dimension_numbers of a `dot_general` over the same axes."""
         return (self.lhs_contract, self.rhs_contract), (self.lhs_batch, self.rhs_batch)
 
     @property
     def record(self) -> Record:
-        """The value of the param."""
+        """The record that the param `ragged_dot_dimension_numbers` holds."""
         return Record(
             "RaggedDotDimensionNumbers",
             dot_dimension_numbers=self.dot,
@@ -330,7 +330,7 @@ def _ragged_batch(
 def _ragged_cost(
     in_avals: Any, out_avals: Any, *, ragged_dot_dimension_numbers: Any, **_: Any
 ) -> int:
-    """Each element of lhs meets each element of a group's rhs that it is contracted with, once."""
+    """A multiplication and an addition for each element of lhs and each free index of rhs: an element is in one group only."""
     x, y, _ = in_avals
     numbers = _numbers(ragged_dot_dimension_numbers)
     free = removed(y.shape, numbers.rhs_contract + numbers.rhs_batch + numbers.groups)

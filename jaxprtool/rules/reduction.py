@@ -233,7 +233,7 @@ def _reduce_impl(xp: Any, *avals: Any, dimensions: Any, jaxpr: Any, **_: Any) ->
     axes, n = tuple(dimensions), len(xs)
     if all(
         xs[0].shape[a] == 1 for a in axes
-    ):  # XLA leaves such a reduction out, initial values and all
+    ):  # XLA removes such a reduction together with its initial values
         shape = removed(xs[0].shape, axes)
         return lambda *values: [v.reshape(shape) for v in values[:n]]
     if monoid is not None:
@@ -278,7 +278,7 @@ _TREE_JVP = MemoTable[tuple[ClosedJaxpr, list[bool]]]("jvp of a reduction as a t
 def _reduce_jvp(
     primals: Any, tangents: Any, *, computation: Any, dimensions: Any, jaxpr: Any
 ) -> Any:
-    """The tangents are those of a tree that combines halves; it takes the initial values for neutral."""
+    """Differentiate the reduction as a tree that combines halves. Initial values are taken to be neutral elements."""
     n = len(primals) // 2
     no_initial_tangents("reduce", tangents[n:])
     outs = lax.reduce(*primals, computation=computation, dimensions=dimensions, jaxpr=jaxpr)

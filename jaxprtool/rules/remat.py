@@ -1,8 +1,8 @@
 """Rows of `remat2` (`jax.checkpoint`) and `name`, and the Python function `checkpoint`.
 
-The derivative of `remat2` is one of its jaxpr in which the known part is computed twice: once for the results, where
-everything but the arguments is thrown away, and again, inside another `remat2`, where the tangents or cotangents need it.
-A policy names values that are kept after all: those become arguments of the second computation.
+In the derivative of a `remat2` the known part of its jaxpr is computed twice. The first computation gives the results, and
+keeps nothing but the arguments. The second one stands inside another `remat2`, and computes what the tangents or
+cotangents need. A policy names values that are saved after all: they become arguments of the second computation.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _TRANSPOSED = MemoTable[tuple[ClosedJaxpr, list[bool]]]("transposed remat2")
 
 
 class _RematRules(CallRules):
-    """A call's rules, but for what is kept between the two computations."""
+    """The rules of a call, except for the values that are kept between the two computations."""
 
     def transposed(
         self, closed: ClosedJaxpr, linear: Sequence[bool], nonzero: Sequence[bool]
     ) -> tuple[ClosedJaxpr, list[bool]]:
-        """The non-linear part may be tangled with the linear one, so the jaxpr is split first."""
+        """The transpose, after the jaxpr is split into its non-linear and its linear equations, which may be interleaved."""
         key = (tuple(linear), tuple(nonzero))
         return _TRANSPOSED.of(closed, key, lambda: _transposed(closed, linear, nonzero))
 
@@ -143,7 +143,7 @@ _PARTS = MemoTable[_Parts]("parts of a remat2")
 
 
 def _keep_residuals(closed: ClosedJaxpr, unks: Sequence[bool]) -> _Parts:
-    """Everything is kept that the unknown part reads: an ordinary split."""
+    """Split the jaxpr as an ordinary call is split: all values that the unknown part reads are saved."""
     known, rest, unks_out, _n_res = partial_eval_jaxpr(_keeping(closed), unks)
     used = [i for i, u in enumerate(unks) if u]
     return _Parts(known, unks_out.count(False), rest, used, unks_out)
@@ -173,7 +173,7 @@ def _made_keeping(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _compute_again(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> _Parts:
-    """What the unknown results need is computed again, from the arguments and from what is saved."""
+    """Split the jaxpr so that its unknown part computes everything again from the arguments and the saved values."""
     cut = split_saving(closed, unks, saves)
     jaxpr, n_known = cut.again.jaxpr, cut.unks_out.count(False)
     again, used = dce_jaxpr(jaxpr, cut.unks_out)
@@ -199,7 +199,7 @@ def _types(*avals: Any, jaxpr: ClosedJaxpr, prevent_cse: Any, **_: Any) -> list[
 
 
 def _lower(ctx: Any, *args: Any, jaxpr: ClosedJaxpr, prevent_cse: Any, **params: Any) -> list[Any]:
-    """The body in place; the second computation reads its arguments through a barrier."""
+    """Write the body in place. Arguments of the second computation go through a barrier, so that XLA does not merge it with the first."""
     guarded = prevent_cse if isinstance(prevent_cse, tuple) else (prevent_cse,) * len(args)
     if params["differentiated"] and any(guarded):
         kept, hidden = partition_list(guarded, args)

@@ -120,7 +120,7 @@ _FEW_COLUMNS = 16
 
 
 def _replace(xp: Any, table: Any, places: Any, rows: Any) -> None:
-    table[places] = rows  # of equal places the last one counts
+    table[places] = rows  # where places are equal the last update counts
 
 
 def _combine(name: str, unique: bool) -> Combine:

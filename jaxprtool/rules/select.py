@@ -12,9 +12,9 @@ from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.makers.axes import check_same_dtype
 from jaxprtool.makers.elementwise import (
     check_kind,
-    check_same_dtype,
     full_like,
     in_bytes,
 )
@@ -157,7 +157,7 @@ def _clamp_impl(xp: Any, low: Any, x: Any, high: Any) -> Any:
 
 
 def _where(pred: Any, t: Any, out: Any) -> Any:
-    """t where pred, else 0; a tangent of rank 0 is multiplied rather than broadcast and selected."""
+    """t where pred, else 0. A tangent of rank 0 is multiplied by the mask, which is cheaper than to broadcast it and select."""
     if get_aval(t).shape != get_aval(out).shape:
         return lax.mul(t, lax.convert_element_type(pred, new_dtype=get_aval(t).dtype))
     return lax.select_n(pred, full_like(out, 0.0), t)

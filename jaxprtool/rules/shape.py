@@ -35,7 +35,7 @@ from jaxprtool.makers.axes import (
 from jaxprtool.makers.keys import MOVES_KEYS
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
-# A result up to this size is written out: a view costs more to make than so few elements to copy.
+# Results of at most so many elements are copied: making a view costs more than copying them.
 _SMALL = 4096
 
 

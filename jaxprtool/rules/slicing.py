@@ -170,7 +170,7 @@ def _start_like(starts: Sequence[Any]) -> Any:
 def _needed(
     starts: Sequence[Any], dims: Sequence[Any], sizes: Sequence[int], shape: Sequence[int]
 ) -> tuple[list[Any], list[Any]]:
-    """Starts and their batch axes; those of slices as large as the axis can only be 0."""
+    """The starts and their batch axes, with 0 for each axis of which the slice takes the whole: no other start is possible."""
     zero, whole = _start_like(starts), [s == n for s, n in zip(sizes, shape, strict=True)]
     return (
         [zero if w and d is not None else s for s, d, w in zip(starts, dims, whole, strict=True)],

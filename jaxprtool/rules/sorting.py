@@ -65,7 +65,7 @@ def _order(xp: Any, keys: Sequence[Any], axis: int) -> Any:
 def _packed(xp: Any, key: Any, axis: int, k: int | None) -> Any:
     """The positions of the k smallest keys (of 32 bits) in order: key and position make one integer.
 
-    Those are all different, so that the fastest sort will do.
+    No two of these integers are equal, so the fastest sort, which is not stable, gives the same result.
     """
     n = key.shape[axis]
     place = xp.arange(n, dtype=xp.int64).reshape([n if i == axis else 1 for i in range(key.ndim)])

@@ -27,7 +27,7 @@ def _over(denominator: Callable[[Any], Any]) -> Maker:
 
 
 def _by_parts(name: str) -> Callable[..., Any]:
-    """Of complex numbers by parts, since XLA has other values for its complex sine and cosine than JAX.
+    """The lower rule that computes the parts of complex results, since XLA's complex sine and cosine differ from JAX's.
 
     sin(x + i y) = sin x cosh y + i cos x sinh y, and cos(x + i y) = cos x cosh y - i sin x sinh y.
     """

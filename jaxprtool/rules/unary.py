@@ -1,7 +1,7 @@
 """Elementwise functions of one operand: signs, rounding, powers, parts of complex numbers.
 
-Derivatives are those of JAX, at special points too (`abs` has slope 1 at 0), written so that the tangent
-comes in at the last operation: what is left to transpose is one multiplication.
+Derivatives are those of JAX, at special points too (`abs` has slope 1 at 0). The tangent is an operand of the last
+operation of each rule only, so that the linear part is one multiplication.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def _remat_opt_types(
 
 
 def _uncounted(params: dict[str, Any]) -> dict[str, Any]:
-    """Of a transformed rule nobody asks which operands are constants, and which results residuals."""
+    """The params without the numbers of constants and residuals, which nothing reads once a rule is transformed."""
     return {**params, "num_consts": 0, "num_res": 0, "fun_jaxpr_thunk": None}
 
 
@@ -123,7 +123,7 @@ def _linear_transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
 
 
 def _linear_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
-    """Linear operands are batched if anything is: their cotangents are."""
+    """Batch all linear operands where any operand is batched, because their cotangents are batched then."""
     n_consts, n_res = params["num_callee_consts"], params["num_res"]
     back: ClosedJaxpr | None = params["transpose_jaxpr"]
     if back is not None:
@@ -154,7 +154,7 @@ define(
 
 
 def _record_linear(trace: Any, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Recorded whole: it is one operation."""
+    """Record the call as one equation; it is not split."""
     atoms = [trace.atom(x) for x in args]
     avals = [a.strong for a in params["callee"].out_avals]
     return trace.emit(lax.linear_call.primitive, atoms, params, avals)
@@ -199,7 +199,7 @@ define(
 
 # -- platform_index ----------------------------------------------------------------------------
 
-_PLATFORM = "cpu"  # NumPy, and the only client of XLA that we make
+_PLATFORM = "cpu"  # both NumPy and our client of XLA run on the CPU
 
 
 def platform_position(platforms: Any) -> int:

@@ -1,7 +1,7 @@
-"""The attributes of a composite: from what JAX prints of them, or the objects of a running JAX, to MLIR.
+"""The attributes of a `composite` as MLIR text, from JAX's print of them or from the objects of a running JAX.
 
-JAX keeps each as (name, leaves, PyTreeDef), and gives MLIR the value that they make: scalars and arrays of NumPy with
-their types, Python's with 64 bits, strings, dtypes as types, and lists and dictionaries of these.
+JAX keeps each attribute as (name, leaves, PyTreeDef), which together are a value. MLIR gets scalars and arrays of NumPy with
+their types, Python's numbers with 64 bits, strings, dtypes as types, and lists and dictionaries of these.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Writing StableHLO operations: what lowering rules do with their operands."""
+"""Writing StableHLO operations: the methods that lowering rules call."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ ELEMENTWISE = frozenset(_SHORT_FORM.split())
 _COMPARE_KIND = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}
 
 
-class Builder:
+class Builder(ABC):
     """Writes operations, one a line.
 
     Attributes:
@@ -53,9 +54,9 @@ class Builder:
         self.constants: dict[tuple[Any, str], Value] = {}
 
     @property
+    @abstractmethod
     def out_aval(self) -> Any:
         """The type of the result at hand, for operations that are not told theirs."""
-        raise NotImplementedError
 
     def fresh_name(self) -> str:
         """A name that no value of the function has."""
@@ -99,7 +100,7 @@ class Builder:
           operands: its operands.
           out: the type of the result, or a list of them; by default that of the equation.
           regions: texts made by `region`.
-          attrs: attributes; see `stablehlo_text.attribute` for the values they take.
+          attrs: attributes; see `text.attribute` for the values they take.
 
         Returns:
           The result, or a list when `out` is one.

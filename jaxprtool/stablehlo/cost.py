@@ -1,8 +1,8 @@
 """Arithmetic of StableHLO operations, counted as XLA's `HloCostAnalysis` counts it before it optimises.
 
 XLA counts one flop, or one transcendental, for each element of the result of an elementwise operation, whatever the
-operation and the element type. What it has no operation for (most of CHLO, and functions of complex numbers) it writes
-out with other operations when it reads a module; `_EXPANDED` has how many those are.
+operation and the element type. When it reads a module it replaces operations that it does not have (most of CHLO, and
+functions of complex numbers) by others; `_EXPANDED` says by how many.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 
 __all__ = ["Arithmetic", "operation_cost"]
 
@@ -81,7 +83,7 @@ def operation_cost(
       attrs: its attributes.
 
     Raises:
-      NotImplementedError: how often it runs its regions is not known, as for a loop.
+      UnsupportedError: how often it runs its regions is not known, as for a loop.
     """
     if name in _MOVES or name in _PRODUCTS:
         return Arithmetic(0, 0)
@@ -92,7 +94,9 @@ def operation_cost(
             flops, sum(n * b.transcendentals for n, b in zip(times, bodies, strict=True))
         )
     if bodies:
-        raise NotImplementedError(f"the cost of stablehlo.{name}")
+        message = f"how often stablehlo.{name} runs its regions is not known"
+        help = "the row of the primitive needs a cost rule that counts them"
+        fail(UnsupportedError, message, "no-cost", help=help)
     n = _size(results[0])
     if name in ("rng", "rng_bit_generator"):  # XLA calls them transcendental
         return Arithmetic(0, sum(map(_size, results)))

@@ -22,7 +22,7 @@ from jaxprtool.driver.arguments import AmbiguousNameWarning
 from jaxprtool.driver.run import run_words
 from jaxprtool.driver.trace import trace
 from jaxprtool.driver.tree_words import parse_value
-from jaxprtool.ir.interface import LEAF, MAX_DEPTH, Interface, Tree
+from jaxprtool.ir.interface import LEAF, MAX_DEPTH, Interface, Tree, check_count
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
 from tests.invoke import invoke
@@ -331,6 +331,96 @@ def test_a_compiled_program_knows_its_names(tmp_path: Path) -> None:
         'argument params["w"] is f32[3]'
         in invoke(f"run {tmp_path}/step.bin --args ones [1] ones").error
     )
+
+
+NAMED = """{ lambda c:f32[] ; a:f32[3] b:f32[]. let
+    d:f32[3] = mul a b
+    e:f32[3] = mul d c
+  in (e,) }
+where c = 2.0
+args (params={"w": *}, x=*) -> *
+"""
+THREE = np.ones(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda p, *args: jt.eval_jaxpr(p, args),
+        lambda p, *args: jt.jaxpr_as_fun(p)(*args),
+        lambda p, *args: jt.compile(p)(*args),
+        lambda p, *args: jt.compile(p).place(args),
+    ],
+    ids=["eval_jaxpr", "jaxpr_as_fun", "compile", "place"],
+)
+def test_errors_of_python_calls_name_arguments(call: Any) -> None:
+    program = jt.parse(NAMED)
+    takes = 'takes 2 arguments (params["w"], x), and 1 is given'
+    for args, message in [
+        ((THREE,), takes),
+        ((np.ones(2, np.float32), 1.0), 'argument params["w"] has type f32[2], and f32[3]'),
+        ((THREE, THREE), "argument x has type f32[3], and f32[] is needed"),
+    ]:
+        with pytest.raises(jt.UsageError) as error:
+            call(program, *args)
+        assert message in str(error.value)
+
+
+def test_errors_of_python_calls_of_programs_without_names() -> None:
+    program = jt.parse(NAMED).replace(interface=None)
+    with pytest.raises(jt.UsageError, match=r"argument 1 \(b\) has type f32\[3\]"):
+        jt.eval_jaxpr(program, [THREE, THREE])
+    with pytest.raises(jt.UsageError, match=r"argument 2 \(b\) has type f32\[3\]"):
+        jt.eval_jaxpr(program.jaxpr, [np.float32(1), THREE, THREE])
+    with pytest.raises(jt.UsageError, match="takes 3 arguments, and 2 are given"):
+        jt.eval_jaxpr(program.jaxpr, [THREE, THREE])
+
+
+def test_many_names_are_cut_short() -> None:
+    with pytest.raises(jt.UsageError) as error:
+        check_count(9, 1, Interface((("x", Tree("tuple", (LEAF,) * 9)),), LEAF))
+    assert "takes 9 arguments (x[0], x[1]" in str(error.value)
+    assert "x[7], ...), and 1 is given" in str(error.value)
+
+
+def test_errors_of_vmap_jaxpr_name_arguments_and_results() -> None:
+    program = jt.parse(NAMED)
+    with pytest.raises(jt.UsageError, match=r'-3 is out of range for argument params\["w"\]'):
+        jt.vmap_jaxpr(program, 2, [-3, None])
+    with pytest.raises(jt.UsageError, match="-3 is out of range for result 0"):
+        jt.vmap_jaxpr(program, 2, [0, None], [-3])
+
+
+def weighted(params: Any, x: Any) -> Any:
+    return params["w"] * x
+
+
+INTS = np.ones(3, np.int32)
+WRONG_CALLS = {
+    "jvp": lambda f, args: jt.jvp(f, args, jax.tree.map(lambda _: TWO, args)),
+    "linearize": lambda f, args: jt.linearize(f, *args)[1](*jax.tree.map(lambda _: TWO, args)),
+    "vmap": lambda f, args: jt.vmap(f, in_axes=2)(*args),
+    "grad": lambda f, args: jt.grad(f)(*jax.tree.map(lambda _: INTS, args)),
+}
+TWO = np.ones(2, np.float32)
+
+
+@pytest.mark.parametrize("how", WRONG_CALLS)
+def test_errors_of_transformed_functions_name_arguments(how: str) -> None:
+    """A Python function's by its parameters, a program's by the names that it has."""
+    program = jt.parse(NAMED)
+    for f, args, name in [
+        (weighted, ({"w": THREE}, THREE), 'argument params["w"] of weighted'),
+        (jt.jaxpr_as_fun(program), (THREE, np.float32(1)), 'argument params["w"]'),
+        (
+            jt.jaxpr_as_fun(program.replace(interface=None)),
+            (THREE, np.float32(1)),
+            "argument 0 (a)",
+        ),
+    ]:
+        with pytest.raises(jt.UsageError) as error:
+            WRONG_CALLS[how](f, args)
+        assert name in str(error.value)
 
 
 def test_a_name_of_an_argument_wins_over_that_of_a_variable() -> None:

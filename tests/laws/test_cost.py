@@ -16,6 +16,7 @@ from jaxprtool.interpreters.cost import Cost, cost_eqn, cost_jaxpr, dearest
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
+from jaxprtool.stablehlo.cost import Arithmetic, operation_cost
 from tests.laws.oracle import EXAMPLES, by_primitive, ours
 from tests.programs.catalogue import case_of
 from tests.rules.example import Example
@@ -311,3 +312,9 @@ def test_bytes_are_those_of_xla_for_single_operations(primitive):
         return
     xla = lowered.cost_analysis().get("bytes accessed", 0)
     assert (cost_jaxpr(program).bytes == xla) == (op not in PARTIAL), (op, xla)
+
+
+def test_the_turns_of_a_loop_are_for_the_row_to_say():
+    scalar = jt.ShapedArray((), "float32")
+    with pytest.raises(UnsupportedError, match=r"how often stablehlo\.while runs its regions"):
+        operation_cost("while", [scalar], [scalar], bodies=[Arithmetic(1, 0)] * 2)

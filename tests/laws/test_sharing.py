@@ -9,7 +9,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.diff import diff_programs
-from jaxprtool.analyses.memory import peak_bytes
+from jaxprtool.analyses.memory import check_memory
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.dce import dce_closed
 from jaxprtool.interpreters.discharge import discharge_jaxpr
@@ -60,6 +60,12 @@ def differences(p: jt.ClosedJaxpr) -> int:
     return len(found.lines) if hasattr(found, "lines") else 0
 
 
+def peak(p: jt.ClosedJaxpr) -> int:
+    with pytest.raises(jt.UsageError, match="bytes") as error:
+        check_memory(p, 0)
+    return len(str(error.value))
+
+
 FORWARD = {
     "print as JAX": lambda p: len(str(p)),
     "print": lambda p: len(jt.format_jaxpr(p, lossless=True)),
@@ -72,7 +78,7 @@ FORWARD = {
     "discharge": lambda p: size(discharge_jaxpr(p)),
     "lower": lambda p: len(str(lower_jaxpr(p))),
     "cost": lambda p: len(str(cost_jaxpr(p).flops)),
-    "peak": lambda p: len(str(peak_bytes(p))),
+    "peak": peak,
 }
 REVERSE = {
     "linearize": lambda p: size(*linearize_jaxpr(p)[:2]),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jaxprtool as jt
-from jaxprtool.core.bind import state
+from jaxprtool.core.bind import NO_EQN, state
 from jaxprtool.driver.grad import grad
 from jaxprtool.driver.jvp import jvp
 from jaxprtool.driver.trace import trace
@@ -188,7 +188,7 @@ def test_an_equation_that_fails_leaves_no_origin_behind():
     for attempt in attempts:
         with pytest.raises(jt.JaxprToolError):
             attempt()
-        assert state.origin is None
+        assert state.eqn is NO_EQN
 
 
 _FRAMES = [None, Frame("a.py", 3, 4, "f"), Frame("dir/b.py", 12, None, "C.f.<locals>.g")]

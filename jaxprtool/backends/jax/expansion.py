@@ -17,6 +17,7 @@ from jaxprtool.backends.jax.private import has_jvp_rule
 from jaxprtool.backends.jax.rules import DEPTH, patterns
 from jaxprtool.core.partition import split_list
 from jaxprtool.core.primitive import find_primitive
+from jaxprtool.core.trace import is_inexact
 from jaxprtool.interpreters.dce import dce_closed
 from jaxprtool.ir.diagnostics import MissingRuleError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
@@ -70,7 +71,7 @@ class _Expansion:
         for eqn in jaxpr.eqns:
             flags = [type(x) is not Lit and x in moving for x in eqn.inputs]
             if any(flags):
-                moving.update(v for v in eqn.out_binders if v.aval.tangent() is v.aval.strong)
+                moving.update(v for v in eqn.out_binders if is_inexact(v.aval))
             eqns += self.eqns(eqn, flags, used)
         if len(eqns) == len(jaxpr.eqns) and all(map(operator.is_, eqns, jaxpr.eqns)):
             return program
@@ -107,7 +108,7 @@ class _Expansion:
     ) -> JaxprEqn:
         inside = self.closed(body)
         ruled = has_jvp_rule(primitive.value)
-        floats = (_is_inexact(a) for a in avals), (_is_inexact(a) for a in body.out_avals)
+        floats = (is_inexact(a) for a in avals), (is_inexact(a) for a in body.out_avals)
         if not ruled or not all(map(any, floats)):
             call = find_primitive("jit")
             return JaxprEqn(
@@ -126,7 +127,7 @@ class _Expansion:
         self, primitive: LivePrimitive, avals: Sequence[Any], params: Any
     ) -> ClosedJaxpr | None:
         """(*primals, *tangents of the inexact ones) -> (*results, *tangents of the inexact ones)."""
-        flags = [_is_inexact(a) for a in avals]
+        flags = [is_inexact(a) for a in avals]
         rules = primitive.rules
         try:
             taken, rule = patterns(flags, lambda live: rules.jvp_program(avals, live, params))
@@ -151,7 +152,7 @@ class _Expansion:
 
         Integer results, such as whether a solver succeeded, are not linear, so `linear_call` cannot return them.
         """
-        moving = [_is_inexact(v.aval) for v in eqn.out_binders]
+        moving = [is_inexact(v.aval) for v in eqn.out_binders]
         read = [v in used and not on for v, on in zip(eqn.out_binders, moving, strict=True)]
         try:
             calls = [self.linear_call(eqn, linear, moving)]
@@ -207,11 +208,7 @@ def _linear_in(key: str, inner: ClosedJaxpr, eqn: JaxprEqn, linear: Sequence[boo
     if key == "jvp_jaxpr":
         return [i >= len(eqn.inputs) for i in range(n)]
     if key == "bwd_jaxpr":
-        cotangents = sum(_is_inexact(v.aval) for v in eqn.out_binders)
+        cotangents = sum(is_inexact(v.aval) for v in eqn.out_binders)
         return [i >= n - cotangents for i in range(n)]
     flags = [*[False] * n, *linear]
     return flags[len(flags) - n :] if key not in ("fwd_jaxpr", "transpose_jaxpr") else [False] * n
-
-
-def _is_inexact(aval: Any) -> bool:
-    return aval.tangent() is aval.strong

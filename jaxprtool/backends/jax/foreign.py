@@ -18,7 +18,7 @@ from jaxprtool.backends.jax.rules import is_inexact, with_wide_types
 from jaxprtool.backends.jax.to_jax import jax_params
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.trace import get_aval, inexact
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.check import abstract_eval_rules
 from jaxprtool.interpreters.cost import FREE, cost_rules
@@ -146,7 +146,7 @@ class _Rules:
         n_out = len(self.types(*[get_aval(x).strong for x in primals], **params))
         results, live_out = split_list(outs, n_out)
         kinds = [get_aval(x) for x in results]
-        return results, fill_zeros([a.tangent() is a.strong for a in kinds], live_out, kinds)
+        return results, fill_zeros(inexact(kinds), live_out, kinds)
 
     def jvp_program(
         self, avals: Sequence[Any], live: Sequence[bool], params: dict[str, Any]
@@ -202,7 +202,7 @@ class _Rules:
         values = [x for x, flag in zip(args, linear, strict=True) if not flag]
         avals = [x.aval.strong if is_linear(x) else get_aval(x).strong for x in args]
         kinds = self.types(*avals, **params)
-        given = [ct for ct, a in zip(cts, kinds, strict=True) if a.tangent() is a]
+        given = [ct for ct, flag in zip(cts, inexact(kinds), strict=True) if flag]
         full = [instantiate(ct) for ct in given]
         back = self.transpose_program(avals, linear, [get_aval(x) for x in full], params)
         return spread(linear, apply_jaxpr(back, [*values, *full]))

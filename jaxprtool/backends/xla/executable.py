@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from jaxprtool.backends.xla.device_array import DeviceArray
 from jaxprtool.backends.xla.failures import cannot_run
 from jaxprtool.backends.xla.host_types import host_type
 from jaxprtool.backends.xla.placed_call import placed_call
-from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, are, counted, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.interface import check_count
 from jaxprtool.stablehlo.module import StableHLO
 
 __all__ = ["Executable"]
@@ -81,8 +82,7 @@ class Executable:
 
     def _buffers(self, args: Sequence[Any]) -> tuple[list[Any], bool]:
         """Arguments as XLA takes them, and whether the memory of some is the caller's."""
-        if len(args) != len(self._in):
-            self._wrong_count(len(args))
+        self._check_count(args)
         buffers, lent = [], False
         for i, (x, kind) in enumerate(zip(args, self._in, strict=True)):
             if type(x) is DeviceArray and x._kind is kind:
@@ -96,33 +96,30 @@ class Executable:
 
     def place(self, args: Sequence[Any]) -> list[DeviceArray]:
         """Arguments as arrays on the device, for calls that take the same ones again and again."""
-        if len(args) != len(self._in):
-            self._wrong_count(len(args))
+        self._check_count(args)
         return [
             DeviceArray(kind, self._runtime.put(self._host_argument(x, i), kind))
             for i, (x, kind) in enumerate(zip(args, self._in, strict=True))
         ]
 
-    def _wrong_count(self, n: int) -> NoReturn:
-        message = f"the program takes {counted(len(self._in), 'argument')}, and {are(n)} given"
-        fail(UsageError, message, "argument-count")
+    def _check_count(self, args: Sequence[Any]) -> None:
+        check_count(len(self._in), len(args), self.program.interface)
 
     def host_arguments(self, args: Sequence[Any]) -> list[np.ndarray]:
         """Convert arguments to NumPy arrays of the declared types; raises UsageError."""
-        if len(args) != len(self._in):
-            self._wrong_count(len(args))
+        self._check_count(args)
         return [self._host_argument(x, i) for i, x in enumerate(args)]
 
     def _host_argument(self, x: Any, i: int) -> np.ndarray:
         """Convert argument i to a NumPy array of its declared type; raises UsageError."""
-        kind = self._in[i]
+        kind, aval = self._in[i], self.in_avals[i]
         if isinstance(x, (np.ndarray, np.generic)) and x.dtype is kind.dtype:
             if x.shape == kind.shape:
                 return np.asarray(x)
-        elif self.in_avals[i].dtype.kind == "0":
+        elif aval.dtype.kind == "0":
             return np.zeros(kind.shape, bool)
         x = x.numpy() if type(x) is DeviceArray else x
-        return np.asarray(words(argument(x, self.in_avals[i], i)), kind.dtype)
+        return np.asarray(words(argument(x, aval, i, None, self.program.interface)), kind.dtype)
 
     def _special(self, results: list[Any]) -> list[Any]:
         """The results, with zeros of float0 and keys as values of their own types."""

@@ -54,8 +54,7 @@ class SpmdExecutable(Executable):
 
     def place(self, args: Sequence[Any]) -> list[DeviceArray]:
         """Arguments as arrays on the devices, each device holding its part."""
-        if len(args) != len(self._in):
-            self._wrong_count(len(args))
+        self._check_count(args)
         return [self._spread(x, i) for i, x in enumerate(args)]
 
     def _spread(self, x: Any, i: int) -> DeviceArray:

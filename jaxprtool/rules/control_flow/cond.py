@@ -1,7 +1,7 @@
 """The row of `cond`, and the Python functions `cond` and `switch`.
 
-Its rules transform every branch alike and make the results agree: where one branch's tangent, batch axis,
-residual or cotangent is there, the others' are made to be.
+A rule transforms all branches and makes their results agree: where one branch has a tangent, batch axis, residual or
+cotangent, the other branches get one too.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _batch(axis_size: int, vals: Any, dims: Any, *, branches: Branches, **params
 def _batch_by_select(
     axis_size: int, index: Any, operands: Any, in_dims: Any, branches: Branches
 ) -> tuple[list[Any], list[int | None]]:
-    """Each example has an index of its own: all branches run, and the results are chosen from."""
+    """The batch rule where each example has its own index: all branches run, and `select_n` chooses between their results."""
     if all(d is None for d in in_dims):
         results = [apply_jaxpr(b, operands) for b in branches]
         out_dims: list[int | None] = [None] * len(results[0])
@@ -321,7 +321,7 @@ def _take_slots(
 
 
 def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
-    """What the policy saves in the branches shares slots, as their residuals do."""
+    """The saving rule: values that the policy saves in different branches share slots by type, as residuals do."""
     branches: Branches = eqn.params["branches"]
     index_unknown, *operands_unks = unks
     cuts = [split_saving(b, operands_unks, saves) for b in branches]
@@ -363,7 +363,7 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
 def _lower(
     ctx: Any, index: Any, *operands: Any, branches: Branches, branches_platforms: Any = None
 ) -> list[Any]:
-    """A case; of branches for platforms only ours is written, the others may have no lowering."""
+    """Write a stablehlo.case. Of branches for several platforms only the one for the CPU is written: others may not lower."""
     if branches_platforms is not None:
         return ctx.inline(branches[platform_position(branches_platforms)], operands)
     return ctx.case(ctx.convert(index, INT32), branches, operands)
@@ -446,7 +446,7 @@ def _apply(index: Any, functions: list[Callable[..., Any]], operands: Sequence[A
 
 
 def _join_consts(staged: Sequence[ClosedJaxpr]) -> tuple[list[Any], Branches]:
-    """What the branches close over, each value once, as leading arguments of all of them."""
+    """Make the values that the branches close over, each once, leading arguments of all branches."""
     values = {id(c): c for closed in staged for c in closed.consts}
     branches = []
     for closed in staged:

@@ -1,4 +1,4 @@
-"""What the rules of the loops share: fixpoints over the carry, and jaxprs with rearranged binders."""
+"""Helpers of the rules of loops: fixpoints over the carry, and jaxprs with rearranged binders."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _WITH_UNUSED = MemoTable[ClosedJaxpr]("with unused arguments")
 def narrowed(
     closed: ClosedJaxpr, used_ins: Sequence[bool], used_outs: Sequence[bool]
 ) -> ClosedJaxpr:
-    """Some of the results from some of the arguments, which stay even where nobody reads them."""
+    """The jaxpr of some of the results, with only some of the arguments; arguments stay even where nobody reads them."""
 
     def make() -> ClosedJaxpr:
         jaxpr, _ = dce_body(closed, used_outs)
@@ -163,5 +163,5 @@ def scan_params(
 
 
 def split_operands(values: Sequence[Any], params: dict[str, Any]) -> list[list[Any]]:
-    """What belongs to the operands of a scan, as that of consts, carry and xs."""
+    """Split a list with one entry for each operand of a scan into those for consts, carry and xs."""
     return split_list(values, params["num_consts"], params["num_carry"])

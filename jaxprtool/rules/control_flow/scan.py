@@ -1,8 +1,7 @@
 """The row of `scan`: a loop with a fixed number of steps, a carry, and slices in and out.
 
-Every rule works on the body and scans the result. What differs between steps has to be stacked: where a
-rule needs values of each step (residuals), it passes those that are the same in all steps as
-constants, and those that are slices already as the arrays they are slices of.
+Every rule transforms the body and scans the transformed body. Values of single steps that a later loop needs (residuals)
+are stacked. Residuals that are equal in all steps are passed as constants, and slices of an operand as that operand.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ def _slice_aval(aval: Any) -> Any:
 
 
 class _Impl:
-    """Runs the prepared body once for each step; nothing but ys grows with their number."""
+    """Evaluation: runs the prepared body once for each step. Only the ys take memory for each step."""
 
     def __call__(self, xp: Any, *operands: Any, **params: Any) -> list[Any]:
         return self.prepare(xp, None, None, params)(*operands)
@@ -207,7 +206,7 @@ def _batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
 
 
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
-    """Drop ys nobody reads, parts of the carry that nothing needs, and operands nobody reads then."""
+    """Drop ys that nobody reads, parts of the carry that no remaining result needs, and operands that are no longer read."""
     params = eqn.params
     closed: ClosedJaxpr = params["jaxpr"]
     n_consts, n_carry = params["num_consts"], params["num_carry"]
@@ -229,7 +228,7 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
 def _needed_carry(
     closed: ClosedJaxpr, n_consts: int, used_carry: Sequence[bool], used_ys: Sequence[bool]
 ) -> list[bool]:
-    """Which parts of the carry the results need that are used: the smallest that need no others.
+    """Which parts of the carry the used results need: the smallest set of parts that does not depend on the others.
 
     When none is used itself, as after a transposition, which reads residuals, most often all are needed: that is
     tried first, and holds if it is certain of each in the body that comes out.

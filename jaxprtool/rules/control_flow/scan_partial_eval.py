@@ -1,6 +1,6 @@
-"""Partial evaluation of `scan`: its known part in a loop of its own, and what is left.
+"""Partial evaluation of `scan`: one loop over the known part of the body, and one over the rest.
 
-What the rest needs of the known part is passed on once where it is the same in all steps, and stacked where it is not.
+A residual is passed on once where it is equal in all steps, and stacked where it is not.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import interpreted
+from jaxprtool.core.bind import interpreted, interpreting
 from jaxprtool.core.env import Env
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread, unzip2
 from jaxprtool.core.trace import get_aval
@@ -77,7 +77,7 @@ def split_scan(
     params: dict[str, Any],
     known: Callable[..., Any],
 ) -> ScanSplit:
-    """Scan the known part of the body, and say what is left to scan.
+    """Scan the known part of the body, and return what is left to scan.
 
     known(f, *args) calls f where known operations are to be applied.
     """
@@ -116,7 +116,7 @@ def _left_to_scan(
 
 
 def _calls_apart(closed: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
-    """The same function, what its calls compute of constants alone being in equations of their own."""
+    """The same function, in which the parts of calls that depend on constants alone are calls of their own."""
     loops = (lax.scan_call.primitive, lax.while_call.primitive, lax.cond_call.primitive)
     used = {e.primitive for e in closed.jaxpr.eqns}
     if not any(p in partial_eval_rules for p in used.difference(loops)) or multiplies(closed):
@@ -147,7 +147,7 @@ def _one_after_the_other(
 
 
 class _Hoisted(NamedTuple):
-    """A body without what is the same in all steps.
+    """A body without the equations whose results are equal in all steps.
 
     before: the equations that depend on constants alone. shared: those of their results and of the constants
     that the rest reads. body: (shared, carry, xs) -> (results, residuals to stack). stacked: where the results of body
@@ -204,9 +204,10 @@ def _run_known(
     before, shared, body, stacked = _hoisted(first, len(consts), len(carry), n_out)
     const_vars = jaxpr.const_binders + jaxpr.in_binders[: len(consts)]
     env = Env(zip(const_vars, [*first.consts, *consts], strict=True))
-    for eqn in interpreted(before):
-        ins = env.read(eqn.inputs)
-        env.write(eqn.out_binders, bind_eqn(eqn, ins))
+    with interpreting():
+        for eqn in interpreted(before):
+            ins = env.read(eqn.inputs)
+            env.write(eqn.out_binders, bind_eqn(eqn, ins))
     outs: list[Any] = []
     if body.jaxpr.outs:
         outs = apply_scan(body, env.read(shared), carry, xs, params)
@@ -268,7 +269,7 @@ def linearize_scan(
 
 
 def saving_scan(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
-    """What the policy saves in the body is stacked, or passed on once where it is the same in all steps."""
+    """The saving rule: values that the policy saves in the body are stacked, or passed on once where they are equal in all steps."""
     closed, params = eqn.params["jaxpr"], eqn.params
     const_unks, carry_unks, xs_unks = split_operands(unks, params)
     n_carry = len(carry_unks)

@@ -151,10 +151,7 @@ class _Builder:
         consts, carry, xs = self.binders
         trace = JaxprTrace()
         with set_current_trace(trace):
-            known_consts = [
-                trace.new_const(v.aval, c)
-                for v, c in zip(jaxpr.const_binders, self.source.consts, strict=True)
-            ]
+            known_consts = trace.new_consts(self.source)
             const_args = _undefined(trace, consts, self.linear[0])
             before = [
                 trace.new_input(a.tangent()) if nz else Zero(a)

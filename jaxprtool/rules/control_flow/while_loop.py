@@ -150,7 +150,7 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def _batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
-    """A condition that is batched stays so: what that means is the loop's own business.
+    """The batch rule. The condition of a `while` may have batch axes: the loop then runs until it is false for all examples.
 
     The batch axis goes to the front where the condition gets it. Else it goes after the axes that the
     condition has already, since those come first in every part of the carry.
@@ -187,8 +187,8 @@ def _batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
 def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
     """Run the parts of the carry that are known in a loop of their own; record the whole loop.
 
-    The recorded loop computes the known parts again, because the number of steps is not known and
-    so what they were in each step cannot be handed over.
+    The recorded loop computes the known parts again: their values of all steps cannot be residuals, because the number of
+    steps is not known.
     """
     cond, body = params["cond_jaxpr"], params["body_jaxpr"]
     sizes = params["cond_nconsts"], params["body_nconsts"]

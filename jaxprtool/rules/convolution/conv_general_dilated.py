@@ -176,7 +176,7 @@ def _conv_batch(
     batch_group_count: int,
     **params: Any,
 ) -> Any:
-    """The new axis goes to the batch, to the output features, or makes groups where both operands have it."""
+    """The batch axis of lhs becomes part of the batch, that of rhs part of the output features; of both, it becomes groups."""
     (x, y), (x_dim, y_dim) = vals, dims
     specs = specs_of(dimension_numbers)
     groups = {

@@ -26,7 +26,7 @@ class Specs(NamedTuple):
 
     @property
     def record(self) -> Record:
-        """The value of the param."""
+        """The record that the param `dimension_numbers` holds."""
         return Record(
             "ConvDimensionNumbers", lhs_spec=self.lhs, rhs_spec=self.rhs, out_spec=self.out
         )

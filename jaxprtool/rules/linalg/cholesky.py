@@ -11,9 +11,9 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
-from jaxprtool.makers.axes import static_impl
+from jaxprtool.makers.axes import check_same_dtype, static_impl
 from jaxprtool.makers.decomposed import decomposed
-from jaxprtool.makers.elementwise import check_kind, check_same_dtype, full_like
+from jaxprtool.makers.elementwise import check_kind, full_like
 from jaxprtool.rules.control_flow.functions import fori_loop
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (

@@ -46,7 +46,7 @@ from jaxprtool.rules.linalg.matrices import (
     swapped,
 )
 
-__all__ = ["inverse_gaps"]
+__all__: list[str] = []
 
 
 def inverse_gaps(w: Any) -> Any:

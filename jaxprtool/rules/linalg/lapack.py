@@ -13,7 +13,7 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32, DType
 
-__all__ = ["char", "each_matrix", "lapack_call", "letter", "nan_unless", "routine", "unless_failed"]
+__all__ = ["char", "each_matrix", "lapack_call", "letter", "routine", "unless_failed"]
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 

@@ -124,7 +124,7 @@ def solve_matrix(a: Any, b: Any) -> Any:
 
 
 def solve_adjoint(a: Any, b: Any) -> Any:
-    """x with a^H x = b, likewise."""
+    """x with a^H x = b, for square matrices a and matrices b, by a's LU decomposition."""
     factors, _, permutation = lax.lu(a)
     flags = {"left_side": True, "transpose_a": True, "conjugate_a": True}
     b = lax.triangular_solve(factors, b, lower=False, **flags)
@@ -178,7 +178,7 @@ def _permutation_impl(xp: Any, pivots: Any, *, permutation_size: int) -> Any:
 
 
 def _lower_swaps(ctx: Any, pivots: Any, out: Any) -> Any:
-    """A loop over the swaps. Element pivots[i] is read and written by a mask: it differs in a batch."""
+    """A loop over the swaps. Masks read and write element pivots[i], because its index differs between examples of a batch."""
     batch, k, m = out.shape[:-1], pivots.aval.shape[-1], out.shape[-1]
     start = ctx.iota(out, len(batch))
     if k == 0 or m == 0 or 0 in batch:

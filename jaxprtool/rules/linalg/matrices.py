@@ -1,4 +1,4 @@
-"""What the rows of linear algebra share: types of matrices, batching, and the algebra of derivatives.
+"""Helpers of the rows of linear algebra: types of matrices, batching, and the algebra of derivatives.
 
 A matrix is the last two axes of a value; functions here work on batches of them as well.
 """
@@ -16,7 +16,7 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL, INT32, DType, find_dtype
 from jaxprtool.ir.params import Word
-from jaxprtool.makers.axes import full, transposed, with_dtype, with_shape
+from jaxprtool.makers.axes import check_same_dtype, full, transposed, with_dtype, with_shape
 
 __all__ = [
     "HIGHEST",
@@ -67,15 +67,12 @@ def check_square(name: str, x: Any) -> None:
 
 
 def check_same_batch(name: str, avals: Any, ranks: Any) -> None:
-    """Reject operands of different element types or batch axes; ranks are those of single examples."""
+    """Reject operands of different element types or batch axes. `ranks` are those of the operands without batch axes."""
     for a, rank in zip(avals, ranks, strict=True):
         check_inexact(name, a, rank)
     first, rank = avals[0], ranks[0]
+    check_same_dtype(name, avals)
     for a, r in zip(avals[1:], ranks[1:], strict=True):
-        if a.dtype is not first.dtype:
-            ill_typed(
-                f"{name} needs operands of one element type, got {first} and {a}", "operand-types"
-            )
         if a.shape[: a.ndim - r] != first.shape[: first.ndim - rank]:
             ill_typed(
                 f"{name} needs operands with the same batch axes, got {first} and {a}",

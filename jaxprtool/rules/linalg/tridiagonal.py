@@ -149,7 +149,7 @@ def _eliminate(xp: Any, dl: Any, d: Any, du: Any, x: Any) -> tuple[Any, float]:
 
 
 def _divide(xp: Any, row: Any, pivot: Any, change: float, tiny: float) -> Any:
-    """row / pivot, where a pivot that the quotient would overflow with is changed until it does not.
+    """row / pivot, where a pivot so small that the quotient would overflow is made larger.
 
     The change is doubled until it is enough, as in LAPACK's lagts.
     """

@@ -111,7 +111,7 @@ def _threefry_cost(in_avals: Any, out_avals: Any) -> int:
 
 
 def _threefry_batch(axis_size: int, vals: Any, dims: Any) -> Any:
-    """With the axis at the front, moved in operands rather than in both results, unless all have it."""
+    """The batch rule. Where ranks or batch axes differ, the axis moves to the front in the operands, not later in both results."""
     ranks = {get_aval(x).ndim for x in vals}
     if len(ranks) == 1 and all(d == dims[0] for d in dims):
         return list(lax.threefry2x32(*vals)), [dims[0]] * 2

@@ -25,7 +25,7 @@ from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 _UINTS = {width: find_dtype(f"u{width}") for width in (8, 16, 32, 64)}
 
-# The names of JAX's implementations, for those who write them in place of the short ones.
+# The names of JAX's implementations, which are understood too, and the short names.
 _IMPLS = {"threefry2x32": "fry", "unsafe_rbg": "urbg"}
 
 
@@ -182,7 +182,7 @@ def _random_bits(in_avals: Sequence[Any], keys: Any, *, bit_width: int, shape: A
 
 
 def _random_fold_in(in_avals: Sequence[Any], keys: Any, data: Any) -> Any:
-    """Vmapped over both along axes of one size, over one alone where the other has size 1 or rank 0."""
+    """fold_in mapped over keys and data together; over one of them alone where the other has size 1 or rank 0."""
     key, number = in_avals
     f: Callable[..., Any] = _FOLD[_kind(key.dtype)]
     if not key.ndim or not number.ndim:
@@ -195,7 +195,7 @@ def _random_fold_in(in_avals: Sequence[Any], keys: Any, data: Any) -> Any:
 
 
 def _along_one(f: Callable[..., Any], first_is_one: bool) -> Callable[..., Any]:
-    """f over the leading axis of one operand; that of the other has size 1."""
+    """f mapped over the leading axis of one operand, where that of the other has size 1."""
 
     def mapped(key: Any, data: Any) -> Any:
         if first_is_one:

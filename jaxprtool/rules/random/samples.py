@@ -78,7 +78,10 @@ def _proposal(kind: str, dtype: DType, key: Any, scale: Any) -> tuple[Any, Any]:
 
 
 def _rejected(_key: Any, x: Any, v: Any, u: Any, d: Any, _scale: Any) -> Any:
-    """Whether to go on: x is the square of the normal number, v the cube of its v."""
+    """Whether a proposal is rejected, so that another one is drawn.
+
+    x: the square of the normal number. v: (1 + scale * x)^3.
+    """
     likely = u >= 1.0 - (x * x) * 0.0331
     return likely & (lax.log(u) >= x * 0.5 + d * ((1.0 - v) + lax.log(v)))
 
@@ -108,7 +111,7 @@ def _sample(kind: str, log_space: bool, key: Any, alpha: Any) -> Any:
 
 
 def _random_gamma(in_avals: Sequence[Any], keys: Any, a: Any, *, log_space: bool) -> Any:
-    """A key for each sample; keys of `fry` sample together, others one by one, as in JAX."""
+    """One key makes one sample. Samples of `fry` keys are drawn as a batch, those of others in a loop, as in JAX."""
     kind, shape = in_avals[0].dtype.name[4:-1], in_avals[1].shape
     n, words = in_avals[0].size, in_avals[0].physical.shape[-1]
     count = in_avals[1].size // n if n else 0
@@ -140,7 +143,7 @@ def _type(keys: Any, a: Any, *, log_space: bool) -> Any:
 
 
 def _term(t: Any, out: Any, _keys: Any, a: Any, *, log_space: bool) -> Any:
-    """The sample moves so that P(a, sample) stays what it is."""
+    """The tangent of a sample: P(a, sample) is constant as `a` changes (implicit differentiation)."""
     if not log_space:
         return lax.mul(t, lax.random_gamma_grad(a, out))
     sample = lax.exp(out)

@@ -13,11 +13,11 @@ from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.dtypes import BOOL as _BOOL
 from jaxprtool.ir.dtypes import INT32 as _INT32
+from jaxprtool.makers.axes import check_same_dtype
 from jaxprtool.makers.decomposed import lowered_as
 from jaxprtool.makers.elementwise import (
     broadcast_avals,
     check_kind,
-    check_same_dtype,
     full_like,
     in_float32,
 )

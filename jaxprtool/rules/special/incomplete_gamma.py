@@ -181,7 +181,7 @@ def _slope(mode: str, a: Any, x: Any) -> Any:
 
 
 def widened(f: Any, *xs: Any) -> Any:
-    """f of the operands in one shape, and of 16-bit floats as f32, rounded once."""
+    """Compute f on operands of one shape, 16-bit floats as f32; the result is rounded once."""
     dtype = get_aval(xs[0]).dtype
     shape = max((get_aval(x).shape for x in xs), key=len)
     for x in xs:

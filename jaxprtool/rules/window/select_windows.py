@@ -46,7 +46,7 @@ def _same_dtype(name: str, x: Any, y: Any) -> None:
 
 
 def _linear_first(op: Any) -> Callable[..., Any]:
-    """The jvp rule of an operation linear in its first operand; it moves with no small change of the second."""
+    """The jvp rule of an operation that is linear in its first operand and locally constant in the second."""
 
     def rule(primals: Any, tangents: Any, **params: Any) -> Any:
         out = op(*primals, **params)
@@ -332,7 +332,7 @@ def _scatter_type(
 def _parts(
     *, select_jaxpr: Any, select_consts: Any, scatter_jaxpr: Any, scatter_consts: Any, **params: Any
 ) -> tuple[Any, Any, Windows]:
-    """What the params describe: the jaxprs select and scatter, and the windows."""
+    """The jaxprs `select` and `scatter`, and the windows, of the params."""
     select = with_consts(select_jaxpr, select_consts)
     return select, with_consts(scatter_jaxpr, scatter_consts), windows_of(**params)
 

@@ -1,0 +1,89 @@
+"""The functions, meshes and Python callbacks of a module, and the symbols that stand for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.sharding import Mesh
+
+__all__ = ["Function", "Module", "Place", "identifier"]
+
+
+class Place(NamedTuple):
+    """The context of some code: the mesh whose devices run it, and the axes of it that are manual."""
+
+    mesh: Mesh | None = None
+    manual: tuple[str, ...] = ()
+
+
+class Function(NamedTuple):
+    """A function of the module that is yet to be written.
+
+    `eqn` is the first equation that calls it, for errors in what it is made of.
+    """
+
+    closed: ClosedJaxpr
+    symbol: str
+    place: Place
+    eqn: JaxprEqn
+
+
+class Module:
+    """The functions of a module, and those that are yet to be written.
+
+    The tables are by `id`; they hold the jaxprs so that no id is used twice.
+    """
+
+    def __init__(self) -> None:
+        self.symbols: dict[Any, Function] = {}
+        self.taken: set[str] = {"main"}
+        self.pending: list[Function] = []
+        self.meshes: dict[Mesh, str] = {}
+        self.callbacks: list[Callable[..., Any]] = []
+
+    def function(self, closed: ClosedJaxpr, name: str, place: Place, eqn: JaxprEqn) -> str:
+        """The symbol of a private function for a jaxpr object, written once for each place."""
+        key = id(closed), place
+        found = self.symbols.get(key)
+        if found is None:
+            found = self.symbols[key] = Function(closed, self.fresh(name), place, eqn)
+            self.pending.append(found)
+        return found.symbol
+
+    def mesh_symbol(self, mesh: Mesh) -> str:
+        """The symbol of a mesh; all meshes of a program have the same number of devices."""
+        mesh = mesh.grid
+        if any(m.size != mesh.size for m in self.meshes):
+            sizes = ", ".join(str(m.size) for m in (*self.meshes, mesh))
+            fail(UnsupportedError, f"the program's meshes differ in size: {sizes}", "mesh-size")
+        if mesh not in self.meshes:
+            self.meshes[mesh] = f"mesh_{len(self.meshes)}" if self.meshes else "mesh"
+        return self.meshes[mesh]
+
+    @property
+    def devices(self) -> int:
+        """The number of devices."""
+        return next((m.size for m in self.meshes), 1)
+
+    def mesh_lines(self) -> list[str]:
+        """The declarations of the meshes."""
+        axes = {m: ", ".join(f'"{n}"={s}' for n, s in m.sizes.items()) for m in self.meshes}
+        return [f"  sdy.mesh @{symbol} = <[{axes[m]}]>" for m, symbol in self.meshes.items()]
+
+    def fresh(self, name: str) -> str:
+        """A symbol that no function has."""
+        base = identifier(name)
+        symbol, n = base, 0
+        while symbol in self.taken:
+            symbol, n = f"{base}_{n}", n + 1
+        self.taken.add(symbol)
+        return symbol
+
+
+def identifier(name: str) -> str:
+    """A name as a symbol of MLIR: characters that symbols cannot have are replaced."""
+    word = "".join(c if c.isascii() and (c.isalnum() or c in "_.$") else "_" for c in name)
+    return word if word and not word[0].isdigit() else f"f_{word}"
