@@ -19,6 +19,7 @@ from jaxprtool.backends.keys import is_key, key_of_words, keys_of_seeds, of_word
 from jaxprtool.backends.npz import Member, Npz, npz_bytes, open_regular
 from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
 from jaxprtool.backends.numpy_eval import value as as_value
+from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import INT64, dtype_of
 from jaxprtool.ir.jaxpr import Var
@@ -63,8 +64,12 @@ class Slot(NamedTuple):
 
     @classmethod
     def constant(cls, v: Var) -> Slot:
-        """That of a constant."""
-        return cls(-1, v, f"the constant ({v.name})" if v.name else "the constant")
+        """That of a constant; raises UsageError for one that is no array."""
+        slot = cls(-1, v, f"the constant ({v.name})" if v.name else "the constant")
+        if not isinstance(v.aval, ShapedArray):
+            message = f"{slot.label} is declared as {v.aval}, of which no value can be given"
+            fail(UsageError, message, "argument-type", span=v.span)
+        return slot
 
     def of_words(self) -> Slot:
         """That of the words of keys."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import Any
+from typing import Any, NoReturn
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from jaxprtool.core.trace import Tracer, get_aval, words_of_key
 from jaxprtool.interpreters.evaluate import check_literal, run_closed
 from jaxprtool.interpreters.state_values import Cell, Token
+from jaxprtool.ir.avals import AbstractToken, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.interface import Interface, argument_label
@@ -163,20 +164,27 @@ def argument(
       position, name, interface: for messages, which argument it is (see `argument_label`).
 
     Raises:
-      UsageError: it has another shape or dtype.
+      UsageError: it has another shape or dtype, or cannot be converted; nothing of the type can be given.
     """
+
+    def refuse(message: str) -> NoReturn:
+        label = argument_label(position, name, interface)
+        fail(UsageError, f"{label} {message}", "argument-type")
+
+    if not isinstance(aval, ShapedArray):
+        if isinstance(x, {AbstractToken: Token, RefType: Cell}.get(type(aval), ())):
+            return x
+        refuse(f"is declared as {aval}, of which no value can be given")
     if isinstance(x, (bool, int, float, complex, list, tuple)):
-        x = np.asarray(x, np_dtype(aval.dtype))
+        try:
+            x = np.asarray(x, np_dtype(aval.dtype))
+        except (TypeError, ValueError, OverflowError):
+            refuse(f"is {x!r}, which is no {aval}")
     array = value(x)
     dtype = dtype_of(array.dtype)
     if array.shape != aval.shape or dtype is not aval.dtype:
         shape = ",".join(map(str, array.shape))
-        fail(
-            UsageError,
-            f"{argument_label(position, name, interface)} has type {dtype or array.dtype}[{shape}], "
-            f"and {aval} is needed",
-            "argument-type",
-        )
+        refuse(f"has type {dtype or array.dtype}[{shape}], and {aval} is needed")
     return array
 
 
