@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from jaxprtool.interpreters.remat import Saves, Saving
     from jaxprtool.ir.jaxpr import JaxprEqn
 
+# The functions on values that impl rules are written with: NumPy's and SciPy's, on arrays of all of our element types.
+Namespace = Any
+
 __all__ = [
     "AbstractEvalRule",
     "BatchRule",
@@ -34,6 +37,7 @@ __all__ = [
     "Liveness",
     "LowerRule",
     "MonoidRule",
+    "Namespace",
     "OrderRule",
     "PartialEvalRule",
     "Residual",

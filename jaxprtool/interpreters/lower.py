@@ -4,9 +4,9 @@ The module is made as text, which needs no import, and which XLA's client compil
 
 Contract of a `lower` rule:
 
-    rule(ctx, *operands, **params) -> Value          (a list of Values for multiple_results)
+    rule(ctx, *operands, **params) -> HloValue          (a list of them for multiple_results)
 
-Operands are `Value`s: an SSA name (`%3`, `%arg0`) with its aval; PRNG keys are words, u32[..., n]. `ctx.in_avals` and
+Operands are `HloValue`s: an SSA name (`%3`, `%arg0`) with its aval; PRNG keys are words, u32[..., n]. `ctx.in_avals` and
 `ctx.out_avals` are the types of the equation. The rule writes operations with the methods of `LoweringContext`, and returns
 values of the types `ctx.out_avals`.
 
@@ -31,12 +31,12 @@ from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import nesting
-from jaxprtool.stablehlo.builder import ELEMENTWISE, Builder, Value, result_types, types_of
+from jaxprtool.stablehlo.builder import ELEMENTWISE, Builder, HloValue, result_types, types_of
 from jaxprtool.stablehlo.functions import Function, Module, Place, identifier
 from jaxprtool.stablehlo.module import StableHLO
 from jaxprtool.stablehlo.text import mlir_type
 
-__all__ = ["LoweringContext", "Value", "hlo", "lower_jaxpr", "lowering_rules"]
+__all__ = ["LoweringContext", "HloValue", "hlo", "lower_jaxpr", "lowering_rules"]
 
 lowering_rules = RuleTable("lower")
 
@@ -61,10 +61,10 @@ class _Splice(NamedTuple):
     """A placeholder among the lines of a function for the body of a jaxpr, which is written when the function is finished."""
 
     closed: ClosedJaxpr
-    operands: Sequence[Value]
-    results: list[Value]
+    operands: Sequence[HloValue]
+    results: list[HloValue]
     place: Place
-    tokens: tuple[Value, Value] | None = None
+    tokens: tuple[HloValue, HloValue] | None = None
 
 
 class LoweringContext(Builder):
@@ -79,7 +79,7 @@ class LoweringContext(Builder):
     operations inside pass the token on.
     """
 
-    def __init__(self, module: Module, place: Place | None = None, token: Value | None = None):
+    def __init__(self, module: Module, place: Place | None = None, token: HloValue | None = None):
         super().__init__()
         self._token = token
         self.module = module
@@ -102,14 +102,14 @@ class LoweringContext(Builder):
         """The type of the equation's single result."""
         return self.eqn.out_binders[0].aval
 
-    def literal(self, x: Lit) -> Value:
+    def literal(self, x: Lit) -> HloValue:
         """A literal operand."""
         if type(x.val) in (bool, int, float, complex):
             return self.constant(x.val, x.aval)
         check_literal(x)
         return self.array(x.val, x.aval)
 
-    def call(self, closed: ClosedJaxpr, operands: Sequence[Value], name: str = "f") -> list[Value]:
+    def call(self, closed: ClosedJaxpr, operands: Sequence[HloValue], name: str = "f") -> list[HloValue]:
         """Call a jaxpr as a function of the module, which is written once for each jaxpr object."""
         deep = self.depth == 0 and nesting(closed.jaxpr) > _MAX_CALL_DEPTH
         if deep and not multiplies(closed):
@@ -127,11 +127,11 @@ class LoweringContext(Builder):
         """The symbol of a private function of the module, written once for each jaxpr object."""
         return self.module.function(closed, name, Place(self.mesh, self.manual), self.eqn)
 
-    def _splice(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
-        results = [Value(self.fresh_name(), a.physical) for a in closed.out_avals]
+    def _splice(self, closed: ClosedJaxpr, operands: Sequence[HloValue]) -> list[HloValue]:
+        results = [HloValue(self.fresh_name(), a.physical) for a in closed.out_avals]
         place, tokens = Place(self.mesh, self.manual), None
         if is_ordered(closed):
-            tokens = self.token, Value(self.fresh_name(), _TOKEN)
+            tokens = self.token, HloValue(self.fresh_name(), _TOKEN)
             self._token = tokens[1]
         self.lines.append(_Splice(closed, operands, results, place, tokens))
         self.has_splices = True
@@ -162,18 +162,18 @@ class LoweringContext(Builder):
                 stack.append(iter(self.lines))
         self.lines = done
 
-    def inline(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
+    def inline(self, closed: ClosedJaxpr, operands: Sequence[HloValue]) -> list[HloValue]:
         """Write a jaxpr's equations in place, or a call (Note [In place or called])."""
         return (self.call if multiplies(closed) else self.written)(closed, operands)
 
-    def written(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
+    def written(self, closed: ClosedJaxpr, operands: Sequence[HloValue]) -> list[HloValue]:
         """Write a jaxpr's equations in place, however many they are."""
         consts = self.known_constants(closed)
         return self.body(closed.jaxpr, [*consts, *operands])
 
     def case(
-        self, index: Value, branches: Sequence[ClosedJaxpr], operands: Sequence[Value]
-    ) -> list[Value]:
+        self, index: HloValue, branches: Sequence[ClosedJaxpr], operands: Sequence[HloValue]
+    ) -> list[HloValue]:
         """branches[index](*operands); an index out of range takes the last branch."""
         write = self.call if self.depth >= _MAX_REGION_DEPTH else self.inline
         outs = [a.physical for a in branches[0].out_avals]
@@ -183,7 +183,7 @@ class LoweringContext(Builder):
             return self.op("case", index, out=outs, regions=regions)
         before = self.token
 
-        def branch(b: ClosedJaxpr) -> list[Value]:
+        def branch(b: ClosedJaxpr) -> list[HloValue]:
             self._token = before
             results = write(b, operands)
             return [self.token, *results]
@@ -193,12 +193,12 @@ class LoweringContext(Builder):
 
     def loop(
         self,
-        state: Sequence[Value],
-        holds: Callable[..., list[Value]],
-        step: Callable[..., list[Value]],
+        state: Sequence[HloValue],
+        holds: Callable[..., list[HloValue]],
+        step: Callable[..., list[HloValue]],
         cond: ClosedJaxpr | None,
         body: ClosedJaxpr,
-    ) -> list[Value]:
+    ) -> list[HloValue]:
         """A stablehlo.while over `state`.
 
         A predicate with ordered effects is computed at the end of each turn, as a part of the state, because the condition of
@@ -219,10 +219,10 @@ class LoweringContext(Builder):
         carry = [self.token, *first, *state]
         avals = [x.aval for x in carry]
 
-        def goes_on(token: Value, *xs: Value) -> list[Value]:
+        def goes_on(token: HloValue, *xs: HloValue) -> list[HloValue]:
             return [xs[0]] if ahead else holds(*xs)
 
-        def turn(token: Value, *xs: Value) -> list[Value]:
+        def turn(token: HloValue, *xs: HloValue) -> list[HloValue]:
             self._token = token
             new = step(*xs[len(first) :])
             again = holds(*new) if ahead else []
@@ -232,13 +232,13 @@ class LoweringContext(Builder):
         return self._after(self.op("while", *carry, out=avals, regions=regions), True)[len(first) :]
 
     @property
-    def token(self) -> Value:
+    def token(self) -> HloValue:
         """The token that the last operation with an ordered effect returned."""
         if self._token is None:
             self._token = self.op("create_token", out=_TOKEN)
         return self._token
 
-    def _after(self, results: list[Value], ordered: bool) -> list[Value]:
+    def _after(self, results: list[HloValue], ordered: bool) -> list[HloValue]:
         """The results without the token, which stands first among ordered ones and becomes the current token."""
         if not ordered:
             return results
@@ -248,11 +248,11 @@ class LoweringContext(Builder):
     def python(
         self,
         function: Callable[..., Sequence[Any]],
-        operands: Sequence[Value],
+        operands: Sequence[HloValue],
         *,
         pure: bool = False,
         ordered: bool = False,
-    ) -> list[Value]:
+    ) -> list[HloValue]:
         """Call a Python function of NumPy arrays, whose results have the types `out_avals`.
 
         A pure one may be left out, or called twice. Ordered ones are called in the order of the program.
@@ -279,23 +279,23 @@ class LoweringContext(Builder):
         )
         return self._after(self.write_many(text, outs), ordered)
 
-    def known_constants(self, closed: ClosedJaxpr) -> list[Value]:
+    def known_constants(self, closed: ClosedJaxpr) -> list[HloValue]:
         """The constants of a jaxpr as values; raises UsageError for one that is not in the file."""
         return [
             self.constant_of(v, c)
             for v, c in zip(closed.jaxpr.const_binders, closed.consts, strict=True)
         ]
 
-    def constant_of(self, v: Any, value: Any) -> Value:
+    def constant_of(self, v: Any, value: Any) -> HloValue:
         """The value of a constant of type `v.aval`; raises UsageError where it has none."""
         check_constant(v, value)
         if type(value) in (bool, int, float, complex):
             return self.constant(value, v.aval)
         return self.array(value, v.aval)
 
-    def body(self, jaxpr: Jaxpr, args: Sequence[Value]) -> list[Value]:
+    def body(self, jaxpr: Jaxpr, args: Sequence[HloValue]) -> list[HloValue]:
         """Write the equations of a jaxpr, given its constants and arguments; returns its results."""
-        env: dict[Any, Value] = dict(zip(jaxpr.all_binders, args, strict=True))
+        env: dict[Any, HloValue] = dict(zip(jaxpr.all_binders, args, strict=True))
         outer, rules, literal = self.eqn, lowering_rules.rules, self.literal
         with interpreting():
             for eqn in interpreted(jaxpr.eqns):
@@ -311,7 +311,7 @@ class LoweringContext(Builder):
         self.eqn = outer
         return [env[x] if type(x) is not Lit else literal(x) for x in jaxpr.outs]
 
-    def finish(self, symbol: str, visibility: str, args: list[Value], outs: list[Value]) -> str:
+    def finish(self, symbol: str, visibility: str, args: list[HloValue], outs: list[HloValue]) -> str:
         """The text of the function."""
         self.write_return("return", outs)
         if self.has_splices:
@@ -348,7 +348,7 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
     consts = closed.consts or [None] * len(jaxpr.const_binders)
     missing = [v for v, c in zip(jaxpr.const_binders, consts, strict=True) if c is None]
     binders = [*missing, *jaxpr.in_binders]
-    args = {v: Value(f"%arg{i}", v.aval.physical) for i, v in enumerate(binders)}
+    args = {v: HloValue(f"%arg{i}", v.aval.physical) for i, v in enumerate(binders)}
     values = [
         args[v] if c is None else ctx.constant_of(v, c)
         for v, c in zip(jaxpr.const_binders, consts, strict=True)
@@ -374,9 +374,9 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
 
 
 def _lower_function(module: Module, function: Function) -> str:
-    token = Value("%token", _TOKEN) if is_ordered(function.closed) else None
+    token = HloValue("%token", _TOKEN) if is_ordered(function.closed) else None
     ctx = LoweringContext(module, function.place, token)
-    args = [Value(f"%arg{i}", a.physical) for i, a in enumerate(function.closed.in_avals)]
+    args = [HloValue(f"%arg{i}", a.physical) for i, a in enumerate(function.closed.in_avals)]
     with interpreting():
         state.eqn = function.eqn
         outs = ctx.written(function.closed, args)
@@ -388,7 +388,7 @@ def _lower_function(module: Module, function: Function) -> str:
 # -- makers ------------------------------------------------------------------------------------
 
 
-def hlo(name: str) -> Callable[..., Value]:
+def hlo(name: str) -> Callable[..., HloValue]:
     """The rule of an elementwise operation, by its name in StableHLO or CHLO (`chlo.erf`).
 
     Operands of rank 0, or with dimensions of size 1, are broadcast to the shape of the result;
@@ -397,7 +397,7 @@ def hlo(name: str) -> Callable[..., Value]:
 
     is_short, start = name in ELEMENTWISE, f"stablehlo.{name} "
 
-    def rule(ctx: LoweringContext, *operands: Value, **_: Any) -> Value:
+    def rule(ctx: LoweringContext, *operands: HloValue, **_: Any) -> HloValue:
         out = ctx.eqn.out_binders[0].aval
         if is_short:
             for x in operands:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
-from jaxprtool.interpreters.lower import LoweringContext, Value, lowering_rules
+from jaxprtool.interpreters.lower import LoweringContext, HloValue, lowering_rules
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Var
 from jaxprtool.stablehlo.cost import Arithmetic, operation_cost
@@ -31,7 +31,7 @@ def lowered_cost(
     counter = _Counter()
     inputs = [Var(a) for a in in_avals]
     counter.eqn = JaxprEqn(primitive, inputs, params, [Var(a) for a in out_avals])
-    operands = [Value("%operand", getattr(a, "physical", a)) for a in in_avals]
+    operands = [HloValue("%operand", getattr(a, "physical", a)) for a in in_avals]
     lowering_rules[primitive](counter, *operands, **params)
     return counter.total
 
@@ -61,26 +61,26 @@ class _Counter(LoweringContext):
         found = operation_cost(name, operands, results, **attrs)
         self.total += Cost(found.flops, found.transcendentals)
 
-    def write(self, text: str, aval: Any) -> Value:
+    def write(self, text: str, aval: Any) -> HloValue:
         name = text.partition(" ")[0].partition("(")[0].removeprefix("stablehlo.")
         self._count(name, [aval], [aval])
-        return Value("%result", aval)
+        return HloValue("%result", aval)
 
     def op(
-        self, name: str, /, *operands: Value, out: Any = None, regions: Any = (), **attrs: Any
+        self, name: str, /, *operands: HloValue, out: Any = None, regions: Any = (), **attrs: Any
     ) -> Any:
         if out is None:
             out = self.out_aval
         outs = out if isinstance(out, list) else [out]
         bodies = [self.bodies[int(r)] for r in regions]
         self._count(name, [x.aval for x in operands], outs, bodies=bodies, **attrs)
-        results = [Value("%result", a) for a in outs]
+        results = [HloValue("%result", a) for a in outs]
         return results if isinstance(out, list) else results[0]
 
     def region(self, avals: Sequence[Any], body: Callable[..., Any]) -> str:
         """Count the operations of a region; returns its number, by which `op` finds them."""
         outer, self.total = self.total, Cost()
-        body(*[Value("%argument", a) for a in avals])
+        body(*[HloValue("%argument", a) for a in avals])
         self.bodies.append(Arithmetic(self.total.flops, self.total.transcendentals))
         self.total = outer
         return str(len(self.bodies) - 1)
@@ -92,14 +92,14 @@ class _Counter(LoweringContext):
         combine = lambda a, b: self.op(op, a, b, out=scalar)  # noqa: E731
         return super().reduce(lambda *pair: [combine(*pair)], [x], [init], axes)[0]
 
-    def call(self, closed: ClosedJaxpr, operands: Sequence[Value], name: str = "f") -> list[Value]:
+    def call(self, closed: ClosedJaxpr, operands: Sequence[HloValue], name: str = "f") -> list[HloValue]:
         self.total += cost_jaxpr(closed)._replace(bytes=None)
-        return [Value("%result", a.physical) for a in closed.out_avals]
+        return [HloValue("%result", a.physical) for a in closed.out_avals]
 
-    def inline(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
+    def inline(self, closed: ClosedJaxpr, operands: Sequence[HloValue]) -> list[HloValue]:
         return self.call(closed, operands)
 
-    def written(self, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
+    def written(self, closed: ClosedJaxpr, operands: Sequence[HloValue]) -> list[HloValue]:
         return self.call(closed, operands)
 
     def function(self, closed: ClosedJaxpr, name: str) -> str:

@@ -17,10 +17,10 @@ from jaxprtool.stablehlo.text import (
 )
 from jaxprtool.syntax.types import exact_text
 
-__all__ = ["ELEMENTWISE", "Builder", "Value", "int_pairs", "result_types", "types_of"]
+__all__ = ["ELEMENTWISE", "Builder", "HloValue", "int_pairs", "result_types", "types_of"]
 
 
-class Value(NamedTuple):
+class HloValue(NamedTuple):
     """An SSA value: its name and its type."""
 
     name: str
@@ -51,7 +51,7 @@ class Builder(ABC):
         self.indent = "    "
         self.counter = 0
         self.depth = 0
-        self.constants: dict[tuple[Any, str], Value] = {}
+        self.constants: dict[tuple[Any, str], HloValue] = {}
 
     @property
     @abstractmethod
@@ -65,14 +65,14 @@ class Builder(ABC):
 
     # -- writing operations ------------------------------------------------------------------
 
-    def write(self, text: str, aval: Any) -> Value:
+    def write(self, text: str, aval: Any) -> HloValue:
         """Write an operation in its short form; `text` is all that follows the `=`."""
         name = f"%{self.counter}"
         self.counter += 1
         self.lines.append(f"{self.indent}{name} = {text}")
-        return Value(name, aval)
+        return HloValue(name, aval)
 
-    def write_many(self, text: str, avals: Sequence[Any]) -> list[Value]:
+    def write_many(self, text: str, avals: Sequence[Any]) -> list[HloValue]:
         """Write an operation with any number of results."""
         if len(avals) == 1:
             return [self.write(text, avals[0])]
@@ -82,13 +82,13 @@ class Builder(ABC):
         self.lines.append(
             f"{self.indent}{name}:{count} = {text}" if count else f"{self.indent}{text}"
         )
-        return [Value(f"{name}#{i}", a) for i, a in enumerate(avals)]
+        return [HloValue(f"{name}#{i}", a) for i, a in enumerate(avals)]
 
     def op(
         self,
         name: str,
         /,
-        *operands: Value,
+        *operands: HloValue,
         out: Any = None,
         regions: Sequence[str] = (),
         **attrs: Any,
@@ -123,7 +123,7 @@ class Builder(ABC):
         results = self.write_many(text, outs)
         return results if isinstance(out, list) else results[0]
 
-    def _elementwise(self, name: str, operands: Sequence[Value], out: Any) -> Value:
+    def _elementwise(self, name: str, operands: Sequence[HloValue], out: Any) -> HloValue:
         kind = mlir_type(out)
         types = [mlir_type(x.aval) for x in operands]
         for t in types:
@@ -145,28 +145,28 @@ class Builder(ABC):
 
     def block(
         self, avals: Sequence[Any], body: Callable[..., Any], terminator: str
-    ) -> tuple[list[Value], str]:
+    ) -> tuple[list[HloValue], str]:
         """The arguments and the text of a block of operations that ends with `terminator`."""
         lines, constants, indent = self.lines, self.constants, self.indent
         self.lines, self.constants, self.indent = [], {}, indent + "  "
         self.depth += 1
-        args = [Value(f"%{self.counter + i}", a) for i, a in enumerate(avals)]
+        args = [HloValue(f"%{self.counter + i}", a) for i, a in enumerate(avals)]
         self.counter += len(args)
         outs = body(*args)
-        self.write_return(terminator, [outs] if isinstance(outs, Value) else outs)
+        self.write_return(terminator, [outs] if isinstance(outs, HloValue) else outs)
         inner = "\n".join(self.lines)
         self.lines, self.constants, self.indent = lines, constants, indent
         self.depth -= 1
         return args, inner
 
-    def write_return(self, op: str, outs: Sequence[Value]) -> None:
+    def write_return(self, op: str, outs: Sequence[HloValue]) -> None:
         """Write the end of a region or function."""
         names, types = ", ".join([x.name for x in outs]), types_of(outs)
         self.lines.append(f"{self.indent}{op} {names} : {types}" if outs else f"{self.indent}{op}")
 
     # -- constants ---------------------------------------------------------------------------
 
-    def constant(self, value: Any, aval: Any) -> Value:
+    def constant(self, value: Any, aval: Any) -> HloValue:
         """A scalar of any dtype (bool, int, float, complex) in every element of a type."""
         shape, dtype = aval.shape, aval.dtype
         if shape:
@@ -178,14 +178,14 @@ class Builder(ABC):
             found = self.constants[key] = self.write(text, aval)
         return found
 
-    def array(self, values: Any, aval: Any) -> Value:
+    def array(self, values: Any, aval: Any) -> HloValue:
         """An array constant, from a NumPy array or nested lists."""
         text = f"stablehlo.constant {dense(values, aval)} : {mlir_type(aval)}"
         return self.write(text, aval.physical)
 
     # -- operations that many rules use --------------------------------------------------------
 
-    def broadcast(self, x: Value, aval: Any, dims: Sequence[int] = ()) -> Value:
+    def broadcast(self, x: HloValue, aval: Any, dims: Sequence[int] = ()) -> HloValue:
         """broadcast_in_dim: dimension i of x becomes dimension dims[i] of the result."""
         if mlir_type(x.aval) == mlir_type(aval) and [*dims] == sorted(dims):
             return x
@@ -194,38 +194,38 @@ class Builder(ABC):
             f"stablehlo.broadcast_in_dim {x.name}, dims = {int_list(dims)} : {types}", aval
         )
 
-    def broadcast_scalars(self, *xs: Value) -> list[Value]:
+    def broadcast_scalars(self, *xs: HloValue) -> list[HloValue]:
         """The values in one shape: those of rank 0 are broadcast to that of the others."""
         shape = max((x.aval.shape for x in xs), key=len)
         return [self.fill(x, shape) for x in xs]
 
-    def fill(self, x: Value, shape: tuple[int, ...]) -> Value:
+    def fill(self, x: HloValue, shape: tuple[int, ...]) -> HloValue:
         """x stretched to a shape: from rank 0, or along dimensions of size 1."""
         aval = x.aval
         if aval.shape == shape:
             return x
         return self.broadcast(x, ShapedArray(shape, aval.dtype), range(len(aval.shape)))
 
-    def convert(self, x: Value, dtype: DType) -> Value:
+    def convert(self, x: HloValue, dtype: DType) -> HloValue:
         """x in another element type; stablehlo.convert's meaning."""
         if x.aval.dtype is dtype:
             return x
         return self.op("convert", x, out=ShapedArray(x.aval.shape, dtype))
 
-    def widened(self, x: Value) -> Value:
+    def widened(self, x: HloValue) -> HloValue:
         """Integers of 2 bits as those of 8, for operations where XLA's CPU backend fails on them."""
         dtype = x.aval.dtype
         if dtype.bits != 2:
             return x
         return self.convert(x, INT8 if dtype.kind == "i" else UINT8)
 
-    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+    def reshape(self, x: HloValue, shape: Sequence[int]) -> HloValue:
         """The elements of x in row-major order, in another shape."""
         if x.aval.shape == tuple(shape):
             return x
         return self.op("reshape", x, out=ShapedArray(tuple(shape), x.aval.dtype))
 
-    def compare(self, direction: str, x: Value, y: Value, kind: str | None = None) -> Value:
+    def compare(self, direction: str, x: HloValue, y: HloValue, kind: str | None = None) -> HloValue:
         """x < y and the like: direction EQ, NE, LT, LE, GT or GE; `kind` TOTALORDER if not the usual."""
         x, y = self.broadcast_scalars(x, y)
         kind = kind or _COMPARE_KIND[x.aval.dtype.kind]
@@ -234,14 +234,14 @@ class Builder(ABC):
         text = f"stablehlo.compare {direction}, {x.name}, {y.name}, {kind}"
         return self.write(f"{text} : ({t}, {t}) -> {mlir_type(out)}", out)
 
-    def select(self, pred: Value, x: Value, y: Value) -> Value:
+    def select(self, pred: HloValue, x: HloValue, y: HloValue) -> HloValue:
         """x where pred, else y; pred has their shape or rank 0."""
         x, y = self.broadcast_scalars(x, y)
         pred = pred if not pred.aval.shape or x.aval.shape else self.reshape(pred, ())
         types = f"{mlir_type(pred.aval)}, {mlir_type(x.aval)}"
         return self.write(f"stablehlo.select {pred.name}, {x.name}, {y.name} : {types}", x.aval)
 
-    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+    def transpose(self, x: HloValue, perm: Sequence[int]) -> HloValue:
         """Axis i of the result is axis perm[i] of x."""
         if list(perm) == list(range(len(perm))):
             return x
@@ -251,11 +251,11 @@ class Builder(ABC):
 
     def slice(
         self,
-        x: Value,
+        x: HloValue,
         starts: Sequence[int],
         limits: Sequence[int],
         strides: Sequence[int] | None = None,
-    ) -> Value:
+    ) -> HloValue:
         """x[starts:limits:strides]."""
         strides = strides or [1] * len(starts)
         parts = list(zip(starts, limits, strides, strict=True))
@@ -266,7 +266,7 @@ class Builder(ABC):
         types = f"({mlir_type(x.aval)}) -> {mlir_type(out)}"
         return self.write(f"stablehlo.slice {x.name} [{ranges}] : {types}", out)
 
-    def concatenate(self, xs: Sequence[Value], dim: int) -> Value:
+    def concatenate(self, xs: Sequence[HloValue], dim: int) -> HloValue:
         """The values one after the other along a dimension."""
         if len(xs) == 1:
             return xs[0]
@@ -280,7 +280,7 @@ class Builder(ABC):
         text = f"stablehlo.concatenate {names}, dim = {dim}"
         return self.write(f"{text} : ({types_of(xs)}) -> {mlir_type(out)}", out)
 
-    def pad(self, x: Value, v: Value, config: Sequence[tuple[int, int, int]]) -> Value:
+    def pad(self, x: HloValue, v: HloValue, config: Sequence[tuple[int, int, int]]) -> HloValue:
         """x with v around and between its elements: (low, high, interior) for each axis."""
         lows, highs, interiors = zip(*config, strict=True) if config else ((), (), ())
         if not (any(lows) or any(highs) or any(interiors)):
@@ -294,7 +294,7 @@ class Builder(ABC):
         text = f"stablehlo.pad {x.name}, {v.name}, {edges}, interior = {int_list(interiors)}"
         return self.write(f"{text} : ({types_of([x, v])}) -> {mlir_type(out)}", out)
 
-    def iota(self, aval: Any, dim: int = 0) -> Value:
+    def iota(self, aval: Any, dim: int = 0) -> HloValue:
         """The index along a dimension."""
         return self.write(f"stablehlo.iota dim = {dim} : {mlir_type(aval)}", aval)
 
@@ -311,11 +311,11 @@ class Builder(ABC):
         Returns:
           The result, a list when x is one.
         """
-        xs: list[Value] = x if isinstance(x, list) else [x]
+        xs: list[HloValue] = x if isinstance(x, list) else [x]
         inits = init if isinstance(init, list) else [init]
         scalars = [ShapedArray((), v.aval.dtype) for v in xs]
         initial = [
-            i if isinstance(i, Value) else self.constant(i, s)
+            i if isinstance(i, HloValue) else self.constant(i, s)
             for i, s in zip(inits, scalars, strict=True)
         ]
         shape = tuple(n for i, n in enumerate(xs[0].aval.shape) if i not in axes)
@@ -345,11 +345,11 @@ class Builder(ABC):
         """Reduce every window; `op`, `x` and `init` as for `reduce`, `out` by default the equation's."""
         rank = len(window_dimensions)
         ones = (1,) * rank
-        xs: list[Value] = x if isinstance(x, list) else [x]
+        xs: list[HloValue] = x if isinstance(x, list) else [x]
         inits = init if isinstance(init, list) else [init]
         scalars = [ShapedArray((), v.aval.dtype) for v in xs]
         initial = [
-            i if isinstance(i, Value) else self.constant(i, s)
+            i if isinstance(i, HloValue) else self.constant(i, s)
             for i, s in zip(inits, scalars, strict=True)
         ]
         apply = (lambda a, b: self.op(op, a, b, out=scalars[0])) if type(op) is str else op
@@ -373,7 +373,7 @@ def int_pairs(pairs: Sequence[tuple[int, int]]) -> str:
     return f"dense<{rows}> : tensor<{len(pairs)}x2xi64>"
 
 
-def types_of(xs: Sequence[Value]) -> str:
+def types_of(xs: Sequence[HloValue]) -> str:
     """The types of values, with commas between."""
     return ", ".join([mlir_type(x.aval) for x in xs])
 
