@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 # The functions on values that impl rules are written with: NumPy's and SciPy's, on arrays of all of our element types.
 Namespace = Any
+# What jvp rules give: (primal_out, tangent_out); of `multiple_results` each is a list.
+PrimalAndTangent = tuple[Any, Any]
+# What batch rules give: (out, the axis along which it is batched, or None); of `multiple_results` each is a list.
+OutAndDim = tuple[Any, Any]
 
 __all__ = [
     "AbstractEvalRule",
@@ -38,8 +42,10 @@ __all__ = [
     "LowerRule",
     "MonoidRule",
     "Namespace",
+    "OutAndDim",
     "OrderRule",
     "PartialEvalRule",
+    "PrimalAndTangent",
     "Residual",
     "SavingRule",
     "TransposeRule",

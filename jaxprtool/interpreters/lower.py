@@ -109,7 +109,9 @@ class LoweringContext(Builder):
         check_literal(x)
         return self.array(x.val, x.aval)
 
-    def call(self, closed: ClosedJaxpr, operands: Sequence[HloValue], name: str = "f") -> list[HloValue]:
+    def call(
+        self, closed: ClosedJaxpr, operands: Sequence[HloValue], name: str = "f"
+    ) -> list[HloValue]:
         """Call a jaxpr as a function of the module, which is written once for each jaxpr object."""
         deep = self.depth == 0 and nesting(closed.jaxpr) > _MAX_CALL_DEPTH
         if deep and not multiplies(closed):
@@ -311,7 +313,9 @@ class LoweringContext(Builder):
         self.eqn = outer
         return [env[x] if type(x) is not Lit else literal(x) for x in jaxpr.outs]
 
-    def finish(self, symbol: str, visibility: str, args: list[HloValue], outs: list[HloValue]) -> str:
+    def finish(
+        self, symbol: str, visibility: str, args: list[HloValue], outs: list[HloValue]
+    ) -> str:
         """The text of the function."""
         self.write_return("return", outs)
         if self.has_splices:

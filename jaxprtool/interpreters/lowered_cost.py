@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
-from jaxprtool.interpreters.lower import LoweringContext, HloValue, lowering_rules
+from jaxprtool.interpreters.lower import HloValue, LoweringContext, lowering_rules
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Var
 from jaxprtool.stablehlo.cost import Arithmetic, operation_cost
@@ -92,7 +92,9 @@ class _Counter(LoweringContext):
         combine = lambda a, b: self.op(op, a, b, out=scalar)  # noqa: E731
         return super().reduce(lambda *pair: [combine(*pair)], [x], [init], axes)[0]
 
-    def call(self, closed: ClosedJaxpr, operands: Sequence[HloValue], name: str = "f") -> list[HloValue]:
+    def call(
+        self, closed: ClosedJaxpr, operands: Sequence[HloValue], name: str = "f"
+    ) -> list[HloValue]:
         self.total += cost_jaxpr(closed)._replace(bytes=None)
         return [HloValue("%result", a.physical) for a in closed.out_avals]
 

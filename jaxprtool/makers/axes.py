@@ -12,7 +12,11 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 
 __all__ = [
     "broadcasted",
@@ -38,14 +42,14 @@ __all__ = [
 # -- types ---------------------------------------------------------------------------------------
 
 
-def with_shape(aval: Any, shape: tuple[Any, ...]) -> Any:
+def with_shape(aval: Aval, shape: tuple[Value, ...]) -> Value:
     """The type of elements of `aval` in another shape, which has no sharding."""
     if aval.memory or aval.vary:
         return aval.update(shape=shape, weak_type=False, spec=())
     return ShapedArray(shape, aval.dtype)
 
 
-def with_dtype(aval: Any, dtype: Any) -> Any:
+def with_dtype(aval: Aval, dtype: DType) -> Value:
     """`aval` with another element type, not weak."""
     return aval.update(dtype=dtype, weak_type=False)
 
@@ -59,7 +63,7 @@ def check_axes(name: str, param: str, axes: Sequence[int], ndim: int, what: Any)
         ill_typed(f"{name} {param} {tuple(axes)} names an axis twice", "axis-twice")
 
 
-def check_same_dtype(name: str, avals: Sequence[Any]) -> None:
+def check_same_dtype(name: str, avals: Sequence[Aval]) -> None:
     """Reject operands of different element types."""
     if any(a.dtype is not avals[0].dtype for a in avals):
         given = " and ".join([str(a) for a in avals[:8]])
@@ -70,7 +74,7 @@ def check_same_dtype(name: str, avals: Sequence[Any]) -> None:
         )
 
 
-def check_sizes(name: str, param: str, sizes: Sequence[Any]) -> None:
+def check_sizes(name: str, param: str, sizes: Sequence[Value]) -> None:
     """Reject negative sizes."""
     for n in sizes:
         if isinstance(n, int) and n < 0:
@@ -85,12 +89,12 @@ def bumped(axes: Sequence[int], dim: int) -> tuple[int, ...]:
     return tuple([a + (a >= dim) for a in axes])
 
 
-def inserted(items: Sequence[Any], position: int, item: Any) -> tuple[Any, ...]:
+def inserted(items: Sequence[Value], position: int, item: Any) -> tuple[Value, ...]:
     """The items with one more, which ends up at `position`."""
     return (*items[:position], item, *items[position:])
 
 
-def removed(items: Sequence[Any], positions: Sequence[int]) -> tuple[Any, ...]:
+def removed(items: Sequence[Value], positions: Sequence[int]) -> tuple[Value, ...]:
     """The items without those at some positions."""
     if len(positions) == 1:
         return (*items[: positions[0]], *items[positions[0] + 1 :])
@@ -105,31 +109,31 @@ def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
 # -- operations that are left out where they do nothing ------------------------------------------------
 
 
-def transposed(x: Any, permutation: Sequence[int]) -> Any:
+def transposed(x: Value, permutation: Sequence[int]) -> Value:
     """x with its axes permuted."""
     if all(i == p for i, p in enumerate(permutation)):
         return x
     return lax.transpose(x, permutation=tuple(permutation))
 
 
-def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+def reshaped(x: Value, shape: tuple[int, ...]) -> Value:
     """x in another shape."""
     return x if get_aval(x).shape == shape else lax.reshape(x, new_sizes=shape)
 
 
-def broadcasted(x: Any, shape: tuple[int, ...], dims: tuple[int, ...] = ()) -> Any:
+def broadcasted(x: Value, shape: tuple[int, ...], dims: tuple[int, ...] = ()) -> OutAndDim:
     """x in a larger shape, its axes at `dims`."""
     if get_aval(x).shape == shape:
         return x
     return lax.broadcast_in_dim(x, shape=shape, broadcast_dimensions=dims)
 
 
-def summed(x: Any, axes: Sequence[int]) -> Any:
+def summed(x: Value, axes: Sequence[int]) -> Value:
     """x summed over axes."""
     return lax.reduce_sum(x, axes=tuple(axes)) if axes else x
 
 
-def full(aval: Any, value: Any) -> Any:
+def full(aval: Aval, value: Value) -> Value:
     """An array of type `aval` whose elements all are `value`, which is a Python number; a literal for rank 0."""
     scalar = scalar_lit(bool(value) if aval.dtype.kind == "b" else value, aval.dtype)
     return lax.broadcast_in_dim(scalar, shape=aval.shape) if aval.shape else scalar
@@ -138,16 +142,18 @@ def full(aval: Any, value: Any) -> Any:
 # -- makers ----------------------------------------------------------------------------------------
 
 
-def static_impl(make: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
+def static_impl(make: Callable[..., Callable[..., Value]]) -> Callable[..., Value]:
     """The impl rule that computes once what depends on types and params only.
 
     make(xp, *in_avals, **params) returns a function of the values.
     """
 
-    def rule(xp: Any, *values: Any, **params: Any) -> Any:
+    def rule(xp: Namespace, *values: Value, **params: ParamValue) -> Value:
         return make(xp, *map(get_aval, values), **params)(*values)
 
-    def prepare(xp: Any, in_avals: Any, _: Any, params: Any) -> Any:
+    def prepare(
+        xp: Namespace, in_avals: Sequence[Aval], _: Any, params: Any
+    ) -> Callable[..., Value]:
         return make(xp, *in_avals, **params)
 
     rule.prepare = prepare  # type: ignore[attr-defined]
@@ -158,7 +164,7 @@ def static_impl(make: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
 # -- largest and smallest elements ---------------------------------------------------------------------
 
 
-def lowest(dtype: Any, sign: int = -1) -> Any:
+def lowest(dtype: DType, sign: int = -1) -> Value:
     """The smallest number of an element type (sign -1), or the largest (sign 1), as a Python scalar."""
     if dtype.kind == "b":
         return sign > 0
@@ -184,7 +190,7 @@ _FINITE = {  # the range of types that have no infinities
 }
 
 
-def lexicographic(ctx: Any, name: str) -> Any:
+def lexicographic(ctx: Value, name: str) -> Value:
     """What to reduce complex numbers with: they compare by real, then by imaginary part.
 
     `name` is that of a StableHLO operation; any but `maximum` and `minimum` is returned as it is.
@@ -193,7 +199,7 @@ def lexicographic(ctx: Any, name: str) -> Any:
     if direction is None:
         return name
 
-    def body(x: Any, y: Any) -> Any:
+    def body(x: Value, y: Value) -> Value:
         real = ShapedArray((), x.aval.dtype.real)
         (xr, yr), (xi, yi) = (
             [ctx.op(part, v, out=real) for v in (x, y)] for part in ("real", "imag")

@@ -13,13 +13,15 @@ from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import are, counted
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Var, type_of
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value, Var, type_of
 from jaxprtool.ir.placement import same_but_for_placement
 
 __all__ = ["check_call", "custom_jvp_types", "custom_lin_types", "custom_vjp_types"]
 
 
-def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr") -> list[Any]:
+def check_call(
+    name: str, closed: ClosedJaxpr, args: Sequence[Value], param: str = "jaxpr"
+) -> list[Value]:
     """The result types of a call; ill-typed when the operands do not fit the jaxpr."""
     if not isinstance(closed, ClosedJaxpr):
         ill_typed(f"{name}: the param {param} is not a jaxpr: {closed}", "bad-param")
@@ -34,7 +36,7 @@ def check_call(name: str, closed: Any, args: Sequence[Any], param: str = "jaxpr"
     return [*map(type_of, closed.jaxpr.outs)]
 
 
-def _check_operands(name: str, args: Sequence[Any], binders: Sequence[Var]) -> None:
+def _check_operands(name: str, args: Sequence[Value], binders: Sequence[Var]) -> None:
     """Report the first operand that is not what the jaxpr takes, wherever it is placed."""
     for i, (a, v) in enumerate(zip(args, binders, strict=True)):
         if a is not v.aval.strong and not same_but_for_placement(a, v.aval):
@@ -43,7 +45,7 @@ def _check_operands(name: str, args: Sequence[Any], binders: Sequence[Var]) -> N
             )
 
 
-def _alike(a: Any, b: Any) -> bool:
+def _alike(a: Value, b: Value) -> bool:
     """Whether two types are the same but for where values are, and along which axes they vary."""
     if isinstance(a, ShapedArray) and isinstance(b, ShapedArray):
         return a.shape == b.shape and a.dtype is b.dtype
@@ -51,7 +53,7 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def _check_rule(
-    what: str, param: str, rule: ClosedJaxpr, ins: Sequence[Any], outs: Sequence[Any]
+    what: str, param: str, rule: ClosedJaxpr, ins: Sequence[Value], outs: Sequence[Value]
 ) -> None:
     """Reject a derivative rule that is not a function between these types."""
     for verb, have, need in (("takes", rule.in_avals, ins), ("gives", rule.out_avals, outs)):
@@ -67,14 +69,14 @@ def _check_count(what: str, param: str, n: int, most: int, of: str) -> None:
         ill_typed(f"{what}: {param} is {n}, and there are {most} {of}", "param-value")
 
 
-def _tangents(avals: Sequence[Any]) -> list[Any]:
+def _tangents(avals: Sequence[Aval]) -> list[Value]:
     """The types of the tangents of those that have some."""
     return [a.strong for a, flag in zip(avals, inexact(avals), strict=True) if flag]
 
 
 def custom_jvp_types(
-    *avals: Any, call_jaxpr: ClosedJaxpr, name: str, jvp_jaxpr: Any, num_consts: int, **_: Any
-) -> list[Any]:
+    *avals: Aval, call_jaxpr: ClosedJaxpr, name: str, jvp_jaxpr: Any, num_consts: int, **_: Any
+) -> list[Aval]:
     """The type rule of custom_jvp_call; its rule is (args, tangents) -> (results, tangents)."""
     what = f"custom_jvp_call of {name}"
     outs = check_call(what, call_jaxpr, avals, "call_jaxpr")
@@ -86,7 +88,7 @@ def custom_jvp_types(
 
 
 def custom_vjp_types(
-    *avals: Any,
+    *avals: Aval,
     call_jaxpr: ClosedJaxpr,
     name: str,
     num_consts: int,
@@ -114,7 +116,7 @@ def custom_vjp_types(
 
 
 def custom_lin_types(
-    *avals: Any, num_res: int, bwd_jaxpr: Any, out_avals: Any, **_: Any
+    *avals: Aval, num_res: int, bwd_jaxpr: Any, out_avals: Any, **_: Any
 ) -> list[Any]:
     """The type rule of custom_lin; bwd_jaxpr: (residuals, cotangents of results) -> cotangents of tangents."""
     if out_avals is None:

@@ -10,6 +10,7 @@ from jaxprtool.core.bind import in_place
 from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import vmap_jaxpr
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.dce import call_dce_rule
 from jaxprtool.interpreters.evaluate import bind_eqn, prepared
@@ -20,7 +21,8 @@ from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_par
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.interpreters.transpose import backward_pass, is_linear, transpose_jaxpr
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.call_types import check_call
 
 __all__ = ["JIT", "PER_ARGUMENT", "CallImpl", "CallRules", "inline_jvp", "inline_transpose"]
@@ -32,17 +34,19 @@ class CallImpl:
     def __init__(self, param: str):
         self.param = param
 
-    def __call__(self, xp: Any, *args: Any, **params: Any) -> list[Any]:
+    def __call__(self, xp: Namespace, *args: Value, **params: ParamValue) -> list[Value]:
         count_call()
         return xp.run(params[self.param], args)
 
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+    def prepare(
+        self, xp: Namespace, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any
+    ) -> Callable[..., Value]:
         closed: ClosedJaxpr = params[self.param]
         if closed.consts:
             return lambda *args: self(xp, *args, **params)
         program, span = prepared(closed.jaxpr), closed.jaxpr.span
 
-        def run(*args: Any) -> list[Any]:
+        def run(*args: Value) -> list[Value]:
             count_call(span)
             return program.run(args)
 
@@ -50,15 +54,17 @@ class CallImpl:
 
 
 def inline_jvp(
-    closed: ClosedJaxpr, primals: Sequence[Any], tangents: Sequence[Any]
-) -> tuple[list[Any], list[Any]]:
+    closed: ClosedJaxpr, primals: Sequence[Value], tangents: Sequence[Value]
+) -> tuple[list[Value], list[Value]]:
     """jvp of a jaxpr, its equations applied in the current trace (or called: Note [In place or called])."""
     if multiplies(closed):
         return JIT.jvp(primals, tangents, **_jit_params(closed))
     return jvp_interpret(in_place(closed.jaxpr), closed.consts, primals, tangents, bind_eqn)
 
 
-def inline_transpose(cts: Sequence[Any], args: Sequence[Any], closed: ClosedJaxpr) -> list[Any]:
+def inline_transpose(
+    cts: Sequence[Value], args: Sequence[Value], closed: ClosedJaxpr
+) -> list[Value]:
     """Cotangents of the linear operands of a call, None for the others."""
     if multiplies(closed):
         return JIT.transpose(cts, *args, **_jit_params(closed))
@@ -79,7 +85,7 @@ class CallRules:
         self,
         op: Any,
         param: str = "jaxpr",
-        update: Callable[[dict[str, Any]], dict[str, Any]] = lambda params: params,
+        update: Callable[[dict[str, Value]], dict[str, Value]] = lambda params: params,
     ):
         self.op, self.param, self.update = op, param, update
 
@@ -99,15 +105,17 @@ class CallRules:
             "dce": call_dce_rule(param),
         }
 
-    def fields(self, closed: ClosedJaxpr, params: dict[str, Any]) -> dict[str, Any]:
+    def fields(self, closed: ClosedJaxpr, params: dict[str, ParamValue]) -> dict[str, Any]:
         """The params of a call of a transformed jaxpr."""
         return {**self.update(params), self.param: closed}
 
-    def apply(self, closed: ClosedJaxpr, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    def apply(
+        self, closed: ClosedJaxpr, args: Sequence[Value], params: dict[str, ParamValue]
+    ) -> list[Value]:
         """Call a transformed jaxpr."""
         return self.op(*args, **self.fields(closed, params))
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
         nonzeros = [type(t) is not Zero for t in tangents]
         transformed, flags = jvp_jaxpr(params[self.param], nonzeros, instantiate_outs=False)
         live = [t for t in tangents if type(t) is not Zero]
@@ -115,11 +123,11 @@ class CallRules:
         primals_out, live_out = split_list(outs, len(flags))
         return primals_out, fill_zeros(flags, live_out, map(get_aval, primals_out))
 
-    def batch(self, axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
         batched, out_dims = vmap_jaxpr(params[self.param], axis_size, dims, None)
         return self.apply(batched, vals, params), out_dims
 
-    def transpose(self, cts: Any, *args: Any, **params: Any) -> list[Any]:
+    def transpose(self, cts: Value, *args: Value, **params: Any) -> list[Value]:
         linear = [is_linear(x) for x in args]
         nonzero = [type(ct) is not Zero for ct in cts]
         transposed, flags = self.transposed(params[self.param], linear, nonzero)
@@ -140,8 +148,8 @@ class CallRules:
         return split_saving(eqn.params[self.param], unks, saves)
 
     def partial_eval(
-        self, trace: PartialEvalTrace, args: Sequence[Any], **params: Any
-    ) -> list[Any]:
+        self, trace: PartialEvalTrace, args: Sequence[Value], **params: Any
+    ) -> list[Value]:
         return split_call(
             trace,
             params[self.param],
@@ -151,15 +159,19 @@ class CallRules:
         )
 
     def record(
-        self, trace: PartialEvalTrace, closed: ClosedJaxpr, args: list[Any], params: dict[str, Any]
-    ) -> list[Any]:
+        self,
+        trace: PartialEvalTrace,
+        closed: ClosedJaxpr,
+        args: list[Value],
+        params: dict[str, ParamValue],
+    ) -> list[Value]:
         """Record the call of an unknown part."""
         atoms, fields = [trace.atom(x) for x in args], self.fields(closed, params)
         return trace.emit(self.op.primitive, atoms, fields, closed.out_avals)
 
     def linearize(
-        self, trace: PartialEvalTrace, primals: Any, tangents: Any, **params: Any
-    ) -> tuple[list[Any], list[Any]]:
+        self, trace: PartialEvalTrace, primals: Value, tangents: Value, **params: Any
+    ) -> tuple[list[Value], list[Value]]:
         """The primal part is called, and the call of the linear part recorded.
 
         For calls that compute just what their jaxpr computes; a primitive names it as its rule explicitly.

@@ -16,6 +16,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jaxprtool.interpreters.contracts import Namespace
+from jaxprtool.ir.jaxpr import Value
+
 __all__ = [
     "absolute",
     "acos",
@@ -50,38 +53,38 @@ _LOG_2 = math.log(2.0)
 # -- parts ---------------------------------------------------------------------------------------
 
 
-def _pair(xp: Any, real: Any, imag: Any) -> Any:
+def _pair(xp: Namespace, real: Value, imag: Value) -> Value:
     """The complex numbers with these parts, which `real + 1j * imag` is not where a part is a zero or no number."""
     out = xp.empty(real.shape, f"c{2 * real.dtype.itemsize}")
     out.real, out.imag = real, imag
     return out[()]
 
 
-def _turned(function: Any) -> Any:
+def _turned(function: Any) -> Value:
     """z -> -i * function(i * z), which makes the function of an angle of a hyperbolic one, or the other way round."""
 
-    def turned(xp: Any, z: Any) -> Any:
+    def turned(xp: Namespace, z: Value) -> Value:
         out = function(xp, _pair(xp, -z.imag, z.real))
         return _pair(xp, out.imag, -out.real)
 
     return turned
 
 
-def _any_nan(xp: Any, z: Any) -> Any:
+def _any_nan(xp: Namespace, z: Value) -> Value:
     return xp.isnan(z.real) | xp.isnan(z.imag)
 
 
-def _above(xp: Any, z: Any) -> Any:
+def _above(xp: Namespace, z: Value) -> Value:
     """z, with +0 for an imaginary part of -0."""
     return _pair(xp, z.real, z.imag + 0.0)
 
 
-def _side(xp: Any, v: Any) -> Any:
+def _side(xp: Namespace, v: Value) -> Value:
     """1 for v >= 0, zeros of either sign included, and -1 for the rest."""
     return xp.where(v >= 0, v.dtype.type(1), v.dtype.type(-1))
 
 
-def _distance(xp: Any, x: Any, y: Any) -> Any:
+def _distance(xp: Namespace, x: Value, y: Value) -> Value:
     """sqrt(x^2 + y^2), and NaN where x or y is."""
     nan = xp.isnan(x) | xp.isnan(y)
     return xp.where(nan, x.dtype.type(xp.nan), xp.hypot(x, y))
@@ -90,7 +93,7 @@ def _distance(xp: Any, x: Any, y: Any) -> Any:
 # -- exponentials ----------------------------------------------------------------------------------
 
 
-def _grown(xp: Any, growth: Any, x: Any, factor: Any, share: float = 1.0) -> Any:
+def _grown(xp: Namespace, growth: Any, x: Value, factor: Value, share: float = 1.0) -> Value:
     """growth(x) * factor for a function that grows as share * exp(|x|), also where only the product is finite."""
     size = growth(x)
     out = size * factor
@@ -101,19 +104,19 @@ def _grown(xp: Any, growth: Any, x: Any, factor: Any, share: float = 1.0) -> Any
     return xp.where(over, xp.copysign(root, size) * factor * root * share, out)
 
 
-def exp(xp: Any, z: Any) -> Any:
+def exp(xp: Namespace, z: Value) -> Value:
     """e^z."""
     x, y = z.real, z.imag
     imag = xp.where(y == 0, x.dtype.type(0), _grown(xp, xp.exp, x, xp.sin(y)))
     return _pair(xp, _grown(xp, xp.exp, x, xp.cos(y)), imag)
 
 
-def exp2(xp: Any, z: Any) -> Any:
+def exp2(xp: Namespace, z: Value) -> Value:
     """2^z, as e^(z log 2)."""
     return exp(xp, z * xp.asarray(_LOG_2, z.dtype))
 
 
-def expm1(xp: Any, z: Any) -> Any:
+def expm1(xp: Namespace, z: Value) -> Value:
     """e^z - 1, accurate near 0."""
     x, y = z.real, z.imag
     growth = xp.expm1(x)
@@ -122,7 +125,7 @@ def expm1(xp: Any, z: Any) -> Any:
     return _pair(xp, growth * (dip + 1) + dip, imag)
 
 
-def logistic(xp: Any, z: Any) -> Any:
+def logistic(xp: Namespace, z: Value) -> Value:
     """1 / (1 + e^-z)."""
     one = z.dtype.type(1)
     return quotient(xp, one, one + exp(xp, -z))
@@ -131,21 +134,21 @@ def logistic(xp: Any, z: Any) -> Any:
 # -- functions of angles, and hyperbolic ones --------------------------------------------------------
 
 
-def sin(xp: Any, z: Any) -> Any:
+def sin(xp: Namespace, z: Value) -> Value:
     """The sine; its imaginary part is cos x sinh y."""
     x, y = z.real, z.imag
     real = xp.where(x == 0, x.dtype.type(0), xp.sin(x) * xp.cosh(y))
     return _pair(xp, real, xp.cos(x) * xp.sinh(y))
 
 
-def cos(xp: Any, z: Any) -> Any:
+def cos(xp: Namespace, z: Value) -> Value:
     """The cosine; its imaginary part is -sin x sinh y."""
     x, y = z.real, z.imag
     imag = xp.where(x == 0, x.dtype.type(0), -xp.sin(x) * xp.sinh(y))
     return _pair(xp, xp.cos(x) * xp.cosh(y), imag)
 
 
-def sinh(xp: Any, z: Any) -> Any:
+def sinh(xp: Namespace, z: Value) -> Value:
     """Sums of exponentials in XLA, whose zeros are positive."""
     x, y = z.real, z.imag
     real = _grown(xp, xp.sinh, x, xp.cos(y), 0.5) + 0.0
@@ -153,7 +156,7 @@ def sinh(xp: Any, z: Any) -> Any:
     return _pair(xp, real, xp.where(y == 0, x.dtype.type(0), imag))
 
 
-def cosh(xp: Any, z: Any) -> Any:
+def cosh(xp: Namespace, z: Value) -> Value:
     """Sums of exponentials in XLA, whose zeros are positive."""
     x, y = z.real, z.imag
     imag = _grown(xp, xp.sinh, x, xp.sin(y), 0.5) + 0.0
@@ -161,7 +164,7 @@ def cosh(xp: Any, z: Any) -> Any:
     return _pair(xp, real, xp.where(y == 0, x.dtype.type(0), imag))
 
 
-def tanh(xp: Any, z: Any) -> Any:
+def tanh(xp: Namespace, z: Value) -> Value:
     """(sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y)."""
     x, y = z.real, z.imag
     s, c = xp.sinh(x), xp.cos(y)
@@ -180,7 +183,7 @@ tan = _turned(tanh)
 # -- their inverses ----------------------------------------------------------------------------------
 
 
-def _arc(xp: Any, z: Any) -> tuple[Any, Any]:
+def _arc(xp: Namespace, z: Value) -> tuple[Value, Value]:
     """(p, q) with p and q not negative, where acos z = atan2(p, x) - i * q for z = x + i * y in the upper half plane.
 
     The algorithm of Hull, Fairgrieve and Tang, "Implementing the complex arcsine and arccosine functions using
@@ -213,19 +216,19 @@ def _arc(xp: Any, z: Any) -> tuple[Any, Any]:
     return p, xp.where(large >= limit, far, near)
 
 
-def asin(xp: Any, z: Any) -> Any:
+def asin(xp: Namespace, z: Value) -> Value:
     """The arc sine."""
     p, q = _arc(xp, z)
     return _pair(xp, xp.arctan2(z.real, p), xp.where(z.imag < 0, -q, q))
 
 
-def acos(xp: Any, z: Any) -> Any:
+def acos(xp: Namespace, z: Value) -> Value:
     """The arc cosine."""
     p, q = _arc(xp, z)
     return _pair(xp, xp.arctan2(p, z.real), xp.where(z.imag < 0, q, -q))
 
 
-def acosh(xp: Any, z: Any) -> Any:
+def acosh(xp: Namespace, z: Value) -> Value:
     """The inverse of the hyperbolic cosine."""
     p, q = _arc(xp, z)
     angle = xp.arctan2(p, z.real)
@@ -235,7 +238,7 @@ def acosh(xp: Any, z: Any) -> Any:
 asinh = _turned(asin)
 
 
-def atanh(xp: Any, z: Any) -> Any:
+def atanh(xp: Namespace, z: Value) -> Value:
     """log1p(4 |x| / ((1 - |x|)^2 + y^2)) / 4, and half of the angle of (1 - x^2 - y^2, 2 y)."""
     x, y = xp.abs(z.real), z.imag
     one, big = x.dtype.type(1), 2 / float(xp.finfo(x.dtype).eps)
@@ -256,7 +259,7 @@ atan = _turned(atanh)
 # -- absolute value, powers and roots ----------------------------------------------------------------
 
 
-def absolute(xp: Any, z: Any) -> Any:
+def absolute(xp: Namespace, z: Value) -> Value:
     """|z|, in real numbers."""
     out = xp.abs(z)
     ends = xp.isinf(out)
@@ -265,20 +268,20 @@ def absolute(xp: Any, z: Any) -> Any:
     )
 
 
-def square(xp: Any, z: Any) -> Any:
+def square(xp: Namespace, z: Value) -> Value:
     """z z, whose real part is (x - y)(x + y) and 0 on the diagonals."""
     x, y = z.real, z.imag
     diagonal = xp.isfinite(x) & (xp.abs(x) == xp.abs(y))
     return _pair(xp, xp.where(diagonal, x.dtype.type(0), (x - y) * (x + y)), 2 * (x * y))
 
 
-def sqrt(xp: Any, z: Any) -> Any:
+def sqrt(xp: Namespace, z: Value) -> Value:
     """The square root in the right half plane; NaN in both parts where either is."""
     root = xp.sqrt(_above(xp, z))
     return xp.where(_any_nan(xp, z), z.dtype.type(complex(math.nan, math.nan)), root)[()]
 
 
-def rsqrt(xp: Any, z: Any) -> Any:
+def rsqrt(xp: Namespace, z: Value) -> Value:
     """In polar form: |z|^(-1/2) at half of the angle, downwards."""
     x, y = z.real, z.imag
     size, angle = 1 / _root_distance(xp, x, y), xp.arctan2(y, x) / -2
@@ -291,14 +294,14 @@ def rsqrt(xp: Any, z: Any) -> Any:
     return _pair(xp, xp.where(pole, inf, real), xp.where(pole, nan, imag))
 
 
-def _root_distance(xp: Any, x: Any, y: Any) -> Any:
+def _root_distance(xp: Namespace, x: Value, y: Value) -> Value:
     """(x^2 + y^2)^(1/4), without overflow between."""
     most = xp.maximum(xp.abs(x), xp.abs(y))
     root = xp.sqrt(most) * xp.sqrt(_distance(xp, x / most, y / most))
     return xp.where((most == 0) | xp.isinf(most), most, root)
 
 
-def power(xp: Any, z: Any, w: Any) -> Any:
+def power(xp: Namespace, z: Value, w: Value) -> Value:
     """In polar form: |z|^w.real * exp(-w.imag * angle) at the angle w.real * angle + w.imag * log |z|.
 
     w may be integers.
@@ -317,7 +320,7 @@ def power(xp: Any, z: Any, w: Any) -> Any:
     return xp.where(ray & (c < 0), one * 0, out)[()]
 
 
-def quotient(xp: Any, x: Any, y: Any) -> Any:
+def quotient(xp: Namespace, x: Value, y: Value) -> Value:
     """x / y, where NumPy has NaN for quotients that are infinite or zero.
 
     The rules are those of C (ISO C99, annex G.5.1), as XLA has them.
@@ -330,10 +333,10 @@ def quotient(xp: Any, x: Any, y: Any) -> Any:
     a, b, c, d = x.real, x.imag, y.real, y.imag
     found = out[odd]
 
-    def put(where: Any, real: Any, imag: Any) -> None:
+    def put(where: Any, real: Value, imag: Value) -> None:
         found.real[where], found.imag[where] = real[where], imag[where]
 
-    def unit(v: Any) -> Any:
+    def unit(v: Value) -> Value:
         """1 for infinities and 0 for the rest, with their signs."""
         return xp.copysign(xp.isinf(v).astype(v.dtype), v)
 
@@ -356,13 +359,13 @@ def quotient(xp: Any, x: Any, y: Any) -> Any:
 # -- logarithms --------------------------------------------------------------------------------------
 
 
-def log(xp: Any, z: Any) -> Any:
+def log(xp: Namespace, z: Value) -> Value:
     """The logarithm; its real part is NaN where either part of z is."""
     out = xp.log(z)
     return _pair(xp, xp.where(_any_nan(xp, z), out.real.dtype.type(math.nan), out.real), out.imag)
 
 
-def log1p(xp: Any, z: Any) -> Any:
+def log1p(xp: Namespace, z: Value) -> Value:
     """Half of log1p(2 x + x^2 + y^2), whose terms are summed with their rounding errors, since they may cancel."""
     x, y = z.real, z.imag
     near = _log1p_size(xp, x, y)
@@ -374,7 +377,7 @@ def log1p(xp: Any, z: Any) -> Any:
     return _pair(xp, xp.where(far | small, size, near), xp.arctan2(y, x + 1))
 
 
-def _log1p_size(xp: Any, x: Any, y: Any) -> Any:
+def _log1p_size(xp: Namespace, x: Value, y: Value) -> Value:
     total, rest = x + x, x * 0
     (xx, x_rest), (yy, y_rest) = _exact_square(xp, x), _exact_square(xp, y)
     for term in (yy, xx, y_rest, x_rest):
@@ -383,14 +386,14 @@ def _log1p_size(xp: Any, x: Any, y: Any) -> Any:
     return xp.log1p(total + rest) / 2
 
 
-def _exact_sum(a: Any, b: Any) -> tuple[Any, Any]:
+def _exact_sum(a: Value, b: Value) -> tuple[Value, Value]:
     """The rounded sum and its rounding error (Knuth's TwoSum)."""
     out = a + b
     part = out - a
     return out, (a - (out - part)) + (b - part)
 
 
-def _exact_square(xp: Any, x: Any) -> tuple[Any, Any]:
+def _exact_square(xp: Namespace, x: Value) -> tuple[Value, Value]:
     """The rounded square and its rounding error (Dekker's product of Veltkamp's halves)."""
     scaled = x * float((1 << (xp.finfo(x.dtype).nmant + 2) // 2) + 1)
     high = scaled - (scaled - x)
@@ -402,7 +405,7 @@ def _exact_square(xp: Any, x: Any) -> tuple[Any, Any]:
 # -- angles ------------------------------------------------------------------------------------------
 
 
-def atan2(xp: Any, y: Any, x: Any) -> Any:
+def atan2(xp: Namespace, y: Value, x: Value) -> Value:
     """-i log((x + i y) / sqrt(x^2 + y^2)), the root in polar form."""
     i = xp.asarray(1j, x.dtype)
     unit = quotient(xp, x + i * y, _polar_sqrt(xp, square(xp, x) + square(xp, y)))
@@ -411,7 +414,7 @@ def atan2(xp: Any, y: Any, x: Any) -> Any:
     return minus_i * _pair(xp, size, xp.arctan2(unit.imag, unit.real))
 
 
-def _polar_sqrt(xp: Any, z: Any) -> Any:
+def _polar_sqrt(xp: Namespace, z: Value) -> Value:
     x, y = z.real, z.imag
     size, angle = _root_distance(xp, x, y), xp.arctan2(y, x) / 2
     none, inf, nan = (x.dtype.type(v) for v in (0, math.inf, math.nan))

@@ -9,14 +9,17 @@ from typing import Any
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import abstract_eval
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.evaluate import runner
+from jaxprtool.interpreters.lower import LoweringContext
 from jaxprtool.interpreters.stage import stage_shared
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
+from jaxprtool.ir.params import ParamValue
 
 __all__ = ["decomposed", "hashable_params", "lowered_as", "run_as"]
 
 
-def decomposed(f: Callable[..., Any]) -> dict[str, Any]:
+def decomposed(f: Callable[..., Value]) -> dict[str, Any]:
     """Columns impl and lower of a primitive that is defined by others.
 
     Args:
@@ -26,11 +29,11 @@ def decomposed(f: Callable[..., Any]) -> dict[str, Any]:
     return {"impl": run_as(f), "lower": lowered_as(f)}
 
 
-def lowered_as(f: Callable[..., Any]) -> Callable[..., Any]:
+def lowered_as(f: Callable[..., Any]) -> Callable[..., Value]:
     """The lower rule of a primitive that is f in terms of others: a call of a function."""
     name = f.__name__.strip("_")
 
-    def rule(ctx: Any, *operands: Any, **params: Any) -> Any:
+    def rule(ctx: LoweringContext, *operands: Value, **params: Any) -> Value:
         closed = _staged(f, tuple([a.strong for a in ctx.in_avals]), hashable_params(params))
         out = ctx.call(closed, operands, name)
         return out if ctx.eqn.primitive.multiple_results else out[0]
@@ -38,23 +41,23 @@ def lowered_as(f: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
-def run_as(f: Callable[..., Any]) -> Maker:
+def run_as(f: Callable[..., Value]) -> Maker:
     """The impl rule of a primitive that is f in terms of others."""
     return Maker(lambda op: _Impl(op, f))
 
 
-def hashable_params(params: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+def hashable_params(params: dict[str, ParamValue]) -> tuple[tuple[str, Value], ...]:
     """Params as a key of a cache; lists of sizes become tuples."""
     return tuple([(k, tuple(v) if type(v) is list else v) for k, v in params.items()])
 
 
 @functools.lru_cache(4096)
 def _staged(
-    f: Callable[..., Any], in_avals: tuple[Any, ...], params: tuple[tuple[str, Any], ...]
+    f: Callable[..., Value], in_avals: tuple[Aval, ...], params: tuple[tuple[str, Value], ...]
 ) -> ClosedJaxpr:
     """The jaxpr of f for operands of these types; the same object for the same types and params."""
 
-    def flat(*xs: Any) -> Sequence[Any]:
+    def flat(*xs: Value) -> Sequence[Value]:
         out = f(in_avals, *xs, **dict(params))
         return out if isinstance(out, (list, tuple)) else [out]
 
@@ -66,26 +69,30 @@ class _Impl:
 
     __slots__ = ("f", "op")
 
-    def __init__(self, op: Any, f: Callable[..., Any]):
+    def __init__(self, op: Any, f: Callable[..., Value]):
         self.op, self.f = op, f
 
-    def __call__(self, xp: Any, *values: Any, **params: Any) -> Any:
+    def __call__(self, xp: Namespace, *values: Value, **params: ParamValue) -> Value:
         in_avals = [get_aval(v) for v in values]
         out_avals = abstract_eval(self.op.primitive, in_avals, params)
         return self.prepare(xp, in_avals, out_avals, params)(*values)
 
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+    def prepare(
+        self, xp: Namespace, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any
+    ) -> Callable[..., Value]:
         closed = _staged(self.f, tuple([a.strong for a in in_avals]), hashable_params(params))
         return _on_words(xp, runner(closed), in_avals, out_avals)
 
 
-def _on_words(xp: Any, run: Any, in_avals: Any, out_avals: Any) -> Callable[..., Any]:
+def _on_words(
+    xp: Namespace, run: Any, in_avals: Sequence[Aval], out_avals: Sequence[Aval]
+) -> Callable[..., Value]:
     """A function of values, from a function of lists of values in which keys are words."""
     single = len(out_avals) == 1
     keys_in = any(a.dtype.kind == "k" for a in in_avals)
     key_out = single and out_avals[0].dtype.kind == "k"
 
-    def call(*values: Any) -> Any:
+    def call(*values: Value) -> Value:
         results = run([xp.words(v) for v in values] if keys_in else values)
         if not single:
             return results

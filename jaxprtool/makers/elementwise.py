@@ -15,9 +15,12 @@ from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import broadcast_batch, elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL, dtype_of
+from jaxprtool.ir.dtypes import BOOL, DType, dtype_of
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import broadcasted, check_same_dtype, full
 
 __all__ = [
@@ -95,7 +98,7 @@ def check_kind(name: str, aval: ShapedArray, kinds: str) -> None:
 
 
 def _unary_type(name: str, kinds: str, result: Result) -> Callable[..., ShapedArray]:
-    def rule(x: ShapedArray, **_params: Any) -> ShapedArray:
+    def rule(x: ShapedArray, **_params: ParamValue) -> ShapedArray:
         if x.dtype.kind not in kinds:
             check_kind(name, x, kinds)
         return x if result is None else result(x)
@@ -104,7 +107,7 @@ def _unary_type(name: str, kinds: str, result: Result) -> Callable[..., ShapedAr
 
 
 def _binary_type(name: str, kinds: str, result: Result) -> Callable[..., ShapedArray]:
-    def rule(x: ShapedArray, y: ShapedArray, **_params: Any) -> ShapedArray:
+    def rule(x: ShapedArray, y: ShapedArray, **_params: ParamValue) -> ShapedArray:
         dtype = x.dtype
         if dtype.kind not in kinds or dtype is not y.dtype:
             check_kind(name, x, kinds)
@@ -153,17 +156,17 @@ def broadcast_avals(name: str, avals: Sequence[ShapedArray]) -> ShapedArray:
 # -- broadcasting of tangents and cotangents -----------------------------------------------------
 
 
-def full_like(x: Any, value: Any) -> Any:
+def full_like(x: Value, value: Value) -> Value:
     """`value` in the shape and element type of `x`: a literal for rank 0."""
     return full(get_aval(x), value)
 
 
-def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
+def broadcast_to(x: Value, shape: tuple[int, ...]) -> Value:
     """`x` stretched to the shape of an operation's result; no operation when it has it already."""
     return broadcasted(x, shape, tuple(range(get_aval(x).ndim)))
 
 
-def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
+def unbroadcast(ct: Value, aval: ShapedArray) -> Value:
     """The cotangent of an operand of type `aval` that was stretched to the shape of `ct`."""
     shape = get_aval(ct).shape
     if shape == aval.shape:
@@ -185,10 +188,12 @@ class numpy_function:
     def __init__(self, name: str):
         self.name = name
 
-    def __call__(self, xp: Any, *values: Any, **_params: Any) -> Any:
+    def __call__(self, xp: Namespace, *values: Value, **_params: ParamValue) -> Value:
         return getattr(xp, self.name)(*values)
 
-    def prepare(self, xp: Any, _in_avals: Any, _out_avals: Any, _params: Any) -> Any:
+    def prepare(
+        self, xp: Namespace, _in_avals: Any, _out_avals: Any, _params: Any
+    ) -> Callable[..., Value]:
         return getattr(xp, self.name)
 
 
@@ -205,11 +210,13 @@ class by_kind:
     def __init__(self, rule: Any, **formulas: Callable[..., Any]):
         self.rule, self.formulas = rule, formulas
 
-    def __call__(self, xp: Any, *values: Any, **params: Any) -> Any:
+    def __call__(self, xp: Namespace, *values: Value, **params: ParamValue) -> Value:
         formula = self.formulas.get(values[0].dtype.kind)
         return self.rule(xp, *values, **params) if formula is None else formula(xp, *values)
 
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+    def prepare(
+        self, xp: Namespace, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any
+    ) -> Callable[..., Value]:
         formula = self.formulas.get(in_avals[0].dtype.kind)
         if formula is not None:
             return functools.partial(formula, xp)
@@ -218,7 +225,7 @@ class by_kind:
         return functools.partial(self.rule, xp, **params)
 
 
-def byte_type(xp: Any, dtype: Any) -> Any:
+def byte_type(xp: Namespace, dtype: DType | None) -> Any:
     """The NumPy type of 8 bits for integers that are narrower, which NumPy has few functions for; else None."""
     if dtype is None or dtype.bits >= 8 or not dtype.is_integer:
         return None
@@ -233,17 +240,19 @@ class in_bytes:
     def __init__(self, rule: Any):
         self.rule = rule
 
-    def __call__(self, xp: Any, *values: Any) -> Any:
+    def __call__(self, xp: Namespace, *values: Value) -> Value:
         wide = byte_type(xp, dtype_of(values[0].dtype))
         if wide is None:
             return self.rule(xp, *values)
         return self.widened(xp, wide, *values)
 
-    def widened(self, xp: Any, wide: Any, *values: Any) -> Any:
+    def widened(self, xp: Namespace, wide: Value, *values: Value) -> Value:
         """The rule of the values in 8 bits, wrapped to their own type."""
         return self.rule(xp, *[v.astype(wide) for v in values]).astype(values[0].dtype)
 
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+    def prepare(
+        self, xp: Namespace, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any
+    ) -> Callable[..., Value]:
         wide = byte_type(xp, in_avals[0].dtype)
         if wide is not None:
             return functools.partial(self.widened, xp, wide)
@@ -260,20 +269,22 @@ class in_float32:
 
     __slots__ = ("f",)
 
-    def __init__(self, f: Callable[..., Any]):
+    def __init__(self, f: Callable[..., Value]):
         self.f = f
 
-    def __call__(self, xp: Any, *values: Any, **params: Any) -> Any:
+    def __call__(self, xp: Namespace, *values: Value, **params: ParamValue) -> Value:
         dtype = dtype_of(values[0].dtype)
         narrow = dtype is not None and dtype.kind == "f" and dtype.bits < 32
         return (self.widened if narrow else self.f)(xp, *values, **params)
 
-    def widened(self, xp: Any, *values: Any, **params: Any) -> Any:
+    def widened(self, xp: Namespace, *values: Value, **params: ParamValue) -> Value:
         """f of the values as f32, rounded to their own type."""
         wide = [v.astype(xp.float32) for v in values]
         return self.f(xp, *wide, **params).astype(values[0].dtype)
 
-    def prepare(self, xp: Any, in_avals: Any, _out_avals: Any, params: Any) -> Any:
+    def prepare(
+        self, xp: Namespace, in_avals: Sequence[Aval], _out_avals: Any, params: Any
+    ) -> Callable[..., Value]:
         dtype = in_avals[0].dtype
         narrow = dtype.kind == "f" and dtype.bits < 32
         return functools.partial(self.widened if narrow else self.f, xp, **params)

@@ -15,10 +15,12 @@ from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import INDEX_MODE
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.stage import stage_shared
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.params import Record
+from jaxprtool.ir.dtypes import INT32, DType
+from jaxprtool.ir.jaxpr import Value
+from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.makers.axes import bumped, inserted
 from jaxprtool.stablehlo.text import int_list
 
@@ -119,7 +121,7 @@ def mode_of(name: str, mode: Any) -> str:
 # -- types -----------------------------------------------------------------------------------------
 
 
-def check_windows(name: str, kind: str, w: Windows, operand: Any, indices: Any) -> None:
+def check_windows(name: str, kind: str, w: Windows, operand: Value, indices: Value) -> None:
     """Reject dimension numbers that do not fit the operand's and the indices' types."""
     fields = FIELDS[kind]
 
@@ -164,13 +166,15 @@ def window_sizes(w: Windows, ndim: int, shape: Sequence[int]) -> tuple[int, ...]
 
 
 @functools.cache
-def update_jaxpr_of(op: Any, dtype: Any) -> Any:
+def update_jaxpr_of(op: Any, dtype: DType) -> Value:
     """The jaxpr of a binary operation on scalars of a type, which scatters are told with."""
     scalar = ShapedArray((), dtype)
     return stage_shared(lambda x, y: [op(x, y)], [scalar, scalar])
 
 
-def scatter_added(operand: Any, indices: Any, updates: Any, w: Windows, **params: Any) -> Any:
+def scatter_added(
+    operand: Value, indices: Value, updates: Any, w: Windows, **params: ParamValue
+) -> Value:
     """operand with updates added."""
     return lax.scatter_add(
         operand,
@@ -183,8 +187,13 @@ def scatter_added(operand: Any, indices: Any, updates: Any, w: Windows, **params
 
 
 def gather_windows(
-    operand: Any, indices: Any, w: Windows, updates: Any, mode: Any = None, fill_value: Any = None
-) -> Any:
+    operand: Value,
+    indices: Value,
+    w: Windows,
+    updates: Any,
+    mode: Any = None,
+    fill_value: Any = None,
+) -> Value:
     """The windows of operand that a scatter would write `updates`, an array or its type, to."""
     sizes = window_sizes(w, get_aval(operand).ndim, get_aval(updates).shape)
     params: dict[str, Any] = {}
@@ -241,7 +250,7 @@ def batched_indices(
 # -- StableHLO -------------------------------------------------------------------------------------
 
 
-def wide_indices(ctx: Any, indices: Any) -> Any:
+def wide_indices(ctx: LoweringContext, indices: HloValue) -> HloValue:
     """The indices in a type that holds every bound they are compared with."""
     return ctx.convert(indices, INT32) if indices.aval.dtype.bits < 32 else indices
 

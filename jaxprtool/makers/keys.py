@@ -11,10 +11,13 @@ from typing import Any
 
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import batch_rules, materialize
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.keys import key_rules
+from jaxprtool.interpreters.lower import LoweringContext
 from jaxprtool.interpreters.stage import stage_shared
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Primitive, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.decomposed import hashable_params
 
 __all__ = ["MOVES_KEYS", "TAKING_KEYS", "OnKeys", "compares_keys"]
@@ -30,34 +33,34 @@ class OnKeys:
 
     __slots__ = ("finish", "gives_keys")
 
-    def __init__(self, finish: Callable[[Any, int | None, int], Any], gives_keys: bool):
+    def __init__(self, finish: Callable[[Value, int | None, int], Value], gives_keys: bool):
         self.finish, self.gives_keys = finish, gives_keys
 
-    def __call__(self, out: Any, dim: int | None, size: int) -> Any:
+    def __call__(self, out: Value, dim: int | None, size: int) -> Value:
         return self.finish(out, dim, size)
 
 
-def _at_end(x: Any, dim: int | None, size: int) -> Any:
+def _at_end(x: Value, dim: int | None, size: int) -> Value:
     return materialize(x, dim, size, get_aval(x).ndim - (dim is not None))
 
 
 MOVES_KEYS = OnKeys(_at_end, True)
 
 
-def compares_keys(reduce: Callable[..., Any]) -> OnKeys:
+def compares_keys(reduce: Callable[..., Value]) -> OnKeys:
     """The `keys` rule of a comparison: `reduce` makes one result for a key of those for its words."""
     return OnKeys(lambda x, dim, size: reduce(x, axes=(dim,)), False)
 
 
 @functools.lru_cache(4096)
 def _moved(
-    primitive: Primitive, in_avals: tuple[Any, ...], params: tuple[tuple[str, Any], ...]
+    primitive: Primitive, in_avals: tuple[Aval, ...], params: tuple[tuple[str, Value], ...]
 ) -> ClosedJaxpr:
     """The jaxpr of an operation on keys, in terms of their words."""
     size = next(a.dtype.bits // 32 for a in in_avals if a.dtype.kind == "k")
     dims = [a.ndim if a.dtype.kind == "k" else None for a in in_avals]
 
-    def flat(*words: Any) -> Sequence[Any]:
+    def flat(*words: Value) -> Sequence[Value]:
         outs, out_dims = batch_rules[primitive](size, words, dims, **dict(params))
         if not primitive.multiple_results:
             outs, out_dims = [outs], [out_dims]
@@ -75,7 +78,7 @@ class _KeyImpl:
     def __init__(self, primitive: Primitive, plain: Any):
         self.primitive, self.plain = primitive, plain
 
-    def __call__(self, xp: Any, *values: Any, **params: Any) -> Any:
+    def __call__(self, xp: Namespace, *values: Value, **params: ParamValue) -> Value:
         avals = [get_aval(v) for v in values]
         kind = next((a.dtype for a in avals if a.dtype.kind == "k"), None)
         if kind is None:
@@ -87,7 +90,9 @@ class _KeyImpl:
             outs = [xp.keys(x, kind) for x in outs]
         return outs if self.primitive.multiple_results else outs[0]
 
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+    def prepare(
+        self, xp: Namespace, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any
+    ) -> Callable[..., Value]:
         if any(a.dtype.kind == "k" for a in in_avals):
             return functools.partial(self, xp, **params)
         prepare = getattr(self.plain, "prepare", None)
@@ -96,10 +101,10 @@ class _KeyImpl:
         return functools.partial(self.plain, xp, **params)
 
 
-def _key_lower(primitive: Primitive, plain: Any) -> Callable[..., Any]:
+def _key_lower(primitive: Primitive, plain: Any) -> Callable[..., Value]:
     """The lower rule of an operation that takes keys too."""
 
-    def rule(ctx: Any, *operands: Any, **params: Any) -> Any:
+    def rule(ctx: LoweringContext, *operands: Value, **params: Any) -> Value:
         for x in ctx.eqn.inputs:
             if x.aval.dtype.kind == "k":
                 closed = _moved(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.stage import stage
+from jaxprtool.ir.jaxpr import Value
 
 __all__ = ["while_loop"]
 
 
 def while_loop(
-    holds: Callable[..., Any], step: Callable[..., Sequence[Any]], *init: Any
-) -> list[Any]:
+    holds: Callable[..., Value], step: Callable[..., Sequence[Value]], *init: Value
+) -> list[Value]:
     """The carry after `step` was applied to it as long as `holds` is true of it.
 
     Both get the whole carry as their arguments and close over no traced value.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.memo import Memo
 
 __all__ = [
@@ -28,13 +28,18 @@ __all__ = [
 # -- types -----------------------------------------------------------------------------------------
 
 
-def with_consts(closed: ClosedJaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
+def with_consts(closed: ClosedJaxpr, consts: Sequence[Value]) -> ClosedJaxpr:
     """A reducer with the values of its constants, which some primitives keep in a param of their own."""
     return ClosedJaxpr(closed.jaxpr, list(consts)) if consts else closed
 
 
 def check_reducer(
-    name: str, param: str, closed: Any, ins: Sequence[Any], outs: Any, consts: Sequence[Any] = ()
+    name: str,
+    param: str,
+    closed: ClosedJaxpr,
+    ins: Sequence[Value],
+    outs: Sequence[Value],
+    consts: Sequence[Value] = (),
 ) -> None:
     """Reject a param that is not a jaxpr of these scalar types, or whose constants do not have the types of these values."""
     if not isinstance(closed, ClosedJaxpr):
@@ -57,18 +62,18 @@ def check_reducer(
         )
 
 
-def _is_value(x: Any, aval: Any) -> bool:
+def _is_value(x: Value, aval: Aval) -> bool:
     """Whether something is a value of a type; None stands for a value that is not in the text."""
     if isinstance(x, (bool, int, float, complex)):
         return not aval.shape
     return x is None or (hasattr(x, "dtype") and get_aval(x) is aval.strong)
 
 
-def _types(avals: Sequence[Any]) -> str:
+def _types(avals: Sequence[Aval]) -> str:
     return ", ".join(map(str, avals))
 
 
-def check_initials(name: str, avals: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def check_initials(name: str, avals: Sequence[Aval]) -> tuple[list[Value], list[Value]]:
     """The operands and their initial values; a type error when they do not pair up."""
     if not avals or len(avals) % 2:
         ill_typed(f"{name} takes operands and as many initial values: ({_types(avals)})")
@@ -86,7 +91,9 @@ def check_initials(name: str, avals: Sequence[Any]) -> tuple[list[Any], list[Any
 # -- evaluation ------------------------------------------------------------------------------------
 
 
-def vectorized(xp: Any, closed: ClosedJaxpr, shape: tuple[int, ...]) -> Callable[..., list[Any]]:
+def vectorized(
+    xp: Namespace, closed: ClosedJaxpr, shape: tuple[int, ...]
+) -> Callable[..., list[Value]]:
     """A jaxpr of scalars as a function of arrays of a shape, element by element."""
     n = len(closed.jaxpr.in_binders)
     for size in reversed(shape):
@@ -97,7 +104,7 @@ def vectorized(xp: Any, closed: ClosedJaxpr, shape: tuple[int, ...]) -> Callable
 # -- derivatives -----------------------------------------------------------------------------------
 
 
-def no_initial_tangents(name: str, tangents: Sequence[Any]) -> None:
+def no_initial_tangents(name: str, tangents: Sequence[Value]) -> None:
     """Refuse to differentiate by an initial value, as JAX does."""
     if any(type(t) is not Zero for t in tangents):
         fail(
@@ -126,7 +133,7 @@ def _reducer_jvp(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:
     tangents = [a for a, f in zip(avals, inexact, strict=True) if f]
     half, n = [*avals, *tangents], len(avals)
 
-    def both(*xs: Any) -> list[Any]:
+    def both(*xs: Value) -> list[Value]:
         left, right = xs[: len(half)], xs[len(half) :]
         args = [*left[:n], *right[:n], *left[n:], *right[n:]]
         return apply_jaxpr(derivative, args)

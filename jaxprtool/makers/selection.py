@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jaxprtool.interpreters.contracts import Namespace
+from jaxprtool.ir.jaxpr import Value
 from jaxprtool.makers.indexing import Windows
 
 __all__ = ["Selection"]
@@ -28,7 +30,12 @@ class Selection:
     """
 
     def __init__(
-        self, xp: Any, shape: Sequence[int], index_shape: Sequence[int], w: Windows, sizes: Any
+        self,
+        xp: Namespace,
+        shape: Sequence[int],
+        index_shape: Sequence[int],
+        w: Windows,
+        sizes: Sequence[int],
     ):
         self.xp, self.batch = xp, tuple(index_shape[:-1])
         absent, own = {*w.collapsed, *w.operand_batch}, iter(w.window)
@@ -77,21 +84,21 @@ class Selection:
             offsets = offsets + line * steps[i]
         self.offsets = offsets
 
-    def starts(self, indices: Any) -> Any:
+    def starts(self, indices: Value) -> Value:
         """The indices as i64. Unsigned ones beyond its range are clipped, which keeps them outside of any operand."""
         if indices.dtype == self.xp.uint64:
             indices = self.xp.minimum(indices, 1 << 62)
         return indices.astype(self.xp.int64)
 
-    def inside(self, starts: Any) -> Any:
+    def inside(self, starts: Value) -> Value:
         """For each index vector whether its window lies within the operand."""
         return ((starts >= 0) & (starts <= self.limits)).all(axis=-1)
 
-    def clipped(self, starts: Any) -> Any:
+    def clipped(self, starts: Value) -> Value:
         """Starts moved so that the windows lie within the operand."""
         return self.xp.maximum(self.xp.minimum(starts, self.limits), 0)
 
-    def places(self, starts: Any) -> Any:
+    def places(self, starts: Value) -> Value:
         """The places of the windows: an array (*batch, *window)."""
         xp = self.xp
         first = xp.zeros(self.batch, xp.int64)
@@ -101,12 +108,12 @@ class Selection:
         places = first.reshape((*self.batch, *[1] * len(self.window))) + self.offsets
         return xp.broadcast_to(places, (*self.batch, *self.window))
 
-    def table(self, operand: Any) -> Any:
+    def table(self, operand: Value) -> Value:
         """The operand as (n, *kept)."""
         part = operand if self.within is None else operand[self.within]
         return part.transpose(self.order).reshape((self.n, *self.kept))
 
-    def take(self, operand: Any, places: Any) -> Any:
+    def take(self, operand: Value, places: Any) -> Value:
         """The elements at places: an array (*batch, *window, *kept)."""
         axis = self.axis
         if axis is None:
@@ -118,7 +125,7 @@ class Selection:
         end = axis + places.ndim
         return rows.transpose(*range(axis, end), *range(axis), *range(end, rows.ndim))
 
-    def to_windows(self, rows: Any) -> Any:
+    def to_windows(self, rows: Value) -> Value:
         """The windows array from (*batch, *window, *kept)."""
         dropped = tuple([i for i, a in enumerate(self.layout) if a is None])
         if dropped:
@@ -126,12 +133,12 @@ class Selection:
         axes = [a for a in self.layout if a is not None]
         return rows.transpose(sorted(range(len(axes)), key=axes.__getitem__))
 
-    def from_windows(self, windows: Any) -> Any:
+    def from_windows(self, windows: Any) -> Value:
         """(*batch, *window, *kept) from the windows array."""
         rows = windows.transpose([a for a in self.layout if a is not None])
         return rows.reshape((*self.batch, *self.window, *self.kept))
 
-    def with_table(self, operand: Any, table: Any) -> Any:
+    def with_table(self, operand: Value, table: Any) -> Value:
         """The operand with its part replaced by a table of `table`'s shape."""
         part = table.reshape((*self.moving_sizes, *self.kept))
         part = part.transpose(sorted(range(len(self.order)), key=self.order.__getitem__))

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.limits import check_room
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.axes import inserted
 
 __all__ = ["Windows", "check_entries", "dilated", "padded_size", "padder", "strided_size"]
@@ -64,7 +66,7 @@ class Windows(NamedTuple):
     base_dilation: tuple[int, ...]
     window_dilation: tuple[int, ...]
 
-    def check(self, name: str, aval: Any) -> tuple[int, ...]:
+    def check(self, name: str, aval: Aval) -> tuple[int, ...]:
         """The shape of the array of windows; a type error when the fields do not fit `aval`."""
         check_entries(
             name,
@@ -148,7 +150,7 @@ def _pad_axis(n: int, low: int, high: int, interior: int) -> tuple[slice, slice]
     return slice(first, last + 1), slice(low + first * step, low + last * step + 1, step)
 
 
-def padder(xp: Any, shape: Sequence[int], dtype: Any, config: Any) -> Callable[..., Any]:
+def padder(xp: Namespace, shape: Sequence[int], dtype: Any, config: Any) -> Callable[..., Value]:
     """A function of (values of a shape, the fill) that pads: (low, high, interior) for each axis.
 
     The result is a new array, except where nothing is padded or cut: then it is the values themselves.
@@ -161,7 +163,7 @@ def padder(xp: Any, shape: Sequence[int], dtype: Any, config: Any) -> Callable[.
 
     nbytes = math.prod(size) * xp.dtype(dtype).itemsize
 
-    def run(v: Any, fill: Any) -> Any:
+    def run(v: Value, fill: Value) -> Value:
         check_room(nbytes, "padding")
         out = xp.full(size, fill, dtype)
         out[target] = v[source]

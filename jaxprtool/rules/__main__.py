@@ -16,7 +16,7 @@ import jaxprtool
 from jaxprtool.core.declared import signature
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.core.rule_table import Unsupported
-from jaxprtool.ir.jaxpr import REQUIRED, Param, Primitive
+from jaxprtool.ir.jaxpr import REQUIRED, Param, Primitive, Value
 from jaxprtool.ir.synonyms import PRIMITIVES as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
 from jaxprtool.rules.define import COLUMNS, FACTS, FEW, PLACES
@@ -26,7 +26,7 @@ __all__ = ["column_text", "main", "row_text", "table_text"]
 _ROOT = Path(jaxprtool.__file__).parent.parent
 
 
-def _unwrapped(rule: Any) -> Any:
+def _unwrapped(rule: Any) -> Value:
     """The function behind a bound method or a `functools.partial`."""
     rule = getattr(rule, "func", rule)
     return getattr(rule, "__func__", rule)
@@ -68,7 +68,7 @@ def _aligned(rows: list[list[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _primitives() -> list[Any]:
+def _primitives() -> list[Value]:
     """All primitives, by name."""
     return sorted(PRIMITIVES.values(), key=lambda p: p.name)
 

@@ -17,6 +17,7 @@ from jaxprtool.interpreters.check import (
 )
 from jaxprtool.interpreters.cost import FREE, cost_rules
 from jaxprtool.ir.avals import FutureType
+from jaxprtool.ir.jaxpr import Aval
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.reductions import unbound_impl
 
@@ -28,13 +29,13 @@ _DISCHARGED = dict.fromkeys(
 )
 
 
-def _start_type(rule: Callable[..., Any]) -> Callable[..., FutureType]:
+def _start_type(rule: Callable[..., Aval]) -> Callable[..., FutureType]:
     return lambda x, **params: FutureType(rule(x, **params))
 
 
 @Maker
-def _done_type(op: Any) -> Callable[..., Any]:
-    def rule(future: Any) -> Any:
+def _done_type(op: Any) -> Callable[..., Aval]:
+    def rule(future: Aval) -> Aval:
         if not isinstance(future, FutureType):
             ill_typed(
                 f"{op.primitive} takes a future, and its operand is {future}", "operand-types"

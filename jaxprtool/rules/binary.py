@@ -7,17 +7,21 @@ same: it multiplies the tangent by a factor of that shape, or broadcasts it.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import same_shape_batch
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero, jvp_terms
-from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
 from jaxprtool.interpreters.monoids import Monoid
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
-from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers import complex_values
 from jaxprtool.makers.axes import check_same_dtype, lowest
 from jaxprtool.makers.elementwise import (
@@ -37,14 +41,14 @@ from jaxprtool.rules.define import define
 _NUMBER = "iufc"
 
 
-def _shape(x: Any) -> tuple[int, ...]:
+def _shape(x: Value) -> tuple[int, ...]:
     return get_aval(x).shape
 
 
 # -- sums and differences ------------------------------------------------------------------------
 
 
-def _add_jvp(primals: Any, tangents: Any) -> Any:
+def _add_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
     out = lax.add(*primals)
     dx, dy = tangents
     if type(dx) is not Zero and type(dy) is not Zero:
@@ -52,7 +56,7 @@ def _add_jvp(primals: Any, tangents: Any) -> Any:
     return out, broadcast_to(dy if type(dx) is Zero else dx, _shape(out))
 
 
-def _sub_jvp(primals: Any, tangents: Any) -> Any:
+def _sub_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
     out = lax.sub(*primals)
     dx, dy = tangents
     if type(dx) is not Zero and type(dy) is not Zero:
@@ -60,25 +64,25 @@ def _sub_jvp(primals: Any, tangents: Any) -> Any:
     return out, broadcast_to(lax.neg(dy) if type(dx) is Zero else dx, _shape(out))
 
 
-def _add_transpose(ct: Any, x: Any, y: Any) -> Any:
+def _add_transpose(ct: Value, x: Value, y: Value) -> Value:
     return [unbroadcast(ct, v.aval) if is_linear(v) else None for v in (x, y)]
 
 
-def _sub_transpose(ct: Any, x: Any, y: Any) -> Any:
+def _sub_transpose(ct: Value, x: Value, y: Value) -> Value:
     return [
         unbroadcast(ct, x.aval) if is_linear(x) else None,
         lax.neg(unbroadcast(ct, y.aval)) if is_linear(y) else None,
     ]
 
 
-def _add_any_type(x: Any, y: Any) -> Any:
+def _add_any_type(x: Aval, y: Aval) -> Aval:
     if x is not y and (x.shape != y.shape or x.dtype is not y.dtype):
         ill_typed(f"add_any of {x} and {y}: the types differ", "operand-types")
     check_kind("add_any", x, "b" + _NUMBER)
     return x
 
 
-def _add_any_jvp(primals: Any, tangents: Any) -> Any:
+def _add_any_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
     dx, dy = tangents
     out = lax.add_any(*primals)
     if type(dx) is Zero:
@@ -118,7 +122,7 @@ define(
 # -- products and quotients ----------------------------------------------------------------------
 
 
-def _mul_type(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+def _mul_type(x: Aval, y: Aval, *, out_dtype: Any = None) -> Aval:
     if out_dtype is None and x.dtype is y.dtype and x.dtype.kind in _NUMBER:
         return common_aval("mul", x, y)
     check_kind("mul", x, _NUMBER)
@@ -133,19 +137,19 @@ def _mul_type(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
 class _MulImpl:
     """mul on NumPy; the bare ufunc when the result's element type is the operands'."""
 
-    def __call__(self, xp: Any, x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+    def __call__(self, xp: Namespace, x: Value, y: Value, *, out_dtype: ParamValue = None) -> Value:
         if out_dtype is None:
             return xp.multiply(x, y)
         dtype = xp.dtype_of_aval(out_dtype)
         return xp.multiply(x.astype(dtype), y.astype(dtype))
 
-    def prepare(self, xp: Any, _ins: Any, _outs: Any, params: Any) -> Any:
+    def prepare(self, xp: Namespace, _ins: Any, _outs: Any, params: Any) -> Callable[..., Value]:
         if params["out_dtype"] is None:
             return xp.multiply
         return lambda x, y: self(xp, x, y, **params)
 
 
-def _mul_transpose(ct: Any, x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+def _mul_transpose(ct: Value, x: Value, y: Value, *, out_dtype: ParamValue = None) -> Value:
     if is_linear(x) and is_linear(y):
         not_linear("mul", "both factors depend on them")
     linear, factor = (x, y) if is_linear(x) else (y, x)
@@ -155,7 +159,9 @@ def _mul_transpose(ct: Any, x: Any, y: Any, *, out_dtype: Any = None) -> Any:
     return [out, None] if is_linear(x) else [None, out]
 
 
-def _mul_lower(ctx: Any, x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+def _mul_lower(
+    ctx: LoweringContext, x: HloValue, y: HloValue, *, out_dtype: ParamValue = None
+) -> HloValue:
     if out_dtype is not None:
         x, y = ctx.convert(x, ctx.out_aval.dtype), ctx.convert(y, ctx.out_aval.dtype)
     return hlo("multiply")(ctx, x, y)
@@ -175,24 +181,24 @@ define(
 )
 
 
-def _div_impl(xp: Any, x: Any, y: Any) -> Any:
+def _div_impl(xp: Namespace, x: Value, y: Value) -> Value:
     """Division of integers: towards zero, all ones for a zero divisor."""
     whole = xp.floor_divide(xp.subtract(x, xp.fmod(x, y)), y)
     return xp.where(y == 0, xp.invert(xp.zeros_like(whole)), whole)
 
 
-def _rem_impl(xp: Any, x: Any, y: Any) -> Any:
+def _rem_impl(xp: Namespace, x: Value, y: Value) -> Value:
     """Remainder of integers, with the sign of x; x itself for a zero divisor."""
     return xp.where(y == 0, x, xp.fmod(x, y))
 
 
-def _div_transpose(ct: Any, x: Any, y: Any) -> Any:
+def _div_transpose(ct: Value, x: Value, y: Value) -> Value:
     if is_linear(y):
         not_linear("div", "the divisor depends on them")
     return [unbroadcast(lax.div(ct, y), x.aval), None]
 
 
-def _truncated_quotient(x: Any, y: Any) -> Any:
+def _truncated_quotient(x: Value, y: Value) -> Value:
     quotient = lax.div(x, y)
     return lax.mul(lax.sign(quotient), lax.floor(lax.abs(quotient)))
 
@@ -228,10 +234,10 @@ define(
 # -- extrema ---------------------------------------------------------------------------------------
 
 
-def extremum_jvp(op: Any) -> Any:
+def extremum_jvp(op: Any) -> Value:
     """Slope 1 for the operand that is the result, 1/2 for each at a tie."""
 
-    def rule(primals: Any, tangents: Any) -> Any:
+    def rule(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
         out = op(*primals)
         wins = [lax.eq(x, out) for x in primals]
         shares = _scalar_shares if get_aval(out).ndim == 0 else _shares
@@ -245,7 +251,7 @@ def extremum_jvp(op: Any) -> Any:
     return rule
 
 
-def _shares(mine: Any, other: Any, dtype: Any) -> tuple[Any, Any]:
+def _shares(mine: Any, other: Value, dtype: DType) -> tuple[Value, Value]:
     """A mask of 1 where an operand is the result, and how many of the two operands are, if it is.
 
     mine, other: where the operand, and where the other one, equals the result.
@@ -254,7 +260,7 @@ def _shares(mine: Any, other: Any, dtype: Any) -> tuple[Any, Any]:
     return won, lax.add(lost, 1.0)
 
 
-def _scalar_shares(mine: Any, other: Any, dtype: Any) -> tuple[Any, Any]:
+def _scalar_shares(mine: Any, other: Value, dtype: DType) -> tuple[Value, Value]:
     """`_shares` for operands of rank 0, which chooses between literals and so needs fewer equations."""
     zero, one, two = (scalar_lit(n, dtype) for n in range(3))
     return lax.select_n(mine, zero, one), lax.select_n(other, one, two)
@@ -272,7 +278,7 @@ class _Extremum(numpy_function):
         super().__init__(name)
         self.compare = compare
 
-    def __call__(self, xp: Any, *values: Any, **_params: Any) -> Any:
+    def __call__(self, xp: Namespace, *values: Value, **_params: ParamValue) -> Value:
         x, y = values
         if x.dtype.kind != "c":
             out = super().__call__(xp, x, y)
@@ -281,7 +287,7 @@ class _Extremum(numpy_function):
         by_imag, by_real = better(x.imag, y.imag), better(x.real, y.real)
         return xp.where(xp.where(x.real == y.real, by_imag, by_real), x, y)
 
-    def signed(self, xp: Any, x: Any, y: Any, out: Any) -> Any:
+    def signed(self, xp: Namespace, x: Value, y: Value, out: Value) -> Value:
         """The result `out` of x and y, in which zeros that NumPy took from a -0 and a +0 have the sign that XLA gives them."""
         if not y.ndim and (y != 0 or (self.name == "maximum" and not xp.signbit(y))):
             return out  # as in a relu: y is right where the two are equal
@@ -291,17 +297,19 @@ class _Extremum(numpy_function):
         both = x + y if self.name == "maximum" else -(-x - y)
         return xp.where(zero & (x == y), both, out)
 
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+    def prepare(
+        self, xp: Namespace, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any
+    ) -> Callable[..., Value]:
         if in_avals[0].dtype.kind not in "biu":
             return functools.partial(self, xp)
         return super().prepare(xp, in_avals, out_avals, params)
 
 
-def _extremum_lower(name: str, direction: str) -> Any:
+def _extremum_lower(name: str, direction: str) -> Value:
     """Complex numbers compare by their real parts, then by their imaginary ones."""
     simple = hlo(name)
 
-    def rule(ctx: Any, x: Any, y: Any) -> Any:
+    def rule(ctx: LoweringContext, x: HloValue, y: HloValue) -> HloValue:
         out = ctx.out_aval
         if out.dtype.kind != "c":
             return simple(ctx, x, y)
@@ -335,7 +343,7 @@ for _op, _function, _compare, _direction, _sign in (
 # -- powers ----------------------------------------------------------------------------------------
 
 
-def _pow_type(x: Any, y: Any) -> Any:
+def _pow_type(x: Aval, y: Aval) -> Aval:
     check_kind("pow", x, "fc")
     check_kind("pow", y, "iufc")
     if not y.dtype.is_integer:
@@ -343,11 +351,11 @@ def _pow_type(x: Any, y: Any) -> Any:
     return broadcast_avals("pow", (x, y))
 
 
-def _pow_impl(xp: Any, x: Any, y: Any) -> Any:
+def _pow_impl(xp: Namespace, x: Value, y: Value) -> Value:
     return xp.power(x, y if y.dtype == x.dtype else y.astype(x.dtype))
 
 
-def _pow_base_term(t: Any, _out: Any, x: Any, y: Any) -> Any:
+def _pow_base_term(t: Value, _out: Value, x: Value, y: Value) -> Value:
     """y * x^(y-1); for an integer y of 0 it is 0 whatever x is."""
     if not get_aval(y).dtype.is_integer:
         return lax.mul(t, lax.mul(y, lax.pow(x, lax.sub(y, 1.0))))
@@ -356,13 +364,13 @@ def _pow_base_term(t: Any, _out: Any, x: Any, y: Any) -> Any:
     return lax.mul(t, lax.mul(factor, lax.pow(x, lax.sub(y, step))))
 
 
-def _pow_exponent_term(t: Any, out: Any, x: Any, _y: Any) -> Any:
+def _pow_exponent_term(t: Value, out: Value, x: Value, _y: Value) -> Value:
     """x^y * log x, with log 0 taken as 0."""
     nonzero = lax.select_n(lax.eq(x, 0.0), x, full_like(x, 1.0))
     return lax.mul(t, lax.mul(lax.log(nonzero), out))
 
 
-def _pow_lower(ctx: Any, x: Any, y: Any) -> Any:
+def _pow_lower(ctx: LoweringContext, x: HloValue, y: HloValue) -> HloValue:
     return hlo("power")(ctx, x, ctx.convert(y, x.aval.dtype))
 
 
@@ -379,7 +387,7 @@ define(
 # -- angles and complex numbers --------------------------------------------------------------------
 
 
-def _radius_squared(x: Any, y: Any) -> Any:
+def _radius_squared(x: Value, y: Value) -> Value:
     return lax.add(lax.square(x), lax.square(y))
 
 
@@ -396,21 +404,21 @@ define(
 )
 
 
-def _complex_aval(aval: Any) -> Any:
+def _complex_aval(aval: Aval) -> Aval:
     dtype = find_dtype(f"c{2 * aval.dtype.bits}")
     if dtype is None:
         ill_typed(f"complex does not take {aval}: its parts are f32 or f64", "operand-dtype")
     return aval.update(dtype=dtype)
 
 
-def _complex_impl(xp: Any, x: Any, y: Any) -> Any:
+def _complex_impl(xp: Namespace, x: Value, y: Value) -> Value:
     shape = xp.broadcast_shapes(x.shape, y.shape)
     out = xp.empty(shape, f"c{2 * x.dtype.itemsize}")
     out.real, out.imag = x, y
     return out
 
 
-def _complex_jvp(primals: Any, tangents: Any) -> Any:
+def _complex_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
     out = lax.complex(*primals)
     shape = _shape(out)
     if type(tangents[0]) is Zero:
@@ -420,7 +428,7 @@ def _complex_jvp(primals: Any, tangents: Any) -> Any:
     return out, lax.complex(*tangents)
 
 
-def _complex_transpose(ct: Any, x: Any, y: Any) -> Any:
+def _complex_transpose(ct: Value, x: Value, y: Value) -> Value:
     return [
         unbroadcast(lax.real(ct), x.aval) if is_linear(x) else None,
         unbroadcast(lax.neg(lax.imag(ct)), y.aval) if is_linear(y) else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -9,11 +10,13 @@ from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim
+from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import INT8, INT32, UINT8, dtype_of
+from jaxprtool.ir.dtypes import INT8, INT32, UINT8, DType, dtype_of
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.decomposed import lowered_as, run_as
 from jaxprtool.makers.elementwise import (
     broadcast_avals,
@@ -28,7 +31,7 @@ _INTEGER = "iu"
 # -- bitcast_convert_type --------------------------------------------------------------------------
 
 
-def _bitcast_type(x: Any, *, new_dtype: Any) -> Any:
+def _bitcast_type(x: Aval, *, new_dtype: DType) -> Aval:
     new = dtype_of(new_dtype)
     if new is None or new.kind not in "biufc":
         ill_typed(f"bitcast_convert_type to {new_dtype}: not a numeric element type", "param-value")
@@ -54,7 +57,7 @@ def _bitcast_type(x: Any, *, new_dtype: Any) -> Any:
     return ShapedArray(x.shape[:-1], new)
 
 
-def _bitcast_impl(xp: Any, x: Any, *, new_dtype: Any) -> Any:
+def _bitcast_impl(xp: Namespace, x: Value, *, new_dtype: DType) -> Value:
     old, new = dtype_of(x.dtype), dtype_of(new_dtype)
     assert old is not None and new is not None
     dtype = xp.dtype_of_aval(new)
@@ -70,7 +73,7 @@ def _bitcast_impl(xp: Any, x: Any, *, new_dtype: Any) -> Any:
     return x.view(dtype).reshape(x.shape[:-1])
 
 
-def _bitcast_parts(xp: Any, x: Any, old: Any, new: Any) -> Any:
+def _bitcast_parts(xp: Namespace, x: Value, old: Value, new: Value) -> Value:
     """Elements narrower than a byte, which NumPy keeps in bytes of their own, with the low bits first."""
     width = min(old.bits, new.bits)
     holder = xp.dtype(f"u{old.itemsize}")
@@ -99,18 +102,20 @@ def _bitcast_parts(xp: Any, x: Any, old: Any, new: Any) -> Any:
     )
 
 
-def _packed(xp: Any, parts: Any, width: int, wide: int, dtype: Any) -> Any:
+def _packed(xp: Namespace, parts: Value, width: int, wide: int, dtype: Any) -> Value:
     """Integers of `wide` bits from rows of parts of `width` bits."""
     shifts = xp.arange(0, wide, width).astype(dtype)
     rows = parts.reshape((-1, wide // width)).astype(dtype)
     return xp.bitwise_or.reduce(rows << shifts, axis=1)
 
 
-def _small_float(xp: Any, parts: Any, new: Any) -> Any:
+def _small_float(xp: Namespace, parts: Value, new: Value) -> Value:
     return parts.astype(xp.uint8).view(xp.dtype_of_aval(new))
 
 
-def _bitcast_batch(axis_size: int, vals: Any, dims: Any, *, new_dtype: Any) -> Any:
+def _bitcast_batch(
+    axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], *, new_dtype: DType
+) -> OutAndDim:
     """The batch axis moves to the front where it is the last one: the last axis has to be that of the parts."""
     x, dim = vals[0], dims[0]
     if dim == get_aval(x).ndim - 1 and dim:
@@ -131,7 +136,7 @@ define(
 # -- counting, neighbours, high halves -------------------------------------------------------------
 
 
-def _as_unsigned(xp: Any, x: Any) -> tuple[Any, int]:
+def _as_unsigned(xp: Namespace, x: Value) -> tuple[Value, int]:
     """x as unsigned integers that NumPy computes with, and its width in bits."""
     dtype = dtype_of(x.dtype)
     assert dtype is not None
@@ -140,7 +145,7 @@ def _as_unsigned(xp: Any, x: Any) -> tuple[Any, int]:
     return x.view(f"u{dtype.itemsize}"), dtype.bits
 
 
-def _popcount_impl(xp: Any, x: Any) -> Any:
+def _popcount_impl(xp: Namespace, x: Value) -> Value:
     """XLA's CPU backend counts i4 sign-extended to a byte, and so do we."""
     dtype = dtype_of(x.dtype)
     narrow = dtype is not None and dtype.kind == "i" and dtype.bits == 4
@@ -148,7 +153,7 @@ def _popcount_impl(xp: Any, x: Any) -> Any:
     return xp.bitwise_count(bits).astype(xp.int8 if narrow else bits.dtype).astype(x.dtype)
 
 
-def _clz_impl(xp: Any, x: Any) -> Any:
+def _clz_impl(xp: Namespace, x: Value) -> Value:
     """Set all bits below the highest set bit; the bits that are still 0 are the leading zeros."""
     bits, width = _as_unsigned(xp, x)
     shift = 1
@@ -158,14 +163,14 @@ def _clz_impl(xp: Any, x: Any) -> Any:
     return (xp.uint8(width) - xp.bitwise_count(bits)).astype(x.dtype)
 
 
-def _nextafter_impl(xp: Any, x: Any, y: Any) -> Any:
+def _nextafter_impl(xp: Namespace, x: Value, y: Value) -> Value:
     """Zero goes to the smallest subnormal number; of narrow types through their bits."""
     if x.dtype.itemsize >= 4 or x.dtype == xp.float16:
         return xp.nextafter(x, y)
     return _nextafter_bits(xp, *xp.broadcast_arrays(x, y))
 
 
-def _nextafter_bits(xp: Any, x: Any, y: Any) -> Any:
+def _nextafter_bits(xp: Namespace, x: Value, y: Value) -> Value:
     unsigned = xp.dtype(f"u{x.dtype.itemsize}")
     sign = unsigned.type(1 << (dtype_of(x.dtype).bits - 1))  # type: ignore[union-attr]
     bits, other = (xp.ascontiguousarray(v).view(unsigned) for v in (x, y))
@@ -177,15 +182,15 @@ def _nextafter_bits(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(xp.isnan(x) | xp.isnan(y), xp.asarray(xp.nan, x.dtype), out).reshape(x.shape)
 
 
-def _stepped(in_avals: Any, x: Any, y: Any) -> Any:
+def _stepped(in_avals: Sequence[Aval], x: Value, y: Value) -> Value:
     """`nextafter` of types without a signed zero: by the place of a number in their order, zero having place 0."""
     dtype, shape = in_avals[0].dtype, broadcast_avals("nextafter", in_avals).shape
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
 
-    def where(mask: Any, a: Any, b: Any) -> Any:
+    def where(mask: Value, a: Value, b: Value) -> Value:
         return lax.select_n(mask, b, a)
 
-    def mirrored(v: Any, mask: Any) -> Any:
+    def mirrored(v: Value, mask: Value) -> Value:
         return where(mask, 128 - v, v) if dtype.has_nan_for_negative_zero else v
 
     bits = lax.bitcast_convert_type(x, new_dtype=UINT8)
@@ -198,10 +203,10 @@ def _stepped(in_avals: Any, x: Any, y: Any) -> Any:
 
 
 @Maker
-def _nextafter_rule(op: Any) -> Any:
+def _nextafter_rule(op: Any) -> Value:
     stepped = run_as(_stepped)(op)
 
-    def impl(xp: Any, x: Any, y: Any) -> Any:
+    def impl(xp: Namespace, x: Value, y: Value) -> Value:
         dtype = dtype_of(x.dtype)
         assert dtype is not None
         return _nextafter_impl(xp, x, y) if dtype.has_signed_zero else stepped(xp, x, y)
@@ -209,12 +214,12 @@ def _nextafter_rule(op: Any) -> Any:
     return impl
 
 
-def _nextafter_lower(ctx: Any, x: Any, y: Any) -> Any:
+def _nextafter_lower(ctx: LoweringContext, x: HloValue, y: HloValue) -> HloValue:
     rule = hlo("chlo.next_after") if x.aval.dtype.has_signed_zero else lowered_as(_stepped)
     return rule(ctx, x, y)
 
 
-def _mulhi_impl(xp: Any, x: Any, y: Any) -> Any:
+def _mulhi_impl(xp: Namespace, x: Value, y: Value) -> Value:
     dtype = dtype_of(x.dtype)
     assert dtype is not None
     if dtype.bits == 64:
@@ -223,7 +228,7 @@ def _mulhi_impl(xp: Any, x: Any, y: Any) -> Any:
     return ((x.astype(wide) * y.astype(wide)) >> wide.type(dtype.bits)).astype(x.dtype)
 
 
-def _mulhi_64(xp: Any, x: Any, y: Any) -> Any:
+def _mulhi_64(xp: Namespace, x: Value, y: Value) -> Value:
     """The high half of a 64-bit product, from products of 32-bit halves.
 
     For signed integers each negative factor subtracts the other factor from the unsigned result.
@@ -241,7 +246,7 @@ def _mulhi_64(xp: Any, x: Any, y: Any) -> Any:
     return out.astype(x.dtype)
 
 
-def _mulhi_lower(ctx: Any, x: Any, y: Any) -> Any:
+def _mulhi_lower(ctx: LoweringContext, x: HloValue, y: HloValue) -> HloValue:
     """chlo.mulhi; but types narrower than a byte are multiplied in a wider type, since XLA takes the wrong bits of them."""
     dtype = x.aval.dtype
     if dtype.bits >= 8:

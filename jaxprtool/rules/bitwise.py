@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.monoids import Monoid
-from jaxprtool.ir.dtypes import dtype_of
+from jaxprtool.ir.dtypes import DType, dtype_of
+from jaxprtool.ir.jaxpr import Value
 from jaxprtool.makers.axes import lowest
 from jaxprtool.makers.elementwise import elementwise, in_bytes, nary, numpy_function
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
@@ -15,12 +15,12 @@ from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 _BITS, _INTEGER = "biu", "iu"
 
 
-def _width(x: Any) -> int:
+def _width(x: Value) -> int:
     """The bits of an element: fewer than those it takes, for types narrower than a byte."""
     return dtype_of(x.dtype).bits  # type: ignore[union-attr]
 
 
-def _as_kind(xp: Any, x: Any, kind: str) -> Any:
+def _as_kind(xp: Namespace, x: Value, kind: str) -> Value:
     """The bits of `x` as signed ("i") or unsigned ("u") integers, of a byte at least."""
     width = _width(x)
     if width >= 8:
@@ -30,26 +30,26 @@ def _as_kind(xp: Any, x: Any, kind: str) -> Any:
     return xp.right_shift(high if kind == "u" else high.view(xp.int8), rest.astype(f"{kind}1"))
 
 
-def _in_range(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:
+def _in_range(xp: Namespace, x: Value, y: Value) -> tuple[Value, Value]:
     """Whether each shift is in [0, width), and the shifts as unsigned numbers, with the others made 0."""
     by = _as_kind(xp, y, "u")
     valid = by < _width(x)
     return valid, xp.where(valid, by, xp.zeros_like(by))
 
 
-def _shift_left_impl(xp: Any, x: Any, y: Any) -> Any:
+def _shift_left_impl(xp: Namespace, x: Value, y: Value) -> Value:
     valid, by = _in_range(xp, x, y)
     shifted = xp.left_shift(_as_kind(xp, x, "u"), by)
     return xp.where(valid, shifted, xp.zeros_like(shifted)).astype(x.dtype)
 
 
-def _shift_right_logical_impl(xp: Any, x: Any, y: Any) -> Any:
+def _shift_right_logical_impl(xp: Namespace, x: Value, y: Value) -> Value:
     valid, by = _in_range(xp, x, y)
     shifted = xp.right_shift(_as_kind(xp, x, "u"), by)
     return xp.where(valid, shifted, xp.zeros_like(shifted)).astype(x.dtype)
 
 
-def _shift_right_arithmetic_impl(xp: Any, x: Any, y: Any) -> Any:
+def _shift_right_arithmetic_impl(xp: Namespace, x: Value, y: Value) -> Value:
     """Shifts out of range shift by width - 1, which leaves copies of the sign."""
     valid, by = _in_range(xp, x, y)
     by = xp.where(valid, by, xp.asarray(_width(x) - 1, by.dtype))
@@ -57,7 +57,7 @@ def _shift_right_arithmetic_impl(xp: Any, x: Any, y: Any) -> Any:
     return xp.right_shift(signed, by.astype(signed.dtype)).astype(x.dtype)
 
 
-def _all_ones(dtype: Any) -> Any:
+def _all_ones(dtype: DType) -> Value:
     """The number with all bits set."""
     return True if dtype.kind == "b" else lowest(dtype, 1) if dtype.kind == "u" else -1
 

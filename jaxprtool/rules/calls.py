@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.contracts import Namespace
+from jaxprtool.ir.jaxpr import Value
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import JIT, CallImpl
 from jaxprtool.rules.define import define
@@ -16,7 +18,7 @@ __all__: list[str] = []
 class JitImpl(CallImpl):
     """Evaluation of jit: by XLA where an eager call asks for it, else by the jaxpr's own loop."""
 
-    def __call__(self, xp: Any, *args: Any, **params: Any) -> list[Any]:
+    def __call__(self, xp: Namespace, *args: Value, **params: Any) -> list[Value]:
         if params["backend"] == "xla":
             return compiled(params["jaxpr"])(*args)
         return super().__call__(xp, *args, **params)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.contracts import Namespace
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.ir.dtypes import dtype_of
+from jaxprtool.ir.jaxpr import Value
 from jaxprtool.makers.elementwise import boolean, nary, numpy_function
 from jaxprtool.makers.keys import compares_keys
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
@@ -13,10 +14,10 @@ from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 _ORDERED, _ANY = "biuf", "biufck"
 
 
-def _compare(direction: str, *, total: bool = False) -> Any:
+def _compare(direction: str, *, total: bool = False) -> Value:
     """The lower rule of a comparison, of floats in total order on demand."""
 
-    def rule(ctx: Any, x: Any, y: Any) -> Any:
+    def rule(ctx: LoweringContext, x: HloValue, y: HloValue) -> HloValue:
         shape = ctx.out_aval.shape
         kind = "TOTALORDER" if total and x.aval.dtype.is_inexact else None
         return ctx.compare(direction, ctx.fill(x, shape), ctx.fill(y, shape), kind)
@@ -42,7 +43,7 @@ for _op, _kinds, _function, _direction, _keys in (
     )
 
 
-def _place(xp: Any, x: Any) -> Any:
+def _place(xp: Namespace, x: Value) -> Value:
     """Floats as integers in the same order: those below zero with their bits but the sign turned.
 
     Three kinds of narrow types are converted to f32 first, which is exact: types without a sign, types whose NaN has the
@@ -58,10 +59,10 @@ def _place(xp: Any, x: Any) -> Any:
     return xp.where(bits < 0, bits ^ xp.iinfo(bits.dtype).max, bits)
 
 
-def _in_total_order(function: str) -> Any:
+def _in_total_order(function: str) -> Value:
     """The impl rule of a comparison in total order; complex numbers are equal where both parts are."""
 
-    def impl(xp: Any, x: Any, y: Any) -> Any:
+    def impl(xp: Namespace, x: Value, y: Value) -> Value:
         compare = getattr(xp, function)
         if x.dtype.kind == "c":
             parts = [(_place(xp, f(x)), _place(xp, f(y))) for f in (xp.real, xp.imag)]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.batch import vmap_jaxpr
+from jaxprtool.interpreters.contracts import OutAndDim
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.sharing import apply_jaxpr
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.calls import CallRules, inline_jvp, inline_transpose
 from jaxprtool.rules.define import define
 from jaxprtool.stablehlo.attributes import composite_attributes
@@ -20,15 +23,27 @@ __all__: list[str] = []
 _NAMESPACED = re.compile(r"[a-zA-Z]\w*(\.[\w$]+)+", re.ASCII)
 
 
-def _batch(axis_size: int, vals: Any, dims: Any, *, jaxpr: ClosedJaxpr, **_: Any) -> Any:
+def _batch(
+    axis_size: int,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    *,
+    jaxpr: ClosedJaxpr,
+    **_: ParamValue,
+) -> OutAndDim:
     """Batch the jaxpr that defines it, in its place: a batched operation is not the one of that name."""
     batched, out_dims = vmap_jaxpr(jaxpr, axis_size, dims, None)
     return apply_jaxpr(batched, vals, jaxpr), out_dims
 
 
 def _lower(
-    ctx: Any, *args: Any, jaxpr: ClosedJaxpr, name: str, attributes: Any, version: int
-) -> list[Any]:
+    ctx: LoweringContext,
+    *args: HloValue,
+    jaxpr: ClosedJaxpr,
+    name: str,
+    attributes: ParamValue,
+    version: int,
+) -> list[HloValue]:
     """A stablehlo.composite; a call of the jaxpr where StableHLO cannot write the name or the attributes."""
     values = composite_attributes(attributes)
     if values is None or not _NAMESPACED.fullmatch(name) or is_ordered(jaxpr):

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import not_linear, transpose_unary
-from jaxprtool.ir.dtypes import dtype_of
-from jaxprtool.ir.jaxpr import Lit
+from jaxprtool.ir.dtypes import DType, dtype_of
+from jaxprtool.ir.jaxpr import Aval, Lit, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.rules.define import define
 
 _NUMERIC = "biufc"
 
 
 def _convert_type(
-    operand: Any, *, new_dtype: Any, weak_type: bool = False, sharding: Any = None
-) -> Any:
+    operand: Aval, *, new_dtype: DType, weak_type: bool = False, sharding: ParamValue = None
+) -> Aval:
     dtype = dtype_of(new_dtype)
     if dtype is None or dtype.kind not in _NUMERIC:
         ill_typed(f"convert_element_type to {new_dtype}: not a numeric element type", "param-value")
@@ -29,7 +33,7 @@ def _convert_type(
     return operand.update(dtype=dtype, weak_type=False)
 
 
-def convert(x: Any, dtype: Any) -> Any:
+def convert(x: Value, dtype: Any) -> Value:
     """x in another element type; no operation when it has it already, or is a floating literal."""
     old = get_aval(x).dtype
     if old is dtype:
@@ -39,21 +43,25 @@ def convert(x: Any, dtype: Any) -> Any:
     return lax.convert_element_type(x, new_dtype=dtype)
 
 
-def _convert_jvp(primals: Any, tangents: Any, *, new_dtype: Any, **_params: Any) -> Any:
+def _convert_jvp(
+    primals: Value, tangents: Value, *, new_dtype: Any, **_params: Any
+) -> PrimalAndTangent:
     dtype = dtype_of(new_dtype)
     out = convert(primals[0], dtype)
     inexact = dtype is not None and dtype.is_inexact
     return out, convert(tangents[0], dtype) if inexact else Zero(get_aval(out))
 
 
-def _convert_batch(_size: int, vals: Any, dims: Any, *, new_dtype: Any, **_params: Any) -> Any:
+def _convert_batch(
+    _size: int, vals: Value, dims: Any, *, new_dtype: Any, **_params: Any
+) -> OutAndDim:
     return convert(vals[0], dtype_of(new_dtype)), dims[0]
 
 
 # -- NumPy ---------------------------------------------------------------------------------------
 
 
-def _converter(xp: Any, old: Any, new: Any) -> Any:
+def _converter(xp: Namespace, old: Value, new: Value) -> Value:
     """The function of one array that converts from one element type to another."""
     dtype = xp.dtype_of_aval(new)
     if old.kind == "c" and new.kind != "c":
@@ -69,12 +77,12 @@ def _converter(xp: Any, old: Any, new: Any) -> Any:
     return lambda x: x.astype(dtype)
 
 
-def _is_narrow(dtype: Any) -> bool:
+def _is_narrow(dtype: DType) -> bool:
     """Whether an element type is one of ml_dtypes' of at most 8 bits."""
     return dtype.bits < 8 or (dtype.kind == "f" and dtype.bits == 8)
 
 
-def _saturate(xp: Any, kind: str, bits: int, dtype: Any, x: Any) -> Any:
+def _saturate(xp: Namespace, kind: str, bits: int, dtype: DType, x: Value) -> Value:
     """Floats to integers: towards zero, out of range to the nearest bound, NaN to 0."""
     low, high = (0, 2**bits) if kind == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
     wide = x if x.dtype.itemsize > 4 else x.astype(xp.float32)
@@ -87,18 +95,26 @@ def _saturate(xp: Any, kind: str, bits: int, dtype: Any, x: Any) -> Any:
 
 class _ConvertImpl:
     def __call__(
-        self, xp: Any, x: Any, *, new_dtype: Any, weak_type: bool = False, sharding: Any = None
-    ) -> Any:
+        self,
+        xp: Namespace,
+        x: Value,
+        *,
+        new_dtype: DType,
+        weak_type: bool = False,
+        sharding: ParamValue = None,
+    ) -> Value:
         return _converter(xp, dtype_of(x.dtype), dtype_of(new_dtype))(x)
 
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, _params: Any) -> Any:
+    def prepare(
+        self, xp: Namespace, in_avals: Sequence[Aval], out_avals: Sequence[Aval], _params: Any
+    ) -> Callable[..., Value]:
         return _converter(xp, in_avals[0].dtype, out_avals[0].dtype)
 
 
 # -- StableHLO -----------------------------------------------------------------------------------
 
 
-def _convert_lower(ctx: Any, x: Any, **_params: Any) -> Any:
+def _convert_lower(ctx: LoweringContext, x: HloValue, **_params: ParamValue) -> HloValue:
     """Conversion to boolean is a comparison with zero; of a complex number, that of its real part."""
     old, new = x.aval.dtype, ctx.out_aval.dtype
     if old.kind == "c" and new.kind != "c":
@@ -108,7 +124,7 @@ def _convert_lower(ctx: Any, x: Any, **_params: Any) -> Any:
     return ctx.convert(x, new)
 
 
-def _convert_transpose(ct: Any, aval: Any, *, new_dtype: Any, **_: Any) -> Any:
+def _convert_transpose(ct: Value, aval: Aval, *, new_dtype: DType, **_: ParamValue) -> Value:
     if get_aval(ct).dtype.kind == "0":
         not_linear("convert_element_type", f"it makes {new_dtype} of {aval.dtype}")
     return convert(ct, aval.dtype)

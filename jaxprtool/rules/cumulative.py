@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.ir.dtypes import FLOAT32, DType
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import (
     check_axes,
     full,
@@ -28,8 +32,8 @@ from jaxprtool.rules.binary import extremum_jvp
 from jaxprtool.rules.define import define
 
 
-def _cumulative_type(name: str) -> Callable[..., Any]:
-    def rule(x: Any, *, axis: int, reverse: bool) -> Any:
+def _cumulative_type(name: str) -> Callable[..., Aval]:
+    def rule(x: Aval, *, axis: int, reverse: bool) -> Aval:
         if x.dtype.kind not in "iufc":
             ill_typed(f"{name} is for numbers, and its operand is {x}", "operand-types")
         check_axes(name, "axis", (axis,), x.ndim, x)
@@ -38,16 +42,16 @@ def _cumulative_type(name: str) -> Callable[..., Any]:
     return rule
 
 
-def _cumulative_impl(ufunc: str) -> Callable[..., Any]:
+def _cumulative_impl(ufunc: str) -> Callable[..., Value]:
     """Types of 16 bits and less accumulate in f32 and round once."""
 
-    def make(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+    def make(xp: Namespace, x: Value, *, axis: int, reverse: bool) -> Value:
         accumulate, dtype = getattr(xp, ufunc).accumulate, xp.dtype_of_aval(x.dtype)
         narrow = x.dtype.kind == "f" and x.dtype.bits < 32
         wide = xp.float32 if narrow else byte_type(xp, x.dtype)
         inner = wide or dtype
 
-        def run(v: Any) -> Any:
+        def run(v: Value) -> Value:
             v = xp.flip(v, axis) if reverse else v
             out = accumulate(v.astype(inner) if wide else v, axis=axis, dtype=inner)
             out = xp.flip(out, axis) if reverse else out
@@ -58,17 +62,17 @@ def _cumulative_impl(ufunc: str) -> Callable[..., Any]:
     return static_impl(make)
 
 
-def _cumulative_batch(op: Any) -> Callable[..., Any]:
-    def rule(size: int, vals: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
+def _cumulative_batch(op: Any) -> Callable[..., Value]:
+    def rule(size: int, vals: Value, dims: Any, *, axis: int, reverse: bool) -> OutAndDim:
         return op(vals[0], axis=axis + (axis >= dims[0]), reverse=reverse), dims[0]
 
     return rule
 
 
-def _cumulative_lower(name: Any, unit: Callable[[Any], Any]) -> Callable[..., Any]:
+def _cumulative_lower(name: Any, unit: Callable[[DType], Value]) -> Callable[..., HloValue]:
     """A reduction of windows that reach from the start to each element; XLA makes a scan of it."""
 
-    def lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+    def lower(ctx: LoweringContext, x: HloValue, *, axis: int, reverse: bool) -> HloValue:
         rank, n = x.aval.ndim, x.aval.shape[axis]
         if n == 0:
             return x
@@ -82,7 +86,9 @@ def _cumulative_lower(name: Any, unit: Callable[[Any], Any]) -> Callable[..., An
     return lower
 
 
-def _cumprod_jvp(primals: Any, tangents: Any, *, axis: int, reverse: bool) -> Any:
+def _cumprod_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], *, axis: int, reverse: bool
+) -> PrimalAndTangent:
     """Doubling: with p and d the product and its tangent over windows of 1, 2, 4, ... elements.
 
     A window is joined to the one before it by d = d * p_before + d_before * p, so zeros are right; where there is
@@ -97,7 +103,7 @@ def _cumprod_jvp(primals: Any, tangents: Any, *, axis: int, reverse: bool) -> An
     zero, one = (full(ShapedArray((), aval.dtype), v) for v in (0, 1))
     starts, limits = [0] * aval.ndim, list(aval.shape)
 
-    def piece(v: Any, start: int) -> Any:
+    def piece(v: Value, start: int) -> Value:
         starts[axis], limits[axis] = start, start + n - step
         return lax.slice(v, start_indices=tuple(starts), limit_indices=tuple(limits))
 
@@ -113,7 +119,7 @@ def _cumprod_jvp(primals: Any, tangents: Any, *, axis: int, reverse: bool) -> An
     return out, d
 
 
-def _shifted(v: Any, fill: Any, axis: int, step: int, reverse: bool, *, crop: bool) -> Any:
+def _shifted(v: Value, fill: Value, axis: int, step: int, reverse: bool, *, crop: bool) -> Value:
     """v moved by some places along an axis; with `crop` the result has the length of v."""
     config = [(0, 0, 0)] * get_aval(v).ndim
     cut = -step if crop else 0
@@ -121,7 +127,7 @@ def _shifted(v: Any, fill: Any, axis: int, step: int, reverse: bool, *, crop: bo
     return lax.pad(v, fill, padding_config=tuple(config))
 
 
-def _extremum_scan_jvp(op: Any, combine: Any) -> Callable[..., Any]:
+def _extremum_scan_jvp(op: Any, combine: Any) -> Callable[..., Value]:
     """Of elements that tie, each has the share that a scan by pairs gives it, where every comparison halves.
 
     Neighbours are joined and the half as many results scanned; what is left are the even places but the first, each
@@ -134,7 +140,9 @@ def _extremum_scan_jvp(op: Any, combine: Any) -> Callable[..., Any]:
     """
     joined = extremum_jvp(combine)
 
-    def rule(primals: Any, tangents: Any, *, axis: int, reverse: bool) -> Any:
+    def rule(
+        primals: Sequence[Value], tangents: Sequence[Value], *, axis: int, reverse: bool
+    ) -> PrimalAndTangent:
         (x,), (d,) = primals, tangents
         if get_aval(x).shape[axis] < 2:
             return x, d
@@ -145,7 +153,7 @@ def _extremum_scan_jvp(op: Any, combine: Any) -> Callable[..., Any]:
         x, y, d = (lax.rev(v, dimensions=dims) for v in (x, out, d))
         return out, lax.rev(scan(x, y, d, axis), dimensions=dims)
 
-    def scan(x: Any, y: Any, d: Any, axis: int) -> Any:
+    def scan(x: Value, y: Value, d: Any, axis: int) -> Value:
         """The tangent of y, the running extrema of x."""
         n = get_aval(x).shape[axis]
         if n < 2:
@@ -165,7 +173,7 @@ def _extremum_scan_jvp(op: Any, combine: Any) -> Callable[..., Any]:
     return rule
 
 
-def _strided(v: Any, axis: int, start: int, limit: int, stride: int = 1) -> Any:
+def _strided(v: Value, axis: int, start: int, limit: int, stride: int = 1) -> Value:
     """Every stride-th element along an axis; v itself when that is all of it."""
     shape = get_aval(v).shape
     if (start, limit, stride) == (0, shape[axis], 1):
@@ -177,13 +185,13 @@ def _strided(v: Any, axis: int, start: int, limit: int, stride: int = 1) -> Any:
     )
 
 
-def _interleaved(even: Any, odd: Any, axis: int) -> Any:
+def _interleaved(even: Value, odd: Value, axis: int) -> Value:
     """even[0], odd[0], even[1], odd[1], ... along an axis; there may be one even element more."""
     aval = get_aval(even)
     zero = full(ShapedArray((), aval.dtype), 0)
     spare = aval.shape[axis] - get_aval(odd).shape[axis]
 
-    def spread(v: Any, low: int, high: int) -> Any:
+    def spread(v: Value, low: int, high: int) -> Value:
         config = [(0, 0, 0)] * aval.ndim
         config[axis] = (low, high, 1)
         return lax.pad(v, zero, padding_config=tuple(config))
@@ -234,20 +242,20 @@ for _op, _combine, _name, _sign in (
 # -- log of a sum of exponentials --------------------------------------------------------------------
 
 
-def _cumlogsumexp_type(x: Any, *, axis: int, reverse: bool) -> Any:
+def _cumlogsumexp_type(x: Aval, *, axis: int, reverse: bool) -> Aval:
     if x.dtype.kind not in "fc":
         ill_typed(f"cumlogsumexp is for floats, and its operand is {x}", "operand-types")
     check_axes("cumlogsumexp", "axis", (axis,), x.ndim, x)
     return x.strong
 
 
-def _cumlogsumexp_impl(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+def _cumlogsumexp_impl(xp: Namespace, x: Value, *, axis: int, reverse: bool) -> Value:
     """Types of 16 bits and less are computed in f32 and rounded once."""
     dtype = xp.dtype_of_aval(x.dtype)
     inner = xp.float32 if x.dtype.kind == "f" and x.dtype.bits < 32 else dtype
     accumulate = _complex_accumulate if x.dtype.kind == "c" else _real_accumulate
 
-    def run(v: Any) -> Any:
+    def run(v: Value) -> Value:
         v = (xp.flip(v, axis) if reverse else v).astype(inner, copy=False)
         out = accumulate(xp, v, axis)
         return (xp.flip(out, axis) if reverse else out).astype(dtype, copy=False)
@@ -255,11 +263,11 @@ def _cumlogsumexp_impl(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
     return run
 
 
-def _real_accumulate(xp: Any, v: Any, axis: int) -> Any:
+def _real_accumulate(xp: Namespace, v: Value, axis: int) -> Value:
     return xp.logaddexp.accumulate(v, axis=axis, dtype=v.dtype)
 
 
-def _complex_accumulate(xp: Any, v: Any, axis: int) -> Any:
+def _complex_accumulate(xp: Namespace, v: Value, axis: int) -> Value:
     """Imaginary parts are brought to [-pi, pi)."""
     v, out = xp.moveaxis(v, axis, 0), xp.empty_like(v)
     rows, pi = xp.moveaxis(out, axis, 0), v.real.dtype.type(xp.pi)
@@ -273,7 +281,9 @@ def _complex_accumulate(xp: Any, v: Any, axis: int) -> Any:
     return out
 
 
-def _cumlogsumexp_jvp(primals: Any, tangents: Any, *, axis: int, reverse: bool) -> Any:
+def _cumlogsumexp_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], *, axis: int, reverse: bool
+) -> PrimalAndTangent:
     """d_i = a_i d_(i-1) + b_i t_i with a_i = exp(out_(i-1) - out_i), b_i = exp(x_i - out_i), by doubling.
 
     Infinite values are taken as large ones, so that differences of them are numbers.
@@ -310,7 +320,7 @@ _LARGE = {
 }
 
 
-def _cumlogsumexp_lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+def _cumlogsumexp_lower(ctx: Any, x: HloValue, *, axis: int, reverse: bool) -> Value:
     """Types of 8 bits and less, of which some have no infinity to start from, are computed in f32."""
     dtype = x.aval.dtype
     inner = FLOAT32 if dtype.bits <= 8 else dtype
@@ -320,10 +330,10 @@ def _cumlogsumexp_lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
     return ctx.convert(rule(ctx, ctx.convert(x, inner), axis=axis, reverse=reverse), dtype)
 
 
-def _real_logaddexp(ctx: Any, scalar: Any, a: Any, b: Any) -> Any:
+def _real_logaddexp(ctx: LoweringContext, scalar: Aval, a: HloValue, b: HloValue) -> HloValue:
     """max + log1p(exp(-|a - b|)); a + b where the difference is NaN: of equal infinities, or NaN."""
 
-    def op(name: str, *xs: Any) -> Any:
+    def op(name: str, *xs: Value) -> Value:
         return ctx.op(name, *xs, out=scalar)
 
     delta = op("subtract", a, b)
@@ -335,10 +345,10 @@ def _real_logaddexp(ctx: Any, scalar: Any, a: Any, b: Any) -> Any:
     )
 
 
-def _complex_logaddexp(ctx: Any, scalar: Any, a: Any, b: Any) -> Any:
+def _complex_logaddexp(ctx: Value, scalar: Value, a: Value, b: Value) -> Value:
     real = ShapedArray((), scalar.dtype.real)
 
-    def op(name: str, *xs: Any, out: Any = scalar) -> Any:
+    def op(name: str, *xs: Value, out: ParamValue = scalar) -> Value:
         return ctx.op(name, *xs, out=out)
 
     largest = lexicographic(ctx, "maximum")(a, b)

@@ -11,6 +11,7 @@ from jaxprtool.core.partition import split_list
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import get_aval, inexact, is_inexact
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
+from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
@@ -18,7 +19,7 @@ from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import UndefPrimal, not_linear
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UnsupportedError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.makers.call_types import custom_jvp_types, custom_lin_types, custom_vjp_types
 from jaxprtool.makers.calls import CallImpl, inline_jvp, inline_transpose
@@ -44,7 +45,7 @@ def _warn_rule_missing(kind: str, name: str, rule: str) -> None:
     )
 
 
-def _custom_jvp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _custom_jvp_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
     call: ClosedJaxpr = params["call_jaxpr"]
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
     if rule is None:
@@ -56,7 +57,7 @@ def _custom_jvp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     return outs, fill_zeros(inexact(call.out_avals), out_tangents, call.out_avals)
 
 
-def _custom_jvp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _custom_jvp_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     call: ClosedJaxpr = params["call_jaxpr"]
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
     # Results stay where their axis is; a tangent has its axis where the primal has it.
@@ -99,7 +100,7 @@ _LIVE = MemoTable[ClosedJaxpr]("live")
 
 
 @Maker
-def _custom_partial_eval(op: Any) -> Any:
+def _custom_partial_eval(op: Any) -> Value:
     """A custom call whose operands are all unknown is recorded whole; else its body is split."""
 
     def rule(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
@@ -133,7 +134,7 @@ define(
 # -- custom_vjp_call ---------------------------------------------------------------------------
 
 
-def _custom_vjp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _custom_vjp_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
     call: ClosedJaxpr = params["call_jaxpr"]
     fwd: ClosedJaxpr | None = params["fwd_jaxpr"]
     if fwd is None or params["bwd_jaxpr"] is None:
@@ -157,7 +158,7 @@ def _custom_vjp_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     return outs, fill_zeros(inexact(call.out_avals), out_tangents, call.out_avals)
 
 
-def _custom_vjp_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _custom_vjp_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     call: ClosedJaxpr = params["call_jaxpr"]
     fwd, bwd = params["fwd_jaxpr"], params["bwd_jaxpr"]
     flags = inexact(call.in_avals)
@@ -202,7 +203,9 @@ _FORWARD_ONLY_BY_TRANSPOSE = unsupported(
 )
 
 
-def _custom_lin_transpose(cts: Any, *args: Any, num_res: int, bwd_jaxpr: Any, **_: Any) -> Any:
+def _custom_lin_transpose(
+    cts: Value, *args: Value, num_res: int, bwd_jaxpr: Any, **_: Any
+) -> Value:
     residuals, tangents = split_list(args, num_res)
     if bwd_jaxpr is None:
         not_linear("custom_lin", "its backward rule is not in the text")
@@ -212,7 +215,7 @@ def _custom_lin_transpose(cts: Any, *args: Any, num_res: int, bwd_jaxpr: Any, **
     ]
 
 
-def _custom_lin_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _custom_lin_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     n_res, bwd = params["num_res"], params["bwd_jaxpr"]
     if bwd is None:
         message = "no batch rule for custom_lin: its backward rule is not in the text"

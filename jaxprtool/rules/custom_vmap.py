@@ -18,12 +18,13 @@ from jaxprtool import ops as lax
 from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.trace import get_aval, inexact
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
+from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
+from jaxprtool.ir.params import Opaque, ParamValue
 from jaxprtool.makers.calls import CallRules, inline_transpose
 from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.rules.define import define
@@ -41,7 +42,7 @@ class _JvpRule(Opaque):
         self.rule, self.inexact = rule, inexact
 
     def batched(
-        self, axis_size: int, in_batched: Sequence[bool], avals: Sequence[Any]
+        self, axis_size: int, in_batched: Sequence[bool], avals: Sequence[Aval]
     ) -> tuple[ClosedJaxpr, list[bool]]:
         """An argument is batched when it or its tangent is."""
         primals, tangents = split_list(in_batched, len(self.inexact))
@@ -56,7 +57,7 @@ class _JvpRule(Opaque):
         batched, flags = self.rule.batched(axis_size, either, full)
         transformed, _ = jvp_jaxpr(batched, self.inexact, instantiate_outs=True)
 
-        def broadcast(*args: Any) -> list[Any]:
+        def broadcast(*args: Value) -> list[Value]:
             given = zip(args, in_batched, wanted, strict=True)
             return apply_jaxpr(
                 transformed,
@@ -67,7 +68,14 @@ class _JvpRule(Opaque):
         return stage(broadcast, avals), [*flags, *tangent_flags]
 
 
-def _jvp(primals: Any, tangents: Any, *, call: ClosedJaxpr, rule: Any, **_params: Any) -> Any:
+def _jvp(
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    *,
+    call: ClosedJaxpr,
+    rule: ParamValue,
+    **_params: ParamValue,
+) -> PrimalAndTangent:
     flags = inexact(call.in_avals)
     transformed, _ = jvp_jaxpr(call, flags, instantiate_outs=True)
     live = [instantiate(t) for t, f in zip(tangents, flags, strict=True) if f]
@@ -77,7 +85,9 @@ def _jvp(primals: Any, tangents: Any, *, call: ClosedJaxpr, rule: Any, **_params
     return outs, fill_zeros(inexact(call.out_avals), out_tangents, call.out_avals)
 
 
-def _batch(axis_size: int, vals: Any, dims: Any, *, call: ClosedJaxpr, rule: Any, **_: Any) -> Any:
+def _batch(
+    axis_size: int, vals: Value, dims: Any, *, call: ClosedJaxpr, rule: Any, **_: Any
+) -> OutAndDim:
     if not hasattr(rule, "batched"):
         warnings.warn(
             f"the batching rule {rule} of custom_vmap_call is not in the text: its body is batched instead",

@@ -11,14 +11,18 @@ from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import DOT_ALGORITHM, PRECISION_LEVEL, precision_level
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.cost import Cost
 from jaxprtool.interpreters.jvp import bilinear
 from jaxprtool.interpreters.layouts import spec_of
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import lowered_cost
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import (
     bumped,
     check_axes,
@@ -70,13 +74,13 @@ _PRECISION = {
 }
 
 
-def _rank(dtype: DType) -> tuple[Any, ...]:
+def _rank(dtype: DType) -> tuple[Value, ...]:
     real = dtype.real
     bits = 1 if dtype.kind == "b" else real.bits
     return (dtype.kind == "c", *_PRECISION.get(real.short, (-1, -1)), bits, real.kind != "u")
 
 
-def _result_dtype(x: Any, y: Any, preferred: DType | None, precision: Any) -> DType:
+def _result_dtype(x: Value, y: Value, preferred: DType | None, precision: Any) -> DType:
     check_kind("dot_general", x, "biufc")
     check_kind("dot_general", y, "biufc")
     if preferred is not None and preferred.kind not in "biufc":
@@ -101,7 +105,7 @@ def _result_dtype(x: Any, y: Any, preferred: DType | None, precision: Any) -> DT
 
 
 @functools.lru_cache(maxsize=4096)
-def _dot_shape(x: Any, y: Any, numbers: _Numbers) -> tuple[int, ...]:
+def _dot_shape(x: Value, y: Value, numbers: _Numbers) -> tuple[int, ...]:
     for side, aval, contract, batch in (
         ("lhs", x, numbers.lhs_contract, numbers.lhs_batch),
         ("rhs", y, numbers.rhs_contract, numbers.rhs_batch),
@@ -126,14 +130,14 @@ def _dot_shape(x: Any, y: Any, numbers: _Numbers) -> tuple[int, ...]:
 
 
 def _dot_type(
-    x: Any,
-    y: Any,
+    x: Aval,
+    y: Aval,
     *,
     dimension_numbers: Any,
     precision: Any,
     preferred_element_type: Any,
     out_sharding: Any,
-) -> Any:
+) -> Aval:
     shape = _dot_shape(x.strong, y.strong, _numbers(dimension_numbers))
     return ShapedArray(shape, _result_dtype(x, y, preferred_element_type, precision))
 
@@ -152,7 +156,7 @@ def _compute_dtype(x: DType, y: DType, out: DType) -> DType:
     return FLOAT32 if widest.kind == "f" and widest.bits < 32 else widest
 
 
-def _arranged(order: Axes, shape: tuple[int, ...]) -> Any:
+def _arranged(order: Axes, shape: tuple[int, ...]) -> Value:
     """A function that permutes the axes of a value, then reshapes it."""
     identity = order == tuple(range(len(order)))
     if identity:
@@ -160,7 +164,9 @@ def _arranged(order: Axes, shape: tuple[int, ...]) -> Any:
     return lambda v: v.transpose(order).reshape(shape)
 
 
-def _dot_impl(xp: Any, x: Any, y: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+def _dot_impl(
+    xp: Namespace, x: Value, y: Value, *, dimension_numbers: ParamValue, **params: ParamValue
+) -> Value:
     """A matmul of (batch, rows, k) and (batch, k, columns); without batch axes, of matrices."""
     numbers = _numbers(dimension_numbers)
     out = _dot_type(x, y, dimension_numbers=dimension_numbers, **params)
@@ -176,7 +182,7 @@ def _dot_impl(xp: Any, x: Any, y: Any, *, dimension_numbers: Any, **params: Any)
     if same and x.ndim == y.ndim == 2 and not lb and len(lc) == 1:
         return _matrix_product(xp, lc[0], rc[0])
 
-    def run(a: Any, b: Any) -> Any:
+    def run(a: Value, b: Value) -> Value:
         if not same:
             a, b = a.astype(wide), b.astype(wide)
         product = xp.matmul(left(a), right(b)).reshape(out.shape)
@@ -185,7 +191,7 @@ def _dot_impl(xp: Any, x: Any, y: Any, *, dimension_numbers: Any, **params: Any)
     return run
 
 
-def _matrix_product(xp: Any, left: int, right: int) -> Any:
+def _matrix_product(xp: Namespace, left: int, right: int) -> Value:
     """The product of two matrices, summed over an axis of each."""
     matmul = xp.matmul
     if (left, right) == (1, 0):
@@ -201,14 +207,14 @@ def _matrix_product(xp: Any, left: int, right: int) -> Any:
 
 
 def _cotangent(
-    ct: Any,
-    x: Any,
-    y: Any,
+    ct: Value,
+    x: Value,
+    y: Value,
     contract: tuple[Axes, Axes],
     batch: tuple[Axes, Axes],
     ct_y: int,
-    **params: Any,
-) -> Any:
+    **params: ParamValue,
+) -> Value:
     """The cotangent of operand x: ct times y, summed over the axes that only y and ct have.
 
     contract and batch are the axes of (x, y); ct_y is the place among ct's free axes where y's begin.
@@ -236,7 +242,9 @@ def _cotangent(
     return out
 
 
-def _dot_transpose(ct: Any, x: Any, y: Any, *, dimension_numbers: Any, **params: Any) -> list[Any]:
+def _dot_transpose(
+    ct: Value, x: Value, y: Value, *, dimension_numbers: ParamValue, **params: ParamValue
+) -> list[Value]:
     if is_linear(x) and is_linear(y):
         not_linear("dot_general", "both operands depend on them")
     lc, rc, lb, rb = _numbers(dimension_numbers)
@@ -249,7 +257,14 @@ def _dot_transpose(ct: Any, x: Any, y: Any, *, dimension_numbers: Any, **params:
 # -- vectorisation ---------------------------------------------------------------------------------
 
 
-def _dot_batch(size: int, vals: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+def _dot_batch(
+    size: int,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    *,
+    dimension_numbers: ParamValue,
+    **params: ParamValue,
+) -> OutAndDim:
     """A batch axis of both operands becomes a batch axis, one of a single operand a free axis."""
     (x, y), (x_dim, y_dim) = vals, dims
     lc, rc, lb, rb = _numbers(dimension_numbers)
@@ -294,8 +309,14 @@ def _algorithm(precision: Any) -> str | None:
 
 
 def _dot_lower(
-    ctx: Any, x: Any, y: Any, *, dimension_numbers: Any, precision: Any, **_: Any
-) -> Any:
+    ctx: LoweringContext,
+    x: HloValue,
+    y: HloValue,
+    *,
+    dimension_numbers: ParamValue,
+    precision: ParamValue,
+    **_: ParamValue,
+) -> HloValue:
     out = ctx.out_aval
     algorithm, dtype = _algorithm(precision), out.dtype
     if algorithm is not None:
@@ -322,7 +343,7 @@ def _dot_lower(
     return ctx.convert(ctx.write(text, result), out.dtype)
 
 
-def _dot_cost(in_avals: Any, out_avals: Any, **params: Any) -> Cost:
+def _dot_cost(in_avals: Sequence[Aval], out_avals: Sequence[Aval], **params: ParamValue) -> Cost:
     """A multiplication and an addition for each pair of elements, and conversions of element types."""
     shape = in_avals[0].shape
     depth = math.prod(shape[a] for a in _numbers(params["dimension_numbers"]).lhs_contract)
@@ -330,7 +351,9 @@ def _dot_cost(in_avals: Any, out_avals: Any, **params: Any) -> Cost:
     return products + lowered_cost(lax.dot_general.primitive, in_avals, out_avals, params)
 
 
-def _dot_layout(ins: Any, out: Any, *, dimension_numbers: Any, **_: Any) -> list[tuple[str, ...]]:
+def _dot_layout(
+    ins: Value, out: Value, *, dimension_numbers: Any, **_: Any
+) -> list[tuple[str, ...]]:
     """Batch dimensions, then the free ones of the left operand, then those of the right one."""
     (left, right), (left_batch, right_batch) = dimension_numbers
     x, y = map(spec_of, ins[:2])

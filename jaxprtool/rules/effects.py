@@ -20,8 +20,10 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.state_values import Token
 from jaxprtool.ir.avals import AbstractToken, AbstractType
@@ -33,6 +35,8 @@ from jaxprtool.ir.diagnostics import (
     fail,
 )
 from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.formats import format_fields, print_options
 
@@ -46,15 +50,17 @@ class CallbackWarning(UserWarning):
 # -- output ------------------------------------------------------------------------------------
 
 
-def _output_jvp(op: Any) -> Callable[..., Any]:
+def _output_jvp(op: Any) -> Callable[..., Value]:
     """Primals are put out, tangents are not."""
     return lambda primals, tangents, **params: (op(*primals, **params), [])
 
 
-def _output_batch(op: Any) -> Callable[..., Any]:
+def _output_batch(op: Any) -> Callable[..., Value]:
     """Each example is put out by itself, in order."""
 
-    def rule(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+    def rule(
+        axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: ParamValue
+    ) -> OutAndDim:
         for i in range(axis_size):
             op(*[_example(x, d, i) for x, d in zip(vals, dims, strict=True)], **params)
         return [], []
@@ -62,7 +68,7 @@ def _output_batch(op: Any) -> Callable[..., Any]:
     return rule
 
 
-def _example(x: Any, dim: int | None, i: int) -> Any:
+def _example(x: Value, dim: int | None, i: int) -> Value:
     if dim is None:
         return x
     shape = get_aval(x).shape
@@ -72,11 +78,13 @@ def _example(x: Any, dim: int | None, i: int) -> Any:
     return lax.squeeze(part, dimensions=(dim,))
 
 
-def _output_transpose(cts: Any, *operands: Any, **_: Any) -> list[Any]:
+def _output_transpose(cts: Sequence[Value], *operands: Value, **_: ParamValue) -> list[Value]:
     return [None] * len(operands)
 
 
-def _print(xp: Any, *values: Any, fmt: str, in_tree: Any, **params: Any) -> list[Any]:
+def _print(
+    xp: Namespace, *values: Value, fmt: str, in_tree: ParamValue, **params: ParamValue
+) -> list[Value]:
     """Write the line to standard output, as JAX does."""
     args, named = _format_arguments(values, in_tree, params["static_args"])
     with xp.printoptions(**print_options(params["np_printoptions"])):
@@ -89,8 +97,8 @@ def _print(xp: Any, *values: Any, fmt: str, in_tree: Any, **params: Any) -> list
 
 
 def _format_arguments(
-    values: Sequence[Any], in_tree: Any, static_args: Any
-) -> tuple[list[Any], dict[str, Any]]:
+    values: Sequence[Value], in_tree: Any, static_args: Any
+) -> tuple[list[Value], dict[str, Value]]:
     """The positional and named values of a format, from JAX's tree of them.
 
     Values whose tree cannot be read are all positional.
@@ -109,7 +117,9 @@ def _format_arguments(
     return [*args], named
 
 
-def _call_output(xp: Any, *values: Any, callback: Any, **_: Any) -> list[Any]:
+def _call_output(
+    xp: Namespace, *values: Value, callback: ParamValue, **_: ParamValue
+) -> list[Value]:
     function = getattr(callback, "value", None)
     if function is None:
         warnings.warn(
@@ -122,7 +132,7 @@ def _call_output(xp: Any, *values: Any, callback: Any, **_: Any) -> list[Any]:
     return []
 
 
-def _called(name: str, function: Callable[..., Any], values: Sequence[Any]) -> Any:
+def _called(name: str, function: Callable[..., Value], values: Sequence[Value]) -> Value:
     """Call a user's function; raises UsageError, which gets the place of the equation, for an exception in it."""
     try:
         return function(*values)
@@ -134,9 +144,9 @@ def _called(name: str, function: Callable[..., Any], values: Sequence[Any]) -> A
         raise UsageError(Diagnostic(message, "callback-failed")) from e
 
 
-def _lower_output(impl: Callable[..., Any]) -> Callable[..., Any]:
-    def rule(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
-        def call(*values: Any) -> tuple[Any, ...]:
+def _lower_output(impl: Callable[..., Value]) -> Callable[..., Value]:
+    def rule(ctx: LoweringContext, *operands: HloValue, **params: ParamValue) -> list[HloValue]:
+        def call(*values: Value) -> tuple[Value, ...]:
             impl(numpy_namespace(), *values, **params)
             return ()
 
@@ -145,7 +155,7 @@ def _lower_output(impl: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
-def _has_order(params: dict[str, Any]) -> bool:
+def _has_order(params: dict[str, ParamValue]) -> bool:
     """Whether an equation of output or of an io_callback keeps the order of the program."""
     return (
         bool(params.get("ordered")) or DEBUG_EFFECT.member(params.get("effect")) == "OrderedDebug"
@@ -169,8 +179,8 @@ for _op, _impl in ((lax.debug_print, _print), (lax.debug_callback, _call_output)
 # -- callbacks with results --------------------------------------------------------------------
 
 
-def _result_types(name: str) -> Callable[..., list[Any]]:
-    def rule(*avals: Any, result_avals: Any, **_: Any) -> list[Any]:
+def _result_types(name: str) -> Callable[..., list[Aval]]:
+    def rule(*avals: Aval, result_avals: ParamValue, **_: ParamValue) -> list[Aval]:
         if not isinstance(result_avals, (tuple, list)) or not all(
             isinstance(a, AbstractType) for a in result_avals
         ):
@@ -180,7 +190,9 @@ def _result_types(name: str) -> Callable[..., list[Any]]:
     return rule
 
 
-def _call(name: str, xp: Any, *values: Any, callback: Any, result_avals: Any, **_: Any) -> Any:
+def _call(
+    name: str, xp: Namespace, *values: Value, callback: Any, result_avals: Any, **_: Any
+) -> Value:
     function = getattr(callback, "value", None)
     if function is None:
         fail(
@@ -201,7 +213,7 @@ def _call(name: str, xp: Any, *values: Any, callback: Any, result_avals: Any, **
     ]
 
 
-def _checked(xp: Any, name: str, i: int, x: Any, aval: Any) -> Any:
+def _checked(xp: Namespace, name: str, i: int, x: Value, aval: Aval) -> Value:
     """A result of a callback, which has to have the type that was announced."""
     array = xp.asarray(x)
     if array.shape != aval.shape or array.dtype != xp.dtype_of_aval(aval.dtype):
@@ -213,9 +225,9 @@ def _checked(xp: Any, name: str, i: int, x: Any, aval: Any) -> Any:
     return array
 
 
-def _lower_call(name: str, pure: bool) -> Callable[..., Any]:
-    def rule(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
-        def call(*values: Any) -> tuple[Any, ...]:
+def _lower_call(name: str, pure: bool) -> Callable[..., Value]:
+    def rule(ctx: LoweringContext, *operands: HloValue, **params: ParamValue) -> list[HloValue]:
+        def call(*values: Value) -> tuple[Value, ...]:
             return tuple(_call(name, numpy_namespace(), *values, **params))
 
         return ctx.python(call, operands, pure=pure, ordered=_has_order(params))
@@ -223,7 +235,13 @@ def _lower_call(name: str, pure: bool) -> Callable[..., Any]:
     return rule
 
 
-def _one_by_one(op: Any, vals: Any, dims: Any, axis_size: int, params: dict[str, Any]) -> Any:
+def _one_by_one(
+    op: Any,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    axis_size: int,
+    params: dict[str, ParamValue],
+) -> OutAndDim:
     """Call the function for each example in turn."""
     batched = [d is not None for d in dims]
     moved = [x if d is None else moveaxis(x, d, 0) for x, d in zip(vals, dims, strict=True)]
@@ -231,7 +249,7 @@ def _one_by_one(op: Any, vals: Any, dims: Any, axis_size: int, params: dict[str,
     slices = [get_aval(x) for x in examples]
     slices = [a.update(shape=a.shape[1:]) for a in slices]
 
-    def step(*args: Any) -> list[Any]:
+    def step(*args: Value) -> list[Value]:
         return op(*merge_lists(batched, args[: len(fixed)], args[len(fixed) :]), **params)
 
     body = stage(step, [*[get_aval(x).strong for x in fixed], *slices])
@@ -241,7 +259,7 @@ def _one_by_one(op: Any, vals: Any, dims: Any, axis_size: int, params: dict[str,
     return outs, [0] * len(outs)
 
 
-def _pure_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _pure_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     method = params["vmap_method"]
     if method in ("sequential", "sequential_unrolled"):
         return _one_by_one(lax.pure_callback, vals, dims, axis_size, params)
@@ -262,7 +280,9 @@ def _pure_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
     return outs, [0] * len(outs)
 
 
-def _io_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _io_batch(
+    axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: ParamValue
+) -> OutAndDim:
     if params["ordered"]:
         fail(UnsupportedError, "an ordered io_callback cannot be mapped", "no-rule")
     return _one_by_one(lax.io_callback, vals, dims, axis_size, params)
@@ -292,7 +312,7 @@ for _op, _batch, _pure, _order in (
 _TOKEN = AbstractToken()
 
 
-def _token_type(*avals: Any) -> AbstractToken:
+def _token_type(*avals: Aval) -> AbstractToken:
     for a in avals:
         if a is not _TOKEN:
             ill_typed(f"after_all takes tokens, not {a}")
@@ -318,7 +338,7 @@ for _op, _type in ((lax.create_token, _new_token_type), (lax.after_all, _token_t
 # -- check -------------------------------------------------------------------------------------
 
 
-def _stop(xp: Any, *values: Any, debug: bool, **_: Any) -> list[Any]:
+def _stop(xp: Namespace, *values: Value, debug: bool, **_: ParamValue) -> list[Value]:
     if not debug and any(x.dtype == bool and xp.any(x) for x in values):
         fail(
             UsageError,
@@ -329,13 +349,15 @@ def _stop(xp: Any, *values: Any, debug: bool, **_: Any) -> list[Any]:
     return []
 
 
-def _check_types(*avals: Any, debug: bool, **_: Any) -> list[Any]:
+def _check_types(*avals: Aval, debug: bool, **_: ParamValue) -> list[Aval]:
     if not any(getattr(a, "dtype", None) is BOOL for a in avals):
         ill_typed("check: no operand is a flag of type bool", "operand-types")
     return []
 
 
-def _check_lower(ctx: Any, *operands: Any, debug: bool, **params: Any) -> list[Any]:
+def _check_lower(
+    ctx: LoweringContext, *operands: HloValue, debug: bool, **params: ParamValue
+) -> list[HloValue]:
     return [] if debug else _lower_output(_stop)(ctx, *operands, debug=debug, **params)
 
 

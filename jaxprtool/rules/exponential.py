@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
-from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.ir.jaxpr import Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers import complex_values
 from jaxprtool.makers.elementwise import by_kind, elementwise, in_float32, numpy_function
 from jaxprtool.rules.define import define
@@ -16,17 +18,17 @@ from jaxprtool.rules.define import define
 _FLOAT, _INEXACT = "f", "fc"
 
 
-def _exp2_lower(ctx: Any, x: Any, *, accuracy: Any) -> Any:
+def _exp2_lower(ctx: LoweringContext, x: HloValue, *, accuracy: ParamValue) -> HloValue:
     scaled = ctx.op("multiply", ctx.constant(math.log(2.0), ctx.out_aval), x)
     return ctx.op("exponential", scaled)
 
 
-def _logistic_impl(xp: Any, x: Any, *, accuracy: Any) -> Any:
+def _logistic_impl(xp: Namespace, x: Value, *, accuracy: ParamValue) -> Value:
     one = x.dtype.type(1)
     return one / (one + xp.exp(-x))
 
 
-def _logistic_lower(ctx: Any, x: Any, *, accuracy: Any) -> Any:
+def _logistic_lower(ctx: LoweringContext, x: HloValue, *, accuracy: ParamValue) -> HloValue:
     one = ctx.constant(1, ctx.out_aval)
     growth = ctx.op("exponential", ctx.op("negate", x))
     return ctx.op("divide", one, ctx.op("add", one, growth))
@@ -91,7 +93,7 @@ define(
 # -- the error function ------------------------------------------------------------------------
 
 
-def _bell(scale: float, x: Any) -> Any:
+def _bell(scale: float, x: Value) -> Value:
     """scale * exp(-x^2)."""
     return lax.mul(lax.exp(lax.neg(lax.square(x))), scale)
 

@@ -10,10 +10,13 @@ from jaxprtool.core.kinds.enums import FFT_TYPE
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.lower import LoweringContext
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import COMPLEX64, COMPLEX128, FLOAT64
+from jaxprtool.ir.dtypes import COMPLEX64, COMPLEX128, FLOAT64, DType
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.axes import full, static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.stablehlo.text import mlir_type
@@ -30,7 +33,7 @@ def _kind(fft_type: Any) -> int:
     return _NAMES.index(FFT_TYPE.required("fft", "fft_type", fft_type))
 
 
-def _types(x: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
+def _types(x: Aval, *, fft_type: Any, fft_lengths: Any) -> Aval:
     kind, lengths = _kind(fft_type), tuple(fft_lengths)
     n = len(lengths)
     if n > x.ndim or any(k < 0 for k in lengths):
@@ -60,7 +63,7 @@ def _types(x: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
     return ShapedArray((*batch, *lengths), x.dtype.real) if kind == _IRFFT else x
 
 
-def _impl(xp: Any, x: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
+def _impl(xp: Namespace, x: Value, *, fft_type: Any, fft_lengths: Any) -> Value:
     kind, lengths = _kind(fft_type), tuple(fft_lengths)
     out = _types(x, fft_type=fft_type, fft_lengths=fft_lengths)
     dtype = xp.dtype_of_aval(out.dtype)
@@ -72,7 +75,7 @@ def _impl(xp: Any, x: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
     return lambda v: f(v, lengths, axes).astype(dtype, copy=False)
 
 
-def _weights(n: int, dtype: Any, ends: float, inner: float) -> Any:
+def _weights(n: int, dtype: DType, ends: float, inner: float) -> Value:
     """For each element of an RFFT of n elements one of two numbers.
 
     Elements 0 and, for even n, n / 2 are their own mirror images and get `ends`; the others stand for
@@ -83,11 +86,11 @@ def _weights(n: int, dtype: Any, ends: float, inner: float) -> Any:
     return lax.pad(middle, full(ShapedArray((), dtype), ends), padding_config=((1, last, 0),))
 
 
-def _along_last(v: Any, shape: tuple[int, ...]) -> Any:
+def _along_last(v: Value, shape: tuple[int, ...]) -> Value:
     return lax.broadcast_in_dim(v, shape=shape, broadcast_dimensions=(len(shape) - 1,))
 
 
-def _transpose(ct: Any, x: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
+def _transpose(ct: Value, x: Value, *, fft_type: Any, fft_lengths: Any) -> Value:
     """A transform's matrix is symmetric. That of RFFT leaves out what is redundant.
 
     So a cotangent of RFFT is spread over all occurrences of an element before the inverse transform, and
@@ -108,11 +111,11 @@ def _transpose(ct: Any, x: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
     return lax.conj(lax.mul(out, weights), input_dtype=aval.dtype)
 
 
-def _batch(size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _batch(size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     return lax.fft(moveaxis(vals[0], dims[0], 0), **params), 0
 
 
-def _lower(ctx: Any, x: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
+def _lower(ctx: LoweringContext, x: Value, *, fft_type: Any, fft_lengths: Any) -> Value:
     kind, lengths, out = _kind(fft_type), list(fft_lengths), ctx.out_aval
     if not lengths:
         return x
@@ -121,7 +124,7 @@ def _lower(ctx: Any, x: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
     return ctx.write(text, out)
 
 
-def _cost(ins: Any, outs: Any, *, fft_type: Any, fft_lengths: Any) -> int:
+def _cost(ins: Value, outs: Value, *, fft_type: Any, fft_lengths: Any) -> int:
     """Four multiplications and additions for each element and each halving, along each axis."""
     halvings = math.prod([max(n, 1).bit_length() - 1 for n in fft_lengths])
     return 2 * 4 * max(ins[0].size, 0) * halvings

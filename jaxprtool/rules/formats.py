@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
 
+from jaxprtool.ir.jaxpr import Value
+
 __all__ = ["format_fields", "print_options"]
 
 # [[fill]align][sign][z][#][0][width][,|_][.precision][type], the numbers of at most three digits
@@ -23,7 +25,7 @@ _POSITION = re.compile(r"\d{1,6}", re.ASCII)
 _MISSING = object()
 
 
-def format_fields(fmt: str, args: Sequence[Any], named: Mapping[str, Any]) -> str:
+def format_fields(fmt: str, args: Sequence[Value], named: Mapping[str, Any]) -> str:
     """`fmt.format(*args, **named)`, for fields that are harmless; any other field is written as it stands."""
     try:
         pieces = [*Formatter().parse(fmt)]
@@ -47,11 +49,11 @@ def format_fields(fmt: str, args: Sequence[Any], named: Mapping[str, Any]) -> st
     return "".join(out)
 
 
-def _at(i: int, args: Sequence[Any]) -> Any:
+def _at(i: int, args: Sequence[Value]) -> Value:
     return args[i] if i < len(args) else _MISSING
 
 
-def _field(value: Any, spec: str, conversion: str | None) -> str | None:
+def _field(value: Value, spec: str, conversion: str | None) -> str | None:
     """A value in a format; None where that is not understood."""
     if value is _MISSING or conversion not in (None, "r", "s") or not _SPEC.fullmatch(spec):
         return None

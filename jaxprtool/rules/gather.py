@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.ir.dtypes import BOOL, DType
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, inserted, static_impl, with_shape
 from jaxprtool.makers.indexing import (
     FILL_OR_DROP,
@@ -34,15 +39,15 @@ from jaxprtool.rules.define import define
 
 
 def _gather_type(
-    x: Any,
-    indices: Any,
+    x: Aval,
+    indices: Aval,
     *,
-    dimension_numbers: Any,
-    slice_sizes: Any,
-    mode: Any,
-    fill_value: Any,
-    **_: Any,
-) -> Any:
+    dimension_numbers: ParamValue,
+    slice_sizes: Sequence[int],
+    mode: ParamValue,
+    fill_value: ParamValue,
+    **_: ParamValue,
+) -> Aval:
     mode_of("gather", mode)
     if not (fill_value is None or isinstance(fill_value, (bool, int, float, complex))):
         ill_typed(f"gather fill_value {fill_value} is not a number", "fill-value")
@@ -53,7 +58,7 @@ def _gather_type(
 
 
 @functools.lru_cache(4096)
-def _gather_shape(x: Any, indices: Any, w: Windows, sizes: tuple[int, ...]) -> tuple[int, ...]:
+def _gather_shape(x: Value, indices: Value, w: Windows, sizes: tuple[int, ...]) -> tuple[int, ...]:
     check_windows("gather", "gather", w, x, indices)
     if len(sizes) != x.ndim:
         ill_typed(
@@ -82,7 +87,7 @@ def _gather_shape(x: Any, indices: Any, w: Windows, sizes: tuple[int, ...]) -> t
     return tuple([next(windows) if i in w.window else next(batch) for i in range(rank)])
 
 
-def _fill_value(fill_value: Any, dtype: Any) -> Any:
+def _fill_value(fill_value: Any, dtype: DType) -> Value:
     """The value of elements outside of the operand: `fill_value`, converted as NumPy converts it, or the default of the type.
 
     The defaults are JAX's: NaN, the smallest signed integer, the largest unsigned integer, True.
@@ -97,16 +102,16 @@ def _fill_value(fill_value: Any, dtype: Any) -> Any:
 
 
 def _gather_impl(
-    xp: Any,
-    x: Any,
-    indices: Any,
+    xp: Namespace,
+    x: Value,
+    indices: Value,
     *,
-    dimension_numbers: Any,
-    slice_sizes: Any,
-    mode: Any,
-    fill_value: Any,
-    **_: Any,
-) -> Any:
+    dimension_numbers: ParamValue,
+    slice_sizes: Sequence[int],
+    mode: ParamValue,
+    fill_value: ParamValue,
+    **_: ParamValue,
+) -> Value:
     w = windows_of("gather", dimension_numbers)
     shape = _gather_shape(x, indices, w, tuple(slice_sizes))
     dtype = xp.dtype_of_aval(x.dtype)
@@ -115,14 +120,14 @@ def _gather_impl(
     selection = Selection(xp, x.shape, indices.shape, w, slice_sizes)
     if mode_of("gather", mode) != FILL_OR_DROP:
 
-        def run(v: Any, i: Any) -> Any:
+        def run(v: Value, i: Value) -> Value:
             places = selection.places(selection.clipped(selection.starts(i)))
             return selection.to_windows(selection.take(v, places))
 
         return run
     fill = xp.asarray(_fill_value(fill_value, x.dtype)).astype(dtype)
 
-    def run_filling(v: Any, i: Any) -> Any:
+    def run_filling(v: Value, i: Value) -> Value:
         starts = selection.starts(i)
         inside = selection.inside(starts)
         if inside.all():
@@ -136,7 +141,13 @@ def _gather_impl(
     return run_filling
 
 
-def _gather_jvp(primals: Any, tangents: Any, *, fill_value: Any, **params: Any) -> Any:
+def _gather_jvp(
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    *,
+    fill_value: ParamValue,
+    **params: ParamValue,
+) -> PrimalAndTangent:
     (x, indices), (t, _) = primals, tangents
     out = lax.gather(x, indices, fill_value=fill_value, **params)
     if type(t) is Zero:
@@ -146,8 +157,14 @@ def _gather_jvp(primals: Any, tangents: Any, *, fill_value: Any, **params: Any) 
 
 
 def _gather_transpose(
-    ct: Any, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any
-) -> list[Any]:
+    ct: Value,
+    x: Value,
+    indices: Value,
+    *,
+    dimension_numbers: ParamValue,
+    slice_sizes: Sequence[int],
+    **params: ParamValue,
+) -> list[Value]:
     if is_linear(indices):
         not_linear("gather", "start_indices depend on them")
     del params["fill_value"]
@@ -156,8 +173,8 @@ def _gather_transpose(
 
 
 def _gather_batch(
-    size: int, vals: Any, dims: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any
-) -> Any:
+    size: int, vals: Value, dims: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any
+) -> OutAndDim:
     (x, indices), (dim, index_dim) = vals, dims
     w = windows_of("gather", dimension_numbers)
     if index_dim is None:
@@ -178,17 +195,17 @@ def _gather_batch(
 
 
 def _gather_lower(
-    ctx: Any,
-    x: Any,
-    indices: Any,
+    ctx: LoweringContext,
+    x: HloValue,
+    indices: HloValue,
     *,
-    dimension_numbers: Any,
-    slice_sizes: Any,
-    mode: Any,
-    fill_value: Any,
+    dimension_numbers: ParamValue,
+    slice_sizes: Sequence[int],
+    mode: ParamValue,
+    fill_value: ParamValue,
     unique_indices: bool,
     indices_are_sorted: bool,
-) -> Any:
+) -> HloValue:
     """XLA clips start indices by itself; the windows to fill are found by comparing their starts with the limits."""
     out, w = ctx.out_aval, windows_of("gather", dimension_numbers)
     if out.size == 0:
@@ -211,7 +228,7 @@ def _gather_lower(
     return ctx.select(inside, rows, fill)
 
 
-def _converted(value: Any, dtype: Any) -> Any:
+def _converted(value: Value, dtype: DType) -> Value:
     """A number as a constant of a type; integers wrap, and 0 stands for those that are not finite."""
     if dtype.kind == "b":
         return bool(value)
@@ -221,7 +238,7 @@ def _converted(value: Any, dtype: Any) -> Any:
     return bits - (1 << dtype.bits) if dtype.kind == "i" and bits >> dtype.bits - 1 else bits
 
 
-def _within(ctx: Any, indices: Any, limits: list[int]) -> Any:
+def _within(ctx: LoweringContext, indices: HloValue, limits: list[int]) -> HloValue:
     """For each index vector whether its components are from 0 to their limits."""
     aval = indices.aval
     row = ctx.array(limits, ShapedArray((len(limits),), aval.dtype))

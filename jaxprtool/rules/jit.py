@@ -11,17 +11,17 @@ from jaxprtool.core.gateways import gateways
 from jaxprtool.core.trace import Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 
 __all__ = ["compiled", "jit"]
 
 
-def compiled(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+def compiled(closed: ClosedJaxpr) -> Callable[..., list[Value]]:
     """A jaxpr as a compiled function of values."""
     return gateways.compile_jaxpr(closed)
 
 
-def jit(f: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -> Callable[..., Any]:
+def jit(f: Callable[..., Value], static_argnums: int | Sequence[int] = ()) -> Callable[..., Value]:
     """f, staged to a jaxpr once for each combination of types, and compiled by XLA.
 
     Args:
@@ -37,7 +37,7 @@ def jit(f: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -> Call
     cache: dict[Any, tuple[ClosedJaxpr, list[Any], Any]] = {}
     name = getattr(f, "__name__", "f")
 
-    def jitted(*args: Any) -> Any:
+    def jitted(*args: Value) -> Value:
         fixed = {i % len(args): args[i] for i in static}
         dynamic = [x for i, x in enumerate(args) if i not in fixed]
         leaves, in_tree = tree_flatten(dynamic)
@@ -55,12 +55,12 @@ def jit(f: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -> Call
     return jitted
 
 
-def _with_static(f: Callable[..., Any], fixed: dict[int, Any]) -> Callable[..., Any]:
+def _with_static(f: Callable[..., Value], fixed: dict[int, Any]) -> Callable[..., Value]:
     """f with some of its positional arguments fixed."""
     if not fixed:
         return f
 
-    def partial(*dynamic: Any) -> Any:
+    def partial(*dynamic: Value) -> Value:
         rest = iter(dynamic)
         n = len(dynamic) + len(fixed)
         return f(*[fixed[i] if i in fixed else next(rest) for i in range(n)])
@@ -69,8 +69,8 @@ def _with_static(f: Callable[..., Any], fixed: dict[int, Any]) -> Callable[..., 
 
 
 def _stage_call(
-    f: Callable[..., Any], args: Sequence[Any], leaves: Sequence[Any], in_tree: Any
-) -> tuple[ClosedJaxpr, list[Any], Any]:
+    f: Callable[..., Value], args: Sequence[Value], leaves: Sequence[Value], in_tree: Any
+) -> tuple[ClosedJaxpr, list[Value], Value]:
     """The jaxpr of f with what it closes over as leading arguments, their values, f's result tree."""
     flat, out_tree = flatten_fun(f, in_tree)
     closed = stage(flat, [get_aval(x) for x in leaves], argument_names(f, args))

@@ -10,11 +10,15 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, instantiate, linear
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import is_linear, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import (
     check_axes,
     check_same_dtype,
@@ -34,7 +38,7 @@ from jaxprtool.rules.define import define
 # -- concatenate, split ------------------------------------------------------------------------------
 
 
-def _concatenate_type(*operands: Any, dimension: int) -> Any:
+def _concatenate_type(*operands: Aval, dimension: int) -> Aval:
     if not operands:
         ill_typed("concatenate needs at least one operand", "operand-count")
     first, total = operands[0], 0
@@ -52,7 +56,7 @@ def _concatenate_type(*operands: Any, dimension: int) -> Any:
     return with_shape(first, inserted(rest, dimension, total))
 
 
-def _concatenate_transpose(ct: Any, *operands: Any, dimension: int) -> list[Any]:
+def _concatenate_transpose(ct: Value, *operands: Value, dimension: int) -> list[Value]:
     sizes = tuple(
         x.aval.shape[dimension] if is_linear(x) else get_aval(x).shape[dimension] for x in operands
     )
@@ -62,7 +66,9 @@ def _concatenate_transpose(ct: Any, *operands: Any, dimension: int) -> list[Any]
     return [part if is_linear(x) else None for part, x in zip(parts, operands, strict=True)]
 
 
-def _concatenate_batch(size: int, vals: Any, dims: Any, *, dimension: int) -> Any:
+def _concatenate_batch(
+    size: int, vals: Sequence[Value], dims: Sequence[int | None], *, dimension: int
+) -> OutAndDim:
     if len(vals) == 1:
         return vals[0], dims[0]
     at = dims[0] if dims[0] is not None and all(d == dims[0] for d in dims) else 0
@@ -83,7 +89,7 @@ define(
 )
 
 
-def _split_type(x: Any, *, sizes: Any, axis: int) -> list[Any]:
+def _split_type(x: Aval, *, sizes: Sequence[int], axis: int) -> list[Aval]:
     check_axes("split", "axis", (axis,), x.ndim, x)
     check_sizes("split", "sizes", sizes)
     if sum(sizes) != x.shape[axis]:
@@ -99,13 +105,15 @@ def _split_bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return list(itertools.pairwise(itertools.accumulate(sizes, initial=0)))
 
 
-def _split_impl(xp: Any, x: Any, *, sizes: Any, axis: int) -> Any:
+def _split_impl(xp: Namespace, x: Value, *, sizes: Sequence[int], axis: int) -> Value:
     before = (slice(None),) * axis
     index = [(*before, slice(a, b)) for a, b in _split_bounds(sizes)]
     return lambda v: [v[i] for i in index]
 
 
-def _split_lower(ctx: Any, x: Any, *, sizes: Any, axis: int) -> list[Any]:
+def _split_lower(
+    ctx: LoweringContext, x: HloValue, *, sizes: Sequence[int], axis: int
+) -> list[HloValue]:
     outs, shape = [], x.aval.shape
     for a, b in _split_bounds(sizes):
         starts, limits = [0] * len(shape), list(shape)
@@ -134,7 +142,7 @@ define(
 # -- stack, unstack ----------------------------------------------------------------------------------
 
 
-def _stack_type(*operands: Any, axis: int) -> Any:
+def _stack_type(*operands: Aval, axis: int) -> Aval:
     if not operands:
         ill_typed("stack needs at least one operand", "operand-count")
     first = operands[0]
@@ -146,12 +154,14 @@ def _stack_type(*operands: Any, axis: int) -> Any:
     return with_shape(first, inserted(first.shape, axis, len(operands)))
 
 
-def _stack_transpose(ct: Any, *operands: Any, axis: int) -> list[Any]:
+def _stack_transpose(ct: Value, *operands: Value, axis: int) -> list[Value]:
     parts = lax.unstack(ct, axis=axis)
     return [part if is_linear(x) else None for part, x in zip(parts, operands, strict=True)]
 
 
-def _stack_batch(size: int, vals: Any, dims: Any, *, axis: int) -> Any:
+def _stack_batch(
+    size: int, vals: Sequence[Value], dims: Sequence[int | None], *, axis: int
+) -> OutAndDim:
     at = dims[0] if dims[0] is not None and all(d == dims[0] for d in dims) else 0
     placed = [materialize(x, d, size, at) for x, d in zip(vals, dims, strict=True)]
     if axis <= at and at:
@@ -159,7 +169,7 @@ def _stack_batch(size: int, vals: Any, dims: Any, *, axis: int) -> Any:
     return lax.stack(*placed, axis=axis + 1), at
 
 
-def _stack_lower(ctx: Any, *xs: Any, axis: int) -> Any:
+def _stack_lower(ctx: LoweringContext, *xs: HloValue, axis: int) -> HloValue:
     shape = inserted(xs[0].aval.shape, axis, 1)
     return ctx.concatenate([ctx.reshape(x, shape) for x in xs], axis)
 
@@ -177,29 +187,29 @@ define(
 )
 
 
-def _unstack_type(x: Any, *, axis: int) -> list[Any]:
+def _unstack_type(x: Aval, *, axis: int) -> list[Aval]:
     check_axes("unstack", "axis", (axis,), x.ndim, x)
     return [with_shape(x, removed(x.shape, (axis,)))] * x.shape[axis]
 
 
-def _unstack_impl(xp: Any, x: Any, *, axis: int) -> Any:
+def _unstack_impl(xp: Namespace, x: Value, *, axis: int) -> Value:
     before = (slice(None),) * axis
     index = [(*before, i) for i in range(x.shape[axis])]
     return lambda v: [v[i] for i in index]
 
 
-def _unstack_transpose(cts: Any, x: Any, *, axis: int) -> list[Any]:
+def _unstack_transpose(cts: Sequence[Value], x: Value, *, axis: int) -> list[Value]:
     if all(type(ct) is Zero for ct in cts):
         return [Zero(x.aval)]
     return [lax.stack(*map(instantiate, cts), axis=axis)]
 
 
-def _unstack_batch(size: int, vals: Any, dims: Any, *, axis: int) -> Any:
+def _unstack_batch(size: int, vals: Value, dims: Any, *, axis: int) -> OutAndDim:
     out = lax.unstack(vals[0], axis=axis + (axis >= dims[0]))
     return out, [dims[0] - (axis < dims[0])] * len(out)
 
 
-def _unstack_lower(ctx: Any, x: Any, *, axis: int) -> list[Any]:
+def _unstack_lower(ctx: LoweringContext, x: HloValue, *, axis: int) -> list[HloValue]:
     pieces = _split_lower(ctx, x, sizes=(1,) * x.aval.shape[axis], axis=axis)
     return [ctx.reshape(p, removed(x.aval.shape, (axis,))) for p in pieces]
 
@@ -219,7 +229,7 @@ define(
 # -- pad -------------------------------------------------------------------------------------------
 
 
-def _pad_type(x: Any, value: Any, *, padding_config: Any) -> Any:
+def _pad_type(x: Aval, value: Aval, *, padding_config: Any) -> Aval:
     if value.ndim:
         ill_typed(f"pad needs a padding value of rank 0, got {value}", "operand-shapes")
     check_same_dtype("pad", (x, value))
@@ -241,11 +251,11 @@ def _pad_type(x: Any, value: Any, *, padding_config: Any) -> Any:
     return with_shape(x, tuple(shape))
 
 
-def _pad_impl(xp: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
+def _pad_impl(xp: Namespace, x: Value, value: Value, *, padding_config: ParamValue) -> Value:
     return padder(xp, x.shape, xp.dtype_of_aval(x.dtype), padding_config)
 
 
-def _unpadded(ct: Any, x: Any, padding_config: Any) -> Any:
+def _unpadded(ct: Value, x: Value, padding_config: Any) -> Value:
     """The elements of `ct` at the places where `pad` puts those of its operand; zeros where it cut them off."""
     grow = [(max(0, -low), max(0, -high), 0) for low, high, _ in padding_config]
     if any(any(g) for g in grow):
@@ -261,7 +271,7 @@ def _unpadded(ct: Any, x: Any, padding_config: Any) -> Any:
     return lax.slice(ct, start_indices=starts, limit_indices=limits, strides=strides)
 
 
-def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Any) -> list[Any]:
+def _pad_transpose(ct: Value, x: Value, value: Value, *, padding_config: ParamValue) -> list[Value]:
     aval = x.aval if is_linear(x) else get_aval(x)
     inside = _unpadded(ct, aval, padding_config) if is_linear(x) or is_linear(value) else None
     rest = None
@@ -271,7 +281,7 @@ def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Any) -> list[
     return [inside if is_linear(x) else None, rest]
 
 
-def _pad_batch(size: int, vals: Any, dims: Any, *, padding_config: Any) -> Any:
+def _pad_batch(size: int, vals: Value, dims: Any, *, padding_config: Any) -> OutAndDim:
     (x, value), (dim, value_dim) = vals, dims
     if dim is None:
         x, dim = materialize(x, None, size), 0
@@ -306,7 +316,7 @@ define(
 # -- tile ------------------------------------------------------------------------------------------
 
 
-def _tile_type(x: Any, *, reps: Any) -> Any:
+def _tile_type(x: Aval, *, reps: Any) -> Aval:
     if len(reps) != x.ndim:
         ill_typed(
             f"tile reps {tuple(reps)} must have a number for each axis of {x}", "dimension-count"
@@ -320,13 +330,13 @@ def _interleaved(reps: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
     return tuple([n for pair in zip(reps, shape, strict=True) for n in pair])
 
 
-def _tile_transpose(ct: Any, x: Any, *, reps: Any) -> Any:
+def _tile_transpose(ct: Value, x: Value, *, reps: Any) -> Value:
     copied = [i for i, r in enumerate(reps) if r != 1]
     shape = [n for i, n in enumerate(x.shape) for n in ((reps[i], n) if i in copied else (n,))]
     return summed(reshaped(ct, tuple(shape)), [i + k for k, i in enumerate(copied)])
 
 
-def _tile_lower(ctx: Any, x: Any, *, reps: Any) -> Any:
+def _tile_lower(ctx: LoweringContext, x: Value, *, reps: Any) -> Value:
     shape, rank = x.aval.shape, x.aval.ndim
     apart = ctx.reshape(x, _interleaved((1,) * rank, shape))
     copies = ShapedArray(_interleaved(reps, shape), x.aval.dtype)

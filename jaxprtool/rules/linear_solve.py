@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
@@ -10,13 +10,15 @@ from jaxprtool.core.partition import split_list
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.params import Record
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
+from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import inline_jvp
 from jaxprtool.rules.define import define
@@ -43,7 +45,7 @@ class _Four(NamedTuple):
         return Record(_RECORD, (), **self._asdict())
 
 
-def _four(param: str, value: Any) -> _Four:
+def _four(param: str, value: Value) -> _Four:
     try:
         return _Four(*[getattr(value, field) for field in _Four._fields])
     except AttributeError:
@@ -51,13 +53,13 @@ def _four(param: str, value: Any) -> _Four:
         ill_typed(f"custom_linear_solve {param}={value!r} has to have {fields}", "param-value")
 
 
-def _split(operands: Sequence[Any], lengths: _Four) -> tuple[_Four, list[Any]]:
+def _split(operands: Sequence[Value], lengths: _Four) -> tuple[_Four, list[Value]]:
     """The constants of each jaxpr, and b."""
     *consts, b = split_list(operands, *lengths)
     return _Four(*consts), b
 
 
-def _types(*operands: Any, const_lengths: Any, jaxprs: Any) -> list[Any]:
+def _types(*operands: Aval, const_lengths: ParamValue, jaxprs: ParamValue) -> list[Aval]:
     name = "custom_linear_solve"
     lengths, four = _four("const_lengths", const_lengths), _four("jaxprs", jaxprs)
     if any(not isinstance(n, int) or n < 0 for n in lengths) or sum(lengths) > len(operands):
@@ -87,10 +89,16 @@ def _types(*operands: Any, const_lengths: Any, jaxprs: Any) -> list[Any]:
 class _Impl:
     """Runs the solver."""
 
-    def __call__(self, xp: Any, *operands: Any, **params: Any) -> list[Any]:
+    def __call__(self, xp: Namespace, *operands: Value, **params: Any) -> list[Any]:
         return self.prepare(xp, None, None, params)(*operands)
 
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+    def prepare(
+        self,
+        xp: Namespace,
+        in_avals: Sequence[Aval] | None,
+        out_avals: Sequence[Aval] | None,
+        params: Any,
+    ) -> Callable[..., Value]:
         lengths = _four("const_lengths", params["const_lengths"])
         solve = runner(_four("jaxprs", params["jaxprs"]).solve)
         start = lengths.matvec + lengths.vecmat
@@ -98,7 +106,13 @@ class _Impl:
         return lambda *operands: solve([*operands[start:end], *operands[b:]])
 
 
-def _jvp(primals: Any, tangents: Any, *, const_lengths: Any, jaxprs: Any) -> Any:
+def _jvp(
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    *,
+    const_lengths: ParamValue,
+    jaxprs: ParamValue,
+) -> PrimalAndTangent:
     """A x = b gives A x' = b' - A' x; further values that the solver returns have no tangent."""
     lengths, four = _four("const_lengths", const_lengths), _four("jaxprs", jaxprs)
     outs = lax.linear_solve(*primals, const_lengths=const_lengths, jaxprs=jaxprs)
@@ -118,7 +132,9 @@ def _jvp(primals: Any, tangents: Any, *, const_lengths: Any, jaxprs: Any) -> Any
     return outs, [*solved[:n], *[Zero(get_aval(x)) for x in outs[n:]]]
 
 
-def _transpose(cts: Any, *operands: Any, const_lengths: Any, jaxprs: Any) -> list[Any]:
+def _transpose(
+    cts: Sequence[Value], *operands: Value, const_lengths: ParamValue, jaxprs: ParamValue
+) -> list[Value]:
     lengths, four = _four("const_lengths", const_lengths), _four("jaxprs", jaxprs)
     consts, b = _split(operands, lengths)
     if any(is_linear(x) for group in consts for x in group):
@@ -143,13 +159,20 @@ def _transpose(cts: Any, *operands: Any, const_lengths: Any, jaxprs: Any) -> lis
     return [None] * sum(lengths) + found
 
 
-def _batch(axis_size: int, vals: Any, dims: Any, *, const_lengths: Any, jaxprs: Any) -> Any:
+def _batch(
+    axis_size: int,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    *,
+    const_lengths: ParamValue,
+    jaxprs: ParamValue,
+) -> OutAndDim:
     """Parts of x and of b are batched together in all four jaxprs: the smallest choice that fits all."""
     lengths, four = _four("const_lengths", const_lengths), _four("jaxprs", jaxprs)
     b = vals[sum(lengths) :]
     const_dims, b_dims = _split(dims, lengths)
 
-    def batched(field: str, flags: Sequence[bool], out: Any) -> Any:
+    def batched(field: str, flags: Sequence[bool], out: Value) -> Value:
         given = [*getattr(const_dims, field), *[0 if f else None for f in flags]]
         return vmap_jaxpr(getattr(four, field), axis_size, given, out)
 
@@ -185,7 +208,9 @@ def _batched_parts(four: _Four, batched: Any, start: list[bool]) -> list[bool]:
         flags = new
 
 
-def _lower(ctx: Any, *operands: Any, const_lengths: Any, jaxprs: Any) -> list[Any]:
+def _lower(
+    ctx: LoweringContext, *operands: HloValue, const_lengths: ParamValue, jaxprs: ParamValue
+) -> list[HloValue]:
     consts, b = _split(operands, _four("const_lengths", const_lengths))
     solve: ClosedJaxpr = _four("jaxprs", jaxprs).solve
     return ctx.inline(solve, [*consts.solve, *b])

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.kinds.placement import MEMORY
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, linear
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.memory_spaces import put_in_memory
 from jaxprtool.interpreters.transpose import is_linear, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
-from jaxprtool.ir.dtypes import dtype_of
-from jaxprtool.ir.params import ElementClass, Record
+from jaxprtool.ir.dtypes import DType, dtype_of
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ElementClass, ParamValue, Record
 from jaxprtool.ir.sharding import find_mesh, find_spec
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.stablehlo.text import mlir_type
@@ -36,7 +40,7 @@ def _one_device(primitive: str, sharding: Any) -> None:
 # -- device_put ------------------------------------------------------------------------------------
 
 
-def _put_type(*xs: Any, devices: Any, srcs: Any, copy_semantics: Any) -> Any:
+def _put_type(*xs: Aval, devices: Any, srcs: Any, copy_semantics: Any) -> Aval:
     for key, values in (("devices", devices), ("srcs", srcs), ("copy_semantics", copy_semantics)):
         if values and len(values) != len(xs):
             ill_typed(
@@ -57,7 +61,7 @@ def _memory(destination: Any, now: str) -> str:
     return now if space is None else "host" if space == "Host" else ""
 
 
-def _put_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _put_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
     moving = [i for i, t in enumerate(tangents) if type(t) is not Zero]
     picked = {k: tuple(v[i] for i in moving) if v else v for k, v in params.items()}
     moved = iter(lax.device_put(*[tangents[i] for i in moving], **picked))
@@ -65,7 +69,7 @@ def _put_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     return out, [t if type(t) is Zero else next(moved) for t in tangents]
 
 
-def _put_transpose(cts: Any, *xs: Any, **_params: Any) -> Any:
+def _put_transpose(cts: Sequence[Value], *xs: Value, **_params: ParamValue) -> Value:
     """Cotangents stay where they are, unless that is another memory than the operand's."""
     return [
         None if not is_linear(x) else ct if type(ct) is Zero else put_in_memory(ct, x.aval.memory)
@@ -89,14 +93,19 @@ define(
 
 
 def _constraint_type(
-    x: Any, *, sharding: Any, layout: Any, context_mesh: Any, unconstrained_dims: Any
-) -> Any:
+    x: Aval,
+    *,
+    sharding: ParamValue,
+    layout: ParamValue,
+    context_mesh: ParamValue,
+    unconstrained_dims: ParamValue,
+) -> Aval:
     return x
 
 
 def _constraint_lower(
-    ctx: Any, x: Any, *, sharding: Any, unconstrained_dims: Any, **_params: Any
-) -> Any:
+    ctx: LoweringContext, x: Value, *, sharding: Any, unconstrained_dims: Any, **_params: Any
+) -> Value:
     """An sdy.sharding_constraint over the axes of the mesh that no shard_map around it has taken."""
     spec, mesh = find_spec(sharding), find_mesh(sharding)
     if spec is None or mesh is None:
@@ -115,7 +124,7 @@ def _constraint_lower(
 
 
 @Maker
-def _constraint_batch(_op: Any) -> Any:
+def _constraint_batch(_op: Any) -> Value:
     """The operand without the constraint, which says nothing about the batch axis; the values are the same."""
     return lambda _size, vals, dims, **_params: (vals[0], dims[0])
 
@@ -146,11 +155,11 @@ define(
 )
 
 
-def _tie_jvp(primals: Any, tangents: Any) -> Any:
+def _tie_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
     return lax.tie(*primals), tangents[1]
 
 
-def _tie_batch(axis_size: int, vals: Any, dims: Any) -> Any:
+def _tie_batch(axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]) -> OutAndDim:
     """The result is batched where the operand that it equals is."""
     return lax.tie(*vals), dims[1]
 
@@ -169,7 +178,7 @@ define(
 # -- empty -----------------------------------------------------------------------------------------
 
 
-def _element_type(primitive: str, dtype: Any) -> Any:
+def _element_type(primitive: str, dtype: DType) -> Aval:
     """The element type that a param means."""
     found = dtype.dtype if isinstance(dtype, ElementClass) else dtype_of(dtype)
     if found is None or found.kind in "0?":
@@ -177,24 +186,24 @@ def _element_type(primitive: str, dtype: Any) -> Any:
     return found
 
 
-def _empty_type(*, shape: Any, dtype: Any, out_sharding: Any) -> Any:
+def _empty_type(*, shape: Sequence[int], dtype: DType, out_sharding: ParamValue) -> Aval:
     found = _element_type("empty", dtype)
     if any(n < 0 for n in shape):
         ill_typed(f"empty shape {tuple(shape)} has a negative size", "negative-size")
     return ShapedArray(tuple(shape), found)
 
 
-def _scalar_type(*, dtype: Any, memory_space: Any) -> Any:
+def _scalar_type(*, dtype: DType, memory_space: ParamValue) -> Aval:
     return ShapedArray((), _element_type("empty2", dtype))
 
 
-def _zeros(xp: Any, aval: Any) -> Any:
+def _zeros(xp: Namespace, aval: Aval) -> Value:
     held = aval.physical
     out = xp.zeros(held.shape, xp.dtype_of_aval(held.dtype))
     return xp.keys(out, aval.dtype) if aval.dtype.kind == "k" else out
 
 
-def _zeros_lower(ctx: Any, **_params: Any) -> Any:
+def _zeros_lower(ctx: LoweringContext, **_params: ParamValue) -> HloValue:
     return ctx.constant(0, ctx.out_aval.physical)
 
 

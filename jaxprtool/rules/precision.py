@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.batch import elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import transpose_unary
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.axes import static_impl
 from jaxprtool.rules.define import define
 
@@ -17,7 +18,7 @@ from jaxprtool.rules.define import define
 _FORMATS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
 
 
-def _precision_type(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+def _precision_type(x: Aval, *, exponent_bits: int, mantissa_bits: int) -> Aval:
     if x.dtype.kind != "f":
         ill_typed(f"reduce_precision is for floats, and its operand is {x}", "operand-types")
     if exponent_bits < 1:
@@ -33,7 +34,7 @@ def _precision_type(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
     return x
 
 
-def _precision_impl(xp: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+def _precision_impl(xp: Namespace, x: Value, *, exponent_bits: int, mantissa_bits: int) -> Value:
     dtype = xp.dtype_of_aval(x.dtype)
     inner = dtype if x.dtype.name in _FORMATS else xp.dtype(xp.float32)
     exponent, mantissa = _FORMATS.get(x.dtype.name, _FORMATS["float32"])
@@ -46,18 +47,18 @@ def _precision_impl(xp: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) 
     bias, reduced = (1 << (exponent - 1)) - 1, (1 << (exponent_bits - 1)) - 1
     highest, lowest = (bias + reduced) << mantissa, (bias - reduced) << mantissa
 
-    def rounded(bits: Any) -> Any:
+    def rounded(bits: Value) -> Value:
         """Halves to even: a carry out of the mantissa goes to the exponent, where it belongs."""
         odd = (bits >> word.type(shift)) & word.type(1)
         bits = bits + odd + word.type((1 << (shift - 1)) - 1)
         return bits & word.type(~((1 << shift) - 1) & ((1 << (8 * word.itemsize)) - 1))
 
-    def clipped(bits: Any) -> Any:
+    def clipped(bits: Value) -> Value:
         size, zero = bits & word.type(infinity), bits & word.type(sign)
         bits = xp.where(size > word.type(highest), zero | word.type(infinity), bits)
         return xp.where(size <= word.type(lowest), zero, bits)
 
-    def run(v: Any) -> Any:
+    def run(v: Value) -> Value:
         wide = xp.asarray(v, inner)
         bits = wide.view(word)
         if shift:
@@ -70,7 +71,9 @@ def _precision_impl(xp: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) 
     return run
 
 
-def _precision_lower(ctx: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+def _precision_lower(
+    ctx: LoweringContext, x: HloValue, *, exponent_bits: int, mantissa_bits: int
+) -> HloValue:
     return ctx.op(
         "reduce_precision",
         x,

@@ -10,13 +10,16 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import abstract_eval, ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import jvp_terms
+from jaxprtool.interpreters.lower import LoweringContext
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError, UnsupportedError, fail
-from jaxprtool.ir.params import Record
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.makers.axes import (
     broadcasted,
     bumped,
@@ -51,7 +54,7 @@ class _Numbers(NamedTuple):
         return "batch" if self.ragged in self.lhs_batch else "free"
 
     @property
-    def dot(self) -> tuple[Any, Any]:
+    def dot(self) -> tuple[Value, Value]:
         """The dimension_numbers of a `dot_general` over the same axes."""
         return (self.lhs_contract, self.rhs_contract), (self.lhs_batch, self.rhs_batch)
 
@@ -74,7 +77,7 @@ class _Numbers(NamedTuple):
             inner = removed(range(ndim), self.lhs_contract + self.lhs_batch)
         return self.lhs_batch + inner[: inner.index(self.ragged)]
 
-    def without_groups(self) -> tuple[Any, Any]:
+    def without_groups(self) -> tuple[Value, Value]:
         """The numbers of dot_general for rhs without its axis of groups."""
         down = [
             tuple(a - sum(g < a for g in self.groups) for a in axes)
@@ -101,14 +104,14 @@ def _numbers(record: Any) -> _Numbers:
 
 
 def _ragged_type(
-    x: Any,
-    y: Any,
+    x: Aval,
+    y: Aval,
     sizes: Any,
     *,
     ragged_dot_dimension_numbers: Any,
     group_offset: Any,
     **params: Any,
-) -> Any:
+) -> Aval:
     numbers = _numbers(ragged_dot_dimension_numbers)
     check_axes(NAME, "lhs_ragged_dimensions: axis", (numbers.ragged,), x.ndim, x)
     if group_offset is not None:
@@ -135,7 +138,7 @@ def _ragged_type(
     return out
 
 
-def _check_group_axis(y: Any, sizes: Any, numbers: _Numbers) -> None:
+def _check_group_axis(y: Value, sizes: Any, numbers: _Numbers) -> None:
     groups, count = numbers.groups, int(numbers.mode == "free")
     if len(groups) != count:
         ill_typed(
@@ -154,7 +157,7 @@ def _check_group_axis(y: Any, sizes: Any, numbers: _Numbers) -> None:
 # -- as other operations ---------------------------------------------------------------------------
 
 
-def _expanded(x: Any, sizes: Any, axis: int, prefix: Axes) -> Any:
+def _expanded(x: Value, sizes: Sequence[int], axis: int, prefix: Axes) -> Value:
     """x once for each group, in front, with zeros outside of the group's run along an axis."""
     aval, dtype = get_aval(x), get_aval(sizes).dtype
     last = get_aval(sizes).ndim - 1
@@ -175,7 +178,9 @@ def _expanded(x: Any, sizes: Any, axis: int, prefix: Axes) -> Any:
     return lax.select_n(inside, full(ShapedArray(shape, aval.dtype), 0), copies)
 
 
-def _as_dot(x: Any, y: Any, sizes: Any, numbers: _Numbers, params: dict[str, Any]) -> Any:
+def _as_dot(
+    x: Value, y: Value, sizes: Sequence[int], numbers: _Numbers, params: dict[str, ParamValue]
+) -> Value:
     """The contraction of lhs (and rhs, where the ragged axis is contracted) expanded by groups."""
     up = lambda axes: tuple(a + 1 for a in axes)  # noqa: E731
     lc, rc, lb, rb, ragged, groups = numbers
@@ -192,11 +197,11 @@ def _as_dot(x: Any, y: Any, sizes: Any, numbers: _Numbers, params: dict[str, Any
     return lax.dot_general(left, right, dimension_numbers=dims, **params)
 
 
-def _dot_params(params: dict[str, Any]) -> dict[str, Any]:
+def _dot_params(params: dict[str, ParamValue]) -> dict[str, Any]:
     return {k: v for k, v in params.items() if k in ("precision", "preferred_element_type")}
 
 
-def _ragged_lower(ctx: Any, x: Any, y: Any, sizes: Any, **params: Any) -> Any:
+def _ragged_lower(ctx: LoweringContext, x: Value, y: Value, sizes: Any, **params: Any) -> Value:
     numbers = _numbers(params["ragged_dot_dimension_numbers"])
     dot = _dot_params(params)
     closed = stage(lambda x, y, sizes: [_as_dot(x, y, sizes, numbers, dot)], ctx.in_avals)
@@ -209,12 +214,14 @@ def _ragged_lower(ctx: Any, x: Any, y: Any, sizes: Any, **params: Any) -> Any:
 class _RaggedImpl:
     """Evaluation: one product for each group, and, where they differ by batch, for each of the batch."""
 
-    def __call__(self, xp: Any, *values: Any, **params: Any) -> Any:
+    def __call__(self, xp: Namespace, *values: Value, **params: ParamValue) -> Value:
         avals = [get_aval(v) for v in values]
         out = _ragged_type(*avals, **params)
         return self.prepare(xp, avals, [out], params)(*values)
 
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Callable[..., Any]:
+    def prepare(
+        self, xp: Namespace, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any
+    ) -> Callable[..., Value]:
         numbers, dot = _numbers(params["ragged_dot_dimension_numbers"]), _dot_params(params)
         (out,), (x, _, sizes) = out_avals, in_avals
         if numbers.mode == "batch" or sizes.ndim > 1:
@@ -225,7 +232,7 @@ class _RaggedImpl:
         fields = {**defaults, **dot, "dimension_numbers": numbers.without_groups()}
         dtype, n = xp.dtype_of_aval(out.dtype), x.shape[numbers.ragged]
 
-        def run(lhs: Any, rhs: Any, group_sizes: Any) -> Any:
+        def run(lhs: Value, rhs: Value, group_sizes: Any) -> Value:
             result = xp.zeros(out.shape, dtype)
             ends = [min(max(int(e), 0), n) for e in xp.cumsum(group_sizes)]
             for g, (start, stop) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
@@ -237,7 +244,7 @@ class _RaggedImpl:
         return run
 
 
-def _group(numbers: _Numbers, g: int, run: slice, ndim: int) -> tuple[Any, Any, Any]:
+def _group(numbers: _Numbers, g: int, run: slice, ndim: int) -> tuple[Value, Value, Value]:
     """Where a group lies in lhs, in rhs and in the result."""
     every = slice(None)
     part = (*[every] * numbers.ragged, run)
@@ -252,7 +259,9 @@ def _group(numbers: _Numbers, g: int, run: slice, ndim: int) -> tuple[Any, Any, 
 # -- differentiation -------------------------------------------------------------------------------
 
 
-def _ragged_transpose(ct: Any, x: Any, y: Any, sizes: Any, **params: Any) -> list[Any]:
+def _ragged_transpose(
+    ct: Value, x: Value, y: Value, sizes: Sequence[int], **params: ParamValue
+) -> list[Value]:
     if is_linear(x) and is_linear(y):
         not_linear(NAME, "both operands depend on them")
     numbers = _numbers(params.pop("ragged_dot_dimension_numbers"))
@@ -279,7 +288,7 @@ def _ragged_transpose(ct: Any, x: Any, y: Any, sizes: Any, **params: Any) -> lis
     return [None, _cotangent(x, ct, sizes, new, order, y.aval, params), None]
 
 
-def _aval(x: Any) -> Any:
+def _aval(x: Aval) -> Aval:
     """The type of an operand, linear or not."""
     return x.aval if is_linear(x) else get_aval(x)
 
@@ -289,8 +298,14 @@ def _sorted_by(axes: Sequence[int], keys: Sequence[int]) -> list[int]:
 
 
 def _cotangent(
-    left: Any, right: Any, sizes: Any, numbers: _Numbers, order: list[int], aval: Any, params: Any
-) -> Any:
+    left: Value,
+    right: Value,
+    sizes: Sequence[int],
+    numbers: _Numbers,
+    order: list[int],
+    aval: Aval,
+    params: Any,
+) -> Value:
     """The product whose axes are those of the operand in some order."""
     out = lax.ragged_dot_general(
         left, right, sizes, ragged_dot_dimension_numbers=numbers.record, **params
@@ -305,8 +320,13 @@ def _cotangent(
 
 
 def _ragged_batch(
-    size: int, vals: Any, dims: Any, *, ragged_dot_dimension_numbers: Any, **params: Any
-) -> Any:
+    size: int,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    *,
+    ragged_dot_dimension_numbers: ParamValue,
+    **params: ParamValue,
+) -> OutAndDim:
     """The batch axis becomes the first batch axis of all operands."""
     numbers = _numbers(ragged_dot_dimension_numbers)
     x, y, sizes = (materialize(v, d, size) for v, d in zip(vals, dims, strict=True))
@@ -328,7 +348,11 @@ def _ragged_batch(
 
 
 def _ragged_cost(
-    in_avals: Any, out_avals: Any, *, ragged_dot_dimension_numbers: Any, **_: Any
+    in_avals: Sequence[Aval],
+    out_avals: Sequence[Aval],
+    *,
+    ragged_dot_dimension_numbers: ParamValue,
+    **_: ParamValue,
 ) -> int:
     """A multiplication and an addition for each element of lhs and each free index of rhs: an element is in one group only."""
     x, y, _ = in_avals

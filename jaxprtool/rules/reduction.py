@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize_all, vmap
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.evaluate import jaxpr_as_fun
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, linear
 from jaxprtool.interpreters.layouts import reduced_layout
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.monoids import monoid_of
 from jaxprtool.interpreters.sharing import apply_jaxpr
@@ -22,8 +24,9 @@ from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.memo import MemoTable
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import (
     broadcasted,
     bumped,
@@ -44,8 +47,8 @@ from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 NUMBER, ANY, LOGICAL = "iufc", "biufc", "biu"
 
 
-def _reducer_type(name: str, kinds: str) -> Callable[..., Any]:
-    def rule(x: Any, *, axes: Any, **_: Any) -> Any:
+def _reducer_type(name: str, kinds: str) -> Callable[..., Aval]:
+    def rule(x: Aval, *, axes: Sequence[int], **_: ParamValue) -> Aval:
         if x.dtype.kind not in kinds or (kinds is LOGICAL and x.dtype.bits < 8):
             accepted = "booleans and integers of 8 bits and more" if kinds is LOGICAL else "numbers"
             ill_typed(f"{name} is for {accepted}, and its operand is {x}", "operand-types")
@@ -56,17 +59,17 @@ def _reducer_type(name: str, kinds: str) -> Callable[..., Any]:
 
 
 def _reducer_batch(op: Any) -> Callable[..., Any]:
-    def rule(size: int, vals: Any, dims: Any, *, axes: Any, **params: Any) -> Any:
+    def rule(size: int, vals: Value, dims: Any, *, axes: Any, **params: Any) -> OutAndDim:
         axes, dim = bumped(axes, dims[0]), dims[0]
         return op(vals[0], axes=axes, **params), dim - sum(a < dim for a in axes)
 
     return rule
 
 
-def _sum_like(ufunc: str) -> Callable[..., Any]:
+def _sum_like(ufunc: str) -> Callable[..., Value]:
     """The impl of a sum or product; types of 16 bits and less accumulate in f32 and round once."""
 
-    def make(xp: Any, x: Any, *, axes: Any, **_: Any) -> Any:
+    def make(xp: Namespace, x: Value, *, axes: Sequence[int], **_: ParamValue) -> Value:
         reduce, dtype = getattr(xp, ufunc).reduce, xp.dtype_of_aval(x.dtype)
         if not axes:
             return lambda v: v
@@ -77,8 +80,10 @@ def _sum_like(ufunc: str) -> Callable[..., Any]:
     return static_impl(make)
 
 
-def _reducer_lower(name: str, unit: Callable[[Any], Any]) -> Callable[..., Any]:
-    def lower(ctx: Any, x: Any, *, axes: Any, **_: Any) -> Any:
+def _reducer_lower(name: str, unit: Callable[[Value], Value]) -> Callable[..., Value]:
+    def lower(
+        ctx: LoweringContext, x: HloValue, *, axes: Sequence[int], **_: ParamValue
+    ) -> HloValue:
         body = lexicographic(ctx, name) if x.aval.dtype.kind == "c" else name
         return ctx.reduce(body, x, unit(x.aval.dtype), tuple(axes))
 
@@ -102,7 +107,13 @@ define(
 )
 
 
-def _prod_jvp(primals: Any, tangents: Any, *, axes: Any, **params: Any) -> Any:
+def _prod_jvp(
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    *,
+    axes: Sequence[int],
+    **params: ParamValue,
+) -> PrimalAndTangent:
     """d prod(x) = sum_i t_i * prod_{j < i} x_j * prod_{j > i} x_j, which is right where x has zeros."""
     (x,), (t,) = primals, tangents
     aval, kept = get_aval(x), removed(range(get_aval(x).ndim), axes)
@@ -121,7 +132,7 @@ def _prod_jvp(primals: Any, tangents: Any, *, axes: Any, **params: Any) -> Any:
         axis = 0
     one = full(ShapedArray((), aval.dtype), 1)
 
-    def products(low: int, high: int, reverse: bool) -> Any:
+    def products(low: int, high: int, reverse: bool) -> Value:
         config = [(0, 0, 0)] * get_aval(x).ndim
         config[axis] = (low, high, 0)
         shifted = lax.pad(x, one, padding_config=tuple(config))
@@ -146,8 +157,8 @@ define(
 # -- largest and smallest --------------------------------------------------------------------------
 
 
-def _chooser_impl(ufunc: str, sign: int) -> Callable[..., Any]:
-    def make(xp: Any, x: Any, *, axes: Any, **_: Any) -> Any:
+def _chooser_impl(ufunc: str, sign: int) -> Callable[..., Value]:
+    def make(xp: Namespace, x: Value, *, axes: Sequence[int], **_: ParamValue) -> Value:
         reduce, dtype = getattr(xp, ufunc).reduce, xp.dtype_of_aval(x.dtype)
         wide = byte_type(xp, x.dtype)
         options = {}
@@ -160,10 +171,16 @@ def _chooser_impl(ufunc: str, sign: int) -> Callable[..., Any]:
     return static_impl(make)
 
 
-def _chooser_jvp(op: Any) -> Callable[..., Any]:
+def _chooser_jvp(op: Any) -> Callable[..., Value]:
     """Elements that tie for the largest share the derivative equally."""
 
-    def rule(primals: Any, tangents: Any, *, axes: Any, **params: Any) -> Any:
+    def rule(
+        primals: Sequence[Value],
+        tangents: Sequence[Value],
+        *,
+        axes: Sequence[int],
+        **params: ParamValue,
+    ) -> PrimalAndTangent:
         (x,), (t,) = primals, tangents
         out = op(x, axes=axes, **params)
         aval = get_aval(x)
@@ -221,14 +238,18 @@ for _op, _name, _unit in (
 _FOLD = 256
 
 
-def _reduce_type(*avals: Any, computation: Any, dimensions: Any, jaxpr: Any) -> list[Any]:
+def _reduce_type(
+    *avals: Aval, computation: ParamValue, dimensions: Sequence[int], jaxpr: ClosedJaxpr
+) -> list[Aval]:
     operands, initials = check_initials("reduce", avals)
     check_reducer("reduce", "jaxpr", jaxpr, [*initials, *initials], initials)
     check_axes("reduce", "dimensions: axis", dimensions, operands[0].ndim, operands[0])
     return [with_shape(x, removed(x.shape, dimensions)) for x in operands]
 
 
-def _reduce_impl(xp: Any, *avals: Any, dimensions: Any, jaxpr: Any, **_: Any) -> Any:
+def _reduce_impl(
+    xp: Namespace, *avals: Aval, dimensions: Sequence[int], jaxpr: ClosedJaxpr, **_: ParamValue
+) -> Value:
     xs, monoid = avals[: len(avals) // 2], monoid_of(jaxpr)
     axes, n = tuple(dimensions), len(xs)
     if all(
@@ -242,7 +263,7 @@ def _reduce_impl(xp: Any, *avals: Any, dimensions: Any, jaxpr: Any, **_: Any) ->
         inner = xp.float32 if narrow else dtype
         ufunc, unit = getattr(xp, monoid.ufunc), xp.asarray(monoid.unit, inner)[()]
 
-        def run(x: Any, init: Any) -> list[Any]:
+        def run(x: Value, init: Value) -> list[Value]:
             total = ufunc.reduce(x.astype(inner, copy=False), axis=axes, initial=unit, dtype=inner)
             return [xp.asarray(ufunc(init.astype(inner), total)).astype(dtype)]
 
@@ -250,13 +271,15 @@ def _reduce_impl(xp: Any, *avals: Any, dimensions: Any, jaxpr: Any, **_: Any) ->
     return _reduce_fold(xp, xs, axes, jaxpr)
 
 
-def _reduce_fold(xp: Any, xs: Any, axes: tuple[int, ...], jaxpr: Any) -> Callable[..., list[Any]]:
+def _reduce_fold(
+    xp: Namespace, xs: Sequence[Value], axes: tuple[int, ...], jaxpr: ClosedJaxpr
+) -> Callable[..., list[Value]]:
     """In the order of the elements, so that reducers need not commute."""
     n, shape = len(xs), removed(xs[0].shape, axes)
     count = math.prod(xs[0].shape[a] for a in axes)
     order = (*axes, *removed(range(xs[0].ndim), axes))
 
-    def run(*values: Any) -> list[Any]:
+    def run(*values: Value) -> list[Value]:
         rows = [v.transpose(order).reshape(count, *shape) for v in values[:n]]
         acc = [xp.full(shape, i, r.dtype) for i, r in zip(values[n:], rows, strict=True)]
         while len(rows[0]) > _FOLD:
@@ -276,8 +299,13 @@ _TREE_JVP = MemoTable[tuple[ClosedJaxpr, list[bool]]]("jvp of a reduction as a t
 
 
 def _reduce_jvp(
-    primals: Any, tangents: Any, *, computation: Any, dimensions: Any, jaxpr: Any
-) -> Any:
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    *,
+    computation: ParamValue,
+    dimensions: Sequence[int],
+    jaxpr: ClosedJaxpr,
+) -> PrimalAndTangent:
     """Differentiate the reduction as a tree that combines halves. Initial values are taken to be neutral elements."""
     n = len(primals) // 2
     no_initial_tangents("reduce", tangents[n:])
@@ -298,7 +326,9 @@ def _reduce_jvp(
     return outs, fill_zeros(flags, out_tangents, map(get_aval, outs))
 
 
-def _reduce_tree(xs: Any, inits: Any, axes: tuple[int, ...], jaxpr: Any) -> list[Any]:
+def _reduce_tree(
+    xs: Sequence[Value], inits: Value, axes: tuple[int, ...], jaxpr: ClosedJaxpr
+) -> list[Value]:
     """The reduction of all elements: the first half is combined with the second, until one is left."""
     aval = get_aval(xs[0])
     kept = removed(range(aval.ndim), axes)
@@ -329,7 +359,14 @@ def _reduce_tree(xs: Any, inits: Any, axes: tuple[int, ...], jaxpr: Any) -> list
     return [lax.squeeze(x, dimensions=(0,)) for x in xs]
 
 
-def _reduce_batch(size: int, vals: Any, dims: Any, *, dimensions: Any, **params: Any) -> Any:
+def _reduce_batch(
+    size: int,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    *,
+    dimensions: Sequence[int],
+    **params: ParamValue,
+) -> OutAndDim:
     n = len(vals) // 2
     if any(d is not None for d in dims[n:]):
         fail(
@@ -343,7 +380,13 @@ def _reduce_batch(size: int, vals: Any, dims: Any, *, dimensions: Any, **params:
     return outs, [target - sum(a < target for a in axes)] * n
 
 
-def _reduce_lower(ctx: Any, *operands: Any, dimensions: Any, jaxpr: Any, **_: Any) -> list[Any]:
+def _reduce_lower(
+    ctx: LoweringContext,
+    *operands: HloValue,
+    dimensions: Sequence[int],
+    jaxpr: ClosedJaxpr,
+    **_: ParamValue,
+) -> list[HloValue]:
     n = len(operands) // 2
     return ctx.reduce(
         lambda *scalars: ctx.inline(jaxpr, scalars),
@@ -368,7 +411,7 @@ define(
 
 
 def _arg_type(name: str) -> Callable[..., Any]:
-    def rule(x: Any, *, axes: Any, index_dtype: Any) -> Any:
+    def rule(x: Aval, *, axes: Any, index_dtype: Any) -> Aval:
         if len(axes) != 1:
             ill_typed(f"{name} axes {tuple(axes)} must name one axis", "dimension-count")
         check_axes(name, "axes: axis", axes, x.ndim, x)
@@ -383,8 +426,8 @@ def _arg_type(name: str) -> Callable[..., Any]:
     return rule
 
 
-def _arg_impl(function: str) -> Callable[..., Any]:
-    def make(xp: Any, x: Any, *, axes: Any, index_dtype: Any) -> Any:
+def _arg_impl(function: str) -> Callable[..., Value]:
+    def make(xp: Namespace, x: Value, *, axes: Sequence[int], index_dtype: ParamValue) -> Value:
         find, dtype = getattr(xp, function), xp.dtype_of_aval(index_dtype)
         wide = x.dtype.kind == "f" and x.dtype.bits < 16  # types that NumPy cannot search
         return lambda v: find(v.astype(xp.float32) if wide else v, axis=axes[0]).astype(dtype)
@@ -392,10 +435,12 @@ def _arg_impl(function: str) -> Callable[..., Any]:
     return static_impl(make)
 
 
-def _arg_lower(direction: str, sign: int) -> Callable[..., Any]:
-    def lower(ctx: Any, x: Any, *, axes: Any, index_dtype: Any) -> Any:
-        def better(value: Any, index: Any, new: Any, new_index: Any) -> list[Any]:
-            def both(op: str, a: Any, b: Any) -> Any:
+def _arg_lower(direction: str, sign: int) -> Callable[..., Value]:
+    def lower(
+        ctx: LoweringContext, x: HloValue, *, axes: Sequence[int], index_dtype: ParamValue
+    ) -> HloValue:
+        def better(value: Value, index: Value, new: Value, new_index: Value) -> list[Value]:
+            def both(op: str, a: Value, b: Value) -> Value:
                 return ctx.op(op, a, b, out=a.aval)
 
             # the accumulated value stays if it is better or NaN; of equal ones the first counts

@@ -16,6 +16,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import call_dce_rule, dce_closed, dce_jaxpr, prune_consts
 from jaxprtool.interpreters.jvp import Zero, fill_zeros
@@ -28,9 +29,9 @@ from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, transpose_unary
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import Memo, MemoTable
-from jaxprtool.ir.params import Word
+from jaxprtool.ir.params import ParamValue, Word
 from jaxprtool.ir.walk import all_eqns, map_jaxprs
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import CallRules
@@ -42,7 +43,7 @@ __all__ = ["checkpoint"]
 # -- remat2 ------------------------------------------------------------------------------------
 
 
-def _one_flag(params: dict[str, Any]) -> dict[str, Any]:
+def _one_flag(params: dict[str, ParamValue]) -> dict[str, Any]:
     """`prevent_cse` may have a flag for each argument; with other arguments, one flag stands for all."""
     prevent = params["prevent_cse"]
     return {**params, "prevent_cse": any(prevent)} if isinstance(prevent, tuple) else params
@@ -62,8 +63,8 @@ class _RematRules(CallRules):
         return _TRANSPOSED.of(closed, key, lambda: _transposed(closed, linear, nonzero))
 
     def partial_eval(
-        self, trace: PartialEvalTrace, args: Sequence[Any], **params: Any
-    ) -> list[Any]:
+        self, trace: PartialEvalTrace, args: Sequence[Value], **params: Any
+    ) -> list[Value]:
         closed: ClosedJaxpr = params["jaxpr"]
         unks = [trace.is_unknown(x) for x in args]
         parts = _split(closed, unks, policy_saves(params["policy"]))
@@ -98,7 +99,7 @@ def _transposed(
     fixed_avals = first.in_avals
     flags: list[bool] = []
 
-    def pull_back(*args: Any) -> list[Any]:
+    def pull_back(*args: Value) -> list[Value]:
         fixed, live = split_list(args, len(fixed_avals))
         residuals = apply_jaxpr(first, fixed, closed)
         cts = fill_zeros(nonzero, live, [x.aval for x in closed.jaxpr.outs])
@@ -188,7 +189,9 @@ def _compute_again(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> _
     )
 
 
-def _types(*avals: Any, jaxpr: ClosedJaxpr, prevent_cse: Any, **_: Any) -> list[Any]:
+def _types(
+    *avals: Aval, jaxpr: ClosedJaxpr, prevent_cse: ParamValue, **_: ParamValue
+) -> list[Aval]:
     outs = check_call("remat2", jaxpr, avals)
     if isinstance(prevent_cse, (tuple, list)) and len(prevent_cse) != len(avals):
         ill_typed(
@@ -198,7 +201,9 @@ def _types(*avals: Any, jaxpr: ClosedJaxpr, prevent_cse: Any, **_: Any) -> list[
     return outs
 
 
-def _lower(ctx: Any, *args: Any, jaxpr: ClosedJaxpr, prevent_cse: Any, **params: Any) -> list[Any]:
+def _lower(
+    ctx: Value, *args: Value, jaxpr: ClosedJaxpr, prevent_cse: Any, **params: Any
+) -> list[Any]:
     """Write the body in place. Arguments of the second computation go through a barrier, so that XLA does not merge it with the first."""
     guarded = prevent_cse if isinstance(prevent_cse, tuple) else (prevent_cse,) * len(args)
     if params["differentiated"] and any(guarded):
@@ -232,7 +237,9 @@ define(
 )
 
 
-def _name_jvp(primals: Any, tangents: Any, *, name: str) -> Any:
+def _name_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], *, name: str
+) -> PrimalAndTangent:
     """The tangent is not named: a policy that keeps the value does not keep it."""
     return lax.checkpoint_name(*primals, name=name), tangents[0]
 
@@ -249,7 +256,7 @@ define(
 )
 
 
-def checkpoint(f: Callable[..., Any], policy: str | None = None) -> Callable[..., Any]:
+def checkpoint(f: Callable[..., Value], policy: str | None = None) -> Callable[..., Value]:
     """f, whose derivatives compute its intermediate values again instead of keeping them.
 
     Args:
@@ -268,7 +275,7 @@ def checkpoint(f: Callable[..., Any], policy: str | None = None) -> Callable[...
             help=f"the names are {', '.join(POLICIES)}",
         )
 
-    def rematerialised(*args: Any) -> Any:
+    def rematerialised(*args: Value) -> Value:
         leaves, in_tree = tree_flatten(args)
         flat, out_tree = flatten_fun(f, in_tree)
         closed = stage(flat, [get_aval(x) for x in leaves], argument_names(f, args))

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.dtypes import UINT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import (
     check_same_dtype,
     full,
@@ -47,18 +50,18 @@ from jaxprtool.rules.define import define
 # -- types -----------------------------------------------------------------------------------------
 
 
-def _scatter_type(name: str) -> Callable[..., Any]:
+def _scatter_type(name: str) -> Callable[..., Aval]:
     def rule(
-        x: Any,
-        indices: Any,
+        x: Aval,
+        indices: Aval,
         updates: Any,
         *,
-        dimension_numbers: Any,
-        mode: Any,
-        update_jaxpr: Any,
-        update_consts: Any,
-        **_: Any,
-    ) -> Any:
+        dimension_numbers: ParamValue,
+        mode: ParamValue,
+        update_jaxpr: ParamValue,
+        update_consts: ParamValue,
+        **_: ParamValue,
+    ) -> Aval:
         mode_of(name, mode)
         check_same_dtype(name, (x, updates))
         _check_update_jaxpr(name, x, update_jaxpr, update_consts)
@@ -68,7 +71,7 @@ def _scatter_type(name: str) -> Callable[..., Any]:
     return rule
 
 
-def _check_update_jaxpr(name: str, x: Any, update_jaxpr: Any, update_consts: Any) -> None:
+def _check_update_jaxpr(name: str, x: Value, update_jaxpr: Any, update_consts: Any) -> None:
     if update_jaxpr is None:
         return
     scalar = ShapedArray((), x.dtype)
@@ -90,7 +93,7 @@ def _check_update_jaxpr(name: str, x: Any, update_jaxpr: Any, update_consts: Any
 
 
 @functools.lru_cache(4096)
-def _check_scatter(name: str, x: Any, indices: Any, updates: Any, w: Windows) -> None:
+def _check_scatter(name: str, x: Value, indices: Value, updates: Any, w: Windows) -> None:
     check_windows(name, "scatter", w, x, indices)
     rank = indices.ndim - 1 + len(w.window)
     if updates.ndim != rank:
@@ -119,14 +122,14 @@ _FEW_COLUMNS = 16
 """Up to so many, a pass for each beats one over all elements, whose places would have to be computed."""
 
 
-def _replace(xp: Any, table: Any, places: Any, rows: Any) -> None:
+def _replace(xp: Namespace, table: Any, places: Any, rows: Value) -> None:
     table[places] = rows  # where places are equal the last update counts
 
 
 def _combine(name: str, unique: bool) -> Combine:
     """Combine with a ufunc of NumPy; places that occur more than once are combined in their order."""
 
-    def run(xp: Any, table: Any, places: Any, rows: Any) -> None:
+    def run(xp: Namespace, table: Any, places: Any, rows: Value) -> None:
         ufunc = getattr(xp, name)
         if unique:
             table[places] = ufunc(table[places], rows)
@@ -145,7 +148,7 @@ def _combine(name: str, unique: bool) -> Combine:
 def _apply_jaxpr(closed: ClosedJaxpr) -> Combine:
     """Combine by a jaxpr of scalars: in rounds, in each of which no place occurs twice."""
 
-    def run(xp: Any, table: Any, places: Any, rows: Any) -> None:
+    def run(xp: Namespace, table: Any, places: Any, rows: Value) -> None:
         order = xp.argsort(places, kind="stable")
         ordered = places[order]
         position = xp.arange(len(order))
@@ -162,24 +165,24 @@ def _apply_jaxpr(closed: ClosedJaxpr) -> Combine:
     return run
 
 
-def _with_consts(update_jaxpr: Any, update_consts: Any) -> Any:
+def _with_consts(update_jaxpr: Any, update_consts: Any) -> Value:
     return ClosedJaxpr(update_jaxpr.jaxpr, list(update_consts)) if update_consts else update_jaxpr
 
 
-def _scatter_impl(ufunc: str) -> Callable[..., Any]:
+def _scatter_impl(ufunc: str) -> Callable[..., Value]:
     def make(
-        xp: Any,
-        x: Any,
-        indices: Any,
+        xp: Namespace,
+        x: Value,
+        indices: Value,
         updates: Any,
         *,
-        dimension_numbers: Any,
-        mode: Any,
+        dimension_numbers: ParamValue,
+        mode: ParamValue,
         unique_indices: bool,
-        update_jaxpr: Any,
-        update_consts: Any,
-        **_: Any,
-    ) -> Any:
+        update_jaxpr: ParamValue,
+        update_consts: ParamValue,
+        **_: ParamValue,
+    ) -> Value:
         if not updates.size or not x.size:
             return lambda v, i, u: v
         w = windows_of("scatter", dimension_numbers)
@@ -193,7 +196,7 @@ def _scatter_impl(ufunc: str) -> Callable[..., Any]:
         clip = mode_of("scatter", mode) == CLIP
         n, count = math.prod(indices.shape[:-1]), math.prod(selection.kept)
 
-        def run(v: Any, i: Any, u: Any) -> Any:
+        def run(v: Value, i: Value, u: Value) -> Value:
             starts = selection.starts(i)
             rows = selection.from_windows(xp.asarray(u))
             inside = None
@@ -216,15 +219,17 @@ def _scatter_impl(ufunc: str) -> Callable[..., Any]:
 # -- derivatives -------------------------------------------------------------------------------------
 
 
-def _options(params: dict[str, Any]) -> dict[str, Any]:
+def _options(params: dict[str, ParamValue]) -> dict[str, Any]:
     """The params that say how a scatter takes its indices."""
     return {k: params[k] for k in ("mode", "unique_indices", "indices_are_sorted")}
 
 
-def _linear_jvp(op: Any) -> Callable[..., Any]:
+def _linear_jvp(op: Any) -> Callable[..., Value]:
     """The rule of a scatter that is linear in operand and updates together."""
 
-    def rule(primals: Any, tangents: Any, **params: Any) -> Any:
+    def rule(
+        primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
+    ) -> PrimalAndTangent:
         (x, indices, updates), (dx, _, du) = primals, tangents
         out = op(x, indices, updates, **params)
         if type(dx) is Zero and type(du) is Zero:
@@ -234,7 +239,9 @@ def _linear_jvp(op: Any) -> Callable[..., Any]:
     return rule
 
 
-def _scatter_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _scatter_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
+) -> PrimalAndTangent:
     """Where updates overlap, each has a number, and those that were not overwritten are found by gathering
     the numbers that were scattered; value and tangent are then sums over those.
     """
@@ -259,14 +266,14 @@ def _scatter_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     zero, zero_u = full(aval, 0), full(u_aval, 0)
     options = _options(params)
 
-    def total(old: Any, new: Any) -> Any:
+    def total(old: Value, new: Value) -> Value:
         old, new = lax.select_n(untouched, zero, old), lax.select_n(counts, zero_u, new)
         return scatter_added(old, indices, new, w, **options)
 
     return total(x, updates), total(dx, du)
 
 
-def _numbered(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
+def _numbered(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Value:
     """1, 2, ... for the elements of `shape`, stretched to `wanted`."""
     ids = lax.iota(dtype=UINT32, shape=(math.prod(shape),), dimension=0)
     ids = lax.add(lax.reshape(ids, new_sizes=shape), scalar_lit(1, UINT32))
@@ -276,7 +283,7 @@ def _numbered(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
     return lax.broadcast_in_dim(ids, shape=wanted, broadcast_dimensions=dims)
 
 
-def _mul_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _mul_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
     (x, indices, updates), (dx, _, du) = primals, tangents
     out = lax.scatter_mul(x, indices, updates, **params)
     left: Any = dx
@@ -300,10 +307,12 @@ def _need_unique(name: str, unique: bool) -> None:
         )
 
 
-def _extremal_jvp(op: Any) -> Callable[..., Any]:
+def _extremal_jvp(op: Any) -> Callable[..., Value]:
     """Updates that tie, with each other or with the old element, share the derivative equally."""
 
-    def rule(primals: Any, tangents: Any, **params: Any) -> Any:
+    def rule(
+        primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
+    ) -> PrimalAndTangent:
         (x, indices, updates), (dx, _, du) = primals, tangents
         out = op(x, indices, updates, **params)
         if type(dx) is Zero and type(du) is Zero:
@@ -329,17 +338,24 @@ def _extremal_jvp(op: Any) -> Callable[..., Any]:
     return rule
 
 
-def _fixed_indices(name: str, indices: Any) -> None:
+def _fixed_indices(name: str, indices: Value) -> None:
     if is_linear(indices):
         not_linear(name, "scatter_indices depend on them")
 
 
-def _add_transpose(op: Any) -> Callable[..., Any]:
+def _add_transpose(op: Any) -> Callable[..., Value]:
     name = op.primitive.name
 
     def rule(
-        ct: Any, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any, **_: Any
-    ) -> list[Any]:
+        ct: Value,
+        x: Value,
+        indices: Value,
+        updates: Any,
+        *,
+        dimension_numbers: ParamValue,
+        mode: ParamValue,
+        **_: ParamValue,
+    ) -> list[Value]:
         _fixed_indices(name, indices)
         du = None
         if is_linear(updates):
@@ -351,7 +367,7 @@ def _add_transpose(op: Any) -> Callable[..., Any]:
     return rule
 
 
-def _mul_transpose(ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
+def _mul_transpose(ct: Value, x: Value, indices: Value, updates: Any, **params: Any) -> list[Value]:
     _fixed_indices("scatter-mul", indices)
     dx = du = None
     if is_linear(x):
@@ -363,7 +379,9 @@ def _mul_transpose(ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -
     return [dx, None, du]
 
 
-def _scatter_transpose(ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
+def _scatter_transpose(
+    ct: Value, x: Value, indices: Value, updates: Any, **params: ParamValue
+) -> list[Value]:
     _fixed_indices("scatter", indices)
     if not params["unique_indices"] or params["update_jaxpr"] is not None:
         fail(
@@ -385,8 +403,15 @@ def _scatter_transpose(ct: Any, x: Any, indices: Any, updates: Any, **params: An
 # -- batching, lowering, cost --------------------------------------------------------------------------
 
 
-def _scatter_batch(op: Any) -> Callable[..., Any]:
-    def rule(size: int, vals: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+def _scatter_batch(op: Any) -> Callable[..., Value]:
+    def rule(
+        size: int,
+        vals: Sequence[Value],
+        dims: Sequence[int | None],
+        *,
+        dimension_numbers: ParamValue,
+        **params: ParamValue,
+    ) -> OutAndDim:
         (x, indices, updates), (dim, index_dim, update_dim) = vals, dims
         w = windows_of("scatter", dimension_numbers)
         if dim is None:
@@ -404,7 +429,9 @@ def _scatter_batch(op: Any) -> Callable[..., Any]:
     return rule
 
 
-def _clamped(ctx: Any, x: Any, indices: Any, updates: Any, w: Windows) -> Any:
+def _clamped(
+    ctx: LoweringContext, x: HloValue, indices: HloValue, updates: Any, w: Windows
+) -> HloValue:
     """The indices moved so that the windows lie within the operand."""
     if not w.start_map:
         return indices
@@ -415,20 +442,20 @@ def _clamped(ctx: Any, x: Any, indices: Any, updates: Any, w: Windows) -> Any:
     return ctx.op("clamp", ctx.constant(0, aval), indices, most, out=aval)
 
 
-def _scatter_lower(op: Any) -> Callable[..., Any]:
+def _scatter_lower(op: Any) -> Callable[..., Value]:
     def lower(
-        ctx: Any,
-        x: Any,
-        indices: Any,
+        ctx: LoweringContext,
+        x: HloValue,
+        indices: HloValue,
         updates: Any,
         *,
-        dimension_numbers: Any,
-        mode: Any,
+        dimension_numbers: ParamValue,
+        mode: ParamValue,
         unique_indices: bool,
         indices_are_sorted: bool,
-        update_jaxpr: Any,
-        update_consts: Any,
-    ) -> Any:
+        update_jaxpr: ParamValue,
+        update_consts: ParamValue,
+    ) -> HloValue:
         w = windows_of("scatter", dimension_numbers)
         n_batch, indices = indices.aval.ndim - 1, wide_indices(ctx, indices)
         if mode_of("scatter", mode) == CLIP:
@@ -437,7 +464,7 @@ def _scatter_lower(op: Any) -> Callable[..., Any]:
         if update_jaxpr is None and op is not None:
             update_jaxpr = update_jaxpr_of(op, x.aval.dtype)
 
-        def body(old: Any, new: Any) -> Any:
+        def body(old: Value, new: Value) -> Value:
             if update_jaxpr is None:
                 return new
             return ctx.inline(_with_consts(update_jaxpr, update_consts), [old, new])

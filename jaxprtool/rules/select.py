@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero, instantiate, jvp_terms
-from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.axes import check_same_dtype
 from jaxprtool.makers.elementwise import (
     check_kind,
@@ -24,7 +27,7 @@ from jaxprtool.rules.define import define
 # -- select_n ------------------------------------------------------------------------------------
 
 
-def _select_n_type(which: Any, *cases: Any) -> Any:
+def _select_n_type(which: Any, *cases: Aval) -> Aval:
     if len(cases) == 0:
         ill_typed("select_n needs at least one case", "operand-count")
     check_kind("select_n", which, "biu")
@@ -47,7 +50,7 @@ def _select_n_type(which: Any, *cases: Any) -> Any:
     return first
 
 
-def _select_n_impl(xp: Any, which: Any, *cases: Any) -> Any:
+def _select_n_impl(xp: Namespace, which: Any, *cases: Value) -> Value:
     """An index out of range takes the nearest case."""
     if which.dtype.kind == "b":
         return xp.where(which, cases[-1], cases[0])
@@ -57,7 +60,7 @@ def _select_n_impl(xp: Any, which: Any, *cases: Any) -> Any:
     return out
 
 
-def _select_n_jvp(primals: Any, tangents: Any) -> Any:
+def _select_n_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
     which, *cases = primals
     out = lax.select_n(which, *cases)
     moving = [t for t in tangents[1:] if type(t) is not Zero]
@@ -67,13 +70,13 @@ def _select_n_jvp(primals: Any, tangents: Any) -> Any:
     return out, lax.select_n(which, *[zero if type(t) is Zero else t for t in tangents[1:]])
 
 
-def _select_n_transpose(ct: Any, which: Any, *cases: Any) -> Any:
+def _select_n_transpose(ct: Value, which: Any, *cases: Value) -> Value:
     if is_linear(which):
         not_linear("select_n", "the selector depends on them")
     zero = instantiate(Zero(get_aval(ct)))
     boolean = get_aval(which).dtype.kind == "b"
 
-    def chosen(i: int) -> Any:
+    def chosen(i: int) -> Value:
         if len(cases) == 1:
             return ct
         if boolean:
@@ -83,14 +86,14 @@ def _select_n_transpose(ct: Any, which: Any, *cases: Any) -> Any:
     return [None, *[chosen(i) if is_linear(c) else None for i, c in enumerate(cases)]]
 
 
-def _takes(which: Any, i: int, n: int) -> Any:
+def _takes(which: Any, i: int, n: int) -> Value:
     """Whether an integer selector takes case i of n, of which there are two or more."""
     if i == 0:
         return lax.le(which, 0)
     return lax.ge(which, i) if i == n - 1 else lax.eq(which, i)
 
 
-def _select_n_batch(axis_size: int, vals: Any, dims: Any) -> Any:
+def _select_n_batch(axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]) -> OutAndDim:
     """The axis goes where the first batched operand of full rank has it; a selector may keep rank 0."""
     rank = get_aval(vals[1]).ndim - (dims[1] is not None)
     which, which_dim = vals[0], dims[0]
@@ -106,11 +109,11 @@ def _select_n_batch(axis_size: int, vals: Any, dims: Any) -> Any:
     return lax.select_n(which, *cases), target
 
 
-def _select_n_lower(ctx: Any, which: Any, *cases: Any) -> Any:
+def _select_n_lower(ctx: LoweringContext, which: Any, *cases: HloValue) -> HloValue:
     if which.aval.dtype.kind == "b":
         return ctx.select(which, cases[1], cases[0]) if len(cases) == 2 else cases[0]
 
-    def between(first: int, cases: Any) -> Any:
+    def between(first: int, cases: Any) -> Value:
         """A binary search for the case, the first of which has index `first`."""
         if len(cases) == 1:
             return cases[0]
@@ -140,7 +143,7 @@ define(
 # -- clamp ---------------------------------------------------------------------------------------
 
 
-def _clamp_type(min: Any, x: Any, max: Any) -> Any:
+def _clamp_type(min: Any, x: Aval, max: Any) -> Aval:
     check_kind("clamp", x, "biufc")
     if min.dtype is not x.dtype or max.dtype is not x.dtype:
         check_same_dtype("clamp", (min, x, max))
@@ -152,18 +155,18 @@ def _clamp_type(min: Any, x: Any, max: Any) -> Any:
     return x
 
 
-def _clamp_impl(xp: Any, low: Any, x: Any, high: Any) -> Any:
+def _clamp_impl(xp: Namespace, low: Value, x: Value, high: Value) -> Value:
     return xp.minimum(xp.maximum(x, low), high)
 
 
-def _where(pred: Any, t: Any, out: Any) -> Any:
+def _where(pred: Value, t: Value, out: Value) -> Value:
     """t where pred, else 0. A tangent of rank 0 is multiplied by the mask, which is cheaper than to broadcast it and select."""
     if get_aval(t).shape != get_aval(out).shape:
         return lax.mul(t, lax.convert_element_type(pred, new_dtype=get_aval(t).dtype))
     return lax.select_n(pred, full_like(out, 0.0), t)
 
 
-def _clamp_batch(axis_size: int, vals: Any, dims: Any) -> Any:
+def _clamp_batch(axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]) -> OutAndDim:
     """As for select_n, with bounds in the place of the selector."""
     ranks = [get_aval(v).ndim - (d is not None) for v, d in zip(vals, dims, strict=True)]
     target = next(
@@ -172,7 +175,7 @@ def _clamp_batch(axis_size: int, vals: Any, dims: Any) -> Any:
     x = materialize(vals[1], dims[1], axis_size, target)
     shape = get_aval(x).shape
 
-    def bound(i: int) -> Any:
+    def bound(i: int) -> Value:
         v, d = vals[i], dims[i]
         if ranks[i] == 0 and d is None:
             return v

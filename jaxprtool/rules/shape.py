@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -13,11 +13,16 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.layouts import spec_of
+from jaxprtool.interpreters.lower import LoweringContext
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import (
     broadcasted,
     bumped,
@@ -39,7 +44,7 @@ from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 _SMALL = 4096
 
 
-def _shape_impl(shape_of: Callable[..., tuple[int, ...]]) -> Callable[..., Any]:
+def _shape_impl(shape_of: Callable[..., tuple[int, ...]]) -> Callable[..., Value]:
     """The impl rule of an operation that only changes the shape."""
     return static_impl(
         lambda xp, x, **params: operator.methodcaller("reshape", shape_of(x, **params))
@@ -50,8 +55,8 @@ def _shape_impl(shape_of: Callable[..., tuple[int, ...]]) -> Callable[..., Any]:
 
 
 def _broadcast_type(
-    x: Any, *dyn_shape: Any, shape: Any, broadcast_dimensions: Any, **_: Any
-) -> Any:
+    x: Aval, *dyn_shape: Aval, shape: Any, broadcast_dimensions: Any, **_: Any
+) -> Aval:
     if len(broadcast_dimensions) != x.ndim:
         ill_typed(
             f"broadcast_in_dim broadcast_dimensions {broadcast_dimensions} must name one axis for "
@@ -74,14 +79,16 @@ def _broadcast_type(
     return with_shape(x, tuple(shape))
 
 
-def _broadcast_impl(xp: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, **_: Any) -> Any:
+def _broadcast_impl(
+    xp: Namespace, x: Value, *, shape: Any, broadcast_dimensions: Any, **_: Any
+) -> Value:
     middle, order = [1] * len(shape), sorted(range(x.ndim), key=broadcast_dimensions.__getitem__)
     for n, d in zip(x.shape, broadcast_dimensions, strict=True):
         middle[d] = n
     ordered = order == list(range(x.ndim))
     dtype = xp.dtype_of_aval(x.dtype)
 
-    def run(v: Any) -> Any:
+    def run(v: Value) -> Value:
         v = (v if ordered else v.transpose(order)).reshape(middle)
         if not large:
             out = xp.empty(shape, dtype)
@@ -97,7 +104,9 @@ def _keeps_order(dims: Any) -> bool:
     return all(a < b for a, b in itertools.pairwise(dims))
 
 
-def _broadcast_jvp(primals: Any, tangents: Any, *, shape: Any, **params: Any) -> Any:
+def _broadcast_jvp(
+    primals: Value, tangents: Value, *, shape: Any, **params: Any
+) -> PrimalAndTangent:
     if (
         get_aval(primals[0]).shape == shape
         and shape
@@ -108,8 +117,8 @@ def _broadcast_jvp(primals: Any, tangents: Any, *, shape: Any, **params: Any) ->
 
 
 def _broadcast_transpose(
-    ct: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, **_: Any
-) -> Any:
+    ct: Value, x: Value, *, shape: Any, broadcast_dimensions: Any, **_: Any
+) -> Value:
     kept = {
         d: i
         for i, d in enumerate(broadcast_dimensions)
@@ -125,8 +134,8 @@ def _broadcast_transpose(
 
 
 def _broadcast_batch(
-    size: int, vals: Any, dims: Any, *, shape: Any, broadcast_dimensions: Any, **params: Any
-) -> Any:
+    size: int, vals: Value, dims: Any, *, shape: Any, broadcast_dimensions: Any, **params: Any
+) -> OutAndDim:
     (x,), (dim,) = vals, dims
     increasing = _keeps_order(broadcast_dimensions)
     if not increasing:
@@ -142,7 +151,7 @@ def _broadcast_batch(
 
 
 def _broadcast_layout(
-    ins: Any, out: Any, *, broadcast_dimensions: Any, **_: Any
+    ins: Value, out: Value, *, broadcast_dimensions: Any, **_: Any
 ) -> list[tuple[str, ...]]:
     spec: list[tuple[str, ...]] = [()] * out.ndim
     for i, axis in enumerate(broadcast_dimensions):
@@ -171,7 +180,7 @@ define(
 # -- reshape, squeeze, expand_dims -----------------------------------------------------------------
 
 
-def _reshape_type(x: Any, *, new_sizes: Any, dimensions: Any, **_: Any) -> Any:
+def _reshape_type(x: Aval, *, new_sizes: Any, dimensions: Any, **_: Any) -> Aval:
     check_sizes("reshape", "new_sizes", new_sizes)
     out = with_shape(x, tuple(new_sizes))
     if out.size != x.size and out.size >= 0 and x.size >= 0:
@@ -186,13 +195,15 @@ def _reshape_type(x: Any, *, new_sizes: Any, dimensions: Any, **_: Any) -> Any:
     return out
 
 
-def _reshape_impl(xp: Any, x: Any, *, new_sizes: Any, dimensions: Any, **_: Any) -> Any:
+def _reshape_impl(
+    xp: Namespace, x: Value, *, new_sizes: ParamValue, dimensions: Sequence[int], **_: ParamValue
+) -> Value:
     if dimensions is None:
         return operator.methodcaller("reshape", tuple(new_sizes))
     return lambda v: v.transpose(dimensions).reshape(new_sizes)
 
 
-def _reshape_transpose(ct: Any, x: Any, *, dimensions: Any, **_: Any) -> Any:
+def _reshape_transpose(ct: Value, x: Value, *, dimensions: Sequence[int], **_: ParamValue) -> Value:
     if dimensions is None:
         return reshaped(ct, x.shape)
     permuted = reshaped(ct, tuple(x.shape[d] for d in dimensions))
@@ -200,8 +211,8 @@ def _reshape_transpose(ct: Any, x: Any, *, dimensions: Any, **_: Any) -> Any:
 
 
 def _reshape_batch(
-    size: int, vals: Any, dims: Any, *, new_sizes: Any, dimensions: Any, **params: Any
-) -> Any:
+    size: int, vals: Value, dims: Any, *, new_sizes: Any, dimensions: Any, **params: Any
+) -> OutAndDim:
     (x,), (dim,) = vals, dims
     at = 0
     if dimensions is not None:
@@ -221,7 +232,9 @@ def _reshape_batch(
     return out, at
 
 
-def _reshape_lower(ctx: Any, x: Any, *, new_sizes: Any, dimensions: Any, **_: Any) -> Any:
+def _reshape_lower(
+    ctx: LoweringContext, x: Value, *, new_sizes: Any, dimensions: Any, **_: Any
+) -> Value:
     return ctx.reshape(x if dimensions is None else ctx.transpose(x, dimensions), new_sizes)
 
 
@@ -238,11 +251,11 @@ define(
 )
 
 
-def _squeezed_shape(x: Any, *, dimensions: Any) -> tuple[int, ...]:
+def _squeezed_shape(x: Value, *, dimensions: Sequence[int]) -> tuple[int, ...]:
     return removed(x.shape, dimensions)
 
 
-def _squeeze_type(x: Any, *, dimensions: Any) -> Any:
+def _squeeze_type(x: Aval, *, dimensions: Sequence[int]) -> Aval:
     check_axes("squeeze", "dimensions", dimensions, x.ndim, x)
     for d in dimensions:
         if x.shape[d] != 1:
@@ -250,14 +263,14 @@ def _squeeze_type(x: Any, *, dimensions: Any) -> Any:
     return with_shape(x, removed(x.shape, dimensions))
 
 
-def _squeeze_batch(size: int, vals: Any, dims: Any, *, dimensions: Any) -> Any:
+def _squeeze_batch(size: int, vals: Value, dims: Any, *, dimensions: Any) -> OutAndDim:
     out = bumped(dimensions, dims[0])
     if not out:
         return vals[0], dims[0]
     return lax.squeeze(vals[0], dimensions=out), dims[0] - sum(d < dims[0] for d in out)
 
 
-def _squeeze_layout(ins: Any, out: Any, *, dimensions: Any) -> Any:
+def _squeeze_layout(ins: Sequence[Value], out: Value, *, dimensions: Sequence[int]) -> Value:
     return removed(spec_of(ins[0]), [d % ins[0].ndim for d in dimensions])
 
 
@@ -277,27 +290,29 @@ define(
 )
 
 
-def _expanded_shape(x: Any, *, dimensions: Any) -> tuple[int, ...]:
+def _expanded_shape(x: Value, *, dimensions: Sequence[int]) -> tuple[int, ...]:
     shape = list(x.shape)
     for d in sorted(dimensions):
         shape.insert(d, 1)
     return tuple(shape)
 
 
-def _expand_dims_type(x: Any, *, dimensions: Any) -> Any:
+def _expand_dims_type(x: Aval, *, dimensions: Sequence[int]) -> Aval:
     rank = x.ndim + len(dimensions)
     check_axes("expand_dims", "dimensions", dimensions, rank, f"a result of rank {rank}")
     return with_shape(x, _expanded_shape(x, dimensions=dimensions))
 
 
-def _expand_dims_batch(size: int, vals: Any, dims: Any, *, dimensions: Any) -> Any:
+def _expand_dims_batch(
+    size: int, vals: Sequence[Value], dims: Sequence[int | None], *, dimensions: Sequence[int]
+) -> OutAndDim:
     rank = get_aval(vals[0]).ndim - 1 + len(dimensions)
     old = removed(range(rank), dimensions)  # where the example's axes are in the result
     at = old[dims[0] - 1] + 1 if dims[0] else 0
     return lax.expand_dims(vals[0], dimensions=bumped(dimensions, at)), at
 
 
-def _expand_dims_layout(ins: Any, out: Any, *, dimensions: Any) -> Any:
+def _expand_dims_layout(ins: Sequence[Value], out: Value, *, dimensions: Sequence[int]) -> Value:
     spec = spec_of(ins[0])
     for d in sorted(d % out.ndim for d in dimensions):
         spec = inserted(spec, d, ())
@@ -322,7 +337,7 @@ define(
 # -- transpose, rev --------------------------------------------------------------------------------
 
 
-def _transpose_type(x: Any, *, permutation: Any) -> Any:
+def _transpose_type(x: Aval, *, permutation: Any) -> Aval:
     if sorted(permutation) != list(range(x.ndim)):
         ill_typed(
             f"transpose permutation {tuple(permutation)} is no permutation of the axes of {x}",
@@ -352,12 +367,12 @@ define(
 )
 
 
-def _rev_type(x: Any, *, dimensions: Any) -> Any:
+def _rev_type(x: Aval, *, dimensions: Sequence[int]) -> Aval:
     check_axes("rev", "dimensions", dimensions, x.ndim, x)
     return x.strong
 
 
-def _rev_impl(xp: Any, x: Any, *, dimensions: Any) -> Any:
+def _rev_impl(xp: Namespace, x: Value, *, dimensions: Sequence[int]) -> Value:
     back, ahead = slice(None, None, -1), slice(None)
     return operator.itemgetter(tuple(back if d in dimensions else ahead for d in range(x.ndim)))
 
@@ -380,7 +395,9 @@ define(
 # -- iota ------------------------------------------------------------------------------------------
 
 
-def _iota_type(*dyn_shape: Any, dtype: Any, shape: Any, dimension: int, **_: Any) -> Any:
+def _iota_type(
+    *dyn_shape: Aval, dtype: DType, shape: Sequence[int], dimension: int, **_: ParamValue
+) -> Aval:
     if dtype.kind not in "iufc":
         ill_typed(f"iota dtype {dtype} is not a number type", "operand-types")
     check_sizes("iota", "shape", shape)
@@ -388,7 +405,9 @@ def _iota_type(*dyn_shape: Any, dtype: Any, shape: Any, dimension: int, **_: Any
     return ShapedArray(tuple(shape), dtype)
 
 
-def _iota_impl(xp: Any, *, dtype: Any, shape: Any, dimension: int, **_: Any) -> Any:
+def _iota_impl(
+    xp: Namespace, *, dtype: DType, shape: Sequence[int], dimension: int, **_: ParamValue
+) -> Value:
     middle = [1] * len(shape)
     middle[dimension] = n = shape[dimension]
     target = xp.dtype_of_aval(dtype)

@@ -11,11 +11,13 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, instantiate, linear
 from jaxprtool.interpreters.transpose import is_linear, not_linear, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.axes import (
     check_same_dtype,
     check_sizes,
@@ -31,7 +33,7 @@ from jaxprtool.rules.define import define
 # -- slice -----------------------------------------------------------------------------------------
 
 
-def _slice_type(x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+def _slice_type(x: Aval, *, start_indices: Any, limit_indices: Any, strides: Any) -> Aval:
     steps = (1,) * x.ndim if strides is None else strides
     if not len(start_indices) == len(limit_indices) == len(steps) == x.ndim:
         ill_typed(
@@ -54,15 +56,17 @@ def _slice_type(x: Any, *, start_indices: Any, limit_indices: Any, strides: Any)
     return with_shape(x, tuple(shape))
 
 
-def _slice_impl(xp: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+def _slice_impl(
+    xp: Namespace, x: Value, *, start_indices: Any, limit_indices: Any, strides: Any
+) -> Value:
     steps = strides or (None,) * x.ndim
     parts = zip(start_indices, limit_indices, steps, strict=True)
     return operator.itemgetter(tuple([builtins.slice(*p) for p in parts]))
 
 
 def _slice_transpose(
-    ct: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any
-) -> Any:
+    ct: Value, x: Value, *, start_indices: Any, limit_indices: Any, strides: Any
+) -> Value:
     config = []
     steps = strides or (1,) * x.ndim
     for size, n, low, step in zip(get_aval(ct).shape, x.shape, start_indices, steps, strict=True):
@@ -74,8 +78,8 @@ def _slice_transpose(
 
 
 def _slice_batch(
-    size: int, vals: Any, dims: Any, *, start_indices: Any, limit_indices: Any, strides: Any
-) -> Any:
+    size: int, vals: Value, dims: Any, *, start_indices: Any, limit_indices: Any, strides: Any
+) -> OutAndDim:
     at = dims[0]
     out = lax.slice(
         vals[0],
@@ -104,7 +108,7 @@ define(
 
 
 def _check_starts(
-    name: str, starts: Sequence[Any], shape: tuple[int, ...], x: Any, rank: int
+    name: str, starts: Sequence[Value], shape: tuple[int, ...], x: Value, rank: int
 ) -> None:
     if len(starts) != rank:
         ill_typed(f"{name} needs {rank} start indices for {x}, got {len(starts)}", "operand-count")
@@ -117,19 +121,19 @@ def _check_starts(
             ill_typed(f"{name} needs start indices of one integer type, got {types}")
 
 
-def _check_slice_sizes(name: str, sizes: Sequence[int], shape: Sequence[int], x: Any) -> None:
+def _check_slice_sizes(name: str, sizes: Sequence[int], shape: Sequence[int], x: Value) -> None:
     check_sizes(name, "slice_sizes", sizes)
     if len(sizes) != len(shape) or any(s > n for s, n in zip(sizes, shape, strict=True)):
         ill_typed(f"{name} slice_sizes {tuple(sizes)} do not fit in {x}", "slice-range")
 
 
-def _dynamic_slice_type(x: Any, *starts: Any, slice_sizes: Any) -> Any:
+def _dynamic_slice_type(x: Aval, *starts: Aval, slice_sizes: Sequence[int]) -> Aval:
     _check_starts("dynamic_slice", starts, (), x, x.ndim)
     _check_slice_sizes("dynamic_slice", slice_sizes, x.shape, x)
     return with_shape(x, tuple(slice_sizes))
 
 
-def _window(starts: Sequence[Any], parts: Sequence[tuple[int, int]]) -> tuple[Any, ...]:
+def _window(starts: Sequence[Value], parts: Sequence[tuple[int, int]]) -> tuple[Value, ...]:
     """The index of a slice: parts are the size of the slice and the largest start of each axis."""
     return tuple(
         [
@@ -139,12 +143,14 @@ def _window(starts: Sequence[Any], parts: Sequence[tuple[int, int]]) -> tuple[An
     )
 
 
-def _dynamic_slice_impl(xp: Any, x: Any, *_: Any, slice_sizes: Any) -> Any:
+def _dynamic_slice_impl(xp: Namespace, x: Value, *_: Value, slice_sizes: Sequence[int]) -> Value:
     parts = [(s, n - s) for s, n in zip(slice_sizes, x.shape, strict=True)]
     return lambda v, *starts: v[_window(starts, parts)]
 
 
-def _dynamic_slice_jvp(primals: Any, tangents: Any, *, slice_sizes: Any) -> Any:
+def _dynamic_slice_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], *, slice_sizes: Sequence[int]
+) -> PrimalAndTangent:
     (x, *starts), t = primals, tangents[0]
     out = lax.dynamic_slice(x, *starts, slice_sizes=slice_sizes)
     if type(t) is Zero:
@@ -152,24 +158,26 @@ def _dynamic_slice_jvp(primals: Any, tangents: Any, *, slice_sizes: Any) -> Any:
     return out, lax.dynamic_slice(t, *starts, slice_sizes=slice_sizes)
 
 
-def _fixed_starts(name: str, starts: Sequence[Any]) -> None:
+def _fixed_starts(name: str, starts: Sequence[Value]) -> None:
     if any(is_linear(s) for s in starts):
         not_linear(name, "a start index depends on them")
 
 
-def _dynamic_slice_transpose(ct: Any, x: Any, *starts: Any, slice_sizes: Any) -> list[Any]:
+def _dynamic_slice_transpose(
+    ct: Value, x: Value, *starts: Value, slice_sizes: Sequence[int]
+) -> list[Value]:
     _fixed_starts("dynamic_slice", starts)
     return [lax.dynamic_update_slice(full(x.aval, 0), ct, *starts), *[None] * len(starts)]
 
 
-def _start_like(starts: Sequence[Any]) -> Any:
+def _start_like(starts: Sequence[Value]) -> Value:
     """A start index 0 of the type of the others."""
     return scalar_lit(0, get_aval(starts[0]).dtype if starts else INT32)
 
 
 def _needed(
-    starts: Sequence[Any], dims: Sequence[Any], sizes: Sequence[int], shape: Sequence[int]
-) -> tuple[list[Any], list[Any]]:
+    starts: Sequence[Value], dims: Sequence[int | None], sizes: Sequence[int], shape: Sequence[int]
+) -> tuple[list[Value], list[Value]]:
     """The starts and their batch axes, with 0 for each axis of which the slice takes the whole: no other start is possible."""
     zero, whole = _start_like(starts), [s == n for s, n in zip(sizes, shape, strict=True)]
     return (
@@ -179,12 +187,12 @@ def _needed(
 
 
 def _start_vectors(
-    starts: Sequence[Any],
-    dims: Sequence[Any],
+    starts: Sequence[Value],
+    dims: Sequence[int | None],
     sizes: Sequence[int],
     shape: Sequence[int],
     size: int,
-) -> tuple[Any, tuple[int, ...]]:
+) -> tuple[Value, tuple[int, ...]]:
     """The starts of each example along a last axis, and the axes that they are for; those of slices as large as
     the axis are left out.
     """
@@ -207,7 +215,9 @@ def _slice_windows(
     return w, tuple(shape) if dim is None else inserted(shape, dim, min(size, 1))
 
 
-def _dynamic_slice_batch(size: int, vals: Any, dims: Any, *, slice_sizes: Any) -> Any:
+def _dynamic_slice_batch(
+    size: int, vals: Sequence[Value], dims: Sequence[int | None], *, slice_sizes: Sequence[int]
+) -> OutAndDim:
     (x, *starts), (dim, *start_dims) = vals, dims
     shape = get_aval(x).shape if dim is None else _without(get_aval(x).shape, dim)
     starts, start_dims = _needed(starts, start_dims, slice_sizes, shape)
@@ -252,25 +262,25 @@ define(
 # -- dynamic_update_slice --------------------------------------------------------------------------
 
 
-def _update_type(x: Any, update: Any, *starts: Any) -> Any:
+def _update_type(x: Aval, update: Aval, *starts: Aval) -> Aval:
     _check_starts("dynamic_update_slice", starts, (), x, x.ndim)
     check_same_dtype("dynamic_update_slice", (x, update))
     _check_update("dynamic_update_slice", x, update, 0)
     return x.strong
 
 
-def _check_update(name: str, x: Any, update: Any, n_batch: int) -> None:
+def _check_update(name: str, x: Value, update: Value, n_batch: int) -> None:
     fits = x.ndim == update.ndim and x.shape[:n_batch] == update.shape[:n_batch]
     if not fits or any(s > n for s, n in zip(update.shape, x.shape, strict=True)):
         ill_typed(f"{name} cannot write {update} into {x}", "slice-range")
 
 
-def _update_impl(xp: Any, x: Any, update: Any, *_: Any) -> Any:
+def _update_impl(xp: Namespace, x: Value, update: Value, *_: Value) -> Value:
     if not x.ndim:
         return lambda v, u: u
     parts = [(s, n - s) for s, n in zip(update.shape, x.shape, strict=True)]
 
-    def run(v: Any, u: Any, *starts: Any) -> Any:
+    def run(v: Value, u: Value, *starts: Value) -> Value:
         out = v.copy()
         out[_window(starts, parts)] = u
         return out
@@ -278,7 +288,7 @@ def _update_impl(xp: Any, x: Any, update: Any, *_: Any) -> Any:
     return run
 
 
-def _update_jvp(primals: Any, tangents: Any) -> Any:
+def _update_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
     (x, update, *starts), (dx, du) = primals, tangents[:2]
     out = lax.dynamic_update_slice(x, update, *starts)
     if type(dx) is Zero and type(du) is Zero:
@@ -286,7 +296,7 @@ def _update_jvp(primals: Any, tangents: Any) -> Any:
     return out, lax.dynamic_update_slice(instantiate(dx), instantiate(du), *starts)
 
 
-def _update_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list[Any]:
+def _update_transpose(ct: Value, x: Value, update: Value, *starts: Value) -> list[Value]:
     _fixed_starts("dynamic_update_slice", starts)
     aval = update.aval if is_linear(update) else get_aval(update)
     dx = du = None
@@ -297,7 +307,7 @@ def _update_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list[Any]:
     return [dx, du, *[None] * len(starts)]
 
 
-def _update_batch(size: int, vals: Any, dims: Any) -> Any:
+def _update_batch(size: int, vals: Value, dims: Any) -> OutAndDim:
     (x, update, *starts), (dim, update_dim, *start_dims) = vals, dims
     x_shape, sizes = (
         get_aval(v).shape if d is None else _without(get_aval(v).shape, d)

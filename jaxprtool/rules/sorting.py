@@ -10,11 +10,15 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import BOOL, FLOAT32, INT32, UINT32, UINT64
+from jaxprtool.ir.dtypes import BOOL, FLOAT32, INT32, UINT32, UINT64, DType
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import bumped, check_axes, static_impl, with_dtype, with_shape
 from jaxprtool.makers.elementwise import check_kind
 from jaxprtool.makers.indexing import Windows
@@ -23,7 +27,7 @@ from jaxprtool.rules.define import define
 # -- orders on NumPy: numbers as integers that compare as they should ---------------------------------
 
 
-def _ordinals(xp: Any, x: Any, dtype: Any) -> Any:
+def _ordinals(xp: Namespace, x: Value, dtype: DType) -> Value:
     """Integers in the order of the elements; floats by sign, then by magnitude, NaN being the largest."""
     if dtype.kind == "b":
         return x.view(xp.uint8)
@@ -39,21 +43,21 @@ def _ordinals(xp: Any, x: Any, dtype: Any) -> Any:
     return bits ^ ((bits >> (dtype_bits - 1)) & ((1 << dtype_bits - 1) - 1))
 
 
-def _plain(xp: Any, x: Any) -> Any:
+def _plain(xp: Namespace, x: Value) -> Value:
     """Floats with one kind of zero and one kind of NaN."""
     zero = x.dtype.type(0)
     x = xp.where(x == zero, zero, x)
     return xp.where(x != x, xp.asarray(xp.nan).astype(x.dtype), x)
 
 
-def _keys(xp: Any, x: Any, dtype: Any) -> list[Any]:
+def _keys(xp: Namespace, x: Value, dtype: DType) -> list[Value]:
     """Integers in the order in which elements are sorted, the most important first."""
     if dtype.kind == "c":
         return [*_keys(xp, x.real, dtype.real), *_keys(xp, x.imag, dtype.real)]
     return [_ordinals(xp, _plain(xp, x) if dtype.kind == "f" else x, dtype)]
 
 
-def _order(xp: Any, keys: Sequence[Any], axis: int) -> Any:
+def _order(xp: Namespace, keys: Sequence[Value], axis: int) -> Value:
     """The positions that sort the elements along an axis, stably."""
     if len(keys) == 1 and keys[0].dtype.itemsize <= 4:
         return _packed(xp, keys[0], axis, None)
@@ -62,7 +66,7 @@ def _order(xp: Any, keys: Sequence[Any], axis: int) -> Any:
     return xp.lexsort(keys[::-1], axis=axis)
 
 
-def _packed(xp: Any, key: Any, axis: int, k: int | None) -> Any:
+def _packed(xp: Namespace, key: Value, axis: int, k: int | None) -> Value:
     """The positions of the k smallest keys (of 32 bits) in order: key and position make one integer.
 
     No two of these integers are equal, so the fastest sort, which is not stable, gives the same result.
@@ -80,7 +84,7 @@ def _packed(xp: Any, key: Any, axis: int, k: int | None) -> Any:
 # -- sort ------------------------------------------------------------------------------------------
 
 
-def _sort_type(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
+def _sort_type(*operands: Aval, dimension: int, is_stable: bool, num_keys: int) -> list[Aval]:
     if not operands:
         ill_typed("sort needs at least one operand", "operand-count")
     first = operands[0]
@@ -97,13 +101,15 @@ def _sort_type(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -
     return [x.strong for x in operands]
 
 
-def _sort_impl(xp: Any, *operands: Any, dimension: int, num_keys: int, **_: Any) -> Any:
+def _sort_impl(
+    xp: Namespace, *operands: Value, dimension: int, num_keys: int, **_: ParamValue
+) -> Value:
     avals = operands[:num_keys]
     plain = operands[0].dtype.kind in "biu" and operands[0].dtype.bits >= 8
     if len(operands) == 1 and plain:
         return lambda v: [xp.sort(v, axis=dimension)]
 
-    def run(*values: Any) -> list[Any]:
+    def run(*values: Value) -> list[Value]:
         keys = [k for v, a in zip(values, avals, strict=False) for k in _keys(xp, v, a.dtype)]
         order = _order(xp, keys, dimension)
         return [xp.take_along_axis(v, order, axis=dimension) for v in values]
@@ -111,7 +117,7 @@ def _sort_impl(xp: Any, *operands: Any, dimension: int, num_keys: int, **_: Any)
     return run
 
 
-def _picked(t: Any, positions: Any, axis: int, indices: Any) -> Any:
+def _picked(t: Value, positions: Any, axis: int, indices: Value) -> Value:
     """The elements of t at positions along an axis; `indices` are the positions with an axis of 1 at the end."""
     rank = get_aval(positions).ndim
     rest = tuple(i for i in range(rank) if i != axis)
@@ -119,7 +125,9 @@ def _picked(t: Any, positions: Any, axis: int, indices: Any) -> Any:
     return lax.gather(t, indices, dimension_numbers=numbers, slice_sizes=(1,) * rank)
 
 
-def _sort_jvp(primals: Any, tangents: Any, *, dimension: int, **params: Any) -> Any:
+def _sort_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], *, dimension: int, **params: ParamValue
+) -> PrimalAndTangent:
     """The tangents are rearranged as the primals are."""
     shape = get_aval(primals[0]).shape
     dtype = UINT64 if max(shape) >= 1 << 32 else UINT32
@@ -131,14 +139,21 @@ def _sort_jvp(primals: Any, tangents: Any, *, dimension: int, **params: Any) -> 
     return out, moved
 
 
-def _sort_batch(size: int, vals: Any, dims: Any, *, dimension: int, **params: Any) -> Any:
+def _sort_batch(
+    size: int,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    *,
+    dimension: int,
+    **params: ParamValue,
+) -> OutAndDim:
     at = next(d for d in dims if d is not None)
     placed = [materialize(x, d, size, at) for x, d in zip(vals, dims, strict=True)]
     (axis,) = bumped((dimension,), at)
     return lax.sort(*placed, dimension=axis, **params), [at] * len(vals)
 
 
-def _lower_key(ctx: Any, x: Any) -> list[Any]:
+def _lower_key(ctx: LoweringContext, x: HloValue) -> list[HloValue]:
     """What to compare in total order: floats with one kind of zero and of NaN."""
     if x.aval.dtype.kind == "c":
         real = ShapedArray((), x.aval.dtype.real)
@@ -151,7 +166,7 @@ def _lower_key(ctx: Any, x: Any) -> list[Any]:
     return [ctx.select(ctx.compare("NE", x, x), nan, plain)]
 
 
-def _lower_less(ctx: Any, pairs: Sequence[tuple[Any, Any]]) -> Any:
+def _lower_less(ctx: LoweringContext, pairs: Sequence[tuple[HloValue, HloValue]]) -> HloValue:
     """Whether the first of the pairs come before the second, the first pair being the most important."""
     flag = ShapedArray((), BOOL)
     keys = [
@@ -169,12 +184,12 @@ def _lower_less(ctx: Any, pairs: Sequence[tuple[Any, Any]]) -> Any:
 
 
 def _sort_lower(
-    ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int
-) -> list[Any]:
+    ctx: LoweringContext, *operands: HloValue, dimension: int, is_stable: bool, num_keys: int
+) -> list[HloValue]:
     given, operands = operands, tuple(ctx.widened(x) for x in operands)
     scalars = [ShapedArray((), x.aval.dtype) for x in operands for _ in range(2)]
 
-    def comparator(*xs: Any) -> Any:
+    def comparator(*xs: Value) -> Value:
         return _lower_less(ctx, list(zip(xs[::2], xs[1::2], strict=True))[:num_keys])
 
     outs = ctx.op(
@@ -188,7 +203,7 @@ def _sort_lower(
     return [ctx.convert(out, x.aval.dtype) for out, x in zip(outs, given, strict=True)]
 
 
-def _sort_cost(in_avals: Any, out_avals: Any, **_: Any) -> int:
+def _sort_cost(in_avals: Sequence[Aval], out_avals: Sequence[Aval], **_: ParamValue) -> int:
     """n log2(n) comparisons, where n counts all elements, as XLA has it."""
     n = max(in_avals[0].size, 0)
     return n * max(n - 1, 0).bit_length()
@@ -208,20 +223,20 @@ define(
 # -- top_k -----------------------------------------------------------------------------------------
 
 
-def _check_k(name: str, k: int, least: int, axis: int, x: Any) -> None:
+def _check_k(name: str, k: int, least: int, axis: int, x: Value) -> None:
     if not least <= k <= x.shape[axis]:
         ill_typed(
             f"{name} k {k} must be from {least} to the size of axis {axis} of {x}", "top-k-size"
         )
 
 
-def _with_size(x: Any, axis: int, n: int) -> list[Any]:
+def _with_size(x: Value, axis: int, n: int) -> list[Value]:
     """The types of values and positions: n along the axis."""
     out = with_shape(x, (*x.shape[:axis], n, *x.shape[axis + 1 :]))
     return [out, with_dtype(out, INT32)]
 
 
-def _top_k_type(x: Any, *, k: int, axis: int) -> list[Any]:
+def _top_k_type(x: Aval, *, k: int, axis: int) -> list[Aval]:
     if x.dtype.kind not in "biuf":
         ill_typed(f"top_k is for types with an order, and its operand is {x}", "operand-types")
     check_axes("top_k", "axis", (axis,), x.ndim, x)
@@ -229,38 +244,40 @@ def _top_k_type(x: Any, *, k: int, axis: int) -> list[Any]:
     return _with_size(x, axis, k)
 
 
-def _first(xp: Any, key: Any, axis: int, k: int) -> Any:
+def _first(xp: Namespace, key: Value, axis: int, k: int) -> Value:
     """The positions of the k smallest of integers along an axis; of equal ones the first."""
     if key.dtype.itemsize <= 4:
         return _packed(xp, key, axis, k)
     return xp.argsort(key, axis=axis, kind="stable")[(slice(None),) * axis + (slice(k),)]
 
 
-def _top_k_impl(xp: Any, x: Any, *, k: int, axis: int) -> Any:
-    def run(v: Any) -> list[Any]:
+def _top_k_impl(xp: Namespace, x: Value, *, k: int, axis: int) -> Value:
+    def run(v: Value) -> list[Value]:
         order = _first(xp, ~_ordinals(xp, v, x.dtype), axis, k)
         return [xp.take_along_axis(v, order, axis=axis), order.astype(xp.int32)]
 
     return run
 
 
-def _top_k_jvp(primals: Any, tangents: Any, *, k: int, axis: int) -> Any:
+def _top_k_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], *, k: int, axis: int
+) -> PrimalAndTangent:
     out, places = lax.top_k(primals[0], k=k, axis=axis)
     return _with_tangents(out, places, tangents[0], axis)
 
 
-def _with_tangents(out: Any, places: Any, tangent: Any, axis: int) -> Any:
+def _with_tangents(out: Value, places: Any, tangent: Value, axis: int) -> Value:
     indices = lax.reshape(places, new_sizes=(*get_aval(places).shape, 1))
     moved = _picked(tangent, places, axis, indices)
     return [out, places], [moved, Zero(get_aval(places))]
 
 
-def _top_k_batch(size: int, vals: Any, dims: Any, *, k: int, axis: int) -> Any:
+def _top_k_batch(size: int, vals: Value, dims: Any, *, k: int, axis: int) -> OutAndDim:
     (axis,) = bumped((axis,), dims[0])
     return lax.top_k(vals[0], k=k, axis=axis), [dims[0]] * 2
 
 
-def _top_k_lower(ctx: Any, x: Any, *, k: int, axis: int) -> list[Any]:
+def _top_k_lower(ctx: LoweringContext, x: HloValue, *, k: int, axis: int) -> list[HloValue]:
     rank = x.aval.ndim
     order = [*(i for i in range(rank) if i != axis), axis]
     x = ctx.transpose(x, order)
@@ -308,7 +325,7 @@ def _candidates(n: int, rank: int, k: int, recall: float, override: int) -> int:
 
 
 def _approx_type(
-    x: Any,
+    x: Aval,
     *,
     k: int,
     reduction_dimension: int,
@@ -316,7 +333,7 @@ def _approx_type(
     is_max_k: bool,
     reduction_input_size_override: int,
     aggregate_to_topk: bool,
-) -> list[Any]:
+) -> list[Aval]:
     name = "approx_top_k"
     if x.dtype.kind != "f":
         ill_typed(f"{name} is for floats, and its operand is {x}", "operand-types")
@@ -336,13 +353,13 @@ def _approx_type(
     return _with_size(x, axis, _candidates(n, x.ndim, k, recall_target, override))
 
 
-def _approx_impl(xp: Any, x: Any, *, is_max_k: bool, **params: Any) -> Any:
+def _approx_impl(xp: Namespace, x: Value, *, is_max_k: bool, **params: Any) -> Value:
     axis = params["reduction_dimension"] % x.ndim
     n = _approx_type(x, is_max_k=is_max_k, **params)[0].shape[axis]
     narrow = x.dtype.bits <= 8  # one of them has no negative numbers
     dtype = FLOAT32 if narrow else x.dtype
 
-    def run(v: Any) -> list[Any]:
+    def run(v: Value) -> list[Value]:
         signed = v.astype(xp.float32) if narrow else v
         key = _ordinals(xp, _plain(xp, -signed if is_max_k else signed), dtype)
         order = _first(xp, key, axis, n)
@@ -351,23 +368,25 @@ def _approx_impl(xp: Any, x: Any, *, is_max_k: bool, **params: Any) -> Any:
     return run
 
 
-def _approx_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _approx_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
+) -> PrimalAndTangent:
     out, places = lax.approx_top_k(primals[0], **params)
     axis = params["reduction_dimension"] % get_aval(out).ndim
     return _with_tangents(out, places, tangents[0], axis)
 
 
 def _approx_batch(
-    size: int, vals: Any, dims: Any, *, reduction_dimension: int, **params: Any
-) -> Any:
+    size: int, vals: Value, dims: Any, *, reduction_dimension: int, **params: Any
+) -> OutAndDim:
     axis = reduction_dimension % (get_aval(vals[0]).ndim - 1)
     (axis,) = bumped((axis,), dims[0])
     return lax.approx_top_k(vals[0], reduction_dimension=axis, **params), [dims[0]] * 2
 
 
 def _approx_lower(
-    ctx: Any,
-    x: Any,
+    ctx: LoweringContext,
+    x: HloValue,
     *,
     k: int,
     reduction_dimension: int,
@@ -375,7 +394,7 @@ def _approx_lower(
     is_max_k: bool,
     reduction_input_size_override: int,
     aggregate_to_topk: bool,
-) -> list[Any]:
+) -> list[HloValue]:
     """XLA's own call, which for CPUs it turns into a sort."""
     dtype, axis = x.aval.dtype, reduction_dimension % x.aval.ndim
     scalar, place = ShapedArray((), dtype), ShapedArray((), INT32)

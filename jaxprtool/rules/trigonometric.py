@@ -8,37 +8,39 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
-from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.ir.jaxpr import Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers import complex_values
 from jaxprtool.makers.elementwise import by_kind, elementwise, numpy_function
 from jaxprtool.rules.define import define
 
 
-def _inverse_root(sign: int, x: Any) -> Any:
+def _inverse_root(sign: int, x: Value) -> Value:
     """1 / sqrt(1 + sign * x^2)."""
     square = lax.square(x)
     return lax.rsqrt(lax.add(square, 1.0) if sign > 0 else lax.sub(1.0, square))
 
 
-def _over(denominator: Callable[[Any], Any]) -> Maker:
+def _over(denominator: Callable[[Value], Value]) -> Maker:
     """The jvp rule of a function whose derivative is 1 / denominator(x)."""
     return jvp_terms(lambda t, y, x: lax.div(t, denominator(x)))
 
 
-def _by_parts(name: str) -> Callable[..., Any]:
+def _by_parts(name: str) -> Callable[..., Value]:
     """The lower rule that computes the parts of complex results, since XLA's complex sine and cosine differ from JAX's.
 
     sin(x + i y) = sin x cosh y + i cos x sinh y, and cos(x + i y) = cos x cosh y - i sin x sinh y.
     """
 
-    def rule(ctx: Any, z: Any, **_params: Any) -> Any:
+    def rule(ctx: LoweringContext, z: HloValue, **_params: ParamValue) -> HloValue:
         out = ctx.out_aval
         if out.dtype.kind != "c":
             return ctx.op(name, z)
         part = out.update(dtype=out.dtype.real)
 
-        def op(function: str, *values: Any) -> Any:
+        def op(function: str, *values: Value) -> Value:
             return ctx.op(function, *values, out=part)
 
         zero, two = ctx.constant(0, part), ctx.constant(2, part)

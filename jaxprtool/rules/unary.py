@@ -12,11 +12,14 @@ from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import ROUNDING_METHOD
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear
-from jaxprtool.interpreters.lower import hlo
+from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.dtypes import FLOAT32, FLOAT64, dtype_of
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers import complex_values
 from jaxprtool.makers.elementwise import (
     boolean,
@@ -34,7 +37,7 @@ from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 _FLOAT, _INEXACT, _NUMBER = "f", "fc", "iufc"
 
 
-def _real_part(aval: Any) -> Any:
+def _real_part(aval: Aval) -> Value:
     return aval.update(dtype=aval.dtype.real) if aval.dtype.kind == "c" else aval
 
 
@@ -68,11 +71,11 @@ define(
 )
 
 
-def _conj_impl(xp: Any, x: Any, **_params: Any) -> Any:
+def _conj_impl(xp: Namespace, x: Value, **_params: ParamValue) -> Value:
     return x + xp.complex64(0) if x.dtype.kind == "f" else xp.conjugate(x)
 
 
-def _conj_lower(ctx: Any, x: Any, **_params: Any) -> Any:
+def _conj_lower(ctx: LoweringContext, x: HloValue, **_params: ParamValue) -> HloValue:
     part = _real_part(ctx.out_aval)
     if x.aval.dtype.kind == "f":
         return ctx.op("complex", x, ctx.constant(0, part))
@@ -80,7 +83,7 @@ def _conj_lower(ctx: Any, x: Any, **_params: Any) -> Any:
     return ctx.op("complex", ctx.op("real", x, out=part), imag)
 
 
-def _complexified(aval: Any) -> Any:
+def _complexified(aval: Aval) -> Value:
     if aval.dtype.kind == "c":
         return aval
     if aval.dtype not in (FLOAT32, FLOAT64):
@@ -123,7 +126,7 @@ define(
 # -- constant between jumps --------------------------------------------------------------------
 
 
-def _sign_impl(xp: Any, x: Any) -> Any:
+def _sign_impl(xp: Namespace, x: Value) -> Value:
     """A zero keeps its sign; of complex numbers x / |x|."""
     dtype = dtype_of(x.dtype)
     if dtype is not None and dtype.kind == "c":
@@ -135,14 +138,14 @@ def _sign_impl(xp: Any, x: Any) -> Any:
     return xp.copysign(xp.sign(x), x) if signed else xp.sign(x)
 
 
-def _sign_lower(ctx: Any, x: Any) -> Any:
+def _sign_lower(ctx: LoweringContext, x: HloValue) -> HloValue:
     if x.aval.dtype.kind != "u":
         return ctx.op("sign", x)
     zero, one = ctx.constant(0, x.aval), ctx.constant(1, x.aval)
     return ctx.select(ctx.compare("EQ", x, zero), zero, one)
 
 
-def _round_type(x: Any, *, rounding_method: int) -> Any:
+def _round_type(x: Aval, *, rounding_method: int) -> Aval:
     if x.dtype.kind != "f":
         check_kind("round", x, _FLOAT)
     ROUNDING_METHOD.required("round", "rounding_method", rounding_method)
@@ -154,7 +157,7 @@ def _to_even(method: Any) -> bool:
     return ROUNDING_METHOD.member(method) == "TO_NEAREST_EVEN"
 
 
-def _round_impl(xp: Any, x: Any, *, rounding_method: int) -> Any:
+def _round_impl(xp: Namespace, x: Value, *, rounding_method: int) -> Value:
     if _to_even(rounding_method):
         return xp.rint(x)
     whole = xp.trunc(x)
@@ -162,7 +165,7 @@ def _round_impl(xp: Any, x: Any, *, rounding_method: int) -> Any:
     return xp.where(xp.abs(x - whole) >= xp.asarray(0.5, x.dtype), away, whole)
 
 
-def _round_lower(ctx: Any, x: Any, *, rounding_method: int) -> Any:
+def _round_lower(ctx: LoweringContext, x: HloValue, *, rounding_method: int) -> HloValue:
     method = "round_nearest_even" if _to_even(rounding_method) else "round_nearest_afz"
     return ctx.op(method, x)
 
@@ -211,7 +214,7 @@ define(
 # -- absolute value, powers and roots ----------------------------------------------------------
 
 
-def _abs_term(t: Any, y: Any, x: Any) -> Any:
+def _abs_term(t: Value, y: Value, x: Value) -> Value:
     """The tangent: along x/|x| for complex x (1 at 0), by the sign for real x (1 at 0)."""
     if get_aval(x).dtype.kind != "c":
         return lax.select_n(lax.ge(x, 0.0), lax.neg(t), t)
@@ -222,7 +225,7 @@ def _abs_term(t: Any, y: Any, x: Any) -> Any:
     return lax.real(lax.mul(t, unit))
 
 
-def _abs_type(x: Any) -> Any:
+def _abs_type(x: Aval) -> Aval:
     check_kind("abs", x, "ifc")
     if x.dtype.is_integer and x.dtype.bits < 8:
         ill_typed(
@@ -252,7 +255,7 @@ define(
 )
 
 
-def _integer_pow_type(x: Any, *, y: int) -> Any:
+def _integer_pow_type(x: Aval, *, y: int) -> Aval:
     check_kind("integer_pow", x, _NUMBER)
     if type(y) is bool or not isinstance(y, int):
         ill_typed(f"integer_pow takes an integer exponent, and y is {y}", "param-value")
@@ -265,7 +268,7 @@ def _integer_pow_type(x: Any, *, y: int) -> Any:
     return x
 
 
-def _integer_pow_term(t: Any, _out: Any, x: Any, *, y: int) -> Any:
+def _integer_pow_term(t: Value, _out: Value, x: Value, *, y: int) -> Value:
     if y == 0:
         return Zero(get_aval(t))
     if y == 1:
@@ -274,7 +277,7 @@ def _integer_pow_term(t: Any, _out: Any, x: Any, *, y: int) -> Any:
     return lax.mul(t, lax.mul(power, float(y)))
 
 
-def _power(multiply: Any, x: Any, n: int) -> Any:
+def _power(multiply: Any, x: Value, n: int) -> Value:
     """x^n for n >= 1 by repeated squaring, in the order in which XLA multiplies."""
     acc = None
     while n:
@@ -286,7 +289,7 @@ def _power(multiply: Any, x: Any, n: int) -> Any:
     return acc
 
 
-def _integer_pow_impl(xp: Any, x: Any, *, y: int) -> Any:
+def _integer_pow_impl(xp: Namespace, x: Value, *, y: int) -> Value:
     if y == 0:
         return xp.ones_like(x)
     acc = _power(xp.multiply, x, abs(y))
@@ -296,7 +299,7 @@ def _integer_pow_impl(xp: Any, x: Any, *, y: int) -> Any:
     return complex_values.quotient(xp, one, acc) if acc.dtype.kind == "c" else xp.divide(one, acc)
 
 
-def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:
+def _integer_pow_lower(ctx: LoweringContext, x: HloValue, *, y: int) -> HloValue:
     if y == 0:
         return ctx.constant(1, ctx.out_aval)
     acc = _power(lambda a, b: ctx.op("multiply", a, b), x, abs(y))

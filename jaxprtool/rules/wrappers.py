@@ -9,6 +9,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.partition import split_list
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import call_dce_rule
 from jaxprtool.interpreters.jvp import Zero, instantiate
@@ -17,7 +18,8 @@ from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import CallRules, inline_jvp, inline_transpose
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
@@ -30,8 +32,8 @@ for _op in (lax.closed_call, lax.core_call, lax.call, lax.named_call):
 
 
 def _remat_opt_types(
-    *avals: Any, fwd_jaxpr: ClosedJaxpr, num_consts: int, num_res: int, **_: Any
-) -> list[Any]:
+    *avals: Aval, fwd_jaxpr: ClosedJaxpr, num_consts: int, num_res: int, **_: ParamValue
+) -> list[Aval]:
     outs = check_call("remat_opt", fwd_jaxpr, avals, "fwd_jaxpr")
     counts = {"num_consts": (num_consts, "operands", avals), "num_res": (num_res, "results", outs)}
     for key, (n, what, there) in counts.items():
@@ -40,7 +42,7 @@ def _remat_opt_types(
     return outs
 
 
-def _uncounted(params: dict[str, Any]) -> dict[str, Any]:
+def _uncounted(params: dict[str, ParamValue]) -> dict[str, Any]:
     """The params without the numbers of constants and residuals, which nothing reads once a rule is transformed."""
     return {**params, "num_consts": 0, "num_res": 0, "fun_jaxpr_thunk": None}
 
@@ -68,7 +70,7 @@ define(
 # -- linear_call -------------------------------------------------------------------------------
 
 
-def _linear_types(*avals: Any, callee: ClosedJaxpr, transpose_jaxpr: Any, **params: Any) -> Any:
+def _linear_types(*avals: Aval, callee: ClosedJaxpr, transpose_jaxpr: Any, **params: Any) -> Aval:
     out = check_call("linear_call", callee, avals, "callee")
     n_fixed = params["num_callee_consts"] + params["num_res"]
     for key in ("num_callee_consts", "num_res"):
@@ -93,7 +95,7 @@ def _linear_types(*avals: Any, callee: ClosedJaxpr, transpose_jaxpr: Any, **para
     return out
 
 
-def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _linear_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
     n_fixed = params["num_callee_consts"] + params["num_res"]
     fixed, _ = split_list(primals, n_fixed)
     fixed_ts, linear_ts = split_list(tangents, n_fixed)
@@ -103,7 +105,7 @@ def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     return outs, lax.linear_call(*fixed, *map(instantiate, linear_ts), **params)
 
 
-def _linear_transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
+def _linear_transpose(cts: Value, *args: Value, **params: Any) -> list[Any]:
     """The transpose of the transpose is the function itself."""
     n_consts, n_res = params["num_callee_consts"], params["num_res"]
     back: ClosedJaxpr | None = params["transpose_jaxpr"]
@@ -122,7 +124,7 @@ def _linear_transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
     return [None] * (n_consts + n_res) + [ct if is_linear(x) else None for ct, x in pairs]
 
 
-def _linear_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _linear_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     """Batch all linear operands where any operand is batched, because their cotangents are batched then."""
     n_consts, n_res = params["num_callee_consts"], params["num_res"]
     back: ClosedJaxpr | None = params["transpose_jaxpr"]
@@ -163,14 +165,14 @@ def _record_linear(trace: Any, args: Sequence[Any], params: dict[str, Any]) -> l
 # -- optimization_barrier ----------------------------------------------------------------------
 
 
-def _barrier_jvp(primals: Any, tangents: Any) -> Any:
+def _barrier_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
     outs = lax.optimization_barrier(*primals)
     live = [t for t in tangents if type(t) is not Zero]
     rest = iter(lax.optimization_barrier(*live))
     return outs, [t if type(t) is Zero else next(rest) for t in tangents]
 
 
-def _barrier_transpose(cts: Any, *operands: Any) -> list[Any]:
+def _barrier_transpose(cts: Sequence[Value], *operands: Value) -> list[Value]:
     live = [
         ct for ct, x in zip(cts, operands, strict=True) if is_linear(x) and type(ct) is not Zero
     ]
@@ -213,7 +215,7 @@ def platform_position(platforms: Any) -> int:
 _INDEX = ShapedArray((), INT32)
 
 
-def _index_type(*, platforms: Any) -> ShapedArray:
+def _index_type(*, platforms: ParamValue) -> ShapedArray:
     if not isinstance(platforms, tuple):
         ill_typed(f"platform_index: platforms={platforms} is no tuple", "bad-param")
     return _INDEX

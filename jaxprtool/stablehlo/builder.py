@@ -225,7 +225,9 @@ class Builder(ABC):
             return x
         return self.op("reshape", x, out=ShapedArray(tuple(shape), x.aval.dtype))
 
-    def compare(self, direction: str, x: HloValue, y: HloValue, kind: str | None = None) -> HloValue:
+    def compare(
+        self, direction: str, x: HloValue, y: HloValue, kind: str | None = None
+    ) -> HloValue:
         """x < y and the like: direction EQ, NE, LT, LE, GT or GE; `kind` TOTALORDER if not the usual."""
         x, y = self.broadcast_scalars(x, y)
         kind = kind or _COMPARE_KIND[x.aval.dtype.kind]

@@ -17,10 +17,12 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import cost_jaxpr, dearest
 from jaxprtool.interpreters.dce import dce_body, live_atoms, rebound
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, zeros
 from jaxprtool.interpreters.linearize import linearize_body
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.sharing import apply_jaxpr
@@ -28,8 +30,9 @@ from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import is_linear, not_linear, transpose_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import BOOL, INT32
-from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, type_of
+from jaxprtool.ir.jaxpr import Atom, Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value, Var, type_of
 from jaxprtool.ir.memo import MemoTable
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.control_flow.loops import narrowed
 from jaxprtool.rules.define import define
@@ -44,7 +47,7 @@ Plan = list[
 ]  # where the residuals of a branch are: slot k, or ~i for the known part's argument i
 
 
-def _types(index: Any, *operands: Any, branches: Any, **_: Any) -> list[Any]:
+def _types(index: Aval, *operands: Aval, branches: ParamValue, **_: ParamValue) -> list[Aval]:
     if not isinstance(branches, tuple) or not branches:
         ill_typed(f"cond: the param branches is no tuple of jaxprs: {branches}", "bad-param")
     if index.shape or index.dtype not in (INT32, BOOL):
@@ -59,7 +62,7 @@ def _types(index: Any, *operands: Any, branches: Any, **_: Any) -> list[Any]:
     return first
 
 
-def _branches_differ(i: int, first: Sequence[Any], types: Sequence[Any]) -> None:
+def _branches_differ(i: int, first: Sequence[Value], types: Sequence[Value]) -> None:
     if len(types) != len(first):
         message = (
             f"cond: branch 0 has {counted(len(first), 'result')}, and branch {i} has {len(types)}"
@@ -70,21 +73,25 @@ def _branches_differ(i: int, first: Sequence[Any], types: Sequence[Any]) -> None
     ill_typed(message, "branch-type")
 
 
-def _choose(xp: Any, index: Any, *operands: Any, branches: Branches, **_: Any) -> list[Any]:
+def _choose(
+    xp: Namespace, index: Value, *operands: Value, branches: Branches, **_: ParamValue
+) -> list[Value]:
     i = int(index)
     return xp.run(branches[i if 0 <= i < len(branches) else -1], operands)
 
 
 def _apply_cond(
-    index: Any, operands: Sequence[Any], branches: Branches, params: dict[str, Any]
-) -> list[Any]:
+    index: Value, operands: Sequence[Value], branches: Branches, params: dict[str, ParamValue]
+) -> list[Value]:
     """Apply cond to transformed branches, which fit the operands."""
     avals = [*map(type_of, branches[0].jaxpr.outs)]
     fields = {**params, "branches": branches}
     return state.trace.process_typed(lax.cond_call.primitive, [index, *operands], fields, avals)
 
 
-def _jvp(primals: Any, tangents: Any, *, branches: Branches, **params: Any) -> Any:
+def _jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], *, branches: Branches, **params: ParamValue
+) -> PrimalAndTangent:
     index, *operands = primals
     nonzeros = [type(t) is not Zero for t in tangents[1:]]
     each = [jvp_jaxpr(b, nonzeros, instantiate_outs=False)[1] for b in branches]
@@ -96,7 +103,14 @@ def _jvp(primals: Any, tangents: Any, *, branches: Branches, **params: Any) -> A
     return primals_out, fill_zeros(flags, live_out, map(get_aval, primals_out))
 
 
-def _batch(axis_size: int, vals: Any, dims: Any, *, branches: Branches, **params: Any) -> Any:
+def _batch(
+    axis_size: int,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    *,
+    branches: Branches,
+    **params: ParamValue,
+) -> OutAndDim:
     (index, *operands), (index_dim, *in_dims) = vals, dims
     if index_dim is not None:
         return _batch_by_select(axis_size, index, operands, in_dims, branches)
@@ -111,8 +125,8 @@ def _batch(axis_size: int, vals: Any, dims: Any, *, branches: Branches, **params
 
 
 def _batch_by_select(
-    axis_size: int, index: Any, operands: Any, in_dims: Any, branches: Branches
-) -> tuple[list[Any], list[int | None]]:
+    axis_size: int, index: Value, operands: Sequence[Value], in_dims: Any, branches: Branches
+) -> tuple[list[Value], list[int | None]]:
     """The batch rule where each example has its own index: all branches run, and `select_n` chooses between their results."""
     if all(d is None for d in in_dims):
         results = [apply_jaxpr(b, operands) for b in branches]
@@ -136,7 +150,9 @@ def _batch_by_select(
     return outs, [0] * len(outs)
 
 
-def _transpose(cts: Any, index: Any, *operands: Any, branches: Branches, **params: Any) -> Any:
+def _transpose(
+    cts: Sequence[Value], index: Value, *operands: Value, branches: Branches, **params: ParamValue
+) -> Value:
     if is_linear(index):
         not_linear("cond", "the index is among them")
     linear = [is_linear(x) for x in operands]
@@ -157,8 +173,8 @@ def _transpose(cts: Any, index: Any, *operands: Any, branches: Branches, **param
 
 
 def _partial_eval(
-    trace: PartialEvalTrace, args: Sequence[Any], *, branches: Branches, **params: Any
-) -> list[Any]:
+    trace: PartialEvalTrace, args: Sequence[Value], *, branches: Branches, **params: ParamValue
+) -> list[Value]:
     """Split the branches when the index is known; record the whole equation when it is not.
 
     Branches have different residuals. They share slots by type: a branch fills the slots it needs and puts zeros in
@@ -182,11 +198,11 @@ def _partial_eval(
 def _apply_parts(
     trace: PartialEvalTrace,
     parts: Sequence[Part],
-    index: Any,
-    known_ops: Sequence[Any],
-    unknown_ops: Sequence[Any],
-    params: dict[str, Any],
-) -> tuple[list[Any], list[Any]]:
+    index: Value,
+    known_ops: Sequence[Value],
+    unknown_ops: Sequence[Value],
+    params: dict[str, ParamValue],
+) -> tuple[list[Value], list[Value]]:
     """Apply the branches' known parts, and record the unknown ones: the results of both."""
     known, unknown, slots, forwarded = _join_residuals(parts)
     n_known = len(known[0].jaxpr.outs) - len(slots)
@@ -203,8 +219,13 @@ def _apply_parts(
 
 
 def _linearize(
-    trace: PartialEvalTrace, primals: Any, tangents: Any, *, branches: Branches, **params: Any
-) -> tuple[list[Any], list[Any]]:
+    trace: PartialEvalTrace,
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    *,
+    branches: Branches,
+    **params: ParamValue,
+) -> tuple[list[Value], list[Value]]:
     index, *operands = primals
     nonzeros = [type(t) is not Zero for t in tangents[1:]]
     none = [False] * len(branches[0].jaxpr.outs)
@@ -218,7 +239,7 @@ def _linearize(
 
 def _join_residuals(
     parts: Sequence[Part],
-) -> tuple[Branches, Branches, list[Any], list[int]]:
+) -> tuple[Branches, Branches, list[Value], list[int]]:
     """Give the parts of all branches the same residuals, once for the same parts.
 
     Returns the known parts (known arguments) -> (known results, slots), the unknown parts (slots, forwarded
@@ -231,7 +252,7 @@ def _join_residuals(
 _JOINED = MemoTable[tuple[Branches, Branches, list[Any], list[int]]]("branches joined")
 
 
-def _joined(parts: Sequence[Part]) -> tuple[Branches, Branches, list[Any], list[int]]:
+def _joined(parts: Sequence[Part]) -> tuple[Branches, Branches, list[Value], list[int]]:
     slots: list[Any] = []
     plans: list[Plan] = []
     for known, _, _, n_res in parts:
@@ -262,7 +283,7 @@ def _joined(parts: Sequence[Part]) -> tuple[Branches, Branches, list[Any], list[
     return knowns, unknowns, slots, forwarded
 
 
-def _free_slot(slots: Sequence[Any], plan: Plan, aval: Any) -> int:
+def _free_slot(slots: Sequence[Value], plan: Plan, aval: Aval) -> int:
     """The first slot of a type that a plan does not use yet; the number of slots when there is none."""
     for k, slot in enumerate(slots):
         if slot is aval and k not in plan:
@@ -270,7 +291,7 @@ def _free_slot(slots: Sequence[Any], plan: Plan, aval: Any) -> int:
     return len(slots)
 
 
-def _put_in_slots(i: int, aval: Any, plans: Sequence[Plan], slots: Sequence[Any]) -> bool:
+def _put_in_slots(i: int, aval: Aval, plans: Sequence[Plan], slots: Sequence[Value]) -> bool:
     """Change the plans that need argument i so that it takes a slot that is there anyway, if all can."""
     needing = [plan for plan in plans if ~i in plan]
     found = [_free_slot(slots, plan, aval) for plan in needing]
@@ -281,7 +302,7 @@ def _put_in_slots(i: int, aval: Any, plans: Sequence[Plan], slots: Sequence[Any]
     return True
 
 
-def _fill_slots(known: ClosedJaxpr, plan: Plan, slots: Sequence[Any]) -> ClosedJaxpr:
+def _fill_slots(known: ClosedJaxpr, plan: Plan, slots: Sequence[Value]) -> ClosedJaxpr:
     """A known part that returns its residuals in their slots, and zeros in the others."""
     jaxpr = known.jaxpr
     outs, residuals = split_list(jaxpr.outs, len(jaxpr.outs) - len(plan))
@@ -300,7 +321,7 @@ def _take_slots(
     unknown: ClosedJaxpr,
     known_binders: Sequence[Var],
     plan: Plan,
-    slots: Sequence[Any],
+    slots: Sequence[Value],
     forwarded: Sequence[int],
 ) -> ClosedJaxpr:
     """An unknown part that takes every slot and every forwarded argument, and reads its own."""
@@ -333,10 +354,10 @@ def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
     index, *operands = [x.aval.strong for x in eqn.inputs]
     known_ops, _ = partition_list(operands_unks, operands)
 
-    def first(index: Any, *args: Any) -> list[Any]:
+    def first(index: Value, *args: Value) -> list[Value]:
         return lax.cond_call(index, *args, **{**eqn.params, "branches": known})
 
-    def second(*args: Any) -> list[Any]:
+    def second(*args: Value) -> list[Value]:
         saved, (index, *operands) = split_list(args, len(slots))
         passed, _ = partition_list(operands_unks, operands)
         inputs = [*saved, *[passed[i] for i in forwarded], *operands]
@@ -361,8 +382,12 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
 
 
 def _lower(
-    ctx: Any, index: Any, *operands: Any, branches: Branches, branches_platforms: Any = None
-) -> list[Any]:
+    ctx: LoweringContext,
+    index: HloValue,
+    *operands: HloValue,
+    branches: Branches,
+    branches_platforms: ParamValue = None,
+) -> list[HloValue]:
     """Write a stablehlo.case. Of branches for several platforms only the one for the CPU is written: others may not lower."""
     if branches_platforms is not None:
         return ctx.inline(branches[platform_position(branches_platforms)], operands)
@@ -389,8 +414,8 @@ define(
 
 
 def cond(
-    pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
-) -> Any:
+    pred: Value, true_fun: Callable[..., Value], false_fun: Callable[..., Value], *operands: Value
+) -> Value:
     """true_fun(*operands) where pred is true, else false_fun(*operands).
 
     Args:
@@ -410,7 +435,7 @@ def cond(
     return _apply(index, [false_fun, true_fun], operands)
 
 
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: Value, branches: Sequence[Callable[..., Value]], *operands: Value) -> Value:
     """branches[index](*operands), the index clamped to the branches there are.
 
     Args:
@@ -429,7 +454,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     return _apply(lax.clamp(0, index, len(branches) - 1), list(branches), operands)
 
 
-def _apply(index: Any, functions: list[Callable[..., Any]], operands: Sequence[Any]) -> Any:
+def _apply(index: Value, functions: list[Callable[..., Value]], operands: Sequence[Value]) -> Value:
     leaves, in_tree = tree_flatten(tuple(operands))
     avals = [get_aval(x).strong for x in leaves]
     staged, trees = [], []
@@ -445,7 +470,7 @@ def _apply(index: Any, functions: list[Callable[..., Any]], operands: Sequence[A
     return tree_unflatten(trees[0], outs)
 
 
-def _join_consts(staged: Sequence[ClosedJaxpr]) -> tuple[list[Any], Branches]:
+def _join_consts(staged: Sequence[ClosedJaxpr]) -> tuple[list[Value], Branches]:
     """Make the values that the branches close over, each once, leading arguments of all branches."""
     values = {id(c): c for closed in staged for c in closed.consts}
     branches = []

@@ -11,11 +11,12 @@ from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import Value
 
 __all__ = ["fori_loop", "scan", "while_loop"]
 
 
-def _check_leaves(name: str, init: Any, tree: Any, out_tree: Any, outs: Sequence[Any]) -> None:
+def _check_leaves(name: str, init: Value, tree: Any, out_tree: Any, outs: Sequence[Value]) -> None:
     """Name the first part of the carry that a step changes the type of."""
     if out_tree != tree:
         ill_typed(
@@ -32,7 +33,7 @@ def _check_leaves(name: str, init: Any, tree: Any, out_tree: Any, outs: Sequence
             )
 
 
-def _typed(leaves: Sequence[Any]) -> list[Any]:
+def _typed(leaves: Sequence[Value]) -> list[Value]:
     """The leaves with Python's scalars as literals of their own types, whatever stands beside them."""
     return [
         scalar_lit(x, get_aval(x).dtype) if type(x) in (bool, int, float, complex) else x
@@ -40,7 +41,7 @@ def _typed(leaves: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _length(leaves: Sequence[Any], length: int | None) -> int:
+def _length(leaves: Sequence[Value], length: int | None) -> int:
     sizes = {get_aval(x).shape[0] if get_aval(x).shape else None for x in leaves}
     if length is not None:
         sizes.add(length)
@@ -59,13 +60,13 @@ def _usage(message: str) -> NoReturn:
 
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any = None,
+    init: Value,
+    xs: Value = None,
     length: int | None = None,
     *,
     reverse: bool = False,
     unroll: int | bool = 1,
-) -> tuple[Any, Any]:
+) -> tuple[Value, Value]:
     """f(carry, x) -> (carry, y), applied to the slices of xs one after the other.
 
     Args:
@@ -91,7 +92,7 @@ def scan(
     of_slices = [a.update(shape=a.shape[1:]) for a in avals]
     out_trees: list[Any] = []
 
-    def step(*leaves: Any) -> list[Any]:
+    def step(*leaves: Value) -> list[Value]:
         state = tree_unflatten(carry_tree, leaves[: len(carry)])
         after, y = f(state, tree_unflatten(xs_tree, leaves[len(carry) :]))
         after_leaves, after_tree = tree_flatten(after)
@@ -117,7 +118,9 @@ def scan(
     return tree_unflatten(carry_tree, outs[:k]), tree_unflatten(ys_tree, outs[k:])
 
 
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init: Any) -> Any:
+def while_loop(
+    cond_fun: Callable[[Value], Value], body_fun: Callable[[Value], Value], init: Value
+) -> Value:
     """body_fun applied to the carry as long as cond_fun holds of it.
 
     Args:
@@ -148,7 +151,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     return tree_unflatten(carry_tree, outs)
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init: Any) -> Any:
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init: Value) -> Value:
     """carry = body_fun(i, carry) for i from lower to upper, not included.
 
     Args:
@@ -163,7 +166,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init:
     if isinstance(lower, int) and isinstance(upper, int):
         length = max(upper - lower, 0)
 
-        def step(state: Any, _: Any) -> tuple[Any, Any]:
+        def step(state: Value, _: Any) -> tuple[Value, Value]:
             i, carry = state
             return (lax.add(i, 1), body_fun(i, carry)), None
 
@@ -171,7 +174,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init:
     if isinstance(lower, int):
         lower = lax.convert_element_type(lower, new_dtype=get_aval(upper).dtype)
 
-    def advance(state: Any) -> Any:
+    def advance(state: Value) -> Value:
         i, carry = state
         return lax.add(i, 1), body_fun(i, carry)
 

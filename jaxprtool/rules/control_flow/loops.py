@@ -13,8 +13,9 @@ from jaxprtool.core.partition import split_list
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.dce import dce_body, prune_consts, rebound
 from jaxprtool.ir.diagnostics import counted
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var, type_of
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, Value, Var, type_of
 from jaxprtool.ir.memo import MemoTable
+from jaxprtool.ir.params import ParamValue
 
 __all__ = [
     "apply_scan",
@@ -65,7 +66,7 @@ def pick(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int] | None = N
 _PICKED = MemoTable[ClosedJaxpr]("picked")
 
 
-def with_unused(closed: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
+def with_unused(closed: ClosedJaxpr, avals: Sequence[Aval]) -> ClosedJaxpr:
     """The same function with further arguments, which it ignores."""
     jaxpr = closed.jaxpr
 
@@ -111,7 +112,7 @@ def check_counts(name: str, n_operands: int, counts: dict[str, Any]) -> None:
 
 
 def check_carry(
-    name: str, before: Sequence[Any], after: Sequence[Any], binders: Sequence[Var]
+    name: str, before: Sequence[Value], after: Sequence[Value], binders: Sequence[Var]
 ) -> None:
     """Report the first part of the carry whose type a step changes."""
     for i, (a, b, v) in enumerate(zip(before, after, binders, strict=False)):
@@ -128,18 +129,18 @@ def check_carry(
 
 
 @functools.cache
-def stacked_aval(aval: Any, length: int) -> Any:
+def stacked_aval(aval: Aval, length: int) -> Aval:
     """The type of `length` values along a new first axis."""
     return aval.update(shape=(length, *aval.shape))
 
 
 def apply_scan(
     closed: ClosedJaxpr,
-    consts: Sequence[Any],
-    carry: Sequence[Any],
-    xs: Sequence[Any],
+    consts: Sequence[Value],
+    carry: Sequence[Value],
+    xs: Sequence[Value],
     params: dict[str, Any],
-) -> list[Any]:
+) -> list[Value]:
     """Apply scan to a transformed body, which fits the operands."""
     n_carry, length = len(carry), params["length"]
     fields = scan_params(closed, len(consts), n_carry, params)
@@ -150,7 +151,7 @@ def apply_scan(
 
 
 def scan_params(
-    closed: ClosedJaxpr, n_consts: int, n_carry: int, params: dict[str, Any]
+    closed: ClosedJaxpr, n_consts: int, n_carry: int, params: dict[str, ParamValue]
 ) -> dict[str, Any]:
     """The params of a scan with a transformed body."""
     return {

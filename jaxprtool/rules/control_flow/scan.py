@@ -7,7 +7,7 @@ are stacked. Residuals that are equal in all steps are passed as constants, and 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any
 
@@ -16,15 +16,18 @@ from jaxprtool.core.partition import split_list
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body, surely_read
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.limits import steps
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import count_eqns
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.control_flow.loops import (
@@ -50,14 +53,14 @@ __all__: list[str] = []
 
 
 def _types(
-    *operands: Any,
+    *operands: Aval,
     jaxpr: ClosedJaxpr,
     length: int,
     num_carry: int,
     num_consts: int,
     unroll: int,
-    **_: Any,
-) -> list[Any]:
+    **_: ParamValue,
+) -> list[Aval]:
     for name, n in (("length", length), ("unroll", unroll)):
         if not isinstance(n, int) or n < 0:
             ill_typed(f"scan: {name}={n} is no number of steps", "param-value")
@@ -76,7 +79,7 @@ def _types(
     return after + [stacked_aval(y, length) for y in outs[num_carry:]]
 
 
-def _slice_type(x: Any, length: int, position: int) -> Any:
+def _slice_type(x: Aval, length: int, position: int) -> Aval:
     """The type of a slice of an operand in xs, which may be a reference."""
     if type(x) is RefType:
         return RefType(_slice_type(x.inner, length, position), x.space)
@@ -90,7 +93,7 @@ def _slice_type(x: Any, length: int, position: int) -> Any:
 
 
 @functools.cache
-def _slice_aval(aval: Any) -> Any:
+def _slice_aval(aval: Aval) -> Aval:
     """The type of one of the values that are stacked along the first axis."""
     return aval.update(shape=aval.shape[1:])
 
@@ -98,17 +101,23 @@ def _slice_aval(aval: Any) -> Any:
 class _Impl:
     """Evaluation: runs the prepared body once for each step. Only the ys take memory for each step."""
 
-    def __call__(self, xp: Any, *operands: Any, **params: Any) -> list[Any]:
+    def __call__(self, xp: Namespace, *operands: Value, **params: Any) -> list[Any]:
         return self.prepare(xp, None, None, params)(*operands)
 
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+    def prepare(
+        self,
+        xp: Namespace,
+        in_avals: Sequence[Aval] | None,
+        out_avals: Sequence[Aval] | None,
+        params: Any,
+    ) -> Callable[..., Value]:
         closed, length = params["jaxpr"], params["length"]
         n_consts, n_carry = params["num_consts"], params["num_carry"]
         step, span = runner(closed), closed.jaxpr.span
         ys_avals = closed.out_avals[n_carry:]
         order = range(length - 1, -1, -1) if params["reverse"] else range(length)
 
-        def run(*operands: Any) -> list[Any]:
+        def run(*operands: Value) -> list[Value]:
             consts, carry, xs = split_list(operands, n_consts, n_carry)
             ys = [
                 xp.empty((length, *a.shape), xp.dtype_of_aval(a.dtype))
@@ -130,7 +139,7 @@ class _Impl:
         return run
 
 
-def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
     closed: ClosedJaxpr = params["jaxpr"]
     (consts, carry, xs), (const_ts, carry_ts, xs_ts) = (
         split_operands(primals, params),
@@ -173,7 +182,7 @@ def _interleave(first: Sequence[int], second: Sequence[int]) -> list[int]:
     return order
 
 
-def _batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     closed: ClosedJaxpr = params["jaxpr"]
     (consts, carry, xs), (const_dims, carry_dims, xs_dims) = (
         split_operands(vals, params),
@@ -255,7 +264,7 @@ def _needed_carry(
 _MAX_UNROLLED = 20_000
 
 
-def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
+def _lower(ctx: Value, *operands: Value, **params: Any) -> list[Any]:
     """A stablehlo.while over a counter, the carry, and the ys so far, which are updated in place.
 
     As in JAX a turn of it takes `unroll` steps, those left over come after it, and where one turn would
@@ -270,13 +279,13 @@ def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     unroll = min(unroll, max(1, _MAX_UNROLLED // max(1, count_eqns(closed.jaxpr))))
     in_loop = length - length % unroll if unroll == 1 or unroll < length else 0
 
-    def number(i: Any, k: int) -> Any:
+    def number(i: Value, k: int) -> Value:
         """Where the k-th step after turn `i` began reads and writes."""
         if params["reverse"]:
             return ctx.op("subtract", ctx.constant(length - 1 - k, counter), i, out=counter)
         return ctx.op("add", i, ctx.constant(k, counter), out=counter) if k else i
 
-    def take(n: int, i: Any, *state: Any) -> list[Any]:
+    def take(n: int, i: Value, *state: Value) -> list[Value]:
         now, so_far = split_list(state, len(carry))
         for k in range(n):
             at = number(i, k)
@@ -285,10 +294,10 @@ def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
             so_far = [_write_at(ctx, y, part, at) for y, part in zip(so_far, parts, strict=True)]
         return [*now, *so_far]
 
-    def holds(i: Any, *_: Any) -> list[Any]:
+    def holds(i: Value, *_: Value) -> list[Value]:
         return [ctx.compare("LT", i, ctx.constant(in_loop, counter))]
 
-    def turn(i: Any, *state: Any) -> list[Any]:
+    def turn(i: Value, *state: Value) -> list[Value]:
         new = take(unroll, i, *state)
         return [ctx.op("add", i, ctx.constant(unroll, counter), out=counter), *new]
 
@@ -300,7 +309,7 @@ def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     return state
 
 
-def _slice_at(ctx: Any, x: Any, i: Any) -> Any:
+def _slice_at(ctx: LoweringContext, x: HloValue, i: HloValue) -> HloValue:
     shape = x.aval.shape
     zero = ctx.constant(0, i.aval)
     sizes = (1, *shape[1:])
@@ -310,14 +319,16 @@ def _slice_at(ctx: Any, x: Any, i: Any) -> Any:
     return ctx.reshape(part, shape[1:])
 
 
-def _write_at(ctx: Any, y: Any, part: Any, i: Any) -> Any:
+def _write_at(ctx: LoweringContext, y: HloValue, part: HloValue, i: HloValue) -> HloValue:
     zero = ctx.constant(0, i.aval)
     starts = [i, *[zero] * (len(y.aval.shape) - 1)]
     row = ctx.reshape(part, (1, *part.aval.shape))
     return ctx.op("dynamic_update_slice", y, row, *starts, out=y.aval)
 
 
-def _cost(ins: Any, outs: Any, *, jaxpr: ClosedJaxpr, length: int, **_: Any) -> Cost:
+def _cost(
+    ins: Sequence[Value], outs: Sequence[Value], *, jaxpr: ClosedJaxpr, length: int, **_: ParamValue
+) -> Cost:
     return cost_jaxpr(jaxpr) * length
 
 

@@ -27,8 +27,9 @@ from jaxprtool.interpreters.partial_eval import (
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.interpreters.stage import stage
-from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var, type_of
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var, type_of
 from jaxprtool.ir.memo import MemoTable
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
     fixpoint,
@@ -73,7 +74,7 @@ def carried_unknowns(
 
 def split_scan(
     unks: Sequence[bool],
-    args: Sequence[Any],
+    args: Sequence[Value],
     params: dict[str, Any],
     known: Callable[..., Any],
 ) -> ScanSplit:
@@ -99,7 +100,10 @@ def split_scan(
 
 
 def _left_to_scan(
-    second: ClosedJaxpr, run: Sequence[list[Any]], rest: Sequence[list[Any]], unks_out: list[bool]
+    second: ClosedJaxpr,
+    run: Sequence[list[Value]],
+    rest: Sequence[list[Value]],
+    unks_out: list[bool],
 ) -> ScanSplit:
     """The scan of the unknown part.
 
@@ -192,8 +196,8 @@ def _hoist(jaxpr: Jaxpr, n_consts: int, n_carry: int, n_out: int) -> _Hoisted:
 
 
 def _run_known(
-    first: ClosedJaxpr, n_res: int, parts: Sequence[list[Any]], params: dict[str, Any]
-) -> tuple[list[Any], list[Any], list[Any], list[bool]]:
+    first: ClosedJaxpr, n_res: int, parts: Sequence[list[Value]], params: dict[str, ParamValue]
+) -> tuple[list[Value], list[Value], list[Value], list[bool]]:
     """Run the known part: its results, the residuals of all steps, and those of each step.
 
     The last result says of each residual whether it is the same in all steps.
@@ -223,14 +227,16 @@ def _run_known(
     return outs[:n_out], same_in_all, of_each, places
 
 
-def partial_eval_scan(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
+def partial_eval_scan(
+    trace: PartialEvalTrace, args: Sequence[Value], **params: ParamValue
+) -> list[Value]:
     """The partial_eval rule: a loop over what is known, and one recorded on `trace` over the rest."""
     unks = [trace.is_unknown(x) for x in args]
     cut = split_scan(unks, args, params, trace.known)
     return merge_lists(cut.unks_out, cut.known_outs, _record_rest(trace, cut, params))
 
 
-def _record_rest(trace: PartialEvalTrace, cut: ScanSplit, params: dict[str, Any]) -> list[Any]:
+def _record_rest(trace: PartialEvalTrace, cut: ScanSplit, params: dict[str, Any]) -> list[Value]:
     """Record the scan of what is left."""
     fields = scan_params(cut.closed, len(cut.consts), len(cut.carry), params)
     atoms = [trace.atom(x) for x in (*cut.consts, *cut.carry, *cut.xs)]
@@ -241,8 +247,8 @@ def _record_rest(trace: PartialEvalTrace, cut: ScanSplit, params: dict[str, Any]
 
 
 def linearize_scan(
-    trace: PartialEvalTrace, primals: Any, tangents: Any, **params: Any
-) -> tuple[list[Any], list[Any]]:
+    trace: PartialEvalTrace, primals: Value, tangents: Value, **params: Any
+) -> tuple[list[Value], list[Value]]:
     """Scan the primal part of the linearized body, and record the scan of its linear part."""
     closed: ClosedJaxpr = params["jaxpr"]
     const_ts, carry_ts, xs_ts = split_operands(tangents, params)
@@ -285,7 +291,7 @@ def saving_scan(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | N
     first = without_known(cut, unks_out)
     places: list[bool] = []
 
-    def known(*args: Any) -> list[Any]:
+    def known(*args: Value) -> list[Value]:
         consts, carry, xs = split_operands(spread([not u for u in unks], args), params)
         flags = (const_unks, consts), (carried, carry), (xs_unks, xs)
         parts = [partition_list(u, values)[0] for u, values in flags]
@@ -308,7 +314,7 @@ def _again(eqn: JaxprEqn, cut: Saving, same_in_all: Sequence[bool]) -> ClosedJax
     body = pick(cut.again, [*invariant_at, *consts_at, *carry_at, *stacked_at, *xs_at])
     n_invariant = len(invariant_at)
 
-    def scan(*args: Any) -> list[Any]:
+    def scan(*args: Value) -> list[Value]:
         saved, operands = split_list(args, n)
         consts, carry, xs = split_operands(operands, params)
         invariant, stacked = split_list(saved, n_invariant)

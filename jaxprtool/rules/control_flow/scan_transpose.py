@@ -11,7 +11,7 @@ from jaxprtool.core.partition import partition_list, split_list, spread
 from jaxprtool.interpreters.jvp import Zero, add_tangents, fill_zeros, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
@@ -24,7 +24,7 @@ from jaxprtool.rules.control_flow.scan_partial_eval import carried_unknowns, spl
 __all__ = ["transpose_scan"]
 
 
-def transpose_scan(cts: Any, *args: Any, **params: Any) -> list[Any]:
+def transpose_scan(cts: Value, *args: Value, **params: Any) -> list[Value]:
     """Scan the transposed body the other way round.
 
     Cotangents of the carry are carried, those of the constants are summed up in the carry, those of xs come
@@ -178,7 +178,7 @@ class _Builder:
         return _Built(trace.finish(results), flags, xs_flags, reached)
 
 
-def _undefined(trace: JaxprTrace, binders: Sequence[Any], linear: Sequence[bool]) -> list[Any]:
+def _undefined(trace: JaxprTrace, binders: Sequence[Value], linear: Sequence[bool]) -> list[Value]:
     """For each binder a new argument, or where it is linear an `UndefPrimal`."""
     return [
         UndefPrimal(v.aval.strong) if lin else trace.new_input(v.aval)
@@ -187,7 +187,7 @@ def _undefined(trace: JaxprTrace, binders: Sequence[Any], linear: Sequence[bool]
 
 
 def _transpose_after_split(
-    cts: Any, args: Sequence[Any], linear: Sequence[bool], params: dict[str, Any]
+    cts: Value, args: Sequence[Any], linear: Sequence[bool], params: dict[str, Any]
 ) -> list[Any]:
     """Transposition when a part of the carry is not linear: run it forward, transpose the rest."""
     cut = split_scan(linear, args, params, lambda f, *xs: f(*xs))

@@ -5,7 +5,7 @@ Reverse mode is refused: how many residuals there will be is not known before th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any
 
@@ -15,14 +15,16 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import Cost, Loop, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.limits import steps
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.ir.dtypes import BOOL
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.control_flow.loops import (
     check_carry,
@@ -38,12 +40,12 @@ __all__: list[str] = []
 
 
 def _types(
-    *operands: Any,
+    *operands: Aval,
     cond_jaxpr: ClosedJaxpr,
     body_jaxpr: ClosedJaxpr,
     cond_nconsts: int,
     body_nconsts: int,
-) -> list[Any]:
+) -> list[Aval]:
     counts = {"cond_nconsts": cond_nconsts, "body_nconsts": body_nconsts}
     check_counts("while", len(operands), counts)
     cond_consts, body_consts, carry = split_list(operands, cond_nconsts, body_nconsts)
@@ -62,7 +64,7 @@ def _types(
     return after
 
 
-def _check_batch(name: str, shape: tuple[int, ...], carry: Sequence[Any]) -> None:
+def _check_batch(name: str, shape: tuple[int, ...], carry: Sequence[Value]) -> None:
     """Where the condition has axes, one for each example, every part of the carry starts with them."""
     for i, a in enumerate(carry):
         if a.shape[: len(shape)] != shape:
@@ -76,17 +78,23 @@ def _check_batch(name: str, shape: tuple[int, ...], carry: Sequence[Any]) -> Non
 class _Impl:
     """Runs the two jaxprs in turn, each prepared once."""
 
-    def __call__(self, xp: Any, *operands: Any, **params: Any) -> list[Any]:
+    def __call__(self, xp: Namespace, *operands: Value, **params: Any) -> list[Any]:
         return self.prepare(xp, None, None, params)(*operands)
 
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+    def prepare(
+        self,
+        xp: Namespace,
+        in_avals: Sequence[Aval] | None,
+        out_avals: Sequence[Aval] | None,
+        params: Any,
+    ) -> Callable[..., Value]:
         holds, step = runner(params["cond_jaxpr"]), runner(params["body_jaxpr"])
         n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
         span = params["body_jaxpr"].jaxpr.span
         if params["cond_jaxpr"].out_avals[0].shape:
             return _run_batched(xp, holds, step, n_cond, n_body, span)
 
-        def run(*operands: Any) -> list[Any]:
+        def run(*operands: Value) -> list[Value]:
             cond_consts, body_consts, carry = split_list(operands, n_cond, n_body)
             for _ in steps("while", None, span):
                 if not holds([*cond_consts, *carry])[0]:
@@ -97,16 +105,18 @@ class _Impl:
         return run
 
 
-def _run_batched(xp: Any, holds: Any, step: Any, n_cond: int, n_body: int, span: Any) -> Any:
+def _run_batched(
+    xp: Namespace, holds: Any, step: Any, n_cond: int, n_body: int, span: Any
+) -> Value:
     """The loop of several examples: those whose condition is false keep their carry."""
 
-    def keep(pred: Any, new: Any, old: Any) -> Any:
+    def keep(pred: Value, new: Value, old: Value) -> Value:
         data = xp.words(new)  # of keys, the words; anything else itself
         which = pred.reshape(pred.shape + (1,) * (data.ndim - pred.ndim))
         chosen = xp.where(which, data, xp.words(old))
         return chosen if data is new else xp.keys(chosen, new.dtype)
 
-    def run(*operands: Any) -> list[Any]:
+    def run(*operands: Value) -> list[Value]:
         cond_consts, body_consts, carry = split_list(operands, n_cond, n_body)
         for _ in steps("while", None, span):
             (pred,) = holds([*cond_consts, *carry])
@@ -119,7 +129,7 @@ def _run_batched(xp: Any, holds: Any, step: Any, n_cond: int, n_body: int, span:
     return run
 
 
-def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
     body: ClosedJaxpr = params["body_jaxpr"]
     sizes = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, body_consts, carry = split_list(primals, *sizes)
@@ -149,7 +159,7 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     return outs[:k], fill_zeros(nonzero, outs[k:], map(get_aval, outs[:k]))
 
 
-def _batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     """The batch rule. The condition of a `while` may have batch axes: the loop then runs until it is false for all examples.
 
     The batch axis goes to the front where the condition gets it. Else it goes after the axes that the
@@ -253,20 +263,20 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     return eqn.replace(inputs=inputs, out_binders=outs, params=fields), used_ins
 
 
-def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
+def _lower(ctx: Value, *operands: Value, **params: Any) -> list[Any]:
     sizes = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, body_consts, carry = split_list(operands, *sizes)
     cond: ClosedJaxpr = params["cond_jaxpr"]
     batch = cond.out_avals[0].shape
 
-    def goes_on(*xs: Any) -> list[Any]:
+    def goes_on(*xs: Value) -> list[Value]:
         (pred,) = ctx.inline(cond, [*cond_consts, *xs])
         if not batch:
             return [pred]
         start = ctx.constant(False, pred.aval.update(shape=()))
         return [ctx.reduce("or", pred, start, tuple(range(len(batch))))]
 
-    def step(*xs: Any) -> list[Any]:
+    def step(*xs: Value) -> list[Value]:
         after = ctx.inline(params["body_jaxpr"], [*body_consts, *xs])
         if not batch:
             return after
@@ -276,7 +286,7 @@ def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     return ctx.loop(carry, goes_on, step, cond, params["body_jaxpr"])
 
 
-def _keep(ctx: Any, pred: Any, new: Any, old: Any) -> Any:
+def _keep(ctx: LoweringContext, pred: HloValue, new: HloValue, old: HloValue) -> HloValue:
     """The new value for the examples that go on, the old one for the others."""
     shape = new.aval.physical.shape
     if pred.aval.shape != shape:

@@ -11,17 +11,21 @@ and so are its transposes: [n, g o] [o, g i] -> [n, g i], a convolution with fea
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import precision_level
 from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.cost import Cost
 from jaxprtool.interpreters.jvp import Zero, bilinear
 from jaxprtool.interpreters.lowered_cost import lowered_cost
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, removed, static_impl
 from jaxprtool.makers.windows import dilated
 from jaxprtool.rules.convolution.evaluate import conv_impl
@@ -36,7 +40,7 @@ def _swapped(spec: Ints) -> Ints:
     return (spec[1], spec[0], *spec[2:])
 
 
-def _axis_into(source: int, target: int, x: Any) -> Any:
+def _axis_into(source: int, target: int, x: Value) -> Value:
     """x with axis `source` merged into another as its slow part: axis `target` of those that are left."""
     shape = get_aval(x).shape
     order = [i for i in range(len(shape)) if i != source]
@@ -47,18 +51,18 @@ def _axis_into(source: int, target: int, x: Any) -> Any:
     return lax.reshape(x, new_sizes=tuple(sizes), dimensions=dimensions)
 
 
-def _axis_out_of(source: int, size: int, x: Any) -> Any:
+def _axis_out_of(source: int, size: int, x: Value) -> Value:
     """x with its axis `source` split into two, the first of a size."""
     shape = get_aval(x).shape
     parts = (size, shape[source] // size)
     return lax.reshape(x, new_sizes=(*shape[:source], *parts, *shape[source + 1 :]))
 
 
-def _converted(x: Any, dtype: DType) -> Any:
+def _converted(x: Value, dtype: DType) -> Value:
     return x if get_aval(x).dtype is dtype else lax.convert_element_type(x, new_dtype=dtype)
 
 
-def _conv_transpose(ct: Any, x: Any, y: Any, **params: Any) -> list[Any]:
+def _conv_transpose(ct: Value, x: Value, y: Value, **params: Any) -> list[Any]:
     if is_linear(x) and is_linear(y):
         not_linear(NAME, "both operands depend on them")
     if is_linear(x):
@@ -67,9 +71,9 @@ def _conv_transpose(ct: Any, x: Any, y: Any, **params: Any) -> list[Any]:
 
 
 def _lhs_cotangent(
-    ct: Any,
-    x: Any,
-    y: Any,
+    ct: Value,
+    x: Value,
+    y: Value,
     *,
     window_strides: Any,
     padding: Any,
@@ -79,7 +83,7 @@ def _lhs_cotangent(
     feature_group_count: int,
     batch_group_count: int,
     **params: Any,
-) -> Any:
+) -> Value:
     """ct convolved with the flipped kernel: strides and lhs_dilation change places."""
     specs, kernel_aval, ct_aval = specs_of(dimension_numbers), get_aval(y), get_aval(ct)
     groups = max(feature_group_count, batch_group_count)
@@ -119,9 +123,9 @@ def _lhs_cotangent(
 
 
 def _rhs_cotangent(
-    ct: Any,
-    x: Any,
-    y: Any,
+    ct: Value,
+    x: Value,
+    y: Value,
     *,
     window_strides: Any,
     padding: Any,
@@ -131,7 +135,7 @@ def _rhs_cotangent(
     feature_group_count: int,
     batch_group_count: int,
     **params: Any,
-) -> Any:
+) -> Value:
     """lhs convolved with ct, features in place of the batch: strides and rhs_dilation change places."""
     specs, aval, ct_aval = specs_of(dimension_numbers), get_aval(x), get_aval(ct)
     if ct_aval.size == 0:
@@ -168,14 +172,14 @@ def _rhs_cotangent(
 
 def _conv_batch(
     size: int,
-    vals: Any,
+    vals: Value,
     dims: Any,
     *,
     dimension_numbers: Any,
     feature_group_count: int,
     batch_group_count: int,
     **params: Any,
-) -> Any:
+) -> OutAndDim:
     """The batch axis of lhs becomes part of the batch, that of rhs part of the output features; of both, it becomes groups."""
     (x, y), (x_dim, y_dim) = vals, dims
     specs = specs_of(dimension_numbers)
@@ -203,7 +207,7 @@ def _conv_batch(
     return _axis_out_of(at, size, out), at
 
 
-def _into_groups(x: Any, dim: int, axis: int, groups: int) -> Any:
+def _into_groups(x: Value, dim: int, axis: int, groups: int) -> Value:
     """x with its batch axis merged into another (counted without it), below its groups."""
     if groups == 1:
         return _axis_into(dim, axis, x)
@@ -216,7 +220,7 @@ def _into_groups(x: Any, dim: int, axis: int, groups: int) -> Any:
     return lax.reshape(x, new_sizes=tuple(sizes), dimensions=tuple(order))
 
 
-def _out_of_groups(out: Any, axis: int, size: int, groups: int) -> Any:
+def _out_of_groups(out: Value, axis: int, size: int, groups: int) -> Value:
     """The result whose axis is (groups, batch, rest) with the batch axis in front of it."""
     shape = get_aval(out).shape
     rest = shape[axis] // (groups * size)
@@ -227,7 +231,9 @@ def _out_of_groups(out: Any, axis: int, size: int, groups: int) -> Any:
     return lax.reshape(out, new_sizes=sizes, dimensions=tuple(order))
 
 
-def _empty_batch(vals: Any, dims: Any, **params: Any) -> Any:
+def _empty_batch(
+    vals: Sequence[Value], dims: Sequence[int | None], **params: ParamValue
+) -> OutAndDim:
     avals = [
         ShapedArray(
             get_aval(v).shape if d is None else removed(get_aval(v).shape, (d,)), get_aval(v).dtype
@@ -241,7 +247,7 @@ def _empty_batch(vals: Any, dims: Any, **params: Any) -> Any:
 # -- lowering --------------------------------------------------------------------------------------
 
 
-def _conv_lower(ctx: Any, x: Any, y: Any, **params: Any) -> Any:
+def _conv_lower(ctx: Value, x: Value, y: Value, **params: Any) -> Value:
     out = ctx.out_aval
     if out.dtype.kind != "c":
         return _write_conv(ctx, x, y, out, **params)
@@ -249,7 +255,7 @@ def _conv_lower(ctx: Any, x: Any, y: Any, **params: Any) -> Any:
     part = out.dtype.real
     real = ShapedArray(out.shape, part)
 
-    def both(op: str, a: Any, b: Any) -> Any:
+    def both(op: str, a: Value, b: Value) -> Value:
         return ctx.op(op, a, b, out=a.aval)
 
     (xr, xi), (yr, yi) = (
@@ -270,10 +276,10 @@ def _dimension_text(spec: Ints, names: str) -> str:
 
 
 def _write_conv(
-    ctx: Any,
-    x: Any,
-    y: Any,
-    out: Any,
+    ctx: Value,
+    x: Value,
+    y: Value,
+    out: Value,
     *,
     window_strides: Any,
     padding: Any,
@@ -284,7 +290,7 @@ def _write_conv(
     batch_group_count: int,
     precision: Any,
     **_: Any,
-) -> Any:
+) -> Value:
     specs = specs_of(dimension_numbers)
     axes = [_dimension_text(s, n) for s, n in zip(specs, ("bf", "oi", "bf"), strict=True)]
     window = {
@@ -305,7 +311,7 @@ def _write_conv(
     return ctx.write(text, out)
 
 
-def _conv_cost(in_avals: Any, out_avals: Any, **params: Any) -> Cost:
+def _conv_cost(in_avals: Aval, out_avals: Aval, **params: Any) -> Cost:
     """A multiplication and an addition wherever an element of the kernel meets one of the operand."""
     x, y = in_avals
     lhs, rhs, _ = specs = specs_of(params["dimension_numbers"])

@@ -7,9 +7,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.limits import check_room
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.ir.jaxpr import Value
 from jaxprtool.makers.axes import inverse_permutation
 from jaxprtool.makers.windows import padder
 from jaxprtool.rules.convolution.types import Specs, conv_type, specs_of, take
@@ -50,7 +52,7 @@ class _Layout(NamedTuple):
     def columns(self) -> int:
         return math.prod(self.kernel) * self.depth
 
-    def windows(self, xp: Any, v: Any) -> Any:
+    def windows(self, xp: Namespace, v: Value) -> Value:
         """A view [group, batch, *out_space, *kernel, depth] of lhs."""
         batch, *space, feature = v.strides
         group = batch * self.batch if self.by_batch else feature * self.depth
@@ -69,7 +71,7 @@ def _jumps(strides: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -
     ]
 
 
-def _layout(x: Any, y: Any, out: Any, specs: Specs, params: dict[str, Any]) -> _Layout:
+def _layout(x: Value, y: Value, out: Value, specs: Specs, params: dict[str, Any]) -> _Layout:
     by_batch = params["batch_group_count"] > 1
     groups = params["batch_group_count"] if by_batch else params["feature_group_count"]
     outs, depth, *kernel = take(y.shape, specs.rhs)
@@ -87,7 +89,7 @@ def _layout(x: Any, y: Any, out: Any, specs: Specs, params: dict[str, Any]) -> _
     )
 
 
-def conv_impl(xp: Any, x: Any, y: Any, **params: Any) -> Callable[..., Any]:
+def conv_impl(xp: Namespace, x: Value, y: Value, **params: Any) -> Callable[..., Any]:
     """Patches of lhs as rows of a matrix, times the kernel as another; narrow floats are multiplied in f32."""
     specs, out = specs_of(params["dimension_numbers"]), conv_type(x, y, **params)
     if len(specs.lhs) > _MAX_RANK:
@@ -111,7 +113,7 @@ def conv_impl(xp: Any, x: Any, y: Any, **params: Any) -> Callable[..., Any]:
     zero = xp.zeros((), inner)[()]
     empty = not (out.size and x.size and y.size)
 
-    def run(v: Any, w: Any) -> Any:
+    def run(v: Value, w: Value) -> Value:
         if empty:
             return xp.zeros(out.shape, dtype)
         v = pad(v.transpose(lhs_order).astype(inner, copy=False), zero)
@@ -122,7 +124,7 @@ def conv_impl(xp: Any, x: Any, y: Any, **params: Any) -> Callable[..., Any]:
     return run
 
 
-def _matrix_product(xp: Any, layout: _Layout, v: Any, w: Any) -> Any:
+def _matrix_product(xp: Namespace, layout: _Layout, v: Value, w: Value) -> Value:
     """[batch, rows, features], by one product of matrices for each group."""
     groups, batch, rows = layout.groups, layout.batch, layout.rows
     w = w.reshape(layout.columns, groups, layout.outs).transpose(1, 0, 2)
@@ -140,7 +142,7 @@ def _matrix_product(xp: Any, layout: _Layout, v: Any, w: Any) -> Any:
     return whole if groups == 1 else whole.transpose(1, 2, 0, 3)
 
 
-def _product(xp: Any, patches: Any, w: Any) -> Any:
+def _product(xp: Namespace, patches: Value, w: Value) -> Value:
     """[group, rows, columns] times [group, columns, outs].
 
     Products of a middling size are cut into pieces that BLAS does not spread over threads: waiting for
@@ -160,7 +162,7 @@ def _product(xp: Any, patches: Any, w: Any) -> Any:
     return out
 
 
-def _depthwise(xp: Any, layout: _Layout, v: Any, w: Any) -> Any:
+def _depthwise(xp: Namespace, layout: _Layout, v: Value, w: Value) -> Value:
     """[batch, *out_space, features], where each feature is convolved on its own: a sum over the kernel."""
     windows = layout.windows(xp, v)[..., 0]
     windows = windows.transpose(*range(1, windows.ndim), 0)  # [batch, *out_space, *kernel, feature]

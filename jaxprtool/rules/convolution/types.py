@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import Record
 from jaxprtool.makers.windows import check_entries, dilated, strided_size
 
@@ -44,12 +45,12 @@ def specs_of(dimension_numbers: Any) -> Specs:
     return Specs(*map(tuple, specs))
 
 
-def take(items: Sequence[Any], positions: Sequence[int]) -> list[Any]:
+def take(items: Sequence[Value], positions: Sequence[int]) -> list[Value]:
     """The items at some positions."""
     return [items[p] for p in positions]
 
 
-def _check_specs(x: Any, y: Any, specs: Specs) -> None:
+def _check_specs(x: Value, y: Value, specs: Specs) -> None:
     if x.ndim != y.ndim or x.ndim < 2:
         ill_typed(
             f"{NAME} needs operands of one rank, at least 2, got {x} and {y}", "operand-shapes"
@@ -96,7 +97,7 @@ def _check_groups(features: int, depth: int, outs: int, batch: int, groups: Ints
 _PREFERRED = {"b": "biufc", "u": "uif", "i": "if", "f": "f", "c": "c"}
 
 
-def _out_dtype(x: Any, y: Any, preferred: DType | None) -> DType:
+def _out_dtype(x: Value, y: Value, preferred: DType | None) -> DType:
     if x.dtype is not y.dtype:
         ill_typed(f"{NAME} needs operands of one element type, got {x} and {y}", "operand-types")
     if preferred is None or preferred is x.dtype:
@@ -110,8 +111,8 @@ def _out_dtype(x: Any, y: Any, preferred: DType | None) -> DType:
 
 
 def conv_type(
-    x: Any,
-    y: Any,
+    x: Aval,
+    y: Aval,
     *,
     window_strides: Any,
     padding: Any,
@@ -122,7 +123,7 @@ def conv_type(
     batch_group_count: int,
     preferred_element_type: Any,
     **_: Any,
-) -> Any:
+) -> Aval:
     """The type of a convolution of types x and y; raises JaxprTypeError where they and the params do not fit."""
     specs = specs_of(dimension_numbers)
     _check_specs(x, y, specs)

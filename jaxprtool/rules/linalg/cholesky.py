@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.axes import check_same_dtype, static_impl
 from jaxprtool.makers.decomposed import decomposed
 from jaxprtool.makers.elementwise import check_kind, full_like
@@ -30,22 +34,22 @@ from jaxprtool.rules.linalg.matrices import check_square, eye, leading_batch, ma
 __all__: list[str] = []
 
 
-def _types(a: Any) -> Any:
+def _types(a: Aval) -> Aval:
     check_square("cholesky", a)
     return a
 
 
-def _impl(xp: Any, a: Any) -> Any:
+def _impl(xp: Namespace, a: Value) -> Value:
     potrf = routine(xp, "cholesky", "potrf", a.dtype)
 
-    def factor(x: Any) -> Any:
+    def factor(x: Value) -> Value:
         c, info = potrf(x, lower=1, clean=0)
         return (c,) if info == 0 else None
 
     return lambda x: each_matrix(xp, factor, (2,), [a], (x,))[0]
 
 
-def _jvp(primals: Any, tangents: Any) -> Any:
+def _jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
     """L' = L phi(L^-1 a' L^-H), where phi takes the lower triangle and half of the diagonal.
 
     Iain Murray, Differentiation of the Cholesky decomposition, arXiv:1602.07527.
@@ -60,7 +64,7 @@ def _jvp(primals: Any, tangents: Any) -> Any:
     return factor, matmul(factor, phi)
 
 
-def _lower(ctx: Any, a: Any) -> Any:
+def _lower(ctx: LoweringContext, a: HloValue) -> HloValue:
     target = f"lapack_{letter('cholesky', a.aval.dtype)}potrf_ffi"
     outs = [a.aval, info_type(a.aval)]
     c, info = lapack_call(ctx, target, [a], outs, {0: 0}, uplo=char("L"))
@@ -82,7 +86,7 @@ define(
 # -- cholesky_update -------------------------------------------------------------------------------
 
 
-def _update_type(r: Any, w: Any) -> Any:
+def _update_type(r: Aval, w: Aval) -> Aval:
     if r.ndim != 2 or r.shape[0] != r.shape[1] or w.shape != r.shape[:1]:
         ill_typed(
             f"cholesky_update needs a square matrix and a vector of its size, got {r} and {w}",
@@ -93,7 +97,7 @@ def _update_type(r: Any, w: Any) -> Any:
     return r
 
 
-def _rotation(x: Any, y: Any) -> tuple[Any, Any]:
+def _rotation(x: Value, y: Value) -> tuple[Value, Value]:
     """Cosine and sine of the rotation that takes (x, y) to (length, 0); 1 and 0 where y is 0."""
     zero = lax.eq(y, 0.0)
     size_x, size_y = lax.abs(x), lax.abs(y)
@@ -106,14 +110,14 @@ def _rotation(x: Any, y: Any) -> tuple[Any, Any]:
     return lax.select_n(zero, cosine, one), lax.select_n(zero, sine, none)
 
 
-def _updated(_avals: Any, r: Any, w: Any) -> Any:
+def _updated(_avals: Sequence[Aval], r: Value, w: Value) -> Value:
     """Row by row, a Givens rotation of the row and w that makes the next element of w zero.
 
     Golub, Van Loan: Matrix Computations, 4th edition, section 6.5.4.
     """
     n = get_aval(r).shape[0]
 
-    def step(k: Any, state: Any) -> Any:
+    def step(k: Any, state: Value) -> Value:
         r, w = state
         zero = scalar_lit(0, get_aval(k).dtype)
         row = lax.dynamic_slice(r, k, zero, slice_sizes=(1, n))
@@ -144,7 +148,7 @@ define(
 # -- symmetric_product -----------------------------------------------------------------------------
 
 
-def _product_type(a: Any, c: Any, *, alpha: float, beta: float) -> Any:
+def _product_type(a: Aval, c: Aval, *, alpha: float, beta: float) -> Aval:
     square = (*a.shape[:-1], *a.shape[-2:-1])
     if a.ndim < 2 or c.shape != square:
         ill_typed(
@@ -155,12 +159,14 @@ def _product_type(a: Any, c: Any, *, alpha: float, beta: float) -> Any:
     return c
 
 
-def _product(_avals: Any, a: Any, c: Any, *, alpha: float, beta: float) -> Any:
+def _product(_avals: Sequence[Aval], a: Value, c: Value, *, alpha: float, beta: float) -> Value:
     product = lax.mul(matmul(a, a, transpose_y=True), float(alpha))
     return lax.add(product, lax.mul(c, float(beta)))
 
 
-def _product_jvp(primals: Any, tangents: Any, *, alpha: float, beta: float) -> Any:
+def _product_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], *, alpha: float, beta: float
+) -> PrimalAndTangent:
     """alpha (a' a^T + a a'^T) + beta c'."""
     (a, _), (da, dc) = primals, tangents
     out, terms = lax.symmetric_product(*primals, alpha=alpha, beta=beta), []
@@ -172,7 +178,7 @@ def _product_jvp(primals: Any, tangents: Any, *, alpha: float, beta: float) -> A
     return out, terms[0] if len(terms) == 1 else lax.add_any(*terms)
 
 
-def _product_transpose(ct: Any, a: Any, c: Any, *, alpha: float, beta: float) -> Any:
+def _product_transpose(ct: Value, a: Value, c: Value, *, alpha: float, beta: float) -> Value:
     if is_linear(a):
         not_linear("symmetric_product", "the first operand depends on them")
     return [None, lax.mul(ct, float(beta))]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import EIGENVALUE_ALGORITHM, EIGENVALUE_LIBRARY
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
@@ -49,7 +54,7 @@ from jaxprtool.rules.linalg.matrices import (
 __all__: list[str] = []
 
 
-def inverse_gaps(w: Any) -> Any:
+def inverse_gaps(w: Value) -> Value:
     """The matrix of 1 / (w[j] - w[i]), with zeros on the diagonal."""
     aval = get_aval(w)
     shape = (*aval.shape, aval.shape[-1])
@@ -73,8 +78,13 @@ def _check_eigh(lower: Any, subset: Any, n: int) -> int:
 
 
 def _eigh_types(
-    a: Any, *, lower: Any, sort_eigenvalues: Any, subset_by_index: Any, algorithm: Any
-) -> list[Any]:
+    a: Aval,
+    *,
+    lower: ParamValue,
+    sort_eigenvalues: ParamValue,
+    subset_by_index: ParamValue,
+    algorithm: ParamValue,
+) -> list[Aval]:
     check_square("eigh", a)
     n = a.shape[-1]
     k = _check_eigh(lower, subset_by_index, n)
@@ -90,21 +100,29 @@ def _check_cpu(name: str, subset: Any, algorithm: Any, size: int) -> None:
 
 
 def _eigh_impl(
-    xp: Any, a: Any, *, lower: bool, subset_by_index: Any, algorithm: Any, **_: Any
-) -> Any:
+    xp: Namespace,
+    a: Value,
+    *,
+    lower: bool,
+    subset_by_index: ParamValue,
+    algorithm: ParamValue,
+    **_: ParamValue,
+) -> Value:
     n = a.shape[-1]
     _check_cpu("eigh", subset_by_index, algorithm, n)
     outs = [a, matrix_type(a, n, dtype=a.dtype.real)]
     evd = routine(xp, "eigh", "syevd", a.dtype, "heevd")
 
-    def factor(x: Any) -> Any:
+    def factor(x: Value) -> Value:
         w, v, info = evd(x, lower=int(lower), compute_v=1)
         return (v, w) if info == 0 else None
 
     return lambda x: each_matrix(xp, factor, (2,), outs, (x,))
 
 
-def _eigh_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _eigh_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
+) -> PrimalAndTangent:
     """v' = v (F * v^H a' v) and w' = diag(v^H a' v), where F[i, j] = 1 / (w[j] - w[i]).
 
     Nondegenerate perturbation theory, as in Giles, An extended collection of matrix derivative results,
@@ -128,8 +146,14 @@ def _eigh_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def _eigh_lower(
-    ctx: Any, a: Any, *, lower: bool, subset_by_index: Any, algorithm: Any, **_: Any
-) -> list[Any]:
+    ctx: LoweringContext,
+    a: HloValue,
+    *,
+    lower: bool,
+    subset_by_index: ParamValue,
+    algorithm: ParamValue,
+    **_: ParamValue,
+) -> list[HloValue]:
     aval = a.aval
     _check_cpu("eigh", subset_by_index, algorithm, aval.shape[-1])
     stem = "heevd" if aval.dtype.kind == "c" else "syevd"
@@ -155,7 +179,7 @@ define(
 
 
 def _eig_types(
-    a: Any,
+    a: Aval,
     *,
     compute_left_eigenvectors: Any,
     compute_right_eigenvectors: Any,
@@ -176,14 +200,14 @@ def _check_eig_cpu(implementation: Any) -> None:
 
 
 def _eig_impl(
-    xp: Any,
-    a: Any,
+    xp: Namespace,
+    a: Value,
     *,
     compute_left_eigenvectors: bool,
     compute_right_eigenvectors: bool,
-    implementation: Any,
-    **_: Any,
-) -> Any:
+    implementation: ParamValue,
+    **_: ParamValue,
+) -> Value:
     _check_eig_cpu(implementation)
     wanted = (compute_left_eigenvectors, compute_right_eigenvectors)
     n, dtype = a.shape[-1], complex_dtype(a.dtype)
@@ -191,7 +215,7 @@ def _eig_impl(
     geev = routine(xp, "eig", "geev", a.dtype)
     is_real = a.dtype.kind == "f"
 
-    def factor(x: Any) -> Any:
+    def factor(x: Value) -> Value:
         if not xp.isfinite(x).all():
             return None
         *w, left, right, info = geev(x, compute_vl=int(wanted[0]), compute_vr=int(wanted[1]))
@@ -205,7 +229,7 @@ def _eig_impl(
     return lambda x: each_matrix(xp, factor, (2,), outs, (x,))
 
 
-def _unpacked(v: Any, imaginary: Any) -> Any:
+def _unpacked(v: Value, imaginary: Value) -> Value:
     """Complex eigenvectors from LAPACK's real array, where a conjugate pair takes two columns."""
     first, second = imaginary > 0, imaginary < 0
     out = v + 0j
@@ -214,7 +238,7 @@ def _unpacked(v: Any, imaginary: Any) -> Any:
     return out
 
 
-def _vector_jvp(w: Any, v: Any, da: Any) -> tuple[Any, Any]:
+def _vector_jvp(w: Value, v: Value, da: Value) -> tuple[Value, Value]:
     """The derivatives of eigenvalues and of eigenvectors of norm 1 with a real largest component.
 
     Perturbation theory (Giles, section 3.1) gives v' = u + v diag(c) with u = v (F * v^-1 a' v), F as in
@@ -229,10 +253,10 @@ def _vector_jvp(w: Any, v: Any, da: Any) -> tuple[Any, Any]:
     places = lax.iota(dtype=INT32, shape=index.shape, dimension=axis)
     chosen = lax.eq(places, rows_like(largest, index.shape))
 
-    def column_sum(x: Any) -> Any:
+    def column_sum(x: Value) -> Value:
         return lax.reduce_sum(x, axes=(axis,))
 
-    def at_largest(x: Any) -> Any:
+    def at_largest(x: Value) -> Value:
         return column_sum(lax.select_n(chosen, full(get_aval(x), 0), x))
 
     length = lax.neg(column_sum(lax.real(lax.mul(lax.conj(v, input_dtype=aval.dtype), u))))
@@ -241,7 +265,9 @@ def _vector_jvp(w: Any, v: Any, da: Any) -> tuple[Any, Any]:
     return diagonal(inner), lax.add(u, lax.mul(v, factor))
 
 
-def _eig_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _eig_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
+) -> PrimalAndTangent:
     left, right = params["compute_left_eigenvectors"], params["compute_right_eigenvectors"]
     if (left or right) and not params["enable_eigvec_derivs"]:
         fail(
@@ -270,8 +296,8 @@ def _eig_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def _eig_lower(
-    ctx: Any,
-    a: Any,
+    ctx: Value,
+    a: Value,
     *,
     compute_left_eigenvectors: bool,
     compute_right_eigenvectors: bool,

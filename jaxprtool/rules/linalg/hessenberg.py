@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import NONLINEAR
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
@@ -27,14 +31,14 @@ __all__: list[str] = []
 _NO_DERIVATIVE = unsupported("JAX has no derivative of it either")
 
 
-def _cost(ins: Any, outs: Any, **_: Any) -> int:
+def _cost(ins: Sequence[Value], outs: Sequence[Value], **_: ParamValue) -> int:
     return 10 * max(ins[0].size, 0) * ins[0].shape[-1] // 3
 
 
 # -- hessenberg ------------------------------------------------------------------------------------
 
 
-def _hessenberg_types(a: Any) -> list[Any]:
+def _hessenberg_types(a: Aval) -> list[Aval]:
     check_square("hessenberg", a)
     n = a.shape[-1]
     if not n:
@@ -42,11 +46,11 @@ def _hessenberg_types(a: Any) -> list[Any]:
     return [a, matrix_type(a, n - 1)]
 
 
-def _hessenberg_impl(xp: Any, a: Any) -> Any:
+def _hessenberg_impl(xp: Namespace, a: Value) -> Value:
     outs = _hessenberg_types(a)
     gehrd = routine(xp, "hessenberg", "gehrd", a.dtype)
 
-    def reduce(x: Any) -> Any:
+    def reduce(x: Value) -> Value:
         if len(x) == 1:
             return x, xp.zeros(0)
         packed, taus, info = gehrd(x)
@@ -55,7 +59,7 @@ def _hessenberg_impl(xp: Any, a: Any) -> Any:
     return lambda x: each_matrix(xp, reduce, (2,), outs, (x,))
 
 
-def _hessenberg_lower(ctx: Any, a: Any) -> list[Any]:
+def _hessenberg_lower(ctx: LoweringContext, a: HloValue) -> list[HloValue]:
     target = f"lapack_{letter('hessenberg', a.aval.dtype)}gehrd_ffi"
     outs = [*ctx.out_avals, info_type(a.aval)]
     options = {"low": "1 : i32", "high": f"{a.aval.shape[-1]} : i32"}
@@ -78,8 +82,12 @@ define(
 
 
 def _schur_types(
-    a: Any, *, compute_schur_vectors: Any, sort_eig_vals: Any, select_callable: Any
-) -> list[Any]:
+    a: Aval,
+    *,
+    compute_schur_vectors: ParamValue,
+    sort_eig_vals: ParamValue,
+    select_callable: ParamValue,
+) -> list[Aval]:
     check_square("schur", a)
     check_flag("schur", "compute_schur_vectors", compute_schur_vectors)
     check_flag("schur", "sort_eig_vals", sort_eig_vals)
@@ -91,18 +99,23 @@ def _not_sorted(sort_eig_vals: bool) -> None:
         refuse("schur", "sort_eig_vals", True, "sorting is not implemented, in JAX neither")
 
 
-def _keep_all(*_: Any) -> int:
+def _keep_all(*_: Value) -> int:
     return 0
 
 
 def _schur_impl(
-    xp: Any, a: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Any
-) -> Any:
+    xp: Namespace,
+    a: Value,
+    *,
+    compute_schur_vectors: bool,
+    sort_eig_vals: bool,
+    select_callable: ParamValue,
+) -> Value:
     _not_sorted(sort_eig_vals)
     outs = [a, a] if compute_schur_vectors else [a]
     gees = routine(xp, "schur", "gees", a.dtype)
 
-    def factor(x: Any) -> Any:
+    def factor(x: Value) -> Value:
         out = gees(_keep_all, x, compute_v=int(compute_schur_vectors), sort_t=0)
         form, vectors, info = out[0], out[-3], out[-1]
         return (form, vectors)[: len(outs)] if info == 0 else None
@@ -111,8 +124,13 @@ def _schur_impl(
 
 
 def _schur_lower(
-    ctx: Any, a: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, **_: Any
-) -> list[Any]:
+    ctx: LoweringContext,
+    a: HloValue,
+    *,
+    compute_schur_vectors: bool,
+    sort_eig_vals: bool,
+    **_: ParamValue,
+) -> list[HloValue]:
     _not_sorted(sort_eig_vals)
     aval = a.aval
     target = f"lapack_{letter('schur', aval.dtype)}gees_ffi"

@@ -6,12 +6,14 @@ Both go matrix by matrix through a batch, and give NaN for the matrices that a r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from jaxprtool.core.kinds.enums import EnumKind
+from jaxprtool.interpreters.contracts import Namespace
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32, DType
+from jaxprtool.ir.jaxpr import Aval, Value
 
 __all__ = ["char", "each_matrix", "lapack_call", "letter", "routine", "unless_failed"]
 
@@ -31,7 +33,7 @@ def letter(name: str, dtype: DType) -> str:
     return found
 
 
-def routine(xp: Any, name: str, stem: str, dtype: DType, complex_stem: str = "") -> Any:
+def routine(xp: Namespace, name: str, stem: str, dtype: DType, complex_stem: str = "") -> Value:
     """SciPy's wrapper of a LAPACK or BLAS routine, by its name without the first letter."""
     stem = complex_stem if complex_stem and dtype.kind == "c" else stem
     full = letter(name, dtype) + stem
@@ -39,12 +41,12 @@ def routine(xp: Any, name: str, stem: str, dtype: DType, complex_stem: str = "")
 
 
 def each_matrix(
-    xp: Any,
-    f: Callable[..., Sequence[Any]],
+    xp: Namespace,
+    f: Callable[..., Sequence[Value]],
     in_ranks: Sequence[int],
-    outs: Sequence[Any],
-    operands: Sequence[Any],
-) -> list[Any]:
+    outs: Sequence[Value],
+    operands: Sequence[Value],
+) -> list[Value]:
     """Apply f to each example of a batch.
 
     Args:
@@ -85,13 +87,13 @@ def _layout(ndim: int, column_major: bool) -> str:
 
 
 def lapack_call(
-    ctx: Any,
+    ctx: LoweringContext,
     target: str,
-    operands: Sequence[Any],
-    outs: Sequence[Any],
+    operands: Sequence[HloValue],
+    outs: Sequence[Aval],
     aliases: dict[int, int] | None = None,
     **options: str,
-) -> list[Any]:
+) -> list[HloValue]:
     """A custom call of a LAPACK routine of jaxlib's, with its matrices in column-major order.
 
     Args:
@@ -103,7 +105,7 @@ def lapack_call(
     """
     rank = max(x.aval.ndim for x in operands)
 
-    def layouts(avals: Sequence[Any]) -> str:
+    def layouts(avals: Sequence[Aval]) -> str:
         return f"[{', '.join(_layout(a.ndim, a.ndim == rank) for a in avals)}]"
 
     place = "output_tuple_indices = [{}], operand_index = {}, operand_tuple_indices = []"
@@ -125,12 +127,12 @@ def lapack_call(
     )
 
 
-def info_type(x: Any, rank: int = 2) -> ShapedArray:
+def info_type(x: Aval, rank: int = 2) -> ShapedArray:
     """The type of a routine's report on each example of a batch."""
     return ShapedArray(x.shape[: x.ndim - rank], INT32)
 
 
-def nan_unless(ctx: Any, ok: Any, x: Any) -> Any:
+def nan_unless(ctx: LoweringContext, ok: HloValue, x: HloValue) -> HloValue:
     """x, and NaN for the examples that are not ok."""
     aval = x.aval
     nan = complex("nan+nanj") if aval.dtype.kind == "c" else float("nan")
@@ -140,24 +142,28 @@ def nan_unless(ctx: Any, ok: Any, x: Any) -> Any:
     return ctx.select(ok, x, ctx.constant(nan, aval))
 
 
-def unless_failed(ctx: Any, info: Any, xs: Sequence[Any], direction: str = "EQ") -> list[Any]:
+def unless_failed(
+    ctx: LoweringContext, info: HloValue, xs: Sequence[HloValue], direction: str = "EQ"
+) -> list[HloValue]:
     """Results of a routine, NaN for the examples whose info is not 0 (or by another comparison)."""
     ok = ctx.compare(direction, info, ctx.constant(0, info.aval))
     return [nan_unless(ctx, ok, x) for x in xs]
 
 
-def refuse(name: str, param: str, value: Any, why: str) -> None:
+def refuse(name: str, param: str, value: Value, why: str) -> None:
     """Raise the error of a param that no library on a CPU implements."""
     fail(UnsupportedError, f"{name} {param}={value}: {why}", "no-cpu-algorithm")
 
 
-def check_choice(name: str, param: str, value: Any, kind: EnumKind) -> None:
+def check_choice(name: str, param: str, value: Value, kind: EnumKind) -> None:
     """Check a choice of algorithm: a member or None. Raises JaxprTypeError."""
     if value is not None:
         kind.required(name, param, value)
 
 
-def check_on_cpu(name: str, param: str, value: Any, kind: EnumKind, allowed: Sequence[str]) -> None:
+def check_on_cpu(
+    name: str, param: str, value: Value, kind: EnumKind, allowed: Sequence[str]
+) -> None:
     """Raise the error of an algorithm that a CPU does not have; None is a choice of its own."""
     if value is not None and kind.required(name, param, value) not in allowed:
         refuse(name, param, value, f"a CPU has {', '.join(allowed)}")

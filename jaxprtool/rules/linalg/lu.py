@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, static_impl, with_shape
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.linalg.lapack import (
@@ -36,18 +41,18 @@ from jaxprtool.rules.linalg.matrices import (
 __all__ = ["solve_adjoint", "solve_matrix"]
 
 
-def _types(a: Any) -> list[Any]:
+def _types(a: Aval) -> list[Aval]:
     check_inexact("lu", a)
     m, n = a.shape[-2:]
     return [a, matrix_type(a, min(m, n), dtype=INT32), matrix_type(a, m, dtype=INT32)]
 
 
-def _impl(xp: Any, a: Any) -> Any:
+def _impl(xp: Namespace, a: Value) -> Value:
     outs = _types(a)
     m = a.shape[-2]
     getrf = routine(xp, "lu", "getrf", a.dtype)
 
-    def factor(x: Any) -> Any:
+    def factor(x: Value) -> Value:
         if not x.size:
             return x, xp.zeros(0), xp.arange(m)
         c, pivots, info = getrf(x)
@@ -56,7 +61,7 @@ def _impl(xp: Any, a: Any) -> Any:
     return lambda x: each_matrix(xp, factor, (2,), outs, (x,))
 
 
-def _permuted(xp: Any, pivots: Any, size: int) -> Any:
+def _permuted(xp: Namespace, pivots: Value, size: int) -> Value:
     """The order after the swaps; a position outside is read as the nearest one, and not written, as in JAX."""
     order = list(range(size))
     for i, pivot in enumerate(pivots.tolist()):
@@ -67,7 +72,7 @@ def _permuted(xp: Any, pivots: Any, size: int) -> Any:
     return xp.asarray(order, xp.int32)
 
 
-def _jvp(primals: Any, tangents: Any) -> Any:
+def _jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
     """L' = L tril(L^-1 P a' U^-1, -1) and U' = triu(L^-1 P a' U^-1) U.
 
     De Hoog, Anderssen, Lukas: Differentiation of matrix functionals using triangular factorization. A
@@ -87,7 +92,7 @@ def _jvp(primals: Any, tangents: Any) -> Any:
     return [factors, pivots, permutation], [out, *rest]
 
 
-def _square_factors(factors: Any, aval: Any) -> tuple[Any, Any]:
+def _square_factors(factors: Any, aval: Aval) -> tuple[Value, Value]:
     """L of shape m x m and U of shape n x n from the joint array of both."""
     m, n = aval.shape[-2:]
     batch, k = aval.ndim - 2, min(m, n)
@@ -109,13 +114,13 @@ def _square_factors(factors: Any, aval: Any) -> tuple[Any, Any]:
     return below, above
 
 
-def _leading(x: Any, rows: int, columns: int) -> Any:
+def _leading(x: Value, rows: int, columns: int) -> Value:
     shape = get_aval(x).shape
     limits = (*shape[:-2], rows, columns)
     return lax.slice(x, start_indices=(0,) * len(shape), limit_indices=limits, strides=None)
 
 
-def solve_matrix(a: Any, b: Any) -> Any:
+def solve_matrix(a: Value, b: Value) -> Value:
     """x with a x = b, for square matrices a and matrices b, by a's LU decomposition."""
     factors, _, permutation = lax.lu(a)
     b = matmul(one_hot(permutation, get_aval(b).dtype), b)
@@ -123,7 +128,7 @@ def solve_matrix(a: Any, b: Any) -> Any:
     return lax.triangular_solve(factors, b, left_side=True, lower=False)
 
 
-def solve_adjoint(a: Any, b: Any) -> Any:
+def solve_adjoint(a: Value, b: Value) -> Value:
     """x with a^H x = b, for square matrices a and matrices b, by a's LU decomposition."""
     factors, _, permutation = lax.lu(a)
     flags = {"left_side": True, "transpose_a": True, "conjugate_a": True}
@@ -132,7 +137,7 @@ def solve_adjoint(a: Any, b: Any) -> Any:
     return matmul(one_hot(permutation, get_aval(b).dtype), b, transpose_x=True)
 
 
-def _lower(ctx: Any, a: Any) -> list[Any]:
+def _lower(ctx: LoweringContext, a: HloValue) -> list[HloValue]:
     factors_type, pivots_type, permutation_type = ctx.out_avals
     target = f"lapack_{letter('lu', a.aval.dtype)}getrf_ffi"
     outs = [factors_type, pivots_type, info_type(a.aval)]
@@ -156,7 +161,7 @@ define(
 # -- lu_pivots_to_permutation ----------------------------------------------------------------------
 
 
-def _permutation_type(pivots: Any, *, permutation_size: Any) -> Any:
+def _permutation_type(pivots: Aval, *, permutation_size: ParamValue) -> Aval:
     if pivots.dtype is not INT32 or not pivots.ndim:
         ill_typed(f"lu_pivots_to_permutation takes an array of i32, got {pivots}", "operand-dtype")
     if not isinstance(permutation_size, int) or permutation_size < pivots.shape[-1]:
@@ -168,16 +173,16 @@ def _permutation_type(pivots: Any, *, permutation_size: Any) -> Any:
     return with_shape(pivots, (*pivots.shape[:-1], int(permutation_size)))
 
 
-def _permutation_impl(xp: Any, pivots: Any, *, permutation_size: int) -> Any:
+def _permutation_impl(xp: Namespace, pivots: Value, *, permutation_size: int) -> Value:
     out = _permutation_type(pivots, permutation_size=permutation_size)
 
-    def permuted(x: Any) -> Any:
+    def permuted(x: Value) -> Value:
         return (_permuted(xp, x, permutation_size),)
 
     return lambda x: each_matrix(xp, permuted, (1,), [out], (x,))[0]
 
 
-def _lower_swaps(ctx: Any, pivots: Any, out: Any) -> Any:
+def _lower_swaps(ctx: Value, pivots: Value, out: Value) -> Value:
     """A loop over the swaps. Masks read and write element pivots[i], because its index differs between examples of a batch."""
     batch, k, m = out.shape[:-1], pivots.aval.shape[-1], out.shape[-1]
     start = ctx.iota(out, len(batch))
@@ -186,14 +191,14 @@ def _lower_swaps(ctx: Any, pivots: Any, out: Any) -> Any:
     counter, column = ShapedArray((), INT32), ShapedArray((*batch, 1), INT32)
     sizes = (*batch, 1)
 
-    def holds(i: Any, *_: Any) -> list[Any]:
+    def holds(i: Value, *_: Value) -> list[Value]:
         return [ctx.compare("LT", i, ctx.constant(k, counter))]
 
-    def at(x: Any, i: Any) -> Any:
+    def at(x: Value, i: Value) -> Value:
         zeros = [ctx.constant(0, counter)] * len(batch)
         return ctx.op("dynamic_slice", x, *zeros, i, out=column, slice_sizes=sizes)
 
-    def step(i: Any, order: Any, swaps: Any) -> list[Any]:
+    def step(i: Value, order: Any, swaps: Value) -> list[Any]:
         other = at(swaps, i)
         size, zero = ctx.constant(m, column), ctx.constant(0, column)
         wrapped = ctx.op("add", other, size, out=column)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL, INT32
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import each_matrix, lapack_call, letter, routine
@@ -42,28 +47,28 @@ _NO_DERIVATIVE = unsupported(
 # -- geqrf -----------------------------------------------------------------------------------------
 
 
-def _geqrf_types(a: Any) -> list[Any]:
+def _geqrf_types(a: Aval) -> list[Aval]:
     check_inexact("geqrf", a)
     return [a, matrix_type(a, min(a.shape[-2:]))]
 
 
-def _geqrf_impl(xp: Any, a: Any) -> Any:
+def _geqrf_impl(xp: Namespace, a: Value) -> Value:
     outs = _geqrf_types(a)
     geqrf = routine(xp, "geqrf", "geqrf", a.dtype)
 
-    def factor(x: Any) -> Any:
+    def factor(x: Value) -> Value:
         return geqrf(x)[:2] if x.size else (x, xp.zeros(0))
 
     return lambda x: each_matrix(xp, factor, (2,), outs, (x,))
 
 
-def _geqrf_lower(ctx: Any, a: Any) -> list[Any]:
+def _geqrf_lower(ctx: LoweringContext, a: HloValue) -> list[HloValue]:
     taus = matrix_type(a.aval, min(a.aval.shape[-2:]))
     target = f"lapack_{letter('geqrf', a.aval.dtype)}geqrf_ffi"
     return lapack_call(ctx, target, [a], [a.aval, taus], {0: 0})
 
 
-def _factor_cost(ins: Any, outs: Any, **_: Any) -> int:
+def _factor_cost(ins: Sequence[Value], outs: Sequence[Value], **_: ParamValue) -> int:
     return 2 * max(ins[0].size, 0) * min(ins[0].shape[-2:])
 
 
@@ -81,7 +86,7 @@ define(
 # -- householder_product -----------------------------------------------------------------------------
 
 
-def _product_type(a: Any, taus: Any) -> Any:
+def _product_type(a: Aval, taus: Aval) -> Aval:
     check_same_batch("householder_product", (a, taus), (2, 1))
     m, n = a.shape[-2:]
     if m < n:
@@ -96,23 +101,23 @@ def _product_type(a: Any, taus: Any) -> Any:
     return a
 
 
-def _product_impl(xp: Any, a: Any, taus: Any) -> Any:
+def _product_impl(xp: Namespace, a: Value, taus: Value) -> Value:
     orgqr = routine(xp, "householder_product", "orgqr", a.dtype, "ungqr")
 
-    def product(x: Any, t: Any) -> Any:
+    def product(x: Value, t: Value) -> Value:
         return (_columns(xp, orgqr, x, t),)
 
     return lambda x, t: each_matrix(xp, product, (2, 1), [a], (x, t))[0]
 
 
-def _columns(xp: Any, orgqr: Any, a: Any, taus: Any) -> Any:
+def _columns(xp: Namespace, orgqr: Any, a: Value, taus: Value) -> Value:
     """The first columns of the product of reflectors; SciPy wants at least one."""
     if not taus.size:
         return xp.eye(*a.shape, dtype=a.dtype)
     return orgqr(a, taus)[0]
 
 
-def _product_lower(ctx: Any, a: Any, taus: Any) -> Any:
+def _product_lower(ctx: LoweringContext, a: HloValue, taus: HloValue) -> HloValue:
     dtype = a.aval.dtype
     stem = "ungqr" if dtype.kind == "c" else "orgqr"
     target = f"lapack_{letter('householder_product', dtype)}{stem}_ffi"
@@ -133,7 +138,7 @@ define(
 # -- ormqr -----------------------------------------------------------------------------------------
 
 
-def _ormqr_type(a: Any, taus: Any, c: Any, *, left: Any, transpose: Any) -> Any:
+def _ormqr_type(a: Aval, taus: Aval, c: Aval, *, left: ParamValue, transpose: ParamValue) -> Aval:
     check_flag("ormqr", "left", left)
     check_flag("ormqr", "transpose", transpose)
     check_same_batch("ormqr", (a, taus, c), (2, 1, 2))
@@ -147,12 +152,14 @@ def _ormqr_type(a: Any, taus: Any, c: Any, *, left: Any, transpose: Any) -> Any:
     return c
 
 
-def _ormqr_impl(xp: Any, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
+def _ormqr_impl(
+    xp: Namespace, a: Value, taus: Value, c: Value, *, left: bool, transpose: bool
+) -> Value:
     ormqr = routine(xp, "ormqr", "ormqr", a.dtype, "unmqr")
     side, adjoined = "L" if left else "R", "C" if a.dtype.kind == "c" else "T"
     workspace = _BLOCK * max(1, *c.shape[-2:])
 
-    def product(x: Any, t: Any, y: Any) -> Any:
+    def product(x: Value, t: Value, y: Value) -> Value:
         if not t.size:
             return (y,)
         x = xp.asfortranarray(x[:, : len(t)])
@@ -164,7 +171,9 @@ def _ormqr_impl(xp: Any, a: Any, taus: Any, c: Any, *, left: bool, transpose: bo
 _BLOCK = 64  # columns of workspace for each row, with which LAPACK goes by blocks
 
 
-def _ormqr_lower(ctx: Any, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
+def _ormqr_lower(
+    ctx: LoweringContext, a: HloValue, taus: HloValue, c: HloValue, *, left: bool, transpose: bool
+) -> HloValue:
     dtype = a.aval.dtype
     target = f"lapack_{letter('ormqr', dtype)}{'unmqr' if dtype.kind == 'c' else 'ormqr'}_ffi"
     if not c.aval.size or not taus.aval.size:
@@ -187,7 +196,9 @@ define(
 # -- qr --------------------------------------------------------------------------------------------
 
 
-def _qr_types(a: Any, *, pivoting: Any, full_matrices: Any, use_magma: Any) -> list[Any]:
+def _qr_types(
+    a: Aval, *, pivoting: ParamValue, full_matrices: ParamValue, use_magma: ParamValue
+) -> list[Aval]:
     check_inexact("qr", a)
     check_flag("qr", "pivoting", pivoting)
     check_flag("qr", "full_matrices", full_matrices)
@@ -197,7 +208,9 @@ def _qr_types(a: Any, *, pivoting: Any, full_matrices: Any, use_magma: Any) -> l
     return [*outs, matrix_type(a, n, dtype=INT32)] if pivoting else outs
 
 
-def _qr_impl(xp: Any, a: Any, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> Any:
+def _qr_impl(
+    xp: Namespace, a: Value, *, pivoting: bool, full_matrices: bool, use_magma: ParamValue
+) -> Value:
     outs = _qr_types(a, pivoting=pivoting, full_matrices=full_matrices, use_magma=use_magma)
     geqrf = routine(xp, "qr", "geqp3" if pivoting else "geqrf", a.dtype)
     orgqr = routine(xp, "qr", "orgqr", a.dtype, "ungqr")
@@ -205,7 +218,7 @@ def _qr_impl(xp: Any, a: Any, *, pivoting: bool, full_matrices: bool, use_magma:
     m, n = a.shape[-2:]
     k = outs[0].shape[-1]
 
-    def factor(x: Any) -> Any:
+    def factor(x: Value) -> Value:
         if not x.size:
             empty = (xp.eye(m, k, dtype=dtype), xp.zeros((k, n), dtype), xp.zeros(n, xp.int32))
             return empty[: len(outs)]
@@ -221,7 +234,7 @@ def _qr_impl(xp: Any, a: Any, *, pivoting: bool, full_matrices: bool, use_magma:
     return lambda x: each_matrix(xp, factor, (2,), outs, (x,))
 
 
-def _part(x: Any, rows: tuple[int, int], columns: tuple[int, int]) -> Any:
+def _part(x: Value, rows: tuple[int, int], columns: tuple[int, int]) -> Value:
     shape = get_aval(x).shape
     if shape[-2:] == (rows[1] - rows[0], columns[1] - columns[0]):
         return x
@@ -231,7 +244,7 @@ def _part(x: Any, rows: tuple[int, int], columns: tuple[int, int]) -> Any:
     return lax.slice(x, start_indices=starts, limit_indices=limits, strides=None)
 
 
-def _thin_jvp(q: Any, r: Any, dx: Any) -> tuple[Any, Any]:
+def _thin_jvp(q: Value, r: Value, dx: Value) -> tuple[Value, Value]:
     """The derivatives of Q and R of a matrix with at least as many rows as columns.
 
     Walter and Lehmann, and Townsend: with S = Q^H x' R^-1 and the skew-Hermitian W whose strict lower
@@ -251,7 +264,7 @@ def _thin_jvp(q: Any, r: Any, dx: Any) -> tuple[Any, Any]:
     return lax.sub(dx_r, matmul(q, rest)), matmul(rest, r)
 
 
-def _full_jvp(q: Any, dq: Any, n: int) -> Any:
+def _full_jvp(q: Value, dq: Value, n: int) -> Value:
     """The derivative of all m columns of Q, from that of its first n.
 
     Eqs. 32 and 33 of arXiv:2409.13374.
@@ -270,8 +283,13 @@ def _full_jvp(q: Any, dq: Any, n: int) -> Any:
 
 
 def _qr_jvp(
-    primals: Any, tangents: Any, *, pivoting: bool, full_matrices: bool, **rest: Any
-) -> Any:
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    *,
+    pivoting: bool,
+    full_matrices: bool,
+    **rest: ParamValue,
+) -> PrimalAndTangent:
     outs = lax.qr(*primals, pivoting=pivoting, full_matrices=full_matrices, **rest)
     q, r = outs[:2]
     x, dx = primals[0], tangents[0]
@@ -299,7 +317,9 @@ def _qr_jvp(
     return outs, [dq, dr, *zeros]
 
 
-def _qr_lower(ctx: Any, a: Any, *, pivoting: bool, full_matrices: bool, **_: Any) -> list[Any]:
+def _qr_lower(
+    ctx: LoweringContext, a: HloValue, *, pivoting: bool, full_matrices: bool, **_: ParamValue
+) -> list[HloValue]:
     outs, aval = ctx.out_avals, a.aval
     q_type, r_type = outs[:2]
     n_batch, (m, n) = aval.ndim - 2, aval.shape[-2:]
@@ -325,7 +345,7 @@ def _qr_lower(ctx: Any, a: Any, *, pivoting: bool, full_matrices: bool, **_: Any
     return [_product_lower(ctx, reflectors, factors), r, *order]
 
 
-def _empty_qr(ctx: Any, outs: Any) -> list[Any]:
+def _empty_qr(ctx: Value, outs: Value) -> list[Any]:
     q_type = outs[0]
     index = ShapedArray(q_type.shape, INT32)
     rows, columns = ctx.iota(index, q_type.ndim - 2), ctx.iota(index, q_type.ndim - 1)

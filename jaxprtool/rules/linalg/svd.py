@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import SVD_ALGORITHM
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.dtypes import BOOL, INT32
+from jaxprtool.ir.dtypes import BOOL, INT32, DType
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
@@ -49,7 +54,7 @@ _ON_CPU = ("DEFAULT", "QR", "DIVIDE_AND_CONQUER")
 
 
 def _types(
-    a: Any,
+    a: Aval,
     *,
     full_matrices: Any,
     compute_uv: Any,
@@ -82,7 +87,7 @@ def _subset_size(subset: tuple[int, ...], k: int, full_matrices: bool) -> int:
     return min(k, subset[1] - subset[0])
 
 
-def _check_cpu(a: Any, subset: Any, algorithm: Any) -> str:
+def _check_cpu(a: Value, subset: Any, algorithm: Any) -> str:
     """The stem of the LAPACK routine."""
     if subset is not None and tuple(subset) != (0, min(a.shape[-2:])):
         refuse("svd", "subset_by_index", subset, "a CPU computes all of them")
@@ -91,19 +96,19 @@ def _check_cpu(a: Any, subset: Any, algorithm: Any) -> str:
 
 
 def _impl(
-    xp: Any,
-    a: Any,
+    xp: Namespace,
+    a: Value,
     *,
     full_matrices: bool,
     compute_uv: bool,
-    subset_by_index: Any = None,
-    algorithm: Any = None,
-) -> Any:
+    subset_by_index: ParamValue = None,
+    algorithm: ParamValue = None,
+) -> Value:
     outs = _types(a, full_matrices=full_matrices, compute_uv=compute_uv)
     decompose = routine(xp, "svd", _check_cpu(a, subset_by_index, algorithm), a.dtype)
     options = {"full_matrices": int(full_matrices), "compute_uv": int(compute_uv)}
 
-    def factor(x: Any) -> Any:
+    def factor(x: Value) -> Value:
         if not x.size:
             return [xp.eye(*o.shape[-2:]) if o.ndim == a.ndim else xp.zeros(0) for o in outs]
         if not xp.isfinite(x).all():
@@ -114,7 +119,14 @@ def _impl(
     return lambda x: each_matrix(xp, factor, (2,), outs, (x,))
 
 
-def _jvp(primals: Any, tangents: Any, *, full_matrices: bool, compute_uv: bool, **rest: Any) -> Any:
+def _jvp(
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    *,
+    full_matrices: bool,
+    compute_uv: bool,
+    **rest: ParamValue,
+) -> PrimalAndTangent:
     """Giles, An extended collection of matrix derivative results, section 3.2.
 
     With P = U^H a' V: s' = Re diag P, U' = U (F * (P S + S P^H) + D) and V' = V (F * (S P + P^H S)), where
@@ -152,7 +164,9 @@ def _jvp(primals: Any, tangents: Any, *, full_matrices: bool, compute_uv: bool, 
     return [s, u, vh], [ds, du, adjoint(dv)]
 
 
-def _gap_matrices(s: Any, shape: tuple[int, ...], dtype: Any) -> tuple[Any, Any, Any, Any]:
+def _gap_matrices(
+    s: Value, shape: tuple[int, ...], dtype: DType
+) -> tuple[Value, Value, Value, Value]:
     """F, s along rows, s along columns, and 1 / 2s on the diagonal (0 where s is 0)."""
     real = get_aval(s).dtype
     rows, columns, ones = rows_like(s, shape), columns_like(s, shape), eye(shape, real)
@@ -169,7 +183,7 @@ def _gap_matrices(s: Any, shape: tuple[int, ...], dtype: Any) -> tuple[Any, Any,
     )
 
 
-def _outside(x: Any, u: Any, s: Any) -> Any:
+def _outside(x: Value, u: Value, s: Value) -> Value:
     """The part of x outside of the span of u's columns, over s."""
     aval = get_aval(x)
     rest = lax.sub(x, matmul(u, matmul(conj(u), x, transpose_x=True)))
@@ -177,14 +191,14 @@ def _outside(x: Any, u: Any, s: Any) -> Any:
 
 
 def _lower(
-    ctx: Any,
-    a: Any,
+    ctx: LoweringContext,
+    a: HloValue,
     *,
     full_matrices: bool,
     compute_uv: bool,
-    subset_by_index: Any = None,
-    algorithm: Any = None,
-) -> list[Any]:
+    subset_by_index: ParamValue = None,
+    algorithm: ParamValue = None,
+) -> list[HloValue]:
     aval, outs = a.aval, ctx.out_avals
     stem = _check_cpu(aval, subset_by_index, algorithm)
     m, n = aval.shape[-2:]
@@ -200,7 +214,7 @@ def _lower(
     return unless_failed(ctx, info, [s, u, vh][: len(outs)])
 
 
-def _identity(ctx: Any, aval: Any) -> Any:
+def _identity(ctx: LoweringContext, aval: Aval) -> HloValue:
     index = ShapedArray(aval.shape, INT32)
     rows, columns = ctx.iota(index, aval.ndim - 2), ctx.iota(index, aval.ndim - 1)
     return ctx.convert(ctx.compare("EQ", rows, columns), aval.dtype)

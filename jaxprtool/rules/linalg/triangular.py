@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero, add_tangents
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import reshaped, static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import char, each_matrix, lapack_call, routine
@@ -28,7 +33,7 @@ from jaxprtool.rules.linalg.matrices import (
 __all__: list[str] = []
 
 
-def _types(a: Any, b: Any, *, left_side: Any, **flags: Any) -> Any:
+def _types(a: Aval, b: Aval, *, left_side: ParamValue, **flags: ParamValue) -> Aval:
     check_square("triangular_solve", a)
     check_same_batch("triangular_solve", (a, b), (2, 2))
     for param, value in (("left_side", left_side), *flags.items()):
@@ -44,16 +49,16 @@ def _types(a: Any, b: Any, *, left_side: Any, **flags: Any) -> Any:
 
 
 def _impl(
-    xp: Any,
-    a: Any,
-    b: Any,
+    xp: Namespace,
+    a: Value,
+    b: Value,
     *,
     left_side: bool,
     lower: bool,
     transpose_a: bool,
     conjugate_a: bool,
     unit_diagonal: bool,
-) -> Any:
+) -> Value:
     dtype = b.dtype if b.dtype.bits >= 32 else FLOAT32
     wide, out = xp.dtype_of_aval(dtype), b.update(dtype=dtype)
     trsm = routine(xp, "triangular_solve", "trsm", dtype)
@@ -65,10 +70,10 @@ def _impl(
         "diag": int(unit_diagonal),
     }
 
-    def solve(x: Any, y: Any) -> Any:
+    def solve(x: Value, y: Value) -> Value:
         return (trsm(1.0, x.conj() if conjugate_first else x, y, **options),)
 
-    def run(x: Any, y: Any) -> Any:
+    def run(x: Value, y: Value) -> Value:
         narrow = y.dtype
         x, y = x.astype(wide, copy=False), y.astype(wide, copy=False)
         return each_matrix(xp, solve, (2, 2), [out], (x, y))[0].astype(narrow, copy=False)
@@ -76,7 +81,7 @@ def _impl(
     return run
 
 
-def _tangent_of_a(t: Any, x: Any, a: Any, **params: Any) -> Any:
+def _tangent_of_a(t: Value, x: Value, a: Value, **params: Any) -> Value:
     """-op(a)^-1 op(t) x, or the same from the right, in the order that is cheaper."""
     left = params["left_side"]
     take = tril if params["lower"] else triu
@@ -93,7 +98,9 @@ def _tangent_of_a(t: Any, x: Any, a: Any, **params: Any) -> Any:
     return matmul(x, lax.triangular_solve(a, t, **params))
 
 
-def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
+) -> PrimalAndTangent:
     (a, b), (da, db) = primals, tangents
     x = lax.triangular_solve(a, b, **params)
     from_a = da if type(da) is Zero else _tangent_of_a(da, x, a, **params)
@@ -101,13 +108,15 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     return x, add_tangents(from_a, from_b)
 
 
-def _transpose(ct: Any, a: Any, b: Any, *, transpose_a: bool, **params: Any) -> list[Any]:
+def _transpose(
+    ct: Value, a: Value, b: Value, *, transpose_a: bool, **params: ParamValue
+) -> list[Value]:
     if is_linear(a):
         not_linear("triangular_solve", "the matrix depends on them")
     return [None, lax.triangular_solve(a, ct, transpose_a=not transpose_a, **params)]
 
 
-def _batch(size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _batch(size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     """A batch of b alone becomes more columns (or rows) of b."""
     (a, b), (a_dim, b_dim) = vals, dims
     if a_dim is not None:
@@ -122,16 +131,16 @@ def _batch(size: int, vals: Any, dims: Any, **params: Any) -> Any:
 
 
 def _lower(
-    ctx: Any,
-    a: Any,
-    b: Any,
+    ctx: LoweringContext,
+    a: HloValue,
+    b: HloValue,
     *,
     left_side: bool,
     lower: bool,
     transpose_a: bool,
     conjugate_a: bool,
     unit_diagonal: bool,
-) -> Any:
+) -> HloValue:
     dtype = b.aval.dtype
     if conjugate_a and not transpose_a and dtype.kind == "c":
         a = ctx.op("chlo.conj", a, out=a.aval)
@@ -161,7 +170,7 @@ def _lower(
     )[0]
 
 
-def _cost(ins: Any, outs: Any, **_: Any) -> int:
+def _cost(ins: Sequence[Value], outs: Sequence[Value], **_: ParamValue) -> int:
     n = ins[0].shape[-1]
     return n * max(outs[0].size, 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -9,8 +10,12 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero, instantiate
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, reshaped, static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
@@ -37,7 +42,7 @@ __all__: list[str] = []
 # -- tridiagonal -----------------------------------------------------------------------------------
 
 
-def _types(a: Any, *, lower: Any) -> list[Any]:
+def _types(a: Aval, *, lower: ParamValue) -> list[Aval]:
     check_square("tridiagonal", a)
     check_flag("tridiagonal", "lower", lower)
     n, real = a.shape[-1], a.dtype.real
@@ -47,22 +52,22 @@ def _types(a: Any, *, lower: Any) -> list[Any]:
     return [a, *diagonals, matrix_type(a, n - 1)]
 
 
-def _impl(xp: Any, a: Any, *, lower: bool) -> Any:
+def _impl(xp: Namespace, a: Value, *, lower: bool) -> Value:
     outs = _types(a, lower=lower)
     trd = routine(xp, "tridiagonal", "sytrd", a.dtype, "hetrd")
 
-    def reduce(x: Any) -> Any:
+    def reduce(x: Value) -> Value:
         *results, info = trd(x, lower=int(lower))
         return results if info == 0 else None
 
-    def reduce_one(x: Any) -> Any:
+    def reduce_one(x: Value) -> Value:
         return x, x[0].real, xp.zeros(0), xp.zeros(0)
 
     f = reduce if a.shape[-1] > 1 else reduce_one
     return lambda x: each_matrix(xp, f, (2,), outs, (x,))
 
 
-def _lower(ctx: Any, a: Any, *, lower: bool) -> list[Any]:
+def _lower(ctx: LoweringContext, a: HloValue, *, lower: bool) -> list[HloValue]:
     stem = "hetrd" if a.aval.dtype.kind == "c" else "sytrd"
     target = f"lapack_{letter('tridiagonal', a.aval.dtype)}{stem}_ffi"
     outs = [*ctx.out_avals, info_type(a.aval)]
@@ -85,7 +90,7 @@ define(
 # -- tridiagonal_solve -----------------------------------------------------------------------------
 
 
-def _solve_type(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: Any) -> Any:
+def _solve_type(dl: Aval, d: Any, du: Aval, b: Aval, *, perturb_singular: ParamValue) -> Aval:
     check_same_batch("tridiagonal_solve", (dl, d, du, b), (1, 1, 1, 2))
     check_flag("tridiagonal_solve", "perturb_singular", perturb_singular)
     if not dl.shape == d.shape == du.shape == b.shape[:-1]:
@@ -97,17 +102,19 @@ def _solve_type(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: Any) -> A
     return b
 
 
-def _solve_impl(xp: Any, dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> Any:
+def _solve_impl(
+    xp: Namespace, dl: Value, d: Any, du: Value, b: Value, *, perturb_singular: bool
+) -> Value:
     gtsv = routine(xp, "tridiagonal_solve", "gtsv", b.dtype)
 
-    def one(dl: Any, d: Any, du: Any, b: Any) -> Any:
+    def one(dl: Value, d: Any, du: Value, b: Value) -> Value:
         return (b / d[:, None],) if d[0] != 0 else None
 
-    def solve(dl: Any, d: Any, du: Any, b: Any) -> Any:
+    def solve(dl: Value, d: Any, du: Value, b: Value) -> Value:
         x, info = gtsv(dl[1:], d, du[:-1], b)[-2:]
         return (x,) if info == 0 else None
 
-    def solve_perturbed(dl: Any, d: Any, du: Any, b: Any) -> Any:
+    def solve_perturbed(dl: Value, d: Any, du: Value, b: Value) -> Value:
         return (_perturbed(xp, dl, d, du, b),)
 
     f = solve if d.shape[-1] > 1 else one
@@ -117,7 +124,7 @@ def _solve_impl(xp: Any, dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: 
     return lambda *values: each_matrix(xp, f, (1, 1, 1, 2), [b], values)[0]
 
 
-def _eliminate(xp: Any, dl: Any, d: Any, du: Any, x: Any) -> tuple[Any, float]:
+def _eliminate(xp: Namespace, dl: Value, d: Any, du: Value, x: Value) -> tuple[Value, float]:
     """The rows of U (diagonal and two superdiagonals) of an LU decomposition; L is applied to x in place.
 
     Rows are swapped by the size of the pivot relative to its row, as in LAPACK's lagtf. The second
@@ -148,7 +155,7 @@ def _eliminate(xp: Any, dl: Any, d: Any, du: Any, x: Any) -> tuple[Any, float]:
     return u, max(largest, abs(u[n - 1, 0]))
 
 
-def _divide(xp: Any, row: Any, pivot: Any, change: float, tiny: float) -> Any:
+def _divide(xp: Namespace, row: Value, pivot: Value, change: float, tiny: float) -> Value:
     """row / pivot, where a pivot so small that the quotient would overflow is made larger.
 
     The change is doubled until it is enough, as in LAPACK's lagts.
@@ -166,7 +173,7 @@ def _divide(xp: Any, row: Any, pivot: Any, change: float, tiny: float) -> Any:
     return row * (1 / pivot)
 
 
-def _perturbed(xp: Any, dl: Any, d: Any, du: Any, b: Any) -> Any:
+def _perturbed(xp: Namespace, dl: Value, d: Any, du: Value, b: Value) -> Value:
     """Solve, with pivots near zero moved away from it by eps times the largest element of U."""
     info = xp.finfo(d.dtype)
     x = b.copy()
@@ -180,14 +187,14 @@ def _perturbed(xp: Any, dl: Any, d: Any, du: Any, b: Any) -> Any:
     return x
 
 
-def _shifted(x: Any, by: int) -> Any:
+def _shifted(x: Value, by: int) -> Value:
     """The rows of x one place further down (by=1) or up (by=-1), zeros where none comes from."""
     aval = get_aval(x)
     config = ((0, 0, 0),) * (aval.ndim - 2) + ((by, -by, 0), (0, 0, 0))
     return lax.pad(x, full(scalar_type(aval), 0), padding_config=config)
 
 
-def _product(dl: Any, d: Any, du: Any, x: Any) -> Any:
+def _product(dl: Value, d: Any, du: Value, x: Value) -> Value:
     """T x, or None where it is zero; diagonals may be Zero."""
     shape = get_aval(x).shape
     parts = [(d, 0), (dl, 1), (du, -1)] if shape[-2] > 1 else [(d, 0)]
@@ -199,7 +206,9 @@ def _product(dl: Any, d: Any, du: Any, x: Any) -> Any:
     return out
 
 
-def _solve_jvp(primals: Any, tangents: Any, *, perturb_singular: bool) -> Any:
+def _solve_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], *, perturb_singular: bool
+) -> PrimalAndTangent:
     """x' = T^-1 (b' - T' x)"""
     diagonals, (*moved, db) = primals[:3], tangents
     x = lax.tridiagonal_solve(*primals, perturb_singular=perturb_singular)
@@ -212,21 +221,23 @@ def _solve_jvp(primals: Any, tangents: Any, *, perturb_singular: bool) -> Any:
     return x, lax.tridiagonal_solve(*diagonals, right, perturb_singular=perturb_singular)
 
 
-def _along(v: Any, by: int) -> Any:
+def _along(v: Value, by: int) -> Value:
     """A diagonal moved by one place, zero where nothing comes from."""
     aval = get_aval(v)
     config = ((0, 0, 0),) * (aval.ndim - 1) + ((by, -by, 0),)
     return lax.pad(v, full(scalar_type(aval), 0), padding_config=config)
 
 
-def _solve_transpose(ct: Any, dl: Any, d: Any, du: Any, b: Any, **params: Any) -> list[Any]:
+def _solve_transpose(
+    ct: Value, dl: Value, d: Any, du: Value, b: Value, **params: ParamValue
+) -> list[Value]:
     if is_linear(dl) or is_linear(d) or is_linear(du):
         not_linear("tridiagonal_solve", "the matrix depends on them")
     out = lax.tridiagonal_solve(_along(du, 1), d, _along(dl, -1), ct, **params)
     return [None, None, None, out]
 
 
-def _solve_batch(size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _solve_batch(size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     """A batch of b alone becomes more columns of b."""
     *diagonals, b = vals
     if any(d is not None for d in dims[:3]):
@@ -239,7 +250,9 @@ def _solve_batch(size: int, vals: Any, dims: Any, **params: Any) -> Any:
     return reshaped(lax.tridiagonal_solve(*diagonals, flat, **params), shape), at
 
 
-def _solve_lower(ctx: Any, dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> Any:
+def _solve_lower(
+    ctx: LoweringContext, dl: HloValue, d: Any, du: HloValue, b: HloValue, *, perturb_singular: bool
+) -> HloValue:
     operands = [dl, d, du, b]
     if perturb_singular:
         letter("tridiagonal_solve", b.aval.dtype)

@@ -12,11 +12,15 @@ from jaxprtool.core.axes import current_axes
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import materialize, moveaxis
+from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.cost import FREE, PER_OUTPUT
 from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import NO_GROUPS, ShapedArray
 from jaxprtool.ir.dtypes import INT32, UINT32
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import varying_axes
 from jaxprtool.makers.axes import bumped, full, inserted, reshaped, transposed
 from jaxprtool.ops.parallel import names_of
@@ -46,7 +50,9 @@ __all__: list[str] = []
 # -- ppermute and pbroadcast -------------------------------------------------------------------
 
 
-def _ppermute_batch(axis_size: int, vals: Any, dims: Any, *, axis_name: Any, perm: Any) -> Any:
+def _ppermute_batch(
+    axis_size: int, vals: Value, dims: Any, *, axis_name: Any, perm: Any
+) -> OutAndDim:
     members = grouped("ppermute", axis_size, names_of(axis_name))
     if members is None:
         return lax.ppermute(vals[0], axis_name=axis_name, perm=perm), dims[0]
@@ -59,14 +65,14 @@ def _ppermute_batch(axis_size: int, vals: Any, dims: Any, *, axis_name: Any, per
     return members.each(taken(members.x, sources, members.at), members.at)
 
 
-def _ppermute_lower(ctx: Any, x: Any, *, axis_name: Any, perm: Any) -> Any:
+def _ppermute_lower(ctx: Value, x: Value, *, axis_name: Any, perm: Any) -> Value:
     groups = mesh_groups(ctx, "ppermute", names_of(axis_name), None)
     pairs = [[g[a], g[b]] for g in groups for a, b in perm]
     attrs = {"channel_handle": channel, "source_target_pairs": pairs_text(pairs)}
     return ctx.op("collective_permute", x, out=x.aval, **attrs)
 
 
-def _ppermute_transpose(ct: Any, aval: Any, *, axis_name: Any, perm: Any) -> Any:
+def _ppermute_transpose(ct: Value, aval: Aval, *, axis_name: Any, perm: Any) -> Value:
     back = tuple((b, a) for a, b in perm)
     return lax.ppermute(varied(ct, varying_axes(aval)), axis_name=axis_name, perm=back)
 
@@ -82,7 +88,14 @@ define(
 )
 
 
-def _pbroadcast_batch(axis_size: int, vals: Any, dims: Any, *, axis_name: Any, source: int) -> Any:
+def _pbroadcast_batch(
+    axis_size: int,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    *,
+    axis_name: ParamValue,
+    source: int,
+) -> OutAndDim:
     members = grouped("pbroadcast", axis_size, names_of(axis_name))
     if members is None:
         return lax.pbroadcast(vals[0], axis_name=axis_name, source=source), dims[0]
@@ -93,7 +106,7 @@ def _pbroadcast_batch(axis_size: int, vals: Any, dims: Any, *, axis_name: Any, s
     return members.shared(lax.squeeze(one, dimensions=(members.at,)))
 
 
-def _pbroadcast_transpose(ct: Any, aval: Any, *, axis_name: Any, source: int) -> Any:
+def _pbroadcast_transpose(ct: Value, aval: Aval, *, axis_name: ParamValue, source: int) -> Value:
     """The source gets the sum of all cotangents, the others nothing."""
     names = names_of(axis_name)
     total = varied(sum_along(ct, names), varying_axes(aval))
@@ -102,7 +115,9 @@ def _pbroadcast_transpose(ct: Any, aval: Any, *, axis_name: Any, source: int) ->
     return lax.select_n(which, full(aval.update(vary=NO_GROUPS), 0), total)
 
 
-def _pbroadcast_lower(ctx: Any, x: Any, *, axis_name: Any, source: int) -> Any:
+def _pbroadcast_lower(
+    ctx: LoweringContext, x: HloValue, *, axis_name: ParamValue, source: int
+) -> HloValue:
     """The sum of what the source holds and of zeros: XLA's CPU backend has no broadcast between devices."""
     index = _index_lower(ctx, names_of(axis_name))
     here = ctx.compare("EQ", index, ctx.constant(source, index.aval))
@@ -130,10 +145,10 @@ define(
 
 
 @Maker
-def _gather_batch(op: Any) -> Any:
+def _gather_batch(op: Any) -> Value:
     name = op.primitive.name
 
-    def rule(axis_size: int, vals: Any, dims: Any, /, **params: Any) -> Any:
+    def rule(axis_size: int, vals: Value, dims: Any, /, **params: Any) -> OutAndDim:
         (x,), (dim,) = vals, dims
         d, tiled = params["all_gather_dimension"], params["tiled"]
         groups = params.get("axis_index_groups")
@@ -154,13 +169,13 @@ def _gather_batch(op: Any) -> Any:
     return rule
 
 
-def _merged(x: Any, d: int, tiled: bool = True) -> Any:
+def _merged(x: Value, d: int, tiled: bool = True) -> Value:
     """x with its axes d and d + 1 as one."""
     shape = get_aval(x).shape
     return reshaped(x, (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :])) if tiled else x
 
 
-def _gather_lower(ctx: Any, x: Any, **params: Any) -> Any:
+def _gather_lower(ctx: LoweringContext, x: Value, **params: Any) -> Value:
     d = params["all_gather_dimension"]
     if not params["tiled"]:
         x = ctx.reshape(x, inserted(x.aval.shape, d, 1))
@@ -169,7 +184,7 @@ def _gather_lower(ctx: Any, x: Any, **params: Any) -> Any:
     return ctx.op("all_gather", x, all_gather_dim=d, replica_groups=groups, **GLOBAL_IDS)
 
 
-def _gather_transpose(ct: Any, aval: Any, **params: Any) -> Any:
+def _gather_transpose(ct: Value, aval: Aval, **params: ParamValue) -> Value:
     fields = {k: v for k, v in params.items() if k != "all_gather_dimension"}
     ct = varied(ct, varying_axes(aval))
     return lax.reduce_scatter(ct, scatter_dimension=params["all_gather_dimension"], **fields)
@@ -186,7 +201,7 @@ define(
 )
 
 
-def _invariant_transpose(ct: Any, aval: Any, **params: Any) -> Any:
+def _invariant_transpose(ct: Value, aval: Aval, **params: Any) -> Value:
     """All members hold one cotangent, of which each takes its part."""
     d, tiled, shape = params["all_gather_dimension"], params["tiled"], get_aval(ct).shape
     n = shape[d] // params["axis_size"]
@@ -212,7 +227,7 @@ define(
 # -- all_to_all and reduce_scatter -------------------------------------------------------------
 
 
-def _all_to_all_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _all_to_all_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     (x,), (dim,) = vals, dims
     split, concat = params["split_axis"], params["concat_axis"]
     names, groups = names_of(params["axis_name"]), params["axis_index_groups"]
@@ -229,7 +244,7 @@ def _all_to_all_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> An
     return _exchanged(members, split, concat)
 
 
-def _axis_by_axis(names: Sequence[str], split: int, concat: int, x: Any) -> Any:
+def _axis_by_axis(names: Sequence[str], split: int, concat: int, x: Value) -> Value:
     """all_to_all along several axes as one along each: the index of the part becomes that of its source."""
     sizes = [current_axes().sizes[n] for n in names]
     shape = get_aval(x).shape
@@ -246,7 +261,7 @@ def _axis_by_axis(names: Sequence[str], split: int, concat: int, x: Any) -> Any:
     return reshaped(x, (*shape[:concat], joined, *shape[concat + k + 1 :]))
 
 
-def _exchanged(members: Grouped, split: int, concat: int) -> tuple[Any, int | None]:
+def _exchanged(members: Grouped, split: int, concat: int) -> tuple[Value, int | None]:
     """Cut each value along `split`, hand the parts over, and put those received along `concat`."""
     values = members.value_axes()
     cut = values[split]
@@ -261,7 +276,7 @@ def _exchanged(members: Grouped, split: int, concat: int) -> tuple[Any, int | No
     return members.each(_merged(y, members.lead + 1 + concat), members.lead)
 
 
-def _all_to_all_lower(ctx: Any, x: Any, **params: Any) -> Any:
+def _all_to_all_lower(ctx: LoweringContext, x: HloValue, **params: ParamValue) -> HloValue:
     names = names_of(params["axis_name"])
     groups = mesh_groups(ctx, "all_to_all", names, params["axis_index_groups"])
     return ctx.op(
@@ -275,7 +290,7 @@ def _all_to_all_lower(ctx: Any, x: Any, **params: Any) -> Any:
     )
 
 
-def _all_to_all_transpose(ct: Any, aval: Any, **params: Any) -> Any:
+def _all_to_all_transpose(ct: Value, aval: Aval, **params: ParamValue) -> Value:
     split, concat = params["split_axis"], params["concat_axis"]
     fields = {**params, "split_axis": concat, "concat_axis": split}
     return lax.all_to_all(varied(ct, varying_axes(aval)), **fields)
@@ -292,7 +307,7 @@ define(
 )
 
 
-def _scatter_batch(axis_size: int, vals: Any, dims: Any, /, **params: Any) -> Any:
+def _scatter_batch(axis_size: int, vals: Value, dims: Any, /, **params: Any) -> OutAndDim:
     (x,), (dim,) = vals, dims
     d, tiled = params["scatter_dimension"], params["tiled"]
     names, groups = names_of(params["axis_name"]), params["axis_index_groups"]
@@ -313,7 +328,7 @@ def _scatter_batch(axis_size: int, vals: Any, dims: Any, /, **params: Any) -> An
     return members.each(members.split(at) if tiled else members.x, at)
 
 
-def _scatter_lower(ctx: Any, x: Any, **params: Any) -> Any:
+def _scatter_lower(ctx: LoweringContext, x: Value, **params: Any) -> Value:
     d, shape = params["scatter_dimension"], x.aval.shape
     part = (*shape[:d], shape[d] // params["axis_size"], *shape[d + 1 :])
     names = names_of(params["axis_name"])
@@ -329,7 +344,7 @@ def _scatter_lower(ctx: Any, x: Any, **params: Any) -> Any:
     return ctx.reshape(y, ctx.out_aval.shape)
 
 
-def _scatter_transpose(ct: Any, aval: Any, **params: Any) -> Any:
+def _scatter_transpose(ct: Value, aval: Aval, **params: ParamValue) -> Value:
     fields = {k: v for k, v in params.items() if k != "scatter_dimension"}
     ct = varied(ct, varying_axes(aval))
     return lax.all_gather(ct, all_gather_dimension=params["scatter_dimension"], **fields)
@@ -351,7 +366,9 @@ define(
 # -- axis_index --------------------------------------------------------------------------------
 
 
-def _index_batch(axis_size: int, vals: Any, dims: Any, *, axis_name: Any) -> Any:
+def _index_batch(
+    axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], *, axis_name: ParamValue
+) -> OutAndDim:
     names = names_of(axis_name)
     if is_partly_mapped(axis_size, names):
         return mapped(functools.partial(_sum_of_indices, names), [], axis_size, vals, dims)
@@ -364,7 +381,7 @@ def _index_batch(axis_size: int, vals: Any, dims: Any, *, axis_name: Any) -> Any
     return members.each(lax.iota(dtype=INT32, shape=shape, dimension=1), 1)
 
 
-def _sum_of_indices(names: Sequence[str]) -> Any:
+def _sum_of_indices(names: Sequence[str]) -> Value:
     """The index along several axes from those along each, the first one slowest."""
     total = lax.axis_index(axis_name=names[0])
     for n in names[1:]:
@@ -373,7 +390,7 @@ def _sum_of_indices(names: Sequence[str]) -> Any:
     return total
 
 
-def _index_lower(ctx: Any, names: Sequence[str]) -> Any:
+def _index_lower(ctx: Value, names: Sequence[str]) -> Value:
     """The index along named axes, from the number of the device."""
     groups = mesh_groups(ctx, "axis_index", names, None)
     sizes = ctx.mesh.sizes

@@ -14,6 +14,7 @@ from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError, UsageError, fail
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.axes import broadcasted, full, inserted, removed, reshaped, transposed
 
 __all__ = ["Grouped", "axis_groups", "grouped", "is_partly_mapped", "mapped", "refuse", "taken"]
@@ -57,7 +58,7 @@ def axis_groups(
     return [[g[i] for i in part] for g in groups for part in index_groups]
 
 
-def taken(x: Any, indices: Sequence[int | None], axis: int) -> Any:
+def taken(x: Value, indices: Sequence[int | None], axis: int) -> Value:
     """The slices of x at fixed indices along an axis, zeros for None; few operations where indices run."""
     shape = get_aval(x).shape
     if list(indices) == list(range(shape[axis])):
@@ -98,7 +99,7 @@ class Grouped:
         self.x: Any = None
         self.at = 0
 
-    def load(self, x: Any, dim: int | None) -> Grouped:
+    def load(self, x: Value, dim: int | None) -> Grouped:
         """Take a batch apart; one that is not batched is repeated."""
         total = math.prod(self.sizes.values())
         if self.whole and dim is not None:
@@ -120,7 +121,7 @@ class Grouped:
             axes.index(a) for a in self.names
         ]
 
-    def _ordered(self, x: Any, shape: tuple[int, ...]) -> Any:
+    def _ordered(self, x: Value, shape: tuple[int, ...]) -> Value:
         """The batch in the order of the groups."""
         if self.index_groups is not None:
             return taken(x, self.order, 0)
@@ -128,7 +129,7 @@ class Grouped:
         split = reshaped(x, (*self.sizes.values(), *shape))
         return transposed(split, [*order, *range(n, n + len(shape))])
 
-    def _back(self, x: Any, shape: tuple[int, ...]) -> Any:
+    def _back(self, x: Value, shape: tuple[int, ...]) -> Value:
         """From the order of the groups to that of the batch."""
         total = len(self.order)
         if self.index_groups is not None:
@@ -140,7 +141,7 @@ class Grouped:
         inverse = sorted(range(n), key=order.__getitem__)
         return reshaped(transposed(split, [*inverse, *range(n, n + len(shape))]), (total, *shape))
 
-    def each(self, y: Any, at: int) -> tuple[Any, int]:
+    def each(self, y: Value, at: int) -> tuple[Value, int]:
         """A batch from a result for each member, along axis `at`, after the axis of groups if there is one."""
         if self.whole:
             return y, at
@@ -148,7 +149,7 @@ class Grouped:
         y = transposed(y, [0, at, *[i for i in range(1, n) if i != at]])
         return self._back(y, get_aval(y).shape[2:]), 0
 
-    def shared(self, y: Any) -> tuple[Any, int | None]:
+    def shared(self, y: Value) -> tuple[Value, int | None]:
         """A batch from a result for each group."""
         if self.whole:
             return y, None
@@ -163,7 +164,7 @@ class Grouped:
         """The axes of `x` that are those of a member's value, in order."""
         return [i for i in range(self.lead, get_aval(self.x).ndim) if i != self.at]
 
-    def split(self, axis: int) -> Any:
+    def split(self, axis: int) -> Value:
         """x with its axis `axis` as two: the parts for the members, and what is in a part."""
         shape = get_aval(self.x).shape
         return reshaped(
@@ -197,7 +198,9 @@ def grouped(
     return Grouped(axis_size.axes, names, index_groups)
 
 
-def mapped(f: Any, avals: Any, axis_size: int, vals: Any, dims: Any) -> tuple[Any, int | None]:
+def mapped(
+    f: Any, avals: Sequence[Aval], axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]
+) -> tuple[Value, int | None]:
     """A function of one result, applied to batches of values; `avals` are the batches' types."""
     avals = [
         a if d is None else a.update(shape=removed(a.shape, [d]))

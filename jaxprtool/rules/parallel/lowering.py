@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.ir.avals import ShapedArray, Spec
-from jaxprtool.ir.dtypes import UINT32
+from jaxprtool.ir.dtypes import UINT32, DType
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.sharding import Mesh
 from jaxprtool.rules.parallel.groups import axis_groups
 from jaxprtool.stablehlo.builder import types_of
@@ -37,7 +39,9 @@ def pairs_text(rows: Sequence[Sequence[int]]) -> str:
     return f"dense<{f'[{inner}]' if rows else ''}> : tensor<{len(rows)}x{width}xi64>"
 
 
-def mesh_groups(ctx: Any, name: str, names: Sequence[str], index_groups: Any) -> list[list[int]]:
+def mesh_groups(
+    ctx: LoweringContext, name: str, names: Sequence[str], index_groups: Any
+) -> list[list[int]]:
     """The groups of devices of a collective; it has to stand inside a shard_map that binds its axes."""
     sizes = ctx.mesh.sizes if ctx.mesh is not None else {}
     for n in names:
@@ -46,19 +50,23 @@ def mesh_groups(ctx: Any, name: str, names: Sequence[str], index_groups: Any) ->
     return axis_groups(sizes, names, index_groups)
 
 
-def device_groups(ctx: Any, name: str, names: Sequence[str], index_groups: Any = None) -> str:
+def device_groups(
+    ctx: LoweringContext, name: str, names: Sequence[str], index_groups: Any = None
+) -> str:
     """The attribute `replica_groups`."""
     return pairs_text(mesh_groups(ctx, name, names, index_groups))
 
 
-def reducer(ctx: Any, body: Any, dtype: Any) -> str:
+def reducer(ctx: LoweringContext, body: Any, dtype: DType) -> str:
     """The region of a reduction of scalars: the name of an operation, or a function that writes it."""
     scalar = ShapedArray((), dtype)
     apply = (lambda a, b: ctx.op(body, a, b, out=scalar)) if isinstance(body, str) else body
     return ctx.region([scalar, scalar], apply)
 
 
-def all_reduce(ctx: Any, x: Any, names: Sequence[str], body: Any, index_groups: Any = None) -> Any:
+def all_reduce(
+    ctx: LoweringContext, x: HloValue, names: Sequence[str], body: Any, index_groups: Any = None
+) -> HloValue:
     """x reduced over the members of named axes."""
     return ctx.op(
         "all_reduce",
@@ -70,7 +78,7 @@ def all_reduce(ctx: Any, x: Any, names: Sequence[str], body: Any, index_groups: 
     )
 
 
-def device_number(ctx: Any) -> Any:
+def device_number(ctx: Value) -> Value:
     """The number of the device in the mesh, u32[].
 
     XLA gives it only where all axes of the mesh are manual; elsewhere a computation that makes them so is
@@ -94,14 +102,14 @@ def sharding_text(symbol: str, spec: Spec, ndim: int, rest: Sequence[str] = ()) 
 
 
 def manual_computation(
-    ctx: Any,
+    ctx: LoweringContext,
     mesh: Mesh,
     names: Sequence[str],
-    operands: Sequence[Any],
+    operands: Sequence[HloValue],
     in_specs: Sequence[Spec],
     out_specs: Sequence[Spec],
-    out_avals: Sequence[Any],
-) -> Callable[..., list[Any]]:
+    out_avals: Sequence[Aval],
+) -> Callable[..., list[HloValue]]:
     """A computation on the shards of each device.
 
     Args:
@@ -116,7 +124,9 @@ def manual_computation(
     """
     symbol = ctx.module.mesh_symbol(mesh)
 
-    def write(body: Callable[..., Sequence[Any]], local_avals: Sequence[Any] = ()) -> list[Any]:
+    def write(
+        body: Callable[..., Sequence[Value]], local_avals: Sequence[Value] = ()
+    ) -> list[Value]:
         previous = ctx.mesh, ctx.manual
         ctx.mesh, ctx.manual = mesh, (*ctx.manual, *names)
         rest = [a for a in mesh.sizes if a not in ctx.manual]

@@ -12,6 +12,7 @@ from jaxprtool.core.tree import tree_flatten, tree_paths, tree_prefix_leaves, tr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.ir.avals import Spec
 from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.sharding import (
     Mesh,
     PartitionSpec,
@@ -24,8 +25,8 @@ __all__ = ["PartitionSpec", "shard_map"]
 
 
 def shard_map(
-    f: Callable[..., Any], mesh: Mapping[str, int], in_specs: Any, out_specs: Any
-) -> Callable[..., Any]:
+    f: Callable[..., Value], mesh: Mapping[str, int], in_specs: Any, out_specs: Any
+) -> Callable[..., Value]:
     """f, applied to the shards of its arguments on each device of a mesh.
 
     Args:
@@ -44,7 +45,7 @@ def shard_map(
     """
     grid = Mesh(mesh)
 
-    def mapped(*args: Any) -> Any:
+    def mapped(*args: Value) -> Value:
         leaves, in_tree = tree_flatten(args)
         ins = _specs_of(in_specs, args, "in_specs", grid)
         avals = [
@@ -84,7 +85,7 @@ def _specs_of(specs: Any, tree: Any, what: str, mesh: Mesh) -> list[Spec]:
     return [s.spec for s in found]
 
 
-def _shard_type(aval: Any, spec: Spec, path: str, mesh: Mesh) -> Any:
+def _shard_type(aval: Aval, spec: Spec, path: str, mesh: Mesh) -> Aval:
     try:
         return aval.strong.update(shape=shard_shape(aval.shape, spec, mesh))
     except ValueError as e:

@@ -14,11 +14,13 @@ from jaxprtool import ops as lax
 from jaxprtool.core.axes import bound_axes, current_axes
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import is_linear, not_linear
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.makers.axes import check_axes, removed, reshaped, transposed
 from jaxprtool.makers.calls import inline_transpose
@@ -34,7 +36,7 @@ from jaxprtool.rules.parallel.types import check_bound, positions_of
 __all__: list[str] = []
 
 
-def _pgather_type(src: Any, idx: Any, *, axes: Sequence[Any]) -> Any:
+def _pgather_type(src: Aval, idx: Aval, *, axes: Sequence[Any]) -> Aval:
     """The axes of idx, then those of src that are not gathered along."""
     check_bound("pgather", names_of(axes))
     check_axes("pgather", "axes", positions_of(axes), src.ndim, src)
@@ -45,11 +47,13 @@ def _pgather_type(src: Any, idx: Any, *, axes: Sequence[Any]) -> Any:
     return with_varying(out, _varying(src, idx), current_axes().sizes)
 
 
-def _varying(*avals: Any) -> list[str]:
+def _varying(*avals: Aval) -> list[str]:
     return list(dict.fromkeys(n for a in avals for n in varying_axes(a)))
 
 
-def _pgather(in_avals: Any, src: Any, idx: Any, *, axes: Sequence[Any]) -> Any:
+def _pgather(
+    in_avals: Sequence[Aval] | None, src: Value, idx: Value, *, axes: Sequence[Any]
+) -> Value:
     """pgather in terms of others."""
     names, sizes = names_of(axes), current_axes().sizes
     if names:
@@ -79,24 +83,28 @@ def _staged(avals: Sequence[Any], axes: Sequence[Any]) -> ClosedJaxpr:
     return stage(lambda *xs: [_pgather(None, *xs, axes=axes)], [a.strong for a in avals])
 
 
-def _pgather_jvp(primals: Any, tangents: Any, *, axes: Any) -> Any:
+def _pgather_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], *, axes: Sequence[int]
+) -> PrimalAndTangent:
     (src, idx), (t, _) = primals, tangents
     out = lax.pgather(src, idx, axes=axes)
     return out, Zero(get_aval(out)) if type(t) is Zero else lax.pgather(t, idx, axes=axes)
 
 
-def _pgather_transpose(ct: Any, src: Any, idx: Any, *, axes: Any) -> list[Any]:
+def _pgather_transpose(ct: Value, src: Value, idx: Value, *, axes: Sequence[int]) -> list[Value]:
     if is_linear(idx):
         not_linear("pgather", "idx depends on them")
     return inline_transpose([ct], [src, idx], _staged([src.aval, get_aval(idx)], axes))
 
 
-def _pgather_batch(axis_size: int, vals: Any, dims: Any, *, axes: Any) -> Any:
+def _pgather_batch(axis_size: int, vals: Value, dims: Any, *, axes: Any) -> OutAndDim:
     avals = [get_aval(x).strong for x in vals]
     return mapped(lambda *xs: _pgather(None, *xs, axes=axes), avals, axis_size, vals, dims)
 
 
-def _pgather_lower(ctx: Any, src: Any, idx: Any, *, axes: Any) -> Any:
+def _pgather_lower(
+    ctx: LoweringContext, src: HloValue, idx: HloValue, *, axes: Sequence[int]
+) -> HloValue:
     with bound_axes(ctx.mesh.sizes if ctx.mesh is not None else {}):
         closed = _staged(ctx.in_avals, axes)
     return ctx.inline(closed, [src, idx])[0]

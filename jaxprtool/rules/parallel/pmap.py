@@ -21,8 +21,9 @@ from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.avals import Spec
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.memo import MemoTable
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import Mesh, partition_specs
 from jaxprtool.makers.axes import inserted
 from jaxprtool.makers.call_types import check_call
@@ -32,8 +33,8 @@ __all__: list[str] = []
 
 
 def _types(
-    *operands: Any, call_jaxpr: Any, axis_size: int, in_axes: Any, out_axes: Any, **params: Any
-) -> Any:
+    *operands: Aval, call_jaxpr: Any, axis_size: int, in_axes: Any, out_axes: Any, **params: Any
+) -> Aval:
     name = f"xla_pmap of {params['name']}"
     if not isinstance(call_jaxpr, ClosedJaxpr):
         ill_typed(f"{name}: the param call_jaxpr is not a jaxpr: {call_jaxpr}", "bad-param")
@@ -71,9 +72,13 @@ _AS_SHARD_MAP = MemoTable[dict[str, Any]]("params of a shard_map")
 
 
 def _shard_map_params(
-    closed: ClosedJaxpr, axis: str, size: int, in_axes: tuple[Any, ...], out_axes: tuple[Any, ...]
+    closed: ClosedJaxpr,
+    axis: str,
+    size: int,
+    in_axes: tuple[Value, ...],
+    out_axes: tuple[Value, ...],
 ) -> dict[str, Any]:
-    def body(*shards: Any) -> list[Any]:
+    def body(*shards: Value) -> list[Value]:
         slices = [
             x if d is None else lax.squeeze(x, dimensions=(d,))
             for x, d in zip(shards, in_axes, strict=True)
@@ -104,15 +109,15 @@ def _spec(axis: str, dim: int | None) -> Spec:
     return () if dim is None else ((),) * dim + ((axis,),)
 
 
-def _expanded(y: Any, aval: Any, dim: int) -> Any:
+def _expanded(y: Value, aval: Aval, dim: int) -> Value:
     kept = tuple(i + (i >= dim) for i in range(aval.ndim))
     return lax.broadcast_in_dim(y, shape=inserted(aval.shape, dim, 1), broadcast_dimensions=kept)
 
 
-def _by(table: Any) -> Any:
+def _by(table: Any) -> Value:
     """The rule of shard_map, for the shard_map that a pmap is."""
 
-    def rule(*args: Any, **params: Any) -> Any:
+    def rule(*args: Value, **params: ParamValue) -> Value:
         return table[lax.shard_map.primitive](*args, **as_shard_map(params))
 
     return rule

@@ -7,15 +7,20 @@ no slice covers are those of `output`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, instantiate
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import is_linear, not_linear
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import (
     full,
     reshaped,
@@ -39,8 +44,8 @@ _PLACES = ("input_offsets", "send_sizes", "output_offsets", "recv_sizes")
 
 
 def _ragged_type(
-    x: Any, y: Any, *places: Any, axis_name: Any, axis_index_groups: Any = None
-) -> Any:
+    x: Aval, y: Aval, *places: Aval, axis_name: Any, axis_index_groups: Any = None
+) -> Aval:
     """The type of `output`; offsets and sizes are as many integers, some for each member."""
     size = group_size("ragged_all_to_all", names_of(axis_name), axis_index_groups)
     if x.dtype != y.dtype or x.shape[1:] != y.shape[1:] or not x.ndim or not y.ndim:
@@ -59,7 +64,9 @@ def _ragged_type(
 # -- derivatives -------------------------------------------------------------------------------------
 
 
-def _ragged_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _ragged_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
+) -> PrimalAndTangent:
     """Linear in operand and output together."""
     (_, _, *places), (dx, dy, *_) = primals, tangents
     out = lax.ragged_all_to_all(*primals, **params)
@@ -68,7 +75,9 @@ def _ragged_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     return out, lax.ragged_all_to_all(instantiate(dx), instantiate(dy), *places, **params)
 
 
-def _ragged_transpose(ct: Any, x: Any, y: Any, *places: Any, **params: Any) -> list[Any]:
+def _ragged_transpose(
+    ct: Value, x: Value, y: Value, *places: Value, **params: ParamValue
+) -> list[Value]:
     """What was sent goes back; where something was received, `output` had no influence."""
     if any(map(is_linear, places)):
         not_linear("ragged_all_to_all", "its offsets or sizes depend on them")
@@ -89,13 +98,13 @@ def _ragged_transpose(ct: Any, x: Any, y: Any, *places: Any, **params: Any) -> l
     return [dx, dy, *[None] * 4]
 
 
-def _over(x: Any, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+def _over(x: Value, shape: tuple[int, ...], dims: tuple[int, ...]) -> OutAndDim:
     return lax.broadcast_in_dim(x, shape=shape, broadcast_dimensions=dims)
 
 
 def _covered(
-    starts: Any, sizes: Any, shape: tuple[int, ...], at: int, dims: tuple[int, ...]
-) -> tuple[Any, Any]:
+    starts: Value, sizes: Sequence[int], shape: tuple[int, ...], at: int, dims: tuple[int, ...]
+) -> OutAndDim:
     """Whether row i[at] is in each slice, and its place in the slice; slices are along `dims` of `shape`."""
     dtype = get_aval(starts).dtype
     row = lax.iota(dtype=dtype, shape=shape, dimension=at)
@@ -107,7 +116,9 @@ def _covered(
 # -- vmap --------------------------------------------------------------------------------------------
 
 
-def _ragged_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _ragged_batch(
+    axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: ParamValue
+) -> OutAndDim:
     names, groups = names_of(params["axis_name"]), params["axis_index_groups"]
     members = grouped("ragged_all_to_all", axis_size, names, groups)
     if members is not None:
@@ -123,18 +134,20 @@ def _ragged_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
     return reshaped(out, get_aval(y).shape), 0
 
 
-def _merged(x: Any) -> Any:
+def _merged(x: Value) -> Value:
     a, b, *rest = get_aval(x).shape
     return reshaped(x, (a * b, *rest))
 
 
-def _first_rows(aval: Any, rows: int, at: int) -> Any:
+def _first_rows(aval: Aval, rows: int, at: int) -> Value:
     """i[at] * rows."""
     number = lax.iota(dtype=aval.dtype, shape=aval.shape, dimension=at)
     return lax.mul(number, full(get_aval(number), rows))
 
 
-def _exchanged(members: Grouped, vals: Any, dims: Any) -> tuple[Any, int]:
+def _exchanged(
+    members: Grouped, vals: Sequence[Value], dims: Sequence[int | None]
+) -> tuple[Value, int]:
     """All members' results: for each of their rows the sender's row is looked for."""
     x, y, start, size, target, _ = (
         _in_groups(members, v, d) for v, d in zip(vals, dims, strict=True)
@@ -157,14 +170,14 @@ def _exchanged(members: Grouped, vals: Any, dims: Any) -> tuple[Any, int]:
     )
 
 
-def _in_groups(members: Grouped, x: Any, dim: int | None) -> Any:
+def _in_groups(members: Grouped, x: Value, dim: int | None) -> Value:
     """(groups, members, *what a member holds)."""
     members.load(x, dim)
     y = moveaxis(members.x, members.at, members.lead)
     return y if members.lead else reshaped(y, (1, *get_aval(y).shape))
 
 
-def _by_receiver(places: Any, n: int) -> Any:
+def _by_receiver(places: Any, n: int) -> Value:
     """(groups, senders, slices) as (groups, receivers, all slices for one)."""
     groups, senders, slices = get_aval(places).shape
     apart = reshaped(places, (groups, senders, n, slices // n))
@@ -175,8 +188,13 @@ def _by_receiver(places: Any, n: int) -> Any:
 
 
 def _ragged_lower(
-    ctx: Any, x: Any, y: Any, *places: Any, axis_name: Any, axis_index_groups: Any
-) -> Any:
+    ctx: LoweringContext,
+    x: HloValue,
+    y: HloValue,
+    *places: HloValue,
+    axis_name: ParamValue,
+    axis_index_groups: ParamValue,
+) -> HloValue:
     groups = mesh_groups(ctx, "ragged_all_to_all", names_of(axis_name), axis_index_groups)
     config = f"{{channel_id = 1 : i64, replica_groups = {pairs_text(groups)}}}"
     return ctx.op(

@@ -11,9 +11,13 @@ from jaxprtool.core.axes import NamedAxis, current_axes
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import placed, placement_of, read_placement
 from jaxprtool.ir.sharding import varying_axes
 from jaxprtool.makers.axes import lexicographic, lowest
@@ -26,13 +30,13 @@ from jaxprtool.rules.parallel.types import positions_of, pvary_type, reduction_t
 __all__ = ["MOVES", "sum_along", "unbound_impl", "varied"]
 
 
-def varied(x: Any, names: Sequence[str]) -> Any:
+def varied(x: Value, names: Sequence[str]) -> Value:
     """x with a type that varies along these axes."""
     missing = tuple(n for n in names if n not in varying_axes(get_aval(x)))
     return lax.pvary(x, axes=missing) if missing else x
 
 
-def sum_along(x: Any, names: Sequence[str]) -> Any:
+def sum_along(x: Value, names: Sequence[str]) -> Value:
     """The sum over named axes: psum_invariant where x's type varies along them, else psum."""
     tracked = current_axes().varying
     if not all(n in tracked for n in names):
@@ -41,10 +45,10 @@ def sum_along(x: Any, names: Sequence[str]) -> Any:
 
 
 @Maker
-def unbound_impl(op: Any) -> Any:
+def unbound_impl(op: Any) -> Value:
     """The impl of an operation that needs named axes: outside of them it is ill-typed."""
 
-    def rule(xp: Any, *values: Any, **params: Any) -> Any:
+    def rule(xp: Namespace, *values: Value, **params: ParamValue) -> Value:
         names = names_of(params.get("axes", params.get("axis_name", ())))
         ill_typed(f"{op.primitive}: no axis is called {', '.join(names)} here", "unbound-axis")
 
@@ -55,10 +59,10 @@ def unbound_impl(op: Any) -> Any:
 MOVES = {"impl": unbound_impl, "jvp": linear, "cost": FREE}
 
 
-def _reduction_impl(op: Any, ufunc: str) -> Any:
+def _reduction_impl(op: Any, ufunc: str) -> Value:
     """Reduction over positional axes; of named ones there are none when a value is at hand."""
 
-    def rule(xp: Any, x: Any, *, axes: Any, **_: Any) -> Any:
+    def rule(xp: Namespace, x: Value, *, axes: Sequence[int], **_: ParamValue) -> Value:
         if names_of(axes):
             unbound_impl(op)(xp, x, axes=axes)
         return getattr(xp, ufunc).reduce(x, axis=positions_of(axes), dtype=x.dtype)
@@ -74,8 +78,15 @@ def _reduction_batch(reduce: Any, repeat: bool) -> Maker:
     """
 
     @Maker
-    def maker(op: Any) -> Any:
-        def rule(axis_size: int, vals: Any, dims: Any, *, axes: Any, **params: Any) -> Any:
+    def maker(op: Any) -> Value:
+        def rule(
+            axis_size: int,
+            vals: Sequence[Value],
+            dims: Sequence[int | None],
+            *,
+            axes: Sequence[int],
+            **params: ParamValue,
+        ) -> OutAndDim:
             (x,), (dim,) = vals, dims
             names, positions = names_of(axes), positions_of(axes)
             sizes = axis_size.axes if type(axis_size) is NamedAxis else {}
@@ -103,7 +114,9 @@ def _reduction_batch(reduce: Any, repeat: bool) -> Maker:
     return maker
 
 
-def _along_others(op: Any, x: Any, dim: Any, axes: Any, params: dict[str, Any]) -> Any:
+def _along_others(
+    op: Any, x: Value, dim: Any, axes: Sequence[int], params: dict[str, ParamValue]
+) -> Value:
     """A reduction along axes that are not the batch's."""
     if dim is None:
         return op(x, axes=axes, **params), None
@@ -111,7 +124,7 @@ def _along_others(op: Any, x: Any, dim: Any, axes: Any, params: dict[str, Any]) 
     return op(x, axes=moved, **params), dim - sum(p < dim for p in positions_of(moved))
 
 
-def _remaining(op: Any, reduce: Any, x: Any, axes: tuple[Any, ...]) -> Any:
+def _remaining(op: Any, reduce: Any, x: Value, axes: tuple[Value, ...]) -> Value:
     """Reduction along what is left: names that the batch does not have, and positions."""
     if not axes:
         return x
@@ -122,14 +135,20 @@ def _remaining(op: Any, reduce: Any, x: Any, axes: tuple[Any, ...]) -> Any:
     return op(x, axes=axes)
 
 
-def _times(n: int, x: Any) -> Any:
+def _times(n: int, x: Value) -> Value:
     return lax.mul(x, scalar_lit(n, get_aval(x).dtype))
 
 
-def _reduction_lower(name: str, unit: Any) -> Any:
+def _reduction_lower(name: str, unit: Value) -> Value:
     """An all_reduce, after the reduction over positional axes if there are any."""
 
-    def lower(ctx: Any, x: Any, *, axes: Any, axis_index_groups: Any = None) -> Any:
+    def lower(
+        ctx: LoweringContext,
+        x: HloValue,
+        *,
+        axes: Sequence[int],
+        axis_index_groups: ParamValue = None,
+    ) -> HloValue:
         body = lexicographic(ctx, name) if x.aval.dtype.kind == "c" else name
         positions, names = positions_of(axes), names_of(axes)
         if positions:
@@ -139,7 +158,9 @@ def _reduction_lower(name: str, unit: Any) -> Any:
     return lower
 
 
-def _psum_transpose(ct: Any, aval: Any, *, axes: Any, axis_index_groups: Any) -> Any:
+def _psum_transpose(
+    ct: Value, aval: Aval, *, axes: Sequence[int], axis_index_groups: ParamValue
+) -> Value:
     """Every member's cotangent goes to every member: the sum is its own transpose."""
     names, positions = names_of(axes), positions_of(axes)
     if positions:
@@ -148,11 +169,13 @@ def _psum_transpose(ct: Any, aval: Any, *, axes: Any, axis_index_groups: Any) ->
     return lax.psum(ct, axes=names, axis_index_groups=axis_index_groups) if names else ct
 
 
-def _psum_invariant_transpose(ct: Any, aval: Any, *, axes: Any) -> Any:
+def _psum_invariant_transpose(ct: Value, aval: Aval, *, axes: Sequence[int]) -> Value:
     return varied(ct, names_of(axes))
 
 
-def _cost(ins: Any, outs: Any, *, axes: Any, **_: Any) -> int:
+def _cost(
+    ins: Sequence[Value], outs: Sequence[Value], *, axes: Sequence[int], **_: ParamValue
+) -> int:
     """Along axes of the array all elements are combined to one, along axes of the mesh elements of two shards."""
     within = sum(x.size - out.size for x, out in zip(ins, outs, strict=True))
     return max(within, 0) + (sum(out.size for out in outs) if names_of(axes) else 0)
@@ -191,13 +214,15 @@ for _op, _whole, _name, _sign in (
     )
 
 
-def _pvary_batch(axis_size: int, vals: Any, dims: Any, *, axes: Any) -> Any:
+def _pvary_batch(
+    axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], *, axes: Sequence[int]
+) -> OutAndDim:
     sizes = axis_size.axes if type(axis_size) is NamedAxis else {}
     rest = tuple(n for n in names_of(axes) if n not in sizes)
     return (lax.pvary(vals[0], axes=rest) if rest else vals[0]), dims[0]
 
 
-def _pvary_impl(xp: Any, x: Any, *, axes: Any) -> Any:
+def _pvary_impl(xp: Namespace, x: Value, *, axes: Sequence[int]) -> Value:
     return unbound_impl(lax.pvary)(xp, x, axes=axes) if axes else x
 
 
@@ -214,19 +239,26 @@ define(
 )
 
 
-def _reshard_type(x: Any, *, dst_sharding: Any, **_: Any) -> Any:
+def _reshard_type(x: Aval, *, dst_sharding: ParamValue, **_: ParamValue) -> Aval:
     target = None if dst_sharding is None else read_placement(dst_sharding, x.ndim)
     if target is None or len(target.spec) not in (0, x.ndim):
         return x
     return placed(x, target)
 
 
-def _reshard_transpose(ct: Any, aval: Any, **_: Any) -> Any:
+def _reshard_transpose(ct: Value, aval: Aval, **_: ParamValue) -> Value:
     here = placement_of(aval)
     return ct if placement_of(get_aval(ct)) == here else lax.reshard(ct, dst_sharding=here)
 
 
-def _reshard_batch(axis_size: int, vals: Any, dims: Any, *, dst_sharding: Any, **_: Any) -> Any:
+def _reshard_batch(
+    axis_size: int,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    *,
+    dst_sharding: ParamValue,
+    **_: ParamValue,
+) -> OutAndDim:
     (x,), (dim,) = vals, dims
     ndim = get_aval(x).ndim - (dim is not None)
     target = None if dst_sharding is None else read_placement(dst_sharding, ndim)

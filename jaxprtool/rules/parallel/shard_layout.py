@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from typing import Any
 
 from jaxprtool.core.axes import AxisEnv, bound_axes, current_axes
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.avals import Spec
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import (
     known_mesh,
     mentioned,
@@ -35,7 +36,7 @@ class Layout:
       tracked: whether types in the body say along which axes values vary.
     """
 
-    def __init__(self, params: dict[str, Any]):
+    def __init__(self, params: dict[str, ParamValue]):
         try:
             self.mesh = known_mesh(params["mesh"])
             self.in_specs = specs_of(params["in_specs"])
@@ -72,7 +73,7 @@ class Layout:
         """The number of devices along these axes."""
         return math.prod(self.mesh.sizes[n] for n in names)
 
-    def shard(self, aval: Any, spec: Spec) -> Any:
+    def shard(self, aval: Aval, spec: Spec) -> Value:
         """The type of a shard of a value. Raises ValueError when the spec does not fit."""
         local = aval.update(shape=shard_shape(aval.shape, spec, self.mesh), spec=())
         if not self.tracked:
@@ -80,7 +81,7 @@ class Layout:
         order = [*current_axes().sizes, *self.names]
         return with_varying(local, [*varying_axes(aval), *sorted(mentioned(spec))], order)
 
-    def unshard(self, aval: Any, spec: Spec) -> Any:
+    def unshard(self, aval: Aval, spec: Spec) -> Value:
         """The type of the whole of which this is the type of a shard. Raises ValueError likewise."""
         shape = unshard_shape(aval.shape, spec, self.mesh)
         outer = [n for n in varying_axes(aval) if n not in self.names]
@@ -90,7 +91,7 @@ class Layout:
             aval.update(shape=shape, weak_type=False, spec=shown if explicit else ()), outer
         )
 
-    def residual(self, aval: Any) -> Spec:
+    def residual(self, aval: Aval) -> Spec:
         """How to hand a value of the body from one shard_map to another: every shard, side by side."""
         names = self.names
         if self.tracked:
@@ -100,7 +101,7 @@ class Layout:
 
 
 def with_specs(
-    params: dict[str, Any], jaxpr: Any, ins: Iterable[Spec], outs: Iterable[Spec]
+    params: dict[str, ParamValue], jaxpr: ClosedJaxpr, ins: Iterable[Spec], outs: Iterable[Spec]
 ) -> dict:
     """Params of a shard_map with another body and other specs."""
     return {

@@ -6,7 +6,7 @@ the body runs once, batched over all devices, and the batch rules of the collect
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -15,6 +15,7 @@ from jaxprtool.core.partition import merge_lists, partition_list, split_list, sp
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
 from jaxprtool.interpreters.discharge import pure
@@ -27,7 +28,8 @@ from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
 from jaxprtool.ir.avals import Spec
 from jaxprtool.ir.diagnostics import counted
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import batch_spec, varying_axes
 from jaxprtool.rules.control_flow.loops import pick
 from jaxprtool.rules.define import define
@@ -41,7 +43,7 @@ __all__ = ["join_shards", "split_shards"]
 # -- types -------------------------------------------------------------------------------------
 
 
-def _types(*operands: Any, **params: Any) -> list[Any]:
+def _types(*operands: Aval, **params: ParamValue) -> list[Aval]:
     closed = params["jaxpr"]
     if not isinstance(closed, ClosedJaxpr):
         ill_typed(f"shard_map: the param jaxpr is not a jaxpr: {closed}", "bad-param")
@@ -73,12 +75,12 @@ def _types(*operands: Any, **params: Any) -> list[Any]:
     ]
 
 
-def _plain(aval: Any) -> tuple:
+def _plain(aval: Aval) -> tuple:
     """What has to agree between a shard's type and the body's binder."""
     return aval.shape, aval.dtype, frozenset(varying_axes(aval))
 
 
-def _whole(layout: Layout, i: int, aval: Any, spec: Spec) -> Any:
+def _whole(layout: Layout, i: int, aval: Aval, spec: Spec) -> Value:
     left = [n for n in layout.unmentioned(spec) if n in varying_axes(aval)]
     if layout.tracked and left:
         ill_typed(
@@ -98,10 +100,16 @@ def _whole(layout: Layout, i: int, aval: Any, spec: Spec) -> Any:
 class _Impl:
     """Runs the body once, batched over the devices."""
 
-    def __call__(self, xp: Any, *operands: Any, **params: Any) -> list[Any]:
+    def __call__(self, xp: Namespace, *operands: Value, **params: Any) -> list[Any]:
         return self.prepare(xp, None, None, params)(*operands)
 
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
+    def prepare(
+        self,
+        xp: Namespace,
+        in_avals: Sequence[Aval] | None,
+        out_avals: Sequence[Aval] | None,
+        params: Any,
+    ) -> Callable[..., Value]:
         layout = Layout(params)
         with layout.scope():
             body = pure(params["jaxpr"])
@@ -109,7 +117,7 @@ class _Impl:
         batched, out_dims = vmap_jaxpr(body, NamedAxis(layout.sizes), dims, None)
         step = runner(batched)
 
-        def run(*operands: Any) -> list[Any]:
+        def run(*operands: Value) -> list[Value]:
             shards = [
                 x if d is None else split_shards(xp, x, spec, layout.sizes)
                 for x, spec, d in zip(operands, layout.in_specs, dims, strict=True)
@@ -122,7 +130,7 @@ class _Impl:
         return run
 
 
-def split_shards(xp: Any, x: Any, spec: Spec, sizes: dict[str, int]) -> Any:
+def split_shards(xp: Namespace, x: Value, spec: Spec, sizes: dict[str, int]) -> Value:
     """The shards of an array, stacked along a new first axis in the order of the devices."""
     if isinstance(x, xp.KeyArray):
         return xp.KeyArray(x.impl, split_shards(xp, x.data, spec, sizes))
@@ -141,7 +149,9 @@ def split_shards(xp: Any, x: Any, spec: Spec, sizes: dict[str, int]) -> Any:
     return xp.broadcast_to(y, (*sizes.values(), *rest)).reshape((-1, *rest))
 
 
-def join_shards(xp: Any, y: Any, dim: int | None, spec: Spec, sizes: dict[str, int]) -> Any:
+def join_shards(
+    xp: Namespace, y: Value, dim: int | None, spec: Spec, sizes: dict[str, int]
+) -> Value:
     """The whole array from the devices' results, which stand along axis `dim` (None: all are the same).
 
     Of devices along axes that the spec leaves out, the first one's result is taken.
@@ -173,7 +183,7 @@ def join_shards(xp: Any, y: Any, dim: int | None, spec: Spec, sizes: dict[str, i
 # -- jvp, vmap, transposition --------------------------------------------------------------------
 
 
-def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
     layout = Layout(params)
     nonzeros = [type(t) is not Zero for t in tangents]
     with layout.scope():
@@ -186,11 +196,11 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     return primals_out, fill_zeros(flags, live_out, map(get_aval, primals_out))
 
 
-def _chosen(flags: Sequence[bool], xs: Sequence[Any]) -> list[Any]:
+def _chosen(flags: Sequence[bool], xs: Sequence[Value]) -> list[Value]:
     return [x for f, x in zip(flags, xs, strict=True) if f]
 
 
-def _batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+def _batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     layout = Layout(params)
     with layout.scope():
         batched, out_dims = vmap_jaxpr(params["jaxpr"], axis_size, dims, None)
@@ -199,7 +209,7 @@ def _batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
     return lax.shard_map(*vals, **with_specs(params, batched, ins, outs)), out_dims
 
 
-def _transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
+def _transpose(cts: Value, *args: Value, **params: Any) -> list[Any]:
     """Transpose the body; what a spec does not mention is summed over on the way back.
 
     Without `check_vma` a result that does not mention an axis may be computed on each device along it anew:
@@ -216,7 +226,7 @@ def _transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
     known_specs, linear_specs = partition_list(linear, layout.in_specs)
     flags: list[bool] = []
 
-    def transposed(*operands: Any) -> list[Any]:
+    def transposed(*operands: Value) -> list[Any]:
         known, local = split_list(operands, len(known_specs))
         undef = [UndefPrimal(a.strong) for a in _chosen(linear, body.in_avals)]
         ins = merge_lists(linear, known, undef)
@@ -241,11 +251,11 @@ def _transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
     return spread(linear, fill_zeros(flags, outs, linear_avals))
 
 
-def _share(ct: Any, n: int) -> Any:
+def _share(ct: Value, n: int) -> Value:
     return ct if n == 1 else lax.div(ct, scalar_lit(n, get_aval(ct).dtype))
 
 
-def _fitted(ct: Any, aval: Any) -> Any:
+def _fitted(ct: Value, aval: Aval) -> Value:
     """A cotangent for a result that is the same along an axis over which it is laid out all the same."""
     extra = [n for n in varying_axes(get_aval(ct)) if n not in varying_axes(aval)]
     return sum_along(ct, extra)
@@ -254,7 +264,7 @@ def _fitted(ct: Any, aval: Any) -> Any:
 # -- partial evaluation --------------------------------------------------------------------------
 
 
-def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
+def _partial_eval(trace: PartialEvalTrace, args: Sequence[Value], **params: Any) -> list[Value]:
     """Split the body; residuals go from the first part to the second with every shard side by side.
 
     A residual that is an operand or a known result is taken from there. One of rank 0 that differs between devices
@@ -339,7 +349,7 @@ class _Residuals:
         if not any(self.lifted):
             return small
 
-        def lifting(*args: Any) -> list[Any]:
+        def lifting(*args: Value) -> list[Value]:
             outs, new = split_list(apply_jaxpr(small, args), n)
             return [
                 *outs,
@@ -360,7 +370,7 @@ class _Residuals:
             a.update(shape=(1,)) if f else a for f, a in zip(lifted, unknown.in_avals, strict=False)
         ]
 
-        def lowering(*args: Any) -> list[Any]:
+        def lowering(*args: Value) -> list[Value]:
             residuals, rest = split_list(args, len(lifted))
             plain = [
                 lax.squeeze(x, dimensions=(0,)) if f else x
@@ -370,7 +380,9 @@ class _Residuals:
 
         return stage(lowering, [*avals, *unknown.in_avals[len(lifted) :]])
 
-    def collect(self, args: Sequence[Any], outs: Sequence[Any], new: Sequence[Any]) -> list[Any]:
+    def collect(
+        self, args: Sequence[Value], outs: Sequence[Value], new: Sequence[Value]
+    ) -> list[Value]:
         """The residuals from the operands, the known results and the new residuals."""
         values = {"argument": args, "result": outs, "new": new}
         return [values[k][i] for k, i in self.sources]
@@ -392,12 +404,12 @@ def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
         plan = _Residuals(layout, cut.known, cut.n_saved, known_specs, out_specs)
         first, second = plan.first(), plan.second(cut.again)
 
-    def known(*args: Any) -> list[Any]:
+    def known(*args: Value) -> list[Value]:
         fields = with_specs(params, first, known_specs, [*out_specs, *plan.new_specs])
         outs, new = split_list(lax.shard_map(*args, **fields), len(out_specs))
         return [*outs, *plan.collect(args, outs, new)]
 
-    def again(*args: Any) -> list[Any]:
+    def again(*args: Value) -> list[Value]:
         specs = [*plan.specs(), *layout.in_specs]
         return lax.shard_map(*args, **with_specs(params, second, specs, layout.out_specs))
 
@@ -426,7 +438,7 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     return smaller, used_ins
 
 
-def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
+def _lower(ctx: Value, *operands: Value, **params: Any) -> list[Any]:
     layout, closed = Layout(params), params["jaxpr"]
     outs = [a.physical for a in ctx.out_avals]
     write = manual_computation(
@@ -435,12 +447,12 @@ def _lower(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     return write(lambda *args: ctx.inline(closed, args), closed.in_avals)
 
 
-def _cost(ins: Any, outs: Any, **params: Any) -> Cost:
+def _cost(ins: Value, outs: Value, **params: Any) -> Cost:
     """That of the body on each device."""
     return cost_jaxpr(params["jaxpr"]) * Layout(params).count(Layout(params).names)
 
 
-def _discharge(*operands: Any, **params: Any) -> list[Any]:
+def _discharge(*operands: Value, **params: Any) -> list[Value]:
     with Layout(params).scope():
         body = pure(params["jaxpr"])
     return lax.shard_map(*operands, **{**params, "jaxpr": body})

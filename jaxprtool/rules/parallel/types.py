@@ -11,6 +11,8 @@ from jaxprtool.core.rule_table import Maker
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.makers.axes import check_axes, removed
 from jaxprtool.ops.parallel import names_of
@@ -30,7 +32,7 @@ __all__ = [
 Groups = Sequence[Sequence[int]] | None
 
 
-def positions_of(axes: Sequence[Any]) -> tuple[int, ...]:
+def positions_of(axes: Sequence[Value]) -> tuple[int, ...]:
     """The positional axes among `axes`."""
     return tuple(int(a) for a in axes if isinstance(a, int))
 
@@ -66,11 +68,11 @@ def group_size(name: str, names: Sequence[str], groups: Groups) -> int:
     return sizes.pop()
 
 
-def _with(aval: Any, names: Sequence[str]) -> Any:
+def _with(aval: Aval, names: Sequence[str]) -> Value:
     return with_varying(aval, names, current_axes().sizes)
 
 
-def _check_varies(name: str, aval: Any, names: Sequence[str]) -> None:
+def _check_varies(name: str, aval: Aval, names: Sequence[str]) -> None:
     """Reject an operand that does not vary along an axis that types keep track of."""
     tracked = current_axes().varying
     for n in names:
@@ -83,11 +85,11 @@ def _check_varies(name: str, aval: Any, names: Sequence[str]) -> None:
 
 
 @Maker
-def reduction_type(op: Any) -> Any:
+def reduction_type(op: Any) -> Aval:
     """The rule of psum, pmax, pmin and psum_invariant."""
     name = op.primitive.name
 
-    def rule(x: Any, *, axes: Any, axis_index_groups: Groups = None) -> Any:
+    def rule(x: Aval, *, axes: Sequence[int], axis_index_groups: Groups = None) -> Aval:
         names, positions = names_of(axes), positions_of(axes)
         check_axes(name, "axes: axis", positions, x.ndim, x)
         if positions and name == "psum_invariant":
@@ -109,7 +111,7 @@ def reduction_type(op: Any) -> Any:
     return rule
 
 
-def pvary_type(x: Any, *, axes: Any) -> Any:
+def pvary_type(x: Aval, *, axes: Sequence[int]) -> Aval:
     """The same type, varying along further axes."""
     names = names_of(axes)
     check_bound("pvary", names)
@@ -121,11 +123,11 @@ def pvary_type(x: Any, *, axes: Any) -> Any:
 
 
 @Maker
-def same_type(op: Any) -> Any:
+def same_type(op: Any) -> Aval:
     """The rule of ppermute and pbroadcast."""
     name = op.primitive.name
 
-    def rule(x: Any, *, axis_name: Any, perm: Any = (), source: int = 0) -> Any:
+    def rule(x: Aval, *, axis_name: Any, perm: Any = (), source: int = 0) -> Aval:
         names = names_of(axis_name)
         size = group_size(name, names, None)
         _check_varies(name, x, names)
@@ -148,25 +150,25 @@ def _check_size(name: str, names: Sequence[str], groups: Groups, given: int) -> 
         ill_typed(f"{name}: axis_size={given}, and the axis has {size} members", "axis-size")
 
 
-def _check_dimension(name: str, param: str, dimension: int, ndim: int, x: Any) -> None:
+def _check_dimension(name: str, param: str, dimension: int, ndim: int, x: Value) -> None:
     if not 0 <= dimension < ndim:
         ill_typed(f"{name} {param} {dimension} is out of range for {x}", "axis-range")
 
 
 @Maker
-def all_gather_type(op: Any) -> Any:
+def all_gather_type(op: Any) -> Aval:
     """The rule of all_gather and all_gather_invariant."""
     name = op.primitive.name
 
     def rule(
-        x: Any,
+        x: Aval,
         *,
-        axis_name: Any,
+        axis_name: ParamValue,
         axis_size: int,
         all_gather_dimension: int,
         tiled: bool,
         axis_index_groups: Groups = None,
-    ) -> Any:
+    ) -> Aval:
         names, d = names_of(axis_name), all_gather_dimension
         _check_size(name, names, axis_index_groups, axis_size)
         _check_varies(name, x, names)
@@ -185,14 +187,14 @@ def all_gather_type(op: Any) -> Any:
 
 
 def all_to_all_type(
-    x: Any,
+    x: Aval,
     *,
-    axis_name: Any,
+    axis_name: ParamValue,
     split_axis: int,
     concat_axis: int,
     axis_index_groups: Groups,
-    **_: Any,
-) -> Any:
+    **_: ParamValue,
+) -> Aval:
     """A dimension that becomes smaller by the number of members, and one that becomes larger."""
     names = names_of(axis_name)
     size = group_size("all_to_all", names, axis_index_groups)
@@ -211,14 +213,14 @@ def all_to_all_type(
 
 
 def reduce_scatter_type(
-    x: Any,
+    x: Aval,
     *,
-    axis_name: Any,
+    axis_name: ParamValue,
     axis_size: int,
     scatter_dimension: int,
     axis_index_groups: Groups,
     tiled: bool,
-) -> Any:
+) -> Aval:
     """A dimension that is divided by the number of members, or goes away."""
     names, d = names_of(axis_name), scatter_dimension
     _check_size("reduce_scatter", names, axis_index_groups, axis_size)
@@ -234,7 +236,7 @@ def reduce_scatter_type(
     return x.update(shape=(*x.shape[:d], *part, *x.shape[d + 1 :]), spec=())
 
 
-def axis_index_type(*, axis_name: Any) -> Any:
+def axis_index_type(*, axis_name: ParamValue) -> Aval:
     """i32[], varying along the axis."""
     names = names_of(axis_name)
     check_bound("axis_index", names)

@@ -7,6 +7,7 @@ result is that of XLA's expansion of RngBitGenerator, so that bits agree with a 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -15,10 +16,14 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import broadcast_batch, moveaxis
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import FLOAT32, INT32, UINT32, UINT64, dtype_of
+from jaxprtool.ir.dtypes import FLOAT32, INT32, UINT32, UINT64, DType, dtype_of
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.elementwise import broadcast_avals
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
@@ -31,14 +36,14 @@ _PARITY = 0x1BD11BDA
 _BLOCK = 1 << 15
 
 
-def _threefry_type(key0: Any, key1: Any, count0: Any, count1: Any) -> Any:
+def _threefry_type(key0: Aval, key1: Aval, count0: Aval, count1: Aval) -> Aval:
     avals = (key0, key1, count0, count1)
     if any(a.dtype is not UINT32 for a in avals):
         ill_typed(f"threefry2x32 takes u32 operands, not {', '.join(map(str, avals))}")
     return [broadcast_avals("threefry2x32", avals)] * 2
 
 
-def _threefry_impl(xp: Any, *operands: Any) -> Any:
+def _threefry_impl(xp: Namespace, *operands: Value) -> Value:
     """The hash, block by block; operands have one shape, or stretch."""
     shape = xp.broadcast_shapes(*[x.shape for x in operands])
     size = math.prod(shape)
@@ -54,7 +59,9 @@ def _threefry_impl(xp: Any, *operands: Any) -> Any:
     return [x.reshape(shape) for x in out]
 
 
-def _threefry(xp: Any, key0: Any, key1: Any, count0: Any, count1: Any) -> tuple[Any, Any]:
+def _threefry(
+    xp: Namespace, key0: Value, key1: Value, count0: Value, count1: Value
+) -> tuple[Value, Value]:
     """20 rounds, with a word of the key added after each four."""
     keys = (key0, key1, key0 ^ key1 ^ xp.uint32(_PARITY))
     x, y = count0 + key0, count1 + key1
@@ -67,7 +74,7 @@ def _threefry(xp: Any, key0: Any, key1: Any, count0: Any, count1: Any) -> tuple[
     return x, y
 
 
-def _threefry_lower(ctx: Any, *operands: Any) -> Any:
+def _threefry_lower(ctx: LoweringContext, *operands: HloValue) -> HloValue:
     """A loop of five steps of four rounds: unrolled, XLA's CPU backend computes rounds repeatedly."""
     out = ctx.out_avals[0]
     key0, key1, count0, count1 = [ctx.fill(x, out.shape) for x in operands]
@@ -79,10 +86,12 @@ def _threefry_lower(ctx: Any, *operands: Any) -> Any:
     state = [ctx.constant(0, counter), x, y, key1, key2, key0, *tables]
     avals = [v.aval for v in state]
 
-    def holds(i: Any, *_: Any) -> list[Any]:
+    def holds(i: Value, *_: Value) -> list[Value]:
         return [ctx.compare("LT", i, ctx.constant(5, counter))]
 
-    def step(i: Any, x: Any, y: Any, k0: Any, k1: Any, k2: Any, now: Any, other: Any) -> list[Any]:
+    def step(
+        i: Value, x: Value, y: Value, k0: Value, k1: Value, k2: Value, now: Value, other: Value
+    ) -> list[Value]:
         for j in range(4):
             x, y = _lower_round(ctx, x, y, ctx.slice(now, [j], [j + 1]))
         after = ctx.op("add", i, ctx.constant(1, counter), out=counter)
@@ -95,7 +104,9 @@ def _threefry_lower(ctx: Any, *operands: Any) -> Any:
     return ctx.op("while", *state, out=avals, regions=regions)[1:3]
 
 
-def _lower_round(ctx: Any, x: Any, y: Any, rotation: Any) -> tuple[Any, Any]:
+def _lower_round(
+    ctx: LoweringContext, x: HloValue, y: HloValue, rotation: HloValue
+) -> tuple[HloValue, HloValue]:
     out = x.aval
     left = ctx.fill(ctx.reshape(rotation, ()), out.shape)
     right = ctx.op("subtract", ctx.constant(32, out), left, out=out)
@@ -105,12 +116,12 @@ def _lower_round(ctx: Any, x: Any, y: Any, rotation: Any) -> tuple[Any, Any]:
     return x, ctx.op("xor", ctx.op("or", high, low, out=out), x, out=out)
 
 
-def _threefry_cost(in_avals: Any, out_avals: Any) -> int:
+def _threefry_cost(in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> int:
     """Each of five steps has four rounds of 6 operations and 3 more, after the 4 before the loop."""
     return (4 + 5 * (4 * 6 + 3)) * max(out_avals[0].size, 0)
 
 
-def _threefry_batch(axis_size: int, vals: Any, dims: Any) -> Any:
+def _threefry_batch(axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]) -> OutAndDim:
     """The batch rule. Where ranks or batch axes differ, the axis moves to the front in the operands, not later in both results."""
     ranks = {get_aval(x).ndim for x in vals}
     if len(ranks) == 1 and all(d == dims[0] for d in dims):
@@ -136,18 +147,18 @@ define(
 # -- counters ------------------------------------------------------------------------------------
 
 
-def _counters_type(*, shape: Any) -> Any:
+def _counters_type(*, shape: Sequence[int]) -> Aval:
     if any(n < 0 for n in shape):
         ill_typed(f"iota_2x32_shape shape {tuple(shape)} has a negative size", "negative-size")
     return [ShapedArray(tuple(shape), UINT32)] * 2
 
 
-def _counters_impl(xp: Any, *, shape: Any) -> Any:
+def _counters_impl(xp: Namespace, *, shape: Sequence[int]) -> Value:
     count = xp.arange(math.prod(shape), dtype=xp.uint64).reshape(shape)
     return [_high(xp, count), count.astype(xp.uint32)]
 
 
-def _counters_lower(ctx: Any, *, shape: Any) -> Any:
+def _counters_lower(ctx: Value, *, shape: Any) -> Value:
     wide = ShapedArray(tuple(shape), UINT64)
     count = None
     for d in range(len(shape)):
@@ -179,8 +190,13 @@ _PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
 
 
 def _generator_type(
-    key: Any, *, shape: Any, dtype: Any, algorithm: Any = 0, out_sharding: Any = None
-) -> Any:
+    key: Aval,
+    *,
+    shape: Sequence[int],
+    dtype: DType,
+    algorithm: ParamValue = 0,
+    out_sharding: ParamValue = None,
+) -> Aval:
     found = dtype_of(dtype)
     if (key.shape, key.dtype.name) not in (((4,), "uint32"), ((2,), "uint64")):
         ill_typed(f"rng_bit_generator takes a state u32[4] or u64[2], not {key}")
@@ -193,8 +209,14 @@ def _generator_type(
 
 
 def _generator_impl(
-    xp: Any, key: Any, *, shape: Any, dtype: Any, algorithm: Any, out_sharding: Any
-) -> Any:
+    xp: Namespace,
+    key: Value,
+    *,
+    shape: Sequence[int],
+    dtype: DType,
+    algorithm: ParamValue,
+    out_sharding: ParamValue,
+) -> Value:
     state = key if key.dtype == xp.uint64 else xp.ascontiguousarray(key).view(xp.uint64)
     found = dtype_of(dtype)
     assert found is not None
@@ -205,16 +227,16 @@ def _generator_impl(
     return [new.view(key.dtype), bits.astype(xp.dtype_of_aval(found))]
 
 
-def _high(xp: Any, x: Any) -> Any:
+def _high(xp: Namespace, x: Value) -> Value:
     return (x >> xp.uint64(32)).astype(xp.uint32)
 
 
-def _join(xp: Any, low: Any, high: Any) -> Any:
+def _join(xp: Namespace, low: Value, high: Value) -> Value:
     """u64 from halves."""
     return low.astype(xp.uint64) | (high.astype(xp.uint64) << xp.uint64(32))
 
 
-def _threefry_bits(xp: Any, state: Any, shape: tuple[int, ...], width: int) -> Any:
+def _threefry_bits(xp: Namespace, state: Value, shape: tuple[int, ...], width: int) -> Value:
     """Threefry of a counter for each pair of words; the two words of a pair lie next to each other
     along one axis, the first of even size, else the largest."""
     half, axis = shape, 0
@@ -236,7 +258,7 @@ def _threefry_bits(xp: Any, state: Any, shape: tuple[int, ...], width: int) -> A
     return size, pairs[tuple(wanted)].reshape(shape)
 
 
-def _philox_bits(xp: Any, state: Any, shape: tuple[int, ...], width: int) -> Any:
+def _philox_bits(xp: Namespace, state: Value, shape: tuple[int, ...], width: int) -> Value:
     """Philox of a 128-bit counter, whose high half is the key, for each four words in row-major order."""
     size = math.prod(shape)
     per_block = 2 if width == 64 else 4
@@ -251,7 +273,7 @@ def _philox_bits(xp: Any, state: Any, shape: tuple[int, ...], width: int) -> Any
     return blocks, words.reshape(-1)[:size].reshape(shape)
 
 
-def _philox(xp: Any, x: list[Any], key0: int, key1: int) -> list[Any]:
+def _philox(xp: Namespace, x: list[Value], key0: int, key1: int) -> list[Value]:
     """Ten rounds on four words, which are held in u64."""
     mask = xp.uint64(0xFFFFFFFF)
     for _ in range(10):
@@ -275,7 +297,7 @@ _ALGORITHMS = {  # as StableHLO names them
 }
 
 
-def _generator_lower(ctx: Any, key: Any, *, algorithm: Any, **_: Any) -> Any:
+def _generator_lower(ctx: LoweringContext, key: Value, *, algorithm: Any, **_: Any) -> Value:
     state = ShapedArray((2,), UINT64)
     pairs = ShapedArray((2, 2), UINT32)
     narrow = key.aval.dtype is UINT32
@@ -290,7 +312,9 @@ def _generator_lower(ctx: Any, key: Any, *, algorithm: Any, **_: Any) -> Any:
     return [new, bits]
 
 
-def _generator_batch(axis_size: int, vals: Any, dims: Any, *, shape: Any, **params: Any) -> Any:
+def _generator_batch(
+    axis_size: int, vals: Value, dims: Any, *, shape: Any, **params: Any
+) -> OutAndDim:
     """As in JAX, not a loop: one draw for the whole batch, from the first state."""
     states = moveaxis(vals[0], dims[0], 0)
     n = get_aval(states).shape[1]
@@ -318,7 +342,7 @@ define(
 )
 
 
-def _uniform_type(a: Any, b: Any, *, shape: Any) -> Any:
+def _uniform_type(a: Aval, b: Aval, *, shape: Sequence[int]) -> Aval:
     if a.shape or b.shape or a.dtype is not b.dtype:
         ill_typed(f"rng_uniform takes two scalars of one type, not {a} and {b}")
     if a.dtype.kind not in "iuf":
@@ -328,7 +352,7 @@ def _uniform_type(a: Any, b: Any, *, shape: Any) -> Any:
     return ShapedArray(tuple(shape), a.dtype)
 
 
-def _uniform_impl(xp: Any, a: Any, b: Any, *, shape: Any) -> Any:
+def _uniform_impl(xp: Namespace, a: Value, b: Value, *, shape: Sequence[int]) -> Value:
     """Floats are computed in f64 and rounded once; of integers without any between the bounds all are drawn."""
     rng, dtype = xp.random.default_rng(), dtype_of(a.dtype)
     assert dtype is not None
@@ -340,7 +364,7 @@ def _uniform_impl(xp: Any, a: Any, b: Any, *, shape: Any) -> Any:
     return xp.asarray(low + (high - low) * rng.random(tuple(shape))).astype(a.dtype)
 
 
-def _uniform_lower(ctx: Any, a: Any, b: Any, *, shape: Any) -> Any:
+def _uniform_lower(ctx: LoweringContext, a: Value, b: Value, *, shape: Any) -> Value:
     """XLA draws integers from 32 bits and floats from 16, and aborts the process for other widths."""
     dtype = a.aval.dtype
     if dtype.bits < (16 if dtype.kind == "f" else 32):
@@ -351,7 +375,7 @@ def _uniform_lower(ctx: Any, a: Any, b: Any, *, shape: Any) -> Any:
     return _uniform_draw(ctx, a, b, ctx.out_aval)
 
 
-def _uniform_draw(ctx: Any, a: Any, b: Any, out: Any) -> Any:
+def _uniform_draw(ctx: LoweringContext, a: Value, b: Value, out: Value) -> Value:
     shape = out.shape
     sizes = ctx.array(list(shape), ShapedArray((len(shape),), "i64"))
     kind = "#stablehlo<rng_distribution UNIFORM>"

@@ -15,10 +15,13 @@ from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import broadcast_batch, elementwise_batch, moveaxis, vmap
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import UINT32, UINT64, DType, find_dtype
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.decomposed import decomposed
 from jaxprtool.makers.elementwise import broadcast_avals
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
@@ -45,30 +48,30 @@ def _kind(dtype: DType) -> str:
 # -- one key -------------------------------------------------------------------------------------
 
 
-def _concat(*parts: Any) -> Any:
+def _concat(*parts: Value) -> Value:
     """Scalars, or arrays of rank 1, one after the other."""
     rows = [x if get_aval(x).ndim else lax.reshape(x, new_sizes=(1,)) for x in parts]
     return lax.concatenate(*rows, dimension=0)
 
 
-def _word(key: Any, i: int) -> Any:
+def _word(key: Value, i: int) -> Value:
     row = lax.slice(key, start_indices=(i,), limit_indices=(i + 1,), strides=None)
     return lax.squeeze(row, dimensions=(0,))
 
 
-def _halves(key: Any) -> list[Any]:
+def _halves(key: Value) -> list[Value]:
     return [
         lax.slice(key, start_indices=(i,), limit_indices=(i + 2,), strides=None) for i in (0, 2)
     ]
 
 
-def _as_u32(x: Any) -> Any:
+def _as_u32(x: Value) -> Value:
     if get_aval(x).dtype is UINT32:
         return x
     return lax.convert_element_type(x, new_dtype=UINT32)
 
 
-def _seed_fry(seed: Any) -> Any:
+def _seed_fry(seed: Value) -> Value:
     """The seed's 64 bits, the high half first; of a shorter seed, zero and its bits, sign-extended."""
     dtype = get_aval(seed).dtype
     high: Any = scalar_lit(0, UINT32)
@@ -77,12 +80,12 @@ def _seed_fry(seed: Any) -> Any:
     return _concat(high, _as_u32(seed))
 
 
-def _seed_rbg(seed: Any) -> Any:
+def _seed_rbg(seed: Value) -> Value:
     half = _seed_fry(seed)
     return _concat(half, half)
 
 
-def _hash(key: Any, shape: tuple[int, ...]) -> list[Any]:
+def _hash(key: Value, shape: tuple[int, ...]) -> list[Value]:
     """The hashes of as many counters as the shape has elements, as pairs of words."""
     if shape:
         counts = lax.iota_2x32_shape(shape=shape)
@@ -91,21 +94,21 @@ def _hash(key: Any, shape: tuple[int, ...]) -> list[Any]:
     return lax.threefry2x32(_word(key, 0), _word(key, 1), *counts)
 
 
-def _split_fry(key: Any, shape: tuple[int, ...]) -> Any:
+def _split_fry(key: Value, shape: tuple[int, ...]) -> Value:
     new = (*shape, 1)
     pair = [lax.reshape(x, new_sizes=new) for x in _hash(key, shape)]
     return lax.concatenate(*pair, dimension=len(shape))
 
 
-def _split_rbg(key: Any, shape: tuple[int, ...]) -> Any:
+def _split_rbg(key: Value, shape: tuple[int, ...]) -> Value:
     return lax.concatenate(*[_split_fry(h, shape) for h in _halves(key)], dimension=len(shape))
 
 
-def _draw(key: Any, shape: tuple[int, ...], width: int) -> Any:
+def _draw(key: Value, shape: tuple[int, ...], width: int) -> Value:
     return lax.rng_bit_generator(key, shape=shape, dtype=_UINTS[width])[1]
 
 
-def _split_urbg(key: Any, shape: tuple[int, ...]) -> Any:
+def _split_urbg(key: Value, shape: tuple[int, ...]) -> Value:
     """Each tenth block of four words that the key draws."""
     n = math.prod(shape)
     rows = _draw(key, (10 * n, 4), 32)
@@ -113,22 +116,22 @@ def _split_urbg(key: Any, shape: tuple[int, ...]) -> Any:
     return lax.reshape(rows, new_sizes=(*shape, 4))
 
 
-def _fold_fry(key: Any, data: Any) -> Any:
+def _fold_fry(key: Value, data: Value) -> Value:
     zero = scalar_lit(0, UINT32)
     return _concat(*lax.threefry2x32(_word(key, 0), _word(key, 1), zero, _as_u32(data)))
 
 
-def _fold_rbg(key: Any, data: Any) -> Any:
+def _fold_rbg(key: Value, data: Value) -> Value:
     return _concat(*[_fold_fry(h, data) for h in _halves(key)])
 
 
-def _fold_urbg(key: Any, data: Any) -> Any:
+def _fold_urbg(key: Value, data: Value) -> Value:
     rows = _draw(_seed_rbg(_as_u32(data)), (10, 4), 32)
     last = lax.slice(rows, start_indices=(9, 0), limit_indices=(10, 4), strides=None)
     return lax.xor(key, lax.squeeze(last, dimensions=(0,)))
 
 
-def _bits_fry(key: Any, width: int, shape: tuple[int, ...]) -> Any:
+def _bits_fry(key: Value, width: int, shape: tuple[int, ...]) -> Value:
     high, low = _hash(key, shape)
     if width == 64:
         wide = [lax.convert_element_type(x, new_dtype=_UINTS[64]) for x in (high, low)]
@@ -137,7 +140,7 @@ def _bits_fry(key: Any, width: int, shape: tuple[int, ...]) -> Any:
     return bits if width == 32 else lax.convert_element_type(bits, new_dtype=_UINTS[width])
 
 
-def _bits_rbg(key: Any, width: int, shape: tuple[int, ...]) -> Any:
+def _bits_rbg(key: Value, width: int, shape: tuple[int, ...]) -> Value:
     return _draw(key, shape, width)
 
 
@@ -147,12 +150,12 @@ _FOLD = {"fry": _fold_fry, "rbg": _fold_rbg, "urbg": _fold_urbg}
 _BITS = {"fry": _bits_fry, "rbg": _bits_rbg, "urbg": _bits_rbg}
 
 
-def split_words(kind: str, key: Any, shape: tuple[int, ...]) -> Any:
+def split_words(kind: str, key: Value, shape: tuple[int, ...]) -> Value:
     """The words of the keys that a key of a kind, given as its words, is split into."""
     return _SPLIT[kind](key, shape)
 
 
-def bits_words(kind: str, key: Any, width: int, shape: tuple[int, ...]) -> Any:
+def bits_words(kind: str, key: Value, width: int, shape: tuple[int, ...]) -> Value:
     """The bits that a key of a kind, given as its words, draws."""
     return _BITS[kind](key, width, shape)
 
@@ -160,28 +163,30 @@ def bits_words(kind: str, key: Any, width: int, shape: tuple[int, ...]) -> Any:
 # -- arrays of keys ------------------------------------------------------------------------------
 
 
-def _mapped(f: Callable[..., Any], rank: int) -> Callable[..., Any]:
+def _mapped(f: Callable[..., Value], rank: int) -> Callable[..., Value]:
     for _ in range(rank):
         f = vmap(f)
     return f
 
 
-def _random_seed(in_avals: Sequence[Any], seeds: Any, *, impl: Any) -> Any:
+def _random_seed(in_avals: Sequence[Aval], seeds: Value, *, impl: ParamValue) -> Value:
     return _mapped(_SEED[_kind(key_dtype("random_seed", impl))], in_avals[0].ndim)(seeds)
 
 
-def _random_split(in_avals: Sequence[Any], keys: Any, *, shape: Any) -> Any:
+def _random_split(in_avals: Sequence[Aval], keys: Any, *, shape: Sequence[int]) -> Value:
     (aval,) = in_avals
     return _mapped(lambda k: split_words(_kind(aval.dtype), k, tuple(shape)), aval.ndim)(keys)
 
 
-def _random_bits(in_avals: Sequence[Any], keys: Any, *, bit_width: int, shape: Any) -> Any:
+def _random_bits(
+    in_avals: Sequence[Aval], keys: Any, *, bit_width: int, shape: Sequence[int]
+) -> Value:
     (aval,) = in_avals
     kind = _kind(aval.dtype)
     return _mapped(lambda k: bits_words(kind, k, bit_width, tuple(shape)), aval.ndim)(keys)
 
 
-def _random_fold_in(in_avals: Sequence[Any], keys: Any, data: Any) -> Any:
+def _random_fold_in(in_avals: Sequence[Aval], keys: Any, data: Value) -> Value:
     """fold_in mapped over keys and data together; over one of them alone where the other has size 1 or rank 0."""
     key, number = in_avals
     f: Callable[..., Any] = _FOLD[_kind(key.dtype)]
@@ -194,10 +199,10 @@ def _random_fold_in(in_avals: Sequence[Any], keys: Any, data: Any) -> Any:
     return f(keys, data)
 
 
-def _along_one(f: Callable[..., Any], first_is_one: bool) -> Callable[..., Any]:
+def _along_one(f: Callable[..., Value], first_is_one: bool) -> Callable[..., Value]:
     """f mapped over the leading axis of one operand, where that of the other has size 1."""
 
-    def mapped(key: Any, data: Any) -> Any:
+    def mapped(key: Value, data: Value) -> Value:
         if first_is_one:
             return vmap(f, in_axes=(None, 0))(lax.squeeze(key, dimensions=(0,)), data)
         return vmap(f, in_axes=(0, None))(key, lax.squeeze(data, dimensions=(0,)))
@@ -208,7 +213,7 @@ def _along_one(f: Callable[..., Any], first_is_one: bool) -> Callable[..., Any]:
 # -- types ---------------------------------------------------------------------------------------
 
 
-def check_keys(primitive: str, aval: Any) -> None:
+def check_keys(primitive: str, aval: Aval) -> None:
     """Raise a type error for an operand that is no array of keys."""
     if aval.dtype.kind != "k":
         ill_typed(
@@ -218,19 +223,19 @@ def check_keys(primitive: str, aval: Any) -> None:
         )
 
 
-def _shape(primitive: str, shape: Any) -> tuple[int, ...]:
+def _shape(primitive: str, shape: Sequence[int]) -> tuple[int, ...]:
     if any(n < 0 for n in shape):
         ill_typed(f"{primitive} shape {tuple(shape)} has a negative size", "negative-size")
     return tuple(shape)
 
 
-def _seed_type(seeds: Any, *, impl: Any) -> Any:
+def _seed_type(seeds: Aval, *, impl: ParamValue) -> Aval:
     if not seeds.dtype.is_integer:
         ill_typed(f"random_seed takes integers, not {seeds}", "operand-dtype")
     return ShapedArray(seeds.shape, key_dtype("random_seed", impl))
 
 
-def _wrap_type(data: Any, *, impl: Any) -> Any:
+def _wrap_type(data: Aval, *, impl: ParamValue) -> Aval:
     dtype = key_dtype("random_wrap", impl)
     words = dtype.bits // 32
     if data.dtype is not UINT32 or data.shape[-1:] != (words,):
@@ -238,31 +243,31 @@ def _wrap_type(data: Any, *, impl: Any) -> Any:
     return ShapedArray(data.shape[:-1], dtype)
 
 
-def _unwrap_type(keys: Any) -> Any:
+def _unwrap_type(keys: Any) -> Aval:
     check_keys("random_unwrap", keys)
     return keys.physical
 
 
-def _split_type(keys: Any, *, shape: Any) -> Any:
+def _split_type(keys: Any, *, shape: Sequence[int]) -> Aval:
     check_keys("random_split", keys)
     return ShapedArray((*keys.shape, *_shape("random_split", shape)), keys.dtype)
 
 
-def _fold_type(keys: Any, data: Any) -> Any:
+def _fold_type(keys: Any, data: Aval) -> Aval:
     check_keys("random_fold_in", keys)
     if not data.dtype.is_integer:
         ill_typed(f"random_fold_in takes integers to fold in, not {data}", "operand-dtype")
     return broadcast_avals("random_fold_in", (keys, data))
 
 
-def _bits_type(keys: Any, *, bit_width: int, shape: Any) -> Any:
+def _bits_type(keys: Any, *, bit_width: int, shape: Sequence[int]) -> Aval:
     check_keys("random_bits", keys)
     if bit_width not in _UINTS:
         ill_typed(f"random_bits bit_width {bit_width} is none of 8, 16, 32 and 64", "param-value")
     return ShapedArray((*keys.shape, *_shape("random_bits", shape)), _UINTS[bit_width])
 
 
-def _clone_type(keys: Any) -> Any:
+def _clone_type(keys: Any) -> Aval:
     check_keys("random_clone", keys)
     return keys
 
@@ -271,10 +276,10 @@ def _clone_type(keys: Any) -> Any:
 
 
 @Maker
-def _leading_batch(op: Any) -> Any:
+def _leading_batch(op: Any) -> Value:
     """The batch axis goes to the front, before that of the keys."""
 
-    def rule(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+    def rule(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
         return op(moveaxis(vals[0], dims[0], 0), **params), 0
 
     return rule

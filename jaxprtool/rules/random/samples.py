@@ -15,11 +15,13 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import materialize, vmap
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.jvp import jvp_terms
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.decomposed import decomposed
 from jaxprtool.makers.elementwise import check_kind, full_like
 from jaxprtool.makers.loops import while_loop
@@ -35,7 +37,7 @@ _FORMATS = {
 }
 
 
-def _split(kind: str, key: Any, n: int = 2) -> list[Any]:
+def _split(kind: str, key: Value, n: int = 2) -> list[Value]:
     rows = split_words(kind, key, (n,))
     words = get_aval(rows).shape[1]
     parts = [
@@ -45,7 +47,7 @@ def _split(kind: str, key: Any, n: int = 2) -> list[Any]:
     return [lax.squeeze(p, dimensions=(0,)) for p in parts]
 
 
-def _uniform(kind: str, key: Any, dtype: DType, low: float = 0.0) -> Any:
+def _uniform(kind: str, key: Value, dtype: DType, low: float = 0.0) -> Value:
     """A number in [low, 1), from random bits as the mantissa of a number in [1, 2)."""
     mantissa, one, _, _ = _FORMATS[dtype.name]
     drawn = 8 if mantissa < 8 else dtype.bits  # of which eight are enough for bf16
@@ -60,14 +62,14 @@ def _uniform(kind: str, key: Any, dtype: DType, low: float = 0.0) -> Any:
     return lax.max(unit, 0.0) if low == 0.0 else lax.max(unit * (1.0 - low) + low, low)
 
 
-def _normal(kind: str, key: Any, dtype: DType) -> Any:
+def _normal(kind: str, key: Value, dtype: DType) -> Value:
     return lax.erf_inv(_uniform(kind, key, dtype, -_FORMATS[dtype.name][2])) * math.sqrt(2.0)
 
 
-def _proposal(kind: str, dtype: DType, key: Any, scale: Any) -> tuple[Any, Any]:
+def _proposal(kind: str, dtype: DType, key: Value, scale: Value) -> tuple[Value, Value]:
     """A normal number x with v = 1 + scale * x > 0, and v."""
 
-    def again(key: Any, _x: Any, _v: Any, scale: Any) -> list[Any]:
+    def again(key: Value, _x: Value, _v: Value, scale: Value) -> list[Value]:
         key, subkey = _split(kind, key)
         x = _normal(kind, subkey, dtype)
         return [key, x, 1.0 + x * scale, scale]
@@ -77,7 +79,7 @@ def _proposal(kind: str, dtype: DType, key: Any, scale: Any) -> tuple[Any, Any]:
     return x, v
 
 
-def _rejected(_key: Any, x: Any, v: Any, u: Any, d: Any, _scale: Any) -> Any:
+def _rejected(_key: Value, x: Value, v: Value, u: Value, d: Any, _scale: Value) -> Value:
     """Whether a proposal is rejected, so that another one is drawn.
 
     x: the square of the normal number. v: (1 + scale * x)^3.
@@ -86,14 +88,14 @@ def _rejected(_key: Any, x: Any, v: Any, u: Any, d: Any, _scale: Any) -> Any:
     return likely & (lax.log(u) >= x * 0.5 + d * ((1.0 - v) + lax.log(v)))
 
 
-def _sample(kind: str, log_space: bool, key: Any, alpha: Any) -> Any:
+def _sample(kind: str, log_space: bool, key: Value, alpha: Value) -> Value:
     """One sample from one key; below alpha = 1 that of alpha + 1 times a power of a uniform number."""
     dtype = get_aval(alpha).dtype
     large = alpha >= 1.0
     d = lax.select_n(large, alpha + 1.0, alpha) - 1.0 / 3.0
     scale = lax.div(1.0 / 3.0, lax.sqrt(d))
 
-    def step(key: Any, _x: Any, _v: Any, _u: Any, d: Any, scale: Any) -> list[Any]:
+    def step(key: Value, _x: Value, _v: Value, _u: Value, d: Any, scale: Value) -> list[Value]:
         key, x_key, u_key = _split(kind, key, 3)
         x, v = _proposal(kind, dtype, x_key, scale)
         return [key, x * x, v * v * v, _uniform(kind, u_key, dtype), d, scale]
@@ -110,7 +112,7 @@ def _sample(kind: str, log_space: bool, key: Any, alpha: Any) -> Any:
     return d * v * lax.select_n(large, power, full_like(d, 1.0))
 
 
-def _random_gamma(in_avals: Sequence[Any], keys: Any, a: Any, *, log_space: bool) -> Any:
+def _random_gamma(in_avals: Sequence[Aval], keys: Any, a: Value, *, log_space: bool) -> Value:
     """One key makes one sample. Samples of `fry` keys are drawn as a batch, those of others in a loop, as in JAX."""
     kind, shape = in_avals[0].dtype.name[4:-1], in_avals[1].shape
     n, words = in_avals[0].size, in_avals[0].physical.shape[-1]
@@ -130,7 +132,7 @@ def _random_gamma(in_avals: Sequence[Any], keys: Any, a: Any, *, log_space: bool
     return lax.reshape(out, new_sizes=shape)
 
 
-def _type(keys: Any, a: Any, *, log_space: bool) -> Any:
+def _type(keys: Any, a: Aval, *, log_space: bool) -> Aval:
     check_keys("random_gamma", keys)
     check_kind("random_gamma", a, "f")
     if a.dtype.name not in _FORMATS:
@@ -142,7 +144,7 @@ def _type(keys: Any, a: Any, *, log_space: bool) -> Any:
     return a
 
 
-def _term(t: Any, out: Any, _keys: Any, a: Any, *, log_space: bool) -> Any:
+def _term(t: Value, out: Value, _keys: Any, a: Value, *, log_space: bool) -> Value:
     """The tangent of a sample: P(a, sample) is constant as `a` changes (implicit differentiation)."""
     if not log_space:
         return lax.mul(t, lax.random_gamma_grad(a, out))
@@ -152,7 +154,9 @@ def _term(t: Any, out: Any, _keys: Any, a: Any, *, log_space: bool) -> Any:
     return lax.mul(t, lax.div(lax.random_gamma_grad(a, sample), sample))
 
 
-def _batch(axis_size: int, vals: Any, dims: Any, *, log_space: bool) -> Any:
+def _batch(
+    axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], *, log_space: bool
+) -> OutAndDim:
     keys, a = (materialize(x, d, axis_size) for x, d in zip(vals, dims, strict=True))
     return lax.random_gamma(keys, a, log_space=log_space), 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
@@ -11,6 +10,7 @@ from jaxprtool.interpreters.jvp import derivative
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.decomposed import lowered_as
 from jaxprtool.makers.elementwise import elementwise, full_like, in_float32
 from jaxprtool.rules.define import define
@@ -40,7 +40,7 @@ _NEAR_TERMS = [float(c) for c in _NEAR.split()]
 _FAR_TERMS = [float(c) for c in _FAR.split()]
 
 
-def _chebyshev(x: Any, coefficients: Sequence[float]) -> Any:
+def _chebyshev(x: Value, coefficients: Sequence[float]) -> Value:
     """Half of the expansion with these coefficients at 2x, by Clenshaw's recurrence."""
     now = before = older = full_like(x, 0.0)
     for c in coefficients:
@@ -49,7 +49,7 @@ def _chebyshev(x: Any, coefficients: Sequence[float]) -> Any:
     return 0.5 * (now - older)
 
 
-def _scaled_i0(x: Any) -> Any:
+def _scaled_i0(x: Value) -> Value:
     narrow = get_aval(x).dtype.bits < 64
     x = lax.abs(x)
     near = _chebyshev(0.5 * x - 2.0, _NEAR_TERMS[-18 if narrow else 0 :])
@@ -57,7 +57,7 @@ def _scaled_i0(x: Any) -> Any:
     return lax.select_n(x <= 8.0, far, near)
 
 
-def _bessel_i0e(_avals: Any, x: Any) -> Any:
+def _bessel_i0e(_avals: Sequence[Aval], x: Value) -> Value:
     dtype = get_aval(x).dtype
     if dtype.bits >= 32:
         return _scaled_i0(x)
@@ -71,7 +71,7 @@ _DIGITS |= {"f8_e4m3": 3, "f8_e4m3fn": 3, "f8_e4m3fnuz": 3, "f8_e4m3b11fnuz": 3}
 _DIGITS |= {"f8_e8m0fnu": 0, "f6_e2m3fn": 3, "f6_e3m2fn": 2, "f4_e2m1fn": 1}
 
 
-def _i1e_slope(x: Any, y: Any) -> Any:
+def _i1e_slope(x: Value, y: Value) -> Value:
     """i0e(x) - y (sign(x) + 1/x), and 1/2 around zero."""
     eps = 2.0 ** -_DIGITS[get_aval(x).dtype.short]
     away = lax.gt(lax.abs(x), eps)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import hlo
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
+from jaxprtool.ir.jaxpr import Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.elementwise import elementwise, in_float32, nary
 from jaxprtool.rules.define import define
 
@@ -20,14 +23,14 @@ _FLOAT = "f"
 def no_derivative(name: str, operand: str) -> Callable[..., NoReturn]:
     """The term of an operand by which there is no derivative, in JAX neither."""
 
-    def term(*_args: Any, **_params: Any) -> NoReturn:
+    def term(*_args: Value, **_params: ParamValue) -> NoReturn:
         message = f"{name} has no derivative by {operand}, in JAX neither"
         raise MissingRuleError(Diagnostic(message, "no-rule"), name)
 
     return term
 
 
-def _digamma(xp: Any, x: Any) -> Any:
+def _digamma(xp: Namespace, x: Value) -> Value:
     """NaN at the poles, where SciPy has infinities at zero."""
     return xp.where(x == 0, x.dtype.type(xp.nan), xp.special.psi(x))
 
@@ -55,7 +58,7 @@ _TAIL = tuple(
 )
 
 
-def _zeta_of_negative(xp: Any, x: Any, q: Any) -> Any:
+def _zeta_of_negative(xp: Namespace, x: Value, q: Value) -> Value:
     """Ten terms of the sum of (q + i)^-x, and the Euler-Maclaurin formula for the others.
 
     For q < 0. The formula diverges when q + 10 is not well above zero. XLA uses it there all the same, and
@@ -70,7 +73,7 @@ def _zeta_of_negative(xp: Any, x: Any, q: Any) -> Any:
     return total + power * a / (x - one) + power * (one / 2 + x / a * tail)
 
 
-def _zeta(xp: Any, x: Any, q: Any) -> Any:
+def _zeta(xp: Namespace, x: Value, q: Value) -> Value:
     """At poles and infinities what XLA gives: +inf where x is even or 1 at a pole, else NaN."""
     nan, infinity = x.dtype.type(xp.nan), x.dtype.type(xp.inf)
     negative = (q < 0) & (x > 1) & (q > -infinity)
@@ -80,7 +83,7 @@ def _zeta(xp: Any, x: Any, q: Any) -> Any:
     return xp.where(((q == xp.inf) & (x > 1)) | ((x == xp.inf) & (q <= 1)), nan, out)
 
 
-def _polygamma(xp: Any, m: Any, x: Any) -> Any:
+def _polygamma(xp: Namespace, m: Value, x: Value) -> Value:
     """(-1)^(m+1) m! zeta(m + 1, x); NaN for an m that is negative or no whole number."""
     one = m.dtype.type(1)
     sign = xp.where(xp.fmod(m, 2) == 1, one, -one)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import broadcast_batch
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.jvp import jvp_terms
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.dtypes import BOOL as _BOOL
 from jaxprtool.ir.dtypes import INT32 as _INT32
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.axes import check_same_dtype
 from jaxprtool.makers.decomposed import lowered_as
 from jaxprtool.makers.elementwise import (
@@ -29,7 +32,7 @@ from jaxprtool.rules.special.incomplete_gamma import widened
 _NAME = "regularized_incomplete_beta"
 
 
-def _type(a: Any, b: Any, x: Any) -> Any:
+def _type(a: Aval, b: Aval, x: Aval) -> Aval:
     avals = (a, b, x)
     for aval in avals:
         check_kind(_NAME, aval, "f")
@@ -37,11 +40,11 @@ def _type(a: Any, b: Any, x: Any) -> Any:
     return broadcast_avals(_NAME, avals)
 
 
-def _where(mask: Any, x: Any, y: Any) -> Any:
+def _where(mask: Value, x: Value, y: Value) -> Value:
     return lax.select_n(mask, y, x)
 
 
-def _special_values(xp: Any, a: Any, b: Any, x: Any) -> tuple[Any, Any, Any]:
+def _special_values(xp: Namespace, a: Value, b: Value, x: Value) -> tuple[Value, Value, Value]:
     """Where the function is 0, where it is 1, and where it is not defined; a point mass at 0 or 1 for a
     parameter that is 0 or infinite. `xp` is NumPy, or None where operands are traced."""
     a_zero, b_zero = (a == 0.0) | (b == math.inf), (b == 0.0) | (a == math.inf)
@@ -51,7 +54,7 @@ def _special_values(xp: Any, a: Any, b: Any, x: Any) -> tuple[Any, Any, Any]:
     return zero, one, bad | (a != a) | (b != b) | (x != x)
 
 
-def _impl(xp: Any, a: Any, b: Any, x: Any) -> Any:
+def _impl(xp: Namespace, a: Value, b: Value, x: Value) -> Value:
     out = xp.special.betainc(a, b, x)
     zero, one, bad = _special_values(xp, a, b, x)
     for mask, value in ((zero, 0.0), (one, 1.0), (bad, xp.nan)):
@@ -62,7 +65,7 @@ def _impl(xp: Any, a: Any, b: Any, x: Any) -> Any:
 # -- the continued fraction ------------------------------------------------------------------------
 
 
-def _coefficient(n: Any, a: Any, b: Any, x: Any) -> Any:
+def _coefficient(n: Value, a: Value, b: Value, x: Value) -> Value:
     """The n-th partial numerator, n >= 1 (DLMF 8.17.22), but for the first, which is one."""
     dtype = get_aval(a).dtype
     m = lax.convert_element_type(lax.div(lax.sub(n, 1), 2), new_dtype=dtype)
@@ -74,19 +77,21 @@ def _coefficient(n: Any, a: Any, b: Any, x: Any) -> Any:
     return _where(n == 1, full_like(x, 1.0), out)
 
 
-def _fraction(a: Any, b: Any, x: Any) -> Any:
+def _fraction(a: Value, b: Value, x: Value) -> Value:
     """The continued fraction by the modified method of Lentz (Numerical Recipes, 5.2)."""
     dtype = get_aval(a).dtype
     tiny, terms = (2.0**-24, 200) if dtype.name == "float32" else (2.0**-53, 600)
     shape = get_aval(a).shape
 
-    def guarded(v: Any) -> Any:
+    def guarded(v: Value) -> Value:
         return _where(lax.abs(v) < tiny, full_like(v, tiny), v)
 
-    def holds(n: Any, on: Any, *_: Any) -> Any:
+    def holds(n: Value, on: Any, *_: Value) -> Value:
         return (n < terms) & on
 
-    def step(n: Any, on: Any, c: Any, d: Any, h: Any, a: Any, b: Any, x: Any) -> list[Any]:
+    def step(
+        n: Value, on: Any, c: Value, d: Any, h: Value, a: Value, b: Value, x: Value
+    ) -> list[Value]:
         top = _coefficient(lax.broadcast_in_dim(n, shape=shape) if shape else n, a, b, x)
         c, d = guarded(1.0 + top / c), 1.0 / guarded(1.0 + top * d)
         change = c * d
@@ -101,7 +106,7 @@ def _fraction(a: Any, b: Any, x: Any) -> Any:
     return while_loop(holds, step, first, on, start, zero, start, a, b, x)[4]
 
 
-def _value(a: Any, b: Any, x: Any) -> Any:
+def _value(a: Value, b: Value, x: Value) -> Value:
     zero, one, bad = _special_values(None, a, b, x)
     direct = x < (a + 1.0) / (a + b + 2.0)
     a0, (a, b, x) = a, (_where(direct, a, b), _where(direct, b, a), _where(direct, x, 1.0 - x))
@@ -116,11 +121,11 @@ def _value(a: Any, b: Any, x: Any) -> Any:
     return out
 
 
-def _regularized_incomplete_beta(_avals: Any, a: Any, b: Any, x: Any) -> Any:
+def _regularized_incomplete_beta(_avals: Sequence[Aval], a: Value, b: Value, x: Value) -> Value:
     return widened(_value, a, b, x)
 
 
-def _density(a: Any, b: Any, x: Any) -> Any:
+def _density(a: Value, b: Value, x: Value) -> Value:
     """The derivative by x."""
     norm = lax.sub(lax.add(lax.lgamma(a), lax.lgamma(b)), lax.lgamma(lax.add(a, b)))
     left = lax.mul(lax.sub(b, 1.0), lax.log1p(lax.neg(x)))

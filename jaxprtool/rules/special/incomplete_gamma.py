@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.jvp import jvp_terms
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.dtypes import FLOAT32, DType
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.decomposed import decomposed, lowered_as, run_as
 from jaxprtool.makers.elementwise import broadcast_to, full_like, in_float32, nary
 from jaxprtool.makers.loops import while_loop
@@ -33,25 +36,27 @@ def limits(dtype: DType) -> tuple[float, float]:
     return LIMITS[dtype.name]
 
 
-def _any(mask: Any) -> Any:
+def _any(mask: Value) -> Value:
     return lax.reduce_or(mask, axes=tuple(range(get_aval(mask).ndim)))
 
 
-def _where(mask: Any, x: Any, y: Any) -> Any:
+def _where(mask: Value, x: Value, y: Value) -> Value:
     return lax.select_n(mask, y, x)
 
 
-def _keep(on: Any, new: tuple[Any, ...], old: tuple[Any, ...]) -> list[Any]:
+def _keep(on: Any, new: tuple[Value, ...], old: tuple[Value, ...]) -> list[Value]:
     """The new values in the lanes that are on, the old ones in the others."""
     return [_where(on, x, y) for x, y in zip(new, old, strict=True)]
 
 
-def _series(scale: Any, x: Any, a: Any, on: Any, mode: str) -> Any:
+def _series(scale: Value, x: Value, a: Value, on: Any, mode: str) -> Value:
     """P(a, x) = scale / a * (1 + x/(a+1) + x^2/((a+1)(a+2)) + ...), or its derivative, in the lanes `on`."""
     eps = limits(get_aval(a).dtype)[0]
     one, zero = full_like(a, 1.0), full_like(a, 0.0)
 
-    def step(on: Any, r: Any, term: Any, total: Any, x: Any, dterm: Any, dtotal: Any) -> Any:
+    def step(
+        on: Any, r: Value, term: Value, total: Value, x: Value, dterm: Value, dtotal: Value
+    ) -> Value:
         old = r, term, total, dterm, dtotal
         r = r + 1.0
         dterm = dterm * (x / r) - (term * x) / (r * r)
@@ -72,7 +77,7 @@ def _series(scale: Any, x: Any, a: Any, on: Any, mode: str) -> Any:
     return -(dtotal + total * slope) * x / a
 
 
-def _fraction_start(x: Any, a: Any) -> list[Any]:
+def _fraction_start(x: Value, a: Value) -> list[Value]:
     """The carry of the continued fraction: numerators p and denominators q, two of each, with derivatives."""
     one, zero = full_like(x, 1.0), full_like(x, 0.0)
     y = 1.0 - a
@@ -83,7 +88,7 @@ def _fraction_start(x: Any, a: Any) -> list[Any]:
     return [value, y, z, p, q, one, x, zero, -x, zero, zero, dvalue]
 
 
-def _fraction_step(mode: str, eps: float, n: Any, on: Any, *old: Any) -> list[Any]:
+def _fraction_step(mode: str, eps: float, n: Value, on: Any, *old: Value) -> list[Value]:
     value, y, z, p1, q1, p2, q2, dp1, dq1, dp2, dq2, dvalue = old
     n = n + 1.0
     y, z = y + 1.0, z + 2.0
@@ -107,7 +112,7 @@ def _fraction_step(mode: str, eps: float, n: Any, on: Any, *old: Any) -> list[An
     return [n, on & (change > eps), *_keep(on, new, old)]
 
 
-def _fraction(scale: Any, x: Any, a: Any, on: Any, mode: str) -> Any:
+def _fraction(scale: Value, x: Value, a: Value, on: Any, mode: str) -> Value:
     """1 - P(a, x) as a continued fraction, or minus the derivative of P, in the lanes `on`."""
     dtype = get_aval(a).dtype
     step = functools.partial(_fraction_step, mode, limits(dtype)[0])
@@ -123,21 +128,21 @@ def _fraction(scale: Any, x: Any, a: Any, on: Any, mode: str) -> Any:
     return -(dvalue + value * slope) * x
 
 
-def _scale(a: Any, x: Any) -> tuple[Any, Any]:
+def _scale(a: Value, x: Value) -> tuple[Value, Value]:
     """x^a e^-x / Gamma(a), and where it underflows."""
     exponent = a * lax.log(x) - x - lax.lgamma(a)
     return lax.exp(exponent), exponent < -limits(get_aval(a).dtype)[1]
 
 
-def _undefined(a: Any, x: Any) -> Any:
+def _undefined(a: Value, x: Value) -> Value:
     return (x < 0.0) | (a < 0.0) | ((a == 0.0) & (x == 0.0)) | (a != a) | (x != x)
 
 
-def _full(a: Any, value: float) -> Any:
+def _full(a: Value, value: float) -> Value:
     return full_like(a, value)
 
 
-def _lower_value(a: Any, x: Any) -> Any:
+def _lower_value(a: Value, x: Value) -> Value:
     above = (x >= 1.0) & (x > a)
     scale, underflow = _scale(a, x)
     undefined, infinite, at_zero = _undefined(a, x), x == math.inf, x == 0.0
@@ -152,7 +157,7 @@ def _lower_value(a: Any, x: Any) -> Any:
     return _where(undefined, _full(a, math.nan), out)
 
 
-def _upper_value(a: Any, x: Any) -> Any:
+def _upper_value(a: Value, x: Value) -> Value:
     below = (x < 1.0) | (x < a)
     scale, underflow = _scale(a, x)
     undefined, vanishes = _undefined(a, x), (x == math.inf) | (a == 0.0)
@@ -166,7 +171,7 @@ def _upper_value(a: Any, x: Any) -> Any:
     return _where(undefined, _full(a, math.nan), out)
 
 
-def _slope(mode: str, a: Any, x: Any) -> Any:
+def _slope(mode: str, a: Value, x: Value) -> Value:
     above = (x > 1.0) & (x > a)
     scale, underflow = _scale(a, x)
     undefined, at_zero = (x < 0.0) | (a <= 0.0) | (a != a) | (x != x), x == 0.0
@@ -180,7 +185,7 @@ def _slope(mode: str, a: Any, x: Any) -> Any:
     return _where(undefined, _full(a, math.nan), out)
 
 
-def widened(f: Any, *xs: Any) -> Any:
+def widened(f: Any, *xs: Value) -> Value:
     """Compute f on operands of one shape, 16-bit floats as f32; the result is rounded once."""
     dtype = get_aval(xs[0]).dtype
     shape = max((get_aval(x).shape for x in xs), key=len)
@@ -195,39 +200,39 @@ def widened(f: Any, *xs: Any) -> Any:
     return lax.convert_element_type(out, new_dtype=dtype)
 
 
-def _igamma(_avals: Any, a: Any, x: Any) -> Any:
+def _igamma(_avals: Sequence[Aval], a: Value, x: Value) -> Value:
     return widened(_lower_value, a, x)
 
 
-def _igammac(_avals: Any, a: Any, x: Any) -> Any:
+def _igammac(_avals: Sequence[Aval], a: Value, x: Value) -> Value:
     return widened(_upper_value, a, x)
 
 
-def _igamma_grad_a(_avals: Any, a: Any, x: Any) -> Any:
+def _igamma_grad_a(_avals: Sequence[Aval], a: Value, x: Value) -> Value:
     return widened(functools.partial(_slope, _BY_A), a, x)
 
 
-def _random_gamma_grad(_avals: Any, a: Any, x: Any) -> Any:
+def _random_gamma_grad(_avals: Sequence[Aval], a: Value, x: Value) -> Value:
     return widened(functools.partial(_slope, _OF_SAMPLE), a, x)
 
 
 # -- rows ----------------------------------------------------------------------------------------
 
 
-def _density(a: Any, x: Any) -> Any:
+def _density(a: Value, x: Value) -> Value:
     """The derivative of P(a, x) by x."""
     exponent = lax.sub(lax.mul(lax.sub(a, 1.0), lax.log(x)), x)
     return lax.exp(lax.sub(exponent, lax.lgamma(a)))
 
 
-def _by_scipy(name: str, f: Any) -> Any:
+def _by_scipy(name: str, f: Any) -> Value:
     """The impl rule that calls SciPy, but for operands outside of the domain, or infinite, where conventions differ."""
 
     @Maker
-    def maker(op: Any) -> Any:
+    def maker(op: Any) -> Value:
         expansion = run_as(f)(op)
 
-        def impl(xp: Any, a: Any, x: Any) -> Any:
+        def impl(xp: Namespace, a: Value, x: Value) -> Value:
             if xp.all((a > 0) & (a < xp.inf) & (x >= 0) & (x < xp.inf)):
                 return scipy(xp, a, x)
             return expansion(xp, a, x)

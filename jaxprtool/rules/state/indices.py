@@ -15,6 +15,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.references import Fragments, Indexer, Item, Operand, RefIndex
 from jaxprtool.makers.indexing import CLIP_MODE, DROP_MODE, Windows, scatter_added
 
@@ -90,7 +91,7 @@ def _resolved_item(name: str, item: Item, size: int) -> int | Operand | Range:
     return found
 
 
-def _arrays(index: Index, operands: Sequence[Any]) -> list[tuple[int, Any]]:
+def _arrays(index: Index, operands: Sequence[Value]) -> list[tuple[int, Value]]:
     """The dimensions whose index is an array of numbers, and these arrays."""
     found = [(i, operands[x.position]) for i, x in enumerate(index) if isinstance(x, Operand)]
     return [(i, x) for i, x in found if get_aval(x).shape]
@@ -110,7 +111,7 @@ def _first_number(index: Index) -> int:
     return where_numbers_go([not isinstance(x, Range) for x in index])
 
 
-def selected_shape(index: Index, operands: Sequence[Any]) -> tuple[int, ...]:
+def selected_shape(index: Index, operands: Sequence[Value]) -> tuple[int, ...]:
     """The shape that an index selects; `operands` are the types of the index's operands."""
     sizes = tuple(x.size for x in index if isinstance(x, Range))
     arrays = [x.shape for _, x in _arrays(index, operands)]
@@ -137,7 +138,7 @@ class _Block(NamedTuple):
         return all(k == 1 for k in self.strides)
 
 
-def _block(index: Index, operands: Sequence[Any], shape: Sequence[int]) -> _Block:
+def _block(index: Index, operands: Sequence[Value], shape: Sequence[int]) -> _Block:
     starts, spans, strides = [], [], []
     arrays = dict(_arrays(index, operands))
     for i, (x, n) in enumerate(zip(index, shape, strict=True)):
@@ -154,7 +155,7 @@ def _block(index: Index, operands: Sequence[Any], shape: Sequence[int]) -> _Bloc
     return _Block(starts, tuple(spans), tuple(strides))
 
 
-def _from_the_end(k: Any, size: int) -> Any:
+def _from_the_end(k: Any, size: int) -> Value:
     """k, or k + size where it is negative."""
     dtype = get_aval(k).dtype
     if dtype.kind == "u":
@@ -164,7 +165,7 @@ def _from_the_end(k: Any, size: int) -> Any:
     return lax.select_n(lax.lt(k, 0), k, lax.add(k, size))
 
 
-def _read_block(x: Any, block: _Block) -> Any:
+def _read_block(x: Value, block: _Block) -> Value:
     """What is at the elements of a block, an array of `block.shape`."""
     if block.dense and block.spans == get_aval(x).shape:
         return x
@@ -181,7 +182,7 @@ def _read_block(x: Any, block: _Block) -> Any:
     return lax.slice(part, start_indices=zeros, limit_indices=block.spans, strides=block.strides)
 
 
-def _same_type(starts: list[Any]) -> list[Any]:
+def _same_type(starts: list[Aval]) -> list[Aval]:
     """Starts of one dtype: i32 where they are of several."""
     dtypes = {get_aval(s).dtype for s in starts if type(s) is not int}
     if len(dtypes) <= 1:
@@ -189,7 +190,7 @@ def _same_type(starts: list[Any]) -> list[Any]:
     return [s if type(s) is int else lax.convert_element_type(s, new_dtype=INT32) for s in starts]
 
 
-def _write_block(x: Any, block: _Block, part: Any) -> Any:
+def _write_block(x: Value, block: _Block, part: Value) -> Value:
     """x with part, an array of `block.shape`, at the elements of a block."""
     if not block.dense:
         whole = block._replace(strides=(1,) * len(block.spans))
@@ -199,7 +200,7 @@ def _write_block(x: Any, block: _Block, part: Any) -> Any:
     return lax.dynamic_update_slice(x, part, *_same_type(block.starts))
 
 
-def _spread(part: Any, block: _Block, between: Any) -> Any:
+def _spread(part: Value, block: _Block, between: Any) -> Value:
     """The elements of part with those of `between`, an array of `block.spans`, in the gaps."""
     aval = get_aval(part)
     gaps = tuple((0, 0, k - 1) for k in block.strides)
@@ -209,7 +210,9 @@ def _spread(part: Any, block: _Block, between: Any) -> Any:
     return lax.select_n(mask, between, lax.pad(part, zero, padding_config=gaps))
 
 
-def _gathered(index: Index, operands: Sequence[Any], shape: Sequence[int]) -> tuple[Any, Windows]:
+def _gathered(
+    index: Index, operands: Sequence[Value], shape: Sequence[int]
+) -> tuple[Value, Windows]:
     """For an index with arrays, in its block of that shape: the index vectors, and the windows."""
     found = _arrays(index, operands)
     at, arrays = [i for i, _ in found], [_from_the_end(x, shape[i]) for i, x in found]
@@ -229,7 +232,7 @@ def _gathered(index: Index, operands: Sequence[Any], shape: Sequence[int]) -> tu
     return vectors, Windows(tuple(window), tuple(dropped), tuple(at))
 
 
-def read(x: Any, index: Index, operands: Sequence[Any]) -> Any:
+def read(x: Value, index: Index, operands: Sequence[Value]) -> Value:
     """x[index]."""
     block = _block(index, operands, get_aval(x).shape)
     part = _read_block(x, block)
@@ -245,7 +248,7 @@ def read(x: Any, index: Index, operands: Sequence[Any]) -> Any:
     return lax.squeeze(part, dimensions=numbers) if numbers else part
 
 
-def write(x: Any, index: Index, operands: Sequence[Any], value: Any) -> Any:
+def write(x: Value, index: Index, operands: Sequence[Value], value: Value) -> Value:
     """x with x[index] = value."""
     block = _block(index, operands, get_aval(x).shape)
     if not _arrays(index, operands):
@@ -258,7 +261,7 @@ def write(x: Any, index: Index, operands: Sequence[Any], value: Any) -> Any:
     return _write_block(x, block, part)
 
 
-def add_at(x: Any, index: Index, operands: Sequence[Any], value: Any) -> Any:
+def add_at(x: Value, index: Index, operands: Sequence[Value], value: Value) -> Value:
     """x with value added to x[index]; an element that is selected twice is added to twice."""
     if not _arrays(index, operands):
         return write(x, index, operands, lax.add_any(read(x, index, operands), value))

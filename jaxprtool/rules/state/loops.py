@@ -10,31 +10,32 @@ from jaxprtool.core.partition import split_list
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr, discharge_rules
 from jaxprtool.ir.avals import RefType
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Value, Var
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.calls import PER_ARGUMENT
 from jaxprtool.rules.control_flow.loops import pick
 
 __all__: list[str] = []
 
 
-def _values(operands: Sequence[Any]) -> list[Any]:
+def _values(operands: Sequence[Value]) -> list[Value]:
     return [x.value if type(x) is State else x for x in operands]
 
 
-def _store(states: Sequence[State], values: Sequence[Any]) -> None:
+def _store(states: Sequence[State], values: Sequence[Value]) -> None:
     for state, value in zip(states, values, strict=True):
         state.value = value
 
 
-def _states(operands: Sequence[Any]) -> list[State]:
+def _states(operands: Sequence[Value]) -> list[State]:
     return [x for x in operands if type(x) is State]
 
 
 # -- calls and branches ------------------------------------------------------------------------
 
 
-def _call_rule(op: Any, param: str) -> Any:
-    def rule(*operands: Any, **params: Any) -> list[Any]:
+def _call_rule(op: Any, param: str) -> Value:
+    def rule(*operands: Value, **params: Any) -> list[Any]:
         body = discharge_jaxpr(params[param])
         fields: dict[str, Any] = {**params, param: body}
         if op is lax.jit_call:
@@ -47,7 +48,9 @@ def _call_rule(op: Any, param: str) -> Any:
     return rule
 
 
-def _cond(index: Any, *operands: Any, branches: tuple[ClosedJaxpr, ...], **params: Any) -> Any:
+def _cond(
+    index: Value, *operands: Value, branches: tuple[ClosedJaxpr, ...], **params: ParamValue
+) -> Value:
     bodies = tuple(discharge_jaxpr(b) for b in branches)
     outs = lax.cond_call(index, *_values(operands), branches=bodies, **params)
     n = len(branches[0].jaxpr.outs)
@@ -62,7 +65,7 @@ def _is_ref(v: Var) -> bool:
     return type(v.aval) is RefType
 
 
-def _scan(*operands: Any, **params: Any) -> list[Any]:
+def _scan(*operands: Value, **params: Any) -> list[Any]:
     """References among the constants become a part of the carry; those in xs, one of xs and one of ys."""
     closed: ClosedJaxpr = params["jaxpr"]
     n_consts, n_carry = params["num_consts"], params["num_carry"]
@@ -100,7 +103,7 @@ def _scan(*operands: Any, **params: Any) -> list[Any]:
     return outs[len(refs) : len(refs) + n_out]
 
 
-def _while(*operands: Any, **params: Any) -> list[Any]:
+def _while(*operands: Value, **params: Any) -> list[Any]:
     """References become the first part of the carry; the condition may read them, not write them."""
     cond, body = params["cond_jaxpr"], params["body_jaxpr"]
     sizes = params["cond_nconsts"], params["body_nconsts"]
@@ -125,8 +128,8 @@ def _while(*operands: Any, **params: Any) -> list[Any]:
 
 
 def _with_cells(
-    closed: ClosedJaxpr, consts: Sequence[Any], states: Sequence[State], n_out: int
-) -> tuple[ClosedJaxpr, list[Any]]:
+    closed: ClosedJaxpr, consts: Sequence[Value], states: Sequence[State], n_out: int
+) -> tuple[ClosedJaxpr, list[Value]]:
     """A part of a loop as (constants that are no references, cells, carry) -> (cells, results)."""
     done = discharge_jaxpr(closed).jaxpr
     at = {id(x): i for i, x in enumerate(consts) if type(x) is State}

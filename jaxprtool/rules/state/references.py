@@ -14,6 +14,7 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
 from jaxprtool.interpreters.jvp import instantiate
@@ -22,7 +23,8 @@ from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import BOOL
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.references import Operand
 from jaxprtool.rules.define import define
 from jaxprtool.rules.state.indices import (
@@ -42,7 +44,7 @@ _DISCHARGED = unsupported("references are discharged first; `jaxprtool discharge
 _NO_RULES = dict.fromkeys(("jvp", "transpose", "batch", "lower"), _DISCHARGED)
 
 
-def _inner(name: str, ref: Any) -> ShapedArray:
+def _inner(name: str, ref: Value) -> ShapedArray:
     """The type of what is in a cell; ill-typed for anything but a reference to an array."""
     if not isinstance(ref, RefType) or not isinstance(ref.inner, ShapedArray):
         ill_typed(f"{name} needs a reference to an array, and its operand is {ref}")
@@ -52,13 +54,13 @@ def _inner(name: str, ref: Any) -> ShapedArray:
 # -- new_ref, freeze ---------------------------------------------------------------------------
 
 
-def _new_type(value: Any, *, kind: Any, memory_space: Any) -> RefType:
+def _new_type(value: Aval, *, kind: ParamValue, memory_space: ParamValue) -> RefType:
     if not isinstance(value, ShapedArray):
         ill_typed(f"new_ref makes a reference to an array, and its operand is {value}")
     return RefType(value.strong, "" if memory_space is None else str(memory_space))
 
 
-def _new_cell(xp: Any, value: Any, **_: Any) -> Cell:
+def _new_cell(xp: Namespace, value: Value, **_: ParamValue) -> Cell:
     array = xp.array(value)  # a copy: the cell is changed in place
     return Cell(array, RefType(get_aval(array)))
 
@@ -80,16 +82,16 @@ def _held_type(ty: Any) -> ShapedArray:
     return ty.strong
 
 
-def _empty_type(*, ty: Any, memory_space: Any) -> RefType:
+def _empty_type(*, ty: ParamValue, memory_space: ParamValue) -> RefType:
     return RefType(_held_type(ty), "" if memory_space is None else str(memory_space))
 
 
-def _empty_cell(xp: Any, *, ty: Any, memory_space: Any) -> Cell:
+def _empty_cell(xp: Namespace, *, ty: ParamValue, memory_space: ParamValue) -> Cell:
     held = _held_type(ty)
     return Cell(xp.zeros(held.shape, xp.dtype_of_aval(held.dtype)), RefType(held))
 
 
-def _empty_state(*, ty: Any, memory_space: Any) -> State:
+def _empty_state(*, ty: ParamValue, memory_space: ParamValue) -> State:
     held = _held_type(ty)
     zero = scalar_lit(False if held.dtype.kind == "b" else 0, held.dtype)
     return State(lax.broadcast_in_dim(zero, shape=held.shape), RefType(held))
@@ -115,7 +117,7 @@ define(
 )
 
 
-def _free_type(ref: Any) -> list[Any]:
+def _free_type(ref: Aval) -> list[Aval]:
     _inner("free_ref", ref)
     return []
 
@@ -160,14 +162,16 @@ class _Operands(NamedTuple):
     other: Any
 
 
-def _operands(operands: Sequence[Any], params: dict[str, Any]) -> _Operands:
+def _operands(operands: Sequence[Value], params: dict[str, ParamValue]) -> _Operands:
     rest = list(operands)
     other = rest.pop() if params["other"] else None
     mask = rest.pop() if params["mask"] else None
     return _Operands(rest, mask, other)
 
 
-def _selected(name: str, ref: Any, operands: Sequence[Any], params: dict[str, Any]) -> ShapedArray:
+def _selected(
+    name: str, ref: Value, operands: Sequence[Any], params: dict[str, Any]
+) -> ShapedArray:
     inner = _inner(name, ref)
     if len(operands) < params["mask"] + params["other"]:
         flags = f"mask={params['mask']} and other={params['other']}"
@@ -187,18 +191,22 @@ def _selected(name: str, ref: Any, operands: Sequence[Any], params: dict[str, An
     return inner
 
 
-def _get_type(ref: Any, *operands: Any, **params: Any) -> ShapedArray:
+def _get_type(ref: Aval, *operands: Aval, **params: ParamValue) -> ShapedArray:
     return _selected("get", ref, operands, params)
 
 
-def _written_type(name: str, ref: Any, value: Any, operands: Any, params: Any) -> ShapedArray:
+def _written_type(
+    name: str, ref: Aval, value: Aval, operands: Sequence[Aval], params: Any
+) -> ShapedArray:
     part = _selected(name, ref, operands, params)
     if value is not part:
         ill_typed(f"{name} puts {value} where {part} is")
     return part
 
 
-def _numpy_index(xp: Any, index: Index, operands: Sequence[Any], shape: Sequence[int]) -> Any:
+def _numpy_index(
+    xp: Namespace, index: Index, operands: Sequence[Value], shape: Sequence[int]
+) -> Value:
     """An index as NumPy takes it; of arrays of numbers some may be outside of the cell still."""
     found = []
     for x, n in zip(index, shape, strict=True):
@@ -216,7 +224,7 @@ def _numpy_index(xp: Any, index: Index, operands: Sequence[Any], shape: Sequence
     return tuple(found)
 
 
-def _clipped(xp: Any, index: tuple[Any, ...], shape: Sequence[int]) -> tuple[Any, ...]:
+def _clipped(xp: Namespace, index: tuple[Value, ...], shape: Sequence[int]) -> tuple[Value, ...]:
     """The index with all numbers inside."""
     return tuple(
         x if type(x) in (slice, int) else xp.clip(x, 0, n - 1)
@@ -224,7 +232,9 @@ def _clipped(xp: Any, index: tuple[Any, ...], shape: Sequence[int]) -> tuple[Any
     )
 
 
-def _inside(xp: Any, index: tuple[Any, ...], value: Any, shape: Sequence[int]) -> tuple[Any, Any]:
+def _inside(
+    xp: Namespace, index: tuple[Value, ...], value: Value, shape: Sequence[int]
+) -> tuple[Value, Value]:
     """An index and the value to write there, without the elements that are outside."""
     arrays = [i for i, x in enumerate(index) if type(x) not in (slice, int)]
     if not arrays:
@@ -237,7 +247,7 @@ def _inside(xp: Any, index: tuple[Any, ...], value: Any, shape: Sequence[int]) -
     return small, value[(slice(None),) * before + (kept,)]
 
 
-def _part(xp: Any, cell: Cell, operands: Sequence[Any], params: Any) -> tuple[Any, Any]:
+def _part(xp: Namespace, cell: Cell, operands: Sequence[Value], params: Any) -> tuple[Value, Value]:
     """The array that the last index of an equation is for (a view of the cell's), and that index."""
     array, index = cell.value, ()
     path = resolved("reference", params["index"], array.shape)
@@ -248,14 +258,14 @@ def _part(xp: Any, cell: Cell, operands: Sequence[Any], params: Any) -> tuple[An
     return array, index
 
 
-def _get(xp: Any, cell: Cell, *operands: Any, **params: Any) -> Any:
+def _get(xp: Namespace, cell: Cell, *operands: Value, **params: ParamValue) -> Value:
     given = _operands(operands, params)
     array, index = _part(xp, cell, given.positions, params)
     found = xp.array(array[_clipped(xp, index, array.shape)])[()]
     return found if given.other is None else xp.where(given.mask, found, given.other)
 
 
-def _swap(xp: Any, cell: Cell, value: Any, *operands: Any, **params: Any) -> Any:
+def _swap(xp: Namespace, cell: Cell, value: Value, *operands: Value, **params: ParamValue) -> Value:
     given = _operands(operands, params)
     array, index = _part(xp, cell, given.positions, params)
     old = xp.array(array[_clipped(xp, index, array.shape)])[()]
@@ -266,7 +276,9 @@ def _swap(xp: Any, cell: Cell, value: Any, *operands: Any, **params: Any) -> Any
     return old
 
 
-def _addupdate(xp: Any, cell: Cell, value: Any, *operands: Any, **params: Any) -> list[Any]:
+def _addupdate(
+    xp: Namespace, cell: Cell, value: Value, *operands: Value, **params: ParamValue
+) -> list[Value]:
     given = _operands(operands, params)
     array, index = _part(xp, cell, given.positions, params)
     if given.mask is not None:
@@ -275,15 +287,19 @@ def _addupdate(xp: Any, cell: Cell, value: Any, *operands: Any, **params: Any) -
     return []
 
 
-def _read_path(x: Any, path: Sequence[Index], operands: Sequence[Any]) -> Any:
+def _read_path(x: Value, path: Sequence[Index], operands: Sequence[Value]) -> Value:
     for index in path:
         x = read(x, index, operands)
     return x
 
 
 def _write_path(
-    x: Any, path: Sequence[Index], operands: Sequence[Any], value: Any, put: Callable[..., Any]
-) -> Any:
+    x: Value,
+    path: Sequence[Index],
+    operands: Sequence[Value],
+    value: Value,
+    put: Callable[..., Value],
+) -> Value:
     if not path:
         return value
     first, *rest = path
@@ -293,14 +309,14 @@ def _write_path(
     return write(x, first, operands, part)
 
 
-def _discharge_get(ref: State, *operands: Any, **params: Any) -> Any:
+def _discharge_get(ref: State, *operands: Value, **params: Any) -> Value:
     given = _operands(operands, params)
     path = resolved("get", params["index"], get_aval(ref.value).shape)
     found = _read_path(ref.value, path, given.positions)
     return found if given.other is None else _choose(given.mask, found, given.other)
 
 
-def _choose(mask: Any, yes: Any, no: Any) -> Any:
+def _choose(mask: Value, yes: Value, no: Value) -> Value:
     """`yes` where mask holds; `no`, which may be a scalar, elsewhere."""
     shape = get_aval(yes).shape
     if get_aval(no).shape != shape:
@@ -308,7 +324,7 @@ def _choose(mask: Any, yes: Any, no: Any) -> Any:
     return lax.select_n(mask, no, yes)
 
 
-def _discharge_swap(ref: State, value: Any, *operands: Any, **params: Any) -> Any:
+def _discharge_swap(ref: State, value: Value, *operands: Value, **params: Any) -> Value:
     given = _operands(operands, params)
     path = resolved("swap", params["index"], get_aval(ref.value).shape)
     old = _read_path(ref.value, path, given.positions)
@@ -318,7 +334,7 @@ def _discharge_swap(ref: State, value: Any, *operands: Any, **params: Any) -> An
     return old
 
 
-def _discharge_add(ref: State, value: Any, *operands: Any, **params: Any) -> list[Any]:
+def _discharge_add(ref: State, value: Value, *operands: Value, **params: Any) -> list[Value]:
     given = _operands(operands, params)
     path = resolved("addupdate", params["index"], get_aval(ref.value).shape)
     if given.mask is not None:
@@ -348,7 +364,7 @@ define(
 )
 
 
-def _add_types(ref: Any, value: Any, *operands: Any, **params: Any) -> list[Any]:
+def _add_types(ref: Aval, value: Aval, *operands: Aval, **params: ParamValue) -> list[Aval]:
     part = _written_type("addupdate", ref, value, operands, params)
     if part.dtype.kind not in "iufc":
         ill_typed(f"addupdate adds numbers, and does not take {part}", "operand-dtype")
@@ -368,7 +384,9 @@ define(
 # -- run_state ---------------------------------------------------------------------------------
 
 
-def _run_types(*avals: Any, jaxpr: Any, is_initialized: Any, **_: Any) -> list[Any]:
+def _run_types(
+    *avals: Aval, jaxpr: ClosedJaxpr, is_initialized: ParamValue, **_: ParamValue
+) -> list[Aval]:
     if not isinstance(jaxpr, ClosedJaxpr):
         ill_typed(f"run_state: the param jaxpr is not a jaxpr: {jaxpr}", "bad-param")
     if not isinstance(is_initialized, (tuple, list)):
@@ -398,13 +416,13 @@ def _run_types(*avals: Any, jaxpr: Any, is_initialized: Any, **_: Any) -> list[A
     return list(avals)
 
 
-def _run(xp: Any, *args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+def _run(xp: Namespace, *args: Value, jaxpr: ClosedJaxpr, **_: ParamValue) -> list[Value]:
     cells = [_new_cell(xp, x) for x in args]
     xp.run(jaxpr, cells)
     return [c.value[()] for c in cells]
 
 
-def _discharge_run(*args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+def _discharge_run(*args: Value, jaxpr: ClosedJaxpr, **_: ParamValue) -> list[Value]:
     return apply_jaxpr(discharge_jaxpr(jaxpr), args)
 
 
@@ -421,32 +439,36 @@ define(
 # -- broadcast_to ------------------------------------------------------------------------------
 
 
-def _broadcast_type(x: Any, *, shape: tuple[int, ...]) -> ShapedArray:
+def _broadcast_type(x: Aval, *, shape: tuple[int, ...]) -> ShapedArray:
     extra = len(shape) - len(x.shape)
     if extra < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[extra:], strict=True)):
         ill_typed(f"broadcast_to: {x} does not stretch to shape={shape}", "param-value")
     return x.update(shape=tuple(shape))
 
 
-def _stretched(x: Any, shape: tuple[int, ...]) -> Any:
+def _stretched(x: Value, shape: tuple[int, ...]) -> Value:
     """The same in an operation that has a transpose."""
     extra = len(shape) - len(get_aval(x).shape)
     kept = tuple(range(extra, len(shape)))
     return lax.broadcast_in_dim(x, shape=shape, broadcast_dimensions=kept)
 
 
-def _broadcast_jvp(primals: Any, tangents: Any, *, shape: tuple[int, ...]) -> Any:
+def _broadcast_jvp(
+    primals: Sequence[Value], tangents: Sequence[Value], *, shape: tuple[int, ...]
+) -> PrimalAndTangent:
     return lax.broadcast_to(*primals, shape=shape), _stretched(instantiate(tangents[0]), shape)
 
 
-def _broadcast_transpose(ct: Any, x: Any, *, shape: tuple[int, ...]) -> list[Any]:
+def _broadcast_transpose(ct: Value, x: Value, *, shape: tuple[int, ...]) -> list[Value]:
     extra = len(shape) - len(x.aval.shape)
     axes = [i for i in range(len(shape)) if i < extra or x.aval.shape[i - extra] != shape[i]]
     summed = lax.reduce_sum(ct, axes=tuple(axes)) if axes else ct
     return [lax.reshape(summed, new_sizes=x.aval.shape)]
 
 
-def _broadcast_batch(axis_size: int, vals: Any, dims: Any, *, shape: tuple[int, ...]) -> Any:
+def _broadcast_batch(
+    axis_size: int, vals: Value, dims: Any, *, shape: tuple[int, ...]
+) -> OutAndDim:
     x = moveaxis(vals[0], dims[0], 0)
     own = get_aval(x).shape[1:]
     kept = (0, *range(1 + len(shape) - len(own), 1 + len(shape)))

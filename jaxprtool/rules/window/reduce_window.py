@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize_all
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import fill_zeros, instantiate, linear
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.monoids import Monoid, monoid_of
@@ -18,7 +19,8 @@ from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import FLOAT32
-from jaxprtool.ir.params import Word
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue, Word
 from jaxprtool.makers.axes import full, lexicographic, lowest, static_impl, with_shape
 from jaxprtool.makers.elementwise import byte_type
 from jaxprtool.makers.reducers import (
@@ -37,8 +39,8 @@ _DOUBLING = 8
 
 
 def windows_of(
-    window_dimensions: Any,
-    window_strides: Any,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
     padding: Any,
     base_dilation: Any = None,
     window_dilation: Any = None,
@@ -68,7 +70,7 @@ def params_of(w: Windows) -> dict[str, Any]:
 # -- evaluation ------------------------------------------------------------------------------------
 
 
-def window_ufunc(xp: Any, x: Any, windows: Windows, monoid: Monoid) -> Callable[..., Any]:
+def window_ufunc(xp: Namespace, x: Value, windows: Windows, monoid: Monoid) -> Callable[..., Value]:
     """A function that reduces the windows of an array of type `x` with a NumPy function.
 
     One axis after the other. Types of 16 bits and less are computed in f32 and rounded once.
@@ -93,7 +95,7 @@ def window_ufunc(xp: Any, x: Any, windows: Windows, monoid: Monoid) -> Callable[
     axes = [a for a in axes if (a[1], a[2]) != (1, 1)]
     axes.sort(key=lambda a: -a[2])  # large strides first: they leave less to do
 
-    def run(v: Any) -> Any:
+    def run(v: Value) -> Value:
         v = pad(v.astype(inner) if wide else v, unit)
         if math.prod(out_shape) == 0:
             return xp.zeros(out_shape, dtype)
@@ -105,12 +107,12 @@ def window_ufunc(xp: Any, x: Any, windows: Windows, monoid: Monoid) -> Callable[
 
 
 def _reduce_axis(
-    ufunc: Any, v: Any, axis: int, size: int, stride: int, dilation: int, count: int
-) -> Any:
+    ufunc: Any, v: Value, axis: int, size: int, stride: int, dilation: int, count: int
+) -> Value:
     """The windows along one axis: element by element, or, for large ones, by doubling."""
     before = (slice(None),) * axis
 
-    def at(x: Any, start: int, stop: int | None, step: int) -> Any:
+    def at(x: Value, start: int, stop: int | None, step: int) -> Value:
         return x[(*before, slice(start, stop, step))]
 
     length = (count - 1) * stride + 1
@@ -136,7 +138,7 @@ def _reduce_axis(
 
 
 def _window_type(name: str, kinds: str) -> Callable[..., Any]:
-    def rule(x: Any, **params: Any) -> Any:
+    def rule(x: Aval, **params: Any) -> Aval:
         if x.dtype.kind not in kinds:
             ill_typed(f"{name} is for numbers, and its operand is {x}", "operand-types")
         return with_shape(x, windows_of(**params).check(name, x))
@@ -145,28 +147,28 @@ def _window_type(name: str, kinds: str) -> Callable[..., Any]:
 
 
 def _window_impl(ufunc: str, unit: Callable[[Any], Any]) -> Callable[..., Any]:
-    def make(xp: Any, x: Any, **params: Any) -> Any:
+    def make(xp: Namespace, x: Value, **params: Any) -> Value:
         return window_ufunc(xp, x, windows_of(**params), Monoid(ufunc, unit(x.dtype)))
 
     return static_impl(make)
 
 
 def _window_batch(op: Any) -> Callable[..., Any]:
-    def rule(size: int, vals: Any, dims: Any, **params: Any) -> Any:
+    def rule(size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
         return op(vals[0], **params_of(windows_of(**params).batched(dims[0]))), dims[0]
 
     return rule
 
 
 def _window_lower(name: str, unit: Callable[[Any], Any]) -> Callable[..., Any]:
-    def lower(ctx: Any, x: Any, **params: Any) -> Any:
+    def lower(ctx: Value, x: Value, **params: Any) -> Value:
         body = lexicographic(ctx, name) if x.aval.dtype.kind == "c" else name
         return ctx.reduce_window(body, x, unit(x.aval.dtype), *windows_of(**params))
 
     return lower
 
 
-def _sum_transpose(ct: Any, x: Any, **params: Any) -> Any:
+def _sum_transpose(ct: Value, x: Value, **params: Any) -> Value:
     """The cotangent of an element is the sum over the windows it lies in: windows over the spread-out ct."""
     w, ct_shape = windows_of(**params), get_aval(ct).shape
     config = []
@@ -203,10 +205,12 @@ define(
 )
 
 
-def _chooser_jvp(op: Any, select_prim: str) -> Callable[..., Any]:
+def _chooser_jvp(op: Any, select_prim: str) -> Callable[..., Value]:
     """The tangent of the window's first extreme element."""
 
-    def rule(primals: Any, tangents: Any, **params: Any) -> Any:
+    def rule(
+        primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
+    ) -> PrimalAndTangent:
         (x,), (t,) = primals, tangents
         select = Word(select_prim)
         return op(x, **params), lax.select_and_gather_add(t, x, select_prim=select, **params)
@@ -234,14 +238,14 @@ for _op, _ufunc, _select, _sign in (
 # -- by a jaxpr ------------------------------------------------------------------------------------
 
 
-def _general_type(*avals: Any, jaxpr: Any, consts: Any, **params: Any) -> list[Any]:
+def _general_type(*avals: Aval, jaxpr: Any, consts: Any, **params: Any) -> list[Any]:
     operands, initials = check_initials("reduce_window", avals)
     check_reducer("reduce_window", "jaxpr", jaxpr, [*initials, *initials], initials, consts)
     shape = windows_of(**params).check("reduce_window", operands[0])
     return [with_shape(x, shape) for x in operands]
 
 
-def _general_impl(xp: Any, *avals: Any, jaxpr: Any, consts: Any, **params: Any) -> Any:
+def _general_impl(xp: Namespace, *avals: Aval, jaxpr: Any, consts: Any, **params: Any) -> Value:
     windows, closed = windows_of(**params), with_consts(jaxpr, consts)
     xs, monoid = avals[: len(avals) // 2], monoid_of(closed)
     if not xs[0].ndim:
@@ -253,7 +257,9 @@ def _general_impl(xp: Any, *avals: Any, jaxpr: Any, consts: Any, **params: Any) 
     return window_fold(xp, closed, xs, windows)
 
 
-def window_fold(xp: Any, closed: Any, xs: Any, windows: Windows) -> Callable[..., list[Any]]:
+def window_fold(
+    xp: Namespace, closed: Any, xs: Value, windows: Windows
+) -> Callable[..., list[Any]]:
     """A function of (arrays, initial values) that folds a reducer over each window's elements, in order."""
     n, out_shape = len(xs), windows.out_shape(xs[0].shape)
     step = vectorized(xp, closed, out_shape)
@@ -264,7 +270,7 @@ def window_fold(xp: Any, closed: Any, xs: Any, windows: Windows) -> Callable[...
         if inside[at].any():
             places.append((at, None if inside[at].all() else inside[at]))
 
-    def run(*values: Any) -> list[Any]:
+    def run(*values: Value) -> list[Value]:
         arrays = [pad(v, i) for pad, v, i in zip(pads, values[:n], values[n:], strict=True)]
         acc = [xp.full(out_shape, i, a.dtype) for a, i in zip(arrays, values[n:], strict=True)]
         for at, there in places:
@@ -278,7 +284,9 @@ def window_fold(xp: Any, closed: Any, xs: Any, windows: Windows) -> Callable[...
     return run
 
 
-def _general_jvp(primals: Any, tangents: Any, *, jaxpr: Any, consts: Any, **params: Any) -> Any:
+def _general_jvp(
+    primals: Value, tangents: Value, *, jaxpr: Any, consts: Any, **params: Any
+) -> PrimalAndTangent:
     """Values and tangents are reduced together."""
     n = len(primals) // 2
     no_initial_tangents("reduce_window", tangents[n:])
@@ -292,8 +300,8 @@ def _general_jvp(primals: Any, tangents: Any, *, jaxpr: Any, consts: Any, **para
 
 
 def _general_batch(
-    size: int, vals: Any, dims: Any, *, jaxpr: Any, consts: Any, **params: Any
-) -> Any:
+    size: int, vals: Value, dims: Any, *, jaxpr: Any, consts: Any, **params: Any
+) -> OutAndDim:
     n = len(vals) // 2
     if any(d is not None for d in dims[n:]):
         fail(
@@ -307,7 +315,9 @@ def _general_batch(
     return outs, [target] * n
 
 
-def _general_lower(ctx: Any, *operands: Any, jaxpr: Any, consts: Any, **params: Any) -> list[Any]:
+def _general_lower(
+    ctx: Value, *operands: Value, jaxpr: Any, consts: Any, **params: Any
+) -> list[Any]:
     n, closed = len(operands) // 2, with_consts(jaxpr, consts)
     return ctx.reduce_window(
         lambda *scalars: ctx.inline(closed, scalars),

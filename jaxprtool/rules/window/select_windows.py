@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -11,12 +11,16 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize_all
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero
+from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, lowest, static_impl, with_shape
 from jaxprtool.makers.reducers import check_reducer, vectorized, with_consts
 from jaxprtool.makers.windows import Windows, padder
@@ -32,23 +36,25 @@ def _direction(name: str, select_prim: Any) -> tuple[str, int]:
     return _DIRECTIONS[SELECTION.required(name, "select_prim", select_prim)]
 
 
-def _unit(aval: Any, select_prim: Any) -> Any:
+def _unit(aval: Aval, select_prim: Any) -> Value:
     return lowest(aval.dtype, _DIRECTIONS[str(SELECTION.member(select_prim))][1])
 
 
-def _better(xp: Any, select_prim: Any) -> Callable[[Any, Any], Any]:
+def _better(xp: Namespace, select_prim: Any) -> Callable[[Value, Value], Value]:
     return xp.greater_equal if SELECTION.member(select_prim) == "ge" else xp.less_equal
 
 
-def _same_dtype(name: str, x: Any, y: Any) -> None:
+def _same_dtype(name: str, x: Value, y: Value) -> None:
     if x.dtype is not y.dtype:
         ill_typed(f"{name} needs operands of one element type, got {x} and {y}", "operand-types")
 
 
-def _linear_first(op: Any) -> Callable[..., Any]:
+def _linear_first(op: Any) -> Callable[..., Value]:
     """The jvp rule of an operation that is linear in its first operand and locally constant in the second."""
 
-    def rule(primals: Any, tangents: Any, **params: Any) -> Any:
+    def rule(
+        primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
+    ) -> PrimalAndTangent:
         out = op(*primals, **params)
         t = tangents[0]
         if type(t) is Zero:
@@ -61,7 +67,7 @@ def _linear_first(op: Any) -> Callable[..., Any]:
 # -- gather ----------------------------------------------------------------------------------------
 
 
-def _gather_type(t: Any, x: Any, *, select_prim: Any, **params: Any) -> Any:
+def _gather_type(t: Aval, x: Aval, *, select_prim: Any, **params: Any) -> Aval:
     name = "select_and_gather_add"
     _direction(name, select_prim)
     _same_dtype(name, t, x)
@@ -72,14 +78,14 @@ def _gather_type(t: Any, x: Any, *, select_prim: Any, **params: Any) -> Any:
     return with_shape(x, windows_of(**params).check(name, x))
 
 
-def _gather_impl(xp: Any, t: Any, x: Any, *, select_prim: Any, **params: Any) -> Any:
+def _gather_impl(xp: Namespace, t: Value, x: Value, *, select_prim: Any, **params: Any) -> Value:
     windows, dtype = windows_of(**params), xp.dtype_of_aval(x.dtype)
     out_shape, better = windows.out_shape(x.shape), _better(xp, select_prim)
     pad = padder(xp, x.shape, dtype, windows.pad_config)
     unit = xp.asarray(_unit(x, select_prim), dtype)[()]
     zero = xp.zeros((), dtype)[()]
 
-    def run(tangents: Any, operand: Any) -> Any:
+    def run(tangents: Value, operand: Value) -> Value:
         tangents, operand = pad(tangents, zero), pad(operand, unit)
         best, out = xp.full(out_shape, unit, dtype), xp.zeros(out_shape, dtype)
         if not out.size:
@@ -94,9 +100,9 @@ def _gather_impl(xp: Any, t: Any, x: Any, *, select_prim: Any, **params: Any) ->
 
 
 def _gather_transpose(
-    ct: Any,
-    t: Any,
-    x: Any,
+    ct: Value,
+    t: Value,
+    x: Value,
     *,
     select_prim: Any,
     window_dilation: Any,
@@ -127,17 +133,19 @@ def _gather_transpose(
     return [out, None]
 
 
-def _gather_batch(size: int, vals: Any, dims: Any, *, select_prim: Any, **params: Any) -> Any:
+def _gather_batch(
+    size: int, vals: Value, dims: Any, *, select_prim: Any, **params: Any
+) -> OutAndDim:
     (t, x), target = materialize_all(vals, dims, size)
     wider = params_of(windows_of(**params).batched(target))
     return lax.select_and_gather_add(t, x, select_prim=select_prim, **wider), target
 
 
-def _gather_lower(ctx: Any, t: Any, x: Any, *, select_prim: Any, **params: Any) -> Any:
+def _gather_lower(ctx: Value, t: Value, x: Value, *, select_prim: Any, **params: Any) -> Value:
     """A reduction of pairs (key, value)."""
     direction, sign = _direction("select_and_gather_add", select_prim)
 
-    def body(key: Any, value: Any, new_key: Any, new_value: Any) -> list[Any]:
+    def body(key: Value, value: Value, new_key: Value, new_value: Value) -> list[Value]:
         stays = ctx.compare(direction, key, new_key)
         return [ctx.select(stays, key, new_key), ctx.select(stays, value, new_value)]
 
@@ -161,7 +169,7 @@ define(
 # -- scatter ---------------------------------------------------------------------------------------
 
 
-def _scatter_windows(name: str, source: Any, x: Any, **params: Any) -> Windows:
+def _scatter_windows(name: str, source: Value, x: Value, **params: Any) -> Windows:
     """The windows on the operand; a type error when there are not as many as elements of the source."""
     windows = windows_of(**params)
     shape = windows.check(name, x)
@@ -175,14 +183,18 @@ def _scatter_windows(name: str, source: Any, x: Any, **params: Any) -> Windows:
     return windows
 
 
-def _scatter_add_type(source: Any, x: Any, *, select_prim: Any, **params: Any) -> Any:
+def _scatter_add_type(
+    source: Aval, x: Aval, *, select_prim: ParamValue, **params: ParamValue
+) -> Aval:
     name = "select_and_scatter_add"
     _direction(name, select_prim)
     _scatter_windows(name, source, x, **params)
     return x.strong
 
 
-def _selected(xp: Any, stays: Callable[..., Any], x: Any, inside: Any, offsets: Any) -> Any:
+def _selected(
+    xp: Namespace, stays: Callable[..., Value], x: Value, inside: Any, offsets: Value
+) -> Value:
     """For each window the number of the element that is selected, -1 where the window is all padding."""
     where = best = None
     for k, at in enumerate(offsets):
@@ -195,8 +207,8 @@ def _selected(xp: Any, stays: Callable[..., Any], x: Any, inside: Any, offsets: 
 
 
 def _scatter_impl(
-    xp: Any,
-    x: Any,
+    xp: Namespace,
+    x: Value,
     windows: Windows,
     stays: Callable[..., Any],
     combine: Callable[..., Any],
@@ -219,7 +231,7 @@ def _scatter_impl(
     padded = [n + low + high for n, (low, high) in zip(x.shape, windows.padding, strict=True)]
     unpad = padder(xp, padded, dtype, undo)
 
-    def run(operand: Any, source: Any, init: Any) -> Any:
+    def run(operand: Value, source: Value, init: Value) -> Value:
         operand = pad(operand, fill)
         out = xp.full(operand.shape, init, dtype)
         if source.size:
@@ -231,7 +243,9 @@ def _scatter_impl(
     return run
 
 
-def _scatter_add_impl(xp: Any, source: Any, x: Any, *, select_prim: Any, **params: Any) -> Any:
+def _scatter_add_impl(
+    xp: Namespace, source: Value, x: Value, *, select_prim: Any, **params: Any
+) -> Value:
     windows = windows_of(**params)
     combine = xp.logical_or if x.dtype is BOOL else xp.add
     run = _scatter_impl(xp, x, windows, _better(xp, select_prim), combine, _unit(x, select_prim))
@@ -239,7 +253,7 @@ def _scatter_add_impl(xp: Any, source: Any, x: Any, *, select_prim: Any, **param
     return lambda s, v: run(v, s, zero)
 
 
-def _scatter_add_transpose(ct: Any, source: Any, x: Any, **params: Any) -> list[Any]:
+def _scatter_add_transpose(ct: Value, source: Value, x: Value, **params: ParamValue) -> list[Value]:
     if is_linear(x):
         not_linear("select_and_scatter_add", "the operand that is selected from is among them")
     ones = (1,) * get_aval(x).ndim
@@ -247,7 +261,9 @@ def _scatter_add_transpose(ct: Any, source: Any, x: Any, **params: Any) -> list[
     return [out, None]
 
 
-def _scatter_add_batch(size: int, vals: Any, dims: Any, *, select_prim: Any, **params: Any) -> Any:
+def _scatter_add_batch(
+    size: int, vals: Value, dims: Any, *, select_prim: Any, **params: Any
+) -> OutAndDim:
     (source, x), target = materialize_all(vals, dims, size)
     wider = params_of(windows_of(**params).batched(target))
     del wider["base_dilation"], wider["window_dilation"]
@@ -255,8 +271,14 @@ def _scatter_add_batch(size: int, vals: Any, dims: Any, *, select_prim: Any, **p
 
 
 def _scatter_op(
-    ctx: Any, x: Any, source: Any, init: Any, select: Any, scatter: Any, windows: Windows
-) -> Any:
+    ctx: LoweringContext,
+    x: HloValue,
+    source: HloValue,
+    init: HloValue,
+    select: Any,
+    scatter: Any,
+    windows: Windows,
+) -> HloValue:
     scalar = ShapedArray((), x.aval.dtype)
     if not x.aval.ndim:  # XLA's compiler cannot do scalars
         out = scatter(init, source)
@@ -274,7 +296,9 @@ def _scatter_op(
     )
 
 
-def _scatter_add_lower(ctx: Any, source: Any, x: Any, *, select_prim: Any, **params: Any) -> Any:
+def _scatter_add_lower(
+    ctx: Value, source: Value, x: Value, *, select_prim: Any, **params: Any
+) -> Value:
     """The padding is put on the operand itself, as XLA's CPU backend has to have it."""
     direction, _ = _direction("select_and_scatter_add", select_prim)
     aval, scalar = x.aval, ShapedArray((), x.aval.dtype)
@@ -309,16 +333,16 @@ define(
 
 
 def _scatter_type(
-    x: Any,
-    source: Any,
-    init: Any,
+    x: Aval,
+    source: Aval,
+    init: Aval,
     *,
     select_jaxpr: Any,
     select_consts: Any,
     scatter_jaxpr: Any,
     scatter_consts: Any,
     **params: Any,
-) -> Any:
+) -> Aval:
     name = "select_and_scatter"
     _scatter_windows(name, source, x, **params)
     if init.shape or init.dtype is not x.dtype:
@@ -337,13 +361,17 @@ def _parts(
     return select, with_consts(scatter_jaxpr, scatter_consts), windows_of(**params)
 
 
-def _scatter_general_impl(xp: Any, x: Any, source: Any, init: Any, **params: Any) -> Any:
+def _scatter_general_impl(
+    xp: Namespace, x: Value, source: Value, init: Value, **params: ParamValue
+) -> Value:
     select, scatter, windows = _parts(**params)
     chosen, combined = (vectorized(xp, f, source.shape) for f in (select, scatter))
     return _scatter_impl(xp, x, windows, lambda *v: chosen(*v)[0], lambda *v: combined(*v)[0])
 
 
-def _scatter_general_lower(ctx: Any, x: Any, source: Any, init: Any, **params: Any) -> Any:
+def _scatter_general_lower(
+    ctx: LoweringContext, x: HloValue, source: HloValue, init: HloValue, **params: ParamValue
+) -> HloValue:
     select, scatter, windows = _parts(**params)
     return _scatter_op(
         ctx,
