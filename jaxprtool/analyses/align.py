@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from jaxprtool.analyses.signature import Signatures
-from jaxprtool.ir.jaxpr import Jaxpr, Lit
+from jaxprtool.ir.jaxpr import Jaxpr, Lit, Value
 
 __all__ = ["align", "align_equations"]
 
@@ -79,7 +79,7 @@ def _keys(
     return values, [*(near[d] for d in _DEPTHS), full, shallow, names, types]
 
 
-def _operand(x: Any, source: dict[Any, Pair], keys: list[int], signatures: Signatures) -> Any:
+def _operand(x: Value, source: dict[Any, Pair], keys: list[int], signatures: Signatures) -> Value:
     if type(x) is Lit:
         return signatures.lit(x)
     if x not in source:
@@ -89,7 +89,7 @@ def _operand(x: Any, source: dict[Any, Pair], keys: list[int], signatures: Signa
 
 
 def align(
-    levels: Sequence[tuple[Sequence[Any], Sequence[Any]]], n: int, m: int, exact: int = 0
+    levels: Sequence[tuple[Sequence[Value], Sequence[Value]]], n: int, m: int, exact: int = 0
 ) -> list[Pair]:
     """Pair two sequences of lengths n and m.
 
@@ -117,7 +117,7 @@ def align(
     return sorted(pairs)
 
 
-def _match(a: Sequence[Any], b: Sequence[Any], gap: Gap) -> list[Pair]:
+def _match(a: Sequence[Value], b: Sequence[Value], gap: Gap) -> list[Pair]:
     """Pair the elements of a small gap by a longest common subsequence (about)."""
     i0, i1, j0, j1 = gap
     if (i1 - i0) * (j1 - j0) > SMALL:
@@ -126,7 +126,7 @@ def _match(a: Sequence[Any], b: Sequence[Any], gap: Gap) -> list[Pair]:
     return [(i0 + i + k, j0 + j + k) for i, j, size in blocks for k in range(size)]
 
 
-def _trim(a: Sequence[Any], b: Sequence[Any], gap: Gap, pairs: list[Pair]) -> Gap:
+def _trim(a: Sequence[Value], b: Sequence[Value], gap: Gap, pairs: list[Pair]) -> Gap:
     """Pair what is equal at both ends of a gap; return what is left of it."""
     i0, i1, j0, j1 = gap
     while i0 < i1 and j0 < j1 and a[i0] == b[j0]:
@@ -138,7 +138,7 @@ def _trim(a: Sequence[Any], b: Sequence[Any], gap: Gap, pairs: list[Pair]) -> Ga
     return i0, i1, j0, j1
 
 
-def _anchors(a: Sequence[Any], b: Sequence[Any], gap: Gap) -> list[Pair]:
+def _anchors(a: Sequence[Value], b: Sequence[Value], gap: Gap) -> list[Pair]:
     """Elements that occur once on both sides, as many as keep their order."""
     i0, i1, j0, j1 = gap
     once_a, once_b = Counter(a[i0:i1]), Counter(b[j0:j1])

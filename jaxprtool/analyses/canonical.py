@@ -11,14 +11,13 @@ import math
 import re
 import struct
 from array import array
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from jaxprtool.core.kinds.functions import NAME
 from jaxprtool.core.kinds.numbers import ELEMENT_TYPE, NUMBER
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import DType, find_dtype
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Structured, Word
 from jaxprtool.syntax.elided_params import printed_params
@@ -52,7 +51,7 @@ def canonical_params(eqn: JaxprEqn, inner: Inner) -> list[tuple[str, str]]:
     return sorted(found)
 
 
-def canonical_value(value: Any, inner: Inner, kind: Kind | None = None) -> str:
+def canonical_value(value: Value, inner: Inner, kind: Kind | None = None) -> str:
     """The text of a param's value.
 
     Args:
@@ -71,7 +70,7 @@ def canonical_value(value: Any, inner: Inner, kind: Kind | None = None) -> str:
     return _inside(value, inner)
 
 
-def _inside(value: Any, inner: Inner) -> str:
+def _inside(value: Value, inner: Inner) -> str:
     if isinstance(value, ClosedJaxpr):
         return inner(value)
     if isinstance(value, (tuple, list)):
@@ -123,12 +122,12 @@ def canonical_lit(x: Lit) -> str:
     return canonical_scalar(item() if item is not None else value, dtype)
 
 
-def canonical_scalar(value: Any, dtype: DType | None) -> str:
+def canonical_scalar(value: Value, dtype: DType | None) -> str:
     """A Python scalar as an element of a type: `2` of an f32 is `2.0`, and 1e-5 is the f32 nearest to it."""
-    kind = dtype.kind if isinstance(dtype, DType) else "?"
+    kind = "?" if dtype is None else dtype.kind
     if kind == "0":
         return "0"
-    if kind == "f" and isinstance(value, (int, float)):
+    if dtype is not None and kind == "f" and isinstance(value, (int, float)):
         return _number(_rounded(float(value), dtype), _precision(dtype))
     if kind == "c" and isinstance(value, (int, float, complex)):
         half = dtype.real  # type: ignore[union-attr]
@@ -138,11 +137,11 @@ def canonical_scalar(value: Any, dtype: DType | None) -> str:
     return str(value)
 
 
-def _precision(dtype: Any) -> int:
+def _precision(dtype: DType) -> int:
     return dtype.bits if dtype.name in _FORMATS else 64
 
 
-def _number(x: Any, bits: int) -> str:
+def _number(x: Value, bits: int) -> str:
     """The shortest text of a number of this width; a NaN that is not the usual one with its bits."""
     if isinstance(x, complex):
         return f"({_number(x.real, bits)}, {_number(x.imag, bits)}j)"
@@ -162,7 +161,7 @@ def _single(x: float) -> float:
     return array("f", [x])[0]
 
 
-def _rounded(x: float, dtype: Any) -> float:
+def _rounded(x: float, dtype: DType) -> float:
     """The number of a type that is nearest to x, for the types whose literals have more digits than they hold."""
     if dtype.name == "float32":
         return _single(x)
@@ -183,7 +182,7 @@ def canonical_consts(program: ClosedJaxpr) -> list[str]:
     return [canonical_const(c, v.aval) for c, v in zip(values, binders, strict=True)]
 
 
-def canonical_const(value: Any, aval: Any) -> str:
+def canonical_const(value: Value, aval: Aval) -> str:
     """The value of a constant of type `aval`; "" for one that is not known.
 
     Args:
@@ -202,7 +201,7 @@ def canonical_const(value: Any, aval: Any) -> str:
     return f"<{len(flat)} values, SHA-256 {_digest(flat, dtype)}>"
 
 
-def _flat(values: Any) -> list[Any]:
+def _flat(values: Sequence[Value]) -> list[Value]:
     """The elements of nested lists; a level that is a scalar ends it."""
     level = [values]
     while level and isinstance(level[0], list):
@@ -210,7 +209,7 @@ def _flat(values: Any) -> list[Any]:
     return level
 
 
-def _digest(flat: list[Any], dtype: Any) -> str:
+def _digest(flat: list[Value], dtype: DType | None) -> str:
     import hashlib  # noqa: PLC0415 (5 ms, and only large constants need it)
 
     code = _FORMATS.get(getattr(dtype, "name", ""))

@@ -14,7 +14,7 @@ from jaxprtool.analyses.align import align, align_equations
 from jaxprtool.analyses.canonical import canonical_consts, canonical_lit, canonical_params
 from jaxprtool.analyses.signature import Signatures
 from jaxprtool.core.stack import deep
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.walk import sub_jaxprs
 
 __all__ = ["diff_programs", "unified"]
@@ -146,7 +146,7 @@ def _elsewhere(program: ClosedJaxpr) -> str:
     return "{...}"
 
 
-def _atom(x: Any, side: Side) -> str:
+def _atom(x: Value, side: Side) -> str:
     return f"{canonical_lit(x)}:{x.aval}" if type(x) is Lit else side.get(x, "?")
 
 

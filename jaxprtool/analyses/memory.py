@@ -9,13 +9,13 @@ from typing import Any
 
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
 __all__ = ["check_memory"]
 
 
-def _nbytes(x: Any) -> int:
+def _nbytes(x: Value) -> int:
     return getattr(x.aval, "nbytes", 0)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from jaxprtool.analyses.signature import Signatures
 from jaxprtool.core.stack import deep
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import Opaque, Record
 from jaxprtool.ir.walk import map_jaxprs
 
@@ -27,7 +26,7 @@ def share_equal(program: ClosedJaxpr) -> ClosedJaxpr:
 class _Exact(Signatures):
     """Signatures that tell weak types apart, and objects that print alike."""
 
-    def type_of(self, x: Any) -> str:
+    def type_of(self, x: Value) -> str:
         return super().type_of(x) + "~" * bool(getattr(x.aval, "weak_type", False))
 
     def shallow(self, eqn: JaxprEqn, *, nested: bool) -> int:
@@ -36,7 +35,7 @@ class _Exact(Signatures):
         return self.number((alike, objects)) if objects else alike
 
 
-def _live_objects(value: Any) -> Iterator[Any]:
+def _live_objects(value: Value) -> Iterator[Value]:
     """The objects of a process in a param, of which the text says only where they are in memory."""
     if isinstance(value, (tuple, list)):
         for v in value:

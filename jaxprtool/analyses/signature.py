@@ -12,7 +12,7 @@ from typing import Any
 
 from jaxprtool.analyses.canonical import canonical_consts, canonical_lit, canonical_params
 from jaxprtool.core.stack import deep
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Value
 
 __all__ = ["Signatures", "same_program", "same_programs"]
 
@@ -26,7 +26,7 @@ class Signatures:
         self._types: dict[Any, str] = {}
         self._lits: dict[Any, Any] = {}
 
-    def number(self, key: Any) -> int:
+    def number(self, key: Value) -> int:
         """The number of a hashable key."""
         return self._numbers.setdefault(key, len(self._numbers))
 
@@ -64,14 +64,14 @@ class Signatures:
     def _inner(self, program: ClosedJaxpr) -> str:
         return f"{{{self.of(program)}}}"
 
-    def type_of(self, x: Any) -> str:
+    def type_of(self, x: Value) -> str:
         """The text of an atom's type."""
         found = self._types.get(x.aval)
         if found is None:
             found = self._types[x.aval] = str(x.aval)
         return found
 
-    def lit(self, x: Lit) -> Any:
+    def lit(self, x: Lit) -> Value:
         """A literal: its value, as its type has it, and its type."""
         key = repr(x.val), x.aval
         found = self._lits.get(key)

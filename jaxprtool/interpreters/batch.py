@@ -32,8 +32,9 @@ from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label, result_label
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Value
 from jaxprtool.ir.memo import Memo, MemoTable
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
@@ -64,17 +65,17 @@ class BatchTracer(Tracer):
 
     __slots__ = ("bdim", "val")
 
-    def __init__(self, trace: BatchTrace, val: Any, bdim: int | None):
+    def __init__(self, trace: BatchTrace, val: Value, bdim: int | None):
         self._trace, self.val, self.bdim = trace, val, bdim
 
     @property
-    def aval(self) -> Any:
+    def aval(self) -> Aval:
         aval = get_aval(self.val)
         if self.bdim is None:
             return aval
         return aval.update(shape=aval.shape[: self.bdim] + aval.shape[self.bdim + 1 :])
 
-    def full_lower(self) -> Any:
+    def full_lower(self) -> Value:
         return self.val if self.bdim is None else self
 
     def origin(self) -> str:
@@ -89,12 +90,12 @@ class BatchTrace(Trace):
     def __init__(self, parent: Trace, axis_size: int):
         self.parent, self.axis_size = parent, axis_size
 
-    def pure(self, value: Any) -> BatchTracer:
+    def pure(self, value: Value) -> BatchTracer:
         return BatchTracer(self, value, not_mapped)
 
     def process_primitive(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
+        self, primitive: Primitive, args: Sequence[Value], params: dict[str, ParamValue]
+    ) -> Value:
         vals, dims = unzip2(self.unbox(x) for x in args)
         previous, state.trace = state.trace, self.parent
         try:
@@ -108,16 +109,16 @@ class BatchTrace(Trace):
             return [self.box(x, d) for x, d in zip(out, dim, strict=True)]
         return self.box(out, dim)
 
-    def box(self, value: Any, dim: int | None) -> Any:
+    def box(self, value: Value, dim: int | None) -> Value:
         """A tracer, or the bare value where it is not batched."""
         return value if dim is None else BatchTracer(self, value, dim)
 
-    def unbox(self, x: Any) -> tuple[Any, int | None]:
+    def unbox(self, x: Value) -> tuple[Value, int | None]:
         """Value and batch axis."""
         return (x.val, x.bdim) if type(x) is BatchTracer and x._trace is self else (x, not_mapped)
 
 
-def moveaxis(x: Any, source: int, target: int) -> Any:
+def moveaxis(x: Value, source: int, target: int) -> Value:
     """`x` with one axis elsewhere; no operation when it is there already."""
     if source == target:
         return x
@@ -126,7 +127,7 @@ def moveaxis(x: Any, source: int, target: int) -> Any:
     return lax.transpose(x, permutation=tuple(order))
 
 
-def materialize(x: Any, dim: int | None, axis_size: int, target: int = 0) -> Any:
+def materialize(x: Value, dim: int | None, axis_size: int, target: int = 0) -> Value:
     """`x` with its batch axis at `target`; broadcast along it when it has none."""
     if dim is not None:
         return moveaxis(x, dim, target)
@@ -137,8 +138,8 @@ def materialize(x: Any, dim: int | None, axis_size: int, target: int = 0) -> Any
 
 
 def materialize_all(
-    vals: Sequence[Any], dims: Sequence[int | None], axis_size: int
-) -> tuple[list[Any], int]:
+    vals: Sequence[Value], dims: Sequence[int | None], axis_size: int
+) -> tuple[list[Value], int]:
     """The values with their batch axes in one place, and that place: the one they have if all agree, else 0."""
     agree = all(d == dims[0] and d is not None for d in dims)
     target = dims[0] if agree and dims[0] is not None else 0
@@ -146,13 +147,13 @@ def materialize_all(
 
 
 def vmap(
-    f: Callable[..., Any],
+    f: Callable[..., Value],
     in_axes: Any = 0,
     out_axes: Any = 0,
     *,
     axis_name: str | None = None,
     axis_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[..., Value]:
     """Map a function over axes of its arguments.
 
     Args:
@@ -171,7 +172,7 @@ def vmap(
         result that is mapped.
     """
 
-    def mapped(*args: Any) -> Any:
+    def mapped(*args: Value) -> Value:
         leaves, in_tree = tree_flatten(args)
         dims = [
             _canonical_axis(d, get_aval(x), lambda i=i: argument_names(f, args)[i], 0)
@@ -192,7 +193,7 @@ def vmap(
     return mapped
 
 
-def _axes_of(axes: Any, tree: Any, what: str) -> list[Any]:
+def _axes_of(axes: Sequence[int], tree: Any, what: str) -> list[Value]:
     axes = tuple(axes) if isinstance(axes, list) else axes
     try:
         return tree_prefix_leaves(axes, tree, lambda x: x is None or isinstance(x, int))
@@ -200,7 +201,7 @@ def _axes_of(axes: Any, tree: Any, what: str) -> list[Any]:
         fail(UsageError, f"{what}={axes} is no prefix of the structure of the values", "axes-tree")
 
 
-def _canonical_axis(dim: Any, aval: Any, label: Callable[[], str], extra: int) -> int | None:
+def _canonical_axis(dim: Any, aval: Aval, label: Callable[[], str], extra: int) -> int | None:
     """An axis of a value, counted from the start; `extra` is 1 where the value does not have the axis yet.
 
     Raises UsageError, with `label()` as the name of the value, where it has no such axis.
@@ -213,7 +214,7 @@ def _canonical_axis(dim: Any, aval: Any, label: Callable[[], str], extra: int) -
     return dim % ndim
 
 
-def _axis_size(leaves: Sequence[Any], dims: Sequence[int | None], given_size: int | None) -> int:
+def _axis_size(leaves: Sequence[Value], dims: Sequence[int | None], given_size: int | None) -> int:
     sizes = {get_aval(x).shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None}
     if given_size is not None:
         sizes.add(given_size)
@@ -227,7 +228,7 @@ def _axis_size(leaves: Sequence[Any], dims: Sequence[int | None], given_size: in
     return sizes.pop()
 
 
-def _place(boxed: tuple[Any, int | None], wanted: Any, size: int) -> Any:
+def _place(boxed: tuple[Value, int | None], wanted: Any, size: int) -> Value:
     value, dim = boxed
     if wanted is None:
         if dim is not None:
@@ -284,7 +285,7 @@ _BATCHED = MemoTable[tuple[ClosedJaxpr, list[int | None]]]("batched")
 
 
 def _batch_axes(
-    axes: Sequence[int | None], avals: Sequence[Any], what: str, label: Callable[[int], str]
+    axes: Sequence[int | None], avals: Sequence[Aval], what: str, label: Callable[[int], str]
 ) -> list[int | None]:
     """The same batch axes, negative ones counted from the start.
 
@@ -356,7 +357,7 @@ def _vmap_jaxpr(
     return trace.build_live(outs), out_dims
 
 
-def _acts_along(axis_size: int, primitive: Primitive, params: dict[str, Any]) -> bool:
+def _acts_along(axis_size: int, primitive: Primitive, params: dict[str, ParamValue]) -> bool:
     """Whether an operation without batched operands may still act along the batch's named axis."""
     if type(axis_size) is not NamedAxis:
         return False
@@ -381,7 +382,7 @@ def _names_in(closed: ClosedJaxpr) -> frozenset[str]:
 _AXIS_NAMES = Memo[frozenset[str]]("axis names")
 
 
-def _not_varying(aval: Any, axis_size: int) -> Any:
+def _not_varying(aval: Aval, axis_size: int) -> Value:
     """A type without the axes that become the batch."""
     if type(axis_size) is not NamedAxis:
         return aval
@@ -392,24 +393,28 @@ def _not_varying(aval: Any, axis_size: int) -> Any:
 
 
 @Maker
-def elementwise_batch(op: Any) -> Any:
+def elementwise_batch(op: Any) -> Value:
     """The rule of an elementwise operation of one operand: the batch axis stays where it is."""
 
-    def rule(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+    def rule(
+        axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: ParamValue
+    ) -> Value:
         return op(*vals, **params), dims[0]
 
     return rule
 
 
 @Maker
-def broadcast_batch(op: Any) -> Any:
+def broadcast_batch(op: Any) -> Value:
     """The rule of an elementwise operation of several operands, where size 1 and rank 0 stretch.
 
     The batch axis stays where the first batched operand of full rank has it. Operands without it get
     an axis of size 1 there, unless they have rank 0; no operand is broadcast to the batch size.
     """
 
-    def rule(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+    def rule(
+        axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: ParamValue
+    ) -> Value:
         avals = [get_aval(x) for x in vals]
         ranks = [a.ndim - (d is not None) for a, d in zip(avals, dims, strict=True)]
         rank = max(ranks)
@@ -426,8 +431,8 @@ def broadcast_batch(op: Any) -> Any:
 
 
 def _align(
-    x: Any, shape: tuple[int, ...], dim: int | None, rank: int, full: int, target: int
-) -> Any:
+    x: Value, shape: tuple[int, ...], dim: int | None, rank: int, full: int, target: int
+) -> Value:
     """`x`, whose rank without the batch axis is `rank`, with its batch axis at `target` among `full` other axes."""
     if dim == target and rank == full:
         return x
@@ -440,7 +445,7 @@ def _align(
     return moveaxis(x, dim, target)
 
 
-def _expand(x: Any, shape: tuple[int, ...], axis: int) -> Any:
+def _expand(x: Value, shape: tuple[int, ...], axis: int) -> Value:
     """`x` with a new axis of size 1."""
     kept = tuple(i + (i >= axis) for i in range(len(shape)))
     new = (*shape[:axis], 1, *shape[axis:])
@@ -448,10 +453,12 @@ def _expand(x: Any, shape: tuple[int, ...], axis: int) -> Any:
 
 
 @Maker
-def same_shape_batch(op: Any) -> Any:
+def same_shape_batch(op: Any) -> Value:
     """The rule of an elementwise operation whose operands have one shape, without exception."""
 
-    def rule(axis_size: int, vals: Any, dims: Any, **params: Any) -> Any:
+    def rule(
+        axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: ParamValue
+    ) -> Value:
         target = next(d for d in dims if d is not None)
         out = [materialize(x, d, axis_size, target) for x, d in zip(vals, dims, strict=True)]
         return op(*out, **params), target

@@ -36,15 +36,18 @@ from jaxprtool.ir.diagnostics import (
     place_of,
 )
 from jaxprtool.ir.jaxpr import (
+    Aval,
     ClosedJaxpr,
     Jaxpr,
     JaxprEqn,
     JaxprType,
     Lit,
     Primitive,
+    Value,
     Var,
 )
 from jaxprtool.ir.memo import Memo
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import Placement, placed, placement_of, same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.synonyms import PRIMITIVES, close_names, meant
@@ -86,8 +89,8 @@ _is_annotated = operator.attrgetter("annotated")
 
 
 def abstract_eval(
-    primitive: Primitive, in_avals: Sequence[Any], params: dict[str, Any]
-) -> list[Any]:
+    primitive: Primitive, in_avals: Sequence[Aval], params: dict[str, ParamValue]
+) -> list[Value]:
     """The result types of an operation, always as a list. Raises JaxprTypeError."""
     rule = abstract_eval_rules.rules.get(primitive) or abstract_eval_rules[primitive]
     if any(map(_is_annotated, in_avals)):
@@ -121,7 +124,7 @@ _FAULTS = (
 )
 
 
-def _memory_of(primitive: Primitive, in_avals: Sequence[Any]) -> str:
+def _memory_of(primitive: Primitive, in_avals: Sequence[Aval]) -> str:
     """The memory of the operands of an ordinary operation; its results are in the same memory.
 
     As in JAX (`lax.utils._default_memory_space_rule`) operands of rank 0 may be anywhere, and others have to be together.
@@ -137,7 +140,7 @@ def _memory_of(primitive: Primitive, in_avals: Sequence[Any]) -> str:
     return arrays[0].memory if arrays else ""
 
 
-def annotated_rule(primitive: Primitive, rule: Any) -> Any:
+def annotated_rule(primitive: Primitive, rule: Any) -> Value:
     """The type rule for operands whose types have annotations: varying axes (`{V:i}`), layout, memory.
 
     The result of an ordinary operation varies along the axes along which some operand varies.
@@ -145,7 +148,7 @@ def annotated_rule(primitive: Primitive, rule: Any) -> Any:
     if primitive in varying_facts:
         return rule
 
-    def typed(*in_avals: Any, **params: Any) -> Any:
+    def typed(*in_avals: Aval, **params: ParamValue) -> Value:
         names = dict.fromkeys(n for a in in_avals for n in varying_axes(a))
         somewhere = any(isinstance(a, ShapedArray) and a.memory for a in in_avals)
         if not somewhere and not names and not any(any(placement_of(a)) for a in in_avals):
@@ -155,7 +158,7 @@ def annotated_rule(primitive: Primitive, rule: Any) -> Any:
         order = current_axes().sizes
         out = rule(*[placed(with_varying(a, ()), Placement()) for a in in_avals], **params)
 
-        def annotated(aval: Any) -> Any:
+        def annotated(aval: Aval) -> Value:
             aval = with_varying(laid_out(primitive, in_avals, aval, params), names, order)
             return (
                 aval if moves or not isinstance(aval, ShapedArray) else aval.update(memory=memory)
@@ -280,7 +283,7 @@ def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
     ]
 
 
-def typecheck_eqn(eqn: JaxprEqn) -> list[Any]:
+def typecheck_eqn(eqn: JaxprEqn) -> list[Value]:
     """The types that an equation's results have by its primitive's rule; raises JaxprTypeError."""
     check_declared(eqn)
     return abstract_eval(eqn.primitive, [x.aval.strong for x in eqn.inputs], eqn.params)
@@ -299,7 +302,7 @@ class _Checker:
         jaxpr: Jaxpr,
         allow_unknown: bool,
         problems: list[Diagnostic],
-        pending: list[Any],
+        pending: list[Value],
         types: dict[tuple[Any, ...], list[Any]],
     ):
         self.jaxpr, self.allow_unknown = jaxpr, allow_unknown
@@ -356,7 +359,7 @@ class _Checker:
             if type(x) is not Lit and x not in bound:
                 self.unbound(x, jaxpr.span)
 
-    def check_use(self, atoms: Sequence[Any], span: Any) -> None:
+    def check_use(self, atoms: Sequence[Value], span: Any) -> None:
         for x in atoms:
             if type(x) is not Lit and x in self.ended:
                 end = self.ended[x]
@@ -367,7 +370,7 @@ class _Checker:
                     span,
                 )
 
-    def unbound(self, x: Any, span: Any) -> None:
+    def unbound(self, x: Value, span: Any) -> None:
         self.report(f"variable {x.name or x} is not bound here", "unbound-variable", x.span or span)
 
     def without_rule(self, eqn: JaxprEqn) -> None:
@@ -466,11 +469,11 @@ def check_split(
         ill_typed(f"the parts of a split do not fit: {first} and {second} of {whole}", "split-type")
 
 
-def _strong_list(avals: Sequence[Any]) -> list[Any]:
+def _strong_list(avals: Sequence[Aval]) -> list[Value]:
     return [a.strong for a in avals]
 
 
-def _strong(t: JaxprType) -> tuple[list[Any], list[Any]]:
+def _strong(t: JaxprType) -> tuple[list[Value], list[Value]]:
     return _strong_list(t.in_types), _strong_list(t.out_types)
 
 

@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 from jaxprtool.core.bind import interpreted, interpreting
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import Memo
+from jaxprtool.ir.params import ParamValue
 
 __all__ = ["FREE", "PER_OUTPUT", "Cost", "Loop", "cost_eqn", "cost_jaxpr", "cost_rules", "dearest"]
 
@@ -60,7 +61,7 @@ class Cost(NamedTuple):
     bytes: int | None = None
     loops: tuple[tuple[Loop, int], ...] = ()
 
-    def __add__(self, other: Any) -> Cost:
+    def __add__(self, other: Value) -> Cost:
         """The cost of one after the other."""
         moved = None if self.bytes is other.bytes is None else _int(self.bytes) + _int(other.bytes)
         loops = _merged(self.loops, other.loops) if other.loops else self.loops
@@ -119,12 +120,12 @@ def dearest(costs: Sequence[Cost]) -> Cost:
     return Cost(flops, transcendentals, max(_int(c.bytes) for c in costs), loops)
 
 
-def FREE(in_avals: Sequence[Any], out_avals: Sequence[Any], **_: Any) -> int:
+def FREE(in_avals: Sequence[Aval], out_avals: Sequence[Aval], **_: ParamValue) -> int:
     """No arithmetic: moves elements, or nothing at all."""
     return 0
 
 
-def PER_OUTPUT(in_avals: Sequence[Any], out_avals: Sequence[Any], **_: Any) -> int:
+def PER_OUTPUT(in_avals: Sequence[Aval], out_avals: Sequence[Aval], **_: ParamValue) -> int:
     """One operation for each element of the results."""
     return sum(max(a.size, 0) for a in out_avals)
 

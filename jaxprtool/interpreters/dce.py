@@ -19,7 +19,7 @@ from typing import Any
 from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import verified
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var
 from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.walk import sub_jaxprs
 
@@ -103,7 +103,9 @@ def _same(a: Sequence[JaxprEqn], b: Sequence[JaxprEqn]) -> bool:
     return len(a) == len(b) and all(map(operator.is_, a, b))
 
 
-def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[JaxprEqn], set[Any]]:
+def _live_eqns(
+    eqns: Sequence[JaxprEqn], outs: Sequence[Value]
+) -> tuple[list[JaxprEqn], set[Value]]:
     """The equations that `outs` need, without results and operands that nobody reads, and the atoms that they read."""
     live = set(outs)  # literals among them do no harm
     kept: list[JaxprEqn] = []
@@ -120,7 +122,7 @@ def _live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> tuple[list[Jaxp
     return kept, live
 
 
-def surely_read(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> set[Any]:
+def surely_read(eqns: Sequence[JaxprEqn], outs: Sequence[Value]) -> set[Value]:
     """Atoms that `outs` need for certain, where no equation is dead.
 
     The operands of an equation that holds jaxprs count only where all of its results are needed.
@@ -137,7 +139,7 @@ def surely_read(eqns: Sequence[JaxprEqn], outs: Sequence[Any]) -> set[Any]:
 def rebound(
     jaxpr: Jaxpr,
     in_binders: Sequence[Var] | None = None,
-    outs: Sequence[Any] | None = None,
+    outs: Sequence[Value] | None = None,
     const_binders: Sequence[Var] | None = None,
     before: Sequence[JaxprEqn] = (),
 ) -> Jaxpr:

@@ -14,7 +14,6 @@ made pure by `discharge_jaxpr`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from jaxprtool.core.bind import interpreted, set_current_trace
 from jaxprtool.core.env import Env
@@ -25,7 +24,7 @@ from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.avals import FutureType, RefType
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.interface import argument_label
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import sub_jaxprs
 
@@ -59,7 +58,7 @@ class State:
 
     __slots__ = ("aval", "value")
 
-    def __init__(self, value: Any, aval: RefType):
+    def __init__(self, value: Value, aval: RefType):
         self.value, self.aval = value, aval
 
 
@@ -203,7 +202,7 @@ def _discharge(closed: ClosedJaxpr) -> ClosedJaxpr:
     return trace.build([*outs, *[s.value for s in states]])
 
 
-def _apply(trace: JaxprTrace, eqn: JaxprEqn, ins: Sequence[Any]) -> list[Any]:
+def _apply(trace: JaxprTrace, eqn: JaxprEqn, ins: Sequence[Value]) -> list[Value]:
     if not any(type(x) is State for x in ins) and not _uses_refs(eqn):
         return trace.copy_eqn(eqn, ins)
     out = discharge_rules[eqn.primitive](*ins, **eqn.params)

@@ -31,8 +31,9 @@ from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.interface import check_count
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value, Var
 from jaxprtool.ir.memo import Memo
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import jaxprs_in, nesting
 
 __all__ = [
@@ -52,7 +53,7 @@ impl_rules = RuleTable("impl")
 
 
 @functools.cache
-def numpy_namespace() -> Any:
+def numpy_namespace() -> Value:
     """The namespace handed to impl rules; it is loaded when the first value is computed."""
     return gateways.load_numpy()
 
@@ -65,18 +66,18 @@ class EvalTrace(Trace):
     def __init__(self) -> None:
         self.parent = None
 
-    def pure(self, value: Any) -> Any:
+    def pure(self, value: Value) -> Value:
         return numpy_namespace().value(value)
 
-    def literal(self, lit: Lit) -> Any:
+    def literal(self, lit: Lit) -> Value:
         return numpy_namespace().value(lit)
 
-    def lift(self, tracer: Tracer) -> Any:
+    def lift(self, tracer: Tracer) -> Value:
         return fail_leaked(tracer)
 
     def process_primitive(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
+        self, primitive: Primitive, args: Sequence[Value], params: dict[str, ParamValue]
+    ) -> Value:
         xp = numpy_namespace()
         for x in args:
             if isinstance(x, Tracer):
@@ -94,14 +95,14 @@ class EvalTrace(Trace):
                 _no_room(primitive, ())
 
 
-def _is_deep(params: dict[str, Any]) -> bool:
+def _is_deep(params: dict[str, ParamValue]) -> bool:
     """Whether a jaxpr in params is nested too deep for the stack of whoever evaluates it."""
     return any(nesting(c.jaxpr) > _SHALLOW for c in jaxprs_in(params))
 
 
 def prepare_impl(
-    xp: Any, primitive: Primitive, in_avals: Sequence[Any], out_avals: Sequence[Any], params: Any
-) -> Callable[..., Any]:
+    xp: Any, primitive: Primitive, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any
+) -> Callable[..., Value]:
     """The impl rule of a primitive as a function of the values alone."""
     rule = impl_rules.rules.get(primitive) or impl_rules[primitive]
     prepare = getattr(rule, "prepare", None)
@@ -128,7 +129,7 @@ class _Program:
         self.template: list[Any] = []
         slots: dict[Any, int] = {}
 
-        def slot(x: Any) -> int:
+        def slot(x: Value) -> int:
             key = x if type(x) is not Lit else id(x)
             found = slots.get(key)
             if found is None:
@@ -158,7 +159,7 @@ class _Program:
         self.outs = [slot(x) for x in jaxpr.outs]
         self.eqns = jaxpr.eqns
 
-    def run(self, args: Sequence[Any]) -> list[Any]:
+    def run(self, args: Sequence[Value]) -> list[Value]:
         env = self.template.copy()
         env[: self.n_in] = args
         out: Any = None
@@ -181,14 +182,14 @@ class _Program:
             raise
         return [env[i] for i in self.outs]
 
-    def _equation(self, out: Any) -> JaxprEqn:
+    def _equation(self, out: Value) -> JaxprEqn:
         """The equation whose line of the code has `out` for its results."""
         return next(
             eqn for eqn, (_, _, found, _) in zip(self.eqns, self.code, strict=True) if found is out
         )
 
 
-def _no_room(primitive: Primitive, outs: Sequence[Any], span: Any = None) -> NoReturn:
+def _no_room(primitive: Primitive, outs: Sequence[Value], span: Any = None) -> NoReturn:
     """Raise UsageError: memory is used up where a primitive computes `outs`."""
     types = " ".join(str(v.aval) for v in outs)
     gives = f", which gives {types}" if types else ""
@@ -220,14 +221,14 @@ def prepared(jaxpr: Jaxpr) -> _Program:
 _PREPARED = Memo[_Program]("prepared")
 
 
-def run_closed(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+def run_closed(closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
     """Run a jaxpr of a param on values that are known to be right (impl rules of calls use it)."""
     if closed.consts:
         args = [*_known_consts(closed), *args]
     return _run(closed.jaxpr, args)
 
 
-def _run(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+def _run(jaxpr: Jaxpr, args: Sequence[Value]) -> list[Value]:
     """Run a jaxpr, a deep one on a deep stack (Note [Deep programs])."""
     if nesting(jaxpr) > _SHALLOW:
         return run_deep(lambda: _with_room(jaxpr).run(args))
@@ -247,7 +248,7 @@ def _with_room(jaxpr: Jaxpr) -> _Program:
 _SHALLOW = 40  # levels that fit on the stack wherever evaluation begins
 
 
-def runner(closed: ClosedJaxpr) -> Callable[[Sequence[Any]], list[Any]]:
+def runner(closed: ClosedJaxpr) -> Callable[[Sequence[Value]], list[Value]]:
     """A jaxpr of a param as a function of the list of its arguments, for loops."""
     program = _with_room(closed.jaxpr)
     if not closed.consts:
@@ -268,7 +269,7 @@ def check_literal(lit: Lit) -> None:
         )
 
 
-def check_constant(v: Var, value: Any) -> None:
+def check_constant(v: Var, value: Value) -> None:
     """Raise UsageError for a constant without a value."""
     if value is None:
         fail(
@@ -280,7 +281,7 @@ def check_constant(v: Var, value: Any) -> None:
         )
 
 
-def _known_consts(closed: ClosedJaxpr) -> list[Any]:
+def _known_consts(closed: ClosedJaxpr) -> list[Value]:
     """The values of the constants; raises UsageError where one has none."""
     values = []
     for v, c in zip(closed.jaxpr.const_binders, closed.consts, strict=True):
@@ -290,8 +291,8 @@ def _known_consts(closed: ClosedJaxpr) -> list[Any]:
 
 
 def eval_jaxpr(
-    jaxpr: Jaxpr | ClosedJaxpr, args: Sequence[Any], *, max_bytes: int | None = None
-) -> list[Any]:
+    jaxpr: Jaxpr | ClosedJaxpr, args: Sequence[Value], *, max_bytes: int | None = None
+) -> list[Value]:
     """Evaluate a jaxpr on NumPy.
 
     Args:
@@ -335,13 +336,13 @@ def eval_jaxpr(
         return [xp.result(x) for x in _run(jaxpr, values)]
 
 
-def bind_eqn(eqn: JaxprEqn, args: Sequence[Any]) -> list[Any]:
+def bind_eqn(eqn: JaxprEqn, args: Sequence[Value]) -> list[Value]:
     """Apply an equation to other operands, in the current trace; always a list."""
     out = state.trace.process_primitive(eqn.primitive, args, eqn.params)
     return out if eqn.primitive.multiple_results else [out]
 
 
-def apply_eqns(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+def apply_eqns(closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
     """Apply a jaxpr's equations one by one in the current trace, whatever that is."""
     jaxpr = closed.jaxpr
     env = Env(zip(jaxpr.all_binders, [*closed.consts, *args], strict=True))
@@ -352,18 +353,18 @@ def apply_eqns(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     return env.read(jaxpr.outs)
 
 
-def as_value(x: Any) -> Any:
+def as_value(x: Value) -> Value:
     """A result as the user gets it: literals become NumPy scalars."""
     return numpy_namespace().value(x) if type(x) is Lit else x
 
 
-def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Any]]:
+def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Value]]:
     """A Python function that runs the program: on NumPy, or in whatever transformation it is called.
 
     It takes arrays (or tracers) and returns a list of them. Raises UsageError for a wrong count.
     """
 
-    def fun(*args: Any) -> list[Any]:
+    def fun(*args: Value) -> list[Value]:
         if state.trace is base_trace() and not any(isinstance(x, Tracer) for x in args):
             return eval_jaxpr(program, args)
         check_count(len(program.jaxpr.in_binders), len(args), program.interface)

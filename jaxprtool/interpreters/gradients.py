@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace, state
@@ -27,14 +26,14 @@ from jaxprtool.interpreters.stage import argument_names, flatten_fun
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 
 __all__ = ["grad", "hessian", "jacfwd", "jacrev", "linearize", "value_and_grad", "vjp"]
 
 
 def _linearize_flat(
-    f: Callable[..., Sequence[Any]], primals: Sequence[Any]
-) -> tuple[list[Any], ClosedJaxpr]:
+    f: Callable[..., Sequence[Value]], primals: Sequence[Value]
+) -> tuple[list[Value], ClosedJaxpr]:
     """The results of f, and its linear part: (tangents) -> (tangents of the results), without symbolic zeros."""
     trace = PartialEvalTrace(state.trace)
     avals = [get_aval(x) for x in primals]
@@ -47,7 +46,7 @@ def _linearize_flat(
     return outs, trace.finish(results)
 
 
-def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(f: Callable[..., Value], *primals: Value) -> tuple[Value, Callable[..., Value]]:
     """The value of f at a point, and its derivative at that point as a linear function.
 
     Args:
@@ -63,7 +62,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     outs, linear = _linearize_flat(flat, leaves)
     run, avals, result_tree = jaxpr_as_fun(linear), [get_aval(x) for x in leaves], out_tree[0]
 
-    def f_lin(*tangents: Any) -> Any:
+    def f_lin(*tangents: Value) -> Value:
         tangent_leaves, tangent_tree = tree_flatten(tangents)
         if tangent_tree != in_tree:
             fail(
@@ -81,7 +80,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     return tree_unflatten(out_tree[0], outs), f_lin
 
 
-def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., tuple[Any, ...]]]:
+def vjp(f: Callable[..., Value], *primals: Value) -> tuple[Value, Callable[..., tuple[Value, ...]]]:
     """The value of f at a point, and the function that pulls cotangents back.
 
     Args:
@@ -98,7 +97,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., tuple[
     outs, linear = _linearize_flat(flat, leaves)
     out_avals, result_tree = [get_aval(x) for x in outs], out_tree[0]
 
-    def f_vjp(*cotangents: Any) -> tuple[Any, ...]:
+    def f_vjp(*cotangents: Value) -> tuple[Value, ...]:
         given = cotangents[0] if len(cotangents) == 1 else cotangents
         ct_leaves, ct_tree = tree_flatten(given)
         if ct_tree != result_tree:
@@ -121,11 +120,13 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., tuple[
     return tree_unflatten(out_tree[0], outs), f_vjp
 
 
-def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+def value_and_grad(
+    f: Callable[..., Value], argnums: int | Sequence[int] = 0
+) -> Callable[..., Value]:
     """Like `grad`, with the value of f in front of its gradient."""
     nums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
-    def value_and_grad_f(*args: Any) -> tuple[Any, Any]:
+    def value_and_grad_f(*args: Value) -> tuple[Value, Value]:
         for i in nums:
             if not -len(args) <= i < len(args):
                 fail(
@@ -136,7 +137,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> C
         positions = [i % len(args) for i in nums]
         _check_differentiable(f, args, positions)
 
-        def of_chosen(*chosen: Any) -> Any:
+        def of_chosen(*chosen: Value) -> Value:
             full = list(args)
             for i, x in zip(positions, chosen, strict=True):
                 full[i] = x
@@ -151,7 +152,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> C
 
 
 def _check_differentiable(
-    f: Callable[..., Any], args: Sequence[Any], positions: Sequence[int]
+    f: Callable[..., Value], args: Sequence[Value], positions: Sequence[int]
 ) -> None:
     """Raise UsageError for a leaf of the arguments at these positions that is not real."""
     start = 0
@@ -168,7 +169,7 @@ def _check_differentiable(
         start += len(tree_leaves(arg))
 
 
-def _unit_cotangent(value: Any) -> Any:
+def _unit_cotangent(value: Value) -> Value:
     leaves = tree_leaves(value)
     aval = get_aval(leaves[0]) if len(leaves) == 1 else None
     if aval is None or aval.shape != () or aval.dtype.kind != "f":
@@ -182,7 +183,7 @@ def _unit_cotangent(value: Any) -> Any:
     return tree_unflatten(tree_flatten(value)[1], [scalar_lit(1.0, aval.dtype)])
 
 
-def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+def grad(f: Callable[..., Value], argnums: int | Sequence[int] = 0) -> Callable[..., Value]:
     """The gradient of a function with one real scalar result.
 
     Args:
@@ -199,7 +200,7 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..
     return lambda *args: both(*args)[1]
 
 
-def _basis(aval: Any) -> Any:
+def _basis(aval: Aval) -> Value:
     """The unit vectors of a type: shape (size, *shape)."""
     n = aval.size
     rows = lax.iota(dtype=INT32, shape=(n, n), dimension=0)
@@ -208,19 +209,19 @@ def _basis(aval: Any) -> Any:
     return lax.reshape(eye, new_sizes=(n, *aval.shape))
 
 
-def jacfwd(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+def jacfwd(f: Callable[..., Value], argnums: int = 0) -> Callable[..., Value]:
     """The Jacobian by forward mode: for each result and argument leaf an array (*out shape, *in shape)."""
 
-    def jacobian(*args: Any) -> Any:
+    def jacobian(*args: Value) -> Value:
         leaves, tree = tree_flatten(args[argnums])
         columns = []
         for i, leaf in enumerate(leaves):
             aval = get_aval(leaf)
 
-            def push(tangent: Any, i: int = i) -> Any:
+            def push(tangent: Value, i: int = i) -> Value:
                 ts = [tangent if j == i else zeros(get_aval(x)) for j, x in enumerate(leaves)]
 
-                def of_arg(x: Any) -> Any:
+                def of_arg(x: Value) -> Value:
                     return f(*args[:argnums], x, *args[argnums + 1 :])
 
                 return jvp(of_arg, (args[argnums],), (tree_unflatten(tree, ts),))[1]
@@ -237,11 +238,11 @@ def jacfwd(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     return jacobian
 
 
-def jacrev(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+def jacrev(f: Callable[..., Value], argnums: int = 0) -> Callable[..., Value]:
     """The Jacobian by reverse mode: for each result and argument leaf an array (*out shape, *in shape)."""
 
-    def jacobian(*args: Any) -> Any:
-        def of_arg(x: Any) -> Any:
+    def jacobian(*args: Value) -> Value:
+        def of_arg(x: Value) -> Value:
             return f(*args[:argnums], x, *args[argnums + 1 :])
 
         value, pullback = vjp(of_arg, args[argnums])
@@ -250,7 +251,7 @@ def jacrev(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
         for i, leaf in enumerate(leaves):
             aval = get_aval(leaf)
 
-            def pull(ct: Any, i: int = i) -> Any:
+            def pull(ct: Value, i: int = i) -> Value:
                 cts = [ct if j == i else zeros(get_aval(x)) for j, x in enumerate(leaves)]
                 return pullback(tree_unflatten(tree, cts))[0]
 
@@ -264,6 +265,6 @@ def jacrev(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     return jacobian
 
 
-def hessian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+def hessian(f: Callable[..., Value], argnums: int = 0) -> Callable[..., Value]:
     """The matrix of second derivatives: forward over reverse."""
     return jacfwd(jacrev(f, argnums), argnums)

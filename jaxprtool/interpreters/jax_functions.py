@@ -7,18 +7,18 @@ its program is applied in its place. Python's `if` on a value is an error in it 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from jaxprtool.core.bind import state
 from jaxprtool.core.gateways import gateways
 from jaxprtool.core.trace import Tracer
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
+from jaxprtool.ir.jaxpr import Value
 
 __all__ = ["call"]
 
 
-def call(f: Callable[..., Any], args: Any) -> Any:
+def call(f: Callable[..., Value], args: Sequence[Value]) -> Value:
     """`f(*args)`, where some of the leaves of `args` are tracers of ours, whatever `f` is written with.
 
     Raises:

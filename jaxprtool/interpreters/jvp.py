@@ -31,8 +31,9 @@ from jaxprtool.interpreters.memory_spaces import put_in_memory
 from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Value
 from jaxprtool.ir.memo import MemoTable
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes
 
@@ -62,14 +63,14 @@ class Zero:
 
     __slots__ = ("aval",)
 
-    def __init__(self, aval: Any):
+    def __init__(self, aval: Aval):
         self.aval = aval.tangent()
 
     def __repr__(self) -> str:
         return f"Zero({self.aval})"
 
 
-def zeros(aval: ShapedArray) -> Any:
+def zeros(aval: ShapedArray) -> Value:
     """Zeros of an array type: a literal for rank 0, else a broadcast literal. Raises UnsupportedError for other types."""
     if not isinstance(aval, ShapedArray):
         fail(UnsupportedError, f"there are no zeros of type {aval}", "no-zeros")
@@ -82,18 +83,18 @@ def zeros(aval: ShapedArray) -> Any:
     return lax.pvary(out, axes=varying_axes(aval)) if aval.vary else out
 
 
-def instantiate(tangent: Any) -> Any:
+def instantiate(tangent: Value) -> Value:
     """A tangent or cotangent as a value."""
     return zeros(tangent.aval) if type(tangent) is Zero else tangent
 
 
-def fill_zeros(flags: Iterable[bool], live: Iterable[Any], avals: Iterable[Any]) -> list[Any]:
+def fill_zeros(flags: Iterable[bool], live: Iterable[Value], avals: Iterable[Aval]) -> list[Value]:
     """Tangents or cotangents of values of these types: those in `live` where the flag is True, `Zero` at the others."""
     rest = iter(live)
     return [next(rest) if f else Zero(a) for f, a in zip(flags, avals, strict=True)]
 
 
-def add_tangents(x: Any, y: Any) -> Any:
+def add_tangents(x: Value, y: Value) -> Value:
     """The sum of two tangents, either of which may be Zero."""
     if type(x) is Zero:
         return y
@@ -105,20 +106,20 @@ class JVPTracer(Tracer):
 
     __slots__ = ("primal", "tangent")
 
-    def __init__(self, trace: JVPTrace, primal: Any, tangent: Any):
+    def __init__(self, trace: JVPTrace, primal: Value, tangent: Value):
         self._trace, self.primal, self.tangent = trace, primal, tangent
 
     @property
-    def aval(self) -> Any:
+    def aval(self) -> Aval:
         return get_aval(self.primal)
 
-    def full_lower(self) -> Any:
+    def full_lower(self) -> Value:
         return self.primal if type(self.tangent) is Zero else self
 
     def origin(self) -> str:
         return self.primal.origin() if isinstance(self.primal, Tracer) else ""
 
-    def concrete(self, wanted: str) -> Any:
+    def concrete(self, wanted: str) -> Value:
         return self.primal.concrete(wanted) if isinstance(self.primal, Tracer) else self.primal
 
 
@@ -130,12 +131,12 @@ class JVPTrace(Trace):
     def __init__(self, parent: Trace):
         self.parent = parent
 
-    def pure(self, value: Any) -> JVPTracer:
+    def pure(self, value: Value) -> JVPTracer:
         return JVPTracer(self, value, Zero(get_aval(value)))
 
     def process_primitive(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
+        self, primitive: Primitive, args: Sequence[Value], params: dict[str, ParamValue]
+    ) -> Value:
         primals, tangents, active = [], [], False
         for x in args:
             if type(x) is JVPTracer and x._trace is self:
@@ -157,11 +158,11 @@ class JVPTrace(Trace):
             return [self.box(p, t) for p, t in zip(out, out_tangent, strict=True)]
         return self.box(out, out_tangent)
 
-    def box(self, primal: Any, tangent: Any) -> Any:
+    def box(self, primal: Value, tangent: Value) -> Value:
         """A tracer, or the bare primal where the tangent is Zero."""
         return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
 
-    def unbox(self, x: Any) -> tuple[Any, Any]:
+    def unbox(self, x: Value) -> tuple[Value, Value]:
         """Primal and tangent of a result."""
         if type(x) is JVPTracer and x._trace is self:
             return x.primal, x.tangent
@@ -169,8 +170,8 @@ class JVPTrace(Trace):
 
 
 def jvp_flat(
-    f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
-) -> tuple[list[Any], list[Any]]:
+    f: Callable[..., Sequence[Value]], primals: Sequence[Value], tangents: Sequence[Value]
+) -> tuple[list[Value], list[Value]]:
     """jvp of a function of flat lists; tangents may be Zero, in and out."""
     trace = JVPTrace(state.trace)
     args = [trace.box(p, t) for p, t in zip(primals, tangents, strict=True)]
@@ -179,7 +180,9 @@ def jvp_flat(
     return unzip2(trace.unbox(x) for x in outs)
 
 
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(
+    f: Callable[..., Value], primals: Sequence[Value], tangents: Sequence[Value]
+) -> tuple[Value, Value]:
     """The value of f at a point, and its directional derivative there.
 
     Args:
@@ -208,12 +211,12 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     return tree_unflatten(out_tree[0], outs), tree_unflatten(out_tree[0], out_tangents)
 
 
-def tangent_of(f: Callable[..., Any], args: Sequence[Any], i: int) -> str:
+def tangent_of(f: Callable[..., Value], args: Sequence[Value], i: int) -> str:
     """What to call the tangent of leaf i of the arguments in a message."""
     return f"the tangent of {argument_names(f, args)[i]}"
 
 
-def check_tangent(tangent: Any, primal: Any, what: Callable[[], str]) -> Any:
+def check_tangent(tangent: Value, primal: Value, what: Callable[[], str]) -> Value:
     """Check what a caller gives as the tangent (or cotangent) of a value of type `primal`.
 
     Returns:
@@ -296,12 +299,12 @@ def _jvp_jaxpr(
 
 def jvp_interpret(
     jaxpr: Jaxpr,
-    consts: Sequence[Any],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    copy_eqn: Callable[[JaxprEqn, Sequence[Any]], list[Any]],
-    rule_of: Callable[[Primitive], Callable[..., Any] | None] = jvp_rules.rules.get,
-) -> tuple[list[Any], list[Any]]:
+    consts: Sequence[Value],
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    copy_eqn: Callable[[JaxprEqn, Sequence[Value]], list[Value]],
+    rule_of: Callable[[Primitive], Callable[..., Value] | None] = jvp_rules.rules.get,
+) -> tuple[list[Value], list[Value]]:
     """Apply a jaxpr to primals and tangents (or Zeros), rule by rule, in the current trace.
 
     Args:
@@ -353,7 +356,7 @@ class _Tangents(Env):
 # -- makers: op -> rule ------------------------------------------------------------------------
 
 
-def derivative(factor: Callable[..., Any]) -> Maker:
+def derivative(factor: Callable[..., Value]) -> Maker:
     """The rule t * factor(x, y) of a function y = op(x) of one operand.
 
     `factor` may take the params too, by keyword.
@@ -361,7 +364,7 @@ def derivative(factor: Callable[..., Any]) -> Maker:
     return jvp_terms(lambda t, y, x, **params: lax.mul(t, factor(x, y, **params)))
 
 
-def jvp_terms(*terms: Callable[..., Any] | None) -> Maker:
+def jvp_terms(*terms: Callable[..., Value] | None) -> Maker:
     """The rule of a function y = op(x1, ...) as a sum over operands.
 
     terms[i](t, y, *xs, **params) is the contribution of the tangent t of operand i; None for an
@@ -369,8 +372,10 @@ def jvp_terms(*terms: Callable[..., Any] | None) -> Maker:
     """
 
     @Maker
-    def maker(op: Any) -> Any:
-        def rule(primals: Any, tangents: Any, **params: Any) -> Any:
+    def maker(op: Any) -> Value:
+        def rule(
+            primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
+        ) -> Value:
             y = op(*primals, **params)
             out: Any = None
             for t, term in zip(tangents, terms, strict=True):
@@ -386,20 +391,20 @@ def jvp_terms(*terms: Callable[..., Any] | None) -> Maker:
 
 
 @Maker
-def linear(op: Any) -> Any:
+def linear(op: Any) -> Value:
     """The rule of an operation that is linear in all of its operands together."""
 
-    def rule(primals: Any, tangents: Any, **params: Any) -> Any:
+    def rule(primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue) -> Value:
         return op(*primals, **params), op(*map(instantiate, tangents), **params)
 
     return rule
 
 
 @Maker
-def bilinear(op: Any) -> Any:
+def bilinear(op: Any) -> Value:
     """The rule of an operation that is linear in each of its two operands."""
 
-    def rule(primals: Any, tangents: Any, **params: Any) -> Any:
+    def rule(primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue) -> Value:
         (x, y), (dx, dy) = primals, tangents
         out = op(x, y, **params)
         left = dx if type(dx) is Zero else op(dx, y, **params)
@@ -410,11 +415,11 @@ def bilinear(op: Any) -> Any:
 
 
 @Maker
-def zero_derivative(op: Any) -> Any:
+def zero_derivative(op: Any) -> Value:
     """The rule of an operation whose results do not change with small changes of its operands."""
     multiple = op.primitive.multiple_results
 
-    def rule(primals: Any, tangents: Any, **params: Any) -> Any:
+    def rule(primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue) -> Value:
         out = op(*primals, **params)
         if multiple:
             return out, [Zero(get_aval(x)) for x in out]

@@ -12,11 +12,11 @@ Makers: `reduced_layout`; `spec_of` helps others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.ir.avals import Spec
-from jaxprtool.ir.jaxpr import Primitive
+from jaxprtool.ir.jaxpr import Aval, Primitive, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import Placement, placed, placement_of
 
 __all__ = ["laid_out", "layout_rules", "reduced_layout", "spec_of"]
@@ -25,8 +25,8 @@ layout_rules = RuleTable("layout")
 
 
 def laid_out(
-    primitive: Primitive, in_avals: Sequence[Any], out_aval: Any, params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, in_avals: Sequence[Aval], out_aval: Aval, params: dict[str, ParamValue]
+) -> Value:
     """The type of a result, with its layout."""
     rule = layout_rules.find(primitive)
     if rule is not None:
@@ -39,13 +39,13 @@ def laid_out(
     return out_aval
 
 
-def spec_of(aval: Any) -> Spec:
+def spec_of(aval: Aval) -> Spec:
     """The layout of an operand; one that has none counts as one whose dimensions are not split."""
     return aval.spec or ((),) * aval.ndim
 
 
 def reduced_layout(
-    ins: Sequence[Any], out: Any, *, axes: Sequence[int], **_: Any
+    ins: Sequence[Value], out: Value, *, axes: Sequence[int], **_: ParamValue
 ) -> list[tuple[str, ...]]:
     """The layout of the operand, without the dimensions that are reduced."""
     return [s for i, s in enumerate(spec_of(ins[0])) if i not in axes]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.rule_table import RuleTable
@@ -37,8 +37,9 @@ from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive, Value
 from jaxprtool.ir.memo import MemoTable
+from jaxprtool.ir.params import ParamValue
 
 __all__ = [
     "check_known",
@@ -52,7 +53,7 @@ __all__ = [
 linearize_rules = RuleTable("linearize")
 
 
-def check_known(trace: PartialEvalTrace, outs: Sequence[Any]) -> None:
+def check_known(trace: PartialEvalTrace, outs: Sequence[Value]) -> None:
     """Raise UnsupportedError for a result that depends on tangents: some jvp rules compute primal and tangent in one operation."""
     for i, x in enumerate(outs):
         if trace.is_unknown(x):
@@ -127,13 +128,15 @@ class _Linearized:
             )
         check_known(self.second, self.outs)
 
-    def _rule(self, primitive: Primitive) -> Callable[..., Any] | None:
+    def _rule(self, primitive: Primitive) -> Callable[..., Value] | None:
         """The linearize rule of a primitive as a jvp rule, which uses the jvp rule where a primal is unknown; None for no rule."""
         rule = linearize_rules.find(primitive)
         if rule is None:
             return None
 
-        def jvp_rule(primals: Any, tangents: Any, **params: Any) -> Any:
+        def jvp_rule(
+            primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
+        ) -> Value:
             if any(map(self.second.is_unknown, primals)):
                 return jvp_rules[primitive](primals, tangents, **params)
             return rule(self.second, primals, tangents, **params)
@@ -196,7 +199,7 @@ def vjp_jaxpr(
 def _pull_back(
     lin: _Linearized,
     keep_outs: bool,
-    cotangent: Callable[[Any], Any],
+    cotangent: Callable[[Value], Value],
     wanted: Sequence[int] | None = None,
 ) -> ClosedJaxpr:
     """The program of the results, if they are kept, and the cotangents of the arguments with a tangent.

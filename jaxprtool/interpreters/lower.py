@@ -29,7 +29,8 @@ from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import nesting
 from jaxprtool.stablehlo.builder import ELEMENTWISE, Builder, HloValue, result_types, types_of
 from jaxprtool.stablehlo.functions import Function, Module, Place, identifier
@@ -47,7 +48,7 @@ _MAX_REGION_DEPTH = 24
 _MAX_CALL_DEPTH = 64
 
 
-def _row_major(aval: Any) -> str:
+def _row_major(aval: Aval) -> str:
     """The layout of an array whose last axis is the fastest."""
     if aval is not _TOKEN and not isinstance(aval, ShapedArray):
         message = f"a Python function cannot be given a value of type {aval} by XLA"
@@ -88,17 +89,17 @@ class LoweringContext(Builder):
         self.has_splices = False
 
     @property
-    def in_avals(self) -> list[Any]:
+    def in_avals(self) -> list[Aval]:
         """The types of the equation's operands."""
         return [x.aval for x in self.eqn.inputs]
 
     @property
-    def out_avals(self) -> list[Any]:
+    def out_avals(self) -> list[Aval]:
         """The types of the equation's results."""
         return [v.aval for v in self.eqn.out_binders]
 
     @property
-    def out_aval(self) -> Any:
+    def out_aval(self) -> Aval:
         """The type of the equation's single result."""
         return self.eqn.out_binders[0].aval
 
@@ -249,7 +250,7 @@ class LoweringContext(Builder):
 
     def python(
         self,
-        function: Callable[..., Sequence[Any]],
+        function: Callable[..., Sequence[Value]],
         operands: Sequence[HloValue],
         *,
         pure: bool = False,
@@ -288,7 +289,7 @@ class LoweringContext(Builder):
             for v, c in zip(closed.jaxpr.const_binders, closed.consts, strict=True)
         ]
 
-    def constant_of(self, v: Any, value: Any) -> HloValue:
+    def constant_of(self, v: Value, value: Value) -> HloValue:
         """The value of a constant of type `v.aval`; raises UsageError where it has none."""
         check_constant(v, value)
         if type(value) in (bool, int, float, complex):
@@ -329,7 +330,7 @@ class LoweringContext(Builder):
 _TOKEN = AbstractToken()
 
 
-def _passing_token(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+def _passing_token(function: Callable[..., Sequence[Value]]) -> Callable[..., Sequence[Value]]:
     return lambda token, *values: (token, *function(*values))
 
 
@@ -401,7 +402,7 @@ def hlo(name: str) -> Callable[..., HloValue]:
 
     is_short, start = name in ELEMENTWISE, f"stablehlo.{name} "
 
-    def rule(ctx: LoweringContext, *operands: HloValue, **_: Any) -> HloValue:
+    def rule(ctx: LoweringContext, *operands: HloValue, **_: ParamValue) -> HloValue:
         out = ctx.eqn.out_binders[0].aval
         if is_short:
             for x in operands:

@@ -9,7 +9,8 @@ from jaxprtool.core.rule_table import Maker
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, lowering_rules
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Var
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Primitive, Value, Var
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.stablehlo.cost import Arithmetic, operation_cost
 
 __all__ = ["AS_LOWERED", "lowered_cost"]
@@ -17,9 +18,9 @@ __all__ = ["AS_LOWERED", "lowered_cost"]
 
 def lowered_cost(
     primitive: Primitive,
-    in_avals: Sequence[Any],
-    out_avals: Sequence[Any],
-    params: dict[str, Any],
+    in_avals: Sequence[Aval],
+    out_avals: Sequence[Aval],
+    params: dict[str, ParamValue],
 ) -> Cost:
     """The arithmetic of the StableHLO operations that an equation becomes.
 
@@ -57,18 +58,18 @@ class _Counter(LoweringContext):
         self.total = Cost()
         self.bodies: list[Arithmetic] = []
 
-    def _count(self, name: str, operands: Sequence[Any], results: Sequence[Any], **attrs: Any):
+    def _count(self, name: str, operands: Sequence[Value], results: Sequence[Value], **attrs: Any):
         found = operation_cost(name, operands, results, **attrs)
         self.total += Cost(found.flops, found.transcendentals)
 
-    def write(self, text: str, aval: Any) -> HloValue:
+    def write(self, text: str, aval: Aval) -> HloValue:
         name = text.partition(" ")[0].partition("(")[0].removeprefix("stablehlo.")
         self._count(name, [aval], [aval])
         return HloValue("%result", aval)
 
     def op(
         self, name: str, /, *operands: HloValue, out: Any = None, regions: Any = (), **attrs: Any
-    ) -> Any:
+    ) -> Value:
         if out is None:
             out = self.out_aval
         outs = out if isinstance(out, list) else [out]
@@ -77,7 +78,7 @@ class _Counter(LoweringContext):
         results = [HloValue("%result", a) for a in outs]
         return results if isinstance(out, list) else results[0]
 
-    def region(self, avals: Sequence[Any], body: Callable[..., Any]) -> str:
+    def region(self, avals: Sequence[Aval], body: Callable[..., Value]) -> str:
         """Count the operations of a region; returns its number, by which `op` finds them."""
         outer, self.total = self.total, Cost()
         body(*[HloValue("%argument", a) for a in avals])
@@ -85,7 +86,7 @@ class _Counter(LoweringContext):
         self.total = outer
         return str(len(self.bodies) - 1)
 
-    def reduce(self, op: Any, x: Any, init: Any, axes: Sequence[int]) -> Any:
+    def reduce(self, op: Any, x: Value, init: Value, axes: Sequence[int]) -> Value:
         if type(op) is not str:
             return super().reduce(op, x, init, axes)
         scalar = ShapedArray((), x.aval.dtype)

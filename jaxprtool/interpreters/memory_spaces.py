@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import COPY_SEMANTICS
 from jaxprtool.core.kinds.placement import MEMORY
 from jaxprtool.core.trace import get_aval
+from jaxprtool.ir.jaxpr import Value
 
 __all__ = ["put_in_memory"]
 
 _ALWAYS_COPY = COPY_SEMANTICS.word("ALWAYS_COPY")
 
 
-def put_in_memory(x: Any, memory: str) -> Any:
+def put_in_memory(x: Value, memory: str) -> Value:
     """An array in the memory with this name (`host`; "" is the device's), moved by a `device_put` if it is in another one."""
     if get_aval(x).memory == memory:
         return x

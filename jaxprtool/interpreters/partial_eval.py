@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import compress
-from typing import Any
 
 from jaxprtool.core.bind import interpreted, set_current_trace, state
 from jaxprtool.core.env import Env
@@ -37,8 +36,9 @@ from jaxprtool.interpreters.interfaces import of_partial_eval, with_interface
 from jaxprtool.interpreters.sharing import computes_again, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.ir.diagnostics import InternalError, JaxprTypeError
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Lit, Primitive
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, Lit, Primitive, Value
 from jaxprtool.ir.memo import Memo, MemoTable
+from jaxprtool.ir.params import ParamValue
 
 __all__ = [
     "PartialEvalTrace",
@@ -65,14 +65,14 @@ class PartialEvalTrace(JaxprTrace):
         super().__init__()
         self.parent = parent
 
-    def is_unknown(self, x: Any) -> bool:
+    def is_unknown(self, x: Value) -> bool:
         """Whether `x` is a tracer of this trace."""
         return type(x) is JaxprTracer and x._trace is self
 
-    def literal(self, lit: Lit) -> Any:
+    def literal(self, lit: Lit) -> Value:
         return self.parent.literal(lit)
 
-    def known(self, f: Callable[..., Any], *args: Any, **params: Any) -> Any:
+    def known(self, f: Callable[..., Value], *args: Value, **params: ParamValue) -> Value:
         """Call `f` with the parent as the current trace."""
         previous, state.trace = state.trace, self.parent
         try:
@@ -83,17 +83,17 @@ class PartialEvalTrace(JaxprTrace):
     def process_typed(
         self,
         primitive: Primitive,
-        args: Sequence[Any],
-        params: dict[str, Any],
-        out_avals: Sequence[Any],
-    ) -> list[Any]:
+        args: Sequence[Value],
+        params: dict[str, ParamValue],
+        out_avals: Sequence[Aval],
+    ) -> list[Value]:
         if any(map(self.is_unknown, args)):
             return self.process_primitive(primitive, args, params)
         return self.known(self.parent.process_typed, primitive, args, params, out_avals)
 
     def process_primitive(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
+        self, primitive: Primitive, args: Sequence[Value], params: dict[str, ParamValue]
+    ) -> Value:
         for x in args:
             if type(x) is JaxprTracer and x._trace is self:
                 break
@@ -202,7 +202,7 @@ _PARTS = MemoTable[tuple[ClosedJaxpr, ClosedJaxpr, list[bool], int]]("parts")
 
 
 def parts(
-    first: JaxprTrace, known_outs: Sequence[Any], rest: ClosedJaxpr
+    first: JaxprTrace, known_outs: Sequence[Value], rest: ClosedJaxpr
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, int]:
     """The two parts of a program that was split between traces.
 
@@ -249,10 +249,10 @@ def parts(
 def split_call(
     trace: PartialEvalTrace,
     closed: ClosedJaxpr,
-    args: Sequence[Any],
-    call_known: Callable[[ClosedJaxpr, list[Any]], list[Any]],
-    record_unknown: Callable[[ClosedJaxpr, list[Any]], list[Any]],
-) -> list[Any]:
+    args: Sequence[Value],
+    call_known: Callable[[ClosedJaxpr, list[Value]], list[Value]],
+    record_unknown: Callable[[ClosedJaxpr, list[Value]], list[Value]],
+) -> list[Value]:
     """Partial evaluation of a call of a jaxpr, in terms of calls of its two parts.
 
     A known result, or a residual, that is just an argument is taken from the operands, so it
@@ -270,16 +270,16 @@ def split_call(
 def call_known_part(
     trace: PartialEvalTrace,
     known: ClosedJaxpr,
-    args: Sequence[Any],
-    call: Callable[[ClosedJaxpr, list[Any]], list[Any]],
-) -> list[Any]:
+    args: Sequence[Value],
+    call: Callable[[ClosedJaxpr, list[Value]], list[Value]],
+) -> list[Value]:
     """Call the known part of a call; its results and residuals. Those that are arguments or literals are not passed through."""
     return _call_forwarding(known, args, lambda c, xs: trace.known(call, c, xs))
 
 
 def _call_forwarding(
-    closed: ClosedJaxpr, args: Sequence[Any], call: Callable[..., list[Any]]
-) -> list[Any]:
+    closed: ClosedJaxpr, args: Sequence[Value], call: Callable[..., list[Value]]
+) -> list[Value]:
     """The results of a call of a jaxpr. Only results that it computes are results of the call, each once."""
     jaxpr = closed.jaxpr
     env = Env(zip(jaxpr.in_binders, args, strict=True))

@@ -29,7 +29,7 @@ from jaxprtool.interpreters.memory_spaces import put_in_memory
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_rules
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.interpreters.stage import JaxprTrace
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.walk import sub_jaxprs
 
@@ -145,7 +145,7 @@ class _Splitter:
         known = self.first.build([*[x for x in outs if x is not None], *saved])
         return Saving(known, again, [x is None for x in outs])
 
-    def again(self, outs: Sequence[Any]) -> tuple[ClosedJaxpr, list[bool]]:
+    def again(self, outs: Sequence[Value]) -> tuple[ClosedJaxpr, list[bool]]:
         """The second computation, and which of the saved values it reads; the others are no arguments of it."""
         second, n_saved = self.second, len(self.saved)
         args, saved = split_list(second.in_binders, len(second.in_binders) - n_saved)
@@ -156,17 +156,17 @@ class _Splitter:
         jaxpr = Jaxpr(binders, smaller.eqns, smaller.outs, smaller.const_binders)
         return verified(ClosedJaxpr(jaxpr, second.consts)), used[:n_saved]
 
-    def read(self, atoms: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def read(self, atoms: Sequence[Value]) -> tuple[list[Value], list[Value]]:
         pairs = [(x, x) if type(x) is Lit else self.values[x] for x in atoms]
         return [a for a, _ in pairs], [b for _, b in pairs]
 
-    def save(self, value: Any) -> Any:
+    def save(self, value: Value) -> Value:
         """Hand a value of the first computation to the second one."""
         given = self.second.new_input(value.aval)
         self.saved.append((value, given))
         return given
 
-    def offload(self, move: Offload, value: Any) -> Any:
+    def offload(self, move: Offload, value: Value) -> Value:
         """Hand a value over by way of another memory."""
         with set_current_trace(self.first):
             moved = put_in_memory(value, move.memory)
@@ -174,7 +174,9 @@ class _Splitter:
         with set_current_trace(self.second):
             return put_in_memory(given, move.source)
 
-    def equation(self, eqn: JaxprEqn, ins: list[Any], again: list[Any]) -> list[tuple[Any, Any]]:
+    def equation(
+        self, eqn: JaxprEqn, ins: list[Value], again: list[Value]
+    ) -> list[tuple[Value, Value]]:
         """Record an equation. Returns each of its results as (value in the first computation, value in the second)."""
         unks = [x is None for x in ins]
         rule = None if self.saves is save_nothing else saving_rules.find(eqn.primitive)
@@ -195,8 +197,8 @@ class _Splitter:
         return [(x, x if type(v) is DropVar else save(x)) for v, x in binders]
 
     def nested(
-        self, cut: Saving, calls: bool, ins: list[Any], again: list[Any]
-    ) -> list[tuple[Any, Any]]:
+        self, cut: Saving, calls: bool, ins: list[Value], again: list[Value]
+    ) -> list[tuple[Value, Value]]:
         """Put both computations of an equation in its place, or calls of them (Note [In place or called])."""
         copied = self.called if calls else JaxprTrace.copy_jaxpr
         outs = copied(self.first, cut.known, [x for x in ins if x is not None])
@@ -205,12 +207,12 @@ class _Splitter:
         firsts = spread([not u for u in cut.unks_out], known)
         return list(zip(firsts, results, strict=True))
 
-    def called(self, trace: JaxprTrace, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+    def called(self, trace: JaxprTrace, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
         """Record a call of a jaxpr."""
         with set_current_trace(trace):
             return lax.jit_call(*args, jaxpr=closed)
 
-    def known_results(self, eqn: JaxprEqn, ins: list[Any]) -> list[Any]:
+    def known_results(self, eqn: JaxprEqn, ins: list[Value]) -> list[Value]:
         """The results of an equation with unknown operands that are known nevertheless; None for the others."""
         if eqn.primitive not in partial_eval_rules:
             return [None] * len(eqn.out_binders)

@@ -21,12 +21,11 @@ computes the values again, as in a `remat2`. Each level then saves a bounded num
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.dce import jaxpr_has_effects
 from jaxprtool.interpreters.evaluate import apply_eqns
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Value, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import count_eqns, shared_size
 
@@ -70,8 +69,8 @@ _REMATERIALISED = Memo[ClosedJaxpr]("rematerialised")
 
 
 def apply_jaxpr(
-    closed: ClosedJaxpr, args: Sequence[Any], of: ClosedJaxpr | None = None
-) -> list[Any]:
+    closed: ClosedJaxpr, args: Sequence[Value], of: ClosedJaxpr | None = None
+) -> list[Value]:
     """Apply a jaxpr in the current trace: its equations one by one, or a call of it (Note [In place or called]).
 
     of: the jaxpr that it was derived from, where that one may show more sharing.

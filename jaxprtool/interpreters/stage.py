@@ -36,16 +36,19 @@ from jaxprtool.ir.interface import (
     tree_of,
 )
 from jaxprtool.ir.jaxpr import (
+    Aval,
     ClosedJaxpr,
     Jaxpr,
     JaxprEqn,
     Lit,
     Primitive,
+    Value,
     Var,
     new_eqn,
     new_var,
     type_of,
 )
+from jaxprtool.ir.params import ParamValue
 
 __all__ = [
     "JaxprTrace",
@@ -62,7 +65,9 @@ _TYPE_RULES = abstract_eval_rules.rules
 identity_rules = RuleTable("identity")
 
 
-def _refuse_symbolic(primitive: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> None:
+def _refuse_symbolic(
+    primitive: Primitive, avals: Sequence[Aval], params: dict[str, ParamValue]
+) -> None:
     """Raise UnsupportedError where shapes or params have symbolic dimensions, with which type rules cannot compute."""
     shapes = [a.shape for a in avals if isinstance(a, ShapedArray)]
     given = [v for v in params.values() if isinstance(v, tuple)]
@@ -84,7 +89,7 @@ class JaxprTracer(Tracer):
         return self._trace.describe(self.atom)
 
 
-def _is_operand(eqn: JaxprEqn, x: Any) -> bool:
+def _is_operand(eqn: JaxprEqn, x: Value) -> bool:
     """Whether x is a tracer of the type of the equation's only result."""
     return type(x) is JaxprTracer and x.aval is eqn.out_binders[0].aval
 
@@ -110,7 +115,7 @@ class JaxprTrace(Trace):
         self.const_vars: dict[int, Var] = {}
         self.arg_names: Sequence[str] = ()
 
-    def new_input(self, aval: Any) -> JaxprTracer:
+    def new_input(self, aval: Aval) -> JaxprTracer:
         """A further argument."""
         var = new_var(aval.strong)
         self.in_binders.append(var)
@@ -122,25 +127,25 @@ class JaxprTrace(Trace):
         self.in_binders += variables
         return self._tracers(variables)
 
-    def new_const(self, aval: Any, value: Any) -> JaxprTracer:
+    def new_const(self, aval: Aval, value: Value) -> JaxprTracer:
         """A further constant, also one without a value."""
         var = new_var(aval.strong)
         self.const_binders.append(var)
         self.consts.append(value)
         return JaxprTracer(self, var)
 
-    def new_consts(self, closed: ClosedJaxpr) -> list[Any]:
+    def new_consts(self, closed: ClosedJaxpr) -> list[Value]:
         """Further constants: those of another jaxpr, with their values where they have some."""
         pairs = zip(closed.jaxpr.const_binders, closed.consts, strict=True)
         return [self.new_const(v.aval, c) for v, c in pairs]
 
-    def atom(self, x: Any) -> Any:
+    def atom(self, x: Value) -> Value:
         """`x` as an operand: a variable of this jaxpr or a literal."""
         if type(x) is JaxprTracer and x._trace is self:
             return x.atom
         return x if type(x) is Lit else self.constant(x)
 
-    def constant(self, value: Any) -> Any:
+    def constant(self, value: Value) -> Value:
         """A literal for a Python scalar or a concrete scalar, else a constant binder."""
         if type(value) in (bool, int, float, complex):
             return scalar_lit(value, get_aval(value).dtype)
@@ -162,7 +167,7 @@ class JaxprTrace(Trace):
             self.consts.append(value)
         return var
 
-    def literal(self, lit: Lit) -> Any:
+    def literal(self, lit: Lit) -> Value:
         return JaxprTracer(self, lit)
 
     def mark(self) -> tuple[int, int]:
@@ -174,13 +179,13 @@ class JaxprTrace(Trace):
         self.const_vars = {k: v for k, v in self.const_vars.items() if v not in dropped}
         del self.eqns[eqns:], self.const_binders[consts:], self.consts[consts:]
 
-    def pure(self, value: Any) -> Any:
+    def pure(self, value: Value) -> Value:
         atom = self.atom(value)
         return atom if type(atom) is Lit else JaxprTracer(self, atom)
 
     def process_primitive(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
+        self, primitive: Primitive, args: Sequence[Value], params: dict[str, ParamValue]
+    ) -> Value:
         inputs, avals, annotated = [], [], False
         for x in args:
             if type(x) is JaxprTracer and x._trace is self:
@@ -213,18 +218,18 @@ class JaxprTrace(Trace):
     def process_typed(
         self,
         primitive: Primitive,
-        args: Sequence[Any],
-        params: dict[str, Any],
-        out_avals: Sequence[Any],
-    ) -> list[Any]:
+        args: Sequence[Value],
+        params: dict[str, ParamValue],
+        out_avals: Sequence[Aval],
+    ) -> list[Value]:
         return self.emit(primitive, [*map(self.atom, args)], params, out_avals)
 
     def emit(
         self,
         primitive: Primitive,
-        inputs: list[Any],
-        params: dict[str, Any],
-        out_avals: Sequence[Any],
+        inputs: list[Value],
+        params: dict[str, ParamValue],
+        out_avals: Sequence[Aval],
     ) -> list[JaxprTracer]:
         """Record an equation whose operands are atoms and whose result types are known."""
         binders = [*map(new_var, out_avals)]
@@ -235,7 +240,7 @@ class JaxprTrace(Trace):
         self.eqns.append(new_eqn(primitive, inputs, params, binders, eqn.span, None, origin))
         return self._tracers(binders)
 
-    def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Any]) -> list[JaxprTracer]:
+    def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Value]) -> list[JaxprTracer]:
         """Record an equation of another jaxpr with other operands of the same types; one that returns its operand is left out."""
         same = identity_rules.find(eqn.primitive)
         if same is not None and _is_operand(eqn, args[0]) and same(eqn.params):
@@ -247,7 +252,7 @@ class JaxprTrace(Trace):
         )
         return self._tracers(binders)
 
-    def copy_jaxpr(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+    def copy_jaxpr(self, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
         """Record the equations of another jaxpr. Returns its results: tracers, or literals."""
         jaxpr = closed.jaxpr
         env = Env(zip(jaxpr.in_binders, args, strict=True))
@@ -257,23 +262,23 @@ class JaxprTrace(Trace):
             env.write(eqn.out_binders, self.copy_eqn(eqn, ins))
         return env.read(jaxpr.outs)
 
-    def build(self, outs: Sequence[Any]) -> ClosedJaxpr:
+    def build(self, outs: Sequence[Value]) -> ClosedJaxpr:
         """The jaxpr with these results."""
         return verified(ClosedJaxpr(self._jaxpr(outs), self.consts))
 
     def _tracers(self, variables: Sequence[Var]) -> list[JaxprTracer]:
         return [*map(JaxprTracer, repeat(self), variables)]
 
-    def _jaxpr(self, outs: Sequence[Any]) -> Jaxpr:
+    def _jaxpr(self, outs: Sequence[Value]) -> Jaxpr:
         atoms = [*map(self.atom, outs)]
         return Jaxpr(self.in_binders, self.eqns, atoms, self.const_binders)
 
-    def build_live(self, outs: Sequence[Any]) -> ClosedJaxpr:
+    def build_live(self, outs: Sequence[Value]) -> ClosedJaxpr:
         """The jaxpr with these results, without dead equations; all arguments and constants stay."""
         jaxpr, _ = dce_jaxpr(verified(self._jaxpr(outs)), keep_inputs=True)
         return verified(ClosedJaxpr(jaxpr, self.consts))
 
-    def finish(self, outs: Sequence[Any]) -> ClosedJaxpr:
+    def finish(self, outs: Sequence[Value]) -> ClosedJaxpr:
         """The jaxpr with these results, without dead equations and constants; all arguments stay."""
         return prune_consts(self.build_live(outs))
 
@@ -292,7 +297,7 @@ class JaxprTrace(Trace):
 
 
 def stage(
-    f: Callable[..., Sequence[Any]], in_avals: Sequence[Any], names: Sequence[str] = ()
+    f: Callable[..., Sequence[Value]], in_avals: Sequence[Aval], names: Sequence[str] = ()
 ) -> ClosedJaxpr:
     """Record a function of flat arguments that returns flat results.
 
@@ -307,14 +312,14 @@ def stage(
     return trace.build(outs)
 
 
-def stage_shared(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any]) -> ClosedJaxpr:
+def stage_shared(f: Callable[..., Sequence[Value]], in_avals: Sequence[Aval]) -> ClosedJaxpr:
     """`stage` of a jaxpr that many equations share: its equations have the place of none of them."""
     with interpreting():
         state.eqn = NO_EQN
         return stage(f, in_avals)
 
 
-def argument_names(f: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+def argument_names(f: Callable[..., Value], args: Sequence[Value]) -> list[str]:
     """The names of the leaves of the arguments for messages: `argument x["w"] of loss`; of a program its own names."""
     leaves, program = tree_leaves(tuple(args)), getattr(f, "program", None)
     if isinstance(program, ClosedJaxpr) and len(leaves) == len(program.in_avals):
@@ -324,11 +329,13 @@ def argument_names(f: Callable[..., Any], args: Sequence[Any]) -> list[str]:
     return [f"argument {name}{of}" for name, _ in zip(names, leaves, strict=False)]
 
 
-def flatten_fun(f: Callable[..., Any], in_tree: Any) -> tuple[Callable[..., list[Any]], list[Any]]:
+def flatten_fun(
+    f: Callable[..., Value], in_tree: Any
+) -> tuple[Callable[..., list[Value]], list[Value]]:
     """`f` on flat lists; the second result holds the tree of f's result once it was called."""
     out_tree: list[Any] = []
 
-    def flat(*leaves: Any) -> list[Any]:
+    def flat(*leaves: Value) -> list[Value]:
         outs, tree = tree_flatten(call(f, tree_unflatten(in_tree, leaves)))
         out_tree[:] = [tree]
         return outs
@@ -336,12 +343,12 @@ def flatten_fun(f: Callable[..., Any], in_tree: Any) -> tuple[Callable[..., list
     return flat, out_tree
 
 
-def leaf_aval(x: Any) -> Any:
+def leaf_aval(x: Aval) -> Aval:
     """The type of a leaf of an argument, which is a type itself or a value."""
     return x if isinstance(x, AbstractType) else get_aval(x)
 
 
-def make_jaxpr(f: Callable[..., Any], *, return_tree: bool = False) -> Callable[..., Any]:
+def make_jaxpr(f: Callable[..., Value], *, return_tree: bool = False) -> Callable[..., Value]:
     """A function that records `f` as a jaxpr.
 
     Args:
@@ -357,7 +364,7 @@ def make_jaxpr(f: Callable[..., Any], *, return_tree: bool = False) -> Callable[
       JaxprTypeError: f applies an operation to operands it does not take.
     """
 
-    def maker(*args: Any) -> Any:
+    def maker(*args: Value) -> Value:
         leaves, in_tree = tree_flatten(args)
         flat, out_tree = flatten_fun(f, in_tree)
         closed = stage(flat, [leaf_aval(x) for x in leaves], argument_names(f, args))

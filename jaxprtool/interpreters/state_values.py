@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool.ir.avals import AbstractToken, RefType
+from jaxprtool.ir.jaxpr import Value
 
 __all__ = ["Cell", "Token"]
 
@@ -29,7 +30,7 @@ class Cell:
 
     __slots__ = ("aval", "value")
 
-    def __init__(self, value: Any, aval: RefType):
+    def __init__(self, value: Value, aval: RefType):
         self.value, self.aval = value, aval
 
     def __getitem__(self, i: int) -> Cell:

@@ -27,8 +27,9 @@ from jaxprtool.interpreters.interfaces import of_transpose, with_interface
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.diagnostics import JaxprToolError, NotLinearError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import MemoTable
+from jaxprtool.ir.params import ParamValue
 
 __all__ = [
     "NONLINEAR",
@@ -51,7 +52,7 @@ class UndefPrimal:
 
     __slots__ = ("aval",)
 
-    def __init__(self, aval: Any):
+    def __init__(self, aval: Aval):
         self.aval = aval
 
     def __repr__(self) -> str:
@@ -65,7 +66,7 @@ class UndefPrimal:
 _NO_VALUE = "linear-value"
 
 
-def is_linear(x: Any) -> bool:
+def is_linear(x: Value) -> bool:
     """Whether an operand of a transpose rule is a linear one."""
     return type(x) is UndefPrimal
 
@@ -81,7 +82,7 @@ def not_linear(primitive: str, why: str = "") -> NoReturn:
     )
 
 
-def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> list[Any]:
+def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value]) -> list[Value]:
     """Pull cotangents back through a jaxpr, in the current trace.
 
     Args:
@@ -123,7 +124,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Any], cts_out: Sequence[Any]) -> 
     return [ct_env[v] if v in ct_env else Zero(v.aval) for v in linear_args]
 
 
-def _forward(jaxpr: Jaxpr, env: Env, linear: set[Any]) -> list[JaxprEqn]:
+def _forward(jaxpr: Jaxpr, env: Env, linear: set[Value]) -> list[JaxprEqn]:
     """Apply the equations that no linear argument reaches. Returns the others, and adds the variables that they bind to `linear`."""
     rest = []
     for eqn in interpreted(jaxpr.eqns):
@@ -137,7 +138,7 @@ def _forward(jaxpr: Jaxpr, env: Env, linear: set[Any]) -> list[JaxprEqn]:
     return rest
 
 
-def _transpose_eqn(eqn: JaxprEqn, ct: Any, ins: list[Any]) -> Sequence[Any]:
+def _transpose_eqn(eqn: JaxprEqn, ct: Value, ins: list[Value]) -> Sequence[Value]:
     """The cotangents of an equation's operands, from that of its result (or those of its results)."""
     primitive = eqn.primitive
     rule = transpose_rules.rules.get(primitive) or transpose_rules[primitive]
@@ -215,10 +216,10 @@ def _transpose_jaxpr(
 # -- makers ------------------------------------------------------------------------------------
 
 
-def transpose_unary(f: Callable[..., Any]) -> Callable[..., Any]:
+def transpose_unary(f: Callable[..., Value]) -> Callable[..., Value]:
     """The rule of a linear operation of one operand: f(ct, operand's aval, **params) is its cotangent."""
 
-    def rule(ct: Any, x: Any, **params: Any) -> list[Any]:
+    def rule(ct: Value, x: Value, **params: ParamValue) -> list[Value]:
         return [f(ct, get_aval(x), **params) if is_linear(x) else None]
 
     return rule

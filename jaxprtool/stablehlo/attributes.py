@@ -7,11 +7,13 @@ their types, Python's numbers with 64 bits, strings, dtypes as types, and lists 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
+from jaxprtool.ir.jaxpr import Value
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
 from jaxprtool.ir.trees import TreeDefinition
 from jaxprtool.stablehlo.text import dense, element_type, mlir_type, scalar_text
@@ -38,7 +40,7 @@ def composite_attributes(attributes: Any) -> str | None:
         return None
 
 
-def _unflatten(tree: Any, leaves: Any) -> Any:
+def _unflatten(tree: Any, leaves: Sequence[Value]) -> Value:
     """The value with the given structure, in which tuples are lists."""
     if not isinstance(tree, TreeDefinition):
         raise _NoSpelling(tree)
@@ -52,7 +54,7 @@ def _dictionary(fields: dict[str, Any]) -> str:
     return f"{{{', '.join(pairs)}}}"
 
 
-def _value(value: Any) -> str:
+def _value(value: Value) -> str:
     if isinstance(value, Opaque):
         array = getattr(getattr(value, "value", None), "val", None)
         if array is None:
@@ -99,12 +101,12 @@ def _printed_array(array: Record) -> str:
     return f"{dense(rows, aval)} : {mlir_type(aval)}"
 
 
-def _array(array: Any, dtype: Any) -> str:
+def _array(array: Value, dtype: DType) -> str:
     aval = ShapedArray(array.shape, dtype_of(dtype))
     return f"{dense(array, aval)} : {mlir_type(aval)}"
 
 
-def _scalar(value: Any, dtype: DType | None) -> str:
+def _scalar(value: Value, dtype: DType | None) -> str:
     if dtype is None or dtype.kind == "c":
         raise _NoSpelling(value)
     text = scalar_text(value, dtype)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL, INT8, UINT8, DType
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.stablehlo.text import (
     attribute,
     dense,
@@ -55,7 +57,7 @@ class Builder(ABC):
 
     @property
     @abstractmethod
-    def out_aval(self) -> Any:
+    def out_aval(self) -> Aval:
         """The type of the result at hand, for operations that are not told theirs."""
 
     def fresh_name(self) -> str:
@@ -65,14 +67,14 @@ class Builder(ABC):
 
     # -- writing operations ------------------------------------------------------------------
 
-    def write(self, text: str, aval: Any) -> HloValue:
+    def write(self, text: str, aval: Aval) -> HloValue:
         """Write an operation in its short form; `text` is all that follows the `=`."""
         name = f"%{self.counter}"
         self.counter += 1
         self.lines.append(f"{self.indent}{name} = {text}")
         return HloValue(name, aval)
 
-    def write_many(self, text: str, avals: Sequence[Any]) -> list[HloValue]:
+    def write_many(self, text: str, avals: Sequence[Aval]) -> list[HloValue]:
         """Write an operation with any number of results."""
         if len(avals) == 1:
             return [self.write(text, avals[0])]
@@ -89,10 +91,10 @@ class Builder(ABC):
         name: str,
         /,
         *operands: HloValue,
-        out: Any = None,
+        out: ParamValue = None,
         regions: Sequence[str] = (),
-        **attrs: Any,
-    ) -> Any:
+        **attrs: ParamValue,
+    ) -> Value:
         """Write any operation.
 
         Args:
@@ -123,7 +125,7 @@ class Builder(ABC):
         results = self.write_many(text, outs)
         return results if isinstance(out, list) else results[0]
 
-    def _elementwise(self, name: str, operands: Sequence[HloValue], out: Any) -> HloValue:
+    def _elementwise(self, name: str, operands: Sequence[HloValue], out: Value) -> HloValue:
         kind = mlir_type(out)
         types = [mlir_type(x.aval) for x in operands]
         for t in types:
@@ -132,7 +134,7 @@ class Builder(ABC):
                 break
         return self.write(f"stablehlo.{name} {', '.join([x.name for x in operands])} : {kind}", out)
 
-    def region(self, avals: Sequence[Any], body: Callable[..., Any]) -> str:
+    def region(self, avals: Sequence[Aval], body: Callable[..., Value]) -> str:
         """The text of a region: `body` takes its arguments and returns its results (one or a list)."""
         args, inner = self.block(avals, body, "stablehlo.return")
         indent = self.indent
@@ -144,7 +146,7 @@ class Builder(ABC):
         )
 
     def block(
-        self, avals: Sequence[Any], body: Callable[..., Any], terminator: str
+        self, avals: Sequence[Aval], body: Callable[..., Value], terminator: str
     ) -> tuple[list[HloValue], str]:
         """The arguments and the text of a block of operations that ends with `terminator`."""
         lines, constants, indent = self.lines, self.constants, self.indent
@@ -166,7 +168,7 @@ class Builder(ABC):
 
     # -- constants ---------------------------------------------------------------------------
 
-    def constant(self, value: Any, aval: Any) -> HloValue:
+    def constant(self, value: Value, aval: Aval) -> HloValue:
         """A scalar of any dtype (bool, int, float, complex) in every element of a type."""
         shape, dtype = aval.shape, aval.dtype
         if shape:
@@ -178,14 +180,14 @@ class Builder(ABC):
             found = self.constants[key] = self.write(text, aval)
         return found
 
-    def array(self, values: Any, aval: Any) -> HloValue:
+    def array(self, values: Sequence[Value], aval: Aval) -> HloValue:
         """An array constant, from a NumPy array or nested lists."""
         text = f"stablehlo.constant {dense(values, aval)} : {mlir_type(aval)}"
         return self.write(text, aval.physical)
 
     # -- operations that many rules use --------------------------------------------------------
 
-    def broadcast(self, x: HloValue, aval: Any, dims: Sequence[int] = ()) -> HloValue:
+    def broadcast(self, x: HloValue, aval: Aval, dims: Sequence[int] = ()) -> HloValue:
         """broadcast_in_dim: dimension i of x becomes dimension dims[i] of the result."""
         if mlir_type(x.aval) == mlir_type(aval) and [*dims] == sorted(dims):
             return x
@@ -296,11 +298,11 @@ class Builder(ABC):
         text = f"stablehlo.pad {x.name}, {v.name}, {edges}, interior = {int_list(interiors)}"
         return self.write(f"{text} : ({types_of([x, v])}) -> {mlir_type(out)}", out)
 
-    def iota(self, aval: Any, dim: int = 0) -> HloValue:
+    def iota(self, aval: Aval, dim: int = 0) -> HloValue:
         """The index along a dimension."""
         return self.write(f"stablehlo.iota dim = {dim} : {mlir_type(aval)}", aval)
 
-    def reduce(self, op: Any, x: Any, init: Any, axes: Sequence[int]) -> Any:
+    def reduce(self, op: Any, x: Value, init: Value, axes: Sequence[int]) -> Value:
         """Reduce over axes, which go away.
 
         Args:
@@ -335,15 +337,15 @@ class Builder(ABC):
     def reduce_window(
         self,
         op: Any,
-        x: Any,
-        init: Any,
+        x: Value,
+        init: Value,
         window_dimensions: Sequence[int],
         strides: Sequence[int] | None = None,
         padding: Sequence[tuple[int, int]] | None = None,
         base_dilation: Sequence[int] | None = None,
         window_dilation: Sequence[int] | None = None,
-        out: Any = None,
-    ) -> Any:
+        out: Value = None,
+    ) -> Value:
         """Reduce every window; `op`, `x` and `init` as for `reduce`, `out` by default the equation's."""
         rank = len(window_dimensions)
         ones = (1,) * rank
@@ -380,7 +382,7 @@ def types_of(xs: Sequence[HloValue]) -> str:
     return ", ".join([mlir_type(x.aval) for x in xs])
 
 
-def result_types(avals: Sequence[Any]) -> str:
+def result_types(avals: Sequence[Aval]) -> str:
     """The types of an operation's results: bare when there is one, else in parentheses."""
     if len(avals) == 1:
         return mlir_type(avals[0])

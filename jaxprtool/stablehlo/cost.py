@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
 
 __all__ = ["Arithmetic", "operation_cost"]
 
@@ -69,10 +72,10 @@ _EXPANDED: dict[str, tuple[_Counts, _Counts, _Counts, _Counts]] = {
 
 def operation_cost(
     name: str,
-    operands: Sequence[Any],
-    results: Sequence[Any],
+    operands: Sequence[Value],
+    results: Sequence[Value],
     bodies: Sequence[Arithmetic] = (),
-    **attrs: Any,
+    **attrs: ParamValue,
 ) -> Arithmetic:
     """The arithmetic of one operation; none for convolutions, matrix products and Fourier transforms.
 
@@ -107,11 +110,11 @@ def operation_cost(
     return Arithmetic(0, n) if name in _TRANSCENDENTAL else Arithmetic(n, 0)
 
 
-def _size(aval: Any) -> int:
+def _size(aval: Aval) -> int:
     return max(aval.size, 0)
 
 
-def _width(dtype: Any) -> int:
+def _width(dtype: DType) -> int:
     """The column of `_EXPANDED` for an element type."""
     if dtype.kind == "c":
         return 3

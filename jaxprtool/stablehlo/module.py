@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from jaxprtool.ir.interface import Interface
+from jaxprtool.ir.jaxpr import Aval, Value
 
 __all__ = ["StableHLO"]
 
@@ -26,9 +26,9 @@ class StableHLO:
     def __init__(
         self,
         text: str,
-        in_avals: list[Any],
-        out_avals: list[Any],
-        callbacks: Sequence[Callable[..., Any]] = (),
+        in_avals: list[Aval],
+        out_avals: list[Aval],
+        callbacks: Sequence[Callable[..., Value]] = (),
         devices: int = 1,
         interface: Interface | None = None,
     ):

@@ -11,6 +11,7 @@ from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType, dtype_of
+from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.syntax.consts import has_bytes, has_odd_nans
 from jaxprtool.syntax.types import is_usual_nan
 
@@ -77,7 +78,7 @@ def element_type(dtype: DType) -> str:
     return found
 
 
-def mlir_type(aval: Any) -> str:
+def mlir_type(aval: Aval) -> str:
     """A type: `tensor<3x4xf32>`. PRNG keys are their words: key<fry>[3] is `tensor<3x2xui32>`.
 
     Raises UnsupportedError for what StableHLO has no type for.
@@ -88,7 +89,7 @@ def mlir_type(aval: Any) -> str:
     return text
 
 
-def _make_type(aval: Any) -> str:
+def _make_type(aval: Aval) -> str:
     if isinstance(aval, AbstractToken):
         return "!stablehlo.token"
     if not isinstance(aval, ShapedArray):
@@ -110,7 +111,7 @@ def int_list(values: Sequence[int]) -> str:
     return f"[{', '.join(map(str, values))}]"
 
 
-def attribute(value: Any) -> str:
+def attribute(value: Value) -> str:
     """The value of an attribute: text as it is, bools, ints (i64), sequences of ints (array<i64>)."""
     if type(value) is str:
         return value
@@ -147,7 +148,7 @@ def _nan_bits(value: float, dtype: DType) -> int:
     return _SPECIAL[dtype.name][0] | payload if payload else 0
 
 
-def scalar_text(value: Any, dtype: DType) -> str:
+def scalar_text(value: Value, dtype: DType) -> str:
     """One element: `1.000000e+00`, `true`, `-3`, `(1.0,2.0)`. Integers wrap to the type's range."""
     kind = dtype.kind
     if kind == "f":
@@ -163,7 +164,7 @@ def scalar_text(value: Any, dtype: DType) -> str:
     return str(value)
 
 
-def dense(values: Any, aval: ShapedArray) -> str:
+def dense(values: Value, aval: ShapedArray) -> str:
     """The attribute `dense<...>` of an array constant, without its type.
 
     Args:
@@ -186,12 +187,12 @@ def dense(values: Any, aval: ShapedArray) -> str:
     return f"dense<{_nested(values.tolist(), shape, dtype)}>"
 
 
-def _is_exact(values: Any, aval: ShapedArray) -> bool:
+def _is_exact(values: Sequence[Value], aval: ShapedArray) -> bool:
     """Whether an array is written as its bytes: it is large, or has NaNs that numbers do not tell apart."""
     return aval.size > _LARGE or (has_bytes(aval.dtype) and has_odd_nans(values, aval.dtype))
 
 
-def _nested(rows: Any, shape: Sequence[int], dtype: DType) -> str:
+def _nested(rows: Value, shape: Sequence[int], dtype: DType) -> str:
     if not shape:
         return scalar_text(rows, dtype)
     if len(shape) == 1:
@@ -199,6 +200,6 @@ def _nested(rows: Any, shape: Sequence[int], dtype: DType) -> str:
     return f"[{', '.join(_rows(rows, shape[1:], dtype))}]"
 
 
-def _rows(rows: Any, shape: Sequence[int], dtype: DType) -> Iterator[str]:
+def _rows(rows: Value, shape: Sequence[int], dtype: DType) -> Iterator[str]:
     for row in rows:
         yield _nested(row, shape, dtype)
