@@ -212,8 +212,8 @@ def _flat(values: Sequence[Value]) -> list[Value]:
 def _digest(flat: list[Value], dtype: DType | None) -> str:
     import hashlib  # noqa: PLC0415 (5 ms, and only large constants need it)
 
-    code = _FORMATS.get(getattr(dtype, "name", ""))
-    if code is None:
+    code = _FORMATS.get(dtype.name) if dtype else None
+    if dtype is None or code is None:
         raw = ",".join([canonical_scalar(x, dtype) for x in flat]).encode()
     else:
         parts = [p for z in flat for p in (z.real, z.imag)] if dtype.kind == "c" else flat
