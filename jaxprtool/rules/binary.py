@@ -159,12 +159,15 @@ def _mul_transpose(ct: Value, x: Value, y: Value, *, out_dtype: ParamValue = Non
     return [out, None] if is_linear(x) else [None, out]
 
 
+_MULTIPLY = hlo("multiply")
+
+
 def _mul_lower(
     ctx: LoweringContext, x: HloValue, y: HloValue, *, out_dtype: ParamValue = None
 ) -> HloValue:
     if out_dtype is not None:
         x, y = ctx.convert(x, ctx.out_aval.dtype), ctx.convert(y, ctx.out_aval.dtype)
-    return hlo("multiply")(ctx, x, y)
+    return _MULTIPLY(ctx, x, y)
 
 
 define(

@@ -206,7 +206,11 @@ class Builder(ABC):
         aval = x.aval
         if aval.shape == shape:
             return x
-        return self.broadcast(x, ShapedArray(shape, aval.dtype), range(len(aval.shape)))
+        out = ShapedArray(shape, aval.dtype)
+        if aval.shape:
+            return self.broadcast(x, out, range(len(aval.shape)))
+        types = f"({mlir_type(aval)}) -> {mlir_type(out)}"
+        return self.write(f"stablehlo.broadcast_in_dim {x.name}, dims = [] : {types}", out)
 
     def convert(self, x: HloValue, dtype: DType) -> HloValue:
         """x in another element type; stablehlo.convert's meaning."""
@@ -315,6 +319,8 @@ class Builder(ABC):
         Returns:
           The result, a list when x is one.
         """
+        if type(op) is str:
+            return self._reduce_by_name(op, x, init, axes)
         xs: list[HloValue] = x if isinstance(x, list) else [x]
         inits = init if isinstance(init, list) else [init]
         scalars = [ShapedArray((), v.aval.dtype) for v in xs]
@@ -324,15 +330,23 @@ class Builder(ABC):
         ]
         shape = tuple(n for i, n in enumerate(xs[0].aval.shape) if i not in axes)
         outs = [ShapedArray(shape, v.aval.dtype) for v in xs]
-        if type(op) is str:
-            text = (
-                f"stablehlo.reduce({xs[0].name} init: {initial[0].name}) applies stablehlo.{op} across "
-                f"dimensions = {int_list(axes)} : ({types_of([*xs, *initial])}) -> {mlir_type(outs[0])}"
-            )
-            return self.write(text, outs[0])
         body = self.region([*scalars, *scalars], op)
         out = self.op("reduce", *xs, *initial, out=outs, regions=[body], dimensions=tuple(axes))
         return out if isinstance(x, list) else out[0]
+
+    def _reduce_by_name(self, op: str, x: HloValue, init: Value, axes: Sequence[int]) -> HloValue:
+        """The reduction of one value by an operation that has a short form."""
+        aval = x.aval
+        scalar = ShapedArray((), aval.dtype)
+        first = init if isinstance(init, HloValue) else self.constant(init, scalar)
+        shape = tuple([n for i, n in enumerate(aval.shape) if i not in axes])
+        out = ShapedArray(shape, aval.dtype)
+        types = f"({mlir_type(aval)}, {mlir_type(scalar)}) -> {mlir_type(out)}"
+        return self.write(
+            f"stablehlo.reduce({x.name} init: {first.name}) applies stablehlo.{op} across "
+            f"dimensions = {int_list(axes)} : {types}",
+            out,
+        )
 
     def reduce_window(
         self,
