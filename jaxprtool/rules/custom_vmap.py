@@ -23,6 +23,7 @@ from jaxprtool.interpreters.jvp import fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import Opaque, ParamValue
 from jaxprtool.makers.calls import CallRules, inline_transpose
@@ -36,10 +37,15 @@ class _JvpRule(Opaque):
     """The rule of the derivative: (arguments, tangents of the inexact ones), both or neither batched."""
 
     __slots__ = ("inexact", "rule")
+    rule: Any
+    inexact: Sequence[bool]
 
-    def __init__(self, rule: Any, inexact: list[bool]):
+    def __init__(self, rule: Any, inexact: Sequence[bool]):
         super().__init__(f"<jvp of {rule}>")
-        self.rule, self.inexact = rule, inexact
+        amend(self, rule=rule, inexact=tuple(inexact))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _JvpRule, (self.rule, self.inexact)
 
     def batched(
         self, axis_size: int, in_batched: Sequence[bool], avals: Sequence[Aval]

@@ -10,6 +10,7 @@ from jaxprtool.core.kinds.numbers import ELEMENT_TYPE
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError
 from jaxprtool.ir.dtypes import FLOAT32, INT32
+from jaxprtool.ir.frozen import FrozenDict, FrozenList
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import (
     ElementClass,
@@ -80,10 +81,13 @@ VALUES = [
 ]
 
 
+FROZEN = {list: FrozenList, dict: FrozenDict}
+
+
 @pytest.mark.parametrize("text, value", VALUES)
 def test_values(text, value):
     found = read_value(text)
-    assert found == value and type(found) is type(value)
+    assert found == value and type(found) is FROZEN.get(type(value), type(value))
     assert format_value(found) == text
 
 

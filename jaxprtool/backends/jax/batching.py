@@ -11,6 +11,7 @@ from jaxprtool.backends.jax.live import LiveOpaque, masked_text
 from jaxprtool.backends.jax.private import call_vmap_rule
 from jaxprtool.backends.jax.rules import with_wide_types
 from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["LiveVmapRule"]
@@ -25,12 +26,18 @@ class LiveVmapRule(LiveOpaque):
     """
 
     __slots__ = ("eqn", "from_jax", "to_aval")
+    eqn: Any
+    from_jax: Callable[[Any], ClosedJaxpr]
+    to_aval: Callable[[Any], Any]
 
     def __init__(
         self, eqn: Any, from_jax: Callable[[Any], ClosedJaxpr], to_aval: Callable[[Any], Any]
     ):
         super().__init__(masked_text(eqn.params["rule"], True), eqn.params["rule"])
-        self.eqn, self.from_jax, self.to_aval = eqn, from_jax, to_aval
+        amend(self, eqn=eqn, from_jax=from_jax, to_aval=to_aval)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LiveVmapRule, (self.eqn, self.from_jax, self.to_aval)
 
     def batched(
         self, axis_size: int, in_batched: Sequence[bool], avals: Sequence[Any]

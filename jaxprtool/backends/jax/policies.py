@@ -22,6 +22,7 @@ from jaxprtool.backends.jax.private import (
 )
 from jaxprtool.interpreters.remat import Offload
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.params import Record
 from jaxprtool.rules.policies import POLICIES, offload
@@ -37,10 +38,14 @@ class LivePolicy(LiveOpaque):
     """
 
     __slots__ = ("as_jax",)
+    as_jax: Callable[[JaxprEqn], Any]
 
     def __init__(self, policy: Callable[..., Any], as_jax: Callable[[JaxprEqn], Any]):
         super().__init__(masked_text(policy, True), policy)
-        self.as_jax = as_jax
+        amend(self, as_jax=as_jax)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LivePolicy, (self.value, self.as_jax)
 
     def asks(self, eqn: JaxprEqn) -> bool | Offload:
         """Whether the policy saves the results of an equation.
