@@ -330,6 +330,7 @@ class _Checker:
         for v in jaxpr.all_binders:
             self.bind(v)
         rules = abstract_eval_rules.rules
+        ends = liveness_facts.stated  # of primitives whose type rules were looked up
         for eqn in jaxpr.eqns:
             typed = True
             for x in eqn.inputs:
@@ -352,7 +353,7 @@ class _Checker:
                     self.bind(v)
                 else:
                     bound.add(v)
-            if eqn.primitive in liveness_facts:
+            if eqn.primitive in ends:
                 self.ended.update((x, eqn) for x in eqn.inputs)
         self.check_use(jaxpr.outs, jaxpr.span)
         for x in jaxpr.outs:
