@@ -54,6 +54,8 @@ from jaxprtool.ir.synonyms import PRIMITIVES, close_names, meant
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.infer import set_type_rule
+from jaxprtool.syntax.open_programs import missing_types
+from jaxprtool.syntax.types import UNTYPED
 
 __all__ = [
     "abstract_eval",
@@ -186,7 +188,9 @@ def typecheck_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, *, allow_unknown: bool = False) 
     """
     if isinstance(jaxpr, ClosedJaxpr):
         jaxpr = jaxpr.jaxpr
-    problems, _ = _check_all(jaxpr, allow_unknown)
+    problems = missing_types(jaxpr)
+    if not problems:
+        problems, _ = _check_all(jaxpr, allow_unknown)
     if problems:
         raise JaxprTypeError(problems)
     return type_of(jaxpr)
@@ -348,6 +352,8 @@ class _Checker:
                 self.without_rule(eqn)
             elif not self.allow_unknown:
                 self.unknown(eqn)
+            elif any(v.aval is UNTYPED for v in eqn.out_binders):
+                self.untold(eqn)
             for v in eqn.out_binders:
                 if v in bound:
                     self.bind(v)
@@ -387,6 +393,12 @@ class _Checker:
         help = f"did you mean {found}?" if found else _DECLARE
         self.report(f"unknown primitive {eqn.primitive}", "unknown-primitive", eqn.span, help, eqn)
 
+    def untold(self, eqn: JaxprEqn) -> None:
+        names = ", ".join(v.name or "_" for v in eqn.out_binders)
+        help = "write it after a colon (a:f32[3])"
+        message = f"the type of {names} is not in the text, and nobody declares {eqn.primitive}"
+        self.report(message, "no-type", eqn.span, help, eqn)
+
     def pend(self, eqn: JaxprEqn) -> None:
         """Append the jaxprs in an equation to `pending`, with the axis names that are in scope in them."""
         try:
@@ -411,6 +423,8 @@ class _Checker:
             try:
                 expected = self.types[key] = typecheck_eqn(eqn)
             except JaxprToolError as e:
+                if any(x.aval is UNTYPED for x in eqn.inputs):
+                    return  # what that comes from is reported
                 for d in e.diagnostics:
                     self.report(d.message, d.code, d.span or eqn.span, d.help, eqn)
                 return

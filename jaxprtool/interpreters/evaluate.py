@@ -26,7 +26,7 @@ from jaxprtool.core.gateways import gateways
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import run_deep
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
-from jaxprtool.interpreters.check import abstract_eval
+from jaxprtool.interpreters.check import abstract_eval, typecheck_jaxpr
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
@@ -35,6 +35,7 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitiv
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import jaxprs_in, nesting
+from jaxprtool.syntax.open_programs import is_open, typed
 
 __all__ = [
     "EvalTrace",
@@ -313,6 +314,9 @@ def eval_jaxpr(
     else:
         interface, consts, binders = None, [], jaxpr.all_binders
     check_count(len(binders), len(args), interface)
+    if is_open(jaxpr):
+        jaxpr = _typed_by(jaxpr, [*consts, *args])
+        binders = jaxpr.all_binders[len(consts) :]
     pairs = zip(args, binders, strict=True)
     values = [
         *consts,
@@ -334,6 +338,18 @@ def eval_jaxpr(
     limits = nullcontext() if max_bytes is None else limited_bytes(max_bytes)
     with xp.errstate(all="ignore"), limits:
         return [xp.result(x) for x in _run(jaxpr, values)]
+
+
+def _typed_by(jaxpr: Jaxpr, args: Sequence[Any]) -> Jaxpr:
+    """A jaxpr with open types, with those that follow from values of its arguments.
+
+    Raises:
+      JaxprTypeError: operations do not fit them, or some types do not follow.
+    """
+    found = typed(jaxpr, [get_aval(numpy_namespace().value(x)) for x in args])
+    if is_open(found):
+        typecheck_jaxpr(found, allow_unknown=True)
+    return found
 
 
 def bind_eqn(eqn: JaxprEqn, args: Sequence[Value]) -> list[Value]:

@@ -15,8 +15,9 @@ from jaxprtool.syntax.build_params import ParamCallbacks, ReadInner
 from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.drops import Drops
 from jaxprtool.syntax.errors import Errors
-from jaxprtool.syntax.infer import infer_binders, infer_literals
+from jaxprtool.syntax.infer import infer_literals
 from jaxprtool.syntax.interface import InterfaceCallbacks
+from jaxprtool.syntax.open_programs import infer_types
 from jaxprtool.syntax.reading import Reading
 from jaxprtool.syntax.tokens import Token
 
@@ -106,10 +107,10 @@ class Builder:
         return program
 
     def _infer_types(self, program: ClosedJaxpr) -> None:
-        atoms, definitions = self.atoms, self.definitions.shells.values()
-        if atoms.untyped_binders:
-            self.errors.syntax += infer_binders(program, definitions, atoms.wide, not self.errors)
-        if atoms.untyped_literals:
+        atoms, definitions = self.atoms, [*self.definitions.shells.values()]
+        if atoms.untyped_binders and not self.errors:
+            infer_types(program, definitions, atoms.wide)
+        elif atoms.untyped_literals:
             infer_literals([program, *definitions], atoms.wide)
         atoms.untyped_binders = atoms.untyped_literals = False
 

@@ -25,7 +25,7 @@ from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.refs import format_reference
 from jaxprtool.syntax.sharing import named_inside, printed_jaxprs, unique_name
 from jaxprtool.syntax.tokens import WEAK
-from jaxprtool.syntax.types import scalar_text
+from jaxprtool.syntax.types import UNTYPED, scalar_text
 from jaxprtool.syntax.where import where_lines
 
 __all__ = ["format_file", "format_jaxpr", "format_standalone"]
@@ -131,7 +131,7 @@ class _Printer:
             nested, program.jaxpr, self.definitions, renamed, lossless, outer
         )
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
-        self.avals: dict[Any, str] = {}
+        self.avals: dict[Any, str] = {UNTYPED: ""}
         self.params: dict[int, str] = {}
         self.wheres: dict[Jaxpr, list[str]] = {}
         self.records: dict[int, tuple[Any, str]] = {}
@@ -247,7 +247,7 @@ class _Printer:
             text += WEAK
         val = x.val
         if type(val) in _NUMBERS and (val == val or not self.lossless):
-            return f"{val}{text}" if aval.dtype.kind != "0" else f"(b'',){text}"
+            return f"{val}{text}" if aval is UNTYPED or aval.dtype.kind != "0" else f"(b'',){text}"
         return (
             "[...]"
             if val is None

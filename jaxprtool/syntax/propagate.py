@@ -1,0 +1,217 @@
+"""Types of binders that have none in the text: they follow from those of the arguments, equation by equation.
+
+The releases to 0.2.21 print no types at all, `print_shapes=False` leaves out those of binders.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jaxprtool.core.bind import state
+from jaxprtool.core.declared import check_declared
+from jaxprtool.core.inner import inner_arguments
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.walk import sub_jaxprs
+from jaxprtool.ops.parallel import inner_axes
+from jaxprtool.syntax.earlier_releases import OLDER, from_older
+from jaxprtool.syntax.infer import is_untyped, likeliest, operand_choices, result_types
+from jaxprtool.syntax.types import UNTYPED
+
+__all__ = ["UntypedWarning", "propagate_types"]
+
+_FAULTS = (TypeError, ValueError, KeyError, AttributeError, IndexError)
+_MOST_RETRIES = 200  # types of literals that are tried in one program, beyond the likeliest
+
+
+class UntypedWarning(UserWarning):
+    """Nothing in a text tells the type of a literal, and results depend on it."""
+
+
+def propagate_types(program: ClosedJaxpr, wide: bool, warn: bool = False) -> None:
+    """Give a type to every result of an equation that has none, in place, and to arguments of jaxprs inside.
+
+    What the types that are there do not tell stays open: the checker says where.
+
+    Args:
+      program: the outermost jaxpr; its arguments have types.
+      wide: whether a literal that nothing determines has 64 bits.
+      warn: whether to warn of literals whose types are a guess, and results with them.
+    """
+    propagation = _Propagation(wide, warn)
+    outer = state.axes
+    stack = [propagation.jaxpr(program.jaxpr, outer, None)]
+    try:
+        while stack:  # jaxprs may be nested deeper than Python's stack
+            inner = next(stack[-1], None)
+            if inner is None:
+                stack.pop()
+            else:
+                stack.append(inner)
+    finally:
+        state.axes = outer
+
+
+class _Propagation:
+    """The walk over a program and the jaxprs inside, in the order of evaluation.
+
+    Attributes:
+      failures: how many equations do not fit the types of their operands.
+      trail: what was changed, last of all: an object and what its fields were.
+    """
+
+    def __init__(self, wide: bool, warn: bool):
+        self.wide, self.warn = wide, warn
+        self.failures, self.retries = 0, _MOST_RETRIES
+        self.trail: list[tuple[Any, dict[str, Any]]] = []
+        self.seen: set[Jaxpr] = set()
+
+    def change(self, x: Any, **fields: Any) -> None:
+        self.trail.append((x, {k: getattr(x, k) for k in fields}))
+        amend(x, **fields)
+
+    def undo(self, length: int) -> None:
+        """Take back what was changed since the trail had a length."""
+        while len(self.trail) > length:
+            x, fields = self.trail.pop()
+            if fields:
+                amend(x, **fields)
+            else:
+                self.seen.discard(x)
+
+    def jaxpr(self, jaxpr: Jaxpr, axes: Any, call: JaxprEqn | None) -> Iterator[Any]:
+        """Give types to the results of the equations, with named axes in scope; yields the walks of jaxprs inside."""
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name in OLDER:
+                self.translate(eqn)
+            if any(x.aval is UNTYPED for x in eqn.inputs):
+                continue  # what that comes from is reported
+            before = eqn.inputs
+            if any(map(is_untyped, before)):
+                yield from self.with_literals(eqn, axes)
+            else:
+                yield from self.equation(eqn, axes)
+            state.axes = axes
+            if self.warn:
+                _warn_of_guesses(eqn, before)
+        if call is None and any(map(is_untyped, jaxpr.outs)):
+            self.change(jaxpr, outs=tuple([likeliest(x, self.wide) for x in jaxpr.outs]))
+
+    def translate(self, eqn: JaxprEqn) -> None:
+        """Spell an equation of an earlier release as now, where that took the types of the operands."""
+        primitive, inputs, params = from_older(eqn.primitive, [*eqn.inputs], eqn.params)
+        if primitive is not eqn.primitive or params is not eqn.params:
+            params = {**primitive.defaults, **params}
+            self.change(eqn, primitive=primitive, inputs=tuple(inputs), params=type(eqn.params)(params))
+
+    def with_literals(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
+        """The same for one that has literals without types: those with which it fits, or the likeliest ones."""
+        length, failures = len(self.trail), self.failures
+        first: tuple[Any, ...] = ()
+        for operands in operand_choices(eqn, self.wide):
+            first = first or operands
+            self.change(eqn, inputs=operands)
+            yield from self.equation(eqn, axes)
+            if self.failures == failures or self.retries <= 0:
+                return
+            self.retries -= bool(sub_jaxprs(eqn))
+            self.undo(length)
+            self.failures = failures
+        if first:
+            self.change(eqn, inputs=first)
+            yield from self.equation(eqn, axes)
+
+    def equation(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
+        """Give types to the results of an equation, and inside it."""
+        inner = sub_jaxprs(eqn)
+        state.axes = axes
+        if inner:
+            yield from self.inside(eqn, inner)
+            state.axes = axes
+            if any(x.aval is UNTYPED for closed in inner for x in closed.jaxpr.outs):
+                return
+        if any(v.aval is UNTYPED for v in eqn.out_binders) and eqn.primitive.known:
+            self.results(eqn)
+
+    def inside(self, eqn: JaxprEqn, inner: Sequence[ClosedJaxpr]) -> Iterator[Any]:
+        """The walks of the jaxprs of an equation, whose arguments get types from its operands."""
+        avals = [x.aval for x in eqn.inputs]
+        axes = state.axes
+        try:
+            axes = inner_axes(eqn) or axes
+            found = inner_arguments(eqn.primitive, avals, eqn.params)
+        except _FAULTS:  # params that do not fit
+            found = []
+        for closed, types in found:
+            for v, aval in zip(closed.jaxpr.in_binders, types, strict=False):
+                if v.aval is UNTYPED:
+                    self.change(v, aval=aval.strong)
+        for closed in inner:
+            if closed.jaxpr not in self.seen:
+                self.seen.add(closed.jaxpr)
+                self.trail.append((closed.jaxpr, {}))
+                yield self.jaxpr(closed.jaxpr, axes, eqn)
+        for closed in inner:
+            self.literal_results(eqn, closed, inner)
+
+    def literal_results(
+        self, eqn: JaxprEqn, closed: ClosedJaxpr, inner: Sequence[ClosedJaxpr]
+    ) -> None:
+        """Give types to literals among the results of a jaxpr: those of the other branches, or of what is carried."""
+        outs = closed.jaxpr.outs
+        if not any(map(is_untyped, outs)):
+            return
+        beside = [c.jaxpr.outs for c in inner if len(c.jaxpr.outs) == len(outs)]
+        carried = _carried(eqn, len(outs))
+        around = [
+            [*[x.aval for x in (o[i] for o in beside)], *[x.aval for x in carried[i : i + 1]]]
+            for i in range(len(outs))
+        ]
+        typed = [likeliest(x, self.wide, a) for x, a in zip(outs, around, strict=True)]
+        self.change(closed.jaxpr, outs=tuple(typed))
+
+    def results(self, eqn: JaxprEqn) -> None:
+        try:
+            check_declared(eqn)
+        except JaxprToolError:
+            self.failures += 1
+            return
+        found = result_types(eqn, eqn.inputs)
+        if found is None:
+            self.failures += 1
+            return
+        for v, aval in zip(eqn.out_binders, found, strict=True):
+            if v.aval is UNTYPED:
+                self.change(v, aval=aval)
+
+
+def _carried(eqn: JaxprEqn, n: int) -> Sequence[Any]:
+    """The operands of a loop that stand for the first results of its body."""
+    name, params = eqn.primitive.name, eqn.params
+    if name == "while":
+        return eqn.inputs[-n:] if n else ()
+    if name == "scan" and isinstance(params.get("num_consts"), int):
+        first = params["num_consts"]
+        return eqn.inputs[first : first + params.get("num_carry", 0)]
+    return ()
+
+
+def _warn_of_guesses(eqn: JaxprEqn, before: Sequence[Any]) -> None:
+    """Warn of a literal with a type that nothing in the text tells, and that a result has for it.
+
+    Args:
+      before: the operands as they were, without the types of literals.
+    """
+    told = {getattr(x.aval, "dtype", None) for x in before}
+    results = {getattr(v.aval, "dtype", None) for v in eqn.out_binders}
+    for old, new in zip(before, eqn.inputs, strict=False):
+        if is_untyped(old) and not is_untyped(new) and new.aval.dtype in results - told:
+            place = f"{eqn.span}: " if eqn.span else ""
+            message = (
+                f"{place}the type of {old.text} is not in the text, and is taken to be {new.aval}"
+            )
+            warnings.warn(message, UntypedWarning, stacklevel=2)
+            return
