@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from jaxprtool.core.primitive import PRIMITIVES
-from jaxprtool.syntax.earlier_releases import OLDER
+from jaxprtool.syntax.earlier_releases import OLDER, is_older
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import IDENT, LAMBDA, Token
 
@@ -36,7 +36,8 @@ class Block:
 def _says_its_end(primitive: str) -> bool:
     """Whether the text of a primitive's params says by itself where it ends."""
     found = PRIMITIVES.get(primitive)
-    if found is None or primitive in OLDER:
+    older = OLDER.get(primitive)
+    if found is None or (older is not None and not older.foreign):
         return False
     return all(p.kind.spelling == "value" for p in found.params.values())
 
@@ -78,5 +79,7 @@ class Blocks:
         if not names.isdisjoint(_WORDS.findall(text)) or _LAMBDA.search(text):
             return
         inside = tokens[first:-1]
+        if primitive in OLDER and is_older(PRIMITIVES[primitive], [t[1] for t in inside[::2]]):
+            return
         block = Block(text, start, list(zip(inside[::2], inside[1::2], strict=True)))
         self._found[primitive] = [block, *self._found.get(primitive, ())][:_MOST]

@@ -14,7 +14,7 @@ from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.build_params import GivenParam, ParamCallbacks
 from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.drops import Drops
-from jaxprtool.syntax.earlier_releases import OLDER, from_older
+from jaxprtool.syntax.earlier_releases import OLDER, expanded, from_older, is_older
 from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.hints import operand_hint, primitive_hint
@@ -123,7 +123,10 @@ class EquationCallbacks:
         else:
             if scope.autodidax:
                 primitive, inputs, given, before = from_autodidax(primitive, inputs, given, jaxprs)
-            elif primitive.name in OLDER:
+            elif primitive.name in OLDER and is_older(primitive, given):
+                several = expanded(primitive, inputs, given, binders)
+                if several is not None and not self.atoms.lone:
+                    return self._several(several, token, end)
                 primitive, inputs, given = from_older(primitive, inputs, given)
             given = recover_params(primitive, given, binders)
         span = Span(self.source, token[2], end)
@@ -134,6 +137,16 @@ class EquationCallbacks:
         if self.drops.found:
             self.drops.resolve(eqn)
         return eqn if before is None else [before, eqn]
+
+    def _several(self, eqns: list[JaxprEqn], token: Token, end: int) -> Equations:
+        """Equations in the place of one that stands in the text."""
+        span = Span(self.source, token[2], end)
+        comments = self.comments.of_equation(token[2]) if self.comments.present else None
+        placed = [eqn.replace(span=span) for eqn in eqns]
+        placed[0] = placed[0].replace(comments=comments)
+        if self.annotated:
+            self.places += [(token[1].start(3), eqn) for eqn in placed]
+        return placed
 
     def _refuse_name(self, name: str, start: int) -> None:
         help = primitive_hint(name)

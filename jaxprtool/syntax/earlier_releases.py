@@ -1,227 +1,214 @@
-"""Spellings of earlier JAX releases, as those of the current one: names of primitives and of params."""
+"""Spellings of other JAX releases, as those of the current one: names of primitives and of params, in one table."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.primitive import PRIMITIVES, find_primitive
-from jaxprtool.ir.jaxpr import Param, Primitive
-from jaxprtool.ir.params import ElementClass, ParamValue, Word
-from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
-from jaxprtool.syntax.patterns import pattern
+from jaxprtool.ir.jaxpr import JaxprEqn, Param, Primitive, Var
+from jaxprtool.ir.params import Word
+from jaxprtool.syntax import earlier_equations as equations
+from jaxprtool.syntax import earlier_params as changed
 
-__all__ = ["OLDER", "declared_params", "from_older"]
+__all__ = ["OLDER", "declared_params", "expanded", "from_older", "is_older"]
 
 Params = dict[str, Any]
 Inputs = Sequence[Any]
 _DROPPED = Anything("")
-_MOST_DIMENSIONS = 64  # of an array, in JAX and here
+_FAULTS = (ValueError, SyntaxError, AttributeError, TypeError, KeyError, IndexError)
 
 
 class Older(NamedTuple):
-    """How an equation of an earlier release is written now.
+    """How an equation of another release is written now.
 
     Attributes:
       name: of the primitive; "" where it has not changed.
+      until: the last release that spelled it so; "" for a spelling of releases after 0.10.2.
       renamed: params that have another name now.
       dropped: params that say nothing about what is computed, and are no more.
-      given: values of params that there were not yet.
+      given: values of params that there were not yet; they all came at one time.
       convert: what else is done to the params, from them and the operands; raises ValueError and its like for what it
         cannot read, and the equation stays as it is.
-      operands: what becomes of the operands.
+      arrange: what becomes of the params and the operands together, at last; it raises the same.
+      expand: for several equations in the place of this one: (params, operands, results) -> the equations.
+      foreign: whether the names of the params tell that an equation is of another release; where they do not, each is looked at.
     """
 
     name: str = ""
+    until: str = ""
     renamed: dict[str, str] = {}  # noqa: RUF012 (never changed)
     dropped: tuple[str, ...] = ()
     given: dict[str, Any] = {}  # noqa: RUF012
     convert: Callable[[Params, Inputs], Params] | None = None
-    operands: Callable[[Inputs], list[Any]] = list
+    arrange: Callable[[Params, Inputs], tuple[Params, list[Any]]] | None = None
+    expand: Callable[[Params, Inputs, Sequence[Var]], list[JaxprEqn]] | None = None
+    foreign: bool = False
 
 
-def _shard_map(params: Params, inputs: Inputs) -> Params:
-    """`manual_axes` (0.6.1 to 0.10.1); `in_names out_names check_rep auto rewrite` (to 0.6.0)."""
-    del inputs
-    new = dict(params)
-    for names, specs in (("in_names", "in_specs"), ("out_names", "out_specs")):
-        if names in new:
-            new[specs] = partition_specs(map(_spec, new.pop(names)))
-    if "check_rep" in new:  # types do not say what varies, as they do now when this is checked
-        new["check_vma"] = False
-        mesh = known_mesh(new["mesh"])
-        auto = mesh_axes(new.pop("auto", frozenset()), mesh)
-        new["newly_manual_axes"] = frozenset([n for n in mesh.sizes if n not in auto])
-        del new["check_rep"]
-    return new
+def _older_name(name: str, until: str = "", **how: Any) -> Older:
+    return Older(name, until, **how)
 
 
-def _spec(names: dict[int, tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    """`{0: ('i',)}`, the axes by dimension, as a partition spec."""
-    last = max(names, default=-1)
-    if last >= _MOST_DIMENSIONS:
-        raise ValueError(f"no array has a dimension {last}")
-    return tuple(tuple(names.get(i, ())) for i in range(last + 1))
+def _older_params(until: str, *dropped: str, **how: Any) -> Older:
+    return Older("", until, dropped=dropped, foreign=True, **how)
 
 
-def _without_groups(params: Params, inputs: Inputs) -> Params:
-    del inputs
-    if params.get("axis_index_groups", ...) is None:
-        return {k: v for k, v in params.items() if k != "axis_index_groups"}
-    return params
-
-
-def _no_axes(params: Params, inputs: Inputs) -> Params:
-    """Where types do not say what varies, nothing has to be made to vary."""
-    del inputs
-    return {"axes": ()} if "axes" in params else params
-
-
-_ROUNDING = {"AWAY_FROM_ZERO": 0, "TO_NEAREST_EVEN": 1}
-
-
-def _round(params: Params, inputs: Inputs) -> Params:
-    """The enum by name (before Python 3.11); none, away from zero, to 0.2.5."""
-    del inputs
-    method = params.get("rounding_method", 0)
-    return {"rounding_method": _ROUNDING[method.member] if isinstance(method, Word) else method}
-
-
-def _top_k(params: Params, inputs: Inputs) -> Params:
-    """The last axis, to 0.8.0."""
-    if "axis" in params:
-        return params
-    return {**params, "axis": len(inputs[0].aval.shape) - 1}
-
-
-def _random_split(params: Params, inputs: Inputs) -> Params:
-    """`count=2`, to 0.4.13."""
-    del inputs
-    return {"shape": (params["count"],)} if "count" in params else params
-
-
-def _pure_callback(params: Params, inputs: Inputs) -> Params:
-    """`vectorized`, to 0.5.3."""
-    del inputs
-    if "vectorized" not in params:
-        return params
-    new = {k: v for k, v in params.items() if k != "vectorized"}
-    new.setdefault("vmap_method", Word("expand_dims") if params["vectorized"] is True else None)
-    return new
-
-
-def _device_put(params: Params, inputs: Inputs) -> Params:
-    """`device` and `src`, one for all operands, to 0.4.29; lists to 0.6.1."""
-    new: dict[str, ParamValue] = dict(params)
-    for one, each in (("device", "devices"), ("src", "srcs")):
-        if one in new:
-            new[each] = (new.pop(one),) * len(inputs)
-    new.setdefault("devices", (None,) * len(inputs))
-    new.setdefault("srcs", (None,) * len(inputs))
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in new.items()}
-
-
-def _platform_index(params: Params, inputs: Inputs) -> Params:
-    """`has_default`, to 0.6.0: now a last entry None."""
-    del inputs
-    if "has_default" not in params:
-        return params
-    platforms = tuple(params["platforms"])
-    return {"platforms": (*platforms, None) if params["has_default"] is True else platforms}
-
-
-def _linear_call(params: Params, inputs: Inputs) -> Params:
-    """Releases to 0.5.3 hold the transpose as a jaxpr; one with constants takes operands that later releases do not have."""
-    del inputs
-    if "num_transpose_consts" not in params or params["num_transpose_consts"] != 0:
-        return params
-    new = dict(params, transpose_jaxpr=params["transpose"])
-    del new["num_transpose_consts"], new["transpose"]
-    return new
-
-
-def _bit_generator(params: Params, inputs: Inputs) -> Params:
-    """The element type as a class of NumPy's."""
-    del inputs
-    found = params.get("dtype")
-    return {**params, "dtype": found.dtype} if isinstance(found, ElementClass) else params
-
-
-_FUNCTION = pattern(r"<function (?:[\w<>]+\.)*([\w<>]+) at 0x\w+>")
-_CORE = pattern(r"\nCore: (\w+)\s*\Z")
-
-
-def _custom_vjp(params: Params, inputs: Inputs) -> Params:
-    """The backward rule as a function, to 0.6.0: its name is kept."""
-    del inputs
-    new = dict(params)
-    text = str(new.pop("bwd", ""))
-    m = _FUNCTION.fullmatch(text) or _CORE.search(text)
-    return {**new, "bwd": m[1]} if m else new
-
-
-def _select(inputs: Inputs) -> list[Any]:
-    """`select c t f`, to 0.2.28; select_n takes the operand for False first."""
-    which, *cases = inputs
-    return [which, *reversed(cases)]
-
-
-_JIT = Older(
-    "jit",
-    renamed={"call_jaxpr": "jaxpr"},
-    dropped=(
-        "backend", "device", "donated_invars", "inline", "keep_unused", "resource_env",
-        "in_axis_resources", "out_axis_resources", "in_positional_semantics", "out_positional_semantics",
-    ),
+_JIT_DROPPED = (
+    "backend", "device", "device_assignment", "device_values", "donated_invars", "inline", "keep_unused", "resource_env",
+    "in_axis_resources", "out_axis_resources", "in_positional_semantics", "out_positional_semantics",
 )  # fmt: skip
-_NEW_REF = Older("new_ref")
 _THUNKS = ("jvp_jaxpr_thunk", "jvp_jaxpr_fun")
+_SCATTER = _older_params("0.1.59", "updates_shape")
+_WINDOW = Older(until="0.1.72", dropped=("input_shape",), convert=changed.window)
+_CLIP = Word("GatherScatterMode.CLIP")
 
-# By primitive: releases that spelled it so are named above where that is known.
+
+def _jit(until: str) -> Older:
+    return Older(
+        "jit", until, {"call_jaxpr": "jaxpr"}, _JIT_DROPPED, convert=changed.automatic_inline
+    )
+
+
 OLDER: dict[str, Older] = {
-    "array_ref": _NEW_REF,
-    "cond": Older(dropped=("linear",)),  # to 0.4.30
-    "conv_general_dilated": Older(dropped=("lhs_shape", "rhs_shape")),  # to 0.4.1
-    "custom_jvp_call": Older(dropped=_THUNKS),  # to 0.6.0
-    "custom_jvp_call_jaxpr": Older(  # to 0.3.16
-        "custom_jvp_call", renamed={"fun_jaxpr": "call_jaxpr"}, dropped=_THUNKS
+    # ---- calls
+    "xla_call": _jit("0.4.3"),
+    "pjit": _jit("0.6.2"),
+    "jit": Older(convert=changed.automatic_inline),
+    "remat_call": _older_name(
+        "remat2", "0.3.15", renamed={"call_jaxpr": "jaxpr"}, dropped=("concrete", "name")
     ),
-    "custom_vjp_call_jaxpr": Older(  # to 0.6.0
+    "custom_jvp_call": _older_params("0.6.0", *_THUNKS),
+    "custom_jvp_call_jaxpr": _older_name(
+        "custom_jvp_call", "0.3.16", renamed={"fun_jaxpr": "call_jaxpr"}, dropped=_THUNKS
+    ),
+    "custom_vjp_call_jaxpr": _older_name(
         "custom_vjp_call",
+        "0.6.0",
         renamed={"fun_jaxpr": "call_jaxpr"},
         dropped=("fwd_jaxpr_thunk", "out_trees"),
-        convert=_custom_vjp,
+        convert=changed.custom_vjp,
     ),
-    "device_put": Older(convert=_device_put),
-    "eig": Older(dropped=("use_magma",)),  # to 0.7.2
-    "linear_call": Older(convert=_linear_call),
-    "mesh_cast": Older("reshard"),  # 0.5.3 to 0.7.1
-    "mutable_array": _NEW_REF,
-    "pbroadcast": Older("pvary", convert=_no_axes),
-    "pjit": _JIT,  # to 0.6.2
-    "platform_index": Older(convert=_platform_index),
-    "psum2": Older("psum"),
-    "psum_invariant": Older(convert=_without_groups),
-    "pure_callback": Older(convert=_pure_callback),
-    "pvary": Older(convert=_without_groups),
-    "random_split": Older(convert=_random_split),
-    "reduce": Older(dropped=("consts",)),  # to 0.4.23
-    "remat_call": Older(  # to 0.3.15
-        "remat2", renamed={"call_jaxpr": "jaxpr"}, dropped=("concrete", "name")
+    "custom_lin": _older_params("0.2.22", renamed={"avals_out": "out_avals"}),
+    "custom_transpose_call": _older_name("linear_call", "0.9.2", convert=changed.residuals),
+    "linear_call": Older(until="0.5.3", convert=changed.linear_call),
+    "custom_linear_solve": _older_params("0.1.77", "tree"),
+    "root": _older_name(
+        "closed_call", "0.1.62", convert=changed.solver, arrange=equations.first_operand_last
     ),
-    "rng_bit_generator": Older(convert=_bit_generator),
-    "round": Older(convert=_round),
-    "select": Older("select_n", operands=_select),
+    "primal_fun": _older_name(
+        "closed_call",
+        "0.2.3",
+        renamed={"jaxpr": "call_jaxpr"},
+        dropped=("in_tree", "in_trees", "num_consts", "out_tree"),
+    ),
+    "eval_jaxpr": _older_name("closed_call"),
+    "CustomRoot": _older_name(
+        "closed_call", renamed={"solve_jaxpr": "call_jaxpr"}, dropped=("has_aux",)
+    ),
+    "composite": _older_params("", renamed={"call_jaxpr": "jaxpr"}),
+    # ---- control flow
+    "cond": Older(
+        until="0.4.30",
+        dropped=("false_nconsts", "true_nconsts"),
+        arrange=equations.branches,
+        foreign=True,
+    ),
+    "scan": Older(until="0.1.65", convert=changed.forward, foreign=True),
+    "for": Older(until="0.7.1", expand=equations.references),
+    "platform_index": Older(until="0.6.0", convert=changed.platform_index),
+    # ---- several devices
+    "psum": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
+    "pmax": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
+    "pmin": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
+    "psum2": _older_name("psum", "0.5.3"),
+    "psum_invariant": Older(until="0.8.0", convert=changed.without_groups),
+    "pbroadcast": _older_name("pvary", "0.5.3", convert=changed.no_axes),
+    "pvary": Older(until="0.8.0", convert=changed.without_groups),
+    "xla_pmap": Older(until="0.2.5", convert=changed.mapped, foreign=True),
     "shard_map": Older(
-        renamed={"manual_axes": "newly_manual_axes"}, dropped=("rewrite",), convert=_shard_map
+        until="0.10.1",
+        renamed={"manual_axes": "newly_manual_axes"},
+        dropped=("rewrite",),
+        convert=changed.shard_map,
     ),
-    "sharding_constraint": Older(dropped=("resource_env",)),  # to 0.5.0
-    "top_k": Older(convert=_top_k),
-    "tridiagonal_solve": Older(dropped=("ldb", "m", "n", "t")),  # to 0.4.38
-    "xla_call": _JIT,  # to 0.4.3
+    "mesh_cast": _older_name("reshard", "0.7.1"),
+    "sharding_constraint": Older(
+        until="0.5.0", dropped=("resource_env",), convert=changed.constraint
+    ),
+    "device_put": Older(until="0.6.1", dropped=("device_num",), convert=changed.device_put),
+    # ---- shapes, slices and reductions
+    "broadcast": _older_name("broadcast_in_dim", "0.1.55", convert=changed.broadcast),
+    "concatenate": _older_params("0.1.59", "operand_shapes"),
+    "conv_general_dilated": _older_params("0.4.1", "lhs_shape", "rhs_shape"),
+    "convert_element_type": _older_params("0.2.5", "old_dtype"),
+    "dot": _older_name("dot_general", "0.1.43", convert=changed.dot),
+    "dot_general": Older(until="0.2.28", convert=changed.element_class),
+    "dynamic_slice": _older_params("0.1.55", "operand_shape"),
+    "dynamic_update_slice": _older_params("0.1.55", "update_shape"),
+    "gather": _older_params("0.2.21", "operand_shape", given={"mode": _CLIP, "fill_value": None}),
+    "ragged_dot": _older_name("ragged_dot_general", "0.5.2", convert=changed.ragged_dot),
+    "reduce": _older_params("0.4.23", "consts"),
+    "reduce_sum": _older_params("0.1.59", "input_shape"),
+    "reduce_window": _WINDOW,
+    "reduce_window_max": _WINDOW,
+    "reduce_window_min": _WINDOW,
+    "reduce_window_sum": _WINDOW,
+    "reshape": _older_params("0.1.59", "old_sizes"),
+    "scatter": _SCATTER,
+    "scatter-add": _SCATTER,
+    "select": _older_name("select_n", "0.2.28", arrange=equations.swapped_cases),
+    "select_and_scatter_add": Older(until="0.1.50", convert=changed.padding),
+    "slice": _older_params("0.1.59", "operand_shape"),
+    "sort": Older(until="0.1.70", convert=changed.from_last),
+    "sort_key_val": _older_name("sort", "0.1.67", convert=changed.from_last),
+    "top_k": Older(until="0.8.0", convert=changed.top_k),
+    # ---- functions of elements, of matrices and of keys
+    "eig": _older_params(
+        "0.7.2",
+        "use_magma",
+        given={"compute_left_eigenvectors": True, "compute_right_eigenvectors": True},
+    ),
+    "log2": Older(expand=equations.log2),
+    "one_minus_square": Older(expand=equations.one_minus_square),
+    "random_gamma": _older_params("0.3.16", "prng_impl", given={"log_space": False}),
+    "random_split": Older(until="0.4.13", convert=changed.random_split),
+    "rng_bit_generator": Older(convert=changed.bit_generator),
+    "round": Older(until="0.2.5", convert=changed.rounding),
+    "safe_mul": _older_name("mul", "0.1.60"),
+    "tridiagonal_solve": _older_params("0.4.38", "ldb", "m", "n", "t"),
+    # ---- effects and references
+    "array_ref": _older_name("new_ref", "0.7.1"),
+    "create_token": Older(until="0.2.5", arrange=equations.no_operands),
+    "id_tap": _older_name(
+        "optimization_barrier",
+        "0.2.8",
+        dropped=("arg_treedef_", "nr_tapped_args_", "output_stream", "tap_func_", "threshold", "where"),
+    ),
+    "mutable_array": _older_name("new_ref", "0.6.2"),
+    "new_ref": _older_params("", "pin"),
+    "outside_call": _older_name("pure_callback", "0.4.33", convert=changed.results_of_callback),
+    "pure_callback": Older(until="0.5.3", convert=changed.pure_callback),
+    "tie_in": _older_name("copy", "0.1.77", arrange=equations.last_operand),
 }
+
+
+def is_older(primitive: Primitive, given: Collection[str]) -> bool:
+    """Whether an equation may have to be spelled in another way.
+
+    Args:
+      primitive: its primitive.
+      given: the names of the params that stand in its text.
+    """
+    older = OLDER.get(primitive.name)
+    if older is None:
+        return False
+    if not older.foreign:
+        return True
+    declared = primitive.params
+    return any(k not in declared for k in given) or any(k not in given for k in older.given)
 
 
 def declared_params(name: str) -> dict[str, Param] | None:
@@ -253,16 +240,35 @@ def from_older(
 ) -> tuple[Primitive, list[Any], Params]:
     """An equation as the current release spells it; one that cannot be read stays as it is."""
     older = OLDER[primitive.name]
+    if older.expand is not None:
+        return primitive, inputs, params
     if older.name and primitive.known and params.keys() <= primitive.params.keys():
         return primitive, inputs, params  # another primitive of this name, or the current one
     new = {older.renamed.get(k, k): v for k, v in params.items() if k not in older.dropped}
+    if older.given and older.given.keys().isdisjoint(new):
+        new = {**older.given, **new}
+    operands = inputs
     try:
         if older.convert is not None:
             new = older.convert(new, inputs)
-        operands = older.operands(inputs)
-    except (ValueError, SyntaxError, AttributeError, TypeError, KeyError, IndexError):
+        if older.arrange is not None:
+            new, operands = older.arrange(new, inputs)
+    except _FAULTS:
         return primitive, inputs, params
     found = find_primitive(older.name) if older.name else primitive
     if found is not primitive and not new.keys() <= found.params.keys():
         return primitive, inputs, params
     return found, operands, params if new == params else new
+
+
+def expanded(
+    primitive: Primitive, inputs: list[Any], params: Params, outs: Sequence[Var]
+) -> list[JaxprEqn] | None:
+    """The equations in the place of one that this release has no single equation for; None where it stays as it is."""
+    older = OLDER.get(primitive.name)
+    if older is None or older.expand is None or primitive.known:
+        return None
+    try:
+        return older.expand(params, inputs, outs)
+    except _FAULTS:
+        return None

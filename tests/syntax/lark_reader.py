@@ -35,9 +35,10 @@ from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.references import Fragments, Operand
 from jaxprtool.syntax.atoms import undrop
 from jaxprtool.syntax.autodidax import from_autodidax
-from jaxprtool.syntax.earlier_releases import OLDER, declared_params, from_older
+from jaxprtool.syntax.earlier_releases import OLDER, declared_params, expanded, from_older, is_older
 from jaxprtool.syntax.elided_params import recover_params
-from jaxprtool.syntax.infer import infer_binders, infer_literals, untyped_literal
+from jaxprtool.syntax.infer import infer_literals, untyped_literal
+from jaxprtool.syntax.open_programs import infer_types
 from jaxprtool.syntax.types import UNTYPED
 from tests.syntax.lark_interface import interface_of
 from tests.syntax.lark_references import index_of
@@ -150,9 +151,9 @@ class _File:
         return closed
 
     def infer(self, closed: ClosedJaxpr, definitions: list[ClosedJaxpr]) -> None:
-        if self.untyped_binders and infer_binders(closed, definitions, self.wide, True):
-            raise Meaningless("types that cannot be told")
-        if self.untyped_literals:
+        if self.untyped_binders:
+            infer_types(closed, definitions, self.wide)
+        elif self.untyped_literals:
             infer_literals([closed, *definitions], self.wide)
         self.untyped_binders = self.untyped_literals = False
 
@@ -277,7 +278,10 @@ class _File:
         _place(scope, binders)
         if scope.autodidax:
             primitive, inputs, params, before = from_autodidax(primitive, inputs, params, below)
-        elif primitive.name in OLDER:
+        elif primitive.name in OLDER and is_older(primitive, params):
+            several = expanded(primitive, inputs, params, binders)
+            if several is not None and not scope.lone:
+                return several
             primitive, inputs, params = from_older(primitive, inputs, params)
         params = recover_params(primitive, params, binders)
         eqn = JaxprEqn(primitive, inputs, params, binders)

@@ -1,0 +1,145 @@
+"""Equations of other JAX releases of which this one has no single equation: their operands arranged anew, or several in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.core.primitive import find_primitive
+from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.syntax.infer import UntypedLit
+from jaxprtool.syntax.types import UNTYPED
+
+__all__ = [
+    "branches",
+    "first_operand_last",
+    "last_operand",
+    "log2",
+    "no_operands",
+    "one_minus_square",
+    "references",
+    "swapped_cases",
+    "without_consts",
+]
+
+Params = dict[str, Any]
+Arranged = tuple[Params, list[Any]]
+
+_LOG_OF_2 = 0.6931471805599453
+
+
+# -- operands ----------------------------------------------------------------------------------
+
+
+def swapped_cases(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`select c t f`, to 0.2.28; select_n takes the operand for False first."""
+    which, *cases = inputs
+    return params, [which, *reversed(cases)]
+
+
+def last_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`tie_in x y`, to 0.1.77, is y."""
+    return params, [inputs[-1]]
+
+
+def first_operand_last(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """A solver (0.1.50 to 0.1.62) takes the last of the constants, and the guess."""
+    count = len(params["call_jaxpr"].jaxpr.in_binders)
+    return params, list(inputs)[len(inputs) - count :]
+
+
+def no_operands(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`create_token x`, to 0.2.5."""
+    del inputs
+    return params, []
+
+
+def without_consts(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`reduce` and its like, whose jaxprs have constants that are numbers in no text."""
+    return {k: v for k, v in params.items() if k != "consts"}, list(inputs)
+
+
+def branches(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`cond[true_jaxpr false_jaxpr]` (0.1.43 to 0.1.68): a bool, then what each of the two takes, the true one first.
+
+    Now both take all of it.
+    """
+    if "true_jaxpr" not in params:
+        return {k: v for k, v in params.items() if k != "linear"}, list(inputs)
+    predicate, *operands = inputs
+    true, false = params["true_jaxpr"], params["false_jaxpr"]
+    n_true, n_false = len(true.jaxpr.in_binders), len(false.jaxpr.in_binders)
+    if n_true + n_false == len(operands):
+        true, false = _taking(true, 0, len(operands)), _taking(false, n_true, len(operands))
+    elif n_true != len(operands) or n_false != len(operands):
+        raise ValueError("the branches take other operands than there are")
+    return {"branches": (false, true)}, [_as_index(predicate), *operands]
+
+
+def _as_index(predicate: Any) -> Any:
+    """A literal predicate as the number of a branch; a variable of type bool stands for it as it is."""
+    if isinstance(predicate, UntypedLit):
+        return Lit(int(predicate.text == "True"), ShapedArray((), INT32))
+    return predicate
+
+
+def _taking(closed: ClosedJaxpr, first: int, count: int) -> ClosedJaxpr:
+    """A jaxpr with `count` arguments, of which those from `first` on are its own."""
+    jaxpr = closed.jaxpr
+    own = jaxpr.in_binders
+    before = [Var(UNTYPED) for _ in range(first)]
+    after = [Var(UNTYPED) for _ in range(count - first - len(own))]
+    return closed.replace(jaxpr=jaxpr.replace(in_binders=[*before, *own, *after]))
+
+
+# -- several equations ---------------------------------------------------------------------------
+
+
+def log2(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn]:
+    """log2 x (from 0.11.2 on): log x, divided by log 2."""
+    del params
+    log = Var(outs[0].aval)
+    two = Lit(_LOG_OF_2, ShapedArray((), outs[0].aval.dtype))
+    return [_equation("log", inputs, {}, [log]), _equation("div", [log, two], {}, outs)]
+
+
+def one_minus_square(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn]:
+    """1 - x x (from 0.12 on)."""
+    del params
+    square = Var(outs[0].aval)
+    one = Lit(1.0, ShapedArray((), outs[0].aval.dtype))
+    return [_equation("square", inputs, {}, [square]), _equation("sub", [one, square], {}, outs)]
+
+
+def references(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn]:
+    """`for` (0.3.15 to 0.7.1): a scan over the step's number, whose constants are references."""
+    body: ClosedJaxpr = params["jaxpr"]
+    step, *formals = body.jaxpr.in_binders
+    if len(formals) != len(inputs):
+        raise ValueError("a loop has a reference for each operand")
+    cells = [Var(v.aval if isinstance(v.aval, RefType) else RefType(x.aval)) for v, x in zip(formals, inputs, strict=True)]
+    made = [_equation("new_ref", [x], {}, [r]) for x, r in zip(inputs, cells, strict=True)]
+    n = params["nsteps"]
+    steps = Var(ShapedArray((n,), step.aval.dtype))
+    counted = {"dtype": step.aval.dtype, "shape": (n,), "dimension": 0}
+    jaxpr = Jaxpr([*formals, step], body.jaxpr.eqns, body.jaxpr.outs, body.jaxpr.const_binders)
+    looped = {
+        "jaxpr": body.replace(jaxpr=jaxpr),
+        "length": n,
+        "num_consts": len(cells),
+        "num_carry": 0,
+        "reverse": params["reverse"],
+    }
+    return [
+        *made,
+        _equation("iota", [], counted, [steps]),
+        _equation("scan", [*cells, steps], looped, []),
+        *[_equation("freeze", [r], {}, [v]) for r, v in zip(cells, outs, strict=True)],
+    ]
+
+
+def _equation(name: str, inputs: Sequence[Any], params: Params, outs: Sequence[Var]) -> JaxprEqn:
+    primitive = find_primitive(name)
+    return JaxprEqn(primitive, inputs, {**primitive.defaults, **params}, outs)

@@ -1,0 +1,370 @@
+"""Params of earlier JAX releases as those of the current one: one function for each change.
+
+Each takes the params of an equation and its operands, and gives the params that it has now. It raises ValueError and its
+like for what it cannot read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.params import ElementClass, Record, Word
+from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
+from jaxprtool.syntax.patterns import pattern
+
+__all__ = [
+    "automatic_inline",
+    "axes_of_name",
+    "bit_generator",
+    "broadcast",
+    "constraint",
+    "custom_vjp",
+    "device_put",
+    "dot",
+    "element_class",
+    "forward",
+    "from_last",
+    "linear_call",
+    "mapped",
+    "no_axes",
+    "padding",
+    "platform_index",
+    "pure_callback",
+    "ragged_dot",
+    "random_split",
+    "residuals",
+    "results_of_callback",
+    "rounding",
+    "shard_map",
+    "solver",
+    "top_k",
+    "window",
+    "without_groups",
+]
+
+Params = dict[str, Any]
+Inputs = Sequence[Any]
+_MOST_DIMENSIONS = 64  # of an array, in JAX and here
+
+
+def shard_map(params: Params, inputs: Inputs) -> Params:
+    """`manual_axes` (0.6.1 to 0.10.1); `in_names out_names check_rep auto rewrite` (to 0.6.0)."""
+    del inputs
+    new = dict(params)
+    for names, specs in (("in_names", "in_specs"), ("out_names", "out_specs")):
+        if names in new:
+            new[specs] = partition_specs(map(_spec, new.pop(names)))
+    if "check_rep" in new:  # types do not say what varies, as they do now when this is checked
+        new["check_vma"] = False
+        mesh = known_mesh(new["mesh"])
+        auto = mesh_axes(new.pop("auto", frozenset()), mesh)
+        new["newly_manual_axes"] = frozenset([n for n in mesh.sizes if n not in auto])
+        del new["check_rep"]
+    return new
+
+
+def _spec(names: dict[int, tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """`{0: ('i',)}`, the axes by dimension, as a partition spec."""
+    last = max(names, default=-1)
+    if last >= _MOST_DIMENSIONS:
+        raise ValueError(f"no array has a dimension {last}")
+    return tuple(tuple(names.get(i, ())) for i in range(last + 1))
+
+
+def without_groups(params: Params, inputs: Inputs) -> Params:
+    del inputs
+    if params.get("axis_index_groups", ...) is None:
+        return {k: v for k, v in params.items() if k != "axis_index_groups"}
+    return params
+
+
+def no_axes(params: Params, inputs: Inputs) -> Params:
+    """Where types do not say what varies, nothing has to be made to vary."""
+    del inputs
+    return {"axes": ()} if "axes" in params else params
+
+
+_ROUNDING = {"AWAY_FROM_ZERO": 0, "TO_NEAREST_EVEN": 1}
+
+
+def rounding(params: Params, inputs: Inputs) -> Params:
+    """The enum by name (before Python 3.11); none, away from zero, to 0.2.5."""
+    del inputs
+    method = params.get("rounding_method", 0)
+    return {"rounding_method": _ROUNDING[method.member] if isinstance(method, Word) else method}
+
+
+def top_k(params: Params, inputs: Inputs) -> Params:
+    """The last axis, to 0.8.0; `is_stable` (0.11) says nothing here."""
+    params = {k: v for k, v in params.items() if k != "is_stable"}
+    if "axis" in params:
+        return params
+    return {**params, "axis": len(inputs[0].aval.shape) - 1}
+
+
+def random_split(params: Params, inputs: Inputs) -> Params:
+    """`count=2`, to 0.4.13."""
+    del inputs
+    return {"shape": (params["count"],)} if "count" in params else params
+
+
+def pure_callback(params: Params, inputs: Inputs) -> Params:
+    """`vectorized`, to 0.5.3."""
+    del inputs
+    if "vectorized" not in params:
+        return params
+    new = {k: v for k, v in params.items() if k != "vectorized"}
+    new.setdefault("vmap_method", Word("expand_dims") if params["vectorized"] is True else None)
+    return new
+
+
+def device_put(params: Params, inputs: Inputs) -> Params:
+    """`device` and `src`, one for all operands, to 0.4.29; lists, and other names of how to copy, to 0.6.1."""
+    new: dict[str, Any] = dict(params)
+    for one, each in (("device", "devices"), ("src", "srcs")):
+        if one in new:
+            new[each] = (new.pop(one),) * len(inputs)
+    new.setdefault("devices", (None,) * len(inputs))
+    new.setdefault("srcs", (None,) * len(inputs))
+    new = {k: tuple(v) if isinstance(v, list) else v for k, v in new.items()}
+    if "copy_semantics" in new:
+        new["copy_semantics"] = tuple(map(_copy_semantics, new["copy_semantics"]))
+    return new
+
+
+_SEMANTICS = pattern(r"<CopySemantics\.(\w+): \d+>")  # 0.4.34 to 0.6.1
+_SEMANTICS_NOW = {"ALIAS": "REUSE_INPUT", "COPY": "ALWAYS_COPY", "DONATE": "DONATE_INPUT"}
+
+
+def _copy_semantics(value: Any) -> Any:
+    m = _SEMANTICS.fullmatch(str(value))
+    return Word(f"ArrayCopySemantics.{_SEMANTICS_NOW[m[1]]}") if m else value
+
+
+def platform_index(params: Params, inputs: Inputs) -> Params:
+    """`has_default`, to 0.6.0: now a last entry None."""
+    del inputs
+    if "has_default" not in params:
+        return params
+    platforms = tuple(params["platforms"])
+    return {"platforms": (*platforms, None) if params["has_default"] is True else platforms}
+
+
+def linear_call(params: Params, inputs: Inputs) -> Params:
+    """Releases to 0.5.3 hold the transpose as a jaxpr; one with constants takes operands that later releases do not have."""
+    del inputs
+    if "num_transpose_consts" not in params or params["num_transpose_consts"] != 0:
+        return params
+    new = dict(params, transpose_jaxpr=params["transpose"])
+    del new["num_transpose_consts"], new["transpose"]
+    return new
+
+
+def bit_generator(params: Params, inputs: Inputs) -> Params:
+    """The element type as a class of NumPy's."""
+    del inputs
+    found = params.get("dtype")
+    return {**params, "dtype": found.dtype} if isinstance(found, ElementClass) else params
+
+
+_FUNCTION = pattern(r"<function (?:[\w<>]+\.)*([\w<>]+) at 0x\w+>")
+_CORE = pattern(r"\nCore: (\w+)\s*\Z")
+
+
+def custom_vjp(params: Params, inputs: Inputs) -> Params:
+    """The backward rule as a function, to 0.6.0: its name is kept."""
+    del inputs
+    new = dict(params)
+    text = str(new.pop("bwd", ""))
+    m = _FUNCTION.fullmatch(text) or _CORE.search(text)
+    return {**new, "bwd": m[1]} if m else new
+
+
+def broadcast(params: Params, inputs: Inputs) -> Params:
+    """`broadcast[sizes]`, to 0.1.55: new dimensions before those of the operand."""
+    sizes, shape = tuple(params["sizes"]), _shape(inputs[0])
+    dimensions = tuple(range(len(sizes), len(sizes) + len(shape)))
+    return {"shape": (*sizes, *shape), "broadcast_dimensions": dimensions}
+
+
+def dot(params: Params, inputs: Inputs) -> Params:
+    """`dot`, to 0.1.43: the last dimension of the first operand, the last but one (or only one) of the second."""
+    left, right = (len(_shape(x)) for x in inputs)
+    contracted = ((left - 1,), (max(right - 2, 0),))
+    return {**params, "dimension_numbers": (contracted, ((), ()))}
+
+
+def _shape(x: Any) -> tuple[Any, ...]:
+    if not isinstance(x.aval, ShapedArray):
+        raise ValueError(f"the shape of {x} is not known")
+    return x.aval.shape
+
+
+def from_last(params: Params, inputs: Inputs) -> Params:
+    """`dimension=-1`, as 0.1.60 prints it."""
+    if isinstance(params.get("dimension"), int) and params["dimension"] < 0:
+        return {**params, "dimension": params["dimension"] + len(_shape(inputs[0]))}
+    return params
+
+
+def axes_of_name(params: Params, inputs: Inputs) -> Params:
+    """`psum[axis_name=i]`, to 0.2.9."""
+    del inputs
+    new = dict(params)
+    if "axis_name" in new:
+        name = new.pop("axis_name")
+        new["axes"] = tuple(name) if isinstance(name, (tuple, list)) else (name,)
+    return new
+
+
+def window(params: Params, inputs: Inputs) -> Params:
+    """A window without dilations, to 0.1.72; padding by name, to 0.1.50."""
+    new, size = dict(params), len(params["window_dimensions"])
+    new.setdefault("base_dilation", (1,) * size)
+    new.setdefault("window_dilation", (1,) * size)
+    return padding(new, inputs)
+
+
+_PADDING = pattern(r"(?:PaddingType\.|<PaddingType\.)?(VALID|SAME)(?:: \d+>)?")
+
+
+def padding(params: Params, inputs: Inputs) -> Params:
+    """`padding=PaddingType.VALID`, to 0.1.50."""
+    m = _PADDING.fullmatch(str(params["padding"]))
+    if m is None:
+        return params
+    sizes, strides = params["window_dimensions"], params["window_strides"]
+    if m[1] == "VALID":
+        return {**params, "padding": ((0, 0),) * len(sizes)}
+    pads: list[tuple[int, int]] = []
+    for n, size, stride in zip(_shape(inputs[-1]), sizes, strides, strict=True):
+        total = max((-(-n // stride) - 1) * stride + size - n, 0)
+        pads.append((total // 2, total - total // 2))
+    return {**params, "padding": tuple(pads)}
+
+
+def forward(params: Params, inputs: Inputs) -> Params:
+    """`scan[forward=True]`, to 0.1.65; `ft_in` and `ft_out` for the counts of operands, from 0.11 on."""
+    del inputs
+    new = {k: v for k, v in params.items() if k not in ("forward", "ft_in", "ft_out")}
+    if "forward" in params:
+        new["reverse"] = params["forward"] is False
+    if "ft_in" in params:
+        new["num_consts"], new["num_carry"] = _leaves(params["ft_in"])
+    return new
+
+
+_TREE = pattern(r"Pytree\(.*tree=PyTreeDef\((.*)\)\)", re.DOTALL)
+_LEFT, _RIGHT = pattern(r"Left\([^()]*\)"), pattern(r"Right\([^()]*\)")
+_LEAF = pattern(r"\*|\bNone\b")
+
+
+def _leaves(trees: Any) -> tuple[int, int]:
+    """The numbers of leaves of the first two of three trees: what is the same in each step, what is carried."""
+    text = str(trees)
+    m = _TREE.fullmatch(text)
+    if m:
+        text = m[1]
+    text = _RIGHT.sub("*", _LEFT.sub("", text))
+    parts, depth, start = [], 0, 1
+    for i, c in enumerate(text):
+        depth += (c in "([{") - (c in ")]}")
+        if (c == "," and depth == 1) or depth == 0:
+            parts.append(len(_LEAF.findall(text, start, i)))
+            start = i + 1
+        if depth == 0:
+            break
+    return parts[0], parts[1]
+
+
+def mapped(params: Params, inputs: Inputs) -> Params:
+    """`xla_pmap[mapped_invars]`, to 0.2.5: along the first axis, and all results so."""
+    del inputs
+    new, closed = dict(params), params["call_jaxpr"]
+    if "mapped_invars" in new:
+        new["in_axes"] = tuple([0 if m is True else None for m in new.pop("mapped_invars")])
+        new["out_axes"] = (0,) * len(closed.jaxpr.outs)
+    return new
+
+
+def residuals(params: Params, inputs: Inputs) -> Params:
+    """`custom_transpose_call` (to 0.9.2), a linear function whose transpose no text holds."""
+    del inputs
+    count = str(params["res_tree"]).count("*")
+    return {"callee": params["call_jaxpr"], "num_callee_consts": 0, "num_res": count}
+
+
+def results_of_callback(params: Params, inputs: Inputs) -> Params:
+    """`outside_call` (0.2.8 to 0.4.33) whose results are those of a function."""
+    del inputs
+    return {"callback": params["callback"], "result_avals": tuple(params["flat_results_aval"])}
+
+
+def automatic_inline(params: Params, inputs: Inputs) -> Params:
+    """`inline=Inline.AUTO`, from 0.12 on; shardings as HLO spells them, to 0.4.21, name no mesh."""
+    del inputs
+    new = dict(params)
+    if isinstance(new.get("inline"), Word):
+        new["inline"] = new["inline"].member == "ALWAYS"
+    for key in ("in_shardings", "out_shardings"):
+        if isinstance(new.get(key), tuple):
+            new[key] = tuple([None if _is_hlo(x) else x for x in new[key]])
+    return new
+
+
+def _is_hlo(sharding: Any) -> bool:
+    return str(sharding).startswith("GSPMDSharding(")
+
+
+def constraint(params: Params, inputs: Inputs) -> Params:
+    """A sharding as HLO spells it, which names no mesh; a set by its literal; a mesh without axes."""
+    del inputs
+    new = dict(params)
+    if isinstance(new.get("unconstrained_dims"), (set, frozenset)) or str(
+        new.get("unconstrained_dims")
+    ) == "set()":
+        new["unconstrained_dims"] = frozenset()
+    if _is_hlo(new.get("sharding")):
+        new["sharding"] = None
+    if str(new.get("context_mesh")).startswith("Mesh(,"):
+        new["context_mesh"] = None
+    return new
+
+
+def ragged_dot(params: Params, inputs: Inputs) -> Params:
+    """`ragged_dot` (to 0.5.2): rows of the first operand in groups, a matrix for each group."""
+    del inputs
+    numbers = Record(
+        "RaggedDotDimensionNumbers",
+        (),
+        dot_dimension_numbers=(((1,), (1,)), ((), ())),
+        lhs_ragged_dimensions=(0,),
+        rhs_group_dimensions=(0,),
+    )
+    return {**params, "ragged_dot_dimension_numbers": numbers}
+
+
+def element_class(params: Params, inputs: Inputs) -> Params:
+    """`preferred_element_type=<class 'numpy.float32'>`, to 0.2.28."""
+    del inputs
+    found = params.get("preferred_element_type")
+    if isinstance(found, ElementClass):
+        return {**params, "preferred_element_type": found.dtype}
+    return params
+
+
+def solver(params: Params, inputs: Inputs) -> Params:
+    """`root` (0.1.50 to 0.1.62): the call of its solver."""
+    del inputs
+    return {"call_jaxpr": _field(params["jaxprs"], "solve")}
+
+
+def _field(record: Any, name: str) -> ClosedJaxpr:
+    found = getattr(record, name)
+    if not isinstance(found, ClosedJaxpr):
+        raise ValueError(f"{name} is no jaxpr")
+    return found
