@@ -20,13 +20,14 @@ from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.hints import operand_hint, primitive_hint
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.refs import read_reference
-from jaxprtool.syntax.tokens import Token
+from jaxprtool.syntax.tokens import LITERAL, Token
 
 __all__ = ["EquationCallbacks"]
 
 # An equation of the tutorial may be two of ours.
 Equations: TypeAlias = JaxprEqn | list[JaxprEqn]
 
+_LITERAL = pattern(LITERAL)
 _NO_NAME = pattern(r"""[\](){}=,;'"]""")  # what stands in no name of a primitive
 
 
@@ -103,6 +104,8 @@ class EquationCallbacks:
         if not primitive.known and _NO_NAME.search(match[3]):
             self._refuse_name(match[3], match.start(3))
         _, text, at, end = operands
+        if "Literal(" in text:
+            text = _LITERAL.sub(r"\1", text)
         if "=" in text:
             text = self._one_equation(text, at)
         inputs: list[Any] = []
@@ -116,6 +119,8 @@ class EquationCallbacks:
                 atom = self.atoms.atom(word, scope, at, end)
             inputs.append(atom)
         given = self.params.read(primitive, params) if params else {}
+        if jaxprs and not scope.autodidax:
+            inputs, given = self._called(primitive, inputs, given, jaxprs)
         binders = self.atoms.binders(scope, match[2], token[2]) if match[2] else []
         before = None
         if repeated is not None:
@@ -137,6 +142,21 @@ class EquationCallbacks:
         if self.drops.found:
             self.drops.resolve(eqn)
         return eqn if before is None else [before, eqn]
+
+    def _called(
+        self, primitive: Primitive, inputs: list[Any], given: dict[str, Any], jaxprs: Sequence[ClosedJaxpr]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """A call whose jaxpr stands below it, to 0.1.57: its constants and free variables are operands now."""
+        closed, scope = jaxprs[0], self.scopes[-1]
+        bound = self.params.bound.get(closed)
+        first: list[Any] = []
+        if bound is not None:
+            words = bound[1].replace(";", " ").split()
+            first = [self.atoms.atom(word, scope, bound[2], bound[3]) for word in words]
+        jaxpr = closed.jaxpr
+        called = jaxpr.replace(in_binders=jaxpr.all_binders, const_binders=())
+        key = "jaxpr" if "jaxpr" in primitive.params else "call_jaxpr"
+        return [*first, *inputs], {**given, key: ClosedJaxpr(called)}
 
     def _several(self, eqns: list[JaxprEqn], token: Token, end: int) -> Equations:
         """Equations in the place of one that stands in the text."""

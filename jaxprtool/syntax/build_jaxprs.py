@@ -14,13 +14,14 @@ from jaxprtool.syntax.consts import Const, read_const
 from jaxprtool.syntax.drops import Drops
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.tokens import Token
+from jaxprtool.syntax.tokens import LITERAL, Token
 
 __all__ = ["JaxprCallbacks"]
 
 # An entry of a where section: a constant, or the names of weakly typed variables; and the token that it ends with.
 Entry: TypeAlias = "tuple[str, Token] | tuple[list[str], Token]"
 
+_LITERAL = pattern(LITERAL)
 _OUT = pattern(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\]|[^\s,()\[])+)\s*(?:,|\Z)")
 
 
@@ -79,6 +80,8 @@ class JaxprCallbacks:
 
     def _outs(self, token: Token, scope: Scope, jaxpr: Jaxpr) -> tuple[Atom | None, ...]:
         text: str = token[1]
+        if "Literal(" in text:
+            text = _LITERAL.sub(r"\1", text)
         outs: list[Atom | None] = []
         dropped: list[int] = []
         pos, start = 0, token[3] - len(text) - 1

@@ -52,6 +52,7 @@ class ParamCallbacks:
     ):
         self.reading, self.read_inner, self.depth = reading, read_inner, depth
         self.definitions, self.errors = definitions, errors
+        self.bound: dict[ClosedJaxpr, Token] = {}  # what jaxprs below equations take first
         self._values: dict[tuple[Kind | None, str], Any] = {}
         self._repeated: dict[tuple[Any, ...], Params] = {}
 
@@ -84,6 +85,10 @@ class ParamCallbacks:
 
     def on_more_jaxprs(self, found: list[ClosedJaxpr], closed: ClosedJaxpr) -> list[ClosedJaxpr]:
         found.append(closed)
+        return found
+
+    def on_bound_jaxpr(self, found: list[ClosedJaxpr], bound: Token) -> list[ClosedJaxpr]:
+        self.bound[found[-1]] = bound
         return found
 
     def on_more_names(self, found: list[ClosedJaxpr], name: Token) -> list[ClosedJaxpr]:

@@ -25,7 +25,6 @@ __all__ = [
     "custom_vjp",
     "device_put",
     "dot",
-    "element_class",
     "forward",
     "from_last",
     "linear_call",
@@ -311,8 +310,8 @@ def automatic_inline(params: Params, inputs: Inputs) -> Params:
     if isinstance(new.get("inline"), Word):
         new["inline"] = new["inline"].member == "ALWAYS"
     for key in ("in_shardings", "out_shardings"):
-        if isinstance(new.get(key), tuple):
-            new[key] = tuple([None if _is_hlo(x) else x for x in new[key]])
+        if "GSPMDSharding(" in str(new.get(key)):
+            del new[key]
     return new
 
 
@@ -346,15 +345,6 @@ def ragged_dot(params: Params, inputs: Inputs) -> Params:
         rhs_group_dimensions=(0,),
     )
     return {**params, "ragged_dot_dimension_numbers": numbers}
-
-
-def element_class(params: Params, inputs: Inputs) -> Params:
-    """`preferred_element_type=<class 'numpy.float32'>`, to 0.2.28."""
-    del inputs
-    found = params.get("preferred_element_type")
-    if isinstance(found, ElementClass):
-        return {**params, "preferred_element_type": found.dtype}
-    return params
 
 
 def solver(params: Params, inputs: Inputs) -> Params:

@@ -35,6 +35,7 @@ class Older(NamedTuple):
       arrange: what becomes of the params and the operands together, at last; it raises the same.
       expand: for several equations in the place of this one: (params, operands, results) -> the equations.
       foreign: whether the names of the params tell that an equation is of another release; where they do not, each is looked at.
+      told_by: the params whose values may tell it; others need not be looked at.
     """
 
     name: str = ""
@@ -46,6 +47,7 @@ class Older(NamedTuple):
     arrange: Callable[[Params, Inputs], tuple[Params, list[Any]]] | None = None
     expand: Callable[[Params, Inputs, Sequence[Var]], list[JaxprEqn]] | None = None
     foreign: bool = False
+    told_by: tuple[str, ...] = ()
 
 
 def _older_name(name: str, until: str = "", **how: Any) -> Older:
@@ -76,7 +78,9 @@ OLDER: dict[str, Older] = {
     # ---- calls
     "xla_call": _jit("0.4.3"),
     "pjit": _jit("0.6.2"),
-    "jit": Older(convert=changed.automatic_inline),
+    "jit": Older(
+        convert=changed.automatic_inline, told_by=("inline", "in_shardings", "out_shardings")
+    ),
     "remat_call": _older_name(
         "remat2", "0.3.15", renamed={"call_jaxpr": "jaxpr"}, dropped=("concrete", "name")
     ),
@@ -145,7 +149,6 @@ OLDER: dict[str, Older] = {
     "conv_general_dilated": _older_params("0.4.1", "lhs_shape", "rhs_shape"),
     "convert_element_type": _older_params("0.2.5", "old_dtype"),
     "dot": _older_name("dot_general", "0.1.43", convert=changed.dot),
-    "dot_general": Older(until="0.2.28", convert=changed.element_class),
     "dynamic_slice": _older_params("0.1.55", "operand_shape"),
     "dynamic_update_slice": _older_params("0.1.55", "update_shape"),
     "gather": _older_params("0.2.21", "operand_shape", given={"mode": _CLIP, "fill_value": None}),
@@ -162,7 +165,9 @@ OLDER: dict[str, Older] = {
     "select": _older_name("select_n", "0.2.28", arrange=equations.swapped_cases),
     "select_and_scatter_add": Older(until="0.1.50", convert=changed.padding),
     "slice": _older_params("0.1.59", "operand_shape"),
-    "sort": Older(until="0.1.70", convert=changed.from_last),
+    "sort": _older_params(
+        "0.1.72", given={"is_stable": False, "num_keys": 1}, convert=changed.from_last
+    ),
     "sort_key_val": _older_name("sort", "0.1.67", convert=changed.from_last),
     "top_k": Older(until="0.8.0", convert=changed.top_k),
     # ---- functions of elements, of matrices and of keys
@@ -205,6 +210,8 @@ def is_older(primitive: Primitive, given: Collection[str]) -> bool:
     older = OLDER.get(primitive.name)
     if older is None:
         return False
+    if older.told_by:
+        return any(k in given for k in older.told_by)
     if not older.foreign:
         return True
     declared = primitive.params
@@ -245,7 +252,7 @@ def from_older(
     if older.name and primitive.known and params.keys() <= primitive.params.keys():
         return primitive, inputs, params  # another primitive of this name, or the current one
     new = {older.renamed.get(k, k): v for k, v in params.items() if k not in older.dropped}
-    if older.given and older.given.keys().isdisjoint(new):
+    if older.given and not older.given.keys() <= new.keys():
         new = {**older.given, **new}
     operands = inputs
     try:

@@ -68,6 +68,8 @@ class Reading:
       one: whether to stop after one program, whatever follows.
       signature: whether the text is `(jaxpr, shapes)`.
       autodidax: whether the text is Autodidax's.
+      classic: whether the text is of a release to 0.2.21, which break the line after the dot of a header.
+      below: whether jaxprs stand below the equations that hold them.
     """
 
     def __init__(self, source: Source):
@@ -84,6 +86,7 @@ class Reading:
         self.has_where = "where" in self.text
         self.equation_start = 0
         self.one = self.signature = self.autodidax = False
+        self.classic = self.below = False
 
     def inner(self, at: int) -> Reading:
         """A scan of one program that begins at `at`, inside a value of this text."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jaxprtool.syntax.earlier_releases import declared_params
 from jaxprtool.syntax.hints import BARE_RESULTS
 from jaxprtool.syntax.lines import Lines
 from jaxprtool.syntax.patterns import GAP, pattern
@@ -17,7 +18,7 @@ __all__ = ["EquationScanner"]
 _EQUATION = pattern(rf"([\s;]*+)(?<![^\s;])((?:{BINDER}[ \n]++)++)= ([^\s\[;]++)")
 _LOOSE_BINDERS = pattern(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on a line
 _LOOSE_EQUATION = pattern(
-    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)= ([^\s\[=;]++)(?=[\s\[;]|\Z)"
+    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)=(?: |[ ]*+\n[ ]++)([^\s\[=;]++)(?=[\s\[;]|\Z)"
 )
 _NO_RESULT = pattern(
     r"([\s;]*+)()(?<![^\s;])(?:= )?+((?!in[ \n])[^\W\d][^\s\[\](){}=:,;]*+)(?=[ \[\n;]|\Z)"
@@ -32,6 +33,11 @@ _OUTS = pattern(r"[\s;]*+(?<![^\s;])in \(((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+
 _EFFECTS = pattern(r"\s*+: \{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
 _RBRACE = pattern(r"\s*+\}")
 _SUBJAXPR = pattern(r"\s*+(?=\{ lambda\b)")
+# As the releases to 0.1.60 print results: one alone, none, several in a list.
+_OLD_OUTS = pattern(
+    r"\s*+(?<!\S)in (?:\*(?= \})|\[([^\[\]{}]*+)\]|((?:Literal\([^(){}]*+\)|[^\s()\[\]{}=])++))(?=\s*+\})"
+)
+_BOUND = pattern(r"[ \t]*+\[ ?([^\[\]{}=;]*+;[^\[\]{}=;]*+)\]")  # what a jaxpr below takes first
 _WHERE = pattern(r"\s*+where(?=\s)(?![ \t]*+=(?!=))")
 _WEAK = pattern(r"\s*+weak((?: +[^\W\d]\w*+)++)[ ]*+(?=\n|\Z|[\])}])")
 _CONST = pattern(rf"\s*+({IDENT}) = (?!\s*+(?:\{{ lambda|let ))\s*+")
@@ -46,12 +52,15 @@ class EquationScanner:
     def at(self, pos: int) -> bool:
         """Whether an equation begins at an offset."""
         text = self.reading.text
-        return bool(_EQUATION.match(text, pos) or _REFERENCE.match(text, pos))
+        if _EQUATION.match(text, pos) or _REFERENCE.match(text, pos):
+            return True
+        m = _LOOSE_EQUATION.match(text, pos)
+        return m is not None and declared_params(m[3]) is not None
 
     def equations(self) -> State:
         """Equations up to the results, or to the params of one."""
         reading, lines, blocks = self.reading, self.lines, self.reading.blocks
-        text, tokens, autodidax = reading.text, reading.tokens, reading.autodidax
+        text, tokens, below = reading.text, reading.tokens, reading.below
         pos, comments = reading.pos, reading.comments
         while True:
             if comments.present:
@@ -62,7 +71,9 @@ class EquationScanner:
             if m is None:
                 reading.pos = pos
                 if outs := _OUTS.match(text, pos):
-                    return self._results(outs)
+                    return self._results(outs, outs.start(1) - 4)
+                if reading.classic and (outs := _OLD_OUTS.match(text, pos)):
+                    return self._results(outs, outs.end() - len(outs[0].lstrip()))
                 bare = BARE_RESULTS.match(text, pos)
                 if not bare and (m := _REFERENCE.match(text, pos)):
                     tokens.append(("REFERENCE", m, m.start(1), m.end()))
@@ -75,8 +86,8 @@ class EquationScanner:
             reading.equation_start = start = m.start(2) if m[2] else m.start(3)
             tokens.append(("EQUATION", m, start, pos))
             after_line = lines.continued(m[1])
-            if autodidax:
-                return self._autodidax(m[3], pos, after_line)
+            if below:
+                return self._with_jaxprs_below(m[3], pos, after_line)
             if text.startswith("[", pos):
                 block = blocks.at(m[3], pos)
                 if block is None:
@@ -87,8 +98,8 @@ class EquationScanner:
                 pos = end
             pos = lines.operands(pos, after_line)
 
-    def _autodidax(self, primitive: str, pos: int, after_line: AfterLine) -> State:
-        """What follows a primitive's name in the tutorial's text: it has blanks around params, and jaxprs below equations."""
+    def _with_jaxprs_below(self, primitive: str, pos: int, after_line: AfterLine) -> State:
+        """What follows a primitive's name in the tutorial's text, which has blanks around params, and where jaxprs stand below."""
         reading = self.reading
         spaced = reading.text.startswith(" [ ", pos)
         if spaced or reading.text.startswith("[", pos):
@@ -98,7 +109,11 @@ class EquationScanner:
         return self.jaxpr_below()
 
     def jaxpr_below(self) -> State:
-        """A jaxpr below an equation, as the tutorial has them, or the next equation."""
+        """A jaxpr below an equation, as the tutorial and the releases to 0.1.57 have them, or the next equation."""
+        if self.reading.tokens[-1][0] == "RBRACE" and (
+            m := _BOUND.match(self.reading.text, self.reading.pos)
+        ):
+            self.reading.add("BOUND", m, m[1])
         m = _SUBJAXPR.match(self.reading.text, self.reading.pos)
         if m is None:
             return "equations"
@@ -116,7 +131,7 @@ class EquationScanner:
             if more is None:
                 break
             end = more.end()
-        return _LOOSE_EQUATION.match(text, pos) if text.startswith("= ", end) else None
+        return _LOOSE_EQUATION.match(text, pos) if text.startswith(("= ", "=\n"), end) else None
 
     def _no_results(self) -> State:
         """Neither an equation nor results follow: the end of a text without a jaxpr, or junk."""
@@ -125,9 +140,11 @@ class EquationScanner:
             reading.open.pop()
         return reading.give_up()
 
-    def _results(self, outs: re.Match[str]) -> State:
+    def _results(self, outs: re.Match[str], start: int) -> State:
+        """The results, and what ends the jaxpr; `in` stands at `start`."""
         reading = self.reading
-        reading.tokens.append(("OUTS", outs[1], outs.start(1) - 4, outs.end()))
+        text = next(filter(None, outs.groups()), "")
+        reading.tokens.append(("OUTS", text, start, outs.end()))
         reading.pos = outs.end()
         if m := _EFFECTS.match(reading.text, reading.pos):
             reading.add("EFFECTS", m)

@@ -123,13 +123,13 @@ class ParamScanner:
         reading = self.reading
         frame = reading.open.pop()
         reading.tokens.append(("RSQB", None, end - 1, end))
-        if not (reading.autodidax or reading.comments.present or reading.odd_name):
+        if not (reading.below or reading.comments.present or reading.odd_name):
             reading.blocks.keep(
                 frame.primitive, frame.start, end, reading.tokens, frame.first, reading.names
             )
         reading.equation_start = frame.equation
         reading.pos = self.lines.operands(end, frame.after_line)
-        return "jaxpr_below" if reading.autodidax else "equations"
+        return "jaxpr_below" if reading.below else "equations"
 
     def _after_comments(self, pos: int) -> int:
         """The offset after comments among params."""

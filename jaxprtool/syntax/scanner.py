@@ -114,14 +114,35 @@ class ProgramScanner:
         if m := _SEMICOLON.match(reading.text, reading.pos):
             reading.add("SEMICOLON", m)
             self._binders()
+            if m := _SEMICOLON.match(reading.text, reading.pos):
+                self._free_variables(m)
         elif self._is_tutorial_s():
-            reading.autodidax = True
+            reading.autodidax = reading.below = True
         else:
             return reading.give_up()
         if m := _DOT.match(reading.text, reading.pos):
+            if "\n" in m[0] and not reading.autodidax:
+                reading.classic = True
             reading.add("DOT", m)
             return "equations"
         return reading.give_up()
+
+    def _free_variables(self, second: re.Match[str]) -> None:
+        """The releases to 0.1.57 have three runs of binders, the second one of free variables: they are constants, too."""
+        reading, tokens = self.reading, self.reading.tokens
+        before = len(tokens) - 1
+        while tokens[before][0] != "LAMBDA":
+            before -= 1
+        runs = [t for t in tokens[before + 1 :] if t[0] == "BINDERS"]
+        if any(":" in run[1] for run in runs):
+            return  # one `;` too many
+        del tokens[before + 1 :]
+        if runs:
+            start, end = runs[0][2], runs[-1][3]
+            tokens.append(("BINDERS", reading.text[start:end], start, end))
+        reading.below = True
+        reading.add("SEMICOLON", second)
+        self._binders()
 
     def _is_tutorial_s(self) -> bool:
         """Whether a dot with a blank before it follows: that is Autodidax's; JAX has a `;` before that."""

@@ -15,6 +15,7 @@ __all__ = [
     "IDENT",
     "LABELS",
     "LAMBDA",
+    "LITERAL",
     "LOOSE_BINDER",
     "NUMBER_WORDS",
     "STORED",
@@ -38,6 +39,7 @@ LABELS = {
     "RBRACE": "`}`",
     "EQUATION": "an equation (`a:f32[3] = add b c`)",
     "OPERANDS": "operands",
+    "BOUND": "`[ constants ; variables ]`",
     "RSQB": "`]` after the params",
     "KEY": "a param (`key=value`)",
     "VALUE": "a value",
@@ -74,6 +76,7 @@ BINDER = rf"{IDENT}:{TYPE}"
 LAMBDA = r"\{\s*+lambda\b"  # what a jaxpr begins with
 LOOSE_BINDER = rf"{IDENT}(?::{TYPE})?+"  # as print_shapes=False leaves some
 STORED = r"(?:[^\s;,\[]|\[[^\[\]\n]*+\])++"  # an operand that goes into a cell: a comma ends it
+LITERAL = r"Literal\(val=([^(),\s]+)(?:, hashable=\w+)?\)"  # as 0.1.30 to 0.1.36 print numbers
 # A blank and an operand, many times. `in (` ends the run if its parenthesis closes right before ` }` or ` :`
 # (`in` may be a variable before a complex literal); a comment, a jaxpr and a separator end it too.
 ATOMS = r"(?:[ ]++(?![#{;]|in \((?:[^()]|\([^()]*+\))*+(?:\)(?:\s*+\}|\s++:|\s*+\Z)|\Z))[^\s;]++)*+"
