@@ -9,7 +9,7 @@ from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Primitive
 from jaxprtool.ir.walk import jaxprs_in
 
-__all__ = ["Arguments", "inner_arguments", "slice_of"]
+__all__ = ["Arguments", "inner_arguments", "of_elements", "slice_of"]
 
 Arguments = Iterable[tuple[ClosedJaxpr, Sequence[Aval]]]
 
@@ -32,8 +32,15 @@ def inner_arguments(
     return [(c, in_avals) for c in inner if len(c.jaxpr.in_binders) == len(in_avals)]
 
 
-def slice_of(aval: AbstractType, axis: int) -> AbstractType:
-    """The type of a slice of an array along an axis."""
+def of_elements(avals: Sequence[Any], jaxpr: Any, count: int) -> Arguments:
+    """`jaxpr` takes an element of each of the first `count` operands, twice."""
+    return [(jaxpr, [slice_of(a, None) for a in avals[:count]] * 2)]
+
+
+def slice_of(aval: AbstractType, axis: int | None) -> AbstractType:
+    """The type of a slice of an array along an axis; of an element for None."""
     if not isinstance(aval, ShapedArray):
         return aval
+    if axis is None:
+        return aval.update(shape=())
     return aval.update(shape=aval.shape[:axis] + aval.shape[axis + 1 :])

@@ -139,8 +139,8 @@ def primitive(
       stub: the stub, when used without arguments.
       name: the printed name where it is no Python name (`scatter-add`) or hides one (`and`).
       multiple_results: whether the binding function returns a list.
-      like: the binding function of a primitive with the same operands, params and number of results, which the stub
-        leaves out; what follows the first paragraph of that one's docstring is on this one too.
+      like: the binding function of a primitive with the same operands, params, jaxprs and number of results, which the
+        stub leaves out; what follows the first paragraph of that one's docstring is on this one too.
       one_type, notation, takes, binds: see `Primitive`.
 
     Raises:
@@ -160,6 +160,7 @@ def primitive(
         )
     if like is not None:
         stub, multiple_results = _completed(stub, like), like.primitive.multiple_results
+        takes = takes or like.primitive.takes
     declared = _declare(
         stub,
         name or stub.__name__,

@@ -1,5 +1,9 @@
 """Reductions over axes."""
 
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.core.inner import Arguments, of_elements
 from jaxprtool.core.kinds.numbers import Axes
 from jaxprtool.core.kinds.objects import Function
 from jaxprtool.core.kinds.placement import Sharding
@@ -67,7 +71,12 @@ def reduce_xor():
     """The parity (bitwise for integers) of the elements along some axes, which go away."""
 
 
-@primitive(multiple_results=True)
+def _by_elements(avals: Sequence[Any], *, jaxpr: Any, **params: Any) -> Arguments:
+    del params
+    return of_elements(avals, jaxpr, len(avals) // 2)
+
+
+@primitive(multiple_results=True, takes=_by_elements)
 def reduce(
     *operands, computation: Function | None = shown(None), dimensions: Axes, jaxpr: ClosedJaxpr
 ):

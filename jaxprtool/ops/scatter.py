@@ -1,7 +1,9 @@
 """Arrays with slices changed at positions that are values."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from jaxprtool.core.inner import Arguments, of_elements
 from jaxprtool.core.kinds.dimension_numbers import ScatterNumbers
 from jaxprtool.core.kinds.enums import IndexMode
 from jaxprtool.core.kinds.objects import Constants
@@ -41,7 +43,12 @@ def ScatterDimensionNumbers(
     )
 
 
-@primitive
+def _by_elements(avals: Sequence[Any], *, update_jaxpr: Any, **params: Any) -> Arguments:
+    del params
+    return of_elements(avals, update_jaxpr, 1)
+
+
+@primitive(takes=_by_elements)
 def scatter(
     operand,
     scatter_indices,

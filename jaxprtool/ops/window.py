@@ -4,6 +4,10 @@ Windows lie on the array that has `base_dilation - 1` holes between its elements
 the padding do not count.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.core.inner import Arguments, of_elements
 from jaxprtool.core.kinds.enums import Selection
 from jaxprtool.core.kinds.numbers import Padding, Shape, Strides
 from jaxprtool.core.kinds.objects import Constants
@@ -54,7 +58,12 @@ def reduce_window_min():
     """The smallest element of each window; NaN if any is."""
 
 
-@primitive(multiple_results=True)
+def _by_elements(avals: Sequence[Any], *, jaxpr: Any, **params: Any) -> Arguments:
+    del params
+    return of_elements(avals, jaxpr, len(avals) // 2)
+
+
+@primitive(multiple_results=True, takes=_by_elements)
 def reduce_window(
     *operands,
     jaxpr: ClosedJaxpr,

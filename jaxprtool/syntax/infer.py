@@ -32,6 +32,7 @@ from jaxprtool.syntax.types import UNTYPED, read_scalar, untyped_scalar
 
 __all__ = [
     "UntypedLit",
+    "UntypedWarning",
     "infer_literals",
     "is_untyped",
     "likeliest",
@@ -52,6 +53,10 @@ _EMPTY = "(b'',)"  # the value of a float0
 _NARROW = (BOOL, INT32, FLOAT32, COMPLEX64, INT64, UINT32, UINT64, FLOAT64, COMPLEX128)
 _WIDE = (BOOL, INT64, FLOAT64, COMPLEX128, INT32, UINT64, UINT32, FLOAT32, COMPLEX64)
 _KINDS = {bool: "b", int: "iu", float: "f", complex: "c"}  # of element types that print so
+
+
+class UntypedWarning(UserWarning):
+    """Nothing in a text tells the type of a literal, and results depend on it."""
 
 
 def set_type_rule(rule: TypeRule) -> None:

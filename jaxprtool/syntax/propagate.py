@@ -18,17 +18,13 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.earlier_releases import OLDER, from_older
-from jaxprtool.syntax.infer import is_untyped, likeliest, operand_choices, result_types
+from jaxprtool.syntax.infer import UntypedWarning, is_untyped, likeliest, operand_choices, result_types
 from jaxprtool.syntax.types import UNTYPED
 
-__all__ = ["UntypedWarning", "propagate_types"]
+__all__ = ["propagate_types"]
 
 _FAULTS = (TypeError, ValueError, KeyError, AttributeError, IndexError)
 _MOST_RETRIES = 200  # types of literals that are tried in one program, beyond the likeliest
-
-
-class UntypedWarning(UserWarning):
-    """Nothing in a text tells the type of a literal, and results depend on it."""
 
 
 def propagate_types(program: ClosedJaxpr, wide: bool, warn: bool = False) -> None:
