@@ -14,6 +14,7 @@ from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import LOOSE_BINDER, WEAK
 from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type
+from jaxprtool.syntax.units import UNIT
 
 __all__ = ["Atoms", "Scope", "undrop"]
 
@@ -46,6 +47,7 @@ class Atoms:
     Attributes:
       scopes: of the jaxprs under construction, the innermost last.
       untyped_literals, untyped_binders: whether there were some without a type.
+      units: whether a unit was read.
       wide: whether numbers have 64 bits where nothing else says how many.
       lone: whether the text is an equation without a jaxpr around it, so that any name may be used.
     """
@@ -58,7 +60,7 @@ class Atoms:
         self.unbound: set[Var] = set()  # what stands for variables that are read and not bound
         self.places: tuple[int, int, dict[str, int]] = -1, -1, {}  # of words in a run of operands
         self.drop_reads = (-1, 0)  # the operands that read `_` last, and how many times
-        self.untyped_literals = self.untyped_binders = False
+        self.untyped_literals = self.untyped_binders = self.units = False
 
     def type_stored(self, primitive: Primitive, inputs: list[Any]) -> None:
         """Give a literal that goes into a cell the element type of the cell."""
@@ -111,6 +113,7 @@ class Atoms:
             self.errors.add(e.diagnostics[0].message, ARRAY_LIMIT, at, at + len(text))
             return OpaqueType(text)
         self.types[text] = found
+        self.units = self.units or text == "*"
         return found
 
     def atom(self, word: str, scope: Scope, start: int, end: int = -1) -> Any:
@@ -121,6 +124,9 @@ class Atoms:
         literal = self.literals.get(word)
         if literal is not None:
             return Lit(*literal)
+        if word == "*":
+            self.units = True
+            return UNIT
         if word == "_" and scope.drops:
             return self._read_drop(scope, start)
         value, _, kind = word.rpartition(":")

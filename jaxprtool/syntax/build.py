@@ -20,6 +20,7 @@ from jaxprtool.syntax.interface import InterfaceCallbacks
 from jaxprtool.syntax.open_programs import infer_types
 from jaxprtool.syntax.reading import Reading
 from jaxprtool.syntax.tokens import Token
+from jaxprtool.syntax.units import take_units_out
 
 __all__ = ["Builder"]
 
@@ -108,6 +109,8 @@ class Builder:
 
     def _infer_types(self, program: ClosedJaxpr) -> None:
         atoms, definitions = self.atoms, [*self.definitions.shells.values()]
+        if atoms.units and not self.errors:
+            take_units_out([program, *definitions])
         if atoms.untyped_binders and not self.errors:
             infer_types(program, definitions, atoms.wide)
         elif atoms.untyped_literals:

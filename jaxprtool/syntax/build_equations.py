@@ -14,6 +14,7 @@ from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.build_params import GivenParam, ParamCallbacks
 from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.drops import Drops
+from jaxprtool.syntax.earlier_equations import with_jaxpr
 from jaxprtool.syntax.earlier_releases import OLDER, expanded, from_older, is_older
 from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.errors import Errors
@@ -144,7 +145,11 @@ class EquationCallbacks:
         return eqn if before is None else [before, eqn]
 
     def _called(
-        self, primitive: Primitive, inputs: list[Any], given: dict[str, Any], jaxprs: Sequence[ClosedJaxpr]
+        self,
+        primitive: Primitive,
+        inputs: list[Any],
+        given: dict[str, Any],
+        jaxprs: Sequence[ClosedJaxpr],
     ) -> tuple[list[Any], dict[str, Any]]:
         """A call whose jaxpr stands below it, to 0.1.57: its constants and free variables are operands now."""
         closed, scope = jaxprs[0], self.scopes[-1]
@@ -153,10 +158,7 @@ class EquationCallbacks:
         if bound is not None:
             words = bound[1].replace(";", " ").split()
             first = [self.atoms.atom(word, scope, bound[2], bound[3]) for word in words]
-        jaxpr = closed.jaxpr
-        called = jaxpr.replace(in_binders=jaxpr.all_binders, const_binders=())
-        key = "jaxpr" if "jaxpr" in primitive.params else "call_jaxpr"
-        return [*first, *inputs], {**given, key: ClosedJaxpr(called)}
+        return [*first, *inputs], with_jaxpr(primitive, given, closed)
 
     def _several(self, eqns: list[JaxprEqn], token: Token, end: int) -> Equations:
         """Equations in the place of one that stands in the text."""

@@ -8,7 +8,7 @@ from typing import Any
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.syntax.infer import UntypedLit
 from jaxprtool.syntax.types import UNTYPED
 
@@ -21,7 +21,7 @@ __all__ = [
     "one_minus_square",
     "references",
     "swapped_cases",
-    "without_consts",
+    "with_jaxpr",
 ]
 
 Params = dict[str, Any]
@@ -54,11 +54,6 @@ def no_operands(params: Params, inputs: Sequence[Any]) -> Arranged:
     """`create_token x`, to 0.2.5."""
     del inputs
     return params, []
-
-
-def without_consts(params: Params, inputs: Sequence[Any]) -> Arranged:
-    """`reduce` and its like, whose jaxprs have constants that are numbers in no text."""
-    return {k: v for k, v in params.items() if k != "consts"}, list(inputs)
 
 
 def branches(params: Params, inputs: Sequence[Any]) -> Arranged:
@@ -94,6 +89,14 @@ def _taking(closed: ClosedJaxpr, first: int, count: int) -> ClosedJaxpr:
     return closed.replace(jaxpr=jaxpr.replace(in_binders=[*before, *own, *after]))
 
 
+def with_jaxpr(primitive: Primitive, params: Params, closed: ClosedJaxpr) -> Params:
+    """The params of a call whose jaxpr stands below it, to 0.1.57; the jaxpr's constants are arguments now."""
+    jaxpr = closed.jaxpr
+    called = jaxpr.replace(in_binders=jaxpr.all_binders, const_binders=())
+    key = "jaxpr" if "jaxpr" in primitive.params else "call_jaxpr"
+    return {**params, key: ClosedJaxpr(called)}
+
+
 # -- several equations ---------------------------------------------------------------------------
 
 
@@ -119,7 +122,10 @@ def references(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> li
     step, *formals = body.jaxpr.in_binders
     if len(formals) != len(inputs):
         raise ValueError("a loop has a reference for each operand")
-    cells = [Var(v.aval if isinstance(v.aval, RefType) else RefType(x.aval)) for v, x in zip(formals, inputs, strict=True)]
+    cells = [
+        Var(v.aval if isinstance(v.aval, RefType) else RefType(x.aval))
+        for v, x in zip(formals, inputs, strict=True)
+    ]
     made = [_equation("new_ref", [x], {}, [r]) for x, r in zip(inputs, cells, strict=True)]
     n = params["nsteps"]
     steps = Var(ShapedArray((n,), step.aval.dtype))

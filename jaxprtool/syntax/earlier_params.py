@@ -75,6 +75,7 @@ def _spec(names: dict[int, tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
 
 
 def without_groups(params: Params, inputs: Inputs) -> Params:
+    """`axis_index_groups=None`, to 0.8.0."""
     del inputs
     if params.get("axis_index_groups", ...) is None:
         return {k: v for k, v in params.items() if k != "axis_index_groups"}
@@ -323,9 +324,10 @@ def constraint(params: Params, inputs: Inputs) -> Params:
     """A sharding as HLO spells it, which names no mesh; a set by its literal; a mesh without axes."""
     del inputs
     new = dict(params)
-    if isinstance(new.get("unconstrained_dims"), (set, frozenset)) or str(
-        new.get("unconstrained_dims")
-    ) == "set()":
+    if (
+        isinstance(new.get("unconstrained_dims"), (set, frozenset))
+        or str(new.get("unconstrained_dims")) == "set()"
+    ):
         new["unconstrained_dims"] = frozenset()
     if _is_hlo(new.get("sharding")):
         new["sharding"] = None

@@ -190,7 +190,14 @@ OLDER: dict[str, Older] = {
     "id_tap": _older_name(
         "optimization_barrier",
         "0.2.8",
-        dropped=("arg_treedef_", "nr_tapped_args_", "output_stream", "tap_func_", "threshold", "where"),
+        dropped=(
+            "arg_treedef_",
+            "nr_tapped_args_",
+            "output_stream",
+            "tap_func_",
+            "threshold",
+            "where",
+        ),
     ),
     "mutable_array": _older_name("new_ref", "0.6.2"),
     "new_ref": _older_params("", "pin"),

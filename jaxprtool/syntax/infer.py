@@ -118,6 +118,7 @@ class UntypedLit:
 
 
 def is_untyped(x: Any) -> TypeGuard[UntypedLit]:
+    """Whether an atom is a literal that has no type so far."""
     return type(x) is UntypedLit
 
 

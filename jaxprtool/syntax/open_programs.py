@@ -44,7 +44,9 @@ _TYPED = MemoTable[Jaxpr]("typed")
 def missing_types(jaxpr: Jaxpr) -> list[Diagnostic]:
     """A diagnostic for each argument of a program that has no type."""
     return [
-        Diagnostic(f"the type of the argument {v.name} is not in the text", "no-type", v.span, _HELP)
+        Diagnostic(
+            f"the type of the argument {v.name} is not in the text", "no-type", v.span, _HELP
+        )
         for v in jaxpr.all_binders
         if v.aval is UNTYPED
     ]

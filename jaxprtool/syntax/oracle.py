@@ -26,6 +26,8 @@ _BECOMES = {  # what is inside of a jaxpr after a token
     "LOOSE_RESULT": "loose",
     **dict.fromkeys(("RESULTS", "RESULTS_BESIDE"), "results"),
 }
+_HEADS = frozenset({"head", "arguments", "third"})
+_NOWHERE = "EFFECTS"  # the type of a token that may not stand in a head or among equations
 _CLOSES = frozenset({"RBRACE", "RSQB", "RPAR"})
 
 
@@ -33,21 +35,22 @@ class _Open:
     """A jaxpr or a bracket that is open: what is inside of it, and where its equation begins."""
 
     def __init__(self, kind: str, unknown: bool = False, line: int = 0):
-        self.kind = kind  # `head`, `arguments`, `left`, `loose`, `over`, `body`, `results` of a jaxpr; `params`, ...
+        self.kind = kind  # `head`, `arguments`, `third` (of three runs of binders), `left`, `loose`, `over`, `body`, `results` of a jaxpr; `params`, ...
         self.unknown, self.line = unknown, line
         self.column = -1  # of the line that the equation begins; -1 where it begins no line
         self.operands = False  # whether operands may follow
+        self.typed = False  # whether a binder has a type
 
     def spelled(self, token: Any, before: Any) -> str:
         """The type of a token here, where another is spelled alike."""
         kind = token.type
-        if self.kind in ("head", "arguments"):
+        if self.kind in _HEADS:
             # `inf:f32[3]` binds a variable
             if kind in _NAMES or (kind == "SCALAR" and token.isidentifier()):
                 return "NAME"
             if kind == "COMMA" and token.start_pos == before.end_pos:
                 return "BINDER_COMMA"
-            return "DOT" if kind == "AUTODIDAX_DOT" and self.kind == "arguments" else kind
+            return "DOT" if kind == "AUTODIDAX_DOT" and self.kind != "head" else kind
         if kind in _NAMES and self.kind == "body" and self.operands:
             return "SCALAR" if token in NUMBER_WORDS else "NAME_READ"
         if kind in _NAMES and self.kind == "over":
@@ -77,7 +80,12 @@ class _Open:
         kind = token.type
         if kind == "SEPARATOR":
             self.column, self.operands = -1, False
-            self.kind = "arguments" if self.kind == "head" else self.kind
+            if self.kind == "arguments" and self.typed:
+                token.type = _NOWHERE
+            self.kind = {"head": "arguments", "arguments": "third"}.get(self.kind, self.kind)
+        elif kind == "OF" and self.kind in _HEADS:
+            self.typed = True
+            token.type = _NOWHERE if self.kind == "third" else kind
         elif kind in _NO_OPERANDS:
             self.operands = False
             self.kind = self.kind if kind == "COMMENT" else "body"
@@ -113,9 +121,16 @@ class Layout:
         opened: list[_Open] = [_Open("file")]
         before: Any = None
         unknown = False  # whether the last primitive is one that nobody declares
+        classic = below = False  # whether results may stand alone, and jaxprs below equations
         for token in stream:
             inside = opened[-1]
             token.type = kind = inside.spelled(token, before)
+            classic = classic or (kind == "DOT" and "\n" in token)
+            below = below or inside.kind == "third" or kind == "AUTODIDAX_DOT"
+            if (kind == "OLD_RESULTS" and not classic) or (
+                kind == "LAMBDA" and inside.kind == "body" and not below
+            ):
+                token.type = kind = _NOWHERE
             if kind in ("NEWLINE", "LINE_END"):
                 if inside.kind != "body":
                     continue

@@ -18,7 +18,13 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.earlier_releases import OLDER, from_older
-from jaxprtool.syntax.infer import UntypedWarning, is_untyped, likeliest, operand_choices, result_types
+from jaxprtool.syntax.infer import (
+    UntypedWarning,
+    is_untyped,
+    likeliest,
+    operand_choices,
+    result_types,
+)
 from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["propagate_types"]
@@ -101,7 +107,9 @@ class _Propagation:
         primitive, inputs, params = from_older(eqn.primitive, [*eqn.inputs], eqn.params)
         if primitive is not eqn.primitive or params is not eqn.params:
             params = {**primitive.defaults, **params}
-            self.change(eqn, primitive=primitive, inputs=tuple(inputs), params=type(eqn.params)(params))
+            self.change(
+                eqn, primitive=primitive, inputs=tuple(inputs), params=type(eqn.params)(params)
+            )
 
     def with_literals(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
         """The same for one that has literals without types: those with which it fits, or the likeliest ones."""
@@ -151,22 +159,19 @@ class _Propagation:
                 self.trail.append((closed.jaxpr, {}))
                 yield self.jaxpr(closed.jaxpr, axes, eqn)
         for closed in inner:
-            self.literal_results(eqn, closed, inner)
+            self.literal_results(closed, inner)
 
-    def literal_results(
-        self, eqn: JaxprEqn, closed: ClosedJaxpr, inner: Sequence[ClosedJaxpr]
-    ) -> None:
-        """Give types to literals among the results of a jaxpr: those of the other branches, or of what is carried."""
+    def literal_results(self, closed: ClosedJaxpr, inner: Sequence[ClosedJaxpr]) -> None:
+        """Give types to literals among the results of a jaxpr: those of the other branches, or of what it takes."""
         outs = closed.jaxpr.outs
         if not any(map(is_untyped, outs)):
             return
         beside = [c.jaxpr.outs for c in inner if len(c.jaxpr.outs) == len(outs)]
-        carried = _carried(eqn, len(outs))
-        around = [
-            [*[x.aval for x in (o[i] for o in beside)], *[x.aval for x in carried[i : i + 1]]]
-            for i in range(len(outs))
+        taken = closed.jaxpr.in_avals  # some of which a loop gives back
+        typed = [
+            likeliest(x, self.wide, [*[o[i].aval for o in beside], *taken])
+            for i, x in enumerate(outs)
         ]
-        typed = [likeliest(x, self.wide, a) for x, a in zip(outs, around, strict=True)]
         self.change(closed.jaxpr, outs=tuple(typed))
 
     def results(self, eqn: JaxprEqn) -> None:
@@ -182,17 +187,6 @@ class _Propagation:
         for v, aval in zip(eqn.out_binders, found, strict=True):
             if v.aval is UNTYPED:
                 self.change(v, aval=aval)
-
-
-def _carried(eqn: JaxprEqn, n: int) -> Sequence[Any]:
-    """The operands of a loop that stand for the first results of its body."""
-    name, params = eqn.primitive.name, eqn.params
-    if name == "while":
-        return eqn.inputs[-n:] if n else ()
-    if name == "scan" and isinstance(params.get("num_consts"), int):
-        first = params["num_consts"]
-        return eqn.inputs[first : first + params.get("num_carry", 0)]
-    return ()
 
 
 def _warn_of_guesses(eqn: JaxprEqn, before: Sequence[Any]) -> None:

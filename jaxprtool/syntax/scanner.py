@@ -134,7 +134,8 @@ class ProgramScanner:
         while tokens[before][0] != "LAMBDA":
             before -= 1
         runs = [t for t in tokens[before + 1 :] if t[0] == "BINDERS"]
-        if any(":" in run[1] for run in runs):
+        arguments = _BINDERS.match(reading.text, second.end())
+        if ":" in (arguments[1] if arguments else "") or any(":" in run[1] for run in runs):
             return  # one `;` too many
         del tokens[before + 1 :]
         if runs:

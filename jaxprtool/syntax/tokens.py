@@ -68,9 +68,9 @@ NUMBER_WORDS = frozenset({"inf", "nan", "True", "False"})  # where a type follow
 WEAK = "~"  # after the type of a literal: it is weakly typed; JAX's print does not tell
 
 IDENT = r"[^\W\d]\w*+"
-TYPE = (
-    r"[^\W\d]\w*+(?:<\w*+>)*+(?:\[[^\[\]{}=\n]*+\])?+"
-    r"(?:\{[^{}\n]*+(?:\{[^{}\n]*+\}[^{}\n]*+)*+\})?+"
+TYPE = (  # `*` is a unit
+    r"(?:[^\W\d]\w*+(?:<\w*+>)*+(?:\[[^\[\]{}=\n]*+\])?+"
+    r"(?:\{[^{}\n]*+(?:\{[^{}\n]*+\}[^{}\n]*+)*+\})?+|\*)"
 )
 BINDER = rf"{IDENT}:{TYPE}"
 LAMBDA = r"\{\s*+lambda\b"  # what a jaxpr begins with

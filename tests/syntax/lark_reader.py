@@ -35,11 +35,14 @@ from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.references import Fragments, Operand
 from jaxprtool.syntax.atoms import undrop
 from jaxprtool.syntax.autodidax import from_autodidax
+from jaxprtool.syntax.earlier_equations import with_jaxpr
 from jaxprtool.syntax.earlier_releases import OLDER, declared_params, expanded, from_older, is_older
 from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.infer import infer_literals, untyped_literal
 from jaxprtool.syntax.open_programs import infer_types
+from jaxprtool.syntax.tokens import LITERAL
 from jaxprtool.syntax.types import UNTYPED
+from jaxprtool.syntax.units import UNIT, take_units_out
 from tests.syntax.lark_interface import interface_of
 from tests.syntax.lark_references import index_of
 from tests.syntax.lark_tree import Comments, Meaningless, Rejected, tokens, tree_of, trees
@@ -48,6 +51,7 @@ from tests.syntax.lark_values import constant, reject_fault, scalar, value_of
 __all__ = ["read_with_lark"]
 
 _ANY = Anything()
+_LITERAL = re.compile(LITERAL)
 _GROUP = re.compile(r"([VUR]):\(?([^()\s]+?)\)?(?:, |\Z)")
 _TYPES = ("array", "token", "ref", "future", "opaque")
 
@@ -79,7 +83,7 @@ class _File:
         self.text, self.outer, self.wide, self.comments = text, outer or {}, wide, comments
         self.shells: dict[str, ClosedJaxpr] = dict(self.outer)
         self.dropped: dict[Jaxpr, tuple[list[int], _Scope]] = {}
-        self.untyped_binders = self.untyped_literals = False
+        self.untyped_binders = self.untyped_literals = self.units = False
         self.scopes: list[_Scope] = []
 
     def within(self, text: str, tree: Tree) -> _File:
@@ -122,6 +126,11 @@ class _File:
         return closed
 
     def lone(self, tree: Tree) -> ClosedJaxpr:
+        if (
+            trees(tree, "loose_results")
+            and declared_params(str(tokens(tree, "PRIMITIVE")[0])) is None
+        ):
+            raise Rejected(0)
         scope = _Scope()
         scope.lone = True
         self.scopes.append(scope)
@@ -151,6 +160,8 @@ class _File:
         return closed
 
     def infer(self, closed: ClosedJaxpr, definitions: list[ClosedJaxpr]) -> None:
+        if self.units:
+            take_units_out([closed, *definitions])
         if self.untyped_binders:
             infer_types(closed, definitions, self.wide)
         elif self.untyped_literals:
@@ -163,6 +174,8 @@ class _File:
         scope = _Scope(tree.data == "autodidax_jaxpr")
         self.scopes.append(scope)
         runs = [[self.bound(scope, b) for b in self.pairs(r)] for r in trees(tree, "binders")]
+        if len(runs) == 3:
+            runs = [runs[0] + runs[1], runs[2]]
         consts, ins = runs if len(runs) == 2 else ([], runs[0])
         for run in runs:
             _place(scope, run)
@@ -170,10 +183,16 @@ class _File:
         for equation in trees(tree, "equation", "over_lines", "autodidax_equation"):
             eqns += self.equation(equation, scope)
         jaxpr = Jaxpr(ins, eqns, (), consts)
-        amend(jaxpr, outs=tuple(self.outs(trees(tree, "results")[0], scope, jaxpr)))
+        old = tokens(tree, "OLD_RESULTS")
+        outs = (
+            self.old_outs(old[0], scope)
+            if old
+            else self.outs(trees(tree, "results")[0], scope, jaxpr)
+        )
+        amend(jaxpr, outs=tuple(outs))
         closed = ClosedJaxpr(jaxpr, [None] * len(consts))
         if self.comments is not None:
-            results = tokens(tree, "RESULTS", "RESULTS_BESIDE")[0].start_pos
+            results = tokens(tree, "RESULTS", "RESULTS_BESIDE", "OLD_RESULTS")[0].start_pos
             head = self.comments.above.get(tree.meta.start_pos, [])
             tail = self.comments.above.get(results, [])
             if head or tail:
@@ -221,6 +240,12 @@ class _File:
             self.dropped[jaxpr] = dropped, scope
             self.read_drops(jaxpr, outs, [None] * len(outs))
         return outs
+
+    def old_outs(self, token: Token, scope: _Scope) -> list[Any]:
+        """Results of a release to 0.1.60: one alone, none, several in a list."""
+        text = _LITERAL.sub(r"\1", token[3:]).strip()
+        words = text.strip("[]").replace(",", " ").split() if text != "*" else []
+        return [self.atom(Tree("atom", [Token("NAME_READ", word)]), scope) for word in words]
 
     def read_drops(self, jaxpr: Jaxpr, outs: list[Any], avals: list[Any]) -> None:
         """Each `_` among the results is the next `_` binder of its type, or the next of any."""
@@ -276,6 +301,11 @@ class _File:
         left += [tree] if tree.data == "over_lines" else []
         binders = [self.bound(scope, p) for side in left for p in self.pairs(side)]
         _place(scope, binders)
+        if below and not scope.autodidax:
+            bound = tokens(tree, "BOUND")
+            words = re.findall(r"[^\s;\[\]]+", bound[0]) if bound else []
+            first = [self.atom(Tree("atom", [Token("NAME_READ", w)]), scope) for w in words]
+            inputs, params = [*first, *inputs], with_jaxpr(primitive, params, below[0])
         if scope.autodidax:
             primitive, inputs, params, before = from_autodidax(primitive, inputs, params, below)
         elif primitive.name in OLDER and is_older(primitive, params):
@@ -313,7 +343,7 @@ class _File:
         return found
 
     def atom(self, tree: Tree, scope: _Scope) -> Any:
-        word = str(tree.children[0])
+        word = _LITERAL.sub(r"\1", str(tree.children[0]))
         for kind in trees(tree):
             aval = self.type(kind)
             if not isinstance(aval, ShapedArray):
@@ -323,6 +353,9 @@ class _File:
             return Lit(value, aval.update(weak_type=True) if weak else aval)
         if word in scope.vars:
             return scope.vars[word]
+        if word == "*":
+            self.units = True
+            return UNIT
         if (literal := untyped_literal(word)) is not None:
             self.untyped_literals = True
             return literal
@@ -341,6 +374,7 @@ class _File:
         if tree.data == "future":
             return FutureType(self.type(trees(tree)[0]))
         if tree.data == "opaque":
+            self.units = self.units or str(tree.children[0]) == "*"
             return OpaqueType(str(tree.children[0]))
         (name,) = tokens(tree, "ELEMENT")
         dtype = find_dtype("float0" if name == "void" else str(name))

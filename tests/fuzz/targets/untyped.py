@@ -12,6 +12,7 @@ from jaxprtool.analyses.signature import same_programs
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.diagnostics import JaxprParseError, JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.syntax.open_programs import is_open
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
 from tests.fuzz.choice import choose
@@ -80,6 +81,8 @@ def check(case: Case) -> None:
         if wrong or case.less == case.text:
             raise Failure(f"{wrong[0].message if wrong else 'the whole text'} is refused") from e
         return
+    if any(is_open(program.jaxpr) for program in again.values()):
+        return  # nothing tells the type of a jaxpr's argument, say
     for program in again.values():
         typecheck_jaxpr(program)
     if not same_programs(_loosened(again), _loosened(case.programs)):
