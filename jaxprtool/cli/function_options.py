@@ -35,7 +35,8 @@ def check_function_options(ctx: click.Context) -> None:
         if isinstance(p, click.Argument):
             value = ctx.params[p.name or ""]
             words += value if isinstance(value, tuple) else (value,)
-    tracing = ctx.obj.tracing.keys() - {"source"}  # origins are left out of programs in files too
+    # origins are left out of programs in files too, and the texts of some leave types open
+    tracing = ctx.obj.tracing.keys() - {"source", "shapes"}
     if tracing and not any(map(is_function, words)) and ctx.command.name != "trace":
         given = next(p.opts[0] for p in ctx.command.params if p.name in tracing)
         fail(
@@ -52,7 +53,7 @@ _OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
         {
             "multiple": True,
             "metavar": "TYPE",
-            "help": "Type of an argument, once for each: f64[3], i32[], or a pytree of types: "
+            "help": "Type of an argument, once for each (also of a FILE that has no types): f64[3], i32[], or a pytree of types: "
             "{'w': f32[3,4], 'b': f32[4]}, 'State(pos=f32[3], vel=f32[3])' for a class of the module.",
         },
     ),

@@ -24,11 +24,13 @@ from jaxprtool.driver.files import (
 from jaxprtool.driver.loading import is_function
 from jaxprtool.driver.output import INLINE, program_text, write_programs
 from jaxprtool.driver.trace import trace, without_origins
+from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.verify import check_results
 from jaxprtool.driver.writing import write_output
 from jaxprtool.ir.diagnostics import Diagnostic, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.printable import printable
+from jaxprtool.syntax.open_programs import is_open
 
 __all__ = ["Session"]
 
@@ -107,12 +109,17 @@ class Session:
         return self.load(text, name, selector)
 
     def load(self, text: str, name: str, selector: str) -> Programs:
-        """The programs of a text, with the values that `--consts` gives to their constants."""
+        """The programs of a text, with what `--consts` and `--shape` give: values of constants, types that are open."""
         programs = load(text, name, selector, self.allowed)
         if self.tracing.get("source") is False:
             programs = {key: without_origins(p) for key, p in programs.items()}
         if self.consts not in ("", INLINE):
-            return {key: with_consts(p, self.consts) for key, p in programs.items()}
+            programs = {key: with_consts(p, self.consts) for key, p in programs.items()}
+        if shapes := self.tracing.get("shapes"):
+            if not any(is_open(p.jaxpr) for p in programs.values()):
+                message = f"--shape is for a function, and {name} is a file that has all its types"
+                fail(UsageError, message, "usage")
+            programs = {key: with_types(p, shapes) for key, p in programs.items()}
         return programs
 
     def program(self, path: str) -> ClosedJaxpr:

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from jaxprtool.driver import check as checking
 from jaxprtool.driver import compile as compiling
-from jaxprtool.driver import constants
+from jaxprtool.driver import constants, typing
 from jaxprtool.driver import diff as comparing
 from jaxprtool.driver import lower as lowering
 from jaxprtool.driver import trace as tracing
@@ -22,11 +22,12 @@ from jaxprtool.interpreters import evaluate as evaluating
 from jaxprtool.interpreters import jvp as jvps
 from jaxprtool.interpreters import partial_eval as partial_evals
 from jaxprtool.interpreters import transpose as transposing
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import JaxprTypeError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 from jaxprtool.passes import rewrite as rewriting
 from jaxprtool.stablehlo.module import StableHLO
 from jaxprtool.syntax import print as printing
+from jaxprtool.syntax.open_programs import missing_types
 
 __all__ = [
     "as_program",
@@ -47,6 +48,7 @@ __all__ = [
     "typecheck_jaxpr",
     "vmap_jaxpr",
     "with_consts",
+    "with_types",
 ]
 
 P = ParamSpec("P")
@@ -90,6 +92,20 @@ def _is_of_jax(x: Any) -> bool:
     return type(x).__name__ in ("ClosedJaxpr", "Jaxpr") and type(x).__module__.startswith("jax.")
 
 
+def with_types(program: Any, *types: Any) -> ClosedJaxpr:
+    """A program whose text leaves types open, as texts of the releases to 0.2.21 do, with types for its arguments.
+
+    Args:
+      program: see `as_program`; one that has all its types is returned as it is.
+      types: of the constants without values, then of the arguments: texts (`f32[3]`), types, or values of those types.
+
+    Raises:
+      UsageError: another number of types, or a text that is no type.
+      JaxprTypeError: operations do not fit these types, or a type does not follow even so.
+    """
+    return typing.with_types(as_program(program), types)
+
+
 def trace(f: Any, *args: Any) -> ClosedJaxpr:
     """The program of a function on arguments; see `as_program`."""
     return as_program(f, *args)
@@ -111,7 +127,7 @@ def check(program: Any, *args: Any, allow_unknown: bool = False) -> Signature:
 
 def lower(program: Any, *args: Any, name: str = "main") -> StableHLO:
     """A program, or a function on arguments, as StableHLO; see `as_program` and `driver.lower`."""
-    return lowering.lower(as_program(program, *args), name)
+    return lowering.lower(_with_all_types(as_program(program, *args)), name)
 
 
 def compile(program: Any, *args: Any) -> Compiled:
@@ -119,7 +135,14 @@ def compile(program: Any, *args: Any) -> Compiled:
 
     The compiled program takes the leaves of the arguments, one by one.
     """
-    return compiling.compile(as_program(program, *args))
+    return compiling.compile(_with_all_types(as_program(program, *args)))
+
+
+def _with_all_types(program: Any) -> Any:
+    """The program; JaxprTypeError names the arguments whose types are open."""
+    if missing := missing_types(program.jaxpr if isinstance(program, ClosedJaxpr) else program):
+        raise JaxprTypeError(missing)
+    return program
 
 
 def diff(a: Any, b: Any, *args: Any, context: int = 3) -> Difference:
@@ -162,13 +185,24 @@ def of_program(f: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any,
     return call
 
 
+def of_typed(f: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """`of_program`, for a function that needs the types of the arguments: JaxprTypeError names those that are open."""
+
+    @functools.wraps(f)
+    def call(program: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        _with_all_types(program)
+        return f(program, *args, **kwargs)
+
+    return of_program(call)
+
+
 eval_jaxpr = of_program(evaluating.eval_jaxpr)
 format_jaxpr = of_program(printing.format_jaxpr)
 jaxpr_as_fun = of_program(evaluating.jaxpr_as_fun)
-jvp_jaxpr = of_program(jvps.jvp_jaxpr)
-partial_eval_jaxpr = of_program(partial_evals.partial_eval_jaxpr)
+jvp_jaxpr = of_typed(jvps.jvp_jaxpr)
+partial_eval_jaxpr = of_typed(partial_evals.partial_eval_jaxpr)
 rewrite = of_program(rewriting.rewrite)
-transpose_jaxpr = of_program(transposing.transpose_jaxpr)
+transpose_jaxpr = of_typed(transposing.transpose_jaxpr)
 typecheck_jaxpr = of_program(checks.typecheck_jaxpr)
-vmap_jaxpr = of_program(batching.vmap_jaxpr)
+vmap_jaxpr = of_typed(batching.vmap_jaxpr)
 with_consts = of_program(constants.with_consts)

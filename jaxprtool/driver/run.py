@@ -14,6 +14,7 @@ from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.distributed import Processes, run_together
 from jaxprtool.driver.progress import evaluating, working
+from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.evaluate import eval_jaxpr
@@ -24,6 +25,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 from jaxprtool.ir.printable import PrintableStream
+from jaxprtool.syntax.open_programs import is_open
 
 __all__ = ["default_max_bytes", "run", "run_words"]
 
@@ -83,6 +85,8 @@ def run(
         fail(UsageError, "devices are XLA's: --devices goes with --jit", "option")
     if processes is not None and not jit:
         fail(UsageError, "several processes are XLA's: --coordinator goes with --jit", "option")
+    if is_open(program.jaxpr):
+        program = with_types(program, args)
     check_arrays(check_input(program), "run", sized=True)
     if max_bytes is not None:
         check_memory(program, max_bytes)

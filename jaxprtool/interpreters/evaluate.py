@@ -346,7 +346,11 @@ def _typed_by(jaxpr: Jaxpr, args: Sequence[Any]) -> Jaxpr:
     Raises:
       JaxprTypeError: operations do not fit them, or some types do not follow.
     """
-    found = typed(jaxpr, [get_aval(numpy_namespace().value(x)) for x in args])
+    return _checked(jaxpr, [get_aval(numpy_namespace().value(x)) for x in args])
+
+
+def _checked(jaxpr: Jaxpr, avals: Sequence[Any]) -> Jaxpr:
+    found = typed(jaxpr, avals)
     if is_open(found):
         typecheck_jaxpr(found, allow_unknown=True)
     return found
@@ -384,7 +388,11 @@ def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Value]]:
         if state.trace is base_trace() and not any(isinstance(x, Tracer) for x in args):
             return eval_jaxpr(program, args)
         check_count(len(program.jaxpr.in_binders), len(args), program.interface)
-        return [as_value(x) for x in apply_eqns(pure(program), args)]
+        found = program
+        if is_open(program.jaxpr):
+            avals = map(get_aval, (*_known_consts(program), *args))
+            found = program.replace(jaxpr=_checked(program.jaxpr, [*avals]))
+        return [as_value(x) for x in apply_eqns(pure(found), args)]
 
     fun.program = program  # type: ignore[attr-defined]
     return fun

@@ -68,8 +68,11 @@ class Atoms:
             dtypes = inputs[1].types([inputs[0].aval], self.wide)
             inputs[1] = inputs[1].typed(dtypes[0])
 
-    def binders(self, scope: Scope, text: str, start: int) -> list[Var]:
-        """Bind the names of a run of binders."""
+    def binders(self, scope: Scope, text: str, start: int, head: bool = False) -> list[Var]:
+        """Bind the names of a run of binders.
+
+        Among arguments of a jaxpr inside (`head`) the releases 0.1.59 to 0.1.68 repeat names; the first one is meant.
+        """
         text = text.rstrip()
         if " " not in text and "\n" not in text and "," not in text:
             pieces = ((0, text),)
@@ -89,6 +92,9 @@ class Atoms:
                 continue
             var = new_var(aval, name, span)
             if name in scope.vars and scope.vars[name] not in self.unbound:
+                if head and aval is UNTYPED and len(self.scopes) > 1:
+                    found.append(var)
+                    continue
                 self._bound_twice(name, scope.vars[name], at)
             scope.vars[name] = var
             found.append(var)

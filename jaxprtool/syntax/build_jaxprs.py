@@ -47,7 +47,7 @@ class JaxprCallbacks:
         if consts:
             scope.consts = self.atoms.binders(scope, consts[1], consts[2])
         if binders:
-            scope.inputs = self.atoms.binders(scope, binders[1], binders[2])
+            scope.inputs = self.atoms.binders(scope, binders[1], binders[2], head=True)
         return scope
 
     def on_autodidax_head(self, start: Token, binders: Token | None, dot: Token) -> Scope:

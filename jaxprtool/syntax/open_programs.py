@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.ir.avals import AbstractType
-from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
+from jaxprtool.ir.diagnostics import Diagnostic
 from jaxprtool.ir.dtypes import COMPLEX128, FLOAT64, INT64, UINT64, DType
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
@@ -20,7 +20,7 @@ from jaxprtool.syntax.infer import UntypedLit, infer_literals, reachable
 from jaxprtool.syntax.propagate import propagate_types
 from jaxprtool.syntax.types import UNTYPED
 
-__all__ = ["infer_types", "is_open", "missing_types", "typed", "with_types"]
+__all__ = ["infer_types", "is_open", "missing_types", "typed"]
 
 _WIDE = frozenset({INT64, UINT64, FLOAT64, COMPLEX128})
 _HELP = "give the types of the arguments: --shape 'f32[3]' for each, jaxprtool.with_types in Python"
@@ -81,26 +81,16 @@ def _opened(x: Any) -> Any:
     return x.opened() if type(x) is UntypedLit else x
 
 
-def with_types(program: ClosedJaxpr, avals: Sequence[AbstractType]) -> ClosedJaxpr:
-    """A program with types for its arguments, from which the types of all that is in it follow.
+def typed(jaxpr: Jaxpr, avals: Sequence[AbstractType]) -> Jaxpr:
+    """A jaxpr with types for its arguments, from which those of all that is in it follow; made once for each list of types.
 
     Args:
-      program: the program; one that has all its types is returned as it is.
+      jaxpr: the program.
       avals: a type for each constant and argument; those that the text has stay as they are.
 
     Returns:
-      The program. A type that does not follow even so stays open: the checker says where.
-
-    Raises:
-      JaxprTypeError: another number of types than the program takes.
+      The jaxpr. A type that does not follow even so stays open: the checker says where.
     """
-    if not is_open(program.jaxpr):
-        return program
-    return program.replace(jaxpr=typed(program.jaxpr, avals))
-
-
-def typed(jaxpr: Jaxpr, avals: Sequence[AbstractType]) -> Jaxpr:
-    """`with_types` for a jaxpr; made once for each list of types."""
     key = tuple([a.strong for a in avals])
     closed = ClosedJaxpr(jaxpr, [None] * len(jaxpr.const_binders))
     return _TYPED.of(jaxpr, key, lambda: _typed(closed, key).jaxpr)
@@ -109,9 +99,6 @@ def typed(jaxpr: Jaxpr, avals: Sequence[AbstractType]) -> Jaxpr:
 def _typed(program: ClosedJaxpr, avals: Sequence[AbstractType]) -> ClosedJaxpr:
     new = map_programs(program, _renewed)
     binders = new.jaxpr.all_binders
-    if len(binders) != len(avals):
-        message = f"{len(avals)} types are given, and the program takes {len(binders)} arguments"
-        raise JaxprTypeError(Diagnostic(message, "argument-count", new.jaxpr.span))
     for v, aval in zip(binders, avals, strict=True):
         if v.aval is UNTYPED:
             amend(v, aval=aval)

@@ -114,8 +114,10 @@ class ProgramScanner:
         if m := _SEMICOLON.match(reading.text, reading.pos):
             reading.add("SEMICOLON", m)
             self._binders()
-            if m := _SEMICOLON.match(reading.text, reading.pos):
-                self._free_variables(m)
+            m = _SEMICOLON.match(reading.text, reading.pos)
+            if m and not self._free_variables(m):
+                reading.tokens.append(("JUNK", None, m.end() - 1, m.end()))
+                return "end"
         elif self._is_tutorial_s():
             reading.autodidax = reading.below = True
         else:
@@ -127,8 +129,12 @@ class ProgramScanner:
             return "equations"
         return reading.give_up()
 
-    def _free_variables(self, second: re.Match[str]) -> None:
-        """The releases to 0.1.57 have three runs of binders, the second one of free variables: they are constants, too."""
+    def _free_variables(self, second: re.Match[str]) -> bool:
+        """The releases to 0.1.57 have three runs of binders, the second one of free variables: they are constants, too.
+
+        Returns:
+          Whether that is so: none of them has a type.
+        """
         reading, tokens = self.reading, self.reading.tokens
         before = len(tokens) - 1
         while tokens[before][0] != "LAMBDA":
@@ -136,7 +142,7 @@ class ProgramScanner:
         runs = [t for t in tokens[before + 1 :] if t[0] == "BINDERS"]
         arguments = _BINDERS.match(reading.text, second.end())
         if ":" in (arguments[1] if arguments else "") or any(":" in run[1] for run in runs):
-            return  # one `;` too many
+            return False
         del tokens[before + 1 :]
         if runs:
             start, end = runs[0][2], runs[-1][3]
@@ -144,6 +150,7 @@ class ProgramScanner:
         reading.below = True
         reading.add("SEMICOLON", second)
         self._binders()
+        return True
 
     def _is_tutorial_s(self) -> bool:
         """Whether a dot with a blank before it follows: that is Autodidax's; JAX has a `;` before that."""

@@ -173,7 +173,7 @@ class _File:
     def jaxpr(self, tree: Tree) -> ClosedJaxpr:
         scope = _Scope(tree.data == "autodidax_jaxpr")
         self.scopes.append(scope)
-        runs = [[self.bound(scope, b) for b in self.pairs(r)] for r in trees(tree, "binders")]
+        runs = [[self.bound(scope, b, True) for b in self.pairs(r)] for r in trees(tree, "binders")]
         if len(runs) == 3:
             runs = [runs[0] + runs[1], runs[2]]
         consts, ins = runs if len(runs) == 2 else ([], runs[0])
@@ -215,7 +215,7 @@ class _File:
                 found.append((str(child), None))
         return found
 
-    def bound(self, scope: _Scope, pair: tuple[str, Tree | None]) -> Var:
+    def bound(self, scope: _Scope, pair: tuple[str, Tree | None], head: bool = False) -> Var:
         name, kind = pair
         if kind is None:
             self.untyped_binders = True
@@ -223,6 +223,8 @@ class _File:
         if name == "_":
             return DropVar(aval, "_")
         if name in scope.vars:
+            if head and kind is None and len(self.scopes) > 1:
+                return Var(aval, name)
             raise Meaningless(f"{name} is bound twice")
         scope.vars[name] = Var(aval, name)
         return scope.vars[name]

@@ -1,0 +1,52 @@
+"""Types for the arguments of programs whose texts leave them open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.core.trace import get_aval
+from jaxprtool.driver.shapes import parse_shape
+from jaxprtool.driver.values import open_binders
+from jaxprtool.interpreters.check import typecheck_jaxpr
+from jaxprtool.ir.avals import AbstractType
+from jaxprtool.ir.diagnostics import UsageError, are, counted, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.syntax.open_programs import is_open, typed
+
+__all__ = ["with_types"]
+
+
+def with_types(program: ClosedJaxpr, types: Sequence[Any]) -> ClosedJaxpr:
+    """A program with types for its arguments, from which those of all that is in it follow.
+
+    Args:
+      program: the program; one that has all its types is returned as it is.
+      types: of the constants without values, then of the arguments: texts that `parse_shape` reads, types, or values.
+
+    Raises:
+      UsageError: another number of types, or a text that is no type.
+      JaxprTypeError: operations do not fit these types, or a type does not follow even so.
+    """
+    jaxpr = program.jaxpr
+    if not is_open(jaxpr):
+        return program
+    n = len(open_binders(program))
+    if len(types) != n:
+        message = f"the program takes {counted(n, 'argument')}, and {are(len(types))} given types"
+        fail(UsageError, message, "argument-count", help="give --shape once for each argument")
+    given = iter(types)
+    consts = [_type(next(given) if c is None else c) for c in program.consts]
+    found = program.replace(jaxpr=typed(jaxpr, [*consts, *map(_type, given)]))
+    if is_open(found.jaxpr):
+        typecheck_jaxpr(found, allow_unknown=True)
+    return found
+
+
+def _type(x: Any) -> AbstractType:
+    if isinstance(x, AbstractType):
+        return x
+    aval = parse_shape(x) if isinstance(x, str) else get_aval(x)
+    if not isinstance(aval, AbstractType):
+        fail(UsageError, f"{x} is no type of an array", "bad-shape", help="a type is f32[3,4]")
+    return aval

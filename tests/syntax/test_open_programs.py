@@ -1,0 +1,218 @@
+"""Programs without types, as the releases to 0.2.21 print them: read as they stand, typed by their arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.analyses.signature import same_program
+from tests.syntax.two_readers import difference
+
+X = np.arange(1, 4, dtype=np.float32)
+
+# A text, its arguments and what they give. The first ones are in the style of 0.2, the last ones of 0.1.
+PROGRAMS = {
+    "elementwise": (
+        "{ lambda  ; a.\n  let b = sin a\n      c = mul b 2.0\n  in (c,) }",
+        [X],
+        [2 * np.sin(X)],
+    ),
+    "constants": (
+        "{ lambda a ; b.\n  let c = mul b a\n      d = broadcast_in_dim[ broadcast_dimensions=(  )\n"
+        "                            shape=(3,) ] 1.0\n      e = sub d c\n  in (e, 2, a) }",
+        [X, X],
+        [1 - X * X, np.int32(2), X],
+    ),
+    "a call with a long left side": (
+        "{ lambda  ; a.\n  let b c _ =\n        xla_call[ backend=None\n"
+        "                  call_jaxpr={ lambda  ; a b.\n                               let c = add a b\n"
+        "                                   d = sub a b\n                               in (c, d, 1.0) }\n"
+        "                  device=None\n                  donated_invars=(False, False)\n"
+        "                  name=<lambda> ] a 2.0\n  in (c, b) }",
+        [X],
+        [X - 2, X + 2],
+    ),
+    "a scan whose literal is carried": (
+        "{ lambda  ; a.\n  let b c = scan[ jaxpr={ lambda  ; a b.\n                          let c = add a b\n"
+        "                          in (c, a) }\n                  length=3\n                  linear=(False, False)\n"
+        "                  num_carry=1\n                  num_consts=0\n                  reverse=False\n"
+        "                  unroll=1 ] 0.0 a\n  in (b, c) }",
+        [X.astype(np.float16)],
+        [np.float16(6), np.array([0, 1, 3], np.float16)],
+    ),
+    "a while and a cond": (
+        "{ lambda  ; a.\n  let b = while[ body_jaxpr={ lambda  ; a.\n                              let b = mul a 2.0\n"
+        "                              in (b,) }\n                 body_nconsts=0\n"
+        "                 cond_jaxpr={ lambda  ; a.\n                              let b = lt a 50.0\n"
+        "                              in (b,) }\n                 cond_nconsts=0 ] a\n      c = gt b 0.0\n"
+        "      d = convert_element_type[ new_dtype=int32\n                                old_dtype=bool ] c\n"
+        "      e = cond[ branches=( { lambda  ; a.\n                             let \n                             in (0.0,) }\n"
+        "                           { lambda  ; a.\n                             let b = neg a\n"
+        "                             in (b,) } )\n                linear=(False,) ] d b\n  in (b, e) }",
+        [np.float64(3)],
+        [np.float64(96), np.float64(-96)],
+    ),
+    "reducers": (
+        "{ lambda  ; a.\n  let b = reduce[ computation=<function f at 0x7f0>\n                  consts=(  )\n"
+        "                  dimensions=(0,)\n                  jaxpr={ lambda  ; a b.\n"
+        "                          let c = mul a b\n                          in (c,) } ] a 1.0\n"
+        "      c = top_k[ k=1 ] a\n  in (b,) }".replace("      c = top_k[ k=1 ] a\n", "      c d = top_k[ k=1 ] a\n"),
+        [X],
+        [np.float32(6)],
+    ),
+    "units": (
+        "{ lambda  ; a.\n  let b _ c = xla_call[ call_jaxpr={ lambda  ; a b.\n"
+        "                                     let c = sin a\n                                         _ d = scan[ jaxpr={ lambda  ; a b c.\n"
+        "                                                             let d = mul b c\n"
+        "                                                             in (*, d) }\n"
+        "                                                     length=3\n                                                     num_carry=1\n"
+        "                                                     num_consts=1 ] b * c\n"
+        "                                     in (c, b, d) }\n"
+        "                        name=f ] a *\n      _ _ = remat_call[ call_jaxpr={ lambda  ; a b.\n"
+        "                                         let \n                                         in (*, *) }\n"
+        "                        concrete=False\n                        name=g ] * *\n  in (b, c) }",
+        None,
+        None,
+    ),
+    "two-armed conditional (0.1.68)": (
+        "{ lambda  ; a b.\n  let c = gt a 0.0\n      d = cond[ false_jaxpr={ lambda  ; a a.\n"
+        "                              let b = neg a\n                              in (b,) }\n"
+        "                linear=(False, False, False)\n                true_jaxpr={ lambda  ; a.\n"
+        "                             let b = sin a\n                             in (b,) } ] c a b b\n  in (d,) }",
+        None,
+        None,
+    ),
+    "three parts, a jaxpr below, results in a list (0.1.57)": (
+        "{ lambda c ;  ; a.\n  let d = mul a c\n      e = xla_call[ device=None\n                    backend=None ] d\n"
+        "        { lambda b ; f ; a.\n          let c = add a b\n              g = safe_mul c f\n          in [g] } [ c ; a ]\n"
+        "      f = tie_in e d\n      g = dot[ precision=None ] e f\n  in [e, g] }\n",
+        [X, 2 * X],
+        [(2 * X * X + X) * 2 * X, np.dot((2 * X * X + X) * 2 * X, 2 * X * X)],
+    ),
+    "one result alone, literals spelled out (0.1.36)": (
+        "{ lambda  ;  ; a.\n  let b = mul a Literal(val=2.0, hashable=False)\n      c = broadcast[ sizes=(2,) ] b\n"
+        "      d = reduce_sum[ axes=(0,)\n                      input_shape=(2, 3) ] c\n  in d }\n",
+        [X],
+        [4 * X],
+    ),
+    "no results (0.1.36)": ("{ lambda  ;  ; a.\n  let \n  in * }\n", [X], []),
+}  # fmt: skip
+RUN = {name: case for name, case in PROGRAMS.items() if case[1] is not None}
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_values_give_the_types(name):
+    text, args, want = RUN[name]
+    program = jt.parse(text)
+    got = jt.eval_jaxpr(program.jaxpr, args)
+    assert [(g.dtype, g.shape) for g in got] == [(np.asarray(w).dtype, np.shape(w)) for w in want]
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, rtol=1e-3 if g.dtype == np.float16 else 1e-5)
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_given_types_are_those_of_the_text(name):
+    """The program with types is well-typed, and its print is read as the same program."""
+    text, args, _ = RUN[name]
+    program = jt.with_types(jt.parse(text), *args)
+    jt.typecheck_jaxpr(program)
+    again = jt.parse(jt.format_jaxpr(program, lossless=True))
+    jt.typecheck_jaxpr(again)
+    assert same_program(program, again)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_both_readers_agree(name):
+    text = PROGRAMS[name][0]
+    assert difference(text) is None
+    for at in range(0, len(text), 7):
+        assert difference(text[:at]) is None
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_open_program_prints_as_one(name):
+    program = jt.parse(PROGRAMS[name][0])
+    assert ":" not in str(program).replace("=<function f at 0x7f0>", "")
+    assert same_program(jt.parse(str(program)), program)
+
+
+def test_one_text_takes_many_types():
+    program = jt.parse(PROGRAMS["elementwise"][0])
+    for dtype in (np.float16, np.float32, np.float64, np.complex64):
+        (got,) = jt.eval_jaxpr(program, [np.ones((2, 2), dtype)])
+        assert (got.dtype, got.shape) == (dtype, (2, 2))
+    assert str(program.jaxpr.in_binders[0].aval) == "?"
+
+
+def test_transformations_see_the_types_of_their_tracers():
+    run = jt.jaxpr_as_fun(jt.parse(PROGRAMS["elementwise"][0]))
+    _, tangents = jt.jvp(run, [X], [X])
+    np.testing.assert_allclose(tangents[0], 2 * np.cos(X) * X, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        jt.typecheck_jaxpr,
+        jt.check,
+        jt.jvp_jaxpr,
+        lambda program: jt.vmap_jaxpr(program, 3, [0]),
+        jt.lower,
+    ],
+)
+def test_what_needs_types_asks_for_them_by_name(use):
+    program = jt.parse("{ lambda  ; x y.\n  let z = add x y\n  in (z,) }", "old.jaxpr")
+    with pytest.raises(jt.JaxprTypeError, match="the type of the argument x is not in") as caught:
+        use(program)
+    assert [str(d.span) for d in caught.value.diagnostics] == ["old.jaxpr:1:13", "old.jaxpr:1:15"]
+
+
+def test_types_that_do_not_fit_are_reported_where_that_shows():
+    program = jt.parse("{ lambda  ; a b.\n  let c = sin a\n      d = add c b\n  in (d,) }", "x")
+    with pytest.raises(jt.JaxprTypeError) as caught:
+        jt.eval_jaxpr(program, [X, np.ones(4, np.float32)])
+    assert str(caught.value.diagnostics[0].span) == "x:3:7"
+    with pytest.raises(jt.JaxprToolError, match="takes 2 arguments, and 1 is given types"):
+        jt.with_types(program, "f32[3]")
+
+
+def test_units_leave_no_trace():
+    program = jt.with_types(
+        jt.parse(
+            PROGRAMS["units"][0]
+            .replace("_ d = scan", "_ _ = scan")
+            .replace("(c, b, d)", "(c, b, c)")
+            .replace("mul b c", "mul c c")
+            .replace("in (*, d)", "in (b, d)")
+        ),
+        X,
+    )
+    assert "*" not in str(program)
+    got = jt.eval_jaxpr(program, [X])
+    np.testing.assert_allclose(got[1], np.sin(X), rtol=1e-6)
+
+
+def test_the_predicate_of_an_old_conditional_chooses_its_first_branch():
+    program = jt.parse(PROGRAMS["two-armed conditional (0.1.68)"][0])
+    for x in (0.5, -0.5):
+        (got,) = jt.eval_jaxpr(program, [np.float32(x), np.float32(3)])
+        np.testing.assert_allclose(got, np.sin(np.float32(x)) if x > 0 else -3.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text, place, message",
+    [
+        ("{ lambda  ; a.\n  let b = sin a\n  in b c }", "3:6", "the results of a jaxpr stand in parentheses"),
+        ("{ lambda  ; a.\n  let b = sin c\n  in (b,) }", "2:15", "c is not bound"),
+        ("{ lambda  ; a a.\n  let b = sin a\n  in (b,) }", "1:15", "a is bound twice"),
+        ("{ lambda  ;  ; a:f32[].\n  let b = sin a\n  in (b,) }", "1:14", "expected"),
+        ("{ lambda  ;  ; a.\n  let b = xla_call a\n      { lambda  ;  ; a.\n        let \n        in [a] } [ q ; ]\n  in [b] }", "5:20", "q is not bound"),
+        ("{ lambda  ; a.\n  let b c =\n        top_k[ k=2 a\n  in (b,) }", "4:12", "expected"),
+    ],
+)  # fmt: skip
+def test_malformed_texts(text, place, message):
+    with pytest.raises(jt.JaxprToolError, match=message) as caught:
+        jt.parse(text, "x")
+    assert str(caught.value.diagnostics[0].span) == f"x:{place}"
+    assert difference(text) is None
