@@ -130,10 +130,14 @@ def device_put(params: Params, inputs: Inputs) -> Params:
             new[each] = (new.pop(one),) * len(inputs)
     new.setdefault("devices", (None,) * len(inputs))
     new.setdefault("srcs", (None,) * len(inputs))
-    new = {k: tuple(v) if isinstance(v, list) else v for k, v in new.items()}
+    new = {k: _as_tuple(v) for k, v in new.items()}
     if "copy_semantics" in new:
         new["copy_semantics"] = tuple(map(_copy_semantics, new["copy_semantics"]))
     return new
+
+
+def _as_tuple(value: Any) -> Any:
+    return (*value,) if isinstance(value, list) else value
 
 
 _SEMANTICS = pattern(r"<CopySemantics\.(\w+): \d+>")  # 0.4.34 to 0.6.1
@@ -217,7 +221,7 @@ def axes_of_name(params: Params, inputs: Inputs) -> Params:
     new = dict(params)
     if "axis_name" in new:
         name = new.pop("axis_name")
-        new["axes"] = tuple(name) if isinstance(name, (tuple, list)) else (name,)
+        new["axes"] = _as_tuple(name) if isinstance(name, (tuple, list)) else (name,)
     return new
 
 
@@ -270,7 +274,8 @@ def _leaves(trees: Any) -> tuple[int, int]:
     if m:
         text = m[1]
     text = _RIGHT.sub("*", _LEFT.sub("", text))
-    parts, depth, start = [], 0, 1
+    parts: list[int] = []
+    depth, start = 0, 1
     for i, c in enumerate(text):
         depth += (c in "([{") - (c in ")]}")
         if (c == "," and depth == 1) or depth == 0:

@@ -16,7 +16,7 @@ from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.walk import all_eqns, map_programs
-from jaxprtool.syntax.infer import UntypedLit, infer_literals, reachable
+from jaxprtool.syntax.infer import UntypedLit, infer_literals, is_untyped, reachable
 from jaxprtool.syntax.propagate import propagate_types
 from jaxprtool.syntax.types import UNTYPED
 
@@ -71,14 +71,14 @@ def _leave_open(programs: Sequence[ClosedJaxpr]) -> None:
     """Make the literals of a program that was just read, which have no type in the text, ones whose type is open."""
     for jaxpr in reachable([closed.jaxpr for closed in programs]):
         for eqn in jaxpr.eqns:
-            if any(type(x) is UntypedLit for x in eqn.inputs):
+            if any(map(is_untyped, eqn.inputs)):
                 amend(eqn, inputs=tuple(map(_opened, eqn.inputs)))
-        if any(type(x) is UntypedLit for x in jaxpr.outs):
+        if any(map(is_untyped, jaxpr.outs)):
             amend(jaxpr, outs=tuple(map(_opened, jaxpr.outs)))
 
 
 def _opened(x: Any) -> Any:
-    return x.opened() if type(x) is UntypedLit else x
+    return x.opened() if is_untyped(x) else x
 
 
 def typed(jaxpr: Jaxpr, avals: Sequence[AbstractType]) -> Jaxpr:
@@ -128,7 +128,7 @@ def _renewed(closed: ClosedJaxpr) -> ClosedJaxpr:
         return made
 
     def atom(x: Atom) -> Any:
-        if type(x) is Lit:
+        if isinstance(x, Lit):
             return UntypedLit.of(x) if x.aval is UNTYPED else x
         return new[x] if x in new else binder(x)  # unbound ones, too
 

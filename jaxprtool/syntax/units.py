@@ -104,7 +104,7 @@ def _fewer(params: dict[str, Any], places: Sequence[int], count: int) -> dict[st
                 new[name] = size - sum(start <= i < start + size for i in places)
                 start += size
     for name in _EACH:
-        value = params.get(name)
-        if isinstance(value, tuple) and len(value) == count:
+        value: tuple[Any, ...] = params[name] if isinstance(params.get(name), tuple) else ()
+        if len(value) == count:
             new[name] = tuple([v for i, v in enumerate(value) if i not in places])
     return new
