@@ -50,7 +50,7 @@ _MOST_TRIES = 60  # combinations of types that are tried for one equation
 _USUAL_OPERANDS = 20  # an equation with more has fewer tries
 _LARGEST = 3.4028236e38  # no type of 32 bits or fewer holds more
 _EMPTY = "(b'',)"  # the value of a float0
-_NARROW = (BOOL, INT32, FLOAT32, COMPLEX64, INT64, UINT32, UINT64, FLOAT64, COMPLEX128)
+_NARROW = (BOOL, INT32, FLOAT32, COMPLEX64, UINT32, INT64, UINT64, FLOAT64, COMPLEX128)
 _WIDE = (BOOL, INT64, FLOAT64, COMPLEX128, INT32, UINT64, UINT32, FLOAT32, COMPLEX64)
 _KINDS = {bool: "b", int: "iu", float: "f", complex: "c"}  # of element types that print so
 

@@ -127,8 +127,10 @@ class Layout:
             token.type = kind = inside.spelled(token, before)
             classic = classic or (kind == "DOT" and "\n" in token)
             below = below or inside.kind == "third" or kind == "AUTODIDAX_DOT"
-            if (kind == "OLD_RESULTS" and not classic) or (
-                kind == "LAMBDA" and inside.kind == "body" and not below
+            if (
+                (kind == "OLD_RESULTS" and not classic)
+                or (kind == "LAMBDA" and inside.kind == "body" and not below)
+                or (kind == "EQUALS" and "\n" in token and inside.kind == "body")
             ):
                 token.type = kind = _NOWHERE
             if kind in ("NEWLINE", "LINE_END"):

@@ -91,13 +91,13 @@ class _Propagation:
                 self.translate(eqn)
             if any(x.aval is UNTYPED for x in eqn.inputs):
                 continue  # what that comes from is reported
-            before = eqn.inputs
+            before, told = eqn.inputs, all(v.aval is not UNTYPED for v in eqn.out_binders)
             if any(map(is_untyped, before)):
                 yield from self.with_literals(eqn, axes)
             else:
                 yield from self.equation(eqn, axes)
             state.axes = axes
-            if self.warn:
+            if self.warn and not told:
                 _warn_of_guesses(eqn, before)
         if call is None and any(map(is_untyped, jaxpr.outs)):
             self.change(jaxpr, outs=tuple([likeliest(x, self.wide) for x in jaxpr.outs]))

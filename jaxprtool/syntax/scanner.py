@@ -26,6 +26,7 @@ _LET = pattern(r"let ([^\n]{1,200}?) = (?=\{ lambda\b)")
 _NAMED = pattern(r"(?<!\S)([\w.\-]++)\s*+=\s*+(?=\{ lambda\b|let [^\n]{1,200}? = \{ lambda\b|#)")
 _LAMBDA = pattern(LAMBDA)
 _BINDERS = pattern(rf"\s*+((?:{LOOSE_BINDER}(?:,\s*+|\s++|(?=[;.])))++)")
+_TYPED = pattern(r"[^\s,:]++:")  # a binder that has a type
 _SEMICOLON = pattern(r"\s*+;")
 _DOT = pattern(r"\s*+\.(?:\s*+let\b)?+(?=[\s;]|\Z)")
 _IN = pattern(r"\s*+in(?=\s|\Z)")
@@ -115,8 +116,9 @@ class ProgramScanner:
             reading.add("SEMICOLON", m)
             self._binders()
             m = _SEMICOLON.match(reading.text, reading.pos)
-            if m and not self._free_variables(m):
-                reading.tokens.append(("JUNK", None, m.end() - 1, m.end()))
+            wrong = self._free_variables(m) if m else -1
+            if wrong >= 0:
+                reading.tokens.append(("JUNK", None, wrong, wrong))
                 return "end"
         elif self._is_tutorial_s():
             reading.autodidax = reading.below = True
@@ -129,20 +131,23 @@ class ProgramScanner:
             return "equations"
         return reading.give_up()
 
-    def _free_variables(self, second: re.Match[str]) -> bool:
+    def _free_variables(self, second: re.Match[str]) -> int:
         """The releases to 0.1.57 have three runs of binders, the second one of free variables: they are constants, too.
 
         Returns:
-          Whether that is so: none of them has a type.
+          -1; where one of them has a type, the offset of what is wrong.
         """
         reading, tokens = self.reading, self.reading.tokens
         before = len(tokens) - 1
         while tokens[before][0] != "LAMBDA":
             before -= 1
         runs = [t for t in tokens[before + 1 :] if t[0] == "BINDERS"]
+        if any(":" in run[1] for run in runs):
+            return second.end() - 1
         arguments = _BINDERS.match(reading.text, second.end())
-        if ":" in (arguments[1] if arguments else "") or any(":" in run[1] for run in runs):
-            return False
+        typed = _TYPED.search(arguments[1]) if arguments else None
+        if arguments and typed:
+            return arguments.start(1) + typed.start()
         del tokens[before + 1 :]
         if runs:
             start, end = runs[0][2], runs[-1][3]
@@ -150,7 +155,7 @@ class ProgramScanner:
         reading.below = True
         reading.add("SEMICOLON", second)
         self._binders()
-        return True
+        return -1
 
     def _is_tutorial_s(self) -> bool:
         """Whether a dot with a blank before it follows: that is Autodidax's; JAX has a `;` before that."""

@@ -206,7 +206,7 @@ def test_the_predicate_of_an_old_conditional_chooses_its_first_branch():
         ("{ lambda  ; a.\n  let b = sin a\n  in b c }", "3:6", "the results of a jaxpr stand in parentheses"),
         ("{ lambda  ; a.\n  let b = sin c\n  in (b,) }", "2:15", "c is not bound"),
         ("{ lambda  ; a a.\n  let b = sin a\n  in (b,) }", "1:15", "a is bound twice"),
-        ("{ lambda  ;  ; a:f32[].\n  let b = sin a\n  in (b,) }", "1:14", "expected"),
+        ("{ lambda  ;  ; a:f32[].\n  let b = sin a\n  in (b,) }", "1:16", "expected"),
         ("{ lambda  ;  ; a.\n  let b = xla_call a\n      { lambda  ;  ; a.\n        let \n        in [a] } [ q ; ]\n  in [b] }", "5:20", "q is not bound"),
         ("{ lambda  ; a.\n  let b c =\n        top_k[ k=2 a\n  in (b,) }", "4:12", "expected"),
     ],
