@@ -226,12 +226,68 @@ SPELLINGS = {
         "c:Ref{float32[3]} = mutable_array a",
         "c:Ref{f32[3]} = new_ref[kind=None memory_space=None] a",
     ),
+    "broadcast": ("c:f32[2,3] = broadcast[sizes=(2,)] a", "c:f32[2,3] = broadcast_in_dim[broadcast_dimensions=(1,) shape=(2, 3)] a"),
+    "dot": ("c:f32[] = dot[precision=None] a b", "c:f32[] = dot_general[dimension_numbers=(([0], [0]), ([], []))] a b"),
+    "reshape": ("c:f32[3,1] = reshape[dimensions=None new_sizes=(3, 1) old_sizes=(3,)] a", "c:f32[3,1] = reshape[dimensions=None new_sizes=(3, 1)] a"),
+    "reduce_sum": ("c:f32[] = reduce_sum[axes=(0,) input_shape=(3,)] a", "c:f32[] = reduce_sum[axes=(0,)] a"),
+    "slice": ("c:f32[1] = slice[limit_indices=(1,) operand_shape=(3,) start_indices=(0,) strides=None] a",
+              "c:f32[1] = slice[limit_indices=(1,) start_indices=(0,) strides=None] a"),
+    "convert_element_type": ("c:i32[3] = convert_element_type[new_dtype=int32 old_dtype=float32] a",
+                             "c:i32[3] = convert_element_type[new_dtype=int32 weak_type=False] a"),
+    "gather without a mode": (
+        "c:f32[1] = gather[dimension_numbers=GatherDimensionNumbers(offset_dims=(0,), collapsed_slice_dims=(), "
+        "start_index_map=(0,)) slice_sizes=(1,)] a j",
+        "c:f32[1] = gather[dimension_numbers=GatherDimensionNumbers(offset_dims=(0,), collapsed_slice_dims=(), "
+        "start_index_map=(0,)) fill_value=None indices_are_sorted=False mode=GatherScatterMode.CLIP slice_sizes=(1,) "
+        "unique_indices=False] a j"),
+    "sort": ("c:f32[3] = sort[dimension=-1] a", "c:f32[3] = sort[dimension=0 is_stable=False num_keys=1] a"),
+    "sort_key_val": ("c:f32[3] d:f32[3] = sort_key_val[dimension=0] a b",
+                     "c:f32[3] d:f32[3] = sort[dimension=0 is_stable=True num_keys=1] a b"),
+    "cumsum": ("c:f32[3] = cumsum[axis=0] a", "c:f32[3] = cumsum[axis=0 reverse=False] a"),
+    "safe_mul": ("c:f32[3] = safe_mul a b", "c:f32[3] = mul a b"),
+    "tie_in": ("c:f32[3] = tie_in a b", "c:f32[3] = copy b"),
+    "reduce_window_max": (
+        "c:f32[1] = reduce_window_max[padding=PaddingType.VALID window_dimensions=(3,) window_strides=(1,)] a",
+        "c:f32[1] = reduce_window_max[base_dilation=(1,) padding=((0, 0),) window_dilation=(1,) window_dimensions=(3,) "
+        "window_strides=(1,)] a"),
+    "padding that keeps the size": (
+        "c:f32[2] = reduce_window_sum[input_shape=(3,) padding=PaddingType.SAME window_dimensions=(2,) window_strides=(2,)] a",
+        "c:f32[2] = reduce_window_sum[base_dilation=(1,) padding=((0, 1),) window_dilation=(1,) window_dimensions=(2,) "
+        "window_strides=(2,)] a"),
+    "scan forward": (
+        "c:f32[] = scan[forward=False jaxpr={ lambda ; x:f32[] y:f32[]. let z:f32[] = add x y in (z,) } length=3 "
+        "linear=(False, False) num_carry=1 num_consts=0] 0.0 a",
+        "c:f32[] = scan[jaxpr={ lambda ; x:f32[] y:f32[]. let z:f32[] = add x y in (z,) } length=3 linear=(False, False) "
+        "num_carry=1 num_consts=0 reverse=True unroll=1] 0.0:f32[] a"),
+    "scan by trees": (
+        "c:f32[] = scan[ft_in=((), (None,), (Right(None),)) ft_out=((None,), ()) jaxpr={ lambda ; x:f32[] y:f32[]. let "
+        "z:f32[] = add x y in (z,) } length=3 reverse=False unroll=1] 0.0:f32[] a",
+        "c:f32[] = scan[jaxpr={ lambda ; x:f32[] y:f32[]. let z:f32[] = add x y in (z,) } length=3 num_carry=1 "
+        "num_consts=0 reverse=False unroll=1] 0.0:f32[] a"),
+    "scan by trees of lists": (
+        "c:f32[] = scan[ft_in=Pytree(vals=[None, None], tree=PyTreeDef((([], []), ([], [*]), ([], [*], [])))) "
+        "ft_out=Pytree(vals=[None], tree=PyTreeDef(([], [*]))) jaxpr={ lambda ; x:f32[] y:f32[]. let "
+        "z:f32[] = add x y in (z,) } length=3 reverse=False unroll=1] 0.0:f32[] a",
+        "c:f32[] = scan[jaxpr={ lambda ; x:f32[] y:f32[]. let z:f32[] = add x y in (z,) } length=3 num_carry=1 "
+        "num_consts=0 reverse=False unroll=1] 0.0:f32[] a"),
+    "primal_fun": (
+        "c:f32[3] = primal_fun[in_tree=PyTreeDef(*) jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) } num_consts=0 "
+        "out_tree=PyTreeDef(*)] a",
+        "c:f32[3] = closed_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) }] a"),
+    "log2": ("c:f32[3] = log2 a", "d:f32[3] = log a; c:f32[3] = div d 0.6931471805599453:f32[]"),
+    "one_minus_square": ("c:f32[3] = one_minus_square a", "d:f32[3] = square a; c:f32[3] = sub 1.0:f32[] d"),
+    "for": (
+        "c:f32[3] = for[jaxpr={ lambda ; x:i32[] y:Ref{float32[3]}. let z:f32[] <- y[x]; y[x] <- z in () } nsteps=3 "
+        "reverse=True unroll=1 which_linear=(False,)] a",
+        "r:Ref{f32[3]} = new_ref a; s:i32[3] = iota[dimension=0 dtype=int32 shape=(3,)] ; scan[jaxpr={ lambda ; "
+        "y:Ref{f32[3]} x:i32[]. let z:f32[] <- y[x]; y[x] <- z in () } length=3 num_carry=0 num_consts=1 reverse=True] r s; "
+        "c:f32[3] = freeze r"),
     "void": ("c:void[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,)] (b'',)",
              "c:float0[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,)] (b'',):float0[]"),
     "named axes in types": ("c:f32[3;i:4] = sin a", "c:f32[3] = sin a"),
 }  # fmt: skip
 HEAD = (
-    "{ lambda ; p:bool[3] a:f32[3] b:f32[3] i:f32[1,1,3] w:f32[1,1,1] k:key<fry>[] u:u32[4]. let\n"
+    "{ lambda ; p:bool[3] a:f32[3] b:f32[3] i:f32[1,1,3] w:f32[1,1,1] k:key<fry>[] u:u32[4] j:i32[1]. let\n"
     "    <equation>\n  in () }"
 )
 
