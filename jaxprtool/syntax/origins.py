@@ -1,5 +1,7 @@
 """Origins of equations in text: JAX's annotations at the right edge, `# file.py:12:4 (loss)` and `# [jvp(layer)]`.
 
+The releases to 0.2.21 write `[file.py:12 (loss)]` for the first of them.
+
 All annotations of a text begin in one column, right of everything else. An equation has that of its line of Python
 on the line of its ` = `, and that of its names on the line below; where several equations stand on a line, theirs
 follow below each other, in the order of the text, and all have one if any does. An annotation without a text is one of
@@ -9,6 +11,7 @@ an equation that comes from no line of Python, and `# []` one of an equation wit
 from __future__ import annotations
 
 import itertools
+import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
@@ -22,6 +25,7 @@ from jaxprtool.syntax.patterns import pattern
 __all__ = ["HARD_BREAK", "Annotated", "annotate", "find_annotations"]
 
 _SOURCE = pattern(r"# ([^#\n]*?):(\d+)(?::(\d+))? \(([^#\n]*)\)$")
+_BRACKETS = pattern(r"(?<=\S)  +(\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$", re.MULTILINE)
 _NAMES = pattern(r"# \[([^#\n]*)\]$")
 _WHERE = pattern(r"( *)where ")
 _MARK = " # "
@@ -91,6 +95,8 @@ def _has(eqn: JaxprEqn) -> tuple[bool, bool]:
 
 def find_annotations(text: str) -> Annotated | None:
     """The annotations of a text; None where it has none."""
+    if ")]" in text and (found := _in_brackets(text)) is not None:
+        return found
     if "# " not in text:
         return None
     sure: dict[int, tuple[int, _Note]] = {}  # by line: the column, and what stands there
@@ -124,6 +130,20 @@ def find_annotations(text: str) -> Annotated | None:
         columns = _columns_of_names(lines, unsure)
     notes = sure | {i: note for i, note in unsure.items() if note[0] in columns}
     return Annotated(lines, notes) if notes else None
+
+
+def _in_brackets(text: str) -> Annotated | None:
+    """The annotations that the releases to 0.2.21 print, `[file.py:12 (f)]`, all in one column; None where there are none."""
+    matches = [*_BRACKETS.finditer(text)]
+    starts = [m.start(1) - text.rfind("\n", 0, m.start()) for m in matches]
+    if not matches or len(set(starts)) > 1:
+        return None
+    notes: dict[int, tuple[int, _Note]] = {}
+    number = at = 0
+    for m, start in zip(matches, starts, strict=True):
+        number, at = number + text.count("\n", at, m.start()), m.start()
+        notes[number] = start - 1, _Note(number, Frame(m[2], int(m[3]), None, m[4]), None)
+    return Annotated(text.split("\n"), notes)
 
 
 def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]) -> set[int]:

@@ -177,6 +177,18 @@ def test_types_that_do_not_fit_are_reported_where_that_shows():
         jt.with_types(program, "f32[3]")
 
 
+def test_lines_of_python_in_brackets():
+    text = (
+        "{ lambda  ; a.\n"
+        "  let b = sin a                        [model.py:12 (f)]\n"
+        "      c = reduce_sum[ axes=(0,) ] b    [model.py:13 (f)]\n"
+        "  in (c,) }"
+    )
+    program = jt.parse(text)
+    assert [str(e.origin.frame) for e in program.eqns] == ["model.py:12 (f)", "model.py:13 (f)"]
+    assert difference(text) is None
+
+
 def test_units_leave_no_trace():
     program = jt.with_types(
         jt.parse(
