@@ -36,7 +36,8 @@ def check_function_options(ctx: click.Context) -> None:
             value = ctx.params[p.name or ""]
             words += value if isinstance(value, tuple) else (value,)
     # origins are left out of programs in files too, and the texts of some leave types open
-    tracing = ctx.obj.tracing.keys() - {"source", "shapes"}
+    modules = any(word.endswith(".py") for word in words)
+    tracing = ctx.obj.tracing.keys() - ({"source"} if modules else {"source", "shapes"})
     if tracing and not any(map(is_function, words)) and ctx.command.name != "trace":
         given = next(p.opts[0] for p in ctx.command.params if p.name in tracing)
         fail(
