@@ -27,7 +27,7 @@ from jaxprtool.ir.dtypes import (
 )
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
-from jaxprtool.ir.walk import sub_jaxprs
+from jaxprtool.ir.walk import jaxprs_in, sub_jaxprs
 from jaxprtool.syntax.types import UNTYPED, read_scalar, untyped_scalar
 
 __all__ = [
@@ -160,7 +160,7 @@ def infer_literals(programs: Iterable[ClosedJaxpr], wide: bool) -> None:
 
 
 def reachable(jaxprs: Sequence[Jaxpr]) -> Iterator[Jaxpr]:
-    """Jaxprs and all inside of them, each once."""
+    """Jaxprs and all inside of them, each once; those in params that nobody declares too."""
     seen: set[Jaxpr] = set()
     pending = list(reversed(jaxprs))
     while pending:
@@ -169,7 +169,7 @@ def reachable(jaxprs: Sequence[Jaxpr]) -> Iterator[Jaxpr]:
             continue
         seen.add(jaxpr)
         yield jaxpr
-        pending += [closed.jaxpr for eqn in jaxpr.eqns for closed in sub_jaxprs(eqn)]
+        pending += [closed.jaxpr for eqn in jaxpr.eqns for closed in jaxprs_in(eqn.params)]
 
 
 def _type_results(jaxpr: Jaxpr, binders: Sequence[Var], wide: bool) -> None:

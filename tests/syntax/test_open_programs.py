@@ -228,3 +228,21 @@ def test_malformed_texts(text, place, message):
         jt.parse(text, "x")
     assert str(caught.value.diagnostics[0].span) == f"x:{place}"
     assert difference(text) is None
+
+
+BODIES = (
+    "{ lambda ; c. let d = foo c in (d,) }",
+    "{ lambda ; c:f32[]. let d = scan c 2.0 in (d, 1.0) }",
+    "{ lambda ; . let  in (1.0,) }",
+)
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("param", ["jaxpr={}", "call_jaxpr={}", "branches=({},)", "odd=({}, 1)"])
+@pytest.mark.parametrize("name", ["sin", "foo"])
+def test_jaxprs_in_params_that_nobody_declares_are_printed(name, param, body):
+    text = f"{{ lambda ; a:f32[]. let b:f32[] = {name}[{param.format(body)}] a in (b,) }}"
+    program = jt.parse(text)
+    for style in (False, True):
+        shown = jt.format_jaxpr(program, lossless=style)
+        assert jt.format_jaxpr(jt.parse(shown), lossless=style) == shown
