@@ -238,7 +238,7 @@ BODIES = (
 
 
 @pytest.mark.parametrize("body", BODIES)
-@pytest.mark.parametrize("param", ["jaxpr={}", "call_jaxpr={}", "branches=({},)", "odd=({}, 1)"])
+@pytest.mark.parametrize("param", ["jaxpr={}", "call_jaxpr={}", "branches=({})", "odd=({}, 1)"])
 @pytest.mark.parametrize("name", ["sin", "foo"])
 def test_jaxprs_in_params_that_nobody_declares_are_printed(name, param, body):
     text = f"{{ lambda ; a:f32[]. let b:f32[] = {name}[{param.format(body)}] a in (b,) }}"
