@@ -124,10 +124,7 @@ class _Reader:
 
     def closed(self, jaxpr: Any) -> ClosedJaxpr:
         """A `ClosedJaxpr` or `Jaxpr`; the same object for the same jaxpr with the same constants."""
-        if isinstance(jaxpr, private.Jaxpr):
-            inner, consts = jaxpr, [None] * len(jaxpr.constvars)
-        else:
-            inner, consts = jaxpr.jaxpr, jaxpr.consts
+        inner, consts = private.open_and_consts(jaxpr)
         key = (id(inner), *map(id, consts))
         found = self.closeds.get(key)
         if found is None:
