@@ -66,11 +66,13 @@ __all__ = [
     "type_text",
     "typed_scalar",
     # params
-    "ABSENT_PARAMS",
     "OPEN_JAXPRS",
     "fill_jit",
+    "flat_trees",
+    "inline_of",
     "jit_says_nothing",
     # rules
+    "call_backward",
     "call_function",
     "call_vmap_rule",
     "function_place",
@@ -79,6 +81,7 @@ __all__ = [
     "result_types",
     "traced_forward",
     "wrapped",
+    "wrapped_backward",
     # policies of `jax.checkpoint`
     "POLICY_CLASSES",
     "Offloaded",
@@ -126,7 +129,8 @@ def new_jaxpr(
         all_effects = _effects_on_binders([*constvars, *invars], eqns)
     else:
         all_effects = core.join_effects(*(e.effects for e in eqns))
-    return core.Jaxpr(constvars, invars, outvars, eqns, all_effects, debug_info(name))
+    high = any(e.primitive.is_high(*(x.aval for x in e.invars), **e.params) for e in eqns)
+    return core.Jaxpr(constvars, invars, outvars, eqns, all_effects, debug_info(name), high)
 
 
 # Whether the effects of a jaxpr, and of an equation, name its arguments by position; else by variable.
@@ -328,17 +332,16 @@ OPEN_JAXPRS = frozenset(
     }
 )
 
-# Params of our declarations that this release of JAX does not have (`branches_platforms`: only when None).
-ABSENT_PARAMS: dict[str, frozenset[str]] = {
-    "cond": frozenset({"branches_platforms"}),
-    "conj": frozenset({"_input_dtype"}),
-    "jit": frozenset({"backend"}),
-    "linear_call": frozenset({"transpose_jaxpr"}),
-    "reduce_max": frozenset({"out_sharding"}),
-    "reduce_min": frozenset({"out_sharding"}),
-    "reduce_prod": frozenset({"out_sharding"}),
-    "scan": frozenset({"linear", "_split_transpose"}),
-}
+def flat_trees(counts: Sequence[int]) -> Any:
+    """The tree of so many leaves in each part, by which a scan counts its operands from 0.11 on."""
+    from jax._src import flattree  # noqa: PLC0415 (earlier releases have no such module)
+
+    return flattree.pack(tuple(map(flattree.nones, counts)))
+
+
+def inline_of(flag: bool) -> Any:
+    """When a call is inlined, for the flag that `jax.jit` takes: from 0.11 on an enum."""
+    return jax.Inline.JAX_LATE if flag else jax.Inline.AUTO
 
 
 def fill_jit(params: dict[str, Any], n_in: int, n_out: int) -> None:
@@ -415,6 +418,23 @@ def call_function(held: Any, *args: Any) -> Any:
     return held.call_wrapped(*args)
 
 
+# Whether a backward rule returns a dict of logs, or None, beside the cotangents: from 0.11 on.
+_RULES_LOG = hasattr(jax.custom_vjp, "defvjp_with_logs")
+
+
+def call_backward(held: Any, *args: Any) -> Sequence[Any]:
+    """The cotangents that a backward rule gives, which a param of a custom derivative holds."""
+    given = held.call_wrapped(*args)
+    return given[0] if _RULES_LOG else given
+
+
+def wrapped_backward(f: Callable[..., Any], name: Any) -> Any:
+    """A backward rule that returns cotangents, as a param of a custom derivative holds it, under a name."""
+    if not _RULES_LOG:
+        return wrapped(f, name)
+    return wrapped(lambda *args: (f(*args), None), name)
+
+
 def function_place(held: Any) -> str:
     """The name, the file and the line of a function that a param of a custom derivative holds."""
     return held.debug_info.func_src_info
@@ -472,9 +492,11 @@ POLICY_CLASSES = tuple(
 # Functions in `jax.checkpoint_policies` that make policies as closures.
 POLICY_MAKERS = (
     "offload_dot_with_no_batch_dims",
+    "save_any_names_but_these",
     "save_and_offload_only_these_names",
     "save_anything_except_these_names",
     "save_from_both_policies",
+    "save_only_these_names",
 )
 
 

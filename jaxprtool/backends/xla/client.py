@@ -334,7 +334,7 @@ def optimised_hlo(loaded: Any) -> str:
 
 def n_results(loaded: Any) -> int:
     """How many results the machine code has."""
-    return len(loaded.get_output_memory_kinds()[0])
+    return len(loaded.get_output_layouts())
 
 
 class Tiling(NamedTuple):
