@@ -405,6 +405,8 @@ def implementations(prim: Any) -> list[tuple[Callable[..., Any], bool]]:
         held = inspect.getclosurevars(rule).nonlocals
         if callable(held.get("fun")):
             found.append((held["fun"], bool(held.get("multiple_results", True))))
+    if prim.name == "call_hi_primitive":  # the primitives of 0.11 and later that are objects
+        found.append((prim.to_lojax, True))
     return found
 
 

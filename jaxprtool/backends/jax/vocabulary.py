@@ -6,22 +6,41 @@ calls or writes differently. A param of which neither knows ends in a message th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.live import live_hints
 from jaxprtool.backends.jax.releases import named, since
+from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 
-__all__ = ["entering", "keep_hints", "leaving"]
+__all__ = ["entering", "keep_hints", "leaving", "our_name", "their_name"]
 
 Params = dict[str, Any]
+
+# Primitives that another release calls otherwise: (the first such release, ours, its).
+_RENAMED = [((0, 11, 1), ours, "eval_jaxpr") for ours in ("core_call", "call", "closed_call")]
+_THEIR_NAMES = {ours: theirs for release, ours, theirs in _RENAMED if since(*release)}
+_OUR_NAMES = {theirs: ours for ours, theirs in _THEIR_NAMES.items()}
+
+
+def our_name(name: str) -> str:
+    """What a primitive of the installed JAX is called here."""
+    return _OUR_NAMES.get(name, name)
+
+
+def their_name(name: str) -> str:
+    """What the installed JAX calls a primitive of ours."""
+    return _THEIR_NAMES.get(name, name)
+
 
 # Params that came with a release, and the value that says nothing.
 ADDED: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
     ("eig", "enable_eigvec_derivs"): ((0, 10), False),
+    ("empty_ref", "pin"): ((0, 11, 1), False),
     ("erfc", "accuracy"): ((0, 12), None),
     ("mul", "out_dtype"): ((0, 10), None),
     ("new_ref", "pin"): ((0, 11, 1), False),
@@ -214,9 +233,7 @@ def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out
             if params[key] != nothing and (name, key) not in _HINTS:
                 _unknown(f"{name} has no param {key}, which is {params[key]}")
             params = {k: v for k, v in params.items() if k != key}
-    for (primitive, key), (release, nothing) in ADDED.items():
-        if primitive == name and key not in params and since(*release) and key in _MISSED:
-            params = {**params, key: nothing}
+    params = {**params, **_undeclared(name)}
     change = _CHANGE.get(name)
     if change is None:
         return params
@@ -224,8 +241,15 @@ def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out
     return _with_hints(name, left, ours, change)
 
 
-# Params that JAX has, and our declarations have not.
-_MISSED = frozenset({"accuracy", "is_stable", "pin"})
+@functools.cache
+def _undeclared(name: str) -> Params:
+    """The params that the installed JAX has and our declaration of a primitive has not, saying nothing."""
+    declared = find_primitive(name).params
+    return {
+        key: nothing
+        for (primitive, key), (release, nothing) in ADDED.items()
+        if primitive == name and since(*release) and key not in declared
+    }
 
 
 def _with_hints(name: str, left: Params, ours: Mapping[str, Any], change: _Change) -> Params:
