@@ -28,7 +28,9 @@ def _log2_lower(ctx: LoweringContext, x: HloValue, *, accuracy: ParamValue) -> H
     scale, log = ctx.constant(1 / math.log(2.0), part), ctx.op("log", x)
     if part == ctx.out_aval:
         return ctx.op("multiply", log, scale)
-    parts = [ctx.op("multiply", ctx.op(p, log, out=part), scale, out=part) for p in ("real", "imag")]
+    parts = [
+        ctx.op("multiply", ctx.op(p, log, out=part), scale, out=part) for p in ("real", "imag")
+    ]
     return ctx.op("complex", *parts)
 
 

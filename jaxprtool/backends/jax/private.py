@@ -27,7 +27,7 @@ from jax._src.interpreters import ad, mlir
 from jax._src.interpreters.partial_eval import Offloadable, RecomputeType, ensure_enum
 from jax._src.mesh import AbstractDevice, empty_concrete_mesh
 from jax._src.named_sharding import UNSPECIFIED
-from jax._src.state.indexing import NDIndexer, Slice
+from jax._src.state.indexing import NDIndexer
 from jax._src.state.types import AbstractRef
 from jax.extend.core import jaxpr_as_fun, primitives
 
@@ -137,13 +137,16 @@ def new_jaxpr(
 _EFFECTS_ON_POSITIONS = not hasattr(core, "positional_effects")
 
 
+_InputEffect: Any = JaxprInputEffect
+
+
 def _effects_on_binders(binders: Sequence[Any], eqns: Sequence[Any]) -> Any:
     """The effects of equations, those on operands as effects on the positions that these have among `binders`."""
     places = {v: i for i, v in enumerate(binders)}
     found = set()
     for eqn in eqns:
         for effect in eqn.effects:
-            if isinstance(effect, JaxprInputEffect):
+            if isinstance(effect, _InputEffect):
                 place = places.get(eqn.invars[effect.input_index])
                 if place is None:  # on what the jaxpr makes itself
                     continue
@@ -154,9 +157,9 @@ def _effects_on_binders(binders: Sequence[Any], eqns: Sequence[Any]) -> Any:
 
 def open_and_consts(jaxpr: Any) -> tuple[Any, list[Any]]:
     """A `Jaxpr`, and the values of its constants: each None where the jaxpr has them not, as in JAX before 0.12."""
-    if isinstance(jaxpr, Jaxpr) and Jaxpr is not ClosedJaxpr:
-        return jaxpr, [None] * len(jaxpr.constvars)
-    return jaxpr.jaxpr, list(jaxpr.consts)
+    if isinstance(jaxpr, ClosedJaxpr):
+        return jaxpr.jaxpr, list(jaxpr.consts)
+    return jaxpr, [None] * len(jaxpr.constvars)
 
 
 def with_outputs(jaxpr: Any, outvars: Sequence[Any]) -> Any:
@@ -332,16 +335,17 @@ OPEN_JAXPRS = frozenset(
     }
 )
 
+
 def flat_trees(counts: Sequence[int]) -> Any:
     """The tree of so many leaves in each part, by which a scan counts its operands from 0.11 on."""
-    from jax._src import flattree  # noqa: PLC0415 (earlier releases have no such module)
-
-    return flattree.pack(tuple(map(flattree.nones, counts)))
+    module: Any = first_module("jax._src.flattree")
+    return module.pack(tuple(map(module.nones, counts)))
 
 
 def inline_of(flag: bool) -> Any:
     """When a call is inlined, for the flag that `jax.jit` takes: from 0.11 on an enum."""
-    return jax.Inline.JAX_LATE if flag else jax.Inline.AUTO
+    enum: Any = vars(jax)["Inline"]
+    return enum.JAX_LATE if flag else enum.AUTO
 
 
 def fill_jit(params: dict[str, Any], n_in: int, n_out: int) -> None:
@@ -556,7 +560,10 @@ def indexer(items: Sequence[Any], shape: Sequence[int], array_shape: Sequence[in
 
 def strided_slice(start: Any, size: int, stride: int) -> Any:
     """`size` positions from `start` (an int or an atom) on, each `stride` after the one before."""
-    return Slice(start, size, stride)
+    return _Slice(start, size, stride)
+
+
+_Slice: Any = first_module("jax._src.indexing", "jax._src.state.indexing").Slice
 
 
 # What there is in the process.

@@ -268,8 +268,13 @@ class _Writer:
         return {**eqn.params, "transpose_thunk": LiveOpaque(text, Named(thunk, text))}
 
     def params(self, prim: Any, params: dict[str, Any]) -> dict[str, Any]:
-        """The params of an ordinary equation, by the names of our declaration."""
-        return {k: self.param(prim, k, v) for k, v in params.items()}
+        """The params of an ordinary equation, by the names of our declaration.
+
+        Their order says in which order JAX names jaxprs that it prints first.
+        """
+        first = find_primitive(prim.name).met_first
+        order = [*first, *(k for k in params if k not in first)] if first else params
+        return {k: self.param(prim, k, params[k]) for k in order}
 
     def param(self, prim: Any, key: str, v: Any) -> Any:
         """A param value as JAX holds it."""

@@ -181,8 +181,22 @@ def entering(eqn: Any, primitive: Primitive) -> Params:
             if params[key] != nothing[1] and (name, key) not in _HINTS:
                 _unknown(f"{name}: {key}={params[key]} cannot be read")
             params = {k: v for k, v in params.items() if k != key}
+    if not _required(name) <= params.keys():
+        _unknown(f"{name} has no param {', '.join(sorted(_required(name) - params.keys()))}")
     return params
 
+
+@functools.cache
+def _required(name: str) -> frozenset[str]:
+    """The params that an equation of JAX's cannot be without."""
+    primitive = find_primitive(name)
+    if primitive.notation or name in _HELD:
+        return frozenset()
+    return frozenset(primitive.params.keys() - primitive.defaults.keys() - primitive.optional)
+
+
+# Primitives whose params other modules of this package make, of functions of Python's or of types.
+_HELD = frozenset({"custom_jvp_call", "custom_vjp_call", "custom_lin", "reshard"})
 
 # Params that hold functions of Python's, which other modules of this package read.
 _THEIRS = frozenset(
