@@ -171,6 +171,8 @@ class Runtime:
 
     def result_handler(self, kind: ArrayType, make: Callable[[Any], Any]) -> Any:
         """A handler that gives `make(buffer)` for a result of this type; jaxlib calls it itself, which saves time."""
+        if not _WRAPS:
+            return lambda buffers: make(buffers[0])
         return _result_handler(kind, self._replicated).wrap(make)
 
     def parts_handler(self, stacked: ArrayType) -> Any:
@@ -184,6 +186,8 @@ _result_handler: Callable[[ArrayType, Any], Any] = functools.partial(
     committed=True,
     **({"_skip_checks": True} if "_skip_checks" in _jax.array_result_handler.__doc__ else {}),
 )
+
+_WRAPS = hasattr(_jax.ResultHandler, "wrap")  # from 0.8.2 on
 
 _COPY = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 _LEND = _jax.HostBufferSemantics.ZERO_COPY
