@@ -80,7 +80,7 @@ def pythons() -> dict[int, str]:
     root = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
     for candidate in [*on_path, *sorted(glob.glob(f"{root}/versions/*/bin/python3"))]:
         number = minor(candidate) if candidate else 0
-        if candidate and 11 <= number:
+        if candidate and number >= 11:
             found.setdefault(number, candidate)
     return found
 
