@@ -247,6 +247,8 @@ def is_in_jax(example: Example) -> bool:
         jax.make_jaxpr(in_jax(example))(*inputs(example))
     except (AttributeError, ImportError, KeyError, jt.UnsupportedError):
         return False
+    except Exception:  # what else is wrong with it, its test says
+        return True
     return True
 
 
