@@ -103,9 +103,7 @@ def _record(policy: Any, value: Callable[..., Any]) -> LiveRecord | None:
     if maker in _CLASSES:
         (kept,) = closed_over.values()
         name, field = _CLASSES[maker]
-        record = LiveRecord(name, (), **{field: frozenset(kept)})
-        record.value = policy
-        return record
+        return LiveRecord.of(Record(name, (), **{field: frozenset(kept)}), policy)
     names = inspect.signature(policy_maker(maker)).parameters
     fields = {n: _field(closed_over[n], value) for n in names if n in closed_over}
     if any(isinstance(x, LiveOpaque) for x in fields.values()):
