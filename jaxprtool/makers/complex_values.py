@@ -35,6 +35,7 @@ __all__ = [
     "expm1",
     "log",
     "log1p",
+    "log2",
     "logistic",
     "power",
     "quotient",
@@ -363,6 +364,13 @@ def log(xp: Namespace, z: Value) -> Value:
     """The logarithm; its real part is NaN where either part of z is."""
     out = xp.log(z)
     return _pair(xp, xp.where(_any_nan(xp, z), out.real.dtype.type(math.nan), out.real), out.imag)
+
+
+def log2(xp: Namespace, z: Value) -> Value:
+    """The logarithm, both of whose parts are divided by log 2."""
+    out = log(xp, z)
+    scale = out.real.dtype.type(1 / _LOG_2)
+    return _pair(xp, out.real * scale, out.imag * scale)
 
 
 def log1p(xp: Namespace, z: Value) -> Value:

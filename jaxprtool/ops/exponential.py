@@ -3,7 +3,7 @@
 from jaxprtool.core.kinds.enums import Accuracy
 from jaxprtool.core.primitive import primitive
 
-__all__ = ["erf", "erfc", "erf_inv", "exp", "exp2", "expm1", "log", "log1p", "logistic"]
+__all__ = ["erf", "erfc", "erf_inv", "exp", "exp2", "expm1", "log", "log1p", "log2", "logistic"]
 
 
 @primitive
@@ -48,6 +48,14 @@ def expm1(x, *, accuracy: Accuracy | None = None):
 @primitive
 def log(x, *, accuracy: Accuracy | None = None):
     """The natural logarithm of x, elementwise.
+
+    accuracy: a hint to the compiler; no effect on the meaning.
+    """
+
+
+@primitive
+def log2(x, *, accuracy: Accuracy | None = None):
+    """The logarithm of x to the base 2, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
     """

@@ -7,7 +7,7 @@ from jaxprtool.core.inner import Arguments, of_elements
 from jaxprtool.core.kinds.numbers import Axes
 from jaxprtool.core.kinds.objects import Function
 from jaxprtool.core.kinds.placement import Sharding
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.primitive import optional, primitive, shown
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -35,7 +35,7 @@ def reduce_sum(operand, *, axes: Axes, out_sharding: Sharding | None = shown(Non
 
 
 @primitive
-def reduce_max(operand, *, axes: Axes, out_sharding: Sharding | None = None):
+def reduce_max(operand, *, axes: Axes, out_sharding: Sharding | None = optional(None)):
     """The largest element along some axes, which go away; NaN if any is.
 
     axes: the axes to reduce.

@@ -23,6 +23,17 @@ def _exp2_lower(ctx: LoweringContext, x: HloValue, *, accuracy: ParamValue) -> H
     return ctx.op("exponential", scaled)
 
 
+def _log2_lower(ctx: LoweringContext, x: HloValue, *, accuracy: ParamValue) -> HloValue:
+    part = ctx.out_aval.update(dtype=ctx.out_aval.dtype.real)
+    scale, log = ctx.constant(1 / math.log(2.0), part), ctx.op("log", x)
+    if part == ctx.out_aval:
+        return ctx.op("multiply", log, scale)
+    parts = [
+        ctx.op("multiply", ctx.op(p, log, out=part), scale, out=part) for p in ("real", "imag")
+    ]
+    return ctx.op("complex", *parts)
+
+
 def _logistic_impl(xp: Namespace, x: Value, *, accuracy: ParamValue) -> Value:
     one = x.dtype.type(1)
     return one / (one + xp.exp(-x))
@@ -70,6 +81,15 @@ define(
     lower=hlo("log"),
 )
 
+
+define(
+    lax.log2,
+    **elementwise(_INEXACT),
+    impl=by_kind(numpy_function("log2"), c=complex_values.log2),
+    jvp=jvp_terms(lambda t, y, x, **_: lax.div(t, lax.mul(x, math.log(2.0)))),
+    transpose=NONLINEAR,
+    lower=_log2_lower,
+)
 
 define(
     lax.log1p,

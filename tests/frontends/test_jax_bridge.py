@@ -14,6 +14,7 @@ from jaxprtool.ir.walk import all_eqns
 from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
+from tests.releases import only_oracle
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 V, W = X[0], np.eye(4, dtype=np.float32)
@@ -120,6 +121,7 @@ def without_constants(text):
     return "\n".join(lines)
 
 
+@only_oracle
 def test_text_is_jaxs(traced):
     closed, _ = traced
     assert without_constants(format_jaxpr(from_jax(closed))) == str(closed)

@@ -17,7 +17,7 @@ def _bitcast(t, new):
 
 def _pair(op, first, second, **values):
     operands = arg(first, values=values.get("x")), arg(second, values=values.get("y"))
-    return Example(op, operands, smooth=False, jax=getattr(jax.lax, op.primitive.name))
+    return Example(op, operands, smooth=False, jax=getattr(jax.lax, op.primitive.name, None))
 
 
 _POINTS = [0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan")]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import jax
+
 from jaxprtool import ops as lax
 from tests.rules.example import Example, arg
 
@@ -10,8 +14,16 @@ _FLOATS = ["f32[3]", "f64[2,3]", "bf16[4]", "f16[]", "f32[0,2]"]
 _COMPLEX = ["c64[3]", "c128[2,2]"]
 
 
-def _of(op, types, domain=""):
-    return [Example(op, (arg(t, domain),)) for t in types]
+def _of(op, types, domain="", **fields):
+    return [Example(op, (arg(t, domain),), **fields) for t in types]
+
+
+def _log2(x):
+    """What JAX lowers its primitive to, which it has from 0.11 on."""
+    log, scale = jax.lax.log(x), 1 / math.log(2)
+    if jax.numpy.iscomplexobj(log):
+        return jax.lax.complex(jax.lax.real(log) * scale, jax.lax.imag(log) * scale)
+    return log * scale
 
 
 EXAMPLES = [
@@ -21,6 +33,7 @@ EXAMPLES = [
         for e in _of(op, [*_FLOATS, *_COMPLEX])
     ],
     *[e for op in (lax.log, lax.log1p) for e in _of(op, [*_FLOATS, *_COMPLEX], "positive")],
+    *_of(lax.log2, [*_FLOATS, *_COMPLEX], "positive", jax=_log2),
     *[e for op in (lax.erf, lax.erfc) for e in _of(op, _FLOATS)],
     *_of(lax.erf_inv, _FLOATS, "unit"),
     *[

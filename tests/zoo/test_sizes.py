@@ -11,7 +11,10 @@ import pytest
 import jaxprtool as jt
 from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr, vjp_jaxpr
 from tests.control_flow.oracle import count_jax
+from tests.releases import only_oracle
 from tests.zoo.oracle import NAMES, Program
+
+pytestmark = only_oracle
 
 
 @pytest.fixture(scope="module", params=NAMES)

@@ -13,6 +13,7 @@ import pytest
 import jaxprtool as jt
 from jaxprtool.syntax.version import HEADER
 from tests.invoke import VERBS, invoke
+from tests.releases import only_oracle
 from tests.zoo.oracle import FOLDER, NAMES, Program, close, save
 
 
@@ -54,6 +55,7 @@ def write(program, verb, *argv):
     return out
 
 
+@only_oracle
 def test_trace_writes_the_file_that_is_kept(program):
     out = program.folder / "traced.jaxpr"
     verb, *words, option, kept = program.command

@@ -1,4 +1,8 @@
-"""The adapter to JAX: its jaxprs, objects and rules as ours, and back.
+"""The adapter to JAX: programs from it and to it, and tracing with it.
 
-`private` holds all that JAX does not promise to keep; the other modules use it and JAX's public modules.
+`private` has all names that JAX does not promise to keep, `vocabulary` the params that differ by release.
 """
+
+from jaxprtool.backends.installed import need
+
+need("jax")

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxprtool.backends.jax.private import jaxpr_as_fun, wrapped
+from jaxprtool.backends.jax.private import jaxpr_as_fun, wrapped, wrapped_backward
 from jaxprtool.backends.jax.rules import is_inexact
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
@@ -126,7 +126,7 @@ def _vjp_params(call: Any, p: dict[str, Any], closed: Closed) -> dict[str, Any]:
 
     return {
         "fwd_jaxpr_thunk": wrapped(fwd_thunk, p["fwd"]),
-        "bwd": wrapped(_flat_bwd(bwd, n_res, call.out_avals, call.in_avals, n), p["bwd"]),
+        "bwd": wrapped_backward(_flat_bwd(bwd, n_res, call.out_avals, call.in_avals, n), p["bwd"]),
         "out_trees": out_trees,
     }
 
@@ -192,5 +192,5 @@ def _lin_params(eqn: JaxprEqn, closed: Closed, to_aval: Callable[[Any], Any]) ->
         "in_zeros": zeros,
         "out_avals": outs,
         "symbolic_zeros": p["symbolic_zeros"],
-        "bwd": wrapped(flat, p["bwd"]),
+        "bwd": wrapped_backward(flat, p["bwd"]),
     }

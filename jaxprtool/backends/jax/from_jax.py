@@ -33,6 +33,7 @@ from jaxprtool.backends.jax.primitives import primitive_from_jax
 from jaxprtool.backends.jax.refs import index_from_jax, references_and_indices
 from jaxprtool.backends.jax.rules import capture_custom_rule
 from jaxprtool.backends.jax.to_jax import eqn_to_jax
+from jaxprtool.backends.jax.vocabulary import entering, keep_hints
 from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.ir.avals import (
     AbstractToken,
@@ -124,10 +125,7 @@ class _Reader:
 
     def closed(self, jaxpr: Any) -> ClosedJaxpr:
         """A `ClosedJaxpr` or `Jaxpr`; the same object for the same jaxpr with the same constants."""
-        if isinstance(jaxpr, private.Jaxpr):
-            inner, consts = jaxpr, [None] * len(jaxpr.constvars)
-        else:
-            inner, consts = jaxpr.jaxpr, jaxpr.consts
+        inner, consts = private.open_and_consts(jaxpr)
         key = (id(inner), *map(id, consts))
         found = self.closeds.get(key)
         if found is None:
@@ -184,11 +182,12 @@ class _Reader:
     def params(self, eqn: Any, primitive: Primitive) -> dict[str, Any]:
         if not primitive.known:
             return {k: self.value(v) for k, v in eqn.params.items()}
-        name = primitive.name
+        name, theirs = primitive.name, entering(eqn, primitive)
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
             active = self.rules if self.captures else None
             return capture_custom_rule(eqn, self.closed, self.value, active)
-        params: dict[str, Any] = {k: self.value(v) for k, v in _printed_order(eqn)}
+        params: dict[str, Any] = {k: self.value(v) for k, v in sorted(theirs.items())}
+        keep_hints(name, eqn.params, params)
         if name in ("broadcast_in_dim", "convert_element_type") and _is_unsharded(eqn):
             params["sharding"] = None
         if name == "reshard":
@@ -367,9 +366,3 @@ def const_value(c: Any) -> Any:
         return np.asarray(c)
     except TypeError:
         return c
-
-
-def _printed_order(eqn: Any) -> list[tuple[str, Any]]:
-    """Params in the order in which JAX prints them: sorted, but for its primitives with CamelCase names."""
-    items = list(eqn.params.items())
-    return items if eqn.primitive.name[:1].isupper() else sorted(items, key=lambda kv: kv[0])

@@ -18,6 +18,7 @@ __all__ = [
     "LiveRecord",
     "LiveWord",
     "Named",
+    "live_hints",
     "live_jaxpr",
     "masked_text",
 ]
@@ -25,6 +26,9 @@ __all__ = [
 
 # The jaxpr of JAX's that a program was made of.
 live_jaxpr = Memo[Any]("jaxpr of JAX's")
+
+# The params of the equation of JAX's that it was in which say how it is run, and nothing of what is computed.
+live_hints = Memo[dict[str, Any]]("hints of JAX's")
 
 
 class LiveOpaque(Opaque):

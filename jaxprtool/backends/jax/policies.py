@@ -100,11 +100,22 @@ def _record(policy: Any, value: Callable[..., Any]) -> LiveRecord | None:
     if maker is None:
         return None
     closed_over = inspect.getclosurevars(policy).nonlocals
+    if maker in _CLASSES:
+        (kept,) = closed_over.values()
+        name, field = _CLASSES[maker]
+        return LiveRecord.of(Record(name, (), **{field: frozenset(kept)}), policy)
     names = inspect.signature(policy_maker(maker)).parameters
     fields = {n: _field(closed_over[n], value) for n in names if n in closed_over}
     if any(isinstance(x, LiveOpaque) for x in fields.values()):
         return None
     return LiveRecord.of(Record(maker, (), **fields), policy)
+
+
+# What 0.10 and 0.11 have instead of closures: (class, field) by the function that makes the policy.
+_CLASSES = {
+    "save_any_names_but_these": ("SaveAnyNamesButThese", "names"),
+    "save_only_these_names": ("SaveOnlyTheseNames", "saveable_names"),
+}
 
 
 def _field(x: Any, value: Callable[..., Any]) -> Any:
@@ -121,4 +132,18 @@ def _field(x: Any, value: Callable[..., Any]) -> Any:
 
 def policy_maker(name: str) -> Any:
     """The policy of JAX's that has this name, or the function that makes such policies; None where there is none."""
-    return getattr(jax.checkpoint_policies, name, None)
+    return getattr(jax.checkpoint_policies, name, None) or _OF_CLASS.get(name)
+
+
+# Policies by the names of the classes that some releases have for them.
+_OF_CLASS: dict[str, Callable[..., Any]] = {
+    "DotsSaveable": lambda only_if_no_batch_dims: (
+        jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+        if only_if_no_batch_dims
+        else jax.checkpoint_policies.dots_saveable
+    ),
+    "SaveAnyNamesButThese": lambda names: jax.checkpoint_policies.save_any_names_but_these(*names),
+    "SaveOnlyTheseNames": lambda saveable_names: jax.checkpoint_policies.save_only_these_names(
+        *saveable_names
+    ),
+}

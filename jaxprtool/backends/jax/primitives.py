@@ -9,6 +9,7 @@ from typing import Any
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.live import LivePrimitive
+from jaxprtool.backends.jax.vocabulary import our_name, their_name
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Primitive
@@ -21,20 +22,16 @@ _live: dict[int, LivePrimitive] = {}  # by the identity of JAX's, which each of 
 def primitive_from_jax(theirs: Any) -> Primitive:
     """Our primitive for one of JAX's: the declared one of its name, or one that keeps JAX's object.
 
+    JAX's own may be without a declaration, too: a release that came after this package has new ones.
+
     A primitive of the user's own that only shares its name with one of JAX's is not that one.
     """
-    found = find_primitive(theirs.name)
+    found = find_primitive(our_name(theirs.name))
     if found.known and not _is_namesake(theirs):
-        return found
-    if _is_registered(theirs):
         return found
     if id(theirs) not in _live:
         _live[id(theirs)] = LivePrimitive(theirs)
     return _live[id(theirs)]
-
-
-def _is_registered(theirs: Any) -> bool:
-    return theirs in _registry().get(theirs.name, ())
 
 
 def _is_namesake(theirs: Any) -> bool:
@@ -64,7 +61,7 @@ def jax_primitive(name: str) -> Any:
       UnsupportedError: there is none, or there are several in no module.
     """
     for find in (_registry_entry, _in_modules, _anywhere):
-        found = find(name)
+        found = find(their_name(name))
         if found is not None:
             return found
     return fail(UnsupportedError, f"JAX has no primitive named {name}", "unknown-primitive")

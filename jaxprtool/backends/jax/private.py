@@ -1,7 +1,7 @@
 """What JAX does not promise to keep: the one module that another release of JAX asks to be changed.
 
-It is written for JAX 0.10. The other modules of this package use JAX's public modules, the attributes that all objects of a
-kind have (`eqn.params`, `v.aval`), and what is defined here.
+It is written for JAX 0.8 to 0.12. The other modules of this package use JAX's public modules, the attributes that all objects
+of a kind have (`eqn.params`, `v.aval`), and what is defined here. What a release lacks is None here.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from jax._src import (
     literals,
     source_info_util,
 )
-from jax._src.effects import Effect
-from jax._src.indexing import Slice
+from jax._src.effects import Effect, JaxprInputEffect
 from jax._src.interpreters import ad, mlir
 from jax._src.interpreters.partial_eval import Offloadable, RecomputeType, ensure_enum
 from jax._src.mesh import AbstractDevice, empty_concrete_mesh
 from jax._src.named_sharding import UNSPECIFIED
-from jax._src.random.prng import prngs
 from jax._src.state.indexing import NDIndexer
 from jax._src.state.types import AbstractRef
 from jax.extend.core import jaxpr_as_fun, primitives
+
+from jaxprtool.backends.jax.releases import first_module
 
 __all__ = [
     # programs
@@ -48,6 +48,7 @@ __all__ = [
     "jaxpr_as_fun",
     "new_equation",
     "new_jaxpr",
+    "open_and_consts",
     # types
     "ABSTRACT_TOKEN",
     "AbstractDevice",
@@ -65,11 +66,13 @@ __all__ = [
     "type_text",
     "typed_scalar",
     # params
-    "ABSENT_PARAMS",
     "OPEN_JAXPRS",
     "fill_jit",
+    "flat_trees",
+    "inline_of",
     "jit_says_nothing",
     # rules
+    "call_backward",
     "call_function",
     "call_vmap_rule",
     "function_place",
@@ -78,6 +81,7 @@ __all__ = [
     "result_types",
     "traced_forward",
     "wrapped",
+    "wrapped_backward",
     # policies of `jax.checkpoint`
     "POLICY_CLASSES",
     "Offloaded",
@@ -97,9 +101,10 @@ __all__ = [
 
 # Programs.
 
-# The classes of which JAX's programs consist; `Jaxpr(...)`, `Literal(value, type)`, `Var(type)` make new ones.
-ClosedJaxpr = core.ClosedJaxpr
+# The classes of which JAX's programs consist; `Literal(value, type)`, `Var(type)` make new ones. A jaxpr with the values of
+# its constants is `ClosedJaxpr(jaxpr, values)`; from 0.12 on it is a `Jaxpr` as well.
 Jaxpr = core.Jaxpr
+ClosedJaxpr: Any = getattr(core, "ClosedJaxpr", Jaxpr)
 Literal = core.Literal
 Var = core.Var
 DropVar = core.DropVar
@@ -120,8 +125,41 @@ def new_jaxpr(
     name: str,
 ) -> Any:
     """A `Jaxpr` of the function `name`, which has the effects of its equations."""
-    all_effects = core.join_effects(*(e.effects for e in eqns))
-    return core.Jaxpr(constvars, invars, outvars, eqns, all_effects, debug_info(name))
+    if _EFFECTS_ON_POSITIONS:
+        all_effects = _effects_on_binders([*constvars, *invars], eqns)
+    else:
+        all_effects = core.join_effects(*(e.effects for e in eqns))
+    high = any(e.primitive.is_high(*(x.aval for x in e.invars), **e.params) for e in eqns)
+    return core.Jaxpr(constvars, invars, outvars, eqns, all_effects, debug_info(name), high)
+
+
+# Whether the effects of a jaxpr, and of an equation, name its arguments by position; else by variable.
+_EFFECTS_ON_POSITIONS = not hasattr(core, "positional_effects")
+
+
+_InputEffect: Any = JaxprInputEffect
+
+
+def _effects_on_binders(binders: Sequence[Any], eqns: Sequence[Any]) -> Any:
+    """The effects of equations, those on operands as effects on the positions that these have among `binders`."""
+    places = {v: i for i, v in enumerate(binders)}
+    found = set()
+    for eqn in eqns:
+        for effect in eqn.effects:
+            if isinstance(effect, _InputEffect):
+                place = places.get(eqn.invars[effect.input_index])
+                if place is None:  # on what the jaxpr makes itself
+                    continue
+                effect = effect.replace(input_index=place)
+            found.add(effect)
+    return found
+
+
+def open_and_consts(jaxpr: Any) -> tuple[Any, list[Any]]:
+    """A `Jaxpr`, and the values of its constants: each None where the jaxpr has them not, as in JAX before 0.12."""
+    if isinstance(jaxpr, ClosedJaxpr):
+        return jaxpr.jaxpr, list(jaxpr.consts)
+    return jaxpr, [None] * len(jaxpr.constvars)
 
 
 def with_outputs(jaxpr: Any, outvars: Sequence[Any]) -> Any:
@@ -147,12 +185,17 @@ def _effects(prim: Any, in_avals: Sequence[Any], params: dict[str, Any]) -> Any:
     rule = getattr(prim.abstract_eval, "__qualname__", "")
     if "_effect_free" in rule:
         return core.no_effects
-    nested = [core.positional_effects(j) for j in core.jaxprs_in_params(params)]
+    nested = [_effects_of(j) for j in core.jaxprs_in_params(params)]
     if nested and not any(nested):
         return core.no_effects
     if rule == "Primitive.abstract_eval":  # it has none: the custom calls
         return core.join_effects(*nested)
     return prim.abstract_eval(*in_avals, **params)[1]
+
+
+def _effects_of(jaxpr: Any) -> Any:
+    """The effects of a jaxpr, those on its arguments by position."""
+    return jaxpr.effects if _EFFECTS_ON_POSITIONS else core.positional_effects(jaxpr)
 
 
 def evaluate(closed: Any, *args: Any) -> list[Any]:
@@ -195,13 +238,21 @@ def array_type(
     space = jax.memory.Space.Host if on_host else jax.memory.Space.Device
     placed: dict[str, Any] = {}
     if sharding is not None:
-        placed = {"sharding": sharding, "manual_axis_type": core.ManualAxisType(**(axes or {}))}
+        placed = {"sharding": sharding, **_manual_axes(axes or {})}
     return core.ShapedArray(tuple(shape), dtype, weak_type, memory_space=space, **placed)
 
 
+def _manual_axes(axes: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+    """What `ShapedArray` is told of the axes along which an array varies."""
+    if hasattr(core, "ManualAxisType"):
+        return {"manual_axis_type": core.ManualAxisType(**axes)}
+    return {"vma": axes.get("varying", frozenset())}  # the others are in the sharding
+
+
 def future_type(inner: Any) -> Any:
-    """The type of a value that is still being computed or sent."""
-    return core.AbstractFuture(inner)
+    """The type of a value that is still being computed or sent; None where JAX has no such types."""
+    make = getattr(core, "AbstractFuture", None)
+    return None if make is None else make(inner)
 
 
 def type_of(value: Any) -> Any:
@@ -216,18 +267,18 @@ def type_text(aval: Any) -> str:
 
 def partitions(aval: Any) -> tuple[tuple[str, ...], ...]:
     """For each dimension of a type the axes of the mesh that it is split over."""
-    parts = aval.sharding.spec.partitions
+    parts = aval.sharding.spec._partitions
     return tuple((p,) if isinstance(p, str) else tuple(p or ()) for p in parts)
 
 
 def axis_groups(aval: Any) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The axes of the mesh along which a value of a type varies, is unreduced and is reduced, in the mesh's order."""
-    mat, sharding = aval.mat, aval.sharding
-    groups = (
-        mat.varying,
-        mat.unreduced | sharding.spec.unreduced,
-        mat.reduced | sharding.spec.reduced,
-    )
+    sharding = aval.sharding
+    spec, manual = sharding.spec, getattr(aval, "mat", None)
+    if manual is None:
+        groups = (aval.vma, spec.unreduced, spec.reduced)
+    else:
+        groups = (manual.varying, manual.unreduced | spec.unreduced, manual.reduced | spec.reduced)
     varying, unreduced, reduced = (
         tuple(n for n in sharding.mesh.axis_names if n in axes) if axes else () for axes in groups
     )
@@ -263,7 +314,10 @@ def in_mesh(mesh: Any, sizes: Sequence[tuple[str, int]]) -> Iterator[None]:
 
 def key_impl(name: str) -> Any:
     """The generator of keys with this tag (`fry`) or name (`threefry2x32`); None where there is none."""
-    return next((p for p in prngs.values() if name in (p.tag, p.name)), None)
+    return next((p for p in _generators.values() if name in (p.tag, p.name)), None)
+
+
+_generators: dict[str, Any] = first_module("jax._src.random.prng", "jax._src.prng").prngs
 
 
 # Params: what differs between our declarations and this release.
@@ -281,17 +335,17 @@ OPEN_JAXPRS = frozenset(
     }
 )
 
-# Params of our declarations that this release of JAX does not have (`branches_platforms`: only when None).
-ABSENT_PARAMS: dict[str, frozenset[str]] = {
-    "cond": frozenset({"branches_platforms"}),
-    "conj": frozenset({"_input_dtype"}),
-    "jit": frozenset({"backend"}),
-    "linear_call": frozenset({"transpose_jaxpr"}),
-    "reduce_max": frozenset({"out_sharding"}),
-    "reduce_min": frozenset({"out_sharding"}),
-    "reduce_prod": frozenset({"out_sharding"}),
-    "scan": frozenset({"linear", "_split_transpose"}),
-}
+
+def flat_trees(counts: Sequence[int]) -> Any:
+    """The tree of so many leaves in each part, by which a scan counts its operands from 0.11 on."""
+    module: Any = first_module("jax._src.flattree")
+    return module.pack(tuple(map(module.nones, counts)))
+
+
+def inline_of(flag: bool) -> Any:
+    """When a call is inlined, for the flag that `jax.jit` takes: from 0.11 on an enum."""
+    enum: Any = vars(jax)["Inline"]
+    return enum.JAX_LATE if flag else enum.AUTO
 
 
 def fill_jit(params: dict[str, Any], n_in: int, n_out: int) -> None:
@@ -355,6 +409,8 @@ def implementations(prim: Any) -> list[tuple[Callable[..., Any], bool]]:
         held = inspect.getclosurevars(rule).nonlocals
         if callable(held.get("fun")):
             found.append((held["fun"], bool(held.get("multiple_results", True))))
+    if prim.name == "call_hi_primitive":  # the primitives of 0.11 and later that are objects
+        found.append((prim.to_lojax, True))
     return found
 
 
@@ -366,6 +422,23 @@ def wrapped(f: Callable[..., Any], name: Any) -> Any:
 def call_function(held: Any, *args: Any) -> Any:
     """Call a function that a param of a custom derivative holds."""
     return held.call_wrapped(*args)
+
+
+# Whether a backward rule returns a dict of logs, or None, beside the cotangents: from 0.11 on.
+_RULES_LOG = hasattr(jax.custom_vjp, "defvjp_with_logs")
+
+
+def call_backward(held: Any, *args: Any) -> Sequence[Any]:
+    """The cotangents that a backward rule gives, which a param of a custom derivative holds."""
+    given = held.call_wrapped(*args)
+    return given[0] if _RULES_LOG else given
+
+
+def wrapped_backward(f: Callable[..., Any], name: Any) -> Any:
+    """A backward rule that returns cotangents, as a param of a custom derivative holds it, under a name."""
+    if not _RULES_LOG:
+        return wrapped(f, name)
+    return wrapped(lambda *args: (f(*args), None), name)
 
 
 def function_place(held: Any) -> str:
@@ -416,18 +489,20 @@ def call_vmap_rule(
 
 # Policies of `jax.checkpoint`.
 
-# Classes of policies whose objects print as what they are.
-POLICY_CLASSES = (
-    ad_checkpoint.DotsSaveable,
-    ad_checkpoint.SaveAnyNamesButThese,
-    ad_checkpoint.SaveOnlyTheseNames,
+# Classes of policies whose objects print as what they are: in 0.10 and 0.11; before and after that all are functions.
+POLICY_CLASSES = tuple(
+    getattr(ad_checkpoint, name)
+    for name in ("DotsSaveable", "SaveAnyNamesButThese", "SaveOnlyTheseNames")
+    if hasattr(ad_checkpoint, name)
 )
 # Functions in `jax.checkpoint_policies` that make policies as closures.
 POLICY_MAKERS = (
     "offload_dot_with_no_batch_dims",
+    "save_any_names_but_these",
     "save_and_offload_only_these_names",
     "save_anything_except_these_names",
     "save_from_both_policies",
+    "save_only_these_names",
 )
 
 
@@ -467,7 +542,9 @@ def policy_maker_of(policy: Any) -> str | None:
 
 def shown_transform(transform: Any, names: Mapping[Any, str]) -> str:
     """An index as it stands in a printed jaxpr, with these names for variables."""
-    return transform.pretty_print(core.JaxprPpContext(dict(names))).format()
+    context = core.JaxprPpContext()
+    context.var_names.update(names)
+    return transform.pretty_print(context).format()
 
 
 def indexer(items: Sequence[Any], shape: Sequence[int], array_shape: Sequence[int]) -> Any:
@@ -483,7 +560,10 @@ def indexer(items: Sequence[Any], shape: Sequence[int], array_shape: Sequence[in
 
 def strided_slice(start: Any, size: int, stride: int) -> Any:
     """`size` positions from `start` (an int or an atom) on, each `stride` after the one before."""
-    return Slice(start, size, stride)
+    return _Slice(start, size, stride)
+
+
+_Slice: Any = first_module("jax._src.indexing", "jax._src.state.indexing").Slice
 
 
 # What there is in the process.

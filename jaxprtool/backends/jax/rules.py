@@ -245,7 +245,7 @@ def _trace_bwd(
             next(rest) if is_inexact(a) else np.zeros(a.shape, jax.dtypes.float0) for a in out_avals
         ]
         known = [x if c is None else c for x, c in zip(traced, fixed, strict=True)]
-        results = private.call_function(bwd, *known, *full)
+        results = private.call_backward(bwd, *known, *full)
         zeros = [jax.numpy.zeros(a.shape, a.dtype) for a in consts_in if is_inexact(a)]
         return zeros + [
             ct if hasattr(ct, "dtype") else jax.numpy.zeros(a.shape, a.dtype)

@@ -38,6 +38,7 @@ from jaxprtool.backends.jax.policies import policy_maker
 from jaxprtool.backends.jax.primitives import jax_primitive
 from jaxprtool.backends.jax.refs import index_to_jax
 from jaxprtool.backends.jax.slices import BATCHED_SLICES, call_jaxpr
+from jaxprtool.backends.jax.vocabulary import leaving
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import (
@@ -198,20 +199,18 @@ class _Writer:
             call = {"jaxpr": called, "name": name, "keep_unused": False, "inline": True}
             restored = {**call, "compiler_options_kvs": ()}
             private.fill_jit(restored, len(inputs), len(outs))
-            return inputs, outs, jax_primitive("jit"), restored
+            left = leaving("jit", restored, {}, len(inputs), len(outs))
+            return inputs, outs, jax_primitive("jit"), left
         prim = eqn.primitive.value if type(eqn.primitive) is LivePrimitive else jax_primitive(name)
         if name == "reshard":
             return inputs, outs, prim, self.reshard(eqn)
         if eqn.primitive.notation:
             inputs, tree = index_to_jax(eqn, inputs)
-            restored = {"tree": tree}
-        elif name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
-            restored = rebuild_custom_rule(eqn, self.closed, self.aval)
-        else:
-            with self.on(self.inner_mesh(prim, params)):
-                restored = self.params(
-                    prim, self.with_thunk(eqn) if name == "linear_call" else params
-                )
+            return inputs, outs, prim, {"tree": tree}
+        if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
+            return inputs, outs, prim, rebuild_custom_rule(eqn, self.closed, self.aval)
+        with self.on(self.inner_mesh(prim, params)):
+            restored = self.params(prim, self.with_thunk(eqn) if name == "linear_call" else params)
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
             restored["input_dtype"] = inputs[0].aval.dtype
         if name == "jit":
@@ -219,7 +218,7 @@ class _Writer:
         if isinstance(restored.get("computation"), Opaque):
             computation = _computation(restored["jaxpr"])
             restored["computation"] = Named(computation, restored["computation"].text)
-        return inputs, outs, prim, restored
+        return inputs, outs, prim, leaving(name, restored, params, len(inputs), len(outs))
 
     def inner_mesh(self, prim: Any, params: dict[str, Any]) -> Any:
         """The mesh that types in the jaxprs of an equation are on."""
@@ -269,14 +268,13 @@ class _Writer:
         return {**eqn.params, "transpose_thunk": LiveOpaque(text, Named(thunk, text))}
 
     def params(self, prim: Any, params: dict[str, Any]) -> dict[str, Any]:
-        """The params of an ordinary equation, without those that JAX does not have."""
-        drop = private.ABSENT_PARAMS.get(prim.name, frozenset())
-        restored = {
-            k: self.param(prim, k, v)
-            for k, v in params.items()
-            if k not in drop or (k == "branches_platforms" and v is not None)
-        }
-        return restored
+        """The params of an ordinary equation, by the names of our declaration.
+
+        Their order says in which order JAX names jaxprs that it prints first.
+        """
+        first = find_primitive(prim.name).met_first
+        order = [*first, *(k for k in params if k not in first)] if first else params
+        return {k: self.param(prim, k, params[k]) for k in order}
 
     def param(self, prim: Any, key: str, v: Any) -> Any:
         """A param value as JAX holds it."""

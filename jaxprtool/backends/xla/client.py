@@ -1,12 +1,12 @@
 """jaxlib: XLA's client, its devices, buffers and executables. The one module that another release of jaxlib asks to be changed.
 
-It is written for jaxlib 0.10 and drives the client directly, on the CPU. JAX itself is not imported: that would cost more
+It is written for jaxlib 0.8 to 0.12 and drives the client directly, on the CPU. JAX itself is not imported: that would cost more
 than a second, and would tie 64-bit types to a flag. Compile options are those of `jax.jit`.
 
 What it hands out is opaque but for this much:
 
 buffer    an array on one device or spread over several; `buffer.block_until_ready()` waits until it is computed, and one of
-          NumPy's own types is read by `np.asarray`
+          NumPy's own types is read by `np.asarray` where `IS_READ_BY_NUMPY`
 loaded    a compiled program; `executor(loaded)` is a function that starts it on a list of buffers
 results   what such a call gives; `with_handlers` or `by_device` takes it apart
 """
@@ -26,6 +26,7 @@ from jaxlib import (
 )
 
 __all__ = [
+    "IS_READ_BY_NUMPY",
     "ArrayType",
     "MemoryAnalysis",
     "Runtime",
@@ -63,6 +64,11 @@ class ArrayType(Protocol):
 def jaxlib_version() -> str:
     """The version of jaxlib, on which machine code depends."""
     return version.__version__
+
+
+def _release() -> tuple[int, ...]:
+    """The numbers of the release: (0, 10, 2)."""
+    return tuple(map(int, version.__version__.split(".")[:3]))
 
 
 # Clients and devices.
@@ -165,12 +171,23 @@ class Runtime:
 
     def result_handler(self, kind: ArrayType, make: Callable[[Any], Any]) -> Any:
         """A handler that gives `make(buffer)` for a result of this type; jaxlib calls it itself, which saves time."""
-        return _jax.array_result_handler(kind, self._replicated, True, True).wrap(make)
+        if not _WRAPS:
+            return lambda buffers: make(buffers[0])
+        return _result_handler(kind, self._replicated).wrap(make)
 
     def parts_handler(self, stacked: ArrayType) -> Any:
         """A handler that gives the buffer of a result of which each device holds a part, as in `put_parts`."""
-        return _jax.array_result_handler(stacked, self._stacked(len(stacked.shape)), True, True)
+        return _result_handler(stacked, self._stacked(len(stacked.shape)))
 
+
+# (type, layout) -> a handler of results; up to jaxlib 0.10 it is told besides to check nothing.
+_result_handler: Callable[[ArrayType, Any], Any] = functools.partial(
+    _jax.array_result_handler,
+    committed=True,
+    **({"_skip_checks": True} if "_skip_checks" in _jax.array_result_handler.__doc__ else {}),
+)
+
+_WRAPS = hasattr(_jax.ResultHandler, "wrap")  # from 0.8.2 on
 
 _COPY = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 _LEND = _jax.HostBufferSemantics.ZERO_COPY
@@ -223,6 +240,9 @@ def register_lapack() -> None:
 
 # Buffers and results.
 
+# Whether buffers have Python's buffer protocol; before 0.10 only those whose layout is a class of JAX's had it.
+IS_READ_BY_NUMPY = _release() >= (0, 10)
+
 _PACKED = frozenset({"int2", "int4", "uint2", "uint4", "float4_e2m1fn"})
 
 
@@ -242,10 +262,10 @@ class _Memory:
 
 
 def read_buffer(buffer: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
-    """The value of a buffer of one device, of one of ml_dtypes' types: the same memory, once it is computed.
+    """The value of a buffer of one device: the same memory, once it is computed.
 
-    Python's buffer protocol has no codes for these types, so NumPy is told the address. Values of types narrower than a
-    byte are copied by jaxlib, which imports JAX for it.
+    Python's buffer protocol has no codes for ml_dtypes' types, so NumPy is told the address. Values of types narrower than a
+    byte are copied by jaxlib, which imports JAX for it; before 0.10 it does so for an address too.
 
     Returns:
       The array; None where the buffer is smaller than one of this shape.
@@ -255,6 +275,9 @@ def read_buffer(buffer: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndar
         return np.zeros(shape, dtype)
     if dtype.name in _PACKED:
         return buffer._single_device_array_to_np_array_did_copy()[0]
+    if not IS_READ_BY_NUMPY:
+        found = buffer._single_device_array_to_np_array_did_copy()[0]
+        return found if (found.shape, found.dtype) == (shape, dtype) else None
     if buffer.on_device_size_in_bytes() < math.prod(shape) * dtype.itemsize:
         return None
     return np.asarray(_Memory(buffer, shape, dtype.itemsize)).view(dtype)
@@ -315,7 +338,7 @@ def optimised_hlo(loaded: Any) -> str:
 
 def n_results(loaded: Any) -> int:
     """How many results the machine code has."""
-    return len(loaded.get_output_memory_kinds()[0])
+    return len(loaded.get_output_layouts())
 
 
 class Tiling(NamedTuple):

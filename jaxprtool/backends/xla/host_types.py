@@ -43,13 +43,13 @@ def shared_type(shape: tuple[int, ...], dtype: np.dtype) -> HostType:
 
 def reader(shape: tuple[int, ...], dtype: np.dtype) -> Callable[..., np.ndarray]:
     """What reads the buffer of one device; the array is the same memory, but for types narrower than a byte."""
-    if dtype.isbuiltin == 1:
+    if dtype.isbuiltin == 1 and client.IS_READ_BY_NUMPY:
         return np.asarray
-    return functools.partial(_read_extended, shape, dtype)
+    return functools.partial(_read_memory, shape, dtype)
 
 
-def _read_extended(shape: tuple[int, ...], dtype: np.dtype, buffer: Any) -> np.ndarray:
-    """A value of one of ml_dtypes' types."""
+def _read_memory(shape: tuple[int, ...], dtype: np.dtype, buffer: Any) -> np.ndarray:
+    """A value of one of the types that NumPy does not read by itself."""
     found = client.read_buffer(buffer, shape, dtype)
     if found is None:  # the types of an artifact are what its file says
         message = f"the compiled program gives no {dtype.name}{list(shape)}"

@@ -1,0 +1,278 @@
+"""Primitives and params that differ by release of JAX: what the installed one has, as ours, and back.
+
+Our declarations are those of JAX 0.10. `ADDED` and `LOST` say which params a release has, `_CHANGES` what another release
+calls or writes differently. A param of which neither knows ends in a message that names the installed JAX.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from jaxprtool.backends.jax import private
+from jaxprtool.backends.jax.live import live_hints
+from jaxprtool.backends.jax.releases import named, since
+from jaxprtool.core.primitive import find_primitive
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
+
+__all__ = ["entering", "keep_hints", "leaving", "our_name", "their_name"]
+
+Params = dict[str, Any]
+
+# Primitives that another release calls otherwise: (the first such release, ours, its).
+_RENAMED = [((0, 11, 1), ours, "eval_jaxpr") for ours in ("core_call", "call", "closed_call")]
+_THEIR_NAMES = {ours: theirs for release, ours, theirs in _RENAMED if since(*release)}
+_OUR_NAMES = {theirs: ours for ours, theirs in _THEIR_NAMES.items()}
+
+
+def our_name(name: str) -> str:
+    """What a primitive of the installed JAX is called here."""
+    return _OUR_NAMES.get(name, name)
+
+
+def their_name(name: str) -> str:
+    """What the installed JAX calls a primitive of ours."""
+    return _THEIR_NAMES.get(name, name)
+
+
+# Params that came with a release, and the value that says nothing.
+ADDED: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
+    ("eig", "enable_eigvec_derivs"): ((0, 10), False),
+    ("empty_ref", "pin"): ((0, 11, 1), False),
+    ("erfc", "accuracy"): ((0, 12), None),
+    ("mul", "out_dtype"): ((0, 10), None),
+    ("new_ref", "pin"): ((0, 11, 1), False),
+    ("reduce_max", "out_sharding"): ((0, 11, 1), None),
+    ("reduce_min", "out_sharding"): ((0, 11, 1), None),
+    ("top_k", "is_stable"): ((0, 11), True),
+    ("tridiagonal_solve", "perturb_singular"): ((0, 10), False),
+}
+# Params that a release took away, and the value that says nothing.
+LOST: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
+    ("scan", "_split_transpose"): ((0, 10), False),
+    ("scan", "linear"): ((0, 10), None),
+}
+# Params of our declarations that none of these releases has (`branches_platforms`: only when None).
+_OURS: dict[str, frozenset[str]] = {
+    "cond": frozenset({"branches_platforms"}),
+    "conj": frozenset({"_input_dtype"}),
+    "jit": frozenset({"backend"}),
+    "linear_call": frozenset({"transpose_jaxpr"}),
+    "reduce_prod": frozenset({"out_sharding"}),
+}
+# Params that are hints to a compiler: where JAX has them and we do not, or the other way round, they are left out.
+_HINTS = frozenset({("erfc", "accuracy"), ("top_k", "is_stable"), *LOST})
+
+
+class _Change(NamedTuple):
+    """What a primitive's params are in some releases, where they are not what our declaration says.
+
+    Attributes:
+      enter: JAX's params -> JAX's objects under the names of our declaration.
+      leave: those, with the equation's counts of operands and results -> JAX's params.
+    """
+
+    enter: Callable[[Params], Params]
+    leave: Callable[[Params, int, int], Params]
+
+
+def _renamed(ours: str, theirs: str) -> _Change:
+    """A param that has another name."""
+
+    def enter(params: Params) -> Params:
+        return {ours if k == theirs else k: v for k, v in params.items()}
+
+    def leave(params: Params, n_in: int, n_out: int) -> Params:
+        return {theirs if k == ours else k: v for k, v in params.items()}
+
+    return _Change(enter, leave)
+
+
+# Scans from 0.11 on: trees of the operands for the counts of constants and carry.
+
+
+def _enter_counts(params: Params) -> Params:
+    counted = dict(params)
+    consts, carry, _ = map(len, counted.pop("ft_in").unpack())
+    del counted["ft_out"]
+    return {**counted, "num_consts": consts, "num_carry": carry}
+
+
+def _leave_counts(params: Params, n_in: int, n_out: int) -> Params:
+    params = dict(params)
+    consts, carry = params.pop("num_consts"), params.pop("num_carry")
+    ins, outs = (consts, carry, n_in - consts - carry), (carry, n_out - carry)
+    return {**params, "ft_in": private.flat_trees(ins), "ft_out": private.flat_trees(outs)}
+
+
+def _leave_linear(params: Params, n_in: int, n_out: int) -> Params:
+    """A scan before 0.10, which says of each operand whether it is linear."""
+    linear = params.get("linear")
+    known = linear is not None and len(linear) == n_in
+    filled = {"linear": linear if known else (False,) * n_in, "_split_transpose": False}
+    return {**params, **filled, "_split_transpose": bool(params.get("_split_transpose"))}
+
+
+# Calls from 0.11 on: an enum for when a call is inlined, which was True or False.
+
+
+def _enter_inline(params: Params) -> Params:
+    return {**params, "inline": params["inline"] is private.inline_of(True)}
+
+
+def _leave_inline(params: Params, n_in: int, n_out: int) -> Params:
+    return {**params, "inline": private.inline_of(params["inline"])}
+
+
+# (primitive, the first release of which it holds, the first of which it does not any more, what it is)
+_CHANGES: list[tuple[str, tuple[int, ...], tuple[int, ...], _Change]] = [
+    ("composite", (0, 11), (), _renamed("jaxpr", "call_jaxpr")),
+    ("jit", (0, 11), (), _Change(_enter_inline, _leave_inline)),
+    ("scan", (0,), (0, 10), _Change(dict, _leave_linear)),
+    ("scan", (0, 11), (), _Change(_enter_counts, _leave_counts)),
+    ("shard_map", (0,), (0, 10), _renamed("newly_manual_axes", "manual_axes")),
+]
+_CHANGE = {p: c for p, first, end, c in _CHANGES if since(*first) and not (end and since(*end))}
+
+
+def _absent() -> dict[str, dict[str, Any]]:
+    """Params that the installed JAX does not have, by primitive, and the values that say nothing."""
+    found: dict[str, dict[str, Any]] = {}
+    for (name, key), (release, nothing) in ADDED.items():
+        if not since(*release):
+            found.setdefault(name, {})[key] = nothing
+    for (name, key), (release, nothing) in LOST.items():
+        if since(*release):
+            found.setdefault(name, {})[key] = nothing
+    return found
+
+
+_ABSENT = _absent()
+
+# Params that say which of several things of the same meaning JAX is to do: they come back where the jaxpr is unchanged.
+_KEPT: dict[str, tuple[str, tuple[str, ...]]] = {
+    "jit": ("jaxpr", ("inline",)),
+    "scan": ("jaxpr", ("ft_in", "ft_out")),
+}
+if not since(0, 11):
+    _KEPT = {}
+
+
+def entering(eqn: Any, primitive: Primitive) -> Params:
+    """The params of an equation of JAX's: still its objects, by the names of our declaration.
+
+    Raises:
+      UnsupportedError: the installed JAX has a param that we do not know.
+    """
+    name, params = primitive.name, eqn.params
+    change = _CHANGE.get(name)
+    if change is not None:
+        try:
+            params = change.enter(params)
+        except KeyError as e:
+            _unknown(f"{name} has no param {e.args[0]}")
+    for key in params.keys() - primitive.params.keys():
+        nothing = ADDED.get((name, key))
+        if nothing is None and (name, key) not in _THEIRS and not primitive.notation:
+            _unknown(f"{name} has the unknown param {key}")
+        if nothing is not None:
+            if params[key] != nothing[1] and (name, key) not in _HINTS:
+                _unknown(f"{name}: {key}={params[key]} cannot be read")
+            params = {k: v for k, v in params.items() if k != key}
+    if not _required(name) <= params.keys():
+        _unknown(f"{name} has no param {', '.join(sorted(_required(name) - params.keys()))}")
+    return params
+
+
+@functools.cache
+def _required(name: str) -> frozenset[str]:
+    """The params that an equation of JAX's cannot be without."""
+    primitive = find_primitive(name)
+    if primitive.notation or name in _HELD:
+        return frozenset()
+    return frozenset(primitive.params.keys() - primitive.defaults.keys() - primitive.optional)
+
+
+# Primitives whose params other modules of this package make, of functions of Python's or of types.
+_HELD = frozenset({"custom_jvp_call", "custom_vjp_call", "custom_lin", "reshard"})
+
+# Params that hold functions of Python's, which other modules of this package read.
+_THEIRS = frozenset(
+    {
+        ("custom_jvp_call", "jvp_jaxpr_fun"),
+        ("custom_vjp_call", "fwd_jaxpr_thunk"),
+        ("custom_vjp_call", "out_trees"),
+        ("reshard", "concrete_mesh"),
+    }
+)
+
+
+def _unknown(what: str) -> Any:
+    fail(UnsupportedError, f"{named()}: {what}", "jax-release")
+
+
+def keep_hints(name: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    """Keep with a jaxpr of ours what only JAX's equation says of how to run it.
+
+    Args:
+      name: the primitive's.
+      theirs: JAX's params.
+      ours: the same params as ours.
+    """
+    if name in _KEPT:
+        held, keys = _KEPT[name]
+        jaxpr: ClosedJaxpr = ours[held]
+        live_hints.keep(jaxpr, {k: theirs[k] for k in keys})
+
+
+def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out: int) -> Params:
+    """The params of an equation as the installed JAX has them.
+
+    Args:
+      name: the primitive's.
+      params: JAX's objects by the names of our declaration.
+      ours: the params of our equation.
+      n_in, n_out: how many operands and results the equation has.
+
+    Raises:
+      UnsupportedError: a param that the installed JAX does not have says something.
+    """
+    for key in _OURS.get(name, ()):
+        if key in params and (key != "branches_platforms" or params[key] is None):
+            params = {k: v for k, v in params.items() if k != key}
+    for key, nothing in _ABSENT.get(name, {}).items():
+        if key in params:
+            if params[key] != nothing and (name, key) not in _HINTS:
+                _unknown(f"{name} has no param {key}, which is {params[key]}")
+            params = {k: v for k, v in params.items() if k != key}
+    params = {**params, **_undeclared(name)}
+    change = _CHANGE.get(name)
+    if change is None:
+        return params
+    left = change.leave(params, n_in, n_out)
+    return _with_hints(name, left, ours, change)
+
+
+@functools.cache
+def _undeclared(name: str) -> Params:
+    """The params that the installed JAX has and our declaration of a primitive has not, saying nothing."""
+    declared = find_primitive(name).params
+    return {
+        key: nothing
+        for (primitive, key), (release, nothing) in ADDED.items()
+        if primitive == name and since(*release) and key not in declared
+    }
+
+
+def _with_hints(name: str, left: Params, ours: Mapping[str, Any], change: _Change) -> Params:
+    """Params with what JAX's equation said of how to run it, where that is of the same meaning."""
+    if name not in _KEPT:
+        return left
+    held = ours.get(_KEPT[name][0])
+    kept = None if held is None else live_hints.find(held)
+    if kept is None:
+        return left
+    trial = {**left, **kept}
+    return trial if change.enter(trial) == change.enter(left) else left

@@ -1,0 +1,171 @@
+"""What differs between releases of JAX: params of other names, primitives that are new, and what no release had yet."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.ad_checkpoint import checkpoint_name
+from jax.extend.core import jaxpr_as_fun
+
+import jaxprtool as jt
+from jaxprtool.backends.jax import private, releases, vocabulary
+from jaxprtool.backends.jax.trace import trace_with_jax
+from jaxprtool.ir.diagnostics import UnsupportedError
+from jaxprtool.ir.walk import all_eqns
+
+X = jnp.array([1.0, 2.0, 4.0])
+TABLE = np.arange(3.0, dtype=np.float32)
+POLICIES = jax.checkpoint_policies
+
+
+def remat(policy):
+    f = jax.checkpoint(lambda x: jnp.sin(checkpoint_name(jnp.sin(x), "a")), policy=policy)
+    return lambda x: f(x)
+
+
+def root(x):
+    return lax.custom_root(
+        lambda y: y * y - x, jnp.ones(3), lambda f, y: jnp.sqrt(x), lambda g, y: y / g(jnp.ones(3))
+    )
+
+
+# Functions whose jaxprs differ from release to release.
+FUNCTIONS = {
+    "call": jax.jit(lambda x: jax.jit(jnp.sin)(x) + 1),
+    "call inline": lambda x: jax.jit(jnp.sin, inline=True)(x),
+    "composite": lax.composite(lambda x: x * 2, name="my.double"),
+    "constants": lambda x: x + TABLE,
+    "frexp": lambda x: list(jnp.frexp(x)),
+    "inner constants": lambda x: jax.jit(lambda y: y * TABLE)(x),
+    "largest": lambda x: jnp.max(x) + jnp.min(x) + jnp.sum(x),
+    "ldexp": lambda x: jnp.ldexp(x, 2),
+    "log2": jnp.log2,
+    "nonzero": lambda x: jnp.nonzero(x > 1.5, size=2)[0],
+    "platform": lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos),
+    "polynomial": lambda x: jnp.polyval(jnp.array([1.0, 2.0, 3.0]), x),
+    "remat any": remat(POLICIES.save_any_names_but_these("b")),
+    "remat both": remat(
+        POLICIES.save_from_both_policies(
+            POLICIES.save_only_these_names("a"), POLICIES.dots_saveable
+        )
+    ),
+    "remat dots": remat(POLICIES.dots_saveable),
+    "remat names": remat(POLICIES.save_only_these_names("a")),
+    "root": root,
+    "scan": lambda x: lax.scan(lambda c, s: (c + s["a"] * x, c), x, {"a": jnp.outer(x, x)}),
+    "searchsorted": lambda x: jnp.searchsorted(x, 2.5),
+    "top_k": lambda x: lax.top_k(x, 2),
+    "while": lambda x: lax.fori_loop(0, 3, lambda i, y: y + x, x),
+}
+
+
+@pytest.fixture(params=FUNCTIONS)
+def function(request):
+    f = FUNCTIONS[request.param]
+    return lambda x: jax.tree.leaves(f(x))
+
+
+def equal(got, want):
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-6, strict=True)
+
+
+def test_what_comes_back_is_what_went(function):
+    closed = jax.make_jaxpr(function)(X)
+    back = jt.to_jax(jt.from_jax(closed))
+    assert str(back) == str(closed)
+    equal(jaxpr_as_fun(back)(X), function(X))
+
+
+def test_a_traced_program_runs_without_jax_s_rules(function):
+    program = trace_with_jax(function, (X,))
+    assert all(eqn.primitive.known for eqn in all_eqns(program.jaxpr))
+    text = jt.format_jaxpr(program, lossless=True)
+    equal(jt.jaxpr_as_fun(jt.parse(text))(np.asarray(X)), function(X))
+
+
+DIFFERENTIABLE = [
+    "largest",
+    "ldexp",
+    "log2",
+    "polynomial",
+    "remat names",
+    "root",
+    "scan",
+]
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_derivatives_are_those_of_jax(name):
+    def f(x):
+        return jax.tree.leaves(FUNCTIONS[name](x))[0].sum()
+
+    run = jt.jaxpr_as_fun(trace_with_jax(f, (X,)))
+    equal([jt.grad(lambda x: run(x)[0])(np.asarray(X))], [jax.grad(f)(X)])
+
+
+def test_a_hint_comes_back_only_where_it_holds():
+    closed = jax.make_jaxpr(FUNCTIONS["scan"])(X)
+    batched, _ = jt.vmap_jaxpr(jt.from_jax(closed), 2, [0])
+    want = jax.vmap(FUNCTIONS["scan"])(jnp.stack([X, X + 1]))
+    equal(jaxpr_as_fun(jt.to_jax(batched))(jnp.stack([X, X + 1])), jax.tree.leaves(want))
+
+
+# A JAX that came after this package.
+
+
+@pytest.fixture
+def newer(monkeypatch):
+    """As if the installed JAX were one that nobody knows yet."""
+    monkeypatch.setattr(jax, "__version__", "0.13.0")
+    monkeypatch.setattr(releases, "VERSION", (0, 13, 0))
+
+
+def with_params(closed, position, **params):
+    """A jaxpr of JAX's, with further params in one equation."""
+    eqns = list(closed.jaxpr.eqns)
+    eqns[position] = eqns[position].replace(params={**eqns[position].params, **params})
+    consts = closed.consts
+    return private.ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), consts)
+
+
+def test_an_unknown_param_is_named_with_the_release(newer):
+    closed = with_params(jax.make_jaxpr(lambda x: jnp.sin(jnp.cos(x)))(X), 1, foo=3)
+    with pytest.raises(UnsupportedError) as raised:
+        jt.from_jax(closed)
+    message = "jax 0.13.0 is newer than this jaxprtool knows: sin has the unknown param foo"
+    assert message in str(raised.value)
+
+
+def test_a_missing_param_is_named_with_the_release(newer):
+    closed = jax.make_jaxpr(FUNCTIONS["scan"])(X)
+    (scan,) = [i for i, e in enumerate(closed.jaxpr.eqns) if e.primitive.name == "scan"]
+    eqns = list(closed.jaxpr.eqns)
+    given = {k: v for k, v in eqns[scan].params.items() if k not in ("num_carry", "ft_in")}
+    eqns[scan] = eqns[scan].replace(params=given)
+    changed = private.ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
+    with pytest.raises(UnsupportedError, match=r"jax 0\.13\.0 is newer .*: scan has no param"):
+        jt.from_jax(changed)
+
+
+def test_what_a_newer_release_did_not_change_works(newer):
+    closed = jax.make_jaxpr(lambda x: jnp.sin(x) * 2)(X)
+    assert str(jt.to_jax(jt.from_jax(closed))) == str(closed)
+
+
+@pytest.mark.parametrize(
+    ("version", "numbers"),
+    [("0.12.0.1", (0, 12, 0, 1)), ("0.8.3", (0, 8, 3)), ("0.13.0.dev20270101+g1", (0, 13, 0))],
+)
+def test_versions_are_read(version, numbers):
+    assert releases._numbers(version) == numbers
+
+
+def test_a_param_that_a_release_lacks_is_left_out_where_it_says_nothing(monkeypatch):
+    monkeypatch.setattr(vocabulary, "_ABSENT", {"mul": {"out_dtype": None}})
+    assert vocabulary.leaving("mul", {"out_dtype": None}, {}, 2, 1) == {}
+    with pytest.raises(UnsupportedError, match="mul has no param out_dtype, which is float32"):
+        vocabulary.leaving("mul", {"out_dtype": "float32"}, {}, 2, 1)
