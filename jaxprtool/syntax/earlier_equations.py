@@ -27,8 +27,6 @@ __all__ = [
 Params = dict[str, Any]
 Arranged = tuple[Params, list[Any]]
 
-_LOG_OF_2 = 0.6931471805599453
-
 
 # -- operands ----------------------------------------------------------------------------------
 
@@ -98,14 +96,6 @@ def with_jaxpr(primitive: Primitive, params: Params, closed: ClosedJaxpr) -> Par
 
 
 # -- several equations ---------------------------------------------------------------------------
-
-
-def log2(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn]:
-    """log2 x (from 0.11.2 on): log x, divided by log 2."""
-    del params
-    log = Var(outs[0].aval)
-    two = Lit(_LOG_OF_2, ShapedArray((), outs[0].aval.dtype))
-    return [_equation("log", inputs, {}, [log]), _equation("div", [log, two], {}, outs)]
 
 
 def one_minus_square(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn]:

@@ -329,10 +329,10 @@ def constraint(params: Params, inputs: Inputs) -> Params:
     """A sharding as HLO spells it, which names no mesh; a set by its literal; a mesh without axes."""
     del inputs
     new = dict(params)
-    if (
-        isinstance(new.get("unconstrained_dims"), (set, frozenset))
-        or str(new.get("unconstrained_dims")) == "set()"
-    ):
+    dims = new.get("unconstrained_dims")
+    if isinstance(dims, (set, frozenset)):
+        new["unconstrained_dims"] = frozenset(dims)
+    elif str(dims) == "set()":
         new["unconstrained_dims"] = frozenset()
     if _is_hlo(new.get("sharding")):
         new["sharding"] = None

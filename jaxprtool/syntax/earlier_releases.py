@@ -176,7 +176,6 @@ OLDER: dict[str, Older] = {
         "use_magma",
         given={"compute_left_eigenvectors": True, "compute_right_eigenvectors": True},
     ),
-    "log2": Older(expand=equations.log2),
     "one_minus_square": Older(expand=equations.one_minus_square),
     "random_gamma": _older_params("0.3.16", "prng_impl", given={"log_space": False}),
     "random_split": Older(until="0.4.13", convert=changed.random_split),
