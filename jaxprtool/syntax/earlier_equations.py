@@ -16,7 +16,6 @@ __all__ = [
     "branches",
     "first_operand_last",
     "last_operand",
-    "log2",
     "no_operands",
     "one_minus_square",
     "references",

@@ -339,3 +339,17 @@ def test_dimensions_that_no_array_has(dims):
     with pytest.raises(jt.JaxprTypeError):
         jt.typecheck_jaxpr(jt.parse(text))
     assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("dims", ["frozenset({})", "frozenset({0})", "frozenset({0, 1})"])
+def test_dimensions_without_a_constraint_are_kept(dims):
+    text = f"""\
+{{ lambda ; a:f32[8,6]. let
+    b:f32[8,6] = sharding_constraint[
+      context_mesh=Mesh()
+      layout=None
+      sharding=NamedSharding(mesh=Mesh('i': 4, 'j': 2, axis_types=(Auto, Auto)), spec=P(UNCONSTRAINED, 'j'), memory_kind=device)
+      unconstrained_dims={dims}
+    ] a
+  in (b,) }}"""
+    assert str(jt.parse(text)) == text
