@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -331,7 +331,7 @@ def constraint(params: Params, inputs: Inputs) -> Params:
     new = dict(params)
     dims = new.get("unconstrained_dims")
     if isinstance(dims, (set, frozenset)):
-        new["unconstrained_dims"] = frozenset(dims)
+        new["unconstrained_dims"] = frozenset(cast("set[int]", dims))
     elif str(dims) == "set()":
         new["unconstrained_dims"] = frozenset()
     if _is_hlo(new.get("sharding")):
