@@ -246,3 +246,17 @@ def test_jaxprs_in_params_that_nobody_declares_are_printed(name, param, body):
     for style in (False, True):
         shown = jt.format_jaxpr(program, lossless=style)
         assert jt.format_jaxpr(jt.parse(shown), lossless=style) == shown
+
+
+@pytest.mark.xfail(
+    strict=True, reason="types are not propagated into jaxprs inside of other values"
+)
+def test_a_tuple_of_a_jaxpr_without_types_is_a_fixed_point():
+    text = "{ lambda ; a:f32[]. let b:f32[] = foo[branches=({ lambda ; c. let d = foo c in (d,) },)] a in (b,) }"
+    shown = str(jt.parse(text))
+    assert str(jt.parse(shown)) == shown
+
+
+def test_a_faulty_literal_with_blanks_has_its_column():
+    with pytest.raises(jt.JaxprToolError, match=":1:41: "):
+        jt.parse("{ lambda ; b:f32[3]. let c:f32[3] = mul [1.0, 2.0, 3.0]:f32[3] b in (c,) }")
