@@ -16,7 +16,7 @@ from jaxprtool.syntax.tokens import LOOSE_BINDER, WEAK
 from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type
 from jaxprtool.syntax.units import UNIT
 
-__all__ = ["Atoms", "Scope", "undrop"]
+__all__ = ["Atoms", "Missing", "Scope", "undrop"]
 
 _BINDER = pattern(f"({LOOSE_BINDER})")
 _SPACED = pattern(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
@@ -41,13 +41,32 @@ class Scope:
         self.start, self.autodidax = start, autodidax
 
 
+class Missing:
+    """What a program leaves out, which is inferred or taken out when all of it is read.
+
+    Attributes:
+      literals, binders: whether there are some without a type.
+      units: whether there is a unit.
+    """
+
+    __slots__ = ("binders", "literals", "units")
+
+    def __init__(self) -> None:
+        self.literals = self.binders = self.units = False
+
+    def include(self, inner: Missing) -> None:
+        """Add what a jaxpr inside leaves out."""
+        self.literals |= inner.literals
+        self.binders |= inner.binders
+        self.units |= inner.units
+
+
 class Atoms:
     """Reads the binders and the operands of one text.
 
     Attributes:
       scopes: of the jaxprs under construction, the innermost last.
-      untyped_literals, untyped_binders: whether there were some without a type.
-      units: whether a unit was read.
+      missing: what the program that is being read leaves out.
       wide: whether numbers have 64 bits where nothing else says how many.
       lone: whether the text is an equation without a jaxpr around it, so that any name may be used.
     """
@@ -60,7 +79,7 @@ class Atoms:
         self.unbound: set[Var] = set()  # what stands for variables that are read and not bound
         self.places: tuple[int, int, dict[str, int]] = -1, -1, {}  # of words in a run of operands
         self.drop_reads = (-1, 0)  # the operands that read `_` last, and how many times
-        self.untyped_literals = self.untyped_binders = self.units = False
+        self.missing = Missing()
 
     def type_stored(self, primitive: Primitive, inputs: list[Any]) -> None:
         """Give a literal that goes into a cell the element type of the cell."""
@@ -101,7 +120,7 @@ class Atoms:
         return found
 
     def _untyped(self) -> AbstractType:
-        self.untyped_binders = True
+        self.missing.binders = True
         return UNTYPED
 
     def _bound_twice(self, name: str, first: Var, at: int) -> None:
@@ -119,7 +138,7 @@ class Atoms:
             self.errors.add(e.diagnostics[0].message, ARRAY_LIMIT, at, at + len(text))
             return OpaqueType(text)
         self.types[text] = found
-        self.units = self.units or text == "*"
+        self.missing.units |= text == "*"
         return found
 
     def atom(self, word: str, scope: Scope, start: int, end: int = -1) -> Any:
@@ -131,7 +150,7 @@ class Atoms:
         if literal is not None:
             return Lit(*literal)
         if word == "*":
-            self.units = True
+            self.missing.units = True
             return UNIT
         if word == "_" and scope.drops:
             return self._read_drop(scope, start)
@@ -139,7 +158,7 @@ class Atoms:
         if value and kind:
             return self._literal(word, value, kind, start, end)
         if (untyped := untyped_literal(word)) is not None:
-            self.untyped_literals = True
+            self.missing.literals = True
             return untyped
         at = self._find(word, start, end)
         if self.lone and _NAME.fullmatch(word):

@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Written
-from jaxprtool.syntax.atoms import Atoms, Scope
+from jaxprtool.syntax.atoms import Atoms, Missing, Scope
 from jaxprtool.syntax.build_equations import EquationCallbacks
 from jaxprtool.syntax.build_jaxprs import JaxprCallbacks
 from jaxprtool.syntax.build_params import ParamCallbacks, ReadInner
@@ -47,11 +47,11 @@ class Builder:
         own: set[str] = set()
         if reading.names:
             own.update(t[1] for t in reading.tokens if t[0] == "LET")
-        self.definitions = Definitions(source, own, outer)
+        self.depth, self.definitions = depth, Definitions(source, own, outer)
         lone = bool(reading.tokens) and reading.tokens[0][0] in ("EQUATION", "REFERENCE")
         atoms = self.atoms = Atoms(errors, reading.autodidax, lone)
         drops = Drops()
-        params = ParamCallbacks(reading, read_inner, depth, self.definitions, errors)
+        params = ParamCallbacks(reading, read_inner, depth, self.definitions, errors, atoms)
         equations = EquationCallbacks(errors, atoms, drops, comments, params, annotated)
         jaxprs = JaxprCallbacks(errors, atoms, drops, comments)
         self.places = equations.places
@@ -108,14 +108,17 @@ class Builder:
         return program
 
     def _infer_types(self, program: ClosedJaxpr) -> None:
-        atoms, definitions = self.atoms, [*self.definitions.shells.values()]
-        if atoms.units and not self.errors:
+        missing = self.atoms.missing
+        if self.depth:  # what is around a jaxpr inside a value tells its types
+            return
+        wide, definitions = self.atoms.wide, [*self.definitions.shells.values()]
+        if missing.units and not self.errors:
             take_units_out([program, *definitions])
-        if atoms.untyped_binders and not self.errors:
-            infer_types(program, definitions, atoms.wide)
-        elif atoms.untyped_literals:
-            infer_literals([program, *definitions], atoms.wide)
-        atoms.untyped_binders = atoms.untyped_literals = False
+        if missing.binders and not self.errors:
+            infer_types(program, definitions, wide)
+        elif missing.literals:
+            infer_literals([program, *definitions], wide)
+        self.atoms.missing = Missing()
 
     def on_nothing(self, *_: Any) -> None:
         pass

@@ -9,6 +9,7 @@ from jaxprtool.core.kinds.functions import JAXPR
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Params, Primitive, Var
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque, PrintedFunction
+from jaxprtool.syntax.atoms import Atoms, Missing
 from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.earlier_releases import OLDER, declared_params
 from jaxprtool.syntax.elided_params import recover_params
@@ -25,9 +26,9 @@ __all__ = ["GivenParam", "ParamCallbacks", "ReadInner"]
 GivenParam: TypeAlias = "tuple[Token, Token | ClosedJaxpr | list[ClosedJaxpr]]"
 
 # (the text, the offset in it where a jaxpr begins, its depth inside values, the definitions around it) -> the errors in the
-# jaxpr, the jaxpr, and the offset where it ends; None where there is none.
+# jaxpr, what it leaves out, the jaxpr, and the offset where it ends; None where there is none.
 ReadInner: TypeAlias = Callable[
-    [Reading, int, int, Definitions], "tuple[Errors, ClosedJaxpr, int] | None"
+    [Reading, int, int, Definitions], "tuple[Errors, Missing, ClosedJaxpr, int] | None"
 ]
 
 _WORD = pattern(r"[^\W\d]\w*")
@@ -40,6 +41,7 @@ class ParamCallbacks:
       reading, read_inner, depth: the text, what reads a jaxpr inside a value of it, and how deep the text itself is in another.
       definitions: the shared jaxprs that values may name.
       errors: those found so far, in all of the text.
+      atoms: what reads binders and operands, and knows what the program leaves out.
     """
 
     def __init__(
@@ -49,9 +51,10 @@ class ParamCallbacks:
         depth: int,
         definitions: Definitions,
         errors: Errors,
+        atoms: Atoms,
     ):
         self.reading, self.read_inner, self.depth = reading, read_inner, depth
-        self.definitions, self.errors = definitions, errors
+        self.definitions, self.errors, self.atoms = definitions, errors, atoms
         self.bound: dict[ClosedJaxpr, Token] = {}  # what jaxprs below equations take first
         self._values: dict[tuple[Kind | None, str], Any] = {}
         self._repeated: dict[tuple[Any, ...], Params] = {}
@@ -136,8 +139,9 @@ class ParamCallbacks:
         read = self.read_inner(self.reading, at, self.depth + 1, self.definitions)
         if read is None:
             return None
-        errors, closed, end = read
+        errors, missing, closed, end = read
         self.errors.include(errors)
+        self.atoms.missing.include(missing)
         return closed, end - at
 
     def _named(self, name: str, at: int) -> ClosedJaxpr | None:

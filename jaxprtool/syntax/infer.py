@@ -34,6 +34,7 @@ __all__ = [
     "UntypedLit",
     "UntypedWarning",
     "infer_literals",
+    "inner_jaxprs",
     "is_untyped",
     "likeliest",
     "operand_choices",
@@ -137,6 +138,11 @@ def _dtype(wanted: Any) -> DType | None:
     return wanted if isinstance(wanted, DType) else getattr(wanted, "dtype", None)
 
 
+def inner_jaxprs(eqn: JaxprEqn) -> Sequence[ClosedJaxpr]:
+    """The jaxprs in the params of an equation, those that no param declares too (which only the checker refuses)."""
+    return sub_jaxprs(eqn) or list(jaxprs_in(eqn.params))
+
+
 def infer_literals(programs: Iterable[ClosedJaxpr], wide: bool) -> None:
     """Give a type to every `UntypedLit` in the equations and the results of programs, in place.
 
@@ -150,7 +156,7 @@ def infer_literals(programs: Iterable[ClosedJaxpr], wide: bool) -> None:
     order = list(reachable(outermost))
     for jaxpr in order:  # results of what is called, which the binders of the call tell
         for eqn in jaxpr.eqns:
-            for closed in sub_jaxprs(eqn):
+            for closed in inner_jaxprs(eqn):
                 _type_results(closed.jaxpr, eqn.out_binders, wide)
     for jaxpr in order:
         _type_results(jaxpr, (), wide)

@@ -7,6 +7,7 @@ from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError
 from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.spans import Source, Span
+from jaxprtool.syntax.atoms import Missing
 from jaxprtool.syntax.build import Builder
 from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.errors import Errors
@@ -105,10 +106,10 @@ def _read(source: Source) -> dict[str, ClosedJaxpr]:
 
 def _read_inner(
     outer: Reading, at: int, depth: int, definitions: Definitions
-) -> tuple[Errors, ClosedJaxpr, int] | None:
+) -> tuple[Errors, Missing, ClosedJaxpr, int] | None:
     """A program at an offset of a text (a jaxpr inside a named tuple), and where it ends; None for none.
 
-    With it come the errors in it. What is nested deeper than a bound stays text.
+    With it come the errors in it, and what it leaves out. What is nested deeper than a bound stays text.
     """
     if depth > _MAX_DEPTH:
         return None
@@ -119,7 +120,7 @@ def _read_inner(
         programs = run_tables(load_tables(), reading.tokens, builder.callbacks())
     except UnexpectedToken:
         return None
-    return builder.errors, programs[""], reading.pos
+    return builder.errors, builder.atoms.missing, programs[""], reading.pos
 
 
 def _unexpected(reading: Reading, error: UnexpectedToken) -> Diagnostic:

@@ -20,6 +20,7 @@ from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.earlier_releases import OLDER, from_older
 from jaxprtool.syntax.infer import (
     UntypedWarning,
+    inner_jaxprs,
     is_untyped,
     likeliest,
     operand_choices,
@@ -130,7 +131,7 @@ class _Propagation:
 
     def equation(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
         """Give types to the results of an equation, and inside it."""
-        inner = sub_jaxprs(eqn)
+        inner = inner_jaxprs(eqn)
         state.axes = axes
         if inner:
             yield from self.inside(eqn, inner)

@@ -12,7 +12,7 @@ from jaxprtool.core.inner import inner_arguments
 from jaxprtool.ir.avals import OpaqueType
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.walk import sub_jaxprs
+from jaxprtool.syntax.infer import inner_jaxprs
 
 __all__ = ["UNIT", "take_units_out"]
 
@@ -53,7 +53,7 @@ class _Units:
         """Take units out of an equation; whether anything of it is left."""
         places = [i for i, x in enumerate(eqn.inputs) if _is_unit(x, units)]
         results = {i for i, v in enumerate(eqn.out_binders) if _is_unit(v, ())}
-        inner = sub_jaxprs(eqn)
+        inner = inner_jaxprs(eqn)
         if inner:
             results.update(self.inside(eqn, inner, places))
         elif places:

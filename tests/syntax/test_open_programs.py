@@ -248,13 +248,34 @@ def test_jaxprs_in_params_that_nobody_declares_are_printed(name, param, body):
         assert jt.format_jaxpr(jt.parse(shown), lossless=style) == shown
 
 
-@pytest.mark.xfail(
-    strict=True, reason="types are not propagated into jaxprs inside of other values"
-)
-def test_a_tuple_of_a_jaxpr_without_types_is_a_fixed_point():
-    text = "{ lambda ; a:f32[]. let b:f32[] = foo[branches=({ lambda ; c. let d = foo c in (d,) },)] a in (b,) }"
-    shown = str(jt.parse(text))
-    assert str(jt.parse(shown)) == shown
+INSIDE = [
+    "{ lambda ; c. let d = foo c in (d,) }",
+    "{ lambda ; c. let d = mul c 2.0 in (d, 3.0) }",
+    "{ lambda a:f32[] ; c. let d = add c a in (d,) }",
+    "{ lambda ; c . let d = sin c in [d] }",
+    "{ lambda ; . let  in (1.0,) }",
+]
+AROUND = ["({0},)", "({0})", "[{0}]", "{{'a': {0}}}", "{0}", "({0}, {0})", "X(a={0})", "({0}, 3)"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("lossless", [False, True])
+@pytest.mark.parametrize("head", ["a", "a:f32[]"])
+@pytest.mark.parametrize("primitive", ["foo", "sin", "jit"])
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("inside", INSIDE)
+def test_a_jaxpr_without_types_inside_any_value_is_a_fixed_point(
+    inside, around, primitive, head, lossless
+):
+    value = around.format(inside)
+    binder = "b:f32[]" if ":" in head else "b"
+    text = f"{{ lambda ; {head}. let {binder} = {primitive}[branches={value}] a in (b,) }}"
+    try:
+        program = jt.parse(text)
+    except jt.JaxprToolError:
+        return  # a value that cannot be read is refused
+    shown = jt.format_jaxpr(program, lossless=lossless)
+    assert jt.format_jaxpr(jt.parse(shown), lossless=lossless) == shown
 
 
 def test_a_faulty_literal_with_blanks_has_its_column():
