@@ -6,6 +6,7 @@ Ellipsis, `DType`, `ShapedArray`, `ClosedJaxpr`, or one of the classes below. `s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -105,7 +106,7 @@ class OrderedSet(frozenset[Any]):
         return f"frozenset({{{', '.join(map(repr, self.order))}}})"
 
 
-class Structured(Frozen):
+class Structured(Frozen, ABC):
     """A value with fields that JAX prints in a notation of its own, not as a Python literal.
 
     Attributes:
@@ -123,11 +124,13 @@ class Structured(Frozen):
         """Set the fields; constructors call this."""
         amend(self, spelled="", live=None, **fields)
 
+    @abstractmethod
     def _key(self) -> tuple[Any, ...]:
-        raise NotImplementedError
+        """What makes two values of the class equal."""
 
+    @abstractmethod
     def _text(self) -> str:
-        raise NotImplementedError
+        """The value as this release spells it."""
 
     def _state(self) -> Any:
         """What `__reduce__` gives beside the fields."""

@@ -25,7 +25,15 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.call_types import check_call
 
-__all__ = ["JIT", "PER_ARGUMENT", "CallImpl", "CallRules", "inline_jvp", "inline_transpose"]
+__all__ = [
+    "JIT",
+    "PER_ARGUMENT",
+    "CallImpl",
+    "CallRules",
+    "inline_jvp",
+    "inline_transpose",
+    "prepared_impl",
+]
 
 
 class CallImpl:
@@ -51,6 +59,25 @@ class CallImpl:
             return program.run(args)
 
         return run
+
+
+def prepared_impl(make: Callable[..., Callable[..., Value]]) -> Callable[..., Value]:
+    """The impl rule of a primitive that runs the jaxprs in its params, each of which is prepared once.
+
+    make(xp, **params) returns a function of the values.
+    """
+
+    def rule(xp: Namespace, *values: Value, **params: ParamValue) -> Value:
+        return make(xp, **params)(*values)
+
+    def prepare(
+        xp: Namespace, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any
+    ) -> Callable[..., Value]:
+        return make(xp, **params)
+
+    rule.prepare = prepare  # type: ignore[attr-defined]
+    rule.__wrapped__ = make  # type: ignore[attr-defined]
+    return rule
 
 
 def inline_jvp(

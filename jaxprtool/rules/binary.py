@@ -273,13 +273,17 @@ class _Extremum(numpy_function):
     """Complex numbers compare by their real parts, then by their imaginary ones; y where one is NaN.
 
     +0 is larger than -0, whereas NumPy takes y for equal operands.
+
+    Attributes:
+      compare: the name of the comparison that the result passes.
+      minus_wins: whether -0 is the result of +0 and -0.
     """
 
-    __slots__ = ("compare",)
+    __slots__ = ("compare", "minus_wins")
 
-    def __init__(self, name: str, compare: str):
+    def __init__(self, name: str, compare: str, minus_wins: bool):
         super().__init__(name)
-        self.compare = compare
+        self.compare, self.minus_wins = compare, minus_wins
 
     def __call__(self, xp: Namespace, *values: Value, **_params: ParamValue) -> Value:
         x, y = values
@@ -292,12 +296,12 @@ class _Extremum(numpy_function):
 
     def signed(self, xp: Namespace, x: Value, y: Value, out: Value) -> Value:
         """The result `out` of x and y, in which zeros that NumPy took from a -0 and a +0 have the sign that XLA gives them."""
-        if not y.ndim and (y != 0 or (self.name == "maximum" and not xp.signbit(y))):
+        if not y.ndim and (y != 0 or xp.signbit(y) == self.minus_wins):
             return out  # as in a relu: y is right where the two are equal
         zero = out == 0
         if not zero.any():
             return out
-        both = x + y if self.name == "maximum" else -(-x - y)
+        both = -(-x - y) if self.minus_wins else x + y
         return xp.where(zero & (x == y), both, out)
 
     def prepare(
@@ -335,7 +339,7 @@ for _op, _function, _compare, _direction, _sign in (
     define(
         _op,
         **nary("biufc"),
-        impl=in_bytes(_Extremum(_function, _compare)),
+        impl=in_bytes(_Extremum(_function, _compare, minus_wins=_op is lax.min)),
         jvp=extremum_jvp(_op),
         transpose=NONLINEAR,
         lower=_extremum_lower(_function, _direction),

@@ -20,7 +20,7 @@ from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.makers.call_types import check_call
-from jaxprtool.makers.calls import inline_jvp
+from jaxprtool.makers.calls import inline_jvp, prepared_impl
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
@@ -86,24 +86,14 @@ def _types(*operands: Aval, const_lengths: ParamValue, jaxprs: ParamValue) -> li
     return solve
 
 
-class _Impl:
+@prepared_impl
+def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
     """Runs the solver."""
-
-    def __call__(self, xp: Namespace, *operands: Value, **params: Any) -> list[Any]:
-        return self.prepare(xp, None, None, params)(*operands)
-
-    def prepare(
-        self,
-        xp: Namespace,
-        in_avals: Sequence[Aval] | None,
-        out_avals: Sequence[Aval] | None,
-        params: Any,
-    ) -> Callable[..., Value]:
-        lengths = _four("const_lengths", params["const_lengths"])
-        solve = runner(_four("jaxprs", params["jaxprs"]).solve)
-        start = lengths.matvec + lengths.vecmat
-        end, b = start + lengths.solve, sum(lengths)
-        return lambda *operands: solve([*operands[start:end], *operands[b:]])
+    lengths = _four("const_lengths", params["const_lengths"])
+    solve = runner(_four("jaxprs", params["jaxprs"]).solve)
+    start = lengths.matvec + lengths.vecmat
+    end, b = start + lengths.solve, sum(lengths)
+    return lambda *operands: solve([*operands[start:end], *operands[b:]])
 
 
 def _jvp(
@@ -219,7 +209,7 @@ def _lower(
 define(
     lax.linear_solve,
     abstract_eval=_types,
-    impl=_Impl(),
+    impl=_impl,
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,

@@ -29,8 +29,12 @@ def save_everything(eqn: JaxprEqn) -> bool:
     return True
 
 
+# JAX defines its policies of "dots" by these primitives.
+_DOTS = ("dot_general", "conv_general_dilated", "scaled_matmul_wrapper")
+
+
 def _is_dot(eqn: JaxprEqn) -> bool:
-    return eqn.primitive.name in ("dot_general", "conv_general_dilated", "scaled_matmul_wrapper")
+    return eqn.primitive.name in _DOTS
 
 
 def _is_dot_without_batch(eqn: JaxprEqn) -> bool:

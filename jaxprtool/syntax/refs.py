@@ -31,6 +31,7 @@ from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, NUMBER_WORDS, STORED
 
 __all__ = [
+    "PATH",
     "RAW_EQUATION",
     "Reference",
     "format_reference",
@@ -43,24 +44,25 @@ RAW_EQUATION = (
     r"|wgmma_ref|copy_(?:smem_to_gmem|gmem_to_smem)(?:\[[^\]\n]*+\])?) [^\s=;]++[^\n;]*+"
 )
 _RAW = pattern(rf"(?={RAW_EQUATION})([a-z_]+)(.*)")
-_PATH = r"(?:\[(?:[^\[\],\n]++(?:,[^\[\],\n]++)*+)?+\]|\{[^{}\n]*+\})++"
+# The indices and views after the name of a reference.
+PATH = r"(?:\[(?:[^\[\],\n]++(?:,[^\[\],\n]++)*+)?+\]|\{[^{}\n]*+\})++"
 _FLAGS = r"(?: mask=(?P<mask>\S++))?(?: other=(?P<other>\S++))?"
 _FORMS = (
-    ("read", pattern(rf"(?P<out>{LOOSE_BINDER}) <- (?P<ref>{IDENT})(?P<path>{_PATH}){_FLAGS}")),
+    ("read", pattern(rf"(?P<out>{LOOSE_BINDER}) <- (?P<ref>{IDENT})(?P<path>{PATH}){_FLAGS}")),
     (
         "write",
         pattern(
-            rf"(?P<out>{LOOSE_BINDER}), {IDENT}{_PATH} <- "
-            rf"(?P<ref>{IDENT})(?P<path>{_PATH}), (?P<value>{STORED}){_FLAGS}"
+            rf"(?P<out>{LOOSE_BINDER}), {IDENT}{PATH} <- "
+            rf"(?P<ref>{IDENT})(?P<path>{PATH}), (?P<value>{STORED}){_FLAGS}"
         ),
     ),
     (
         "write",
-        pattern(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) <- (?P<value>{STORED}){_FLAGS}(?P<out>)"),
+        pattern(rf"(?P<ref>{IDENT})(?P<path>{PATH}) <- (?P<value>{STORED}){_FLAGS}(?P<out>)"),
     ),
     (
         "accumulate",
-        pattern(rf"(?P<ref>{IDENT})(?P<path>{_PATH}) \+= (?P<value>{STORED}){_FLAGS}(?P<out>)"),
+        pattern(rf"(?P<ref>{IDENT})(?P<path>{PATH}) \+= (?P<value>{STORED}){_FLAGS}(?P<out>)"),
     ),
 )
 _VARIABLE = pattern(rf"(?<![\w.])({IDENT})")

@@ -9,7 +9,7 @@ from jaxprtool.syntax.hints import BARE_RESULTS
 from jaxprtool.syntax.lines import Lines
 from jaxprtool.syntax.patterns import GAP, pattern
 from jaxprtool.syntax.reading import AfterLine, Reading, State
-from jaxprtool.syntax.refs import RAW_EQUATION
+from jaxprtool.syntax.refs import PATH, RAW_EQUATION
 from jaxprtool.syntax.scan_params import ParamScanner
 from jaxprtool.syntax.tokens import BINDER, IDENT, LOOSE_BINDER, STORED
 
@@ -23,7 +23,7 @@ _LOOSE_EQUATION = pattern(
 _NO_RESULT = pattern(
     r"([\s;]*+)()(?<![^\s;])(?:= )?+((?!in[ \n])[^\W\d][^\s\[\](){}=:,;]*+)(?=[ \[\n;]|\Z)"
 )
-_REF = rf"(?:{IDENT}|\((?:[^()\n]|\([^()\n]*+\))*+\))(?:\[(?:[^\[\],\n]++(?:,[^\[\],\n]++)*+)?+\]|\{{[^{{}}\n]*+\}})++"
+_REF = rf"(?:{IDENT}|\((?:[^()\n]|\([^()\n]*+\))*+\)){PATH}"
 _REFERENCE = pattern(
     rf"[\s;]*+(?<![^\s;])({RAW_EQUATION}|(?:({LOOSE_BINDER})(?:, {_REF})?+|{_REF})(?: <- | \+= )"
     rf"(?:{_REF}(?:, {STORED})?+|(?!in \(){STORED})(?: (?:mask|other)=[^\s;]++)*+)"

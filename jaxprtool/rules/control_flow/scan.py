@@ -30,6 +30,7 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import count_eqns
 from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.calls import prepared_impl
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
     check_carry,
@@ -98,45 +99,35 @@ def _slice_aval(aval: Aval) -> Aval:
     return aval.update(shape=aval.shape[1:])
 
 
-class _Impl:
+@prepared_impl
+def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
     """Evaluation: runs the prepared body once for each step. Only the ys take memory for each step."""
+    closed, length = params["jaxpr"], params["length"]
+    n_consts, n_carry = params["num_consts"], params["num_carry"]
+    step, span = runner(closed), closed.jaxpr.span
+    ys_avals = closed.out_avals[n_carry:]
+    order = range(length - 1, -1, -1) if params["reverse"] else range(length)
 
-    def __call__(self, xp: Namespace, *operands: Value, **params: Any) -> list[Any]:
-        return self.prepare(xp, None, None, params)(*operands)
+    def run(*operands: Value) -> list[Value]:
+        consts, carry, xs = split_list(operands, n_consts, n_carry)
+        ys = [
+            xp.empty((length, *a.shape), xp.dtype_of_aval(a.dtype))
+            if a.dtype.kind != "k"
+            else [None] * length
+            for a in ys_avals
+        ]
+        for i in steps("scan", length, span, order):
+            outs = step([*consts, *carry, *[x[i] for x in xs]])
+            carry = outs[:n_carry]
+            for y, value in zip(ys, outs[n_carry:], strict=True):
+                y[i] = value
+        stacked = [
+            xp.stack_keys(y, a) if a.dtype.kind == "k" else y
+            for y, a in zip(ys, ys_avals, strict=True)
+        ]
+        return [*carry, *stacked]
 
-    def prepare(
-        self,
-        xp: Namespace,
-        in_avals: Sequence[Aval] | None,
-        out_avals: Sequence[Aval] | None,
-        params: Any,
-    ) -> Callable[..., Value]:
-        closed, length = params["jaxpr"], params["length"]
-        n_consts, n_carry = params["num_consts"], params["num_carry"]
-        step, span = runner(closed), closed.jaxpr.span
-        ys_avals = closed.out_avals[n_carry:]
-        order = range(length - 1, -1, -1) if params["reverse"] else range(length)
-
-        def run(*operands: Value) -> list[Value]:
-            consts, carry, xs = split_list(operands, n_consts, n_carry)
-            ys = [
-                xp.empty((length, *a.shape), xp.dtype_of_aval(a.dtype))
-                if a.dtype.kind != "k"
-                else [None] * length
-                for a in ys_avals
-            ]
-            for i in steps("scan", length, span, order):
-                outs = step([*consts, *carry, *[x[i] for x in xs]])
-                carry = outs[:n_carry]
-                for y, value in zip(ys, outs[n_carry:], strict=True):
-                    y[i] = value
-            stacked = [
-                xp.stack_keys(y, a) if a.dtype.kind == "k" else y
-                for y, a in zip(ys, ys_avals, strict=True)
-            ]
-            return [*carry, *stacked]
-
-        return run
+    return run
 
 
 def _jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
@@ -335,7 +326,7 @@ def _cost(
 define(
     lax.scan_call,
     abstract_eval=_types,
-    impl=_Impl(),
+    impl=_impl,
     jvp=_jvp,
     transpose=transpose_scan,
     batch=_batch,

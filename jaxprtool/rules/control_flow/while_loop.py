@@ -26,6 +26,7 @@ from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_j
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.calls import prepared_impl
 from jaxprtool.rules.control_flow.loops import (
     check_carry,
     check_counts,
@@ -75,34 +76,24 @@ def _check_batch(name: str, shape: tuple[int, ...], carry: Sequence[Value]) -> N
             )
 
 
-class _Impl:
+@prepared_impl
+def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
     """Runs the two jaxprs in turn, each prepared once."""
+    holds, step = runner(params["cond_jaxpr"]), runner(params["body_jaxpr"])
+    n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
+    span = params["body_jaxpr"].jaxpr.span
+    if params["cond_jaxpr"].out_avals[0].shape:
+        return _run_batched(xp, holds, step, n_cond, n_body, span)
 
-    def __call__(self, xp: Namespace, *operands: Value, **params: Any) -> list[Any]:
-        return self.prepare(xp, None, None, params)(*operands)
+    def run(*operands: Value) -> list[Value]:
+        cond_consts, body_consts, carry = split_list(operands, n_cond, n_body)
+        for _ in steps("while", None, span):
+            if not holds([*cond_consts, *carry])[0]:
+                break
+            carry = step([*body_consts, *carry])
+        return carry
 
-    def prepare(
-        self,
-        xp: Namespace,
-        in_avals: Sequence[Aval] | None,
-        out_avals: Sequence[Aval] | None,
-        params: Any,
-    ) -> Callable[..., Value]:
-        holds, step = runner(params["cond_jaxpr"]), runner(params["body_jaxpr"])
-        n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
-        span = params["body_jaxpr"].jaxpr.span
-        if params["cond_jaxpr"].out_avals[0].shape:
-            return _run_batched(xp, holds, step, n_cond, n_body, span)
-
-        def run(*operands: Value) -> list[Value]:
-            cond_consts, body_consts, carry = split_list(operands, n_cond, n_body)
-            for _ in steps("while", None, span):
-                if not holds([*cond_consts, *carry])[0]:
-                    break
-                carry = step([*body_consts, *carry])
-            return carry
-
-        return run
+    return run
 
 
 def _run_batched(
@@ -298,7 +289,7 @@ def _keep(ctx: LoweringContext, pred: HloValue, new: HloValue, old: HloValue) ->
 define(
     lax.while_call,
     abstract_eval=_types,
-    impl=_Impl(),
+    impl=_impl,
     jvp=_jvp,
     transpose=unsupported(
         "reverse mode of a while loop would need residuals of a number of steps that is not known; "

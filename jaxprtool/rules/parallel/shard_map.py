@@ -31,6 +31,7 @@ from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import batch_spec, varying_axes
+from jaxprtool.makers.calls import prepared_impl
 from jaxprtool.rules.control_flow.loops import pick
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.lowering import manual_computation
@@ -97,37 +98,27 @@ def _whole(layout: Layout, i: int, aval: Aval, spec: Spec) -> Value:
 # -- evaluation on NumPy -------------------------------------------------------------------------
 
 
-class _Impl:
+@prepared_impl
+def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
     """Runs the body once, batched over the devices."""
+    layout = Layout(params)
+    with layout.scope():
+        body = pure(params["jaxpr"])
+    dims = [0 if any(spec) else None for spec in layout.in_specs]
+    batched, out_dims = vmap_jaxpr(body, NamedAxis(layout.sizes), dims, None)
+    step = runner(batched)
 
-    def __call__(self, xp: Namespace, *operands: Value, **params: Any) -> list[Any]:
-        return self.prepare(xp, None, None, params)(*operands)
+    def run(*operands: Value) -> list[Value]:
+        shards = [
+            x if d is None else split_shards(xp, x, spec, layout.sizes)
+            for x, spec, d in zip(operands, layout.in_specs, dims, strict=True)
+        ]
+        return [
+            join_shards(xp, y, d, spec, layout.sizes)
+            for y, d, spec in zip(step(shards), out_dims, layout.out_specs, strict=True)
+        ]
 
-    def prepare(
-        self,
-        xp: Namespace,
-        in_avals: Sequence[Aval] | None,
-        out_avals: Sequence[Aval] | None,
-        params: Any,
-    ) -> Callable[..., Value]:
-        layout = Layout(params)
-        with layout.scope():
-            body = pure(params["jaxpr"])
-        dims = [0 if any(spec) else None for spec in layout.in_specs]
-        batched, out_dims = vmap_jaxpr(body, NamedAxis(layout.sizes), dims, None)
-        step = runner(batched)
-
-        def run(*operands: Value) -> list[Value]:
-            shards = [
-                x if d is None else split_shards(xp, x, spec, layout.sizes)
-                for x, spec, d in zip(operands, layout.in_specs, dims, strict=True)
-            ]
-            return [
-                join_shards(xp, y, d, spec, layout.sizes)
-                for y, d, spec in zip(step(shards), out_dims, layout.out_specs, strict=True)
-            ]
-
-        return run
+    return run
 
 
 def split_shards(xp: Namespace, x: Value, spec: Spec, sizes: dict[str, int]) -> Value:
@@ -461,7 +452,7 @@ def _discharge(*operands: Value, **params: Any) -> list[Value]:
 define(
     lax.shard_map,
     abstract_eval=_types,
-    impl=_Impl(),
+    impl=_impl,
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,
