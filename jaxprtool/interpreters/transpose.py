@@ -119,7 +119,9 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
                 ct = ct_env.pop(binders[0])
             cts_in = _transpose_eqn(eqn, ct, env.read(inputs))
             for x, ct_in in zip(inputs, cts_in, strict=True):
-                if ct_in is not None and type(ct_in) is not Zero and x in linear:
+                if ct_in is None or type(ct_in) is Zero or x not in linear:
+                    continue
+                if is_inexact(x.aval):  # what else there is has zeros as cotangents
                     ct_env[x] = add_tangents(ct_env[x], ct_in) if x in ct_env else ct_in
     return [ct_env[v] if v in ct_env else Zero(v.aval) for v in linear_args]
 

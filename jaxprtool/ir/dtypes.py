@@ -68,6 +68,12 @@ class DType:
         """Whether the bits that are -0 in other types of floats are its only NaN."""
         return self.name in _FNUZ
 
+    def holds(self, value: int) -> bool:
+        """Whether an integer lies in the range of an integer type."""
+        if self.kind == "u":
+            return 0 <= value < 1 << self.bits
+        return -1 << (self.bits - 1) <= value < 1 << (self.bits - 1)
+
     @property
     def itemsize(self) -> int:
         """Bytes an element takes in an array of its own (sub-byte types take one)."""

@@ -8,6 +8,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace
+from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
@@ -29,8 +30,15 @@ __all__ = [
 
 
 def with_consts(closed: ClosedJaxpr, consts: Sequence[Value]) -> ClosedJaxpr:
-    """A reducer with the values of its constants, which some primitives keep in a param of their own."""
-    return ClosedJaxpr(closed.jaxpr, list(consts)) if consts else closed
+    """A reducer with the values of its constants, which some primitives keep in a param of their own.
+
+    Scalars of Python, as in a text, become arrays of the types that the reducer has for them.
+    """
+    if not consts:
+        return closed
+    value, binders = numpy_namespace().value, closed.jaxpr.const_binders
+    typed = [c if c is None else value(c, v.aval) for c, v in zip(consts, binders, strict=True)]
+    return ClosedJaxpr(closed.jaxpr, typed)
 
 
 def check_reducer(
@@ -62,10 +70,15 @@ def check_reducer(
         )
 
 
+_KINDS = {bool: "b", int: "iufc", float: "fc", complex: "c"}  # of element types that hold a scalar
+
+
 def _is_value(x: Value, aval: Aval) -> bool:
     """Whether something is a value of a type; None stands for a value that is not in the text."""
-    if isinstance(x, (bool, int, float, complex)):
-        return not aval.shape
+    if type(x) in _KINDS:
+        kinds = _KINDS[type(x)]
+        holds = aval.dtype.kind not in "iu" or aval.dtype.holds(x)
+        return not aval.shape and aval.dtype.kind in kinds and holds
     return x is None or (hasattr(x, "dtype") and get_aval(x) is aval.strong)
 
 

@@ -17,7 +17,7 @@ from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import UINT32
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
@@ -44,6 +44,7 @@ from jaxprtool.makers.indexing import (
     windows_of,
 )
 from jaxprtool.makers.keys import MOVES_KEYS
+from jaxprtool.makers.reducers import check_reducer, with_consts
 from jaxprtool.makers.selection import Selection
 from jaxprtool.rules.define import define
 
@@ -58,8 +59,8 @@ def _scatter_type(name: str) -> Callable[..., Aval]:
         *,
         dimension_numbers: ParamValue,
         mode: ParamValue,
-        update_jaxpr: ParamValue,
-        update_consts: ParamValue,
+        update_jaxpr: Any,
+        update_consts: Any,
         **_: ParamValue,
     ) -> Aval:
         mode_of(name, mode)
@@ -72,24 +73,9 @@ def _scatter_type(name: str) -> Callable[..., Aval]:
 
 
 def _check_update_jaxpr(name: str, x: Value, update_jaxpr: Any, update_consts: Any) -> None:
-    if update_jaxpr is None:
-        return
-    scalar = ShapedArray((), x.dtype)
-    if not isinstance(update_jaxpr, ClosedJaxpr):
-        ill_typed(f"{name} update_jaxpr {update_jaxpr} is not a jaxpr", "update-jaxpr")
-    if len(update_consts) not in (0, len(update_jaxpr.consts)):
-        ill_typed(
-            f"{name} update_consts has {counted(len(update_consts), 'value')}, and update_jaxpr has "
-            f"{counted(len(update_jaxpr.consts), 'constant')}",
-            "update-jaxpr",
-        )
-    ins, outs = update_jaxpr.in_avals, update_jaxpr.out_avals
-    if [a.strong for a in ins] != [scalar] * 2 or [a.strong for a in outs] != [scalar]:
-        ill_typed(
-            f"{name} update_jaxpr must take {scalar} and {scalar} to {scalar}; it takes "
-            f"{', '.join(map(str, ins))} to {', '.join(map(str, outs))}",
-            "update-jaxpr",
-        )
+    if update_jaxpr is not None:
+        scalar = ShapedArray((), x.dtype)
+        check_reducer(name, "update_jaxpr", update_jaxpr, [scalar] * 2, [scalar], update_consts)
 
 
 @functools.lru_cache(4096)
@@ -165,10 +151,6 @@ def _apply_jaxpr(closed: ClosedJaxpr) -> Combine:
     return run
 
 
-def _with_consts(update_jaxpr: Any, update_consts: Any) -> Value:
-    return ClosedJaxpr(update_jaxpr.jaxpr, list(update_consts)) if update_consts else update_jaxpr
-
-
 def _scatter_impl(ufunc: str) -> Callable[..., Value]:
     def make(
         xp: Namespace,
@@ -179,8 +161,8 @@ def _scatter_impl(ufunc: str) -> Callable[..., Value]:
         dimension_numbers: ParamValue,
         mode: ParamValue,
         unique_indices: bool,
-        update_jaxpr: ParamValue,
-        update_consts: ParamValue,
+        update_jaxpr: Any,
+        update_consts: Any,
         **_: ParamValue,
     ) -> Value:
         if not updates.size or not x.size:
@@ -192,7 +174,7 @@ def _scatter_impl(ufunc: str) -> Callable[..., Value]:
         if ufunc:
             combine = _combine(ufunc, unique_indices)
         elif update_jaxpr is not None:
-            combine = _apply_jaxpr(_with_consts(update_jaxpr, update_consts))
+            combine = _apply_jaxpr(with_consts(update_jaxpr, update_consts))
         clip = mode_of("scatter", mode) == CLIP
         n, count = math.prod(indices.shape[:-1]), math.prod(selection.kept)
 
@@ -453,8 +435,8 @@ def _scatter_lower(op: Any) -> Callable[..., Value]:
         mode: ParamValue,
         unique_indices: bool,
         indices_are_sorted: bool,
-        update_jaxpr: ParamValue,
-        update_consts: ParamValue,
+        update_jaxpr: Any,
+        update_consts: Any,
     ) -> HloValue:
         w = windows_of("scatter", dimension_numbers)
         n_batch, indices = indices.aval.ndim - 1, wide_indices(ctx, indices)
@@ -467,7 +449,7 @@ def _scatter_lower(op: Any) -> Callable[..., Value]:
         def body(old: Value, new: Value) -> Value:
             if update_jaxpr is None:
                 return new
-            return ctx.inline(_with_consts(update_jaxpr, update_consts), [old, new])
+            return ctx.inline(with_consts(update_jaxpr, update_consts), [old, new])
 
         return ctx.op(
             "scatter",

@@ -161,6 +161,10 @@ class ParamCallbacks:
         if cached is not self:
             return cached
         if kind is not None and kind.parts[0] is JAXPR and text != "None":
+            if not _WORD.fullmatch(text):
+                message = f"the value of {key} is not a jaxpr"
+                self.errors.add(message, "bad-param", at, at + len(text))
+                return Opaque(text)
             self.errors.add(f"{text} is not defined here", "undefined-jaxpr", at, at + len(text))
         if "lambda" in text or (
             named and not self.definitions.names.isdisjoint(_WORD.findall(text))

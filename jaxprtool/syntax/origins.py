@@ -104,11 +104,10 @@ def find_annotations(text: str) -> Annotated | None:
     lines = text.split("\n")
     equation = 0
     for number, line in enumerate(lines):
-        column = line.rfind(_MARK)
-        glued = line.rfind("[# ") + 1  # as an editor may leave it
-        if column < 0 and not glued:
+        column, glued = line.rfind(_MARK), line.rfind("# ")
+        if glued < 0:
             continue
-        if glued > column and (m := _SOURCE.match(line, glued)):
+        if glued > column + 1 and (m := _SOURCE.match(line, glued)):  # as an editor may leave it
             frame = Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4])
             equation = number
             sure[number] = glued, _Note(number, frame, None)

@@ -156,7 +156,7 @@ def read_scalar(text: str, dtype: DType) -> Scalar:
     if cast is None:
         raise ValueError(f"{text} is not a value of type {dtype}")
     found = cast(value)
-    if kind in "iu" and isinstance(found, int) and not _fits(found, dtype):
+    if kind in "iu" and isinstance(found, int) and not dtype.holds(found):
         raise ValueError(f"{text} does not fit in {dtype}")
     return found
 
@@ -174,12 +174,6 @@ _CASTS: dict[tuple[str, type], Callable[[Any], Scalar]] = {
     ("?", int): int,
     ("?", float): float,
 }
-
-
-def _fits(value: int, dtype: DType) -> bool:
-    if dtype.kind == "u":
-        return 0 <= value < 1 << dtype.bits
-    return -1 << (dtype.bits - 1) <= value < 1 << (dtype.bits - 1)
 
 
 _INT = pattern(r"[+-]?\d+")

@@ -156,3 +156,25 @@ def test_most_primitives_are_compared():
 
 def test_the_table_names_primitives_that_have_examples():
     assert NOT_COMPARED.keys() <= {p.name for p in GROUPS}
+
+
+BRANCHES = """{ lambda ; a:i32[] b:f32[2,3] c:i32[3,4]. let
+    d:f32[2,4] = cond[
+      branches=(
+        { lambda ; e:f32[2,3] f:i32[3,4]. let  in ([...]:f32[2,4],) }
+        { lambda ; g:f32[2,3] h:i32[3,4]. let
+            i:f32[2,4] = dot_general[dimension_numbers=(([1], [0]), ([], []))] g h
+          in (i,) }
+      )
+    ] a b c
+  in (d,) }"""
+
+
+def test_integers_have_zeros_as_cotangents():
+    """A rule that gives one of another type is not heeded, so that the branches of a conditional agree."""
+    plain = jt.parse("{ lambda ; a:i32[3]. let b:i32[3] = neg a in (b,) }")
+    programs = [(plain, [True]), (jt.parse(BRANCHES), [False, False, True])]
+    for program, linear in programs:
+        transposed, _ = jt.transpose_jaxpr(program, linear)
+        jt.typecheck_jaxpr(transposed)
+        assert all(a.dtype.kind == "0" for a in transposed.out_avals)

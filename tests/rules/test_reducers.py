@@ -222,3 +222,42 @@ def test_select_and_scatter_of_a_scalar():
     program = jt.make_jaxpr(lambda *xs: jt.lax.select_and_scatter(*xs, **params))(x, source, init)
     _close(jt.eval_jaxpr(program, [x, source, init]), [np.float64(5)])
     _close(jt.compile(program)(x, source, init), [np.float64(5)])
+
+
+SCALED = """{{ lambda ; a:f32[6]. let
+    b:f32[4] = reduce_window[
+      base_dilation=(1,)
+      consts=({value},)
+      jaxpr={{ lambda k:f32[] ; c:f32[] d:f32[]. let
+          e:f32[] = mul d k
+          f:f32[] = add c e
+        in (f,) }}
+      padding=((0, 0),)
+      window_dilation=(1,)
+      window_dimensions=(3,)
+      window_strides=(1,)
+    ] a 0.0:f32[]
+  in (b,) }}"""
+
+
+@pytest.mark.parametrize("value", ["2.0", "2"])
+def test_constants_of_a_reducer_in_a_text(value):
+    """They are scalars without a type, and have the types of the reducer's constants."""
+    program = jt.parse(SCALED.format(value=value))
+    jt.typecheck_jaxpr(program)
+    x, t = np.arange(6, dtype=np.float32), np.ones(6, np.float32)
+    expected = [np.convolve(x, 2 * np.ones(3, np.float32), "valid")]
+    slopes = [np.full(4, 6, np.float32)]
+    _close(jt.eval_jaxpr(program, [x]), expected)
+    _close(jt.compile(program)(x), expected)
+    derivative, _ = jt.jvp_jaxpr(program, [True])
+    _close(jt.eval_jaxpr(derivative, [x, t]), expected + slopes)
+    _close(jt.compile(jt.parse(str(derivative)))(x, t), expected + slopes)
+    batched, _ = jt.vmap_jaxpr(program, 1, [0], 0)
+    _close(jt.eval_jaxpr(batched, [x[None]]), [expected[0][None]])
+
+
+@pytest.mark.parametrize("value", ["True", "(2+1j)", "'a'", "[1.0, 2.0]", "1.0, 2.0"])
+def test_constants_of_a_reducer_have_their_types(value):
+    with pytest.raises(jt.JaxprTypeError, match="reducer-constants"):
+        jt.typecheck_jaxpr(jt.parse(SCALED.format(value=value)))

@@ -80,13 +80,13 @@ SCATTERS = [
         "index-mode",
         "mode is M.NEAREST, and has to be CLIP",
     ),
-    (INDICES, "f32[2,3]", ROWS, {"update_jaxpr": 3}, "update-jaxpr", "not a jaxpr"),
+    (INDICES, "f32[2,3]", ROWS, {"update_jaxpr": 3}, "bad-param", "not a jaxpr"),
     (
         INDICES,
         "f32[2,3]",
         ROWS,
         {"update_jaxpr": update_jaxpr_of(lax.add, F64)},
-        "update-jaxpr",
+        "reducer-type",
         "f64[]",
     ),
     (
@@ -94,8 +94,8 @@ SCATTERS = [
         "f32[2,3]",
         ROWS,
         {"update_jaxpr": update_jaxpr_of(lax.add, F32), "update_consts": (1.0,)},
-        "update-jaxpr",
-        "update_consts has 1 value,",
+        "reducer-constants",
+        "update_consts is (1.0,), and the constants of update_jaxpr are ()",
     ),
 ]
 
