@@ -95,6 +95,9 @@ class Size(ParamType):
         text = value.strip().upper().removesuffix("B").removesuffix("I")
         shift = units.get(text[-1:], 0)
         try:
-            return int(float(text[: -1 if shift else None]) * (1 << shift))
+            found = int(float(text[: -1 if shift else None]) * (1 << shift))
         except (ValueError, OverflowError):
+            found = -1
+        if found < 0:
             self.fail(f"{value!r} is not a size such as 512M or 2G", param, ctx)
+        return found

@@ -287,7 +287,7 @@ def _check_count(binders: Sequence[Var], names: Sequence[str], given: int) -> No
 
 def _check_size(binders: Sequence[Var], names: Sequence[str], max_bytes: int | None) -> None:
     total = sum(getattr(v.aval, "nbytes", 0) for v in binders)
-    if max_bytes is not None and total > max_bytes:
+    if binders and max_bytes is not None and total > max_bytes:
         named = zip(binders, names, strict=True)
         biggest, name = max(named, key=lambda pair: getattr(pair[0].aval, "nbytes", 0))
         fail(

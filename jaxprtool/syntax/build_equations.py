@@ -194,7 +194,8 @@ class EquationCallbacks:
         inputs = [atoms.atom(word, scope, start, end) for word in reference.operands]
         if inputs and not isinstance(inputs[0], Var):
             message = f"{reference.operands[0]} is a number, where a reference has to stand"
-            self.errors.add(message, "syntax", start, end)
+            self.errors.add(message, "not-a-reference", start, end)
+            return JaxprEqn(_NOTHING, [], {}, [])
         atoms.type_stored(primitive, inputs)
         binders = atoms.binders(scope, reference.out, start) if reference.out else []
         if primitive.notation == "write" and not binders:

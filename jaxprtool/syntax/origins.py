@@ -22,11 +22,13 @@ from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin, names_of, stack_of
 from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["HARD_BREAK", "Annotated", "annotate", "find_annotations"]
+__all__ = ["HARD_BREAK", "Annotated", "annotate", "as_comment", "find_annotations"]
 
 _SOURCE = pattern(r"# ([^#\n]*?):(\d+)(?::(\d+))? \(([^#\n]*)\)$")
 _BRACKETS = pattern(r"(?<=\S)  +(\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$", re.MULTILINE)
 _NAMES = pattern(r"# \[([^#\n]*)\]$")
+_NO_OPERANDS = pattern(r" = [^\s\[]+$|\]$")
+_TYPED_LITERAL = pattern(r":[^\s\[\]]+\[[^\[\]]*\]$")
 _WHERE = pattern(r"( *)where ")
 _MARK = " # "
 HARD_BREAK = "\x00"
@@ -148,26 +150,27 @@ def _in_brackets(text: str) -> Annotated | None:
 def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]) -> set[int]:
     """The column of names in a text without lines of Python, as a set; none where they are only comments.
 
-    Names stand in one column, right of everything else. Comments follow their equations after two blanks, or three where
-    an equation has no operands.
+    Names stand in one column, right of everything else. Comments follow their equations after two blanks.
     """
     below = _additions(lines, unsure)
     columns = {i: c for i, (c, _) in unsure.items() if i not in below}
     column = max(columns.values(), default=-1)
     there = {i for i, c in columns.items() if c == column}
     widths = {
-        i: len(x[:column].rstrip(" ") if i in there else x)
+        i: _width(x[:column].rstrip(" ")) if i in there else len(x)
         for i, x in enumerate(lines)
         if i not in below
     }
     equations = sum(" = " in x for i, x in enumerate(lines) if i not in below)
     several = len(there) > 1 or equations <= 1
     alone = several and max(widths.values(), default=0) <= column
-    return (
-        {column}
-        if alone and any(widths[i] not in (column - 1, column - 2) for i in there)
-        else set()
-    )
+    return {column} if alone and any(widths[i] != column - 1 for i in there) else set()
+
+
+def _width(line: str) -> int:
+    """The length of a line that has lost its blanks at the end; an equation without operands ends with one."""
+    bare = _NO_OPERANDS.search(line) and not _TYPED_LITERAL.search(line)
+    return len(line) + bool(bare and _MARK not in line)
 
 
 def _additions(lines: Sequence[str], maybe_names: Container[int] = ()) -> set[int]:
@@ -196,6 +199,11 @@ def _additions(lines: Sequence[str], maybe_names: Container[int] = ()) -> set[in
         else:
             above.append(i)
     return found
+
+
+def as_comment(comment: str) -> str:
+    """A comment as it stands beside an equation: one that would be read as an annotation loses its blank, `#file.py:1:2 (f)`."""
+    return "#" + comment[2:] if _SOURCE.match(comment) else comment
 
 
 def annotate(pieces: Sequence[str], places: Sequence[tuple[int, JaxprEqn]]) -> str:

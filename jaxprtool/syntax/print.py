@@ -20,7 +20,7 @@ from jaxprtool.syntax.autodidax_print import format_autodidax
 from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.interface import format_interface
 from jaxprtool.syntax.naming import Nested, name_variables, shared_jaxprs
-from jaxprtool.syntax.origins import HARD_BREAK, annotate
+from jaxprtool.syntax.origins import HARD_BREAK, annotate, as_comment
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.refs import format_reference
 from jaxprtool.syntax.sharing import named_inside, printed_jaxprs, unique_name
@@ -352,7 +352,7 @@ class _Printer:
                 else:
                     yield from self._call(eqn, indent + 4)
             if eqn.comments and eqn.comments[-1]:
-                out.append("  " + eqn.comments[-1])
+                out.append("  " + as_comment(eqn.comments[-1]))
         newline = "\n" + " " * (indent + 2)
         for line in (jaxpr.comments or {}).get("tail", ()):
             out.append(f"{newline}  {line}")

@@ -11,7 +11,7 @@ from jaxprtool.ir.spans import Source
 from jaxprtool.syntax.blocks import Blocks
 from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.patterns import BLANK, GAP, pattern
-from jaxprtool.syntax.tokens import Token
+from jaxprtool.syntax.tokens import DEFINED, Token
 from jaxprtool.syntax.values import ValueScanner
 
 __all__ = ["AfterLine", "Frame", "Reading", "State", "nowhere"]
@@ -24,7 +24,7 @@ State: TypeAlias = Literal[
 # What matches, at an offset of a text, up to a line that continues an equation.
 AfterLine: TypeAlias = Callable[[str, int], "re.Match[str] | None"]
 
-_DEFINED = pattern(r"(?<![\w.])(?<!\. )let ([^\n]{1,200}?) = \{ lambda\b")
+_DEFINED = pattern(r"(?<![\w.])(?<!\. )" + DEFINED + r"\{ lambda\b")
 _TAME = pattern(r"[^\s\[\](){},;=]+")
 
 

@@ -107,7 +107,7 @@ def read_reference(text: str, bound: Container[str]) -> Reference | None:
         if m := form.fullmatch(text):
             parts = m.groupdict()
             index, variables = _read_index(parts["path"])
-            if any(v in NUMBER_WORDS and v not in bound for v in (parts["ref"], *variables)):
+            if any(v in NUMBER_WORDS and v not in bound for v in variables):
                 return None
             operands = [parts["ref"], *([parts["value"]] if "value" in parts else []), *variables]
             params: dict[str, Any] = {"index": index}

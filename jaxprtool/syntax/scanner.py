@@ -18,12 +18,12 @@ from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import Frame, Reading, State
 from jaxprtool.syntax.scan_equations import EquationScanner
 from jaxprtool.syntax.scan_params import ParamScanner
-from jaxprtool.syntax.tokens import LAMBDA, LOOSE_BINDER
+from jaxprtool.syntax.tokens import DEFINED, LAMBDA, LOOSE_BINDER
 
 __all__ = ["scan", "scan_inner"]
 
-_LET = pattern(r"let ([^\n]{1,200}?) = (?=\{ lambda\b)")
-_NAMED = pattern(r"(?<!\S)([\w.\-]++)\s*+=\s*+(?=\{ lambda\b|let [^\n]{1,200}? = \{ lambda\b|#)")
+_LET = pattern(DEFINED + r"(?=\{ lambda\b)")
+_NAMED = pattern(rf"(?<!\S)([\w.\-]++)\s*+=\s*+(?=(?:{DEFINED})?+\{{ lambda\b|#)")
 _LAMBDA = pattern(LAMBDA)
 _BINDERS = pattern(rf"\s*+((?:{LOOSE_BINDER}(?:,\s*+|\s++|(?=[;.])))++)")
 _TYPED = pattern(r"[^\s,:]++:")  # a binder that has a type

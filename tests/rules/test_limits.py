@@ -59,14 +59,22 @@ def test_unrolling_is_bounded():
     assert len(str(jt.lower(jt.parse(UNROLLED)))) < 4_000_000
 
 
-def test_a_file_does_not_say_how_many_devices_are_made():
-    text = (
-        "{ lambda ; a:f32[100]. let b:f32[100] = shard_map[check_vma=False in_specs=(P('x',),) "
+def over_devices(count: int) -> jt.ClosedJaxpr:
+    return jt.parse(
+        f"{{ lambda ; a:f32[{count}]. let b:f32[{count}] = shard_map[check_vma=False in_specs=(P('x',),) "
         "jaxpr={ lambda ; c:f32[1]. let d:f32[1] = sin c in (d,) } manual_axes=frozenset({'x'}) "
-        "mesh=AbstractMesh('x': 100, axis_types=(Auto,)) out_specs=(P('x',),)] a in (b,) }"
+        f"mesh=AbstractMesh('x': {count}, axis_types=(Auto,)) out_specs=(P('x',),)] a in (b,) }}"
     )
+
+
+def test_a_file_does_not_say_how_many_devices_are_made():
     with pytest.raises(jt.UsageError, match="100 devices, and at most 64 are made unasked"):
-        compile_program(jt.parse(text))
+        compile_program(over_devices(100))
+
+
+def test_more_devices_than_xla_has_on_a_host_are_refused():
+    with pytest.raises(jt.UsageError, match="2,049 devices, and XLA makes at most 2,048 of a host"):
+        compile_program(over_devices(2049), 2049)
 
 
 def test_what_xla_would_write_out_is_counted():

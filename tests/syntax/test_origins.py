@@ -269,3 +269,19 @@ def test_annotations_on_lines_that_look_like_an_interface():
     text = "{ lambda ; a:f32[3]\nargs (3]. let\n    b:f32[3] = sin a     # [jvp()]\n  in (b,) }\n"
     with pytest.raises(jt.JaxprToolError):
         parse(text)
+
+
+@pytest.mark.parametrize("end", ["", " ", "  # more"])
+@pytest.mark.parametrize("gap", ["", " ", "  ", "   ", "     "])
+@pytest.mark.parametrize("note", ["# f.py:1:2 (g)", "# f.py:1 (g)", "# []", "# [jvp(layer)]", "# "])
+@pytest.mark.parametrize("call", ["sin a", "iota[dimension=0]", "mul a 2.0:f32[]", "foo"])
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_comment_in_the_form_of_an_annotation_is_stable(call, note, gap, end, lines):
+    """Wherever it stands, what is printed reads back as the same, comments and origins."""
+    more = "\n    c:f32[3] = mul b b                # k.py:3:4 (h)" * (lines - 1)
+    text = f"{{ lambda ; a:f32[3]. let\n    b:f32[3] = {call}{gap}{note}{end}{more}\n  in (b,) }}"
+    try:
+        shown = str(jt.parse(text))
+    except jt.JaxprToolError:
+        return  # a comment that touches a word is none
+    assert str(jt.parse(shown)) == shown

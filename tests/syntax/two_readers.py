@@ -44,11 +44,14 @@ def difference(text: str) -> str | None:
     every: list[Any] = []
     errors: list[Any] = []
     fast = theirs = None
+    meaning = len(text)  # where the first error is that is none of the syntax
     try:
         fast = {name: without_origins(p) for name, p in parse_file(text).items()}
     except JaxprToolError as e:
         every = [d for d in e.diagnostics if d.code in SYNTAX | MIXED]
         errors = [d for d in every if not is_vocabulary(d)]
+        others = [d.span.start for d in e.diagnostics if d.span and d.code not in SYNTAX]
+        meaning = min(others, default=len(text))
         if any(d.code == "format" for d in e.diagnostics):
             return None  # a later version of the format, which neither knows
     annotated = find_annotations(text)  # comments to the grammar, with a reader of their own
@@ -72,6 +75,10 @@ def difference(text: str) -> str | None:
     except Meaningless as e:
         theirs = e
     if any(d.code in SYNTAX for d in errors):
+        if isinstance(theirs, Meaningless) and meaning < min(
+            d.span.start for d in errors if d.code in SYNTAX
+        ):
+            return None  # it stopped there, before the value with the error
         return f"the reader alone rejects: {errors[0]}"
     if isinstance(theirs, Meaningless):
         return f"Lark alone finds no meaning: {theirs}" if fast else None

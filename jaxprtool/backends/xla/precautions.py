@@ -33,8 +33,19 @@ def check_written_out(closed: ClosedJaxpr) -> None:
         )
 
 
+# A CPU client takes devices with higher numbers for those of another process.
+_MOST_HOST_DEVICES = 2048
+
+
 def check_devices(program: StableHLO, limit: int) -> None:
-    """Raise UsageError for a program that runs on more devices than may be made."""
+    """Raise UsageError for a program that runs on more devices than may be made, or than a CPU client has."""
+    if program.devices > _MOST_HOST_DEVICES:
+        fail(
+            UsageError,
+            f"the program's mesh has {program.devices:,} devices, and XLA makes at most {_MOST_HOST_DEVICES:,} of a host",
+            "devices",
+            help="run it on NumPy (without --jit), or on several processes (--coordinator)",
+        )
     if program.devices > limit:
         fail(
             UsageError,
