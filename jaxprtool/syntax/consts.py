@@ -20,7 +20,8 @@ from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.dtypes import BFLOAT16, DType
 from jaxprtool.ir.jaxpr import Aval
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.types import Scalar, read_scalar
+from jaxprtool.syntax.tokens import PARENTHESES
+from jaxprtool.syntax.types import Scalar, exact_text, is_usual_nan, read_scalar
 
 __all__ = [
     "LARGE",
@@ -50,7 +51,7 @@ _CODES = {  # of the module `struct`, by element type; those whose elements have
     **{"bool": "?", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"},
     **{"complex64": "f", "complex128": "d"},
 }  # fmt: skip
-_PIECE = pattern(r"\s*([\[\],]|\([^()]*\)|[^\s\[\],]+)")
+_PIECE = pattern(rf"\s*([\[\],]|[^\s\[\](),]*+{PARENTHESES}|[^\s\[\],]+)")
 
 
 class ArrayText:
@@ -314,8 +315,12 @@ def _numbers(value: NestedLists) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_numbers, value))}]"
     if isinstance(value, complex):
-        imag = _numbers(value.imag)
-        return f"({_numbers(value.real)}{'' if imag[0] == '-' else '+'}{imag}j)"
+        real, imag = _numbers(value.real), _numbers(value.imag)
+        odd = "(" in real or "(" in imag
+        return exact_text(value) if odd else f"({real}{'' if imag[0] == '-' else '+'}{imag}j)"
+    usual = value == value or is_usual_nan(math.copysign(value, 1.0))
+    if not usual:
+        return exact_text(value)
     return "-nan" if value != value and math.copysign(1.0, value) < 0 else text
 
 

@@ -29,6 +29,7 @@ _BRACKETS = pattern(r"(?<=\S)  +(\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$",
 _NAMES = pattern(r"# \[([^#\n]*)\]$")
 _NO_OPERANDS = pattern(r" = [^\s\[]+$|\]$")
 _TYPED_LITERAL = pattern(r":[^\s\[\]]+\[[^\[\]]*\]$")
+_EQUATION = pattern(r" = (?!\{ lambda\b)")
 _WHERE = pattern(r"( *)where ")
 _MARK = " # "
 HARD_BREAK = "\x00"
@@ -161,7 +162,7 @@ def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]
         for i, x in enumerate(lines)
         if i not in below
     }
-    equations = sum(" = " in x for i, x in enumerate(lines) if i not in below)
+    equations = sum(bool(_EQUATION.search(x)) for i, x in enumerate(lines) if i not in below)
     several = len(there) > 1 or equations <= 1
     alone = several and max(widths.values(), default=0) <= column
     return {column} if alone and any(widths[i] != column - 1 for i in there) else set()

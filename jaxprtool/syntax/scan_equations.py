@@ -18,7 +18,7 @@ __all__ = ["EquationScanner"]
 _EQUATION = pattern(rf"([\s;]*+)(?<![^\s;])((?:{BINDER}[ \n]++)++)= ([^\s\[;]++)")
 _LOOSE_BINDERS = pattern(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on a line
 _LOOSE_EQUATION = pattern(
-    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)=(?: |[ ]*+\n[ ]++)([^\s\[=;]++)(?=[\s\[;]|\Z)"
+    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)=(?: |[ ]*+\n[ ]++)(?!\{{ lambda\b)([^\s\[=;]++)(?=[\s\[;]|\Z)"
 )
 _NO_RESULT = pattern(
     r"([\s;]*+)()(?<![^\s;])(?:= )?+((?!in[ \n])[^\W\d][^\s\[\](){}=:,;]*+)(?=[ \[\n;]|\Z)"

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from jaxprtool.syntax.earlier_releases import declared_params
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.tokens import IDENT, LAMBDA
+from jaxprtool.syntax.tokens import IDENT, LAMBDA, PARENTHESES
 
 __all__ = ["ValueScanner", "fault", "free_params"]
 
@@ -25,9 +25,9 @@ _SPECIAL = pattern(
     rf"|(?:(?<!\s)\s++)?+[,;](?=\s*+(?:{IDENT}[ \t]*+=(?!=)|\]|\#))"
 )
 _SPECIAL_DATA = pattern(r"[()\[\]{}]|(?<!\w)['\"]")
-_SCALAR = pattern(r"[^\s\[\](),;{}]++(?:\([^()\n]*+\))?+|\([^()\n]*+\)")
+_SCALAR = pattern(rf"[^\s\[\](),;{{}}]++(?:{PARENTHESES})?+|{PARENTHESES}")
 _LIST = pattern(r"[\[\]{}]")
-_ITEM = pattern(r"\s*+(?:([\[\]])|[\w.+\-]++(?:\([^()\n]*+\))?+|\([^()\n]*+\))")
+_ITEM = pattern(rf"\s*+(?:([\[\]])|[\w.+\-]++(?:{PARENTHESES})?+|{PARENTHESES})")
 _AFTER_ITEM = pattern(r"\s*+([,\]])")
 _FLAT_KEY = pattern(rf"\s({IDENT})=")
 _KEY_BELOW = pattern(rf"\n\s*+({IDENT})=")
