@@ -136,6 +136,8 @@ def find_annotations(text: str) -> Annotated | None:
 
 def _in_brackets(text: str) -> Annotated | None:
     """The annotations that the releases to 0.2.21 print, `[file.py:12 (f)]`, all in one column; None where there are none."""
+    if ")]\n" not in text and not text.endswith(")]"):
+        return None
     matches = [*_BRACKETS.finditer(text)]
     starts = [m.start(1) - text.rfind("\n", 0, m.start()) for m in matches]
     if not matches or len(set(starts)) > 1:
