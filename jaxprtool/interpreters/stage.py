@@ -81,10 +81,13 @@ def _is_again(eqn: JaxprEqn, avals: Sequence[Aval], params: dict[str, ParamValue
     )
 
 
+_annotated_of = operator.attrgetter("annotated")
+
+
 def _out_types(primitive: Primitive, avals: Sequence[Aval], params: dict[str, ParamValue]) -> Any:
     """The result's type by the primitive's type rule, a list of them for multiple results."""
     rule = _TYPE_RULES.get(primitive) or abstract_eval_rules[primitive]
-    annotated = any([a.annotated for a in avals])
+    annotated = True in map(_annotated_of, avals)
     if annotated:
         rule = annotated_rule(primitive, rule)
     try:
