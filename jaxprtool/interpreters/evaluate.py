@@ -25,7 +25,7 @@ from jaxprtool.core.bind import base_trace, in_place, interpreted, interpreting,
 from jaxprtool.core.env import Env
 from jaxprtool.core.gateways import gateways
 from jaxprtool.core.rule_table import RuleTable
-from jaxprtool.core.stack import run_deep
+from jaxprtool.core.stack import deep, run_deep
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval, typecheck_jaxpr
 from jaxprtool.interpreters.discharge import pure
@@ -220,6 +220,7 @@ def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Any]]:
     return dies
 
 
+@deep
 def prepared(jaxpr: Jaxpr) -> _Program:
     """The program of a jaxpr, made once and kept with it."""
     program = _PREPARED.find(jaxpr)
