@@ -314,14 +314,19 @@ class LoweringContext(Builder):
                 self.eqn = eqn
                 primitive, binders, params = eqn.primitive, eqn.out_binders, eqn.params
                 ins = [env[x] if type(x) is not Lit else literal(x) for x in eqn.inputs]
-                if primitive.multiple_results:
+                several = primitive.multiple_results
+                if several or not params:  # without params a rule is as fast as a template
                     rule = rules.get(primitive) or lowering_rules[primitive]
-                    env.update(zip(binders, rule(self, *ins, **params), strict=True))
+                    out = rule(self, *ins, **params)
+                    if several:
+                        env.update(zip(binders, out, strict=True))
+                    else:
+                        env[binders[0]] = out
                     continue
-                types = [x.aval for x in ins]
-                key = primitive, id(params), self.indent, binders[0].aval, *types
+                names, types = zip(*ins, strict=True) if ins else ((), ())
+                key = primitive, id(params), self.indent, binders[0].aval, types
                 found = templates.get(key)
-                out = found.write(self, ins) if type(found) is Template else None
+                out = found.write(self, names) if type(found) is Template else None
                 if out is None:
                     out = self._written_by_rule(key, found, ins)
                 env[binders[0]] = out

@@ -183,12 +183,16 @@ class JaxprTrace(Trace):
 
     def constant(self, value: Value) -> Value:
         """A literal for a Python scalar or a concrete scalar, else a constant binder."""
+        var = self.const_vars.get(id(value))
+        if var is not None:
+            return var
         if type(value) in (bool, int, float, complex):
             return scalar_lit(value, get_aval(value).dtype)
-        if type(value) is JaxprTracer and type(value.atom) is Lit:  # of an outer trace
-            return value.atom
-        var = self.const_vars.get(id(value))
-        if var is None:
+        if type(value) is JaxprTracer:  # of an outer trace
+            if type(value.atom) is Lit:
+                return value.atom
+            aval = value.aval
+        else:
             refuse = getattr(value, "refuse_as_constant", None)  # of what stands for a value
             if refuse is not None:
                 refuse()
@@ -197,10 +201,10 @@ class JaxprTrace(Trace):
                 item = None if isinstance(value, Tracer) else value.item()
                 if item is not None:
                     return Lit(item, aval)
-            var = new_var(aval.strong)
-            self.const_vars[id(value)] = var
-            self.const_binders.append(var)
-            self.consts.append(value)
+        var = new_var(aval.strong)
+        self.const_vars[id(value)] = var
+        self.const_binders.append(var)
+        self.consts.append(value)
         return var
 
     def literal(self, lit: Lit) -> Value:

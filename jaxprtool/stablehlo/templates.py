@@ -75,16 +75,14 @@ class Template:
         places, constants = [known[name] for name in parts[1::2]], [keys[name] for name in used]
         return cls("".join(text), places, constants, bound, own[out.name], out.aval)
 
-    def write(self, builder: Builder, ins: Sequence[HloValue]) -> HloValue | None:
-        """Write the lines for other operands; None, and nothing written, where a constant was not written before."""
-        names: list[Any] = [x.name for x in ins]
+    def write(self, builder: Builder, names: tuple[str, ...]) -> HloValue | None:
+        """Write the lines for operands of other names; None, and nothing written, where a constant was not written before."""
         for key in self.constants:
             constant = builder.constants.get(key)
             if constant is None:
                 return None
-            names.append(constant.name)
+            names = (*names, constant.name)
         first = builder.counter
         builder.counter = end = first + self.bound
-        names += range(first, end)
-        builder.lines.append(self.text % self.pick(names))
+        builder.lines.append(self.text % self.pick((*names, *range(first, end))))
         return new_value((f"%{first + self.result}", self.aval))

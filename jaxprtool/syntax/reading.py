@@ -82,7 +82,7 @@ class Reading:
         self.comments = CommentScanner(self.text)
         self.values = ValueScanner(self.text)
         self.names: set[str] = set()
-        if "let " in self.text:
+        if " = { lambda" in self.text:
             self.names.update(m[1] for m in _DEFINED.finditer(self.text))
         self.odd_name = _odd_names(self.names)
         self.blocks = Blocks(self.text)
