@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,6 +83,7 @@ class Selection:
         step, steps = 1, {}
         for i, size in zip(reversed(moving), reversed(self.moving_sizes), strict=True):
             steps[i], step = step, step * size
+        self.few = math.prod(self.batch) < 100  # a product of integers is one call, and a slow one
         self.steps = xp.array([steps.get(i, 0) for i in w.start_map], xp.int64)
         self.shape = (*self.batch, *self.window)
         self.first = (*self.batch, *[1] * len(self.window))
@@ -100,7 +104,8 @@ class Selection:
 
     def inside(self, starts: Value) -> Value:
         """For each index vector whether its window lies within the operand."""
-        within = (starts >= 0) & (starts <= self.limits)
+        unsigned = self.xp.uint64  # in which what is negative is beyond every limit
+        within = starts.view(unsigned) <= self.limits.view(unsigned)
         return self.xp.logical_and.reduce(within, axis=-1)
 
     def clipped(self, starts: Value) -> Value:
@@ -109,7 +114,13 @@ class Selection:
 
     def places(self, starts: Value) -> Value:
         """The places of the windows: an array (*batch, *window)."""
-        places = starts.dot(self.steps).reshape(self.first) + self.offsets
+        if self.few:
+            first = starts.dot(self.steps)
+        else:
+            columns = [starts[..., k] * step for k, step in enumerate(self.steps) if step]
+            zeros = [] if columns else [self.xp.zeros(self.batch, self.xp.int64)]
+            first = functools.reduce(operator.add, [*columns, *zeros])
+        places = self.xp.reshape(first, self.first) + self.offsets
         if places.shape == self.shape:
             return places
         return self.xp.broadcast_to(places, self.shape)
