@@ -105,6 +105,7 @@ READS_TEXT = {
     "rules/formats.py": "format strings, which are text to JAX too: the program prints with them",
     "stablehlo/attributes.py": "whether MLIR takes a name bare; names of NumPy's types",
     "stablehlo/functions.py": "a name as a symbol of MLIR",
+    "stablehlo/templates.py": "names of values in lines of StableHLO that were just written",
     "stablehlo/text.py": "Python's text of a float, which MLIR spells in another way",
 }
 

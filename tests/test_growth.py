@@ -220,3 +220,32 @@ def test_text_does_not_grow_with_the_square_of_depth():
     """Beyond some 200 levels nothing is indented further."""
     sizes = [len(jt.format_jaxpr(jt.parse(nested(n)))) for n in (300, 600, 1200)]
     assert sizes[2] - sizes[1] < 2.2 * (sizes[1] - sizes[0])
+
+
+@pytest.mark.parametrize(
+    "verb", ["parse", "print", "check", "jvp", "vmap", "linearize", "vjp", "lower"]
+)
+def test_the_collector_waits_while_a_program_is_made(verb):
+    """It would look at all that was made so far again and again, which takes longer the larger the program is."""
+    prepare, run = VERBS[verb]
+    argument, runs = prepare(3000), []
+    watch = lambda phase, info: runs.append(info["generation"])
+    gc.callbacks.append(watch)
+    try:
+        made = run(argument)
+        assert not runs
+    finally:
+        gc.callbacks.remove(watch)
+    assert gc.isenabled() and made is not None
+
+
+def test_the_collector_is_as_it_was_before():
+    with pytest.raises(jt.JaxprParseError):
+        jt.parse("{ lambda ; a:f32[]. let b:f32[] = sin")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        jt.jvp_jaxpr(jt.parse(text_of(10)))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

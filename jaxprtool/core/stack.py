@@ -7,12 +7,19 @@ other. The functions through which every such recursion goes are marked `deep`: 
 of the stack, it runs again in a thread with a stack of its own, which holds tens of thousands of levels. They
 have no effects besides caches, so they may run twice, and programs of ordinary depth pay nothing. Evaluation has effects
 (it prints), so it computes the depth of the program beforehand.
+
+# Note [The collector]
+
+What these functions make is many small objects that all live on, and Python's collector would look at all of them again
+and again: half of the time of a transformation of a large program. It waits until the outermost of them returns. They
+leave few reference cycles, so memory does not suffer.
 """
 
 from __future__ import annotations
 
 import contextvars
 import functools
+import gc
 import sys
 import threading
 from collections.abc import Callable, Generator
@@ -104,10 +111,19 @@ def run_deep(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def deep(f: Callable[P, T]) -> Callable[P, T]:
-    """Mark a function without effects as one through which recursion over nested jaxprs goes (Note [Deep programs])."""
+    """Mark a function without effects as one through which recursion over nested jaxprs goes (Note [Deep programs]).
+
+    Python's collector does not run meanwhile (Note [The collector]).
+    """
 
     @functools.wraps(f)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        if gc.isenabled():
+            gc.disable()
+            try:
+                return guarded(*args, **kwargs)
+            finally:
+                gc.enable()
         try:
             return f(*args, **kwargs)
         except RecursionError:

@@ -110,11 +110,11 @@ def _live_eqns(
     live = set(outs)  # literals among them do no harm
     kept: list[JaxprEqn] = []
     for eqn in reversed(eqns):
-        binders = eqn.out_binders
+        binders, primitive = eqn.out_binders, eqn.primitive
         if live.isdisjoint(binders):
             if not has_effects(eqn):
                 continue
-        elif (rule := dce_rules.find(eqn.primitive)) is not None:
+        elif primitive.holds_jaxprs and (rule := dce_rules.find(primitive)) is not None:
             eqn, _ = rule(eqn, [*map(live.__contains__, binders)])
         kept.append(eqn)
         live.update(eqn.inputs)

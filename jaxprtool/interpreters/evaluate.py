@@ -16,6 +16,7 @@ alone; then whatever depends on types and params only is computed once for each 
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, NoReturn
@@ -24,7 +25,7 @@ from jaxprtool.core.bind import base_trace, in_place, interpreted, interpreting,
 from jaxprtool.core.env import Env
 from jaxprtool.core.gateways import gateways
 from jaxprtool.core.rule_table import RuleTable
-from jaxprtool.core.stack import run_deep
+from jaxprtool.core.stack import deep, run_deep
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval, typecheck_jaxpr
 from jaxprtool.interpreters.discharge import pure
@@ -118,7 +119,7 @@ class _Program:
     Attributes:
       template: the environment at the start, with literals in place.
       n_in: number of slots that the arguments take, the first ones.
-      code: for each equation (function, input slots, output slot or slots, slots to free after it).
+      code: for each equation (function, what picks its inputs from the slots, output slot or slots, slots to free after it).
       outs: slots of the results.
       peak: an upper bound on the bytes of intermediate results alive at one time.
       eqns: the equations, for messages.
@@ -142,7 +143,7 @@ class _Program:
             slot(v)
         self.n_in = len(self.template)
         last_use = _last_uses(jaxpr)
-        self.code: list[tuple[Any, list[int], Any, tuple[int, ...]]] = []
+        self.code: list[tuple[Any, Callable[..., Sequence[Value]], Any, tuple[int, ...]]] = []
         self.peak = alive = 0
         with interpreting():
             for i, eqn in enumerate(interpreted(jaxpr.eqns)):
@@ -156,7 +157,7 @@ class _Program:
                 dead = last_use.get(i, ())
                 alive -= sum(getattr(v.aval, "nbytes", 0) for v in dead if slots[v] >= self.n_in)
                 out = outs if eqn.primitive.multiple_results else outs[0]
-                self.code.append((f, ins, out, tuple(slots[v] for v in dead)))
+                self.code.append((f, _picker(ins), out, tuple(slots[v] for v in dead)))
         self.outs = [slot(x) for x in jaxpr.outs]
         self.eqns = jaxpr.eqns
 
@@ -166,7 +167,7 @@ class _Program:
         out: Any = None
         try:
             for f, ins, out, dead in self.code:
-                result = f(*[env[i] for i in ins])
+                result = f(*ins(env))
                 if type(out) is int:
                     env[out] = result
                 else:
@@ -190,6 +191,14 @@ class _Program:
         )
 
 
+def _picker(slots: Sequence[int]) -> Callable[..., Sequence[Value]]:
+    """A function of a list that gives the values in some slots of it."""
+    if len(slots) > 1:
+        return operator.itemgetter(*slots)
+    first = slots[0] if slots else 0
+    return operator.itemgetter(slice(first, first + len(slots)))
+
+
 def _no_room(primitive: Primitive, outs: Sequence[Value], span: Any = None) -> NoReturn:
     """Raise UsageError: memory is used up where a primitive computes `outs`."""
     types = " ".join(str(v.aval) for v in outs)
@@ -211,6 +220,7 @@ def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Any]]:
     return dies
 
 
+@deep
 def prepared(jaxpr: Jaxpr) -> _Program:
     """The program of a jaxpr, made once and kept with it."""
     program = _PREPARED.find(jaxpr)

@@ -130,7 +130,7 @@ class _Linearized:
 
     def _rule(self, primitive: Primitive) -> Callable[..., Value] | None:
         """The linearize rule of a primitive as a jvp rule, which uses the jvp rule where a primal is unknown; None for no rule."""
-        rule = linearize_rules.find(primitive)
+        rule = linearize_rules.find(primitive) if primitive.holds_jaxprs else None
         if rule is None:
             return None
 

@@ -32,9 +32,17 @@ from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import nesting
-from jaxprtool.stablehlo.builder import ELEMENTWISE, Builder, HloValue, result_types, types_of
+from jaxprtool.stablehlo.builder import (
+    ELEMENTWISE,
+    Builder,
+    HloValue,
+    new_value,
+    result_types,
+    types_of,
+)
 from jaxprtool.stablehlo.functions import Function, Module, Place, identifier
 from jaxprtool.stablehlo.module import StableHLO
+from jaxprtool.stablehlo.templates import OFTEN, Template
 from jaxprtool.stablehlo.text import mlir_type
 
 __all__ = ["LoweringContext", "HloValue", "hlo", "lower_jaxpr", "lowering_rules"]
@@ -300,19 +308,57 @@ class LoweringContext(Builder):
         """Write the equations of a jaxpr, given its constants and arguments; returns its results."""
         env: dict[Any, HloValue] = dict(zip(jaxpr.all_binders, args, strict=True))
         outer, rules, literal = self.eqn, lowering_rules.rules, self.literal
+        templates = self.module.templates if self.mesh is None else {}
         with interpreting():
             for eqn in interpreted(jaxpr.eqns):
                 self.eqn = eqn
-                primitive = eqn.primitive
+                primitive, binders, params = eqn.primitive, eqn.out_binders, eqn.params
                 ins = [env[x] if type(x) is not Lit else literal(x) for x in eqn.inputs]
-                rule = rules.get(primitive) or lowering_rules[primitive]
-                out = rule(self, *ins, **eqn.params)
-                if primitive.multiple_results:
-                    env.update(zip(eqn.out_binders, out, strict=True))
-                else:
-                    env[eqn.out_binders[0]] = out
+                several = primitive.multiple_results
+                if several or not params:  # without params a rule is as fast as a template
+                    rule = rules.get(primitive) or lowering_rules[primitive]
+                    out = rule(self, *ins, **params)
+                    if several:
+                        env.update(zip(binders, out, strict=True))
+                    else:
+                        env[binders[0]] = out
+                    continue
+                names, types = zip(*ins, strict=True) if ins else ((), ())
+                key = primitive, id(params), self.indent, binders[0].aval, types
+                found = templates.get(key)
+                out = found.write(self, names) if type(found) is Template else None
+                if out is None:
+                    out = self._written_by_rule(key, found, ins)
+                env[binders[0]] = out
         self.eqn = outer
         return [env[x] if type(x) is not Lit else literal(x) for x in jaxpr.outs]
+
+    def _written_by_rule(
+        self, key: tuple[Any, ...], found: Any, ins: Sequence[HloValue]
+    ) -> HloValue:
+        """Write the current equation by its rule; make a template of it where others like it were written.
+
+        Args:
+          key: what the lines depend on besides names, the `id` of the params among it.
+          found: what `Module.templates` has under it.
+          ins: the operands.
+        """
+        module, params = self.module, self.eqn.params
+        rule = lowering_rules[self.eqn.primitive]
+        if found is None:
+            module.templates[key] = found = 0
+            module.alive.append(params)
+        if type(found) is not int:
+            return rule(self, *ins, **params)
+        if found < OFTEN:
+            module.templates[key] = found + 1
+            return rule(self, *ins, **params)
+        start, first = len(self.lines), self.counter
+        before = len(self.constants), self._token, len(module.callbacks)
+        out = rule(self, *ins, **params)
+        if before == (len(self.constants), self._token, len(module.callbacks)):
+            module.templates[key] = Template.of(self, self.lines[start:], first, ins, out)
+        return out
 
     def finish(
         self, symbol: str, visibility: str, args: list[HloValue], outs: list[HloValue]
@@ -381,7 +427,8 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
 def _lower_function(module: Module, function: Function) -> str:
     token = HloValue("%token", _TOKEN) if is_ordered(function.closed) else None
     ctx = LoweringContext(module, function.place, token)
-    args = [HloValue(f"%arg{i}", a.physical) for i, a in enumerate(function.closed.in_avals)]
+    avals = function.closed.in_avals
+    args = [new_value((f"%arg{i}", a.physical)) for i, a in enumerate(avals)]
     with interpreting():
         state.eqn = function.eqn
         outs = ctx.written(function.closed, args)

@@ -51,6 +51,8 @@ __all__ = [
 ]
 
 partial_eval_rules = RuleTable("partial_eval")
+_RULES = partial_eval_rules.rules
+_record = JaxprTrace.process_primitive
 # Where all operands of a known equation are literals: whether its result is saved for the unknown part, or made again there.
 residual_facts = FactTable("residual", "saved", "made again")
 
@@ -102,10 +104,10 @@ class PartialEvalTrace(JaxprTrace):
             if type(parent) is JaxprTrace:  # records, and applies nothing else
                 return parent.process_primitive(primitive, args, params)
             return self.known(parent.process_primitive, primitive, args, params)
-        rule = partial_eval_rules.find(primitive)
-        if rule is not None:
+        rule = _RULES.get(primitive) or (primitive.pending and partial_eval_rules.find(primitive))
+        if rule:
             return rule(self, args, **params)
-        return super().process_primitive(primitive, args, params)
+        return _record(self, primitive, args, params)
 
 
 @deep

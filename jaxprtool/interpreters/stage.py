@@ -13,6 +13,7 @@ Copies of such equations from other jaxprs are left out.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from itertools import repeat, zip_longest
 from typing import Any
@@ -63,6 +64,41 @@ __all__ = [
 
 _TYPE_RULES = abstract_eval_rules.rules
 identity_rules = RuleTable("identity")
+
+
+# The results' types of operations without params, which the operands' types alone determine.
+_OUT_TYPES: dict[tuple[Any, ...], Any] = {}
+
+
+def _is_again(eqn: JaxprEqn, avals: Sequence[Aval], params: dict[str, ParamValue]) -> bool:
+    """Whether these are the params of an equation, and the types of its operands: then its results have their types."""
+    known = eqn.params
+    return (
+        len(params) == len(known)
+        and all(map(operator.is_, params.values(), known.values()))
+        and all(map(operator.eq, params, known))
+        and avals == [*map(type_of, eqn.inputs)]
+    )
+
+
+_annotated_of = operator.attrgetter("annotated")
+
+
+def _out_types(primitive: Primitive, avals: Sequence[Aval], params: dict[str, ParamValue]) -> Any:
+    """The result's type by the primitive's type rule, a list of them for multiple results."""
+    rule = _TYPE_RULES.get(primitive) or abstract_eval_rules[primitive]
+    annotated = True in map(_annotated_of, avals)
+    if annotated:
+        rule = annotated_rule(primitive, rule)
+    try:
+        out = rule(*avals, **params)
+    except TypeError as e:
+        if not isinstance(e, JaxprToolError):
+            _refuse_symbolic(primitive, avals, params)
+        raise
+    if not (params or annotated):
+        _OUT_TYPES[(primitive, *avals)] = out
+    return out
 
 
 def _refuse_symbolic(
@@ -147,12 +183,16 @@ class JaxprTrace(Trace):
 
     def constant(self, value: Value) -> Value:
         """A literal for a Python scalar or a concrete scalar, else a constant binder."""
+        var = self.const_vars.get(id(value))
+        if var is not None:
+            return var
         if type(value) in (bool, int, float, complex):
             return scalar_lit(value, get_aval(value).dtype)
-        if type(value) is JaxprTracer and type(value.atom) is Lit:  # of an outer trace
-            return value.atom
-        var = self.const_vars.get(id(value))
-        if var is None:
+        if type(value) is JaxprTracer:  # of an outer trace
+            if type(value.atom) is Lit:
+                return value.atom
+            aval = value.aval
+        else:
             refuse = getattr(value, "refuse_as_constant", None)  # of what stands for a value
             if refuse is not None:
                 refuse()
@@ -161,10 +201,10 @@ class JaxprTrace(Trace):
                 item = None if isinstance(value, Tracer) else value.item()
                 if item is not None:
                     return Lit(item, aval)
-            var = new_var(aval.strong)
-            self.const_vars[id(value)] = var
-            self.const_binders.append(var)
-            self.consts.append(value)
+        var = new_var(aval.strong)
+        self.const_vars[id(value)] = var
+        self.const_binders.append(var)
+        self.consts.append(value)
         return var
 
     def literal(self, lit: Lit) -> Value:
@@ -186,29 +226,27 @@ class JaxprTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Value], params: dict[str, ParamValue]
     ) -> Value:
-        inputs, avals, annotated = [], [], False
+        inputs, avals = [], []
         for x in args:
             if type(x) is JaxprTracer and x._trace is self:
                 a = x.atom
             else:
                 a = x if type(x) is Lit else self.const_vars.get(id(x)) or self.constant(x)
-            aval = a.aval
             inputs.append(a)
-            avals.append(aval)
-            annotated = annotated or aval.annotated
-        rule = _TYPE_RULES.get(primitive) or abstract_eval_rules[primitive]
-        if annotated:
-            rule = annotated_rule(primitive, rule)
-        try:
-            out = rule(*avals, **params)
-        except TypeError as e:
-            if not isinstance(e, JaxprToolError):
-                _refuse_symbolic(primitive, avals, params)
-            raise
+            avals.append(a.aval)
+        eqn = state.eqn
+        if not params:
+            out = _OUT_TYPES.get((primitive, *avals))
+        elif primitive is eqn.primitive and _is_again(eqn, avals, params):
+            out, params = [*map(type_of, eqn.out_binders)], eqn.params
+            out = out if primitive.multiple_results else out[0]
+        else:
+            out = None
+        if out is None:
+            out = _out_types(primitive, avals, params)
         if primitive.multiple_results:
             return self.emit(primitive, inputs, params, out)
         var = new_var(out)
-        eqn = state.eqn
         origin = eqn.origin
         if origin is CALLER:
             origin = caller_origin()

@@ -110,9 +110,10 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
             inputs, binders = eqn.inputs, eqn.out_binders
             if ct_env.keys().isdisjoint(binders):
                 continue
-            linear_atoms = (*binders, *(x for x in inputs if x in linear))
-            if not any(is_inexact(x.aval) for x in linear_atoms):
-                continue  # of integers to integers: the cotangents are zeros, which need no rule
+            if not is_inexact(binders[0].aval):
+                linear_atoms = (*binders, *(x for x in inputs if x in linear))
+                if not any(is_inexact(x.aval) for x in linear_atoms):
+                    continue  # of integers to integers: cotangents are zeros, which need no rule
             if eqn.primitive.multiple_results:
                 ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
             else:
@@ -145,10 +146,10 @@ def _transpose_eqn(eqn: JaxprEqn, ct: Value, ins: list[Value]) -> Sequence[Value
     primitive = eqn.primitive
     rule = transpose_rules.rules.get(primitive) or transpose_rules[primitive]
     try:
-        if isinstance(rule, Unsupported) and rule.why == NONLINEAR.why:
-            not_linear(primitive.name)
         return rule(ct, *ins, **eqn.params)
     except JaxprToolError as e:
+        if isinstance(rule, Unsupported) and rule.why == NONLINEAR.why:
+            not_linear(primitive.name)
         if e.diagnostics[0].code == _NO_VALUE:
             not_linear(primitive.name, "several of its operands depend on them")
         raise

@@ -19,6 +19,7 @@ __all__ = [
     "become",
     "refuse_change",
     "refuse_removal",
+    "set_field",
 ]
 
 K = TypeVar("K")
@@ -70,13 +71,14 @@ class FrozenDict(dict[K, T]):
         return type(self), (dict(self),)
 
 
-_set = object.__setattr__
+# Sets one field of an object under construction, as `amend` sets several.
+set_field = object.__setattr__
 
 
 def amend(x: Any, **fields: Any) -> None:
     """Set fields of an object under construction. Only its constructor may call this, before it hands the object out."""
     for name, value in fields.items():
-        _set(x, name, value)
+        set_field(x, name, value)
 
 
 def become(x: Any, cls: type) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from jaxprtool.ir.origin import Origin
 
-__all__ = ["Source", "Span"]
+__all__ = ["Source", "Span", "new_span"]
 
 
 class Source:
@@ -61,3 +62,7 @@ class Span(NamedTuple):
     def __str__(self) -> str:
         line, column = self.source.position(self.start)
         return f"{self.source.name}:{line}:{column}"
+
+
+# A span of a tuple of its four fields. It takes half the time of a call of the class.
+new_span: Callable[[tuple[Source, int, int, Origin | None]], Span] = partial(tuple.__new__, Span)  # pyright: ignore[reportUnknownMemberType]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import in_place
-from jaxprtool.core.partition import split_list, spread
+from jaxprtool.core.partition import partition_list, split_list, spread
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
@@ -158,11 +159,10 @@ class CallRules:
         linear = [is_linear(x) for x in args]
         nonzero = [type(ct) is not Zero for ct in cts]
         transposed, flags = self.transposed(params[self.param], linear, nonzero)
-        operands = [x for x in args if not is_linear(x)]
-        operands += [ct for ct in cts if type(ct) is not Zero]
+        operands, undefined = partition_list(linear, args)
+        operands += compress(cts, nonzero)
         outs = self.apply(transposed, operands, params) if any(flags) else []
-        linear_avals = [x.aval for x in args if is_linear(x)]
-        return spread(linear, fill_zeros(flags, outs, linear_avals))
+        return spread(linear, fill_zeros(flags, outs, [x.aval for x in undefined]))
 
     def transposed(
         self, closed: ClosedJaxpr, linear: Sequence[bool], nonzero: Sequence[bool]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.ir.jaxpr import Value
+from jaxprtool.makers.axes import inverse_permutation
 from jaxprtool.makers.indexing import Windows
 
 __all__ = ["Selection"]
@@ -26,7 +30,8 @@ class Selection:
       places(starts): for each index vector the places of its window, an array (*batch, *window).
       kept: the sizes of the operand's other axes.
       layout: for each axis of (*batch, *window, *kept), its axis in the windows array; None for
-        those of size 1 that it lacks.
+        those of size 1 that it lacks. `dropped` are these, and `to_layout` and `from_layout` transpose the others.
+      back: the axes of (*moving, *rest) in the order of the operand.
     """
 
     def __init__(
@@ -66,6 +71,10 @@ class Selection:
             *(window_axis[i] for i in own_windows),
             *(window_axis[i] for i in rest),
         ]
+        self.dropped = tuple([i for i, a in enumerate(self.layout) if a is None])
+        self.from_layout = tuple([a for a in self.layout if a is not None])
+        self.to_layout = inverse_permutation(self.from_layout)
+        self.back = inverse_permutation(self.order)
         self._make_offsets(w, moving, own_windows)
 
     def _make_offsets(self, w: Windows, moving: list[int], own_windows: list[int]) -> None:
@@ -74,7 +83,10 @@ class Selection:
         step, steps = 1, {}
         for i, size in zip(reversed(moving), reversed(self.moving_sizes), strict=True):
             steps[i], step = step, step * size
-        self.steps = [steps.get(i, 0) for i in w.start_map]
+        self.few = math.prod(self.batch) < 100  # a product of integers is one call, and a slow one
+        self.steps = xp.array([steps.get(i, 0) for i in w.start_map], xp.int64)
+        self.shape = (*self.batch, *self.window)
+        self.first = (*self.batch, *[1] * len(self.window))
         offsets = xp.zeros((1,) * rank, xp.int64)
         axes = {i: len(self.batch) + k for k, i in enumerate(own_windows)}
         axes.update(zip(w.operand_batch, w.index_batch, strict=True))
@@ -92,7 +104,9 @@ class Selection:
 
     def inside(self, starts: Value) -> Value:
         """For each index vector whether its window lies within the operand."""
-        return ((starts >= 0) & (starts <= self.limits)).all(axis=-1)
+        unsigned = self.xp.uint64  # in which what is negative is beyond every limit
+        within = starts.view(unsigned) <= self.limits.view(unsigned)
+        return self.xp.logical_and.reduce(within, axis=-1)
 
     def clipped(self, starts: Value) -> Value:
         """Starts moved so that the windows lie within the operand."""
@@ -100,13 +114,16 @@ class Selection:
 
     def places(self, starts: Value) -> Value:
         """The places of the windows: an array (*batch, *window)."""
-        xp = self.xp
-        first = xp.zeros(self.batch, xp.int64)
-        for k, step in enumerate(self.steps):
-            if step:
-                first = first + starts[..., k] * step
-        places = first.reshape((*self.batch, *[1] * len(self.window))) + self.offsets
-        return xp.broadcast_to(places, (*self.batch, *self.window))
+        if self.few:
+            first = starts.dot(self.steps)
+        else:
+            columns = [starts[..., k] * step for k, step in enumerate(self.steps) if step]
+            zeros = [] if columns else [self.xp.zeros(self.batch, self.xp.int64)]
+            first = functools.reduce(operator.add, [*columns, *zeros])
+        places = self.xp.reshape(first, self.first) + self.offsets
+        if places.shape == self.shape:
+            return places
+        return self.xp.broadcast_to(places, self.shape)
 
     def table(self, operand: Value) -> Value:
         """The operand as (n, *kept)."""
@@ -127,21 +144,19 @@ class Selection:
 
     def to_windows(self, rows: Value) -> Value:
         """The windows array from (*batch, *window, *kept)."""
-        dropped = tuple([i for i, a in enumerate(self.layout) if a is None])
-        if dropped:
-            rows = rows.squeeze(dropped)
-        axes = [a for a in self.layout if a is not None]
-        return rows.transpose(sorted(range(len(axes)), key=axes.__getitem__))
+        if self.dropped:
+            rows = rows.squeeze(self.dropped)
+        return rows.transpose(self.to_layout)
 
     def from_windows(self, windows: Any) -> Value:
         """(*batch, *window, *kept) from the windows array."""
-        rows = windows.transpose([a for a in self.layout if a is not None])
+        rows = windows.transpose(self.from_layout)
         return rows.reshape((*self.batch, *self.window, *self.kept))
 
     def with_table(self, operand: Value, table: Any) -> Value:
         """The operand with its part replaced by a table of `table`'s shape."""
         part = table.reshape((*self.moving_sizes, *self.kept))
-        part = part.transpose(sorted(range(len(self.order)), key=self.order.__getitem__))
+        part = part.transpose(self.back)
         if self.within is None:
             return part
         out = operand.copy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from jaxprtool.ir.avals import ShapedArray
@@ -19,7 +20,15 @@ from jaxprtool.stablehlo.text import (
 )
 from jaxprtool.syntax.types import exact_text
 
-__all__ = ["ELEMENTWISE", "Builder", "HloValue", "int_pairs", "result_types", "types_of"]
+__all__ = [
+    "ELEMENTWISE",
+    "Builder",
+    "HloValue",
+    "int_pairs",
+    "new_value",
+    "result_types",
+    "types_of",
+]
 
 
 class HloValue(NamedTuple):
@@ -27,6 +36,10 @@ class HloValue(NamedTuple):
 
     name: str
     aval: Any
+
+
+# A value of a tuple of name and type. It takes half the time of a call of the class.
+new_value: Callable[[tuple[str, Any]], HloValue] = partial(tuple.__new__, HloValue)  # pyright: ignore[reportUnknownMemberType]
 
 
 # Operations whose short form is `stablehlo.name %a, %b : type`, or `: (types) -> type`.
@@ -72,7 +85,7 @@ class Builder(ABC):
         name = f"%{self.counter}"
         self.counter += 1
         self.lines.append(f"{self.indent}{name} = {text}")
-        return HloValue(name, aval)
+        return new_value((name, aval))
 
     def write_many(self, text: str, avals: Sequence[Aval]) -> list[HloValue]:
         """Write an operation with any number of results."""
@@ -84,7 +97,7 @@ class Builder(ABC):
         self.lines.append(
             f"{self.indent}{name}:{count} = {text}" if count else f"{self.indent}{text}"
         )
-        return [HloValue(f"{name}#{i}", a) for i, a in enumerate(avals)]
+        return [new_value((f"{name}#{i}", a)) for i, a in enumerate(avals)]
 
     def op(
         self,
@@ -115,12 +128,14 @@ class Builder(ABC):
         outs = out if isinstance(out, list) else [out]
         names = ", ".join([x.name for x in operands])
         ins = ", ".join([mlir_type(x.aval) for x in operands])
-        props = ", ".join([f"{k} = {attribute(v)}" for k, v in attrs.items() if "." not in k])
-        extra = ", ".join([f"{k} = {attribute(v)}" for k, v in attrs.items() if "." in k])
+        props: list[str] = []
+        extra: list[str] = []
+        for k, v in attrs.items():
+            (extra if "." in k else props).append(f"{k} = {attribute(v)}")
         text = f'"{full}"({names})'
-        text += f" <{{{props}}}>" if props else ""
+        text += f" <{{{', '.join(props)}}}>" if props else ""
         text += f" ({', '.join(regions)})" if regions else ""
-        text += f" {{{extra}}}" if extra else ""
+        text += f" {{{', '.join(extra)}}}" if extra else ""
         text += f" : ({ins}) -> {result_types(outs)}"
         results = self.write_many(text, outs)
         return results if isinstance(out, list) else results[0]
@@ -138,7 +153,7 @@ class Builder(ABC):
         """The text of a region: `body` takes its arguments and returns its results (one or a list)."""
         args, inner = self.block(avals, body, "stablehlo.return")
         indent = self.indent
-        header = ", ".join(f"{x.name}: {mlir_type(x.aval)}" for x in args)
+        header = ", ".join([f"{x.name}: {mlir_type(x.aval)}" for x in args])
         return (
             f"{{\n{indent}^bb0({header}):\n{inner}\n{indent}}}"
             if args
@@ -152,7 +167,7 @@ class Builder(ABC):
         lines, constants, indent = self.lines, self.constants, self.indent
         self.lines, self.constants, self.indent = [], {}, indent + "  "
         self.depth += 1
-        args = [HloValue(f"%{self.counter + i}", a) for i, a in enumerate(avals)]
+        args = [new_value((f"%{i}", a)) for i, a in enumerate(avals, self.counter)]
         self.counter += len(args)
         outs = body(*args)
         self.write_return(terminator, [outs] if isinstance(outs, HloValue) else outs)

@@ -35,14 +35,22 @@ class Module:
     """The functions of a module, and those that are yet to be written.
 
     The tables are by `id`; they hold the jaxprs so that no id is used twice.
+
+    Attributes:
+      taken: the symbols, each with the number that is tried first for another one of that name.
+      templates: the lines of equations by what they depend on: a `Template`, how many were written without one, or False
+        where there can be none.
+      alive: the params whose ids are in the keys of `templates`.
     """
 
     def __init__(self) -> None:
         self.symbols: dict[Any, Function] = {}
-        self.taken: set[str] = {"main"}
+        self.taken: dict[str, int] = {"main": 0}
         self.pending: list[Function] = []
         self.meshes: dict[Mesh, str] = {}
         self.callbacks: list[Callable[..., Any]] = []
+        self.templates: dict[tuple[Any, ...], Any] = {}
+        self.alive: list[Any] = []
 
     def function(self, closed: ClosedJaxpr, name: str, place: Place, eqn: JaxprEqn) -> str:
         """The symbol of a private function for a jaxpr object, written once for each place."""
@@ -75,11 +83,12 @@ class Module:
 
     def fresh(self, name: str) -> str:
         """A symbol that no function has."""
-        base = identifier(name)
-        symbol, n = base, 0
+        base = symbol = identifier(name)
+        n = self.taken.get(base, 0)
         while symbol in self.taken:
             symbol, n = f"{base}_{n}", n + 1
-        self.taken.add(symbol)
+        self.taken[base] = n
+        self.taken.setdefault(symbol, 0)
         return symbol
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from jaxprtool.ir.avals import ARRAY_LIMIT, AbstractType, OpaqueType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import DropVar, Lit, Primitive, Var, new_var
-from jaxprtool.ir.spans import Span
+from jaxprtool.ir.spans import Span, new_span
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.patterns import pattern
@@ -92,32 +93,51 @@ class Atoms:
 
         Among arguments of a jaxpr inside (`head`) the releases 0.1.59 to 0.1.68 repeat names; the first one is meant.
         """
-        text = text.rstrip()
-        if " " not in text and "\n" not in text and "," not in text:
-            pieces = ((0, text),)
-        else:
-            pieces = [(m.start(), m[0]) for m in _BINDER.finditer(text)]
         found: list[Var] = []
-        for offset, piece in pieces:
-            name, colon, kind = piece.partition(":")
-            at = start + offset
+        source, types, bound = self.source, self.types, scope.vars
+        find, end = source.text.find, start
+        for word in text.split():
+            name, _, kind = word.partition(":")
+            aval = types.get(kind)
+            if aval is None:  # the type is new, or `word` is not all of the binder
+                found += self._new_binders(scope, text, start, end, head)
+                break
+            at = find(word, end)
+            end = at + len(word)
+            span = new_span((source, at, end, None))
+            if name == "_" or name in bound:
+                found.append(self._bind_again(scope, name, aval, span, head))
+            else:
+                bound[name] = var = new_var(aval, name, span)
+                found.append(var)
+        return found
+
+    def _new_binders(
+        self, scope: Scope, text: str, start: int, end: int, head: bool
+    ) -> Iterator[Var]:
+        """Bind the names of a run of binders that starts at `start`, from the offset `end` on."""
+        for m in _BINDER.finditer(text, end - start):
+            name, colon, kind = m[0].partition(":")
+            at = start + m.start()
             aval = self.types.get(kind)
             if aval is None:
                 aval = self._type(kind, at + len(name) + 1) if colon else self._untyped()
-            span = Span(self.source, at, at + len(piece))
-            if name == "_":
-                found.append(DropVar(aval, "_", span))
-                scope.drops.append(found[-1])
-                continue
-            var = new_var(aval, name, span)
-            if name in scope.vars and scope.vars[name] not in self.unbound:
-                if head and aval is UNTYPED and len(self.scopes) > 1:
-                    found.append(var)
-                    continue
-                self._bound_twice(name, scope.vars[name], at)
-            scope.vars[name] = var
-            found.append(var)
-        return found
+            yield self._bind_again(scope, name, aval, Span(self.source, at, start + m.end()), head)
+
+    def _bind_again(
+        self, scope: Scope, name: str, aval: AbstractType, span: Span, head: bool
+    ) -> Var:
+        """Bind a name that may be bound already, or `_`."""
+        if name == "_":
+            scope.drops.append(DropVar(aval, "_", span))
+            return scope.drops[-1]
+        var, first = new_var(aval, name, span), scope.vars.get(name)
+        if first is not None and first not in self.unbound:
+            if head and aval is UNTYPED and len(self.scopes) > 1:
+                return var
+            self._bound_twice(name, first, span.start)
+        scope.vars[name] = var
+        return var
 
     def _untyped(self) -> AbstractType:
         self.missing.binders = True
@@ -170,10 +190,17 @@ class Atoms:
         self.unbound.add(found)
         return scope.vars.setdefault(word, found)
 
-    def spaced(self, words: str, scope: Scope, start: int, end: int) -> list[Any]:
-        """The operands of a run in which types have blanks, `[...]:f32[2, 4]`."""
-        self.drop_reads = -1, 0
-        return [self.atom(m, scope, start, end) for m in _SPACED.findall(words)]
+    def operands(
+        self, words: list[str], text: str, scope: Scope, start: int, end: int
+    ) -> list[Any]:
+        """The operands of a run, whose words stand between two offsets."""
+        found: list[Any] = []
+        for word in words:
+            if word.rfind("[") > word.rfind("]"):  # types have blanks, `[...]:f32[2, 4]`
+                self.drop_reads = -1, 0
+                return [self.atom(m, scope, start, end) for m in _SPACED.findall(text)]
+            found.append(self.atom(word, scope, start, end))
+        return found
 
     def _read_drop(self, scope: Scope, start: int) -> Var:
         """An operand `_`: the text does not say which; successive ones are taken in the order of binding."""

@@ -76,7 +76,9 @@ class Blocks:
         if end - start > _LONGEST or not _says_its_end(primitive):
             return
         text = self.text[start:end]
-        if not names.isdisjoint(_WORDS.findall(text)) or _LAMBDA.search(text):
+        if names and not names.isdisjoint(_WORDS.findall(text)):
+            return
+        if "lambda" in text and _LAMBDA.search(text):
             return
         inside = tokens[first:-1]
         if primitive in OLDER and is_older(PRIMITIVES[primitive], [t[1] for t in inside[::2]]):

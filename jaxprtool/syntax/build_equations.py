@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, DropVar, JaxprEqn, Primitive, Var, new_eqn
-from jaxprtool.ir.spans import Span
+from jaxprtool.ir.spans import Span, new_span
 from jaxprtool.syntax.atoms import Atoms
 from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.build_params import GivenParam, ParamCallbacks
@@ -109,16 +109,10 @@ class EquationCallbacks:
             text = _LITERAL.sub(r"\1", text)
         if "=" in text:
             text = self._one_equation(text, at)
-        inputs: list[Any] = []
-        known = scope.vars
-        for word in text.split():
-            atom = known.get(word)
-            if atom is None:
-                if word.rfind("[") > word.rfind("]"):  # a type with a blank in it
-                    inputs = self.atoms.spaced(text, scope, at, end)
-                    break
-                atom = self.atoms.atom(word, scope, at, end)
-            inputs.append(atom)
+        words = text.split()
+        inputs: list[Any] = [*map(scope.vars.get, words)]
+        if None in inputs:
+            inputs = self.atoms.operands(words, text, scope, at, end)
         given = self.params.read(primitive, params) if params else {}
         if jaxprs and not scope.autodidax:
             inputs, given = self._called(primitive, inputs, given, jaxprs)
@@ -135,7 +129,7 @@ class EquationCallbacks:
                     return self._several(several, token, end)
                 primitive, inputs, given = from_older(primitive, inputs, given)
             given = recover_params(primitive, given, binders)
-        span = Span(self.source, token[2], end)
+        span = new_span((self.source, token[2], end, None))
         comments = self.comments.of_equation(token[2]) if self.comments.present else None
         eqn = new_eqn(primitive, inputs, given, binders, span, comments)
         if self.annotated:

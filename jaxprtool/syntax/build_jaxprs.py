@@ -82,6 +82,12 @@ class JaxprCallbacks:
         text: str = token[1]
         if "Literal(" in text:
             text = _LITERAL.sub(r"\1", text)
+        words = text.split(",")
+        if words[-1].isspace() or not words[-1]:
+            words.pop()
+        variables = [*map(scope.vars.get, map(str.strip, words))]
+        if None not in variables:  # as results are, most often
+            return tuple(variables)
         outs: list[Atom | None] = []
         dropped: list[int] = []
         pos, start = 0, token[3] - len(text) - 1

@@ -80,7 +80,11 @@ def run_tables(
                 state = action
                 break
             symbol, callback, size = rules[~action]
-            if size:
+            if size == 2:  # most are, and need no lists
+                last = values.pop()
+                values[-1] = callback(values[-1], last)
+                del states[-2:]
+            elif size:
                 parts = values[-size:]
                 del values[-size:], states[-size:]
                 values.append(callback(*parts))

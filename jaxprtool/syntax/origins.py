@@ -100,7 +100,7 @@ def find_annotations(text: str) -> Annotated | None:
     """The annotations of a text; None where it has none."""
     if ")]" in text and (found := _in_brackets(text)) is not None:
         return found
-    if "# " not in text:
+    if "#" not in text or "# " not in text:  # looking for what ends in a blank is slow
         return None
     sure: dict[int, tuple[int, _Note]] = {}  # by line: the column, and what stands there
     unsure: dict[int, tuple[int, _Note]] = {}  # what only its column tells from a comment
@@ -136,6 +136,8 @@ def find_annotations(text: str) -> Annotated | None:
 
 def _in_brackets(text: str) -> Annotated | None:
     """The annotations that the releases to 0.2.21 print, `[file.py:12 (f)]`, all in one column; None where there are none."""
+    if ")]\n" not in text and not text.endswith(")]"):
+        return None
     matches = [*_BRACKETS.finditer(text)]
     starts = [m.start(1) - text.rfind("\n", 0, m.start()) for m in matches]
     if not matches or len(set(starts)) > 1:

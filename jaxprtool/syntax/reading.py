@@ -24,7 +24,10 @@ State: TypeAlias = Literal[
 # What matches, at an offset of a text, up to a line that continues an equation.
 AfterLine: TypeAlias = Callable[[str, int], "re.Match[str] | None"]
 
-_DEFINED = pattern(r"(?<![\w.])(?<!\. )" + DEFINED + r"\{ lambda\b")
+# What may not stand before `let ` is said after it, since a search for a fixed beginning is fast.
+_DEFINED = pattern(
+    r"let (?<![\w.]let )(?<!\. let )" + DEFINED.removeprefix("let ") + r"\{ lambda\b"
+)
 _TAME = pattern(r"[^\s\[\](){},;=]+")
 
 
@@ -79,7 +82,7 @@ class Reading:
         self.comments = CommentScanner(self.text)
         self.values = ValueScanner(self.text)
         self.names: set[str] = set()
-        if "let " in self.text:
+        if " = { lambda" in self.text:
             self.names.update(m[1] for m in _DEFINED.finditer(self.text))
         self.odd_name = _odd_names(self.names)
         self.blocks = Blocks(self.text)

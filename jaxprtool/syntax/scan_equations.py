@@ -15,7 +15,7 @@ from jaxprtool.syntax.tokens import BINDER, IDENT, LOOSE_BINDER, STORED
 
 __all__ = ["EquationScanner"]
 
-_EQUATION = pattern(rf"([\s;]*+)(?<![^\s;])((?:{BINDER}[ \n]++)++)= ([^\s\[;]++)")
+_EQUATION = pattern(rf"([ \n]*+[\s;]*+)(?<![^\s;])((?:{BINDER}[ \n]++)++)= ([^\s\[;]++)")
 _LOOSE_BINDERS = pattern(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on a line
 _LOOSE_EQUATION = pattern(
     rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)=(?: |[ ]*+\n[ ]++)(?!\{{ lambda\b)([^\s\[=;]++)(?=[\s\[;]|\Z)"
@@ -29,7 +29,7 @@ _REFERENCE = pattern(
     rf"(?:{_REF}(?:, {STORED})?+|(?!in \(){STORED})(?: (?:mask|other)=[^\s;]++)*+)"
     r"(?=[ \t]++#|[ \t]*+(?:[\n;]|in \(|\Z))"
 )
-_OUTS = pattern(r"[\s;]*+(?<![^\s;])in \(((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+)\)")
+_OUTS = pattern(r"[ \n]*+[\s;]*+(?<![^\s;])in \(((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+)\)")
 _EFFECTS = pattern(r"\s*+: \{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
 _RBRACE = pattern(r"\s*+\}")
 _SUBJAXPR = pattern(r"\s*+(?=\{ lambda\b)")

@@ -54,6 +54,10 @@ EXAMPLES = [
     _top_k("bf16[8]", 8, 0, SPECIAL),
     _top_k("i32[5]", 2, 0, [1, 3, 3, -7, 3]),
     _top_k("u32[5]", 0, 0),
+    _top_k("f32[100]", 3, 0),
+    _top_k("i64[1,70]", 2, 1, [i * 7 % 5 for i in range(70)]),  # many of each
+    _top_k("i8[50]", 2, 0, [3] * 50),
+    _top_k("f64[40]", 1, 0, [*[0.0] * 19, *SPECIAL, *[-0.0] * (21 - len(SPECIAL))]),
     _approx("f32[2,5]", 3, -1),
     _approx("f32[6,2]", 2, 0, is_max=False),
     _approx("f32[200,2]", 1, 0, aggregate=False),

@@ -174,9 +174,8 @@ class _Reader:
             params = {**primitive.defaults, **params}
             params = {k: v for k, v in params.items() if k not in absent} if absent else params
         outs = [self.binder(v, env) for v in eqn.outvars]
-        if not primitive.holds_jaxprs:
-            key = primitive, *params, *map(_exact, params.values())
-            params = self.shared_params.setdefault(key, Params(params))
+        key = primitive, *params, *map(_exact, params.values())
+        params = self.shared_params.setdefault(key, Params(params))
         return JaxprEqn(primitive, inputs, params, outs, origin=origin_of(eqn.source_info))
 
     def params(self, eqn: Any, primitive: Primitive) -> dict[str, Any]:
@@ -282,6 +281,13 @@ def _exact(value: Any) -> Any:
     kind = type(value)
     if kind is tuple:
         return (tuple, *map(_exact, value))
+    if kind is NumpyScalar:
+        return kind, value.type_name, int(value)
+    if kind is LiveRecord:
+        parts = _exact(value.args), *value.fields, *map(_exact, value.fields.values())
+        return kind, type(value.value), value.name, *parts
+    if kind is LiveWord:
+        return kind, str(value), id(value.value)
     return (kind, value) if kind in _EXACT else (kind, id(value))
 
 

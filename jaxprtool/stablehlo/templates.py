@@ -1,0 +1,88 @@
+"""Lines of StableHLO with places for names: equations of one operation, params and types differ in nothing else."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.stablehlo.builder import Builder, HloValue, new_value
+
+__all__ = ["OFTEN", "Template"]
+
+OFTEN = 1  # equation is written before a template is made of the next one like it
+
+_NAME = re.compile(r"(%\w+(?:#\d+)?)")
+_STRING = re.compile(r'"([^"]*)"')
+
+
+class Template:
+    """The lines that an equation wrote, where names of values are left open.
+
+    Attributes:
+      text: the lines, for Python's `%`.
+      pick: picks the names for `text`, in order, from those of the operands, of the constants and of what the lines bind.
+      constants: the keys of the constants among the operands that the lines have besides those of the equation.
+      bound: the number of names that the lines bind.
+      result: the position of the result's name among what they bind.
+      aval: the type of the result.
+    """
+
+    __slots__ = ("aval", "bound", "constants", "pick", "result", "text")
+
+    def __init__(
+        self,
+        text: str,
+        places: Sequence[int],
+        constants: Sequence[Any],
+        bound: int,
+        result: int,
+        aval: Any,
+    ):
+        self.text, self.pick = text, operator.itemgetter(*places)
+        self.constants, self.bound = constants, bound
+        self.result, self.aval = result, aval
+
+    @classmethod
+    def of(
+        cls, builder: Builder, lines: Sequence[Any], first: int, ins: Sequence[HloValue], out: Any
+    ) -> Template | bool:
+        """The template of lines that a builder wrote; False where other equations may write others.
+
+        Args:
+          lines: what was written.
+          first: the number of the first name that the lines bind.
+          ins: the operands.
+          out: the result.
+        """
+        names, bound = [x.name for x in ins], builder.counter - first
+        own = {f"%{first + i}": i for i in range(bound)}
+        apart = len(set(names)) == len(names)
+        if out.name not in own or not apart or not all(type(line) is str for line in lines):
+            return False
+        whole = "\n".join(lines)
+        if any("%" in s for s in _STRING.findall(whole)):  # what looks like a name is none
+            return False
+        parts = _NAME.split(whole)
+        keys = {x.name: key for key, x in builder.constants.items() if x.name not in names}
+        used = [*dict.fromkeys([name for name in parts[1::2] if name in keys])]
+        known = {name: i for i, name in enumerate([*names, *used, *own])}
+        if not known.keys() >= {*parts[1::2]}:
+            return False
+        text = [p.replace("%", "%%") for p in parts]
+        text[1::2] = ["%%%s" if name in own else "%s" for name in parts[1::2]]
+        places, constants = [known[name] for name in parts[1::2]], [keys[name] for name in used]
+        return cls("".join(text), places, constants, bound, own[out.name], out.aval)
+
+    def write(self, builder: Builder, names: tuple[str, ...]) -> HloValue | None:
+        """Write the lines for operands of other names; None, and nothing written, where a constant was not written before."""
+        for key in self.constants:
+            constant = builder.constants.get(key)
+            if constant is None:
+                return None
+            names = (*names, constant.name)
+        first = builder.counter
+        builder.counter = end = first + self.bound
+        builder.lines.append(self.text % self.pick((*names, *range(first, end))))
+        return new_value((f"%{first + self.result}", self.aval))
