@@ -82,6 +82,10 @@ def _by_trees(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     return left
 
 
+def _nothing(eqn: JaxprEqn) -> None:
+    """In the place of a param that has no value of its own where it is not given: it is then not printed."""
+
+
 def _all_false(eqn: JaxprEqn) -> tuple[bool, ...]:
     return (False,) * len(eqn.inputs)
 
@@ -112,8 +116,8 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 10), removed={"_split_transpose": False, "linear": _all_false}),
         Spelling(
             (0, 11),
-            added={"ft_in": None, "ft_out": None},
-            removed={"num_carry": 0, "num_consts": 0},
+            added={"ft_in": _nothing, "ft_out": _nothing},
+            removed={"num_carry": _nothing, "num_consts": _nothing},
             rewrite=_by_trees,
         ),
     ),

@@ -260,3 +260,13 @@ def test_each_row_is_told_apart():
 
 def vars_of(form: dialects.Form) -> dict[str, str]:
     return {name: repr(getattr(form, name)) for name in form.__slots__}
+
+
+@pytest.mark.parametrize("release", FIVE)
+def test_a_scan_that_lacks_params_is_printed_as_it_is(release: str):
+    """The printer invents no counts and no trees for it."""
+    body = "jaxpr={ lambda ; c:f32[]. let in (c,) } length=x reverse=False unroll=1"
+    for more in ("", " num_carry=0", " ft_in=None ft_out=None"):
+        program = jt.parse(equation(f"scan[{body}{more}] a", "a:f32[]", "b:f32[]"))
+        again = jt.parse(jt.format_jaxpr(program, lossless=True, dialect=release))
+        assert jt.diff(program, again).equal

@@ -271,7 +271,6 @@ SPELLINGS = {
         "c:f32[3] = primal_fun[in_tree=PyTreeDef(*) jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) } num_consts=0 "
         "out_tree=PyTreeDef(*)] a",
         "c:f32[3] = closed_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) }] a"),
-    "one_minus_square": ("c:f32[3] = one_minus_square a", "d:f32[3] = square a; c:f32[3] = sub 1.0:f32[] d"),
     "for": (
         "c:f32[3] = for[jaxpr={ lambda ; x:i32[] y:Ref{float32[3]}. let z:f32[] <- y[x]; y[x] <- z in () } nsteps=3 "
         "reverse=True unroll=1 which_linear=(False,)] a",
