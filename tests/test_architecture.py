@@ -38,6 +38,7 @@ BY_NAME = {
     "stablehlo/cost.py": "operations of StableHLO, some of which are called as primitives are",
     "syntax/autodidax.py": "the tutorial's dialect: its names for primitives, and ours",
     "syntax/earlier_releases.py": "earlier releases' spellings, many of names that are no primitives now",
+    "syntax/spellings.py": "what each release of JAX prints, one row for a primitive",
     "syntax/params.py": "`slice(...)` is a constructor in the value of a param",
 }
 # `name` is the name of a primitive and, much more often, that of a param.

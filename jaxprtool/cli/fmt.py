@@ -40,6 +40,7 @@ def fmt(
       jaxprtool fmt --check loss.jaxpr
       jaxprtool fmt parts.jaxpr#known -o known.jaxpr
       jaxprtool fmt --no-source --no-names loss.jaxpr
+      jaxprtool fmt --dialect jax-0.12 loss.jaxpr
       jaxprtool fmt --style autodidax loss.jaxpr
       jaxprtool fmt --style autodidax train.py:loss --shape f32[3]
     """

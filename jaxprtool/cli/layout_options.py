@@ -26,6 +26,12 @@ def layout_options(f: F) -> F:
             default=True,
             help="Whether names beside equations stay, `# [jvp(layer)]`.",
         ),
+        click.option(
+            "--dialect",
+            default="",
+            metavar="jax-RELEASE",
+            help="The release of JAX whose print is written, `jax-0.10.2`; else that of the file.",
+        ),
         click.option("--style", type=style, default="jax", show_default=True),
     ):
         f = option(f)

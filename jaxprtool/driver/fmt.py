@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from jaxprtool.analyses.signature import same_programs
 from jaxprtool.driver.constants import anchor, beside, has_references
 from jaxprtool.driver.files import STDIN, chosen, read_programs
+from jaxprtool.driver.settings import dialect_of_project
 from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.origins import map_origins
 from jaxprtool.ir.diagnostics import InternalError, JaxprToolError, UnsupportedError, fail
@@ -31,14 +33,14 @@ class Formatted:
       text: the text.
       changed: whether it differs from what it was.
       loses: whether it says less.
-      style: its notation.
+      layout: how it was printed, as keywords of `format_file`.
       programs: what it holds, by name.
     """
 
     text: str
     changed: bool
     loses: bool = False
-    style: str = "jax"
+    layout: dict[str, Any] = field(default_factory=dict[str, Any])
     programs: dict[str, ClosedJaxpr] = field(default_factory=dict[str, ClosedJaxpr])
 
 
@@ -47,6 +49,7 @@ def fmt(
     name: str = STDIN,
     *,
     style: str = "jax",
+    dialect: str = "",
     selector: str = "",
     source: bool = True,
     names: bool = True,
@@ -58,13 +61,16 @@ def fmt(
       text: the text.
       name: what to call it in messages.
       style: `jax`, or `autodidax` for the tutorial's spelling.
+      dialect: the release of JAX whose print it is to be, `jax-0.10.2`; "" for what the settings of the file's project
+        say, and where they say nothing for the one that the text is in.
       selector: when given, only the program of this name is laid out.
       source, names: whether lines of Python, and names, beside equations stay.
       trees: whether the interface stays, the names and trees of arguments and results below a program.
 
     Raises:
       JaxprParseError: the text is no jaxpr.
-      UsageError: no program has the given name.
+      UsageError: no program has the given name; there is no such dialect.
+      UnsupportedError: the dialect cannot say what a program does.
       InternalError: the new text does not say the same; it is never written.
     """
     programs = chosen(read_programs(text, name), name, selector)
@@ -77,21 +83,24 @@ def fmt(
         programs = {key: map_origins(program, kept) for key, program in programs.items()}
     if not trees:
         programs = {key: program.replace(interface=None) for key, program in programs.items()}
-    new = version_line(text) + format_file(programs, style=style, lossless=True)
+    if style == "jax":
+        dialect = dialect or dialect_of_project(name)
+    layout: dict[str, Any] = {"style": style, "dialect": dialect, "lossless": True}
+    new = version_line(text) + format_file(programs, **layout)
     if not new.endswith("\n"):
         new += "\n"
     if new != text:
         if style != "jax" and not _says_the_same(programs, new):
-            return Formatted(new, True, True, style, programs)
+            return Formatted(new, True, True, layout, programs)
         again = parse_file(new, "<formatted>")
         same = style != "jax" or all(p.interface == again[k].interface for k, p in programs.items())
         if not same_programs(programs, again) or not same:
             _refuse_opaque(programs)
             raise InternalError(f"fmt changed the meaning of {name}")
-        stable = version_line(new) + format_file(again, style=style, lossless=True)
+        stable = version_line(new) + format_file(again, **layout)
         if stable.rstrip("\n") != new.rstrip("\n"):
             raise InternalError(f"fmt of {name} is not stable")
-    return Formatted(new, new != text, False, style, programs)
+    return Formatted(new, new != text, False, layout, programs)
 
 
 def write(done: Formatted, name: str, output: str, allowed: Sequence[str] = ()) -> None:
@@ -115,7 +124,7 @@ def write(done: Formatted, name: str, output: str, allowed: Sequence[str] = ()) 
         return
     programs = {name: anchor(p, folder, allowed) for name, p in done.programs.items()}
     parts = beside(programs, output, moved=lambda c: False)
-    text = format_file(programs, style=done.style, lossless=True, placed=parts.placed)
+    text = format_file(programs, placed=parts.placed, **done.layout)
     if parts.path:  # first, so that no text ever names a file that is not there
         write_output(parts.path, parts.data)
     write_output(output, version_line(done.text) + text.rstrip("\n") + "\n")

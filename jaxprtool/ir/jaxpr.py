@@ -403,10 +403,14 @@ class Written(NamedTuple):
     Attributes:
       definitions: the named jaxprs that the text defines before it; some may be unused.
       lone_equation: whether the text is a single equation without a jaxpr around it.
+      dialect: the release of JAX that prints such a text, `jax-0.10.2`; "" for a jaxpr inside another one.
+      effects: what stands beside the results, ` : { Debug }`, or "".
     """
 
     definitions: Mapping[str, ClosedJaxpr]
     lone_equation: bool = False
+    dialect: str = ""
+    effects: str = ""
 
 
 class Jaxpr(Keeper):

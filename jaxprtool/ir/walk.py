@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Written
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import ParamValue, Record
 
@@ -213,7 +213,9 @@ def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> Cl
     before, after = (*program.eqns, *named.values()), (*eqns, *definitions.values())
     if all(a is b for a, b in zip(before, after, strict=True)):
         return program
-    written = Written(definitions) if named else program.jaxpr.written
+    written = program.jaxpr.written
+    if named and written is not None:
+        written = written._replace(definitions=definitions)
     return program.replace(jaxpr=program.jaxpr.replace(eqns=eqns, written=written))
 
 

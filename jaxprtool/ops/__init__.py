@@ -38,7 +38,9 @@ from jaxprtool.ops.ragged import *
 from jaxprtool.ops.random import *
 from jaxprtool.ops.reduction import *
 from jaxprtool.ops.remat import *
+from jaxprtool.ops.roots import *
 from jaxprtool.ops.scatter import *
+from jaxprtool.ops.searching import *
 from jaxprtool.ops.select import *
 from jaxprtool.ops.shape import *
 from jaxprtool.ops.slicing import *

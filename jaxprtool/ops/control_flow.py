@@ -76,6 +76,8 @@ def scan_call(
     unroll: int = shown(1),
     linear: Bookkeeping = None,
     _split_transpose: Bookkeeping = False,
+    ft_in: Bookkeeping = None,
+    ft_out: Bookkeeping = None,
 ):
     """The last carry, and the stacked ys, of `length` steps of jaxpr.
 
@@ -90,4 +92,6 @@ def scan_call(
     unroll: how many steps a turn of the compiled loop takes; 0 stands for all.
     linear: JAX's bookkeeping: which operands the transpose takes as linear.
     _split_transpose: a hint to JAX's transpose.
+    ft_in: JAX's trees of the constants, the carry and xs.
+    ft_out: JAX's trees of the carry and ys.
     """

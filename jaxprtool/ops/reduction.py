@@ -35,7 +35,7 @@ def reduce_sum(operand, *, axes: Axes, out_sharding: Sharding | None = shown(Non
 
 
 @primitive
-def reduce_max(operand, *, axes: Axes, out_sharding: Sharding | None = optional(None)):
+def reduce_max(operand, *, axes: Axes, out_sharding: Sharding | None = shown(None)):
     """The largest element along some axes, which go away; NaN if any is.
 
     axes: the axes to reduce.
@@ -48,9 +48,13 @@ def reduce_min():
     """The smallest element along some axes, which go away; NaN if any is."""
 
 
-@primitive(like=reduce_max)
-def reduce_prod():
-    """The product of the elements along some axes, which go away."""
+@primitive
+def reduce_prod(operand, *, axes: Axes, out_sharding: Sharding | None = optional(None)):
+    """The product of the elements along some axes, which go away.
+
+    axes: the axes to reduce.
+    out_sharding: the sharding of the result, or None.
+    """
 
 
 @primitive

@@ -19,13 +19,14 @@ def sort(*operands, dimension: Axis, is_stable: bool = shown(True), num_keys: in
 
 
 @primitive(multiple_results=True)
-def top_k(operand, *, k: int, axis: Axis):
+def top_k(operand, *, k: int, axis: Axis, is_stable: bool = shown(True)):
     """The k largest elements along an axis, in descending order, and their positions (i32).
 
     Of equal elements the first counts. -NaN < -inf < ... < -0 < 0 < ... < inf < NaN.
 
     k: how many.
     axis: the axis.
+    is_stable: whether of equal elements the first has to count; it does here in any case.
     """
 
 

@@ -21,21 +21,29 @@ __all__ = [
 
 @primitive
 def new_ref(
-    value, *, kind: str | None = shown(None), memory_space: MemorySpace | None = shown(None)
+    value,
+    *,
+    kind: str | None = shown(None),
+    memory_space: MemorySpace | None = shown(None),
+    pin: bool = shown(False),
 ):
     """A reference to a new cell that holds value.
 
     kind: JAX's kind of reference.
     memory_space: where the cell is.
+    pin: whether the cell has to stay where it is in memory.
     """
 
 
 @primitive
-def empty_ref(*, ty: RefType, memory_space: MemorySpace | None = shown(None)):
+def empty_ref(
+    *, ty: RefType, memory_space: MemorySpace | None = shown(None), pin: bool = shown(False)
+):
     """A reference to a new cell; nothing is said of what is in it (zeros, with us).
 
     ty: the type of what goes into the cell.
     memory_space: where the cell is.
+    pin: whether the cell has to stay where it is in memory.
     """
 
 

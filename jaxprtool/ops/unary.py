@@ -10,6 +10,7 @@ __all__ = [
     "sign",
     "abs",
     "square",
+    "one_minus_square",
     "floor",
     "ceil",
     "is_finite",
@@ -44,6 +45,11 @@ def abs(x):
 @primitive
 def square(x):
     """x * x, elementwise."""
+
+
+@primitive
+def one_minus_square(x):
+    """1 - x * x, elementwise."""
 
 
 @primitive

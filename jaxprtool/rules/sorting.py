@@ -236,7 +236,7 @@ def _with_size(x: Value, axis: int, n: int) -> list[Value]:
     return [out, with_dtype(out, INT32)]
 
 
-def _top_k_type(x: Aval, *, k: int, axis: int) -> list[Aval]:
+def _top_k_type(x: Aval, *, k: int, axis: int, is_stable: bool) -> list[Aval]:
     if x.dtype.kind not in "biuf":
         ill_typed(f"top_k is for types with an order, and its operand is {x}", "operand-types")
     check_axes("top_k", "axis", (axis,), x.ndim, x)
@@ -272,7 +272,7 @@ def _first(xp: Namespace, key: Value, axis: int, k: int) -> Value:
     return xp.argsort(key, axis=axis, kind="stable")[(slice(None),) * axis + (slice(k),)]
 
 
-def _top_k_impl(xp: Namespace, x: Value, *, k: int, axis: int) -> Value:
+def _top_k_impl(xp: Namespace, x: Value, *, k: int, axis: int, is_stable: bool) -> Value:
     def run(v: Value) -> list[Value]:
         order = _first(xp, ~_ordinals(xp, v, x.dtype), axis, k)
         return [xp.take_along_axis(v, order, axis=axis), order.astype(xp.int32)]
@@ -281,9 +281,9 @@ def _top_k_impl(xp: Namespace, x: Value, *, k: int, axis: int) -> Value:
 
 
 def _top_k_jvp(
-    primals: Sequence[Value], tangents: Sequence[Value], *, k: int, axis: int
+    primals: Sequence[Value], tangents: Sequence[Value], *, axis: int, **params: Any
 ) -> PrimalAndTangent:
-    out, places = lax.top_k(primals[0], k=k, axis=axis)
+    out, places = lax.top_k(primals[0], axis=axis, **params)
     return _with_tangents(out, places, tangents[0], axis)
 
 
@@ -293,12 +293,14 @@ def _with_tangents(out: Value, places: Any, tangent: Value, axis: int) -> Value:
     return [out, places], [moved, Zero(get_aval(places))]
 
 
-def _top_k_batch(size: int, vals: Value, dims: Any, *, k: int, axis: int) -> OutAndDim:
+def _top_k_batch(size: int, vals: Value, dims: Any, *, axis: int, **params: Any) -> OutAndDim:
     (axis,) = bumped((axis,), dims[0])
-    return lax.top_k(vals[0], k=k, axis=axis), [dims[0]] * 2
+    return lax.top_k(vals[0], axis=axis, **params), [dims[0]] * 2
 
 
-def _top_k_lower(ctx: LoweringContext, x: HloValue, *, k: int, axis: int) -> list[HloValue]:
+def _top_k_lower(
+    ctx: LoweringContext, x: HloValue, *, k: int, axis: int, is_stable: bool
+) -> list[HloValue]:
     rank = x.aval.ndim
     order = [*(i for i in range(rank) if i != axis), axis]
     x = ctx.transpose(x, order)

@@ -255,6 +255,26 @@ define(
 )
 
 
+def _one_minus_square_impl(xp: Namespace, x: Value) -> Value:
+    one = x.dtype.type(1)
+    return (one + x) * (one - x)  # exact near 1 and -1
+
+
+def _one_minus_square_lower(ctx: LoweringContext, x: HloValue) -> HloValue:
+    one = ctx.constant(1, ctx.out_aval)
+    return ctx.op("multiply", ctx.op("add", one, x), ctx.op("subtract", one, x))
+
+
+define(
+    lax.one_minus_square,
+    **elementwise("fc"),
+    impl=in_bytes(_one_minus_square_impl),
+    jvp=derivative(lambda x, y: lax.mul(x, -2.0)),
+    transpose=NONLINEAR,
+    lower=_one_minus_square_lower,
+)
+
+
 def _integer_pow_type(x: Aval, *, y: int) -> Aval:
     check_kind("integer_pow", x, _NUMBER)
     if type(y) is bool or not isinstance(y, int):

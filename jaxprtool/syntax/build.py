@@ -13,6 +13,7 @@ from jaxprtool.syntax.build_equations import EquationCallbacks
 from jaxprtool.syntax.build_jaxprs import JaxprCallbacks
 from jaxprtool.syntax.build_params import ParamCallbacks, ReadInner
 from jaxprtool.syntax.definitions import Definitions
+from jaxprtool.syntax.dialects import recognised
 from jaxprtool.syntax.drops import Drops
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import infer_literals
@@ -41,6 +42,7 @@ class Builder:
         outer: Definitions | None = None,
         annotated: bool = False,
     ):
+        self.reading = reading
         source = self.source = reading.source
         comments = self.comments = reading.comments
         errors = self.errors = Errors(source)
@@ -69,6 +71,10 @@ class Builder:
         """Give comments at the end to the last program, and raise what was found wrong, all of it."""
         for closed in list(programs.values())[-1:]:
             self.comments.give(closed, len(self.source.text), "end")
+        dialect = recognised(self.source.text, self.reading.told).name
+        for closed in programs.values():
+            written = closed.jaxpr.written or Written({})
+            amend(closed.jaxpr, written=written._replace(dialect=dialect))
         self.errors.raise_all(programs)
 
     def on_one_program(self, program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:
@@ -99,7 +105,8 @@ class Builder:
         return {"": program}
 
     def on_program(self, _: Any, program: ClosedJaxpr) -> ClosedJaxpr:
-        amend(program.jaxpr, written=Written(self.definitions.listed()))
+        written = program.jaxpr.written or Written({})
+        amend(program.jaxpr, written=written._replace(definitions=self.definitions.listed()))
         return self.on_program_alone(program)
 
     def on_program_alone(self, program: ClosedJaxpr) -> ClosedJaxpr:

@@ -21,6 +21,7 @@ from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.hints import operand_hint, primitive_hint
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.refs import read_reference
+from jaxprtool.syntax.spellings import TELLING, told_by
 from jaxprtool.syntax.tokens import LITERAL, Token
 
 __all__ = ["EquationCallbacks"]
@@ -113,7 +114,11 @@ class EquationCallbacks:
         inputs: list[Any] = [*map(scope.vars.get, words)]
         if None in inputs:
             inputs = self.atoms.operands(words, text, scope, at, end)
-        given = self.params.read(primitive, params) if params else {}
+        given: dict[str, Any] = {}
+        if params:
+            given = self.params.read(primitive, params)
+        elif repeated is None and match[3] in TELLING:
+            self.params.told.update(told_by(match[3], given))
         if jaxprs and not scope.autodidax:
             inputs, given = self._called(primitive, inputs, given, jaxprs)
         binders = self.atoms.binders(scope, match[2], token[2]) if match[2] else []

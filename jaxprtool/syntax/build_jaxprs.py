@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Written
 from jaxprtool.ir.spans import Span
 from jaxprtool.syntax.atoms import Atoms, Scope
 from jaxprtool.syntax.comments import CommentScanner
@@ -31,6 +31,7 @@ class JaxprCallbacks:
     def __init__(self, errors: Errors, atoms: Atoms, drops: Drops, comments: CommentScanner):
         self.source, self.errors, self.atoms = errors.source, errors, atoms
         self.drops, self.comments = drops, comments
+        self.effects: dict[int, str] = {}
 
     def on_no_binders(self) -> None:
         return None
@@ -69,14 +70,28 @@ class JaxprCallbacks:
         comments = self.comments.of_jaxpr(scope.start, token[2])
         jaxpr = Jaxpr(scope.inputs, eqns, (), scope.consts, span, comments)
         amend(jaxpr, outs=self._outs(token, scope, jaxpr))
+        if token[2] in self.effects:
+            amend(jaxpr, written=Written({}, effects=self.effects.pop(token[2])))
         consts = self._where(entries, scope) if entries else [None] * len(scope.consts)
         return ClosedJaxpr(jaxpr, consts)
 
-    def on_tail(self, outs: Token, *_: Token) -> tuple[Token, list[Entry]]:
+    def on_tail(self, outs: Token, *rest: Any) -> tuple[Token, list[Entry]]:
+        if len(rest) > 1:
+            self._keep_effects(outs, rest[0])
         return outs, []
 
     def on_tail_where(self, outs: Token, *rest: Any) -> tuple[Token, list[Entry]]:
-        return outs, rest[-1]
+        *before, entries = rest
+        if len(before) > 1:
+            self._keep_effects(outs, before[0])
+        return outs, entries
+
+    def _keep_effects(self, outs: Token, token: Token) -> None:
+        """Keep the text of effects, ` : { Debug }`, for the jaxpr whose results come before it."""
+        text = self.source.text[token[2] : token[3]].strip()
+        if "\n" in text:
+            text = " ".join(text.split())
+        self.effects[outs[2]] = f" {text}"
 
     def _outs(self, token: Token, scope: Scope, jaxpr: Jaxpr) -> tuple[Atom | None, ...]:
         text: str = token[1]

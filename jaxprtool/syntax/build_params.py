@@ -17,6 +17,7 @@ from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import Reading
+from jaxprtool.syntax.spellings import DEFINITIONS, LONG, TELLING, told_by
 from jaxprtool.syntax.tokens import Token
 from jaxprtool.syntax.values import fault
 
@@ -55,6 +56,7 @@ class ParamCallbacks:
     ):
         self.reading, self.read_inner, self.depth = reading, read_inner, depth
         self.definitions, self.errors, self.atoms = definitions, errors, atoms
+        self.told = reading.told
         self.bound: dict[ClosedJaxpr, Token] = {}  # what jaxprs below equations take first
         self._values: dict[tuple[Kind | None, str], Any] = {}
         self._repeated: dict[tuple[Any, ...], Params] = {}
@@ -72,6 +74,8 @@ class ParamCallbacks:
         return key, value
 
     def on_param_jaxpr(self, key: Token, closed: ClosedJaxpr) -> GivenParam:
+        if len(closed.jaxpr.eqns) > LONG:
+            self.told.add(("before", DEFINITIONS))
         return key, closed
 
     def on_param_jaxprs(
@@ -115,6 +119,8 @@ class ParamCallbacks:
             if key in found:
                 self.errors.add(f"the param {key} is given twice", "duplicate-param", start, end)
             found[key] = value
+        if primitive.name in TELLING:
+            self.told.update(told_by(primitive.name, found))
         return found
 
     def repeated(self, primitive: Primitive, token: Token, binders: list[Var]) -> dict[str, Any]:

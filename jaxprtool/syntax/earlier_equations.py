@@ -17,7 +17,6 @@ __all__ = [
     "first_operand_last",
     "last_operand",
     "no_operands",
-    "one_minus_square",
     "references",
     "swapped_cases",
     "with_jaxpr",
@@ -95,14 +94,6 @@ def with_jaxpr(primitive: Primitive, params: Params, closed: ClosedJaxpr) -> Par
 
 
 # -- several equations ---------------------------------------------------------------------------
-
-
-def one_minus_square(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn]:
-    """1 - x x (from 0.12 on)."""
-    del params
-    square = Var(outs[0].aval)
-    one = Lit(1.0, ShapedArray((), outs[0].aval.dtype))
-    return [_equation("square", inputs, {}, [square]), _equation("sub", [one, square], {}, outs)]
 
 
 def references(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn]:

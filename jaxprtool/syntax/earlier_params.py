@@ -6,7 +6,6 @@ like for what it cannot read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -15,6 +14,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import ElementClass, Record, Word
 from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
 from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.scan_trees import parts_of_trees
 
 __all__ = [
     "automatic_inline",
@@ -99,8 +99,7 @@ def rounding(params: Params, inputs: Inputs) -> Params:
 
 
 def top_k(params: Params, inputs: Inputs) -> Params:
-    """The last axis, to 0.8.0; `is_stable` (0.11) says nothing here."""
-    params = {k: v for k, v in params.items() if k != "is_stable"}
+    """The last axis, to 0.8.0."""
     if "axis" in params:
         return params
     return {**params, "axis": len(inputs[0].aval.shape) - 1}
@@ -254,36 +253,12 @@ def padding(params: Params, inputs: Inputs) -> Params:
 def forward(params: Params, inputs: Inputs) -> Params:
     """`scan[forward=True]`, to 0.1.65; `ft_in` and `ft_out` for the counts of operands, from 0.11 on."""
     del inputs
-    new = {k: v for k, v in params.items() if k not in ("forward", "ft_in", "ft_out")}
+    new = {k: v for k, v in params.items() if k != "forward"}
     if "forward" in params:
         new["reverse"] = params["forward"] is False
     if "ft_in" in params:
-        new["num_consts"], new["num_carry"] = _leaves(params["ft_in"])
+        new["num_consts"], new["num_carry"] = parts_of_trees(params["ft_in"], 2)
     return new
-
-
-_TREE = pattern(r"Pytree\(.*tree=PyTreeDef\((.*)\)\)", re.DOTALL)
-_LEFT, _RIGHT = pattern(r"Left\([^()]*\)"), pattern(r"Right\([^()]*\)")
-_LEAF = pattern(r"\*|\bNone\b")
-
-
-def _leaves(trees: Any) -> tuple[int, int]:
-    """The numbers of leaves of the first two of three trees: what is the same in each step, what is carried."""
-    text = str(trees)
-    m = _TREE.fullmatch(text)
-    if m:
-        text = m[1]
-    text = _RIGHT.sub("*", _LEFT.sub("", text))
-    parts: list[int] = []
-    depth, start = 0, 1
-    for i, c in enumerate(text):
-        depth += (c in "([{") - (c in ")]}")
-        if (c == "," and depth == 1) or depth == 0:
-            parts.append(len(_LEAF.findall(text, start, i)))
-            start = i + 1
-        if depth == 0:
-            break
-    return parts[0], parts[1]
 
 
 def mapped(params: Params, inputs: Inputs) -> Params:

@@ -12,6 +12,7 @@ from jaxprtool.ir.jaxpr import JaxprEqn, Param, Primitive, Var
 from jaxprtool.ir.params import Word
 from jaxprtool.syntax import earlier_equations as equations
 from jaxprtool.syntax import earlier_params as changed
+from jaxprtool.syntax.spellings import renamed
 
 __all__ = ["OLDER", "declared_params", "expanded", "from_older", "is_older"]
 
@@ -109,10 +110,7 @@ OLDER: dict[str, Older] = {
         dropped=("in_tree", "in_trees", "num_consts", "out_tree"),
     ),
     "eval_jaxpr": _older_name("closed_call"),
-    "CustomRoot": _older_name(
-        "closed_call", renamed={"solve_jaxpr": "call_jaxpr"}, dropped=("has_aux",)
-    ),
-    "composite": _older_params("", renamed={"call_jaxpr": "jaxpr"}),
+    "composite": _older_params("", renamed=renamed("composite")),
     # ---- control flow
     "cond": Older(
         until="0.4.30",
@@ -120,7 +118,7 @@ OLDER: dict[str, Older] = {
         arrange=equations.branches,
         foreign=True,
     ),
-    "scan": Older(until="0.1.65", convert=changed.forward, foreign=True),
+    "scan": Older(until="0.1.65", convert=changed.forward, told_by=("forward", "ft_in")),
     "for": Older(until="0.7.1", expand=equations.references),
     "platform_index": Older(until="0.6.0", convert=changed.platform_index),
     # ---- several devices
@@ -134,7 +132,7 @@ OLDER: dict[str, Older] = {
     "xla_pmap": Older(until="0.2.5", convert=changed.mapped, foreign=True),
     "shard_map": Older(
         until="0.10.1",
-        renamed={"manual_axes": "newly_manual_axes"},
+        renamed=renamed("shard_map"),
         dropped=("rewrite",),
         convert=changed.shard_map,
     ),
@@ -176,7 +174,6 @@ OLDER: dict[str, Older] = {
         "use_magma",
         given={"compute_left_eigenvectors": True, "compute_right_eigenvectors": True},
     ),
-    "one_minus_square": Older(expand=equations.one_minus_square),
     "random_gamma": _older_params("0.3.16", "prng_impl", given={"log_space": False}),
     "random_split": Older(until="0.4.13", convert=changed.random_split),
     "rng_bit_generator": Older(convert=changed.bit_generator),
@@ -199,7 +196,6 @@ OLDER: dict[str, Older] = {
         ),
     ),
     "mutable_array": _older_name("new_ref", "0.6.2"),
-    "new_ref": _older_params("", "pin"),
     "outside_call": _older_name("pure_callback", "0.4.33", convert=changed.results_of_callback),
     "pure_callback": Older(until="0.5.3", convert=changed.pure_callback),
     "tie_in": _older_name("copy", "0.1.77", arrange=equations.last_operand),

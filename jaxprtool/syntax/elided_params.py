@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxprtool.ir.jaxpr import REQUIRED, Param, Primitive, Var
+from jaxprtool.ir.jaxpr import REQUIRED, JaxprEqn, Param, Primitive, Var
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import Placement
+from jaxprtool.syntax.spellings import Form
 from jaxprtool.syntax.types import UNTYPED
 
-__all__ = ["params_order", "printed_params", "recover_params"]
+__all__ = ["params_in_form", "params_order", "printed_params", "recover_params"]
 
 
 def recover_params(
@@ -62,6 +63,46 @@ def printed_params(
             value = declaration.kind.printed(value, "lossless" if lossless else "jax")
         found.append((key, value))
     return found
+
+
+def params_in_form(eqn: JaxprEqn, form: Form, lossless: bool) -> list[tuple[str, Any]]:
+    """`printed_params` in a release that prints the primitive in a form of its own.
+
+    What the release does not have stays, where it says something: a text never loses what it cannot spell.
+    """
+    declared, found = eqn.primitive.params, dict[str, Any]()
+    for key, value in eqn.params.items():
+        declaration = declared.get(key)
+        if isinstance(value, Placement) or declaration is None:
+            if declaration is None:
+                found[key] = value
+            continue
+        if key in form.lacks:
+            if declaration.kind.is_bookkeeping or value == form.lacks[key]:
+                continue
+        elif key in form.unless_none:
+            if value is None:
+                continue
+        elif key in form.shown or key in form.more:
+            pass
+        elif _is_left_out(declaration, value, lossless):
+            continue
+        if not declaration.kind.prints_itself:
+            value = declaration.kind.printed(value, "lossless" if lossless else "jax")
+        found[form.names.get(key, key)] = value
+    for key, value in form.more.items():
+        if found.get(key) is None:
+            made = value(eqn) if callable(value) else value
+            if made is not None or not callable(value):
+                found[key] = made
+    for key in form.shown:
+        if key not in found and declared[key].default is not REQUIRED:
+            found[key] = declared[key].default
+    for rewrite in form.rewrite:
+        found = rewrite(found, eqn)
+    first = eqn.primitive.first
+    rest = sorted([k for k in found if k not in first])
+    return [(k, found[k]) for k in (*first, *rest) if k in found]
 
 
 def _is_left_out(declaration: Param, value: ParamValue, lossless: bool) -> bool:

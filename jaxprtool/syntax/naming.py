@@ -10,10 +10,9 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.syntax.elided_params import params_order
 from jaxprtool.syntax.sharing import printed_jaxprs, unique_name
+from jaxprtool.syntax.spellings import LONG
 
 __all__ = ["base26", "jaxprs_in", "name_variables", "shared_jaxprs"]
-
-_SHARED_SIZE = 10  # a nested jaxpr with more equations than this is printed as a definition
 
 
 def base26(n: int) -> str:
@@ -100,6 +99,7 @@ def shared_jaxprs(
     root: Jaxpr,
     named: dict[Jaxpr, str] | None = None,
     taken: Collection[str] | None = None,
+    longest: int | None = None,
 ) -> dict[Jaxpr, str]:
     """The jaxprs that are printed first, by name: `let NAME = ... in`.
 
@@ -111,8 +111,10 @@ def shared_jaxprs(
       root: the program.
       named: jaxprs that have to have a name, since it stands inside of values, and what they are called, or "".
       taken: names that cannot be used; None for JAX's names, even where two are the same.
+      longest: how many equations a jaxpr that occurs once may have; ten where None.
     """
     order, named = list(nested.closed), named or {}
+    longest = LONG if longest is None else longest
     uses = {j: 2 * (j in named) for j in order}
     names = {j: name.strip("<>") for j, name in named.items() if name}
     uses[root] = 1
@@ -132,7 +134,7 @@ def shared_jaxprs(
     counts: dict[str, int] = {}
     shared: dict[Jaxpr, str] = {}
     for jaxpr in order:
-        if uses[jaxpr] == 1 and (jaxpr is root or len(jaxpr.eqns) <= _SHARED_SIZE):
+        if uses[jaxpr] == 1 and (jaxpr is root or len(jaxpr.eqns) <= longest):
             continue
         name = names.get(jaxpr, "jaxpr")
         count = counts.get(name, 0)
@@ -165,14 +167,23 @@ def name_variables(
     renamed: bool = False,
     lossless: bool = False,
     outer: dict[Jaxpr, str] | None = None,
+    inner_drops: bool = False,
+    name_drops: bool = False,
 ) -> dict[Var, str]:
     """A name for every variable: those of the source if all have one (and not `renamed`), else JAX's.
 
     JAX names a result of a jit's body `_` where the result of the call is not read, also where the body reads it, and
-    such a text cannot be read back; a lossless one has no such names. Jaxprs of `outer` are named elsewhere.
+    such a text cannot be read back; a lossless one has no such names. Jaxprs of `outer` are named elsewhere. With
+    `inner_drops`, results that nobody reads are `_` in all jaxprs, else in the outermost one; with `name_drops`, also
+    those that were `_` in the source have names there.
     """
     names = None if renamed else _source_names(nested)
-    return _Namer(nested, root, shared, lossless, outer or {}).names if names is None else names
+    if names is not None:
+        return names
+    drops = _unused_results(root)
+    for jaxpr in nested.closed if inner_drops else ():
+        drops |= _unused_results(jaxpr)
+    return _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops).names
 
 
 def _source_names(nested: Nested) -> dict[Var, str] | None:
@@ -212,11 +223,13 @@ class _Namer:
         shared: dict[Jaxpr, str],
         lossless: bool,
         outer: dict[Jaxpr, str],
+        drops: dict[Var, str],
+        name_drops: bool,
     ):
         self.shared, self.lossless = {**outer, **shared}, lossless
         self.taken = set(self.shared.values())
         self.calls = {id(eqn): inner for calls in nested.calls.values() for eqn, inner in calls}
-        self.names: dict[Var, str] = _unused_results(root)
+        self.names, self.name_drops = drops, name_drops
         self.count = 0
         for jaxpr in (*shared, *(() if root in shared else (root,))):
             self._run(jaxpr)
@@ -261,7 +274,8 @@ class _Namer:
         for v in atoms:
             if v in names or type(v) is Lit:
                 continue
-            names[v] = "_" if type(v) is DropVar else self._next()
+            is_drop = type(v) is DropVar and not self.name_drops
+            names[v] = "_" if is_drop else self._next()
 
     def _next(self) -> str:
         while True:
@@ -285,7 +299,7 @@ class _Namer:
 
 
 def _unused_results(jaxpr: Jaxpr) -> dict[Var, str]:
-    """The results in the outermost jaxpr that nothing reads, named `_`."""
+    """The results in a jaxpr that nothing reads, named `_`."""
     used = {x for x in jaxpr.outs if type(x) is not Lit}
     names: dict[Var, str] = {}
     for eqn in reversed(jaxpr.eqns):

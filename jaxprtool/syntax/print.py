@@ -7,6 +7,7 @@ one that does not is taken apart. Nested jaxprs are generators on a stack of our
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,8 @@ from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.ir.references import Fragments, RefIndex
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.autodidax_print import format_autodidax
-from jaxprtool.syntax.elided_params import printed_params
+from jaxprtool.syntax.dialects import Dialect, find_dialect, installed, refuse_unsayable
+from jaxprtool.syntax.elided_params import params_in_form, printed_params
 from jaxprtool.syntax.interface import format_interface
 from jaxprtool.syntax.naming import Nested, name_variables, shared_jaxprs
 from jaxprtool.syntax.origins import HARD_BREAK, annotate, as_comment
@@ -40,7 +42,11 @@ _NUMBERS = frozenset({int, bool, float})  # which print as Python does, but for 
 
 @deep
 def format_jaxpr(
-    program: ClosedJaxpr, style: str = "jax", lossless: bool = False, width: int = 80
+    program: ClosedJaxpr,
+    style: str = "jax",
+    lossless: bool = False,
+    width: int = 80,
+    dialect: str = "",
 ) -> str:
     """The text of a program, as JAX prints it; `str(program)` is the same.
 
@@ -52,9 +58,15 @@ def format_jaxpr(
       style: "jax" for JAX's layout, "autodidax" for the tutorial's.
       lossless: also write what JAX's print drops: weak types, and params that JAX hides.
       width: of a line, as far as layout can keep to it.
+      dialect: the release of JAX whose print it is to be, `jax-0.10.2`; "" for the one that the program was read in, or,
+        where it was made anew, for that of the installed JAX (without one, for the newest).
 
     Returns:
       The text, without a line break at its end.
+
+    Raises:
+      UsageError: there is no such style, or no such dialect.
+      UnsupportedError: the dialect cannot say what the program does.
     """
     if style == "autodidax":
         return format_autodidax(program, _format_inside, lossless)
@@ -62,7 +74,7 @@ def format_jaxpr(
         fail(
             UsageError, f"no style {style!r}", "bad-style", help="the styles are jax and autodidax"
         )
-    return _Printer(program, lossless, width).text()
+    return _printer(program, lossless, width, _asked(dialect, [program])).text()
 
 
 def format_standalone(program: ClosedJaxpr) -> str:
@@ -82,17 +94,20 @@ def format_file(
     lossless: bool = False,
     width: int = 80,
     placed: Callable[[Any], Any] | None = None,
+    dialect: str = "",
 ) -> str:
     """The text of a file with several programs; a single one with the name "" stands alone.
 
-    `placed` gives what is written for the value of a constant (a reference to a file that holds it, say).
+    `placed` gives what is written for the value of a constant (a reference to a file that holds it, say). The rest is
+    as for `format_jaxpr`.
     """
     if style != "jax":
         texts = {name: format_jaxpr(program, style) for name, program in programs.items()}
         return "".join([f"{name} = {t}\n" if name else f"{t}\n" for name, t in texts.items()])
     pieces: list[str] = []
     places: list[tuple[int, JaxprEqn]] = []
-    printers = [_Printer(p, lossless, width, placed=placed) for p in programs.values()]
+    asked = _asked(dialect, programs.values())
+    printers = [_printer(p, lossless, width, asked, placed) for p in programs.values()]
     annotated = any(printer.annotated for printer in printers)
     for (name, program), printer in zip(programs.items(), printers, strict=True):
         if name:
@@ -103,6 +118,48 @@ def format_file(
         places += [(len(pieces) + i, eqn) for i, eqn in printer.places]
         pieces += [*printer.out, "\n"]
     return annotate(pieces, places)
+
+
+def _asked(name: str, programs: Iterable[ClosedJaxpr]) -> Dialect | None:
+    """The dialect that is asked for, if one is; what it cannot say is an error."""
+    if not name:
+        return None
+    dialect = find_dialect(name)
+    for program in programs:
+        refuse_unsayable(program, dialect)
+    return dialect
+
+
+def _printer(
+    program: ClosedJaxpr,
+    lossless: bool,
+    width: int,
+    dialect: Dialect | None,
+    placed: Callable[[Any], Any] | None = None,
+) -> _Printer:
+    """A print of a program. One that JAX printed is laid out anew where the dialect that is asked for does that otherwise."""
+    source, relaid = dialect_of(program), False
+    if dialect is not None and dialect.layout != source.layout and not _has_comments(program):
+        again = _Printer(program, False, width, dialect=source, relaid=True)
+        relaid = again.text() == _Printer(program, False, width, dialect=source).text()
+    return _Printer(program, lossless, width, placed=placed, dialect=dialect, relaid=relaid)
+
+
+def _has_comments(program: ClosedJaxpr) -> bool:
+    written = program.jaxpr.written
+    return written is not None and any(c.jaxpr.comments for c in written.definitions.values())
+
+
+def dialect_of(program: ClosedJaxpr) -> Dialect:
+    """The dialect that a program was read in; where it was made anew, that of the installed JAX."""
+    written = program.jaxpr.written
+    return find_dialect(written.dialect) if written is not None and written.dialect else installed()
+
+
+def _end(jaxpr: Jaxpr) -> str:
+    """The end of a jaxpr's text, after its results: with the effects that it was read with."""
+    written = jaxpr.written
+    return " }" if written is None else f"{written.effects} }}"
 
 
 def _size(text: str) -> int:
@@ -121,14 +178,25 @@ class _Printer:
         renamed: bool = False,
         placed: Callable[[Any], Any] | None = None,
         outer: dict[Jaxpr, str] | None = None,
+        dialect: Dialect | None = None,
+        relaid: bool = False,
     ):
         self.lossless, self.width, self.placed, self.outer = lossless, width, placed, outer
+        self.dialect = dialect = dialect or dialect_of(program)
+        self.forms = dialect.forms
         self.interface = program.interface if lossless and not renamed else None
         self.root, outer = program.jaxpr, outer or {}
-        nested, self.definitions = self._shared(program, outer)
+        nested, self.definitions = self._shared(program, outer, relaid)
         self.closed, self.shared = nested.closed, {**outer, **self.definitions}
         self.names = name_variables(
-            nested, program.jaxpr, self.definitions, renamed, lossless, outer
+            nested,
+            program.jaxpr,
+            self.definitions,
+            renamed or relaid,
+            lossless,
+            outer,
+            not dialect.names_inner_drops,
+            relaid and dialect.names_inner_drops,
         )
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.avals: dict[Any, str] = {UNTYPED: ""}
@@ -141,10 +209,10 @@ class _Printer:
         self.places: list[tuple[int, JaxprEqn]] = []  # where annotated equations stand in `out`
 
     def _shared(
-        self, program: ClosedJaxpr, outer: dict[Jaxpr, str]
+        self, program: ClosedJaxpr, outer: dict[Jaxpr, str], relaid: bool
     ) -> tuple[Nested, dict[Jaxpr, str]]:
         """The jaxprs of the program, and those of them that are printed first, with their names."""
-        written = program.jaxpr.written
+        written = None if relaid else program.jaxpr.written
         definitions: Mapping[str, ClosedJaxpr] = {} if written is None else written.definitions
         given = {c.jaxpr: name for name, c in definitions.items() if c.jaxpr not in outer}
         taken = {*outer.values(), *given.values()}
@@ -159,7 +227,8 @@ class _Printer:
         if not given:
             free = taken if self.lossless else None
             names = {j: name for j, (_, name) in named.items()}
-            return nested, shared_jaxprs(nested, program.jaxpr, names, free)
+            longest = None if self.dialect.long_jaxprs_above else sys.maxsize
+            return nested, shared_jaxprs(nested, program.jaxpr, names, free, longest)
         more = {j: unique_name(n, taken) for j, (_, n) in named.items() if j not in given}
         return nested, given | more
 
@@ -275,12 +344,14 @@ class _Printer:
         return column
 
     def _value(self, value: ParamValue) -> str:
-        inside = self._inside if self.lossless else format_standalone
+        inside = self._inside if self.lossless else self._standalone
         if not isinstance(value, (Record, tuple, list, dict)):
-            return self._in_one(format_value(value, inside))
+            text = self._in_one(format_value(value, inside))
+            return text if isinstance(value, (str, int)) else self.dialect.respell(text)
         found = self.records.get(id(value))  # may hold jaxprs, and is printed more than once
         if found is None:  # the value is kept, so that no other one can have its id
-            found = self.records[id(value)] = value, self._in_one(format_value(value, inside))
+            text = self.dialect.respell(self._in_one(format_value(value, inside)))
+            found = self.records[id(value)] = value, text
         return found[1]
 
     def _in_one(self, text: str) -> str:
@@ -292,8 +363,25 @@ class _Printer:
         name = outer.get(closed.jaxpr)
         if name is not None:
             return name
-        inside = _Printer(closed, True, 80, renamed=True, placed=self.placed, outer=outer)
+        inside = _Printer(
+            closed, True, 80, renamed=True, placed=self.placed, outer=outer, dialect=self.dialect
+        )
         return inside.text()
+
+    def _standalone(self, closed: ClosedJaxpr) -> str:
+        """JAX's text of a jaxpr inside a value that is printed by `str`: names start again at `a`."""
+        return _Printer(closed, False, 80, renamed=True, dialect=self.dialect).text()
+
+    def _name(self, eqn: JaxprEqn) -> str:
+        form = self.forms.get(eqn.primitive.name)
+        return eqn.primitive.name if form is None else form.name
+
+    def _pairs(self, eqn: JaxprEqn) -> list[tuple[str, Any]]:
+        """The params that are printed, in order, in this dialect."""
+        form = self.forms.get(eqn.primitive.name)
+        if form is None or not eqn.primitive.known:
+            return printed_params(eqn.primitive, eqn.params, self.lossless)
+        return params_in_form(eqn, form, self.lossless)
 
     def _plain_params(self, eqn: JaxprEqn) -> str:
         """All params on one line, with brackets; for equations that hold no jaxpr."""
@@ -302,7 +390,7 @@ class _Printer:
             return ""
         text = self.params.get(id(params))
         if text is None:
-            pairs = printed_params(eqn.primitive, params, self.lossless)
+            pairs = self._pairs(eqn)
             inner = " ".join([f"{k}={self._value(v)}" for k, v in pairs])
             text = self.params[id(params)] = f"[{inner}]" if pairs else ""
         return text
@@ -358,7 +446,7 @@ class _Printer:
             out.append(f"{newline}  {line}")
         out.append(f"{newline}in (")
         self._fill([self._atom(x) for x in jaxpr.outs], ",", indent + 6, indent + 4)
-        out.append(",) }" if len(jaxpr.outs) == 1 else ") }")
+        out.append(f",){_end(jaxpr)}" if len(jaxpr.outs) == 1 else f"){_end(jaxpr)}")
 
     def _flat_equation(self, eqn: JaxprEqn) -> str:
         """An equation without jaxprs, on one line."""
@@ -388,9 +476,10 @@ class _Printer:
             column += 3
         if self.annotated:
             self._place(eqn)
-        out.append(eqn.primitive.name)
-        column += _size(eqn.primitive.name)
-        pairs = printed_params(eqn.primitive, eqn.params, self.lossless)
+        name = self._name(eqn)
+        out.append(name)
+        column += _size(name)
+        pairs = self._pairs(eqn)
         if pairs:
             deep = indent < 0 and id(eqn) in self.holds
             flat = None if deep else self._flat_params(pairs, self.width - column, 0)
@@ -450,7 +539,7 @@ class _Printer:
         inputs = " ".join([self._binder(v) for v in jaxpr.in_binders])
         head = f"{{ lambda {consts}; {inputs}. let "
         outs = ", ".join([self._atom(x) for x in jaxpr.outs])
-        tail = f" in ({outs},) }}" if len(jaxpr.outs) == 1 else f" in ({outs}) }}"
+        tail = f" in ({outs}{',' * (len(jaxpr.outs) == 1)}){_end(jaxpr)}"
         room -= _size(head) + _size(tail)
         parts: list[str] = []
         for eqn in jaxpr.eqns:
@@ -466,13 +555,13 @@ class _Printer:
     def _flat_call(self, eqn: JaxprEqn, room: int, depth: int) -> str | None:
         if id(eqn) not in self.holds:
             return self._flat_equation(eqn)
-        pairs = printed_params(eqn.primitive, eqn.params, self.lossless)
+        pairs = self._pairs(eqn)
         params = self._flat_params(pairs, room, depth + 1)
         if params is None:
             return None
         outs = " ".join([self._binder(v) for v in eqn.out_binders])
         inputs = " ".join([self._atom(x) for x in eqn.inputs])
-        return f"{outs}{' = ' if outs else ''}{eqn.primitive.name}{params} {inputs}"
+        return f"{outs}{' = ' if outs else ''}{self._name(eqn)}{params} {inputs}"
 
     def _flat_params(self, pairs: list[tuple[str, Any]], room: int, depth: int) -> str | None:
         parts: list[str] = []

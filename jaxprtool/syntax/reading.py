@@ -11,6 +11,7 @@ from jaxprtool.ir.spans import Source
 from jaxprtool.syntax.blocks import Blocks
 from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.patterns import BLANK, GAP, pattern
+from jaxprtool.syntax.spellings import Release
 from jaxprtool.syntax.tokens import DEFINED, Token
 from jaxprtool.syntax.values import ValueScanner
 
@@ -73,6 +74,7 @@ class Reading:
       autodidax: whether the text is Autodidax's.
       classic: whether the text is of a release to 0.2.21, which break the line after the dot of a header.
       below: whether jaxprs stand below the equations that hold them.
+      told: what equations say about the release that printed the text.
     """
 
     def __init__(self, source: Source):
@@ -90,6 +92,7 @@ class Reading:
         self.equation_start = 0
         self.one = self.signature = self.autodidax = False
         self.classic = self.below = False
+        self.told: set[tuple[str, Release]] = set()
 
     def inner(self, at: int) -> Reading:
         """A scan of one program that begins at `at`, inside a value of this text."""

@@ -122,6 +122,7 @@ DIFFERENT = {
     **dict.fromkeys(("bessel_i0e", "cumlogsumexp", "symmetric_product"), FOLDED),
     "approx_top_k": within("XLA sorts parts of long arrays; the row counts one sort", 1, 4),
     "cholesky_update": within("JAX computes the rotations in another way", 1, 1.3),
+    "SearchSorted": within("XLA counts a loop once; the row counts all halvings", 0, 8),
     "cos": EXPANDED,
     "log2": within("XLA takes the parts of a complex logarithm together", 1, 1.1),
     "gather": near(

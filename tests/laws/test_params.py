@@ -15,7 +15,8 @@ HINTS = {
     *("memory_space", "kind", "devices", "srcs", "copy_semantics", "partitioned", "callback"),
     *("in_tree", "tree", "out_trees", "err_tree", "logging_record", "computation", "effect"),
     *("which_linear", "transpose_thunk", "attributes", "jvp", "fwd", "bwd", "name", "ordered"),
-    *("implementation", "algorithm", "recall_target", "_input_dtype"),
+    *("implementation", "algorithm", "recall_target", "_input_dtype", "ft_in", "ft_out", "pin"),
+    *("is_stable", "method"),
 }
 
 # One value is right for these primitives, with the reason.
@@ -29,6 +30,8 @@ ONE_VALUE = {
         ("remat_opt", p): "programs"
         for p in ("num_consts", "num_res", "fwd_jaxpr", "fun_jaxpr_thunk")
     },
+    ("CustomRoot", "solve_jaxpr"): "closed_call",
+    ("CustomRoot", "has_aux"): "says how many results there are",
     # the primitives of older programs have the one rule of closed_call
     **{(name, "call_jaxpr"): "closed_call" for name in ("core_call", "call", "named_call")},
     ("run_state", "jaxpr"): "its jaxpr is made for the types",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 from jax.extend.core.primitives import conj_p
 
 from jaxprtool import ops as lax
@@ -18,6 +19,12 @@ def _of(op, types, domain="", **params):
 
 def _jax_conj(x, input_dtype):
     return conj_p.bind(x, input_dtype=input_dtype)
+
+
+def _one_minus_square(x):
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        raise TypeError("it is for inexact types")
+    return (1 + x) * (1 - x)
 
 
 def _special(op, t="f32[9]", values=_SPECIAL, **params):
@@ -39,6 +46,7 @@ EXAMPLES = [
     Example(lax.abs, (arg("c64[3]", values=[0, 3 + 4j, -1j]),), smooth=False),
     _special(lax.abs, "i8[5]", _BOUNDS),
     *_of(lax.square, [*INEXACT, *INTEGERS]),
+    *[Example(lax.one_minus_square, (arg(t),), jax=_one_minus_square) for t in INEXACT],
     *_of(lax.floor, FLOATS),
     _special(lax.floor),
     *_of(lax.ceil, FLOATS),

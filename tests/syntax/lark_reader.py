@@ -155,7 +155,8 @@ class _File:
         closed = self.jaxpr(trees(tree, "jaxpr", "autodidax_jaxpr")[0])
         if own:
             definitions = {name: self.shells[name] for name in names}
-            amend(closed.jaxpr, written=Written(definitions))
+            written = closed.jaxpr.written or Written({})
+            amend(closed.jaxpr, written=written._replace(definitions=definitions))
         self.infer(closed, [self.shells[name] for name in names])
         return closed
 
@@ -190,6 +191,10 @@ class _File:
             else self.outs(trees(tree, "results")[0], scope, jaxpr)
         )
         amend(jaxpr, outs=tuple(outs))
+        for part in trees(tree, "results"):
+            for token in tokens(part, "EFFECTS"):
+                effects = " ".join(token.split()) if "\n" in token else str(token)
+                amend(jaxpr, written=Written({}, effects=f" {effects}"))
         closed = ClosedJaxpr(jaxpr, [None] * len(consts))
         if self.comments is not None:
             results = tokens(tree, "RESULTS", "RESULTS_BESIDE", "OLD_RESULTS")[0].start_pos

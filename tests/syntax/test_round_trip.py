@@ -59,11 +59,10 @@ def test_colour_codes_are_ignored(name):
 
 
 @pytest.mark.parametrize("name", ["twice", "gradient", "branches", "debug"])
-def test_effects_are_accepted(name):
-    jaxpr = traced(name)
-    assert format_jaxpr(parse(jaxpr.pretty_print(print_effects=True, use_color=False))) == str(
-        jaxpr
-    )
+def test_effects_are_kept(name):
+    text = traced(name).pretty_print(print_effects=True, use_color=False)
+    assert " : {" in text
+    assert format_jaxpr(parse(text)) == text
 
 
 @pytest.mark.parametrize("name", ["twice", "gradient", "branches", "mutated"])

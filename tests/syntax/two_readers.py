@@ -12,6 +12,7 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.spans import Source
+from jaxprtool.syntax.dialects import NEWEST
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
 from jaxprtool.syntax.origins import find_annotations
 from jaxprtool.syntax.parse import parse_file
@@ -84,7 +85,7 @@ def difference(text: str) -> str | None:
         return f"Lark alone finds no meaning: {theirs}" if fast else None
     if fast is None:
         return f"the reader alone rejects: {errors[0]}" if errors else None
-    ours, other = (format_file(p, lossless=True) for p in (fast, theirs))
+    ours, other = (format_file(p, lossless=True, dialect=NEWEST) for p in (fast, theirs))
     if ours != other or not same_programs(fast, theirs):
         return f"different programs:\n{ours}\n---- Lark\n{other}"
     return None

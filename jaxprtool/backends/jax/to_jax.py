@@ -38,7 +38,7 @@ from jaxprtool.backends.jax.policies import policy_maker
 from jaxprtool.backends.jax.primitives import jax_primitive
 from jaxprtool.backends.jax.refs import index_to_jax
 from jaxprtool.backends.jax.slices import BATCHED_SLICES, call_jaxpr
-from jaxprtool.backends.jax.vocabulary import leaving
+from jaxprtool.backends.jax.vocabulary import TEXTS, leaving
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import (
@@ -274,7 +274,7 @@ class _Writer:
         """
         first = find_primitive(prim.name).met_first
         order = [*first, *(k for k in params if k not in first)] if first else params
-        return {k: self.param(prim, k, params[k]) for k in order}
+        return {k: self.param(prim, k, params[k]) for k in order if (prim.name, k) not in TEXTS}
 
     def param(self, prim: Any, key: str, v: Any) -> Any:
         """A param value as JAX holds it."""

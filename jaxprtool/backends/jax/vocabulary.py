@@ -1,7 +1,7 @@
 """Primitives and params that differ by release of JAX: what the installed one has, as ours, and back.
 
-Our declarations are those of JAX 0.10. `ADDED` and `LOST` say which params a release has, `_CHANGES` what another release
-calls or writes differently. A param of which neither knows ends in a message that names the installed JAX.
+Our declarations are those of the newest release, with the counts of a scan's operands in the place of trees. `ADDED` and
+`LOST` say which params a release has, `_CHANGES` what another release calls or writes differently. A param of which neither knows ends in a message that names the installed JAX.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 
-__all__ = ["entering", "keep_hints", "leaving", "our_name", "their_name"]
+__all__ = ["TEXTS", "entering", "keep_hints", "leaving", "our_name", "their_name"]
 
 Params = dict[str, Any]
 
@@ -46,6 +46,8 @@ ADDED: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
     ("new_ref", "pin"): ((0, 11, 1), False),
     ("reduce_max", "out_sharding"): ((0, 11, 1), None),
     ("reduce_min", "out_sharding"): ((0, 11, 1), None),
+    ("scan", "ft_in"): ((0, 11), None),
+    ("scan", "ft_out"): ((0, 11), None),
     ("top_k", "is_stable"): ((0, 11), True),
     ("tridiagonal_solve", "perturb_singular"): ((0, 10), False),
 }
@@ -63,7 +65,12 @@ _OURS: dict[str, frozenset[str]] = {
     "reduce_prod": frozenset({"out_sharding"}),
 }
 # Params that are hints to a compiler: where JAX has them and we do not, or the other way round, they are left out.
-_HINTS = frozenset({("erfc", "accuracy"), ("top_k", "is_stable"), *LOST})
+_HINTS = frozenset(
+    {("erfc", "accuracy"), ("scan", "ft_in"), ("scan", "ft_out"), ("top_k", "is_stable"), *LOST}
+)
+
+# Params that we have as texts alone, and that JAX's objects are made for without them.
+TEXTS = frozenset({("scan", "ft_in"), ("scan", "ft_out")})
 
 
 class _Change(NamedTuple):
@@ -94,10 +101,9 @@ def _renamed(ours: str, theirs: str) -> _Change:
 
 
 def _enter_counts(params: Params) -> Params:
-    counted = dict(params)
-    consts, carry, _ = map(len, counted.pop("ft_in").unpack())
-    del counted["ft_out"]
-    return {**counted, "num_consts": consts, "num_carry": carry}
+    consts, carry, _ = map(len, params["ft_in"].unpack())
+    texts = {k: str(params[k]) for k in ("ft_in", "ft_out")}
+    return {**params, **texts, "num_consts": consts, "num_carry": carry}
 
 
 def _leave_counts(params: Params, n_in: int, n_out: int) -> Params:
@@ -275,4 +281,7 @@ def _with_hints(name: str, left: Params, ours: Mapping[str, Any], change: _Chang
     if kept is None:
         return left
     trial = {**left, **kept}
-    return trial if change.enter(trial) == change.enter(left) else left
+    there, here = (
+        {k: v for k, v in change.enter(p).items() if (name, k) not in TEXTS} for p in (trial, left)
+    )
+    return trial if there == here else left

@@ -54,7 +54,7 @@ def _inner(name: str, ref: Value) -> ShapedArray:
 # -- new_ref, freeze ---------------------------------------------------------------------------
 
 
-def _new_type(value: Aval, *, kind: ParamValue, memory_space: ParamValue) -> RefType:
+def _new_type(value: Aval, *, memory_space: ParamValue, **_: ParamValue) -> RefType:
     if not isinstance(value, ShapedArray):
         ill_typed(f"new_ref makes a reference to an array, and its operand is {value}")
     return RefType(value.strong, "" if memory_space is None else str(memory_space))
@@ -82,16 +82,16 @@ def _held_type(ty: Any) -> ShapedArray:
     return ty.strong
 
 
-def _empty_type(*, ty: ParamValue, memory_space: ParamValue) -> RefType:
+def _empty_type(*, ty: ParamValue, memory_space: ParamValue, pin: bool) -> RefType:
     return RefType(_held_type(ty), "" if memory_space is None else str(memory_space))
 
 
-def _empty_cell(xp: Namespace, *, ty: ParamValue, memory_space: ParamValue) -> Cell:
+def _empty_cell(xp: Namespace, *, ty: ParamValue, **_: ParamValue) -> Cell:
     held = _held_type(ty)
     return Cell(xp.zeros(held.shape, xp.dtype_of_aval(held.dtype)), RefType(held))
 
 
-def _empty_state(*, ty: ParamValue, memory_space: ParamValue) -> State:
+def _empty_state(*, ty: ParamValue, **_: ParamValue) -> State:
     held = _held_type(ty)
     zero = scalar_lit(False if held.dtype.kind == "b" else 0, held.dtype)
     return State(lax.broadcast_in_dim(zero, shape=held.shape), RefType(held))

@@ -1,0 +1,53 @@
+"""Settings of a project: `[tool.jaxprtool]` in the `pyproject.toml` nearest above a file."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any, cast
+
+from jaxprtool.driver.files import STDIN
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.syntax.dialects import find_dialect
+
+__all__ = ["dialect_of_project"]
+
+_FILE = "pyproject.toml"
+
+
+def dialect_of_project(path: str) -> str:
+    """The dialect that a project writes its files in, `dialect = "jax-0.12"`; "" where nothing says it.
+
+    Args:
+      path: of a file of the project; what comes from a pipe is of the project of the current folder.
+
+    Raises:
+      UsageError: the settings cannot be read, or name no dialect.
+    """
+    folder = os.path.dirname(os.path.abspath("_" if path in ("-", STDIN) else path))
+    while not os.path.isfile(found := os.path.join(folder, _FILE)):
+        if (above := os.path.dirname(folder)) == folder:
+            return ""
+        folder = above
+    dialect = _settings(found).get("dialect", "")
+    if not isinstance(dialect, str):
+        fail(UsageError, f"{found}: dialect has to be a name in quotes", "bad-settings")
+    if dialect:
+        find_dialect(dialect)
+    return dialect
+
+
+def _settings(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as f:
+            raw = f.read()
+        if b"jaxprtool" not in raw:
+            return {}
+        # Only where there is something to read: a start of the program is short.
+        read: dict[str, Any] = import_module("tomllib").loads(raw.decode())
+    except (OSError, ValueError) as e:
+        fail(UsageError, f"cannot read {path}: {e}", "bad-settings")
+    found: Any = read
+    for key in ("tool", "jaxprtool"):
+        found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -1,0 +1,39 @@
+"""Searching a sorted array."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.core.kinds.numbers import Axis
+from jaxprtool.core.primitive import param, primitive
+from jaxprtool.ir.dtypes import INT32, DType
+
+__all__ = ["search_sorted"]
+
+
+def _dtype_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
+    """The element type of the result, which the text does not say."""
+    return getattr(out_avals[0], "dtype", value) if len(out_avals) == 1 else value
+
+
+@primitive(name="SearchSorted")
+def search_sorted(
+    sorted_arr,
+    query,
+    *,
+    side: str = param("left", hidden="never", first=True),
+    dimension: Axis = param(0, hidden="never", first=True),
+    batch_dims: int = param(0, hidden="never", first=True),
+    method: str = param("scan", hidden="never", first=True),
+    out_dtype: DType = param(INT32, hidden="implied", recover=_dtype_of_result),
+):
+    """For each query where it belongs in sorted_arr along an axis: how many elements stand before it.
+
+    The first axes of both are batch axes; the result has them, then the other ones of sorted_arr, then those of query.
+    -inf < ... < -0 = 0 < ... < inf < NaN.
+
+    side: of equal elements, whether it belongs before (`left`) or after them (`right`).
+    dimension: the axis of sorted_arr along which the elements ascend.
+    batch_dims: how many batch axes there are.
+    method: how JAX looks: `scan`, `scan_unrolled`, `compare_all` or `sort`.
+    out_dtype: the element type of the result.
+    """

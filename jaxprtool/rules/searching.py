@@ -1,0 +1,139 @@
+"""The row of `SearchSorted`: binary search, for all queries at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool import ops as lax
+from jaxprtool.core.partition import split_list
+from jaxprtool.core.trace import get_aval, scalar_lit
+from jaxprtool.interpreters.batch import moveaxis
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import OutAndDim
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import INT32, DType
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.makers.axes import check_axes, check_same_dtype
+from jaxprtool.makers.decomposed import decomposed
+from jaxprtool.makers.indexing import Windows
+from jaxprtool.rules.define import LOCALLY_CONSTANT, define
+
+__all__: list[str] = []
+
+_METHODS = ("scan", "scan_unrolled", "compare_all", "sort")
+
+
+def _type(
+    a: Aval,
+    query: Aval,
+    *,
+    side: str,
+    dimension: int,
+    batch_dims: int,
+    method: str,
+    out_dtype: DType,
+) -> Aval:
+    name = "SearchSorted"
+    check_same_dtype(name, (a, query))
+    if a.dtype.kind not in "biuf":
+        ill_typed(f"{name} is for types with an order, and its operands are {a}", "operand-types")
+    check_axes(name, "dimension", (dimension,), a.ndim, a)
+    if not 0 <= batch_dims <= dimension or a.shape[:batch_dims] != query.shape[:batch_dims]:
+        ill_typed(f"{name}: batch_dims={batch_dims} does not fit {a} and {query}", "operand-shapes")
+    for key, value, words in (("side", side, ("left", "right")), ("method", method, _METHODS)):
+        if value not in words:
+            ill_typed(f"{name}: {key} is {value}, and has to be one of {words}", "param-value")
+    if out_dtype.kind not in "iu":
+        ill_typed(f"{name} gives integers, and out_dtype is {out_dtype}", "param-value")
+    others = [n for i, n in enumerate(a.shape) if i != dimension][batch_dims:]
+    return ShapedArray((*a.shape[:batch_dims], *others, *query.shape[batch_dims:]), out_dtype)
+
+
+def _search(
+    in_avals: Sequence[Aval],
+    a: Value,
+    query: Value,
+    *,
+    side: str,
+    dimension: int,
+    batch_dims: int,
+    method: str,
+    out_dtype: DType,
+) -> Value:
+    """Halve the part of the array where a query belongs, until nothing is left of it."""
+    shape, asked = get_aval(a).shape, get_aval(query).shape
+    others = [i for i in range(len(shape)) if i != dimension]
+    n, kept = shape[dimension], [shape[i] for i in others]
+    batch, rest = (math.prod(s) for s in split_list(kept, batch_dims))
+    places = (batch * rest, math.prod(asked[batch_dims:]))
+    rows = lax.reshape(
+        lax.transpose(a, permutation=(*others, dimension)), new_sizes=(batch * rest, n)
+    )
+    queries = lax.reshape(query, new_sizes=(batch, places[1]))
+    queries = lax.broadcast_in_dim(
+        queries, shape=(batch, rest, places[1]), broadcast_dimensions=(0, 2)
+    )
+    queries = lax.reshape(queries, new_sizes=places)
+    low = lax.broadcast_in_dim(_i32(0), shape=places)
+    high = lax.broadcast_in_dim(_i32(n), shape=places)
+    for _ in range(n.bit_length() if math.prod(places) else 0):
+        middle = lax.div(lax.add(low, high), _i32(2))
+        after = _stands_before(_taken(rows, middle, n), queries, equal=side == "right")
+        is_open = lax.lt(low, high)
+        low = lax.select_n(lax.and_(is_open, after), low, lax.add(middle, _i32(1)))
+        high = lax.select_n(lax.and_(is_open, lax.not_(after)), high, middle)
+    out = lax.convert_element_type(low, new_dtype=out_dtype)
+    return lax.reshape(out, new_sizes=(*kept, *asked[batch_dims:]))
+
+
+def _i32(n: int) -> Value:
+    return scalar_lit(n, INT32)
+
+
+def _taken(rows: Value, places: Value, n: int) -> Value:
+    """The elements of each row at its places; what is behind the end stands for the last one."""
+    shape = get_aval(places).shape
+    within = lax.min(places, lax.broadcast_in_dim(_i32(n - 1), shape=shape))
+    indices = lax.reshape(within, new_sizes=(*shape, 1))
+    numbers = Windows((), (1,), (1,), (0,), (0,)).gather_numbers()
+    return lax.gather(rows, indices, dimension_numbers=numbers, slice_sizes=(1, 1))
+
+
+def _stands_before(x: Value, query: Value, *, equal: bool) -> Value:
+    """Whether x stands before a query: NaN stands after all, and is equal to itself."""
+    before = lax.le(x, query) if equal else lax.lt(x, query)
+    if get_aval(x).dtype.kind != "f":
+        return before
+    nan = lax.ne(query, query)
+    return lax.or_(before, nan if equal else lax.and_(nan, lax.eq(x, x)))
+
+
+def _batch(
+    size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: Any
+) -> OutAndDim:
+    """An axis that both have is one more batch axis; one that only one has is one of the others."""
+    (a, query), (da, dq) = vals, dims
+    n = params["batch_dims"]
+    if da is not None and dq is not None:
+        a, query = moveaxis(a, da, 0), moveaxis(query, dq, 0)
+        more = {"batch_dims": n + 1, "dimension": params["dimension"] + 1}
+        return lax.search_sorted(a, query, **{**params, **more}), 0
+    if da is not None:
+        a = moveaxis(a, da, n)
+        return lax.search_sorted(a, query, **{**params, "dimension": params["dimension"] + 1}), n
+    assert dq is not None
+    out = get_aval(a).ndim - 1
+    return lax.search_sorted(a, moveaxis(query, dq, n), **params), out
+
+
+define(
+    lax.search_sorted,
+    abstract_eval=_type,
+    **LOCALLY_CONSTANT,
+    batch=_batch,
+    **decomposed(_search),
+    cost=AS_LOWERED,
+)

@@ -1,0 +1,62 @@
+"""`ft_in` and `ft_out` of a scan, from JAX 0.11 on: trees whose leaves are the operands and the results, for counts of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.syntax.patterns import pattern
+
+__all__ = ["flat_trees", "parts_of_trees"]
+
+_TREE = pattern(r"Pytree\(vals=\[.*?\], tree=PyTreeDef\(", re.DOTALL)
+_LEFT, _RIGHT = pattern(r"Left\([^()]*\)"), pattern(r"Right\([^()]*\)")
+_LEAF = pattern(r"\*|\bNone\b")
+
+
+def parts_of_trees(trees: Any, count: int) -> tuple[int, ...]:
+    """The numbers of leaves of the first trees of a tuple of them: of an operand or result each.
+
+    Args:
+      trees: as JAX prints them, `((), (None,), (RightsOnly(Right(None)),))`; what is on the `Left` is none.
+      count: how many trees to look at.
+    """
+    text = str(trees)
+    while m := _TREE.search(text):
+        text = text[: m.start()] + _without_end(text[m.end() :])
+    text = _RIGHT.sub("*", _LEFT.sub("", text))
+    parts: list[int] = []
+    depth, start = 0, 1
+    for i, c in enumerate(text):
+        depth += (c in "([{") - (c in ")]}")
+        if (c == "," and depth == 1) or depth == 0:
+            parts.append(len(_LEAF.findall(text, start, i)))
+            start = i + 1
+        if depth == 0:
+            break
+    return tuple(parts[:count])
+
+
+def _without_end(text: str) -> str:
+    """The text without the two brackets that close what began before it."""
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c in "([{") - (c in ")]}")
+        if depth < 0:
+            return text[:i] + text[i + 2 :]
+    return text
+
+
+def flat_trees(counts: Sequence[int], last: str) -> str:
+    """The text of trees that are tuples with so many leaves; those of the last one are spelled `last`.
+
+    Only results have leaves of their own spelling; the last tree of the operands is spelled as the others.
+    """
+    leaves = ["None"] * (len(counts) - 1) + [last]
+    parts = [_tuple([leaf] * n) for leaf, n in zip(leaves, counts, strict=True)]
+    return _tuple(parts)
+
+
+def _tuple(parts: Sequence[str]) -> str:
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"

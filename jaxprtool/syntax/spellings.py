@@ -1,0 +1,273 @@
+"""How each release of JAX since 0.8 prints the equations of a primitive: one table, for reading and for writing.
+
+A row says what changed with a release. Texts are read by what they hold, in the spelling of any release; the rows say
+which releases print that (`told_by`), and what is printed in the dialect of each (`Form`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import JaxprEqn
+from jaxprtool.ir.params import Opaque
+from jaxprtool.syntax.scan_trees import flat_trees, parts_of_trees
+
+__all__ = [
+    "DEFINITIONS",
+    "LONG",
+    "SPELLINGS",
+    "TELLING",
+    "Form",
+    "Release",
+    "Spelling",
+    "forms_of",
+    "renamed",
+    "told_by",
+]
+
+Release = tuple[int, ...]
+DEFINITIONS: Release = (
+    0,
+    10,
+    2,
+)  # since then a jaxpr with more than `LONG` equations is printed as a definition
+LONG = 10
+# The params of an equation by the names that they are printed with, and the equation -> the same in another release.
+Rewrite = Callable[[dict[str, Any], JaxprEqn], dict[str, Any]]
+
+
+class Spelling(NamedTuple):
+    """What one release changed in how the equations of a primitive are printed.
+
+    Attributes:
+      since: the release.
+      name: what the primitive is called since then, where that is not its name here.
+      born, gone: whether the primitive came, or went.
+      renamed: what our params are called since then, where that is not their name here.
+      was: what our params were called before.
+      added: params that came, which are always printed, and what says nothing in their place.
+      removed: params that were always printed and went, and what says nothing in their place.
+      hidden: params that were always printed, and since then are not, since the types of the results say the same.
+      unless_none: params that were printed where they were not None, and since then are not.
+      rewrite: what else differs since then.
+    """
+
+    since: Release
+    name: str = ""
+    born: bool = False
+    gone: bool = False
+    renamed: Mapping[str, str] = {}
+    was: Mapping[str, str] = {}
+    added: Mapping[str, Any] = {}
+    removed: Mapping[str, Any] = {}
+    hidden: tuple[str, ...] = ()
+    unless_none: tuple[str, ...] = ()
+    rewrite: Rewrite | None = None
+
+
+def _by_trees(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
+    """`ft_in` and `ft_out` of a scan in the place of the counts: as they were read, where they still have these counts."""
+    left = {k: v for k, v in params.items() if k not in ("num_consts", "num_carry")}
+    consts, carry = (eqn.params.get(k) for k in ("num_consts", "num_carry"))
+    if not isinstance(consts, int) or not isinstance(carry, int):
+        return params  # ill-typed
+    ins = consts, carry, len(eqn.inputs) - consts - carry
+    outs = carry, len(eqn.out_binders) - carry
+    for key, counts, last in (("ft_in", ins, "None"), ("ft_out", outs, "RightsOnly(Right(None))")):
+        read = params.get(key)
+        if read is None or parts_of_trees(read, len(counts)) != counts:
+            left[key] = Opaque(flat_trees(counts, last))
+    return left
+
+
+def _nothing(eqn: JaxprEqn) -> None:
+    """In the place of a param that has no value of its own where it is not given: it is then not printed."""
+
+
+def _all_false(eqn: JaxprEqn) -> tuple[bool, ...]:
+    return (False,) * len(eqn.inputs)
+
+
+def _last_axis(eqn: JaxprEqn) -> int | None:
+    operand = eqn.inputs[0].aval if eqn.inputs else None
+    return operand.ndim - 1 if isinstance(operand, ShapedArray) else None
+
+
+_EVAL_JAXPR = (Spelling((0, 11, 1), name="eval_jaxpr"),)
+_NO_GROUPS = (Spelling((0, 8, 1), removed={"axis_index_groups": None}),)
+_OUT_SHARDING = (Spelling((0, 11, 1), added={"out_sharding": None}),)
+
+
+def _born(*release: int) -> tuple[Spelling, ...]:
+    return (Spelling(release, born=True),)
+
+
+SPELLINGS: dict[str, tuple[Spelling, ...]] = {
+    # ---- calls and control flow
+    "call": _EVAL_JAXPR,
+    "CustomRoot": _born(0, 12),
+    "closed_call": _EVAL_JAXPR,
+    "composite": (Spelling((0, 11, 2), renamed={"jaxpr": "call_jaxpr"}),),
+    "core_call": _EVAL_JAXPR,
+    "custom_transpose_call": (Spelling((0, 10), gone=True),),
+    "scan": (
+        Spelling((0, 10), removed={"_split_transpose": False, "linear": _all_false}),
+        Spelling(
+            (0, 11),
+            added={"ft_in": _nothing, "ft_out": _nothing},
+            removed={"num_carry": _nothing, "num_consts": _nothing},
+            rewrite=_by_trees,
+        ),
+    ),
+    # ---- several devices
+    "psum_invariant": _NO_GROUPS,
+    "pvary": _NO_GROUPS,
+    "reshard": (
+        Spelling((0, 8, 2), added={"concrete_mesh": None}),
+        Spelling((0, 10), hidden=("concrete_mesh", "dst_sharding")),
+    ),
+    "shard_map": (Spelling((0, 10, 2), was={"newly_manual_axes": "manual_axes"}),),
+    # ---- shapes, products and reductions
+    "broadcast_in_dim": (
+        Spelling((0, 9, 1), hidden=("broadcast_dimensions", "shape", "sharding")),
+        Spelling((0, 10), unless_none=("sharding",)),
+    ),
+    "convert_element_type": (Spelling((0, 9, 1), unless_none=("sharding",)),),
+    "dot_general": (Spelling((0, 10), unless_none=("out_sharding",)),),
+    "ragged_dot_general": (Spelling((0, 10, 1), added={"out_sharding": None}),),
+    "reduce_max": _OUT_SHARDING,
+    "reduce_min": _OUT_SHARDING,
+    "stack": _born(0, 10, 1),
+    "tile": _born(0, 9),
+    "unstack": _born(0, 11),
+    # ---- elements, sorting and matrices
+    "eig": (Spelling((0, 10, 1), added={"enable_eigvec_derivs": False}),),
+    "eigh": (Spelling((0, 8, 1), added={"algorithm": None}),),
+    "log2": _born(0, 11, 2),
+    "one_minus_square": _born(0, 11, 2),
+    "top_k": (
+        Spelling((0, 8, 1), added={"axis": _last_axis}),
+        Spelling((0, 11), added={"is_stable": True}),
+    ),
+    "SearchSorted": _born(0, 12),
+    "tridiagonal_solve": (Spelling((0, 10), added={"perturb_singular": False}),),
+    # ---- effects, references and kernels
+    "debug_print": (Spelling((0, 8, 1), added={"logging_record": None}),),
+    "empty2": _born(0, 10, 2),
+    "empty_ref": (Spelling((0, 11, 1), added={"pin": False}),),
+    "new_ref": (
+        Spelling((0, 8, 1), added={"kind": None}),
+        Spelling((0, 11, 1), added={"pin": False}),
+    ),
+    "pallas_call": (
+        Spelling((0, 8, 1), added={"name": None}),
+        Spelling((0, 9, 1), removed={"backend": None}),
+    ),
+}
+
+
+def renamed(name: str) -> dict[str, str]:
+    """The params of a primitive that releases since 0.8 call otherwise than we do: their names, and ours."""
+    found: dict[str, str] = {}
+    for spelling in SPELLINGS[name]:
+        for ours, theirs in (*spelling.renamed.items(), *spelling.was.items()):
+            found[theirs] = ours
+    return found
+
+
+def told_by(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, Release]]:
+    """What an equation says about the release that printed it: ("since", release) and ("before", release).
+
+    Args:
+      name: of its primitive, as the text has it.
+      found: its params, as the text has them.
+    """
+    for spelling in _SPELLED[name]:
+        since = spelling.since
+        if spelling.born or spelling.gone or name == spelling.name:
+            yield "before" if spelling.gone else "since", since
+            continue
+        for ours, theirs in spelling.renamed.items():
+            if ours in found or theirs in found:
+                yield "before" if ours in found else "since", since
+        for ours, theirs in spelling.was.items():
+            if ours in found or theirs in found:
+                yield "since" if ours in found else "before", since
+        if any(found.get(key, key) is None for key in spelling.hidden):
+            yield "before", since
+        if "shape" in spelling.hidden and "shape" not in found:
+            yield "since", since
+        if found:  # one without any says nothing: the defaults of a text that a person wrote
+            for key in spelling.added:
+                yield "since" if key in found else "before", since
+            for key in spelling.removed:
+                yield "before" if key in found else "since", since
+
+
+def _by_spelled_name() -> dict[str, tuple[Spelling, ...]]:
+    found = dict(SPELLINGS)
+    for spellings in SPELLINGS.values():
+        found |= {s.name: (s,) for s in spellings if s.name}
+    return found
+
+
+_SPELLED = _by_spelled_name()
+TELLING = frozenset(
+    _SPELLED
+)  # the names of primitives whose equations say something about the release
+
+
+class Form:
+    """How a release prints the equations of one primitive.
+
+    Attributes:
+      name: what it calls the primitive.
+      has: whether it has the primitive.
+      names: what it calls params that have another name here.
+      lacks: params that it does not have, and what says nothing in their place.
+      more: params that are printed where an equation has none: a value, or what makes it of an equation, None for none.
+      shown: params that it always prints.
+      unless_none: params that it prints where they are not None.
+      rewrite: what is done with the params at last.
+    """
+
+    __slots__ = ("has", "lacks", "more", "name", "names", "rewrite", "shown", "unless_none")
+
+    def __init__(self, name: str, release: Release):
+        self.name, self.has = name, True
+        self.names: dict[str, str] = {}
+        self.lacks: dict[str, Any] = {}
+        self.more: dict[str, Any] = {}
+        self.shown: set[str] = set()
+        self.unless_none: set[str] = set()
+        self.rewrite: list[Rewrite] = []
+        for spelling in SPELLINGS[name]:
+            new = spelling.since <= release
+            self.has &= not (spelling.gone if new else spelling.born)
+            if new and spelling.name:
+                self.name = spelling.name
+            if new and spelling.rewrite is not None:
+                self.rewrite.append(spelling.rewrite)
+            self.names.update(spelling.renamed if new else spelling.was)
+            (self.more if new else self.lacks).update(spelling.added)
+            (self.lacks if new else self.more).update(spelling.removed)
+            if new:
+                for key in spelling.hidden:
+                    self.more.pop(key, None)
+            else:
+                self.shown.update(spelling.hidden)
+                self.unless_none.update(spelling.unless_none)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the release prints the primitive as our declaration says."""
+        changed = self.names or self.lacks or self.more or self.shown or self.unless_none
+        return not (changed or self.rewrite)
+
+
+def forms_of(release: Release) -> dict[str, Form]:
+    """The forms of the primitives that a release calls otherwise, has not, or prints otherwise than our declaration says."""
+    forms = {name: Form(name, release) for name in SPELLINGS}
+    return {k: f for k, f in forms.items() if not f.is_ours or f.name != k or not f.has}

@@ -1,0 +1,272 @@
+"""Texts of five releases of JAX, in their own dialects and in those of the others; `dialects/programs.py` made them."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.driver.fmt import fmt
+from jaxprtool.driver.settings import dialect_of_project
+from jaxprtool.syntax import dialects
+from jaxprtool.syntax.dialects import NEWEST, RELEASES, find_dialect, installed
+from jaxprtool.syntax.spellings import SPELLINGS
+from tests.invoke import invoke
+from tests.syntax.dialects.programs import PROGRAMS
+
+FOLDER = Path(__file__).parent / "dialects"
+FIVE = ("jax-0.8.3", "jax-0.9.2", "jax-0.10.2", "jax-0.11.2", "jax-0.12.0.1")
+NAMES = [f.__name__ for f in PROGRAMS]
+# NumPy's numbers instead of Python's, which no later release makes here.
+OTHER_PROGRAMS = {("jax-0.8.3", "convolved")}
+# Nothing in these texts but a `_` says that they are not of the newest release, which would print a name.
+UNTOLD = {("jax-0.8.3", "sorted_pairs"), ("jax-0.9.2", "sorted_pairs")}
+
+
+def text_of(release: str, name: str) -> str:
+    return (FOLDER / release / f"{name}.jaxpr").read_text()
+
+
+@pytest.mark.parametrize("release", FIVE)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_text_is_printed_in_its_own_dialect(release: str, name: str):
+    text = text_of(release, name)
+    program = jt.parse(text)
+    jt.typecheck_jaxpr(program)
+    assert f"{program}\n" == text
+    assert fmt(text).text == text
+
+
+@pytest.mark.parametrize("release", FIVE)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_text_is_printed_in_the_other_dialects(release: str, name: str):
+    program = jt.parse(text_of(release, name))
+    for other in FIVE:
+        if {(release, name), (other, name)} & OTHER_PROGRAMS or (release, name) in UNTOLD:
+            continue
+        assert f"{jt.format_jaxpr(program, dialect=other)}\n" == text_of(other, name), other
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_traced_is_printed_in_every_dialect(name: str):
+    f = next(f for f in PROGRAMS if f.__name__ == name)
+    program = jt.from_jax(jax.make_jaxpr(f)(*PROGRAMS[f]))
+    mine = f"jax-{jax.__version__}"
+    if mine in FIVE:
+        assert f"{program}\n" == text_of(mine, name)
+    for release in FIVE:
+        if (release, name) not in OTHER_PROGRAMS:
+            assert f"{jt.format_jaxpr(program, dialect=release)}\n" == text_of(release, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dialects_between_them_read_back_as_the_same_program(name: str):
+    program = jt.parse(text_of("jax-0.12.0.1", name))
+    for release in RELEASES:
+        dialect = "jax-" + ".".join(map(str, release))
+        text = jt.format_jaxpr(program, lossless=True, dialect=dialect)
+        again = jt.parse(text)
+        assert jt.diff(program, again).equal
+        assert jt.format_jaxpr(again, lossless=True) == text
+
+
+def equation(line: str, binders: str = "a:f32[3]", out: str = "b:f32[3]") -> str:
+    return f"{{ lambda ; {binders}. let {out} = {line} in (b,) }}"
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect"),
+    [
+        (equation("sin a"), NEWEST),
+        (equation("broadcast_in_dim a", "a:f32[]"), NEWEST),
+        (equation("reduce_max[axes=(0,)] a", out="b:f32[]"), "jax-0.11.0"),
+        (equation("reduce_max[axes=(0,) out_sharding=None] a", out="b:f32[]"), NEWEST),
+        (equation("top_k[axis=0 k=2] a", out="b:f32[2] c:i32[2]"), "jax-0.10.2"),
+        (equation("tile[reps=(1,)] a"), NEWEST),
+        (
+            equation("broadcast_in_dim[broadcast_dimensions=() shape=(3,) sharding=None] 1.0"),
+            "jax-0.9.0",
+        ),
+        (equation("pvary[axes=() axis_index_groups=None] a"), "jax-0.8.1"),
+        (equation("log2 a") + "\n# PartitionSpec( says nothing after all", NEWEST),
+    ],
+)
+def test_a_dialect_is_recognised(text: str, dialect: str):
+    program = jt.parse(text)
+    assert program.jaxpr.written is not None
+    assert program.jaxpr.written.dialect == find_dialect(dialect).name
+
+
+def test_what_contradicts_itself_is_in_a_dialect_that_has_the_later_thing():
+    text = """\
+{ lambda ; a:f32[3]. let
+    b:f32[3] = log2 a
+    c:f32[3] d:i32[3] = top_k[k=3] b
+  in (c, d) }"""
+    assert fmt(text).text.count("top_k[axis=0 is_stable=True k=3]") == 1
+
+
+def test_a_new_program_is_in_the_dialect_of_the_installed_release():
+    program = jt.parse(text_of("jax-0.8.3", "loop_of_sums"))
+    doubled, _ = jt.vmap_jaxpr(program, 2, [0, None])
+    mine = installed()
+    assert jt.format_jaxpr(doubled) == jt.format_jaxpr(doubled, dialect=mine.name)
+    assert mine.release[:2] == tuple(map(int, jax.__version__.split(".")[:2]))
+
+
+def test_the_installed_release_is_found_without_an_import():
+    code = (
+        "import sys\nfrom jaxprtool.syntax.dialects import installed\n"
+        "print(installed().release)\n"
+        "assert not {'jax', 'importlib.metadata', 'tomllib'} & {*sys.modules}"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout == f"{installed().release}\n", run.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [
+        ("", RELEASES[-1]),
+        ("0.10.2", (0, 10, 2)),
+        ("0.10.3.dev20260101", (0, 10, 2)),
+        ("0.12.0.1", (0, 12, 0)),
+        ("0.13.0", RELEASES[-1]),
+        ("0.7.2", RELEASES[0]),
+    ],
+)
+def test_the_dialect_of_an_installed_release(monkeypatch, version: str, release: tuple[int, ...]):
+    monkeypatch.setattr(dialects, "_installed_version", lambda: version)
+    assert installed.__wrapped__().release == release
+
+
+@pytest.mark.parametrize("name", ["jax-0.13", "jax-0.7.2", "jax", "0.12", "jax-0.12.9", "JAX-0.12"])
+def test_names_of_no_dialect(name: str):
+    with pytest.raises(jt.UsageError, match="no dialect") as e:
+        jt.format_jaxpr(jt.parse(equation("sin a")), dialect=name)
+    assert e.value.diagnostics[0].code == "no-dialect" and "jax-0.8" in e.value.diagnostics[0].help
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "message", "column"),
+    [
+        (equation("log2 a"), "jax-0.10", "log2 is no primitive there", 26),
+        (equation("tile[reps=(1,)] a"), "jax-0.8", "tile is no primitive there", 26),
+        (
+            equation("top_k[axis=0 is_stable=False k=3] a", out="b:f32[3] c:i32[3]"),
+            "jax-0.10.2",
+            "top_k has no param is_stable there, which is False",
+            26,
+        ),
+        (
+            equation("reshard a", "a:f32[8@x]", "b:f32[8]"),
+            "jax-0.9.2",
+            "reshard has the param dst_sharding there, of which only the type is known",
+            28,
+        ),
+    ],
+)
+def test_what_a_dialect_cannot_say(text: str, dialect: str, message: str, column: int):
+    with pytest.raises(jt.UnsupportedError) as e:
+        jt.format_jaxpr(jt.parse(text), dialect=dialect)
+    (found,) = e.value.diagnostics
+    assert found.message == f"{find_dialect(dialect).name} cannot say this: {message}"
+    assert (found.code, str(found.span).rpartition(":")[2]) == ("not-in-dialect", str(column))
+    assert NEWEST in found.help
+
+
+def test_all_that_cannot_be_said_is_named():
+    program = jt.parse("{ lambda ; a:f32[]. let b:f32[] = log2 a; c:f32[] = log2 b in (c,) }")
+    with pytest.raises(jt.UnsupportedError) as e:
+        jt.format_jaxpr(program, dialect="jax-0.9")
+    assert len(e.value.diagnostics) == 2
+
+
+# ---- files
+
+
+def test_a_project_says_what_its_files_are_in(tmp_path: Path, monkeypatch):
+    old, new = (text_of(r, "loop_of_sums") for r in ("jax-0.8.3", "jax-0.12.0.1"))
+    (tmp_path / "pyproject.toml").write_text('[tool.jaxprtool]\ndialect = "jax-0.12"\n')
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    file = folder / "loop.jaxpr"
+    file.write_text(old)
+    assert invoke(["fmt", str(file)]).output == new
+    assert invoke(["fmt", "--dialect", "jax-0.8.3", str(file)]).output == old
+    assert invoke(["fmt", "--check", str(file)]).status == 1
+    monkeypatch.chdir(folder)
+    assert invoke("fmt", stdin=old).output == new
+    (folder / "pyproject.toml").write_text("[project]\n")  # the nearest one counts
+    assert invoke(["fmt", str(file)]).output == old
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("[tool.jaxprtool]\ndialect = 12\n", "has to be a name in quotes"),
+        ('[tool.jaxprtool]\ndialect = "jax-0.99"\n', "no dialect 'jax-0.99'"),
+        ("[tool.jaxprtool\n", "cannot read"),
+    ],
+)
+def test_settings_that_say_nothing(tmp_path: Path, settings: str, message: str):
+    (tmp_path / "pyproject.toml").write_text(settings)
+    with pytest.raises(jt.UsageError, match=message):
+        dialect_of_project(str(tmp_path / "a.jaxpr"))
+
+
+@pytest.mark.parametrize("settings", ["[tool.other]\n# jaxprtool\n", "tool = 3 # jaxprtool\n", ""])
+def test_settings_of_others(tmp_path: Path, settings: str):
+    (tmp_path / "pyproject.toml").write_text(settings)
+    assert dialect_of_project(str(tmp_path / "a.jaxpr")) == ""
+
+
+# ---- the table
+
+
+def test_rows_are_in_order():
+    for name, spellings in SPELLINGS.items():
+        assert [s.since for s in spellings] == sorted(s.since for s in spellings), name
+    assert list(RELEASES) == sorted(RELEASES)
+    since = {s.since[:3] for row in SPELLINGS.values() for s in row}
+    padded = {(*r, 0) if len(r) == 2 else r for r in since}
+    assert padded <= {*RELEASES}
+
+
+def test_the_newest_dialect_says_all_that_is_declared():
+    """Nothing of our vocabulary is missing in it, but for what JAX no longer has."""
+    forms = find_dialect(NEWEST).forms
+    lacking = {name: {*f.lacks} for name, f in forms.items() if f.lacks}
+    assert lacking.pop("scan") >= {"linear", "_split_transpose"}
+    for name in lacking:
+        assert name in {"psum_invariant", "pvary", "pallas_call"}, name
+    assert [name for name, f in forms.items() if not f.has] == ["custom_transpose_call"]
+
+
+def test_each_row_is_told_apart():
+    for before, after in itertools.pairwise(RELEASES):
+        forms = [dialects.forms_of(r) for r in (before, after)]
+        changed = any(s.since[:3] == after for row in SPELLINGS.values() for s in row)
+        same = {k: vars_of(f) for k, f in forms[0].items()} == {
+            k: vars_of(f) for k, f in forms[1].items()
+        }
+        assert same <= (not changed) or after[2:] == (0,), after
+
+
+def vars_of(form: dialects.Form) -> dict[str, str]:
+    return {name: repr(getattr(form, name)) for name in form.__slots__}
+
+
+@pytest.mark.parametrize("release", FIVE)
+def test_a_scan_that_lacks_params_is_printed_as_it_is(release: str):
+    """The printer invents no counts and no trees for it."""
+    body = "jaxpr={ lambda ; c:f32[]. let in (c,) } length=x reverse=False unroll=1"
+    for more in ("", " num_carry=0", " ft_in=None ft_out=None"):
+        program = jt.parse(equation(f"scan[{body}{more}] a", "a:f32[]", "b:f32[]"))
+        again = jt.parse(jt.format_jaxpr(program, lossless=True, dialect=release))
+        assert jt.diff(program, again).equal
