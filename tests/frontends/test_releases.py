@@ -107,6 +107,24 @@ def test_derivatives_are_those_of_jax(name):
     equal([jt.grad(lambda x: run(x)[0])(np.asarray(X))], [jax.grad(f)(X)])
 
 
+def test_a_file_is_a_function_of_jax(function):
+    """What is kept of a program today is a function in another release: under jit, vmap and jvp."""
+    text = jt.format_jaxpr(jt.trace(function, X), lossless=True)
+    f, rows = jt.to_jax_function(jt.parse(text)), jnp.stack([X, X + 1])
+    equal(jax.jit(f)(X), function(X))
+    equal(jax.jit(jax.vmap(f))(rows), jax.vmap(function)(rows))
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_a_file_has_the_derivatives_of_jax(name):
+    def f(x):
+        return jax.tree.leaves(FUNCTIONS[name](x))[0].sum()
+
+    g = jt.to_jax_function(jt.parse(jt.format_jaxpr(jt.trace(f, X), lossless=True)))
+    equal([jax.grad(g)(X)], [jax.grad(f)(X)])
+    equal(jax.jit(lambda x: jax.jvp(g, (x,), (x,)))(X), jax.jvp(f, (X,), (X,)))
+
+
 def test_a_hint_comes_back_only_where_it_holds():
     closed = jax.make_jaxpr(FUNCTIONS["scan"])(X)
     batched, _ = jt.vmap_jaxpr(jt.from_jax(closed), 2, [0])

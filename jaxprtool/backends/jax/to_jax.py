@@ -63,7 +63,7 @@ from jaxprtool.ir.params import (
 )
 from jaxprtool.ir.walk import all_eqns
 
-__all__ = ["eqn_to_jax", "jax_params", "to_jax"]
+__all__ = ["eqn_to_jax", "jax_params", "key_array", "to_jax"]
 
 
 def to_jax(program: ClosedJaxpr) -> Any:
@@ -148,9 +148,7 @@ class _Writer:
         if value is None:
             fail(UnsupportedError, f"a constant of type {aval} has no value", "no-constant")
         if isinstance(value, KeyArray):
-            return jax.random.wrap_key_data(
-                jax.numpy.asarray(value.data), impl=_key_impl(value.dtype).name
-            )
+            return key_array(value)
         if hasattr(value, "tolist") and not hasattr(value, "__array__"):  # the text of a file
             if aval.dtype.kind == "k":
                 words = jax.numpy.asarray(value.tolist(), np.uint32)
@@ -325,6 +323,12 @@ class _Writer:
             return maker(**{k: self.param(prim, key, x) for k, x in v.fields.items()})
         found = object_of_record(key, v, functools.partial(self.param, prim, key))
         return _unknown_param(prim, key, v) if found is UNREADABLE else found
+
+
+def key_array(keys: KeyArray) -> Any:
+    """Keys as JAX's array of keys."""
+    data = jax.numpy.asarray(keys.data)
+    return jax.random.wrap_key_data(data, impl=_key_impl(keys.dtype).name)
 
 
 _SCALARS: dict[str, Any] = {"i": int, "u": int, "f": float, "c": complex}
