@@ -48,7 +48,9 @@ def test_examples_have_the_derivatives_of_jax(example):
         pushed = quick_jit(lambda xs, ts: jax.jvp(of_floats, tuple(xs), tuple(ts))[1])
         case.close(case.only_floats(pushed(primals, tangents)), case.want_tangents, 10)
         if case.reverse:
-            pulled = case.jax(lambda xs, cts: _pullback(case, of_floats, xs, cts), primals, case.cotangents)
+            pulled = case.jax(
+                lambda xs, cts: _pullback(case, of_floats, xs, cts), primals, case.cotangents
+            )
             case.close(pulled, case.want_cotangents, 10)
 
 
@@ -126,7 +128,9 @@ TRANSFORMED = {
     "scan": lambda f: lax.scan(lambda c, _: (f(c), c), X, None, length=3),
     "while": lambda f: lax.fori_loop(0, 3, lambda i, x: f(x), X),
     "cond": lambda f: lax.cond(X[0] > 0, f, lambda x: x, X),
-    "eval_shape": lambda f: jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), jax.eval_shape(f, X)),
+    "eval_shape": lambda f: jax.tree.map(
+        lambda s: np.zeros(s.shape, s.dtype), jax.eval_shape(f, X)
+    ),
 }
 
 

@@ -107,7 +107,7 @@ class Containers:
 @functools.cache
 def _named_tuple(name: str, fields: tuple[Any, ...]) -> Any:
     """The class for results of a class that is only known by its name: one for all calls, as JAX compares classes."""
-    return collections.namedtuple(name or "Result", fields, rename=True)  # noqa: PYI024
+    return collections.namedtuple(name or "Result", fields, rename=True)
 
 
 def _plain_keys(keys: Sequence[Any]) -> list[Any]:

@@ -77,14 +77,12 @@ def has_wide_types(program: ClosedJaxpr) -> bool:
 def _is_wide(aval: Any) -> bool:
     aval = getattr(aval, "inner", aval)
     return (
-        isinstance(aval, ShapedArray)
-        and aval.dtype.kind in "iufc"
-        and aval.dtype.real.bits == 64
+        isinstance(aval, ShapedArray) and aval.dtype.kind in "iufc" and aval.dtype.real.bits == 64
     )
 
 
 def _check_width(wide: bool) -> None:
-    if wide and not jax.config.jax_enable_x64:
+    if wide and not jax.config.read("jax_enable_x64"):
         fail(
             UsageError,
             "the program has 64-bit types, which JAX is told not to have",

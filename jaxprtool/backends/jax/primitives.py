@@ -9,12 +9,13 @@ from typing import Any
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.live import LivePrimitive
+from jaxprtool.backends.jax.releases import named
 from jaxprtool.backends.jax.vocabulary import our_name, their_name
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Primitive
 
-__all__ = ["jax_primitive", "primitive_from_jax"]
+__all__ = ["has_primitive", "jax_primitive", "primitive_from_jax"]
 
 _live: dict[int, LivePrimitive] = {}  # by the identity of JAX's, which each of these keeps alive
 
@@ -54,6 +55,11 @@ def _registry() -> dict[str, list[Any]]:
     return found
 
 
+def has_primitive(name: str) -> bool:
+    """Whether the installed JAX has this primitive of ours."""
+    return _registry_entry(their_name(name)) is not None
+
+
 def jax_primitive(name: str) -> Any:
     """The primitive of this name: JAX's, else the one that a module of this process has, else any there is.
 
@@ -64,7 +70,7 @@ def jax_primitive(name: str) -> Any:
         found = find(their_name(name))
         if found is not None:
             return found
-    return fail(UnsupportedError, f"JAX has no primitive named {name}", "unknown-primitive")
+    return fail(UnsupportedError, f"{named()} has no primitive {name}", "unknown-primitive")
 
 
 def _registry_entry(name: str) -> Any:

@@ -112,9 +112,16 @@ Primitive = core.Primitive
 Tracer = core.Tracer
 
 
-def debug_info(name: str) -> Any:
-    """JAX's bookkeeping of where a function came from; it prints the name."""
-    return core.DebugInfo("jaxprtool", name.split(" ")[0] or "f", None, None)
+def debug_info(name: str, n_in: int | None = None, n_out: int | None = None) -> Any:
+    """JAX's bookkeeping of where a function came from; it prints the name.
+
+    Args:
+      name: of the function.
+      n_in, n_out: how many arguments and results it has, where that is known; they have no names. Up to 0.9 some rules
+        of JAX's do without the names only where there are some.
+    """
+    names = (None if n is None else ("",) * n for n in (n_in, n_out))
+    return core.DebugInfo("jaxprtool", name.split(" ")[0] or "f", *names)
 
 
 def new_jaxpr(
@@ -130,7 +137,8 @@ def new_jaxpr(
     else:
         all_effects = core.join_effects(*(e.effects for e in eqns))
     high = any(e.primitive.is_high(*(x.aval for x in e.invars), **e.params) for e in eqns)
-    return core.Jaxpr(constvars, invars, outvars, eqns, all_effects, debug_info(name), high)
+    debug = debug_info(name, len(invars), len(outvars))
+    return core.Jaxpr(constvars, invars, outvars, eqns, all_effects, debug, high)
 
 
 # Whether the effects of a jaxpr, and of an equation, name its arguments by position; else by variable.
@@ -367,15 +375,11 @@ def _all_unspecified(shardings: Any) -> bool:
     return all(type(s) is type(UNSPECIFIED) for s in shardings)
 
 
-def _all_none(xs: Any) -> bool:
-    return all(x is None for x in xs)
-
-
 _SAYS_NOTHING: dict[str, Callable[[Any], bool]] = {
     "in_shardings": _all_unspecified,
     "out_shardings": _all_unspecified,
-    "in_layouts": _all_none,
-    "out_layouts": _all_none,
+    "in_layouts": lambda layouts: not any(layouts),
+    "out_layouts": lambda layouts: not any(layouts),
     "donated_invars": lambda xs: not any(xs),
     "ctx_mesh": lambda mesh: mesh.empty,
 }

@@ -35,9 +35,9 @@ from jaxprtool.backends.jax.placement import (
     uses_mesh,
 )
 from jaxprtool.backends.jax.policies import policy_maker
-from jaxprtool.backends.jax.primitives import jax_primitive
+from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive
 from jaxprtool.backends.jax.refs import index_to_jax
-from jaxprtool.backends.jax.slices import BATCHED_SLICES, call_jaxpr
+from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
 from jaxprtool.backends.jax.vocabulary import leaving
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
@@ -192,13 +192,12 @@ class _Writer:
         name, params = eqn.primitive.name, eqn.params
         if name == "expand_dims":  # a function of JAX's, not a primitive
             name, params = "broadcast_in_dim", _expand_dims(eqn)
-        elif name in BATCHED_SLICES:
+        elif is_called(name):
             called = call_jaxpr(name, [x.aval for x in inputs], params)
-            call = {"jaxpr": called, "name": name, "keep_unused": False, "inline": True}
-            restored = {**call, "compiler_options_kvs": ()}
-            private.fill_jit(restored, len(inputs), len(outs))
-            left = leaving("jit", restored, {}, len(inputs), len(outs))
-            return inputs, outs, jax_primitive("jit"), left
+            return inputs, outs, *_jit_of(called, name, True, len(inputs), len(outs))
+        elif name in _CALLS and not has_primitive(name):
+            called, label = self.closed(params["call_jaxpr"]), str(params.get("name", name))
+            return inputs, outs, *_jit_of(called, label, False, len(inputs), len(outs))
         prim = eqn.primitive.value if type(eqn.primitive) is LivePrimitive else jax_primitive(name)
         if name == "reshard":
             return inputs, outs, prim, self.reshard(eqn)
@@ -323,6 +322,18 @@ class _Writer:
             return maker(**{k: self.param(prim, key, x) for k, x in v.fields.items()})
         found = object_of_record(key, v, functools.partial(self.param, prim, key))
         return _unknown_param(prim, key, v) if found is UNREADABLE else found
+
+
+# Calls of which some releases have none, or none of this name.
+_CALLS = frozenset({"call", "closed_call", "core_call", "named_call"})
+
+
+def _jit_of(jaxpr: Any, name: str, inline: bool, n_in: int, n_out: int) -> tuple[Any, Any]:
+    """The primitive and the params of a `jit` that calls a jaxpr of JAX's."""
+    params = {"jaxpr": jaxpr, "name": name, "keep_unused": False, "inline": inline}
+    params["compiler_options_kvs"] = ()
+    private.fill_jit(params, n_in, n_out)
+    return jax_primitive("jit"), leaving("jit", params, {}, n_in, n_out)
 
 
 def key_array(keys: KeyArray) -> Any:

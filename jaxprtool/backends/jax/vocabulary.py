@@ -239,6 +239,7 @@ def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out
     Raises:
       UnsupportedError: a param that the installed JAX does not have says something.
     """
+    params = {**_added(name), **params}
     for key in _OURS.get(name, ()):
         if key in params and (key != "branches_platforms" or params[key] is None):
             params = {k: v for k, v in params.items() if k != key}
@@ -247,7 +248,6 @@ def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out
             if params[key] != nothing and (name, key) not in _HINTS:
                 _unknown(f"{name} has no param {key}, which is {params[key]}")
             params = {k: v for k, v in params.items() if k != key}
-    params = {**params, **_undeclared(name)}
     change = _CHANGE.get(name)
     if change is None:
         return params
@@ -256,13 +256,12 @@ def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out
 
 
 @functools.cache
-def _undeclared(name: str) -> Params:
-    """The params that the installed JAX has and our declaration of a primitive has not, saying nothing."""
-    declared = find_primitive(name).params
+def _added(name: str) -> Params:
+    """The params that the installed JAX has and an equation of ours may be without, saying nothing."""
     return {
         key: nothing
         for (primitive, key), (release, nothing) in ADDED.items()
-        if primitive == name and since(*release) and key not in declared
+        if primitive == name and since(*release)
     }
 
 
