@@ -26,6 +26,7 @@ from jaxprtool.driver.api import lower as lower
 from jaxprtool.driver.api import of_program, of_typed
 from jaxprtool.driver.api import partial_eval_jaxpr as partial_eval_jaxpr
 from jaxprtool.driver.api import rewrite as rewrite
+from jaxprtool.driver.api import run as run
 from jaxprtool.driver.api import trace as trace
 from jaxprtool.driver.api import transpose_jaxpr as transpose_jaxpr
 from jaxprtool.driver.api import typecheck_jaxpr as typecheck_jaxpr

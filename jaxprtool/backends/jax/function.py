@@ -20,12 +20,12 @@ from jaxprtool.ir.interface import Interface, argument_label, check_count
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
 
-__all__ = ["flat_function", "has_wide_types", "to_jax_function"]
+__all__ = ["FlatFunction", "has_wide_types", "to_jax_function"]
 
 
 def to_jax_function(program: ClosedJaxpr) -> Callable[..., Any]:
     """The function that a program computes, for JAX; see `jaxprtool.to_jax_function`."""
-    flat = flat_function(program)
+    flat = FlatFunction(program)
     interface = of_open(program)
     if interface is None:
 
@@ -44,26 +44,31 @@ def to_jax_function(program: ClosedJaxpr) -> Callable[..., Any]:
     return _described(of_trees, program, interface)
 
 
-def flat_function(program: ClosedJaxpr) -> Callable[..., list[Any]]:
+class FlatFunction:
     """The function of the leaves: values of the constants that a program does not hold, then of its arguments.
 
     Raises:
       UsageError: the program has 64-bit types, and JAX has them not; or, when it is called, an argument does not fit.
       UnsupportedError: as `to_jax`.
     """
-    wide = has_wide_types(program)
-    _check_width(wide)
-    with jax.ensure_compile_time_eval():
-        closed = to_jax(_with_open_arguments(program))
-    run, interface, avals = private.jaxpr_as_fun(closed), of_open(program), _open_avals(program)
 
-    def flat(*args: Any) -> list[Any]:
-        _check_width(wide)
-        check_count(len(avals), len(args), interface)
-        given = enumerate(zip(args, avals, strict=True))
-        return run(*[_argument(x, aval, i, interface) for i, (x, aval) in given])
+    def __init__(self, program: ClosedJaxpr) -> None:
+        self._wide = has_wide_types(program)
+        _check_width(self._wide)
+        with jax.ensure_compile_time_eval():
+            closed = to_jax(_with_open_arguments(program))
+        self._run = private.jaxpr_as_fun(closed)
+        self._interface, self._avals = of_open(program), _open_avals(program)
 
-    return flat
+    def arguments(self, args: Sequence[Any]) -> list[Any]:
+        """Arguments as JAX's arrays of their types."""
+        check_count(len(self._avals), len(args), self._interface)
+        pairs = enumerate(zip(args, self._avals, strict=True))
+        return [_argument(x, aval, i, self._interface) for i, (x, aval) in pairs]
+
+    def __call__(self, *args: Any) -> list[Any]:
+        _check_width(self._wide)
+        return self._run(*self.arguments(args))
 
 
 def has_wide_types(program: ClosedJaxpr) -> bool:

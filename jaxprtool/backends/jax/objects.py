@@ -15,15 +15,16 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxprtool.backends.jax.devices import default_devices
 from jaxprtool.backends.jax.private import (
     EMPTY_MESH,
     UNSPECIFIED,
     AbstractDevice,
     Effect,
     key_impl,
-    loaded_modules,
     param_class,
 )
+from jaxprtool.backends.jax.releases import loaded_modules
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Structured, Word
@@ -100,7 +101,7 @@ def _type(key: str, text: str) -> Any:
 def _device(key: str, text: str) -> Any:
     if "(" not in text or "id=" not in text:
         return UNREADABLE
-    return next((d for d in jax.devices() if text in (repr(d), str(d))), UNREADABLE)
+    return next((d for d in default_devices() if text in (repr(d), str(d))), UNREADABLE)
 
 
 def _tree(tree: TreeDefinition) -> Any:
@@ -194,9 +195,10 @@ def _mesh(sizes: dict[str, int] | None = None, axis_types: Any = None, **_: Any)
         return EMPTY_MESH
     shape = tuple(sizes.values())
     n = int(np.prod(shape, dtype=int))
-    if len(jax.devices()) < n:
+    found = default_devices()
+    if len(found) < n:
         raise ValueError(f"the mesh has {n} devices")
-    devices = np.asarray(jax.devices()[:n]).reshape(shape)
+    devices = np.asarray(found[:n]).reshape(shape)
     return jax.sharding.Mesh(devices, tuple(sizes), axis_types=_axis_types(sizes, axis_types))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.live import LivePrimitive
-from jaxprtool.backends.jax.releases import named
+from jaxprtool.backends.jax.releases import loaded_modules, named
 from jaxprtool.backends.jax.vocabulary import our_name, their_name
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
@@ -48,7 +48,7 @@ def _is_namesake(theirs: Any) -> bool:
 def _registry() -> dict[str, list[Any]]:
     """JAX's primitives by name: those of its loaded modules, public ones first."""
     found: dict[str, list[Any]] = {}
-    for module in [private.primitives, *private.loaded_modules()]:
+    for module in [private.primitives, *loaded_modules()]:
         for v in list(vars(module).values()):
             if isinstance(v, private.Primitive) and v not in found.setdefault(v.name, []):
                 found[v.name].append(v)

@@ -10,7 +10,6 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -29,6 +28,7 @@ from jax._src.mesh import AbstractDevice, empty_concrete_mesh
 from jax._src.named_sharding import UNSPECIFIED
 from jax._src.state.indexing import NDIndexer
 from jax._src.state.types import AbstractRef
+from jax.extend import backend
 from jax.extend.core import jaxpr_as_fun, primitives
 
 from jaxprtool.backends.jax.releases import first_module
@@ -93,8 +93,8 @@ __all__ = [
     "shown_transform",
     "strided_slice",
     # modules, classes and primitives of the running process
-    "loaded_modules",
     "param_class",
+    "platforms",
     "primitives",
     "user_frame",
 ]
@@ -581,9 +581,9 @@ def user_frame(traceback: Any) -> Any:
     return source_info_util.user_frame(traceback)
 
 
-def loaded_modules() -> list[ModuleType]:
-    """The modules of JAX that are loaded."""
-    return [m for n, m in list(sys.modules.items()) if n == "jax" or n.startswith("jax.")]
+def platforms() -> list[str]:
+    """The platforms whose devices JAX has here: cpu, cuda, tpu and those of plug-ins. Raises RuntimeError where it has none."""
+    return sorted(backend.backends())
 
 
 _OF_PARAMS = ("jax._src.ad_checkpoint", "jax._src.core", "jax._src.dispatch")
