@@ -33,7 +33,7 @@ from jaxprtool.backends.jax.primitives import primitive_from_jax
 from jaxprtool.backends.jax.refs import index_from_jax, references_and_indices
 from jaxprtool.backends.jax.rules import capture_custom_rule
 from jaxprtool.backends.jax.to_jax import eqn_to_jax
-from jaxprtool.backends.jax.vocabulary import entering, keep_hints
+from jaxprtool.backends.jax.vocabulary import entering, jit_says_nothing, keep_hints
 from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.ir.avals import (
     AbstractToken,
@@ -203,7 +203,7 @@ class _Reader:
         if name == "remat2":
             params["policy"] = policy_from_jax(eqn.params["policy"], self.value, eqn_to_jax)
         if name == "jit":
-            params.update(dict.fromkeys(private.jit_says_nothing(eqn.params)))
+            params.update(dict.fromkeys(jit_says_nothing(eqn.params)))
         return params
 
     def linear_transpose(self, eqn: Any) -> ClosedJaxpr:

@@ -17,7 +17,15 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 
-__all__ = ["entering", "keep_hints", "leaving", "our_name", "their_name"]
+__all__ = [
+    "entering",
+    "fill_jit",
+    "jit_says_nothing",
+    "keep_hints",
+    "leaving",
+    "our_name",
+    "their_name",
+]
 
 Params = dict[str, Any]
 
@@ -275,3 +283,40 @@ def _with_hints(name: str, left: Params, ours: Mapping[str, Any], change: _Chang
         return left
     trial = {**left, **kept}
     return trial if change.enter(trial) == change.enter(left) else left
+
+
+# Calls: params that JAX always has, and ours only where they say something.
+
+
+def fill_jit(params: dict[str, Any], n_in: int, n_out: int) -> None:
+    """Give the params of `jit` that say nothing (None, or not there) the values that JAX has then, in place."""
+    defaults = {
+        "in_shardings": (private.UNSPECIFIED,) * n_in,
+        "out_shardings": (private.UNSPECIFIED,) * n_out,
+        "in_layouts": (None,) * n_in,
+        "out_layouts": (None,) * n_out,
+        "donated_invars": (False,) * n_in,
+        "ctx_mesh": private.EMPTY_MESH,
+    }
+    for key, default in defaults.items():
+        if params.get(key) is None:
+            params[key] = default
+
+
+def _all_unspecified(shardings: Any) -> bool:
+    return all(type(s) is type(private.UNSPECIFIED) for s in shardings)
+
+
+_SAYS_NOTHING: dict[str, Callable[[Any], bool]] = {
+    "in_shardings": _all_unspecified,
+    "out_shardings": _all_unspecified,
+    "in_layouts": lambda layouts: not any(layouts),
+    "out_layouts": lambda layouts: not any(layouts),
+    "donated_invars": lambda xs: not any(xs),
+    "ctx_mesh": lambda mesh: mesh.empty,
+}
+
+
+def jit_says_nothing(params: Mapping[str, Any]) -> list[str]:
+    """The params of a `jit` that have the values of which `fill_jit` knows."""
+    return [k for k, holds in _SAYS_NOTHING.items() if k in params and holds(params[k])]
