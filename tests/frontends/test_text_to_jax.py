@@ -99,7 +99,7 @@ def test_objects(name):
 
 
 def test_sizes_that_are_symbols():
-    args = jax.export.symbolic_args_specs([np.zeros((4, 2)), np.zeros(2)], ["a, b", "b"])
+    args = jax.export.symbolic_args_specs([jnp.zeros((4, 2)), jnp.zeros(2)], ["a, b", "b"])
     f = lambda x, y: jnp.concatenate([x + y, x]) * 2
     comes_back(jax.make_jaxpr(f)(*args))
 

@@ -580,5 +580,7 @@ def hi_primitive(name: str, in_avals: Sequence[Any], out_avals: Sequence[Any], p
         if base is not None and isinstance(cls, type) and issubclass(cls, base):
             wanted = inspect.signature(cls).parameters
             more = {"out_dtype": out_avals[0].dtype} if "out_dtype" in wanted and out_avals else {}
-            return cls(*in_avals, **more, **params)
+            operands = list(wanted)[: len(in_avals)]  # some print the types of these too
+            rest = {k: v for k, v in params.items() if k not in operands}
+            return cls(*in_avals, **{**rest, **more})
     return None
