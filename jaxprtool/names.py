@@ -5,6 +5,7 @@ The package imports this module when the first of them is used, so that a comman
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jaxprtool import lax as lax
@@ -22,9 +23,10 @@ from jaxprtool.driver.api import format_jaxpr as format_jaxpr
 from jaxprtool.driver.api import jaxpr_as_fun as jaxpr_as_fun
 from jaxprtool.driver.api import jvp_jaxpr as jvp_jaxpr
 from jaxprtool.driver.api import lower as lower
-from jaxprtool.driver.api import of_program
+from jaxprtool.driver.api import of_program, of_typed
 from jaxprtool.driver.api import partial_eval_jaxpr as partial_eval_jaxpr
 from jaxprtool.driver.api import rewrite as rewrite
+from jaxprtool.driver.api import run as run
 from jaxprtool.driver.api import trace as trace
 from jaxprtool.driver.api import transpose_jaxpr as transpose_jaxpr
 from jaxprtool.driver.api import typecheck_jaxpr as typecheck_jaxpr
@@ -96,6 +98,34 @@ def to_jax(program: ClosedJaxpr) -> Any:
     from jaxprtool.backends.jax import to_jax as jax_export  # noqa: PLC0415 (gateway)
 
     return jax_export.to_jax(program)
+
+
+@of_typed
+def to_jax_function(program: ClosedJaxpr) -> Callable[..., Any]:
+    """The function that a program computes, to call under any transformation of JAX.
+
+    The function can be given to `jax.jit`, `grad`, `vmap`, `jvp`, `linearize`, `checkpoint`, or be called in a scan. It has
+    the program's constants, effects and custom derivative rules. A program without an interface is a function of its leaves,
+    which returns a list; one that was traced of a function, here or into a file, takes that function's arguments, by
+    position or by name, in the same pytrees, and returns its result. A class of which the results consist is that of
+    an argument of the same name, else a named tuple. Values of constants that the program does not hold come first.
+
+    Args:
+      program: a program whose arguments have the shapes and dtypes `program.in_avals`. Python numbers and lists become
+        arrays of these types; arrays have to have them, batch axes of `jax.vmap` aside.
+
+    Returns:
+      The function. Its results have the types `program.out_avals`. Where all that it is given are values, it computes
+      one equation after the other; `jax.jit` compiles it.
+
+    Raises:
+      UsageError: the program has 64-bit types, and `jax_enable_x64` is off. The function raises it where arguments are
+        too few or too many, of another structure, shape or dtype.
+      UnsupportedError: as `to_jax`.
+    """
+    from jaxprtool.backends.jax import function  # noqa: PLC0415 (gateway)
+
+    return function.to_jax_function(program)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,10 @@
 """The tests that depend on JAX, beside several releases of it, each in a virtual environment of its own.
 
-    python -m tests.matrix [--short] [--cache FOLDER] [--jax VERSION ...] [--python PATH ...]
+    python -m tests.matrix [--short] [--optional] [--cache FOLDER] [--jax VERSION ...] [--python PATH ...]
 
 An environment is made when it is missing, below the cache folder, with the newest Python of this machine that the release
-can be installed for; later calls use it again. The table has a row for each release, with the counts of each part.
+can be installed for; later calls use it again. The table has a row for each release, with the counts of each part; below it
+stand the tests that failed.
 """
 
 from __future__ import annotations
@@ -46,10 +47,11 @@ SHORT = {
 
 @dataclass
 class Outcome:
-    """How one part went: counts by pytest's words, and the end of what it printed where it did not count anything."""
+    """How one part went: counts by pytest's words, the end of what it printed where it did not count anything, what failed."""
 
     counts: dict[str, int] = field(default_factory=dict)
     problem: str = ""
+    failed: list[str] = field(default_factory=list)
 
     @property
     def is_good(self) -> bool:
@@ -128,7 +130,10 @@ def outcome(python: Path, tests: Sequence[str]) -> Outcome:
     run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     found = counts(run.stdout)
     lines = (run.stdout + run.stderr).strip().splitlines()
-    return Outcome(found, "" if found else lines[-1] if lines else f"status {run.returncode}")
+    failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    if found:
+        return Outcome(found, failed=failed)
+    return Outcome(problem=lines[-1] if lines else f"status {run.returncode}", failed=failed)
 
 
 def table(rows: dict[str, dict[str, Outcome]], parts: Sequence[str]) -> str:
@@ -157,8 +162,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--python", nargs="+", default=[], help="interpreters, instead of all found"
     )
+    parser.add_argument(
+        "--optional", action="store_true", help="do nothing where this Python is the only one"
+    )
     asked = parser.parse_args(argv)
     available = {minor(p): p for p in asked.python} if asked.python else pythons()
+    if asked.optional and len(available) < 2:
+        print("there is no second Python on this machine")
+        return 0
     parts, rows = SHORT if asked.short else PARTS, {}
     for release in asked.jax:
         python = chosen(release, available)
@@ -175,6 +186,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = f"{installed(inside)} py3.{minor(str(inside))}"
         rows[name] = {part: outcome(inside, tests) for part, tests in parts.items()}
     print(table(rows, list(parts)))
+    for name, row in rows.items():
+        for line in (line for found in row.values() for line in found.failed):
+            print(f"{name}: {line}")
     return 0 if all(o.is_good for row in rows.values() for o in row.values()) else 1
 
 

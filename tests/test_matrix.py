@@ -90,3 +90,17 @@ def test_tests_of_another_interpreter_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(matrix, "ROOT", tmp_path)
     found = matrix.outcome(Path(sys.executable), ["test_two.py"])
     assert found.counts == {"passed": 1, "failed": 1}
+    assert [line.partition(" - ")[0] for line in found.failed] == ["FAILED test_two.py::test_b"]
+
+
+def test_without_a_second_python_there_is_nothing_to_do(monkeypatch, capsys):
+    monkeypatch.setattr(matrix, "pythons", lambda: {11: sys.executable})
+    assert matrix.main(["--short", "--optional"]) == 0
+    assert "no second Python" in capsys.readouterr().out
+
+
+def test_an_environment_that_cannot_be_made_is_a_failure(tmp_path, capsys):
+    asked = ["--jax", "0.0.0", "--python", sys.executable, "--cache", str(tmp_path), "--short"]
+    found = matrix.chosen("0.0.0", {sys.version_info[1]: sys.executable})
+    assert matrix.main(asked) == (0 if found is None else 1)
+    assert "0.0.0" in "".join(capsys.readouterr())

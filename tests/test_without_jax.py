@@ -26,6 +26,8 @@ FUNCTION = "def f(x):\n    return x * x + 1\n"
 ASKED = {
     "run": ("run FILE --args ramp ones", False),
     "run --jit": ("run FILE --jit --args ramp ones", True),
+    "run --through jax": ("run FILE --through jax --args ramp ones", True),
+    "run --platform": ("run FILE --jit --platform cpu --args ramp ones", True),
     "compile": ("compile FILE", True),
     "trace": ("trace f.py:f --shape f32[3]", False),
     "trace --frontend jax": ("trace f.py:f --shape f32[3] --frontend jax", True),

@@ -1,4 +1,4 @@
-"""Options that name several processes which run one program together."""
+"""Options that say where a program runs: on which devices, and in which processes together."""
 
 from __future__ import annotations
 
@@ -10,9 +10,32 @@ import click
 
 from jaxprtool.driver.distributed import CONNECT_TIMEOUT, processes_of
 
-__all__ = ["processes_options"]
+__all__ = ["devices_options", "processes_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def devices_options(f: F) -> F:
+    """The options that name devices: `devices`, `platform` and `through`, as `driver.run` takes them."""
+    return _with_options(
+        f,
+        click.option(
+            "--devices",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="With --jit: the number of XLA's host devices (of each process); by default as many as the program's meshes have.",
+        ),
+        click.option(
+            "--platform",
+            metavar="NAME",
+            help="With --jit or --through: cpu, gpu, tpu or a plug-in's, on the devices of the installed JAX.",
+        ),
+        click.option(
+            "--through",
+            type=click.Choice(["jax"]),
+            help="Compile JAX's own lowering of the program, and not ours.",
+        ),
+    )
 
 
 def processes_options(f: F) -> F:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from jaxprtool.cli import options
-from jaxprtool.cli.process_options import processes_options
+from jaxprtool.cli.process_options import devices_options, processes_options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import run as driver
 from jaxprtool.driver.distributed import Processes
@@ -20,12 +20,7 @@ from jaxprtool.driver.results import check_output, packed, shown
 @click.option(
     "--jit", is_flag=True, help="Compile with XLA; else NumPy evaluates equation by equation."
 )
-@click.option(
-    "--devices",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="With --jit: the number of XLA's host devices (of each process); by default as many as the program's meshes have.",
-)
+@devices_options
 @processes_options
 @options.output_option
 @click.option(
@@ -54,6 +49,9 @@ def run(
     tree: loss, params["w"]) or, a single one, to an .npy file; bf16 and other types that NumPy lacks are kept as their bytes,
     and `--args` reads them back. In JSON, complex numbers are [re, im], and nan and inf are strings.
 
+    With --platform the results are those of the first devices of that kind which the installed JAX has, its plug-ins' among
+    them; what only the CPU has (LAPACK, functions of Python) is then lowered by JAX.
+
     With --coordinator each process is given the same FILE and --args; process 0 alone writes the results.
 
     \b
@@ -63,6 +61,8 @@ def run(
       jaxprtool run --jit --devices 8 data_parallel.jaxpr --args random:0
       jaxprtool run --jit data_parallel.jaxpr --args random:0 \\
         --coordinator host0:1234 --num-processes 2 --process-id 0
+      jaxprtool run --jit --platform gpu loss.jaxpr --args random:0
+      jaxprtool run --through jax loss.jaxpr --args random:0
       jaxprtool run --json loss.jaxpr --args random:0
       jaxprtool run loss.jaxpr --args scale=2 x=x.npy
       jaxprtool run loss.jaxpr --args '{"params": {"w": w.npy, "b": 0.5}}' ones

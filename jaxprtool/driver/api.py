@@ -6,11 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver import check as checking
 from jaxprtool.driver import compile as compiling
 from jaxprtool.driver import constants, typing
 from jaxprtool.driver import diff as comparing
 from jaxprtool.driver import lower as lowering
+from jaxprtool.driver import run as running
 from jaxprtool.driver import trace as tracing
 from jaxprtool.driver.check import Signature
 from jaxprtool.driver.compile import Compiled
@@ -43,6 +45,7 @@ __all__ = [
     "of_program",
     "partial_eval_jaxpr",
     "rewrite",
+    "run",
     "trace",
     "transpose_jaxpr",
     "typecheck_jaxpr",
@@ -130,12 +133,32 @@ def lower(program: Any, *args: Any, name: str = "main") -> StableHLO:
     return lowering.lower(_with_all_types(as_program(program, *args)), name)
 
 
-def compile(program: Any, *args: Any) -> Compiled:
+def compile(program: Any, *args: Any, platform: str | None = None) -> Compiled:
     """A program, or a function on arguments, compiled by XLA; see `as_program` and `driver.compile`.
 
     The compiled program takes the leaves of the arguments, one by one.
     """
-    return compiling.compile(_with_all_types(as_program(program, *args)))
+    return compiling.compile(_with_all_types(as_program(program, *args)), platform=platform)
+
+
+def run(program: Any, *args: Any, **how: Any) -> list[Any]:
+    """The results of a program, or of a function on arguments, as `jaxprtool run` computes them.
+
+    Args:
+      program: see `as_program`.
+      args: of a program the values of the constants that it does not hold, then its arguments, arrays one by one; of a
+        function its arguments, pytrees.
+      how: keywords of `driver.run`: `jit`, `platform`, `through`, `devices`, `max_bytes`, `step_limit`.
+
+    Returns:
+      A list of arrays, which stay on the device until they are read where the program was compiled.
+
+    Raises:
+      JaxprTypeError, UsageError, UnsupportedError: as `driver.run`.
+    """
+    if not callable(program) or _is_of_jax(program):
+        return running.run(as_program(program), args, **how)
+    return running.run(as_program(program, *args), tree_leaves(args), **how)
 
 
 def _with_all_types(program: Any) -> Any:

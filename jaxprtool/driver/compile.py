@@ -7,11 +7,13 @@ from typing import Any
 
 from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact
 from jaxprtool.driver.writing import write_output
+from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
+from jaxprtool.ir.walk import all_eqns
 from jaxprtool.stablehlo.module import StableHLO
 
-__all__ = ["Compiled", "compile", "from_bytes"]
+__all__ = ["Compiled", "compile", "from_bytes", "is_enough"]
 
 
 class Compiled:
@@ -83,19 +85,37 @@ class Compiled:
         write_output(path, self.to_bytes())
 
 
-def compile(program: ClosedJaxpr, devices: int | None = None) -> Compiled:
-    """Compile a program with XLA, for the CPU; once for each `ClosedJaxpr` object.
+def compile(
+    program: ClosedJaxpr, devices: int | None = None, platform: str | None = None
+) -> Compiled:
+    """Compile a program with XLA; once for each `ClosedJaxpr` object and platform.
 
     Args:
       program: the program.
       devices: how many of the host's devices may be made for it: 64 where nothing is said.
+      platform: cpu, gpu, tpu or the name of a plug-in's, for the devices of the installed JAX; None for the CPU without JAX.
 
     Raises:
-      UsageError: the program's mesh has more devices than may be made.
+      UsageError: the program's mesh has more devices than may be made, or than the platform has; the platform is not there.
       MissingRuleError: a primitive has no `lower` rule.
       UnsupportedError: XLA does not compile it.
     """
-    return Compiled(_xla().compile_jaxpr(program, max(_MAX_DEVICES, devices or 0)))
+    most = max(_MAX_DEVICES, devices or 0)
+    if platform is None:
+        return Compiled(_xla().compile_jaxpr(program, most))
+    return Compiled(_xla().compile_jaxpr(program, most, platform, _devices_on()))
+
+
+def is_enough(program: ClosedJaxpr, platform: str) -> bool:
+    """Whether our own lowering of a program runs on a platform; else JAX's has to.
+
+    It is for the host: it takes the branches of `platform_index` that are for the CPU, and calls LAPACK and functions of Python.
+    """
+    if platform == "cpu":
+        return True
+    if any(eqn.primitive.name == "platform_index" for eqn in all_eqns(program.jaxpr)):
+        return False
+    return not _xla().is_only_for_host(lower_jaxpr(program))
 
 
 # A file does not decide how many devices, and so threads, are made on its reader's machine.
@@ -117,6 +137,12 @@ def from_bytes(data: bytes, name: str = "the artifact") -> Compiled:
     if (artifact.jaxlib, artifact.machine) == (xla.jaxlib_version(), xla.machine_name()):
         executable = xla.load_executable(artifact.program, artifact.code)
     return Compiled(executable or xla.compile_text(artifact.program))
+
+
+def _devices_on() -> Any:
+    from jaxprtool.backends.jax.devices import devices_on  # noqa: PLC0415 (gateway: JAX)
+
+    return devices_on
 
 
 def _xla() -> Any:

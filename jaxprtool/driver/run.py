@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from typing import Any
 
 from jaxprtool.analyses.memory import check_memory
-from jaxprtool.driver.compile import Compiled
+from jaxprtool.driver.compile import Compiled, is_enough
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.distributed import Processes, run_together
@@ -25,6 +25,8 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 from jaxprtool.ir.printable import PrintableStream
+from jaxprtool.ir.sharding import Mesh
+from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.open_programs import is_open
 
 __all__ = ["default_max_bytes", "run", "run_words"]
@@ -58,6 +60,8 @@ def run(
     args: Sequence[Value],
     *,
     jit: bool = False,
+    platform: str | None = None,
+    through: str | None = None,
     devices: int | None = None,
     processes: Processes | None = None,
     max_bytes: int | None = None,
@@ -69,22 +73,24 @@ def run(
       program: the program.
       args: values of the constants that the program does not hold, then of its arguments.
       jit: compile it with XLA; else it is evaluated on NumPy, equation by equation.
+      platform: with `jit` or `through`, where it runs: cpu, gpu, tpu or the name of a plug-in's, on the devices of the
+        installed JAX. A program whose lowering is for the CPU alone (LAPACK, functions of Python) runs there through JAX.
+      through: "jax": what is compiled is JAX's own lowering of the program, and not ours.
       devices: how many of XLA's host devices there are; by default as many as the program's meshes have.
       processes: with `jit`, run on the devices of several processes, each of which has `devices`.
       max_bytes: refuse to start when intermediate results may take more than this at one time.
       step_limit: on NumPy, stop a loop that would take more steps than this, and a program that makes more calls.
 
     Returns:
-      Arrays. What the program itself prints goes to standard error.
+      Arrays, which stay on the device until they are read where the program was compiled. What the program itself prints
+      goes to standard error.
 
     Raises:
       JaxprTypeError: the program is ill-typed.
-      UsageError: wrong arguments, too large, or too few devices.
+      UsageError: wrong arguments, too large, too few devices, or a platform that is not there.
+      UnsupportedError: XLA or JAX does not take the program.
     """
-    if devices is not None and not jit:
-        fail(UsageError, "devices are XLA's: --devices goes with --jit", "option")
-    if processes is not None and not jit:
-        fail(UsageError, "several processes are XLA's: --coordinator goes with --jit", "option")
+    _check_options(jit, platform, through, devices, processes)
     if is_open(program.jaxpr):
         program = with_types(program, args)
     check_arrays(check_input(program), "run", sized=True)
@@ -95,19 +101,68 @@ def run(
     if processes is not None:
         with redirect_stdout(_shown()):
             return run_together(lower_jaxpr(program), args, processes, devices)
+    if through is None and platform is not None and not is_enough(program, platform):
+        through = "jax"
+    if through is not None:
+        with working("compiling with JAX"), redirect_stdout(_shown()):
+            return _run_with_jax(program, args, platform, devices)
     if jit:
         with working("compiling with XLA"):
-            compiled = compile_program(program, devices)
+            compiled = compile_program(program, devices, platform)
         _check_devices(compiled, devices)
         if max_bytes is not None:
             compiled.check_size(max_bytes)
         with redirect_stdout(_shown()):
             return compiled(*args)
+    return _run_on_numpy(program, args, max_bytes, step_limit)
+
+
+def _run_on_numpy(
+    program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None, step_limit: int | None
+) -> list[Value]:
     given = iter(args)
     consts = [next(given) if c is None else c for c in program.consts]
     limits = limited_steps(step_limit), limited_bytes(max_bytes)
     with redirect_stdout(_shown()), evaluating(), limits[0], limits[1]:
         return eval_jaxpr(ClosedJaxpr(program.jaxpr, consts), list(given))
+
+
+def _check_options(
+    jit: bool,
+    platform: str | None,
+    through: str | None,
+    devices: int | None,
+    processes: Processes | None,
+) -> None:
+    """Raise UsageError for options that do not go together."""
+    if through not in (None, "jax"):
+        fail(UsageError, f"there is no way through {through!r}, but through jax", "option")
+    if devices is not None and not jit and through is None:
+        fail(UsageError, "devices are XLA's: --devices goes with --jit", "option")
+    if platform is not None and not jit and through is None:
+        message = "platforms are XLA's: --platform goes with --jit, or with --through jax"
+        fail(UsageError, message, "option")
+    if processes is not None and not jit:
+        fail(UsageError, "several processes are XLA's: --coordinator goes with --jit", "option")
+    if processes is not None and (platform or through):
+        word = "--through" if through else "--platform"
+        message = f"several processes are run on CPUs: --coordinator goes without {word}"
+        fail(UsageError, message, "option")
+
+
+def _run_with_jax(
+    program: ClosedJaxpr, args: Sequence[Value], platform: str | None, devices: int | None
+) -> list[Value]:
+    from jaxprtool.backends.jax.run import run_with_jax  # noqa: PLC0415 (gateway: JAX)
+
+    return run_with_jax(program, args, platform, devices or _devices_of(program))
+
+
+def _devices_of(program: ClosedJaxpr) -> int:
+    """How many devices the largest mesh has that a program names; 1 where there is none."""
+    params = (x for eqn in all_eqns(program.jaxpr) for x in eqn.params.values())
+    meshes = [getattr(x, "mesh", x) for x in params]
+    return max([1, *(mesh.size for mesh in meshes if isinstance(mesh, Mesh))])
 
 
 def _shown() -> Any:
@@ -131,6 +186,8 @@ def run_words(
     words: Sequence[str],
     *,
     jit: bool = False,
+    platform: str | None = None,
+    through: str | None = None,
     devices: int | None = None,
     processes: Processes | None = None,
     max_bytes: int | None = None,
@@ -138,6 +195,11 @@ def run_words(
 ) -> list[Value]:
     """Run a program, or a compiled one, on values that are given as words (see `driver.values`)."""
     if isinstance(source, Compiled):
+        if platform or through:
+            message = (
+                "an artifact is compiled for the CPU: --platform and --through need the program"
+            )
+            fail(UsageError, message, "option")
         if max_bytes is not None:
             source.check_size(max_bytes)
         binders = [Var(a) for a in source.in_avals]
@@ -153,6 +215,8 @@ def run_words(
         source,
         args,
         jit=jit,
+        platform=platform,
+        through=through,
         devices=devices,
         processes=processes,
         max_bytes=max_bytes,

@@ -107,11 +107,60 @@ def test_derivatives_are_those_of_jax(name):
     equal([jt.grad(lambda x: run(x)[0])(np.asarray(X))], [jax.grad(f)(X)])
 
 
+def test_a_file_is_a_function_of_jax(function):
+    """What is kept of a program today is a function in another release: under jit and vmap."""
+    text = jt.format_jaxpr(jt.trace(function, X), lossless=True)
+    f, rows = jt.to_jax_function(jt.parse(text)), jnp.stack([X, X + 1])
+    equal(jax.jit(f)(X), function(X))
+    try:
+        want = jax.vmap(function)(rows)
+    except NotImplementedError:  # JAX does not batch composites either
+        return
+    equal(jax.jit(jax.vmap(f))(rows), want)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_a_file_has_the_derivatives_of_jax(name):
+    def f(x):
+        return jax.tree.leaves(FUNCTIONS[name](x))[0].sum()
+
+    g = jt.to_jax_function(jt.parse(jt.format_jaxpr(jt.trace(f, X), lossless=True)))
+    equal([jax.grad(g)(X)], [jax.grad(f)(X)])
+    equal(jax.jit(lambda x: jax.jvp(g, (x,), (x,)))(X), jax.jvp(f, (X,), (X,)))
+
+
 def test_a_hint_comes_back_only_where_it_holds():
     closed = jax.make_jaxpr(FUNCTIONS["scan"])(X)
     batched, _ = jt.vmap_jaxpr(jt.from_jax(closed), 2, [0])
     want = jax.vmap(FUNCTIONS["scan"])(jnp.stack([X, X + 1]))
     equal(jaxpr_as_fun(jt.to_jax(batched))(jnp.stack([X, X + 1])), jax.tree.leaves(want))
+
+
+STANDING_IN = {
+    "log2": "{ lambda ; a:f32[4]. let b:f32[4] = log2[accuracy=None] a in (b,) }",
+    "mulhi": "{ lambda ; a:i32[4] b:i32[4]. let c:i32[4] = mulhi a b in (c,) }",
+    "mulhi of unsigned": "{ lambda ; a:u16[4] b:u16[4]. let c:u16[4] = mulhi a b in (c,) }",
+    "named_call": "{ lambda ; a:f32[4]. let b:f32[4] = named_call[call_jaxpr={ lambda ; a:f32[4]. let b:f32[4] = sin a in (b,) } name=f] a in (b,) }",
+    "ormqr": "{ lambda ; a:f32[4,2] b:f32[2] c:f32[4,3]. let d:f32[4,3] = ormqr[left=True transpose=True] a b c in (d,) }",
+    "stack": "{ lambda ; a:f32[4] b:f32[4]. let c:f32[4,2] = stack[axis=1] a b in (c,) }",
+    "tile": "{ lambda ; a:f32[2,3]. let b:f32[4,3] = tile[reps=(2, 1)] a in (b,) }",
+    "unstack": "{ lambda ; a:f32[2,3]. let b:f32[2] c:f32[2] d:f32[2] = unstack[axis=1] a in (b, d, c) }",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STANDING_IN)
+def test_primitives_that_a_release_lacks_are_calls_of_its_functions(name):
+    program = jt.parse(STANDING_IN[name])
+    rng = np.random.default_rng(0)
+    args = [
+        rng.integers(-40000, 40000, a.shape).astype(a.dtype.name) * (3 if "i32" in str(a) else 1)
+        if a.dtype.kind in "iu"
+        else rng.uniform(0.5, 1.5, a.shape).astype(np.float32)
+        for a in program.in_avals
+    ]
+    got = jax.jit(jt.to_jax_function(program))(*args)
+    for a, b in zip(got, jt.eval_jaxpr(program, args), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, strict=True)
 
 
 # A JAX that came after this package.

@@ -31,9 +31,10 @@ from jaxprtool.backends.jax.origins import origin_of
 from jaxprtool.backends.jax.policies import policy_from_jax
 from jaxprtool.backends.jax.primitives import primitive_from_jax
 from jaxprtool.backends.jax.refs import index_from_jax, references_and_indices
+from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.rules import capture_custom_rule
 from jaxprtool.backends.jax.to_jax import eqn_to_jax
-from jaxprtool.backends.jax.vocabulary import entering, keep_hints
+from jaxprtool.backends.jax.vocabulary import entering, jit_says_nothing, keep_hints
 from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.ir.avals import (
     AbstractToken,
@@ -187,7 +188,7 @@ class _Reader:
             return capture_custom_rule(eqn, self.closed, self.value, active)
         params: dict[str, Any] = {k: self.value(v) for k, v in sorted(theirs.items())}
         keep_hints(name, eqn.params, params)
-        if name in ("broadcast_in_dim", "convert_element_type") and _is_unsharded(eqn):
+        if name in _HIDES_SHARDING and _is_unsharded(eqn):
             params["sharding"] = None
         if name == "reshard":
             return {"dst_sharding": placement_of(self.aval(eqn.outvars[0].aval))}
@@ -202,7 +203,7 @@ class _Reader:
         if name == "remat2":
             params["policy"] = policy_from_jax(eqn.params["policy"], self.value, eqn_to_jax)
         if name == "jit":
-            params.update(dict.fromkeys(private.jit_says_nothing(eqn.params)))
+            params.update(dict.fromkeys(jit_says_nothing(eqn.params)))
         return params
 
     def linear_transpose(self, eqn: Any) -> ClosedJaxpr:
@@ -270,8 +271,12 @@ class _Reader:
         return LiveRecord.of(Record(type(v).__name__, (), **fields), v)
 
 
+# Primitives that do not print the param `sharding`; before 0.9 one of them did.
+_HIDES_SHARDING = {"broadcast_in_dim", "convert_element_type" if since(0, 9) else ""}
+
+
 def _is_unsharded(eqn: Any) -> bool:
-    """Whether the param `sharding`, which these primitives do not print, is on an empty mesh."""
+    """Whether the param `sharding` is on an empty mesh."""
     mesh = getattr(eqn.params.get("sharding"), "mesh", None)
     return mesh is not None and mesh.empty
 

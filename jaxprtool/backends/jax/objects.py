@@ -13,25 +13,28 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.export
 import numpy as np
 
+from jaxprtool.backends.jax.devices import default_devices
 from jaxprtool.backends.jax.private import (
     EMPTY_MESH,
     UNSPECIFIED,
     AbstractDevice,
     Effect,
     key_impl,
-    loaded_modules,
     param_class,
 )
+from jaxprtool.backends.jax.releases import loaded_modules
 from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Structured, Word
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
 from jaxprtool.ir.trees import TreeDefinition
 from jaxprtool.syntax.params import read_value
 
-__all__ = ["UNREADABLE", "object_of_record", "object_of_text"]
+__all__ = ["UNREADABLE", "object_of_record", "object_of_text", "symbolic_dim"]
 
 UNREADABLE: Any = object()  # instead of an object, where the process has none that prints so
 
@@ -47,7 +50,7 @@ _CLASS = re.compile(r"<class '(?:[\w.]+\.)?(\w+)'>")
 
 def object_of_text(key: str, text: str) -> Any:
     """The object that a param `key` prints as `text`, or `UNREADABLE`."""
-    for read in (_member, _singleton, _type, _device, _compound):
+    for read in (_member, _singleton, _type, _number, _device, _compound):
         found = read(key, text)
         if found is not UNREADABLE:
             return found
@@ -97,10 +100,28 @@ def _type(key: str, text: str) -> Any:
     return np_dtype(dtype).type if m else np_dtype(dtype)
 
 
+_NUMBER = re.compile(r"np\.(bool|float\d+|complex\d+|longdouble)\(([^()]*|\([^()]*\))\)")
+
+
+def _number(key: str, text: str) -> Any:
+    """A scalar of NumPy's, `np.float32(0.5)` or `np.True_`."""
+    if text in ("np.True_", "np.False_"):
+        return np.bool_(text == "np.True_")
+    m = _NUMBER.fullmatch(text)
+    try:
+        return (
+            np.dtype(m[1]).type(complex(m[2]) if m[1][0] == "c" else float(m[2]))
+            if m
+            else UNREADABLE
+        )
+    except ValueError:
+        return UNREADABLE
+
+
 def _device(key: str, text: str) -> Any:
     if "(" not in text or "id=" not in text:
         return UNREADABLE
-    return next((d for d in jax.devices() if text in (repr(d), str(d))), UNREADABLE)
+    return next((d for d in default_devices() if text in (repr(d), str(d))), UNREADABLE)
 
 
 def _tree(tree: TreeDefinition) -> Any:
@@ -161,9 +182,10 @@ def object_of_record(key: str, record: Record, restored: Callable[[Any], Any]) -
       restored: makes JAX's value of a field's.
     """
     maker = _MAKERS.get(record.name)
-    device = _device(key, repr(record))
-    if device is not UNREADABLE:
-        return device
+    for read in (_number, _device):
+        found = read(key, repr(record))
+        if found is not UNREADABLE:
+            return found
     cls: Any = _class_named(record.name) if maker is None else None
     if maker is None and (cls is None or record.args):
         return UNREADABLE
@@ -194,9 +216,10 @@ def _mesh(sizes: dict[str, int] | None = None, axis_types: Any = None, **_: Any)
         return EMPTY_MESH
     shape = tuple(sizes.values())
     n = int(np.prod(shape, dtype=int))
-    if len(jax.devices()) < n:
+    found = default_devices()
+    if len(found) < n:
         raise ValueError(f"the mesh has {n} devices")
-    devices = np.asarray(jax.devices()[:n]).reshape(shape)
+    devices = np.asarray(found[:n]).reshape(shape)
     return jax.sharding.Mesh(devices, tuple(sizes), axis_types=_axis_types(sizes, axis_types))
 
 
@@ -230,3 +253,19 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 def _class_named(name: str) -> Any:
     """A class of JAX's that params are made of, with or without the name of its module; None where there is none."""
     return param_class(name.rpartition(".")[2])
+
+
+_SCOPE: Any = functools.cache(jax.export.SymbolicScope)
+
+
+@functools.cache
+def symbolic_dim(text: str) -> Any:
+    """A size that is a polynomial, `2*a + 1`, as JAX's. All are of one scope, without constraints.
+
+    Raises:
+      UnsupportedError: JAX does not read it.
+    """
+    try:
+        return jax.export.symbolic_shape(text, scope=_SCOPE())[0]
+    except ValueError as e:
+        return fail(UnsupportedError, f"JAX does not read the size {text}: {e}", "opaque-type")

@@ -60,8 +60,8 @@ def spec_of(spec: Spec, ndim: int) -> PartitionSpec:
     return PartitionSpec(*parts or [None] * ndim)
 
 
-def placed_aval(aval: Any, dtype: Any, on_host: bool, mesh: Any) -> Any:
-    """A type as JAX's, on a mesh.
+def placed_aval(aval: Any, shape: Any, dtype: Any, on_host: bool, mesh: Any) -> Any:
+    """A type as JAX's, of a shape and a dtype of JAX's, on a mesh.
 
     Raises:
       ValueError: it names axes that the mesh does not have.
@@ -70,6 +70,4 @@ def placed_aval(aval: Any, dtype: Any, on_host: bool, mesh: Any) -> Any:
     if not set().union(*groups.values()) <= set(mesh.axis_names):
         raise ValueError(f"the mesh has no such axes: {aval.vary}")
     sharding = NamedSharding(mesh, spec_of(aval.spec, len(aval.shape)))
-    return array_type(
-        aval.shape, dtype, aval.weak_type, on_host=on_host, sharding=sharding, axes=groups
-    )
+    return array_type(shape, dtype, aval.weak_type, on_host=on_host, sharding=sharding, axes=groups)

@@ -9,12 +9,13 @@ from typing import Any
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.live import LivePrimitive
+from jaxprtool.backends.jax.releases import loaded_modules, named
 from jaxprtool.backends.jax.vocabulary import our_name, their_name
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Primitive
 
-__all__ = ["jax_primitive", "primitive_from_jax"]
+__all__ = ["has_primitive", "jax_primitive", "primitive_from_jax"]
 
 _live: dict[int, LivePrimitive] = {}  # by the identity of JAX's, which each of these keeps alive
 
@@ -47,11 +48,16 @@ def _is_namesake(theirs: Any) -> bool:
 def _registry() -> dict[str, list[Any]]:
     """JAX's primitives by name: those of its loaded modules, public ones first."""
     found: dict[str, list[Any]] = {}
-    for module in [private.primitives, *private.loaded_modules()]:
+    for module in [private.primitives, *loaded_modules()]:
         for v in list(vars(module).values()):
             if isinstance(v, private.Primitive) and v not in found.setdefault(v.name, []):
                 found[v.name].append(v)
     return found
+
+
+def has_primitive(name: str) -> bool:
+    """Whether the installed JAX has this primitive of ours."""
+    return _registry_entry(their_name(name)) is not None
 
 
 def jax_primitive(name: str) -> Any:
@@ -64,7 +70,7 @@ def jax_primitive(name: str) -> Any:
         found = find(their_name(name))
         if found is not None:
             return found
-    return fail(UnsupportedError, f"JAX has no primitive named {name}", "unknown-primitive")
+    return fail(UnsupportedError, f"{named()} has no primitive {name}", "unknown-primitive")
 
 
 def _registry_entry(name: str) -> Any:

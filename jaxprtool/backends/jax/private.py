@@ -10,14 +10,15 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax._src import (
     ad_checkpoint,
     core,
     custom_batching,
+    hijax,
     linear_util,
     literals,
     source_info_util,
@@ -29,6 +30,7 @@ from jax._src.mesh import AbstractDevice, empty_concrete_mesh
 from jax._src.named_sharding import UNSPECIFIED
 from jax._src.state.indexing import NDIndexer
 from jax._src.state.types import AbstractRef
+from jax.extend import backend
 from jax.extend.core import jaxpr_as_fun, primitives
 
 from jaxprtool.backends.jax.releases import first_module
@@ -67,16 +69,15 @@ __all__ = [
     "typed_scalar",
     # params
     "OPEN_JAXPRS",
-    "fill_jit",
     "flat_trees",
     "inline_of",
-    "jit_says_nothing",
     # rules
     "call_backward",
     "call_function",
     "call_vmap_rule",
     "function_place",
     "has_jvp_rule",
+    "hi_primitive",
     "implementations",
     "result_types",
     "traced_forward",
@@ -93,8 +94,8 @@ __all__ = [
     "shown_transform",
     "strided_slice",
     # modules, classes and primitives of the running process
-    "loaded_modules",
     "param_class",
+    "platforms",
     "primitives",
     "user_frame",
 ]
@@ -112,9 +113,13 @@ Primitive = core.Primitive
 Tracer = core.Tracer
 
 
-def debug_info(name: str) -> Any:
-    """JAX's bookkeeping of where a function came from; it prints the name."""
-    return core.DebugInfo("jaxprtool", name.split(" ")[0] or "f", None, None)
+def debug_info(name: str, n_in: int | None = None, n_out: int | None = None) -> Any:
+    """JAX's bookkeeping of where a function came from; it prints the name.
+
+    Some rules up to 0.9 want names for its `n_in` arguments and `n_out` results, and take empty ones.
+    """
+    names = (None if n is None else ("",) * n for n in (n_in, n_out))
+    return core.DebugInfo("jaxprtool", name.split(" ")[0] or "f", *names)
 
 
 def new_jaxpr(
@@ -130,7 +135,8 @@ def new_jaxpr(
     else:
         all_effects = core.join_effects(*(e.effects for e in eqns))
     high = any(e.primitive.is_high(*(x.aval for x in e.invars), **e.params) for e in eqns)
-    return core.Jaxpr(constvars, invars, outvars, eqns, all_effects, debug_info(name), high)
+    debug = debug_info(name, len(invars), len(outvars))
+    return core.Jaxpr(constvars, invars, outvars, eqns, all_effects, debug, high)
 
 
 # Whether the effects of a jaxpr, and of an equation, name its arguments by position; else by variable.
@@ -190,7 +196,11 @@ def _effects(prim: Any, in_avals: Sequence[Any], params: dict[str, Any]) -> Any:
         return core.no_effects
     if rule == "Primitive.abstract_eval":  # it has none: the custom calls
         return core.join_effects(*nested)
-    return prim.abstract_eval(*in_avals, **params)[1]
+    try:
+        return prim.abstract_eval(*in_avals, **params)[1]
+    except NameError:  # it is over axes that an enclosing vmap will have
+        axes = (x for k in ("axes", "axis_name") for x in np.atleast_1d(params.get(k, ())).tolist())
+        return {core.NamedAxisEffect(x) for x in axes if isinstance(x, str)}
 
 
 def _effects_of(jaxpr: Any) -> Any:
@@ -346,44 +356,6 @@ def inline_of(flag: bool) -> Any:
     """When a call is inlined, for the flag that `jax.jit` takes: from 0.11 on an enum."""
     enum: Any = vars(jax)["Inline"]
     return enum.JAX_LATE if flag else enum.AUTO
-
-
-def fill_jit(params: dict[str, Any], n_in: int, n_out: int) -> None:
-    """Give the params of `jit` that say nothing (None, or not there) the values that JAX has then, in place."""
-    defaults = {
-        "in_shardings": (UNSPECIFIED,) * n_in,
-        "out_shardings": (UNSPECIFIED,) * n_out,
-        "in_layouts": (None,) * n_in,
-        "out_layouts": (None,) * n_out,
-        "donated_invars": (False,) * n_in,
-        "ctx_mesh": EMPTY_MESH,
-    }
-    for key, default in defaults.items():
-        if params.get(key) is None:
-            params[key] = default
-
-
-def _all_unspecified(shardings: Any) -> bool:
-    return all(type(s) is type(UNSPECIFIED) for s in shardings)
-
-
-def _all_none(xs: Any) -> bool:
-    return all(x is None for x in xs)
-
-
-_SAYS_NOTHING: dict[str, Callable[[Any], bool]] = {
-    "in_shardings": _all_unspecified,
-    "out_shardings": _all_unspecified,
-    "in_layouts": _all_none,
-    "out_layouts": _all_none,
-    "donated_invars": lambda xs: not any(xs),
-    "ctx_mesh": lambda mesh: mesh.empty,
-}
-
-
-def jit_says_nothing(params: Mapping[str, Any]) -> list[str]:
-    """The params of a `jit` that have the values of which `fill_jit` knows."""
-    return [k for k, holds in _SAYS_NOTHING.items() if k in params and holds(params[k])]
 
 
 # Rules of primitives and of functions with their own derivatives.
@@ -577,9 +549,9 @@ def user_frame(traceback: Any) -> Any:
     return source_info_util.user_frame(traceback)
 
 
-def loaded_modules() -> list[ModuleType]:
-    """The modules of JAX that are loaded."""
-    return [m for n, m in list(sys.modules.items()) if n == "jax" or n.startswith("jax.")]
+def platforms() -> list[str]:
+    """The platforms whose devices JAX has here: cpu, cuda, tpu and those of plug-ins. Raises RuntimeError where it has none."""
+    return sorted(backend.backends())
 
 
 _OF_PARAMS = ("jax._src.ad_checkpoint", "jax._src.core", "jax._src.dispatch")
@@ -588,8 +560,27 @@ _OF_PARAMS = ("jax._src.ad_checkpoint", "jax._src.core", "jax._src.dispatch")
 def param_class(name: str) -> Any:
     """A class that params are made of: an enum, a named tuple or a dataclass; None where there is none."""
     for module_name, module in list(sys.modules.items()):
-        if module_name.startswith("jax._src.lax.") or module_name in _OF_PARAMS:
-            found = getattr(module, name, None)
-            if isinstance(found, type):
+        found = vars(module).get(name) if module_name.startswith("jax.") else None
+        if isinstance(found, type):
+            near = module_name.startswith("jax._src.lax.") or module_name in _OF_PARAMS
+            if near or hasattr(found, "_fields") or hasattr(found, "__dataclass_fields__"):
                 return found
+    return None
+
+
+def hi_primitive(name: str, in_avals: Sequence[Any], out_avals: Sequence[Any], params: Any) -> Any:
+    """JAX's object for an equation that prints as one of its primitives that are classes; None where it has none such.
+
+    Raises:
+      TypeError, ValueError: the class does not take such operands or params.
+    """
+    base = getattr(hijax, "HiPrim", getattr(hijax, "VJPHiPrimitive", None))
+    for module_name, module in list(sys.modules.items()):
+        cls = vars(module).get(name) if module_name.startswith("jax._src.") else None
+        if base is not None and isinstance(cls, type) and issubclass(cls, base):
+            wanted = inspect.signature(cls).parameters
+            more = {"out_dtype": out_avals[0].dtype} if "out_dtype" in wanted and out_avals else {}
+            operands = list(wanted)[: len(in_avals)]  # some print the types of these too
+            rest = {k: v for k, v in params.items() if k not in operands}
+            return cls(*in_avals, **{**rest, **more})
     return None

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from types import ModuleType
 
 import jax
 
-__all__ = ["NEWEST", "VERSION", "first_module", "is_newer", "named", "since"]
+__all__ = ["NEWEST", "VERSION", "first_module", "is_newer", "loaded_modules", "named", "since"]
 
 NEWEST = (0, 12)
 
@@ -53,3 +54,8 @@ def first_module(*names: str) -> ModuleType:
             if not name.startswith(str(e.name)):
                 raise
     raise ImportError(f"{named()}: it has no module {' or '.join(names)}")
+
+
+def loaded_modules() -> list[ModuleType]:
+    """The modules of JAX that are loaded."""
+    return [m for n, m in list(sys.modules.items()) if n == "jax" or n.startswith("jax.")]

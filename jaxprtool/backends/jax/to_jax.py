@@ -25,6 +25,7 @@ from jaxprtool.backends.jax.objects import (
     UNREADABLE,
     object_of_record,
     object_of_text,
+    symbolic_dim,
 )
 from jaxprtool.backends.jax.placement import (
     entered,
@@ -35,10 +36,10 @@ from jaxprtool.backends.jax.placement import (
     uses_mesh,
 )
 from jaxprtool.backends.jax.policies import policy_maker
-from jaxprtool.backends.jax.primitives import jax_primitive
+from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive
 from jaxprtool.backends.jax.refs import index_to_jax
-from jaxprtool.backends.jax.slices import BATCHED_SLICES, call_jaxpr
-from jaxprtool.backends.jax.vocabulary import TEXTS, leaving
+from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
+from jaxprtool.backends.jax.vocabulary import TEXTS, fill_jit, leaving
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import (
@@ -63,7 +64,7 @@ from jaxprtool.ir.params import (
 )
 from jaxprtool.ir.walk import all_eqns
 
-__all__ = ["eqn_to_jax", "jax_params", "to_jax"]
+__all__ = ["eqn_to_jax", "jax_params", "key_array", "to_jax"]
 
 
 def to_jax(program: ClosedJaxpr) -> Any:
@@ -148,9 +149,7 @@ class _Writer:
         if value is None:
             fail(UnsupportedError, f"a constant of type {aval} has no value", "no-constant")
         if isinstance(value, KeyArray):
-            return jax.random.wrap_key_data(
-                jax.numpy.asarray(value.data), impl=_key_impl(value.dtype).name
-            )
+            return key_array(value)
         if hasattr(value, "tolist") and not hasattr(value, "__array__"):  # the text of a file
             if aval.dtype.kind == "k":
                 words = jax.numpy.asarray(value.tolist(), np.uint32)
@@ -185,7 +184,12 @@ class _Writer:
         return _literal(x)
 
     def eqn(self, eqn: JaxprEqn, env: dict[Any, Any]) -> Any:
-        return private.new_equation(*self.parts(eqn, env))
+        parts = self.parts(eqn, env)
+        try:
+            return private.new_equation(*parts)
+        except Exception as e:  # a rule of JAX's runs here: any error is possible
+            message = f"{eqn.primitive}: JAX does not take the equation: {e}"
+            return fail(UnsupportedError, message, "jax-refuses", span=eqn.span)
 
     def parts(self, eqn: JaxprEqn, env: dict[Any, Any]) -> tuple[Any, Any, Any, dict[str, Any]]:
         """Operands, results, primitive and params of an equation."""
@@ -194,13 +198,16 @@ class _Writer:
         name, params = eqn.primitive.name, eqn.params
         if name == "expand_dims":  # a function of JAX's, not a primitive
             name, params = "broadcast_in_dim", _expand_dims(eqn)
-        elif name in BATCHED_SLICES:
+        elif is_called(name):
             called = call_jaxpr(name, [x.aval for x in inputs], params)
-            call = {"jaxpr": called, "name": name, "keep_unused": False, "inline": True}
-            restored = {**call, "compiler_options_kvs": ()}
-            private.fill_jit(restored, len(inputs), len(outs))
-            left = leaving("jit", restored, {}, len(inputs), len(outs))
-            return inputs, outs, jax_primitive("jit"), left
+            return inputs, outs, *_jit_of(called, name, True, len(inputs), len(outs))
+        elif name in _CALLS and not has_primitive(name):
+            called, label = self.closed(params["call_jaxpr"]), str(params.get("name", name))
+            return inputs, outs, *_jit_of(called, label, False, len(inputs), len(outs))
+        elif not eqn.primitive.known and type(eqn.primitive) is not LivePrimitive:
+            found = self.hi_primitive(eqn, inputs, outs)
+            if found is not None:
+                return inputs, outs, jax_primitive("call_hi_primitive"), {"_prim": found}
         prim = eqn.primitive.value if type(eqn.primitive) is LivePrimitive else jax_primitive(name)
         if name == "reshard":
             return inputs, outs, prim, self.reshard(eqn)
@@ -214,11 +221,23 @@ class _Writer:
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
             restored["input_dtype"] = inputs[0].aval.dtype
         if name == "jit":
-            private.fill_jit(restored, len(inputs), len(outs))
+            fill_jit(restored, len(inputs), len(outs))
         if isinstance(restored.get("computation"), Opaque):
             computation = _computation(restored["jaxpr"])
             restored["computation"] = Named(computation, restored["computation"].text)
         return inputs, outs, prim, leaving(name, restored, params, len(inputs), len(outs))
+
+    def hi_primitive(self, eqn: JaxprEqn, inputs: list[Any], outs: list[Any]) -> Any:
+        """JAX's object for an equation that has its name from a class, as `SearchSorted`; None where there is none."""
+        name = eqn.primitive.name
+        params = {k: str(v) if isinstance(v, Word) else v for k, v in eqn.params.items()}
+        try:
+            return private.hi_primitive(
+                name, [x.aval for x in inputs], [v.aval for v in outs], params
+            )
+        except (TypeError, ValueError) as e:
+            message = f"{name}: JAX does not take the equation: {e}"
+            return fail(UnsupportedError, message, "jax-refuses", span=eqn.span)
 
     def inner_mesh(self, prim: Any, params: dict[str, Any]) -> Any:
         """The mesh that types in the jaxprs of an equation are on."""
@@ -304,6 +323,8 @@ class _Writer:
             return np.dtype(v.type_name.removeprefix("np.")).type(int(v))
         if isinstance(v, ShapedArray):
             return _aval(v)
+        if isinstance(v, SymbolicDim):
+            return symbolic_dim(str(v))
         if isinstance(v, Record):
             return self.record(prim, key, v)
         if isinstance(v, Word) or (key == "impl" and type(v) is str):
@@ -327,6 +348,24 @@ class _Writer:
         return _unknown_param(prim, key, v) if found is UNREADABLE else found
 
 
+# Calls of which some releases have none, or none of this name.
+_CALLS = frozenset({"call", "closed_call", "core_call", "named_call"})
+
+
+def _jit_of(jaxpr: Any, name: str, inline: bool, n_in: int, n_out: int) -> tuple[Any, Any]:
+    """The primitive and the params of a `jit` that calls a jaxpr of JAX's."""
+    params = {"jaxpr": jaxpr, "name": name, "keep_unused": False, "inline": inline}
+    params["compiler_options_kvs"] = ()
+    fill_jit(params, n_in, n_out)
+    return jax_primitive("jit"), leaving("jit", params, {}, n_in, n_out)
+
+
+def key_array(keys: KeyArray) -> Any:
+    """Keys as JAX's array of keys."""
+    data = jax.numpy.asarray(keys.data)
+    return jax.random.wrap_key_data(data, impl=_key_impl(keys.dtype).name)
+
+
 _SCALARS: dict[str, Any] = {"i": int, "u": int, "f": float, "c": complex}
 
 
@@ -337,6 +376,8 @@ def _literal(x: Lit) -> Any:
     number that its type does not hold is one.
     """
     aval, dtype = x.aval, np_dtype(x.aval.dtype)
+    if x.val is None:
+        fail(UnsupportedError, f"a literal of type {aval} has no value", "no-constant")
     if aval.dtype.kind == "0":
         return private.Literal(np.zeros((), dtype), _aval(aval))
     array = np.asarray(x.val, dtype)
@@ -413,22 +454,24 @@ def _aval(aval: Any, mesh: Any = None) -> Any:
         return private.future_type(_aval(aval.inner, mesh))
     if isinstance(aval, RefType) and not aval.space:
         return private.AbstractRef(_aval(aval.inner, mesh))
-    if isinstance(aval, ShapedArray) and aval.memory in _MEMORIES and _is_sized(aval):
+    if isinstance(aval, ShapedArray) and aval.memory in _MEMORIES and aval.dtype.kind != "?":
+        shape = tuple([_size(d) for d in aval.shape])
         dtype, on_host = _dtype(aval.dtype), aval.memory == "host"
         if mesh is not None:
             try:
-                return placed_aval(aval, dtype, on_host, mesh)
+                return placed_aval(aval, shape, dtype, on_host, mesh)
             except ValueError as e:
                 message = f"the type {aval} is not on the mesh {mesh}: {e}"
                 fail(UnsupportedError, message, "opaque-type")
         if not (aval.spec or aval.vary):
-            return private.array_type(aval.shape, dtype, aval.weak_type, on_host=on_host)
+            return private.array_type(shape, dtype, aval.weak_type, on_host=on_host)
     help = _NO_MESH if getattr(aval, "spec", ()) or getattr(aval, "vary", "") else ""
     fail(UnsupportedError, f"the type {aval} cannot be handed to JAX", "opaque-type", help=help)
 
 
-def _is_sized(aval: ShapedArray) -> bool:
-    return aval.dtype.kind != "?" and not any(isinstance(d, SymbolicDim) for d in aval.shape)
+def _size(d: Any) -> Any:
+    """A size as JAX's."""
+    return symbolic_dim(str(d)) if isinstance(d, SymbolicDim) else d
 
 
 def _expand_dims(eqn: JaxprEqn) -> dict[str, Any]:

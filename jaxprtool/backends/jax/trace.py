@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from jaxprtool.backends.jax.containers import node_of
 from jaxprtool.backends.jax.expansion import expanded
 from jaxprtool.backends.jax.from_jax import as_struct, from_jax
 from jaxprtool.core.trace import Tracer
@@ -94,16 +95,8 @@ def trace_with_jax(
 
 
 def _node(x: Any) -> Node | None:
-    """One level of a pytree; None for a leaf."""
-    if _is_type(x):
-        return None
-    children, _ = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda y: y is not x)
-    if len(children) == 1 and not children[0][0]:
-        return None
-    entries = [path[0] for path, _ in children]
-    is_dict = bool(entries) and all(isinstance(e, jax.tree_util.DictKey) for e in entries)
-    keys = [getattr(e, "key", getattr(e, "name", None)) for e in entries]
-    return Node([child for _, child in children], keys, is_dict or isinstance(x, dict))
+    """One level of a pytree; None for a leaf, which a type of ours is too."""
+    return None if _is_type(x) else node_of(x)
 
 
 def apply_jax_function(f: Callable[..., Any], args: Sequence[Any]) -> Any:

@@ -17,7 +17,16 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 
-__all__ = ["TEXTS", "entering", "keep_hints", "leaving", "our_name", "their_name"]
+__all__ = [
+    "TEXTS",
+    "entering",
+    "fill_jit",
+    "jit_says_nothing",
+    "keep_hints",
+    "leaving",
+    "our_name",
+    "their_name",
+]
 
 Params = dict[str, Any]
 
@@ -245,6 +254,7 @@ def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out
     Raises:
       UnsupportedError: a param that the installed JAX does not have says something.
     """
+    params = {**_added(name), **params}
     for key in _OURS.get(name, ()):
         if key in params and (key != "branches_platforms" or params[key] is None):
             params = {k: v for k, v in params.items() if k != key}
@@ -253,7 +263,6 @@ def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out
             if params[key] != nothing and (name, key) not in _HINTS:
                 _unknown(f"{name} has no param {key}, which is {params[key]}")
             params = {k: v for k, v in params.items() if k != key}
-    params = {**params, **_undeclared(name)}
     change = _CHANGE.get(name)
     if change is None:
         return params
@@ -262,13 +271,12 @@ def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out
 
 
 @functools.cache
-def _undeclared(name: str) -> Params:
-    """The params that the installed JAX has and our declaration of a primitive has not, saying nothing."""
-    declared = find_primitive(name).params
+def _added(name: str) -> Params:
+    """The params that the installed JAX has and an equation of ours may be without, saying nothing."""
     return {
         key: nothing
         for (primitive, key), (release, nothing) in ADDED.items()
-        if primitive == name and since(*release) and key not in declared
+        if primitive == name and since(*release)
     }
 
 
@@ -285,3 +293,40 @@ def _with_hints(name: str, left: Params, ours: Mapping[str, Any], change: _Chang
         {k: v for k, v in change.enter(p).items() if (name, k) not in TEXTS} for p in (trial, left)
     )
     return trial if there == here else left
+
+
+# Calls: params that JAX always has, and ours only where they say something.
+
+
+def fill_jit(params: dict[str, Any], n_in: int, n_out: int) -> None:
+    """Give the params of `jit` that say nothing (None, or not there) the values that JAX has then, in place."""
+    defaults = {
+        "in_shardings": (private.UNSPECIFIED,) * n_in,
+        "out_shardings": (private.UNSPECIFIED,) * n_out,
+        "in_layouts": (None,) * n_in,
+        "out_layouts": (None,) * n_out,
+        "donated_invars": (False,) * n_in,
+        "ctx_mesh": private.EMPTY_MESH,
+    }
+    for key, default in defaults.items():
+        if params.get(key) is None:
+            params[key] = default
+
+
+def _all_unspecified(shardings: Any) -> bool:
+    return all(type(s) is type(private.UNSPECIFIED) for s in shardings)
+
+
+_SAYS_NOTHING: dict[str, Callable[[Any], bool]] = {
+    "in_shardings": _all_unspecified,
+    "out_shardings": _all_unspecified,
+    "in_layouts": lambda layouts: not any(layouts),
+    "out_layouts": lambda layouts: not any(layouts),
+    "donated_invars": lambda xs: not any(xs),
+    "ctx_mesh": lambda mesh: mesh.empty,
+}
+
+
+def jit_says_nothing(params: Mapping[str, Any]) -> list[str]:
+    """The params of a `jit` that have the values of which `fill_jit` knows."""
+    return [k for k, holds in _SAYS_NOTHING.items() if k in params and holds(params[k])]

@@ -1,7 +1,7 @@
 """jaxlib: XLA's client, its devices, buffers and executables. The one module that another release of jaxlib asks to be changed.
 
-It is written for jaxlib 0.8 to 0.12 and drives the client directly, on the CPU. JAX itself is not imported: that would cost more
-than a second, and would tie 64-bit types to a flag. Compile options are those of `jax.jit`.
+It is written for jaxlib 0.8 to 0.12 and drives the client directly: its own on the CPU, or one that JAX has made. JAX itself is
+not imported: that would cost more than a second, and would tie 64-bit types to a flag. Compile options are those of `jax.jit`.
 
 What it hands out is opaque but for this much:
 
@@ -32,6 +32,7 @@ __all__ = [
     "Runtime",
     "Tiling",
     "by_device",
+    "copy_buffer",
     "cost_analysis",
     "distributed_client",
     "distributed_runtime",
@@ -44,6 +45,7 @@ __all__ = [
     "read_buffer",
     "register_lapack",
     "runtime",
+    "runtime_on",
     "tilings",
     "wait_for",
     "with_handlers",
@@ -107,6 +109,11 @@ class Runtime:
         tiling.tile_assignment_dimensions = [len(self.devices), *[1] * (rank - 1)]
         tiling.tile_assignment_devices = range(len(self.devices))
         return self._laid_out(xla_client.HloSharding.from_proto(tiling))
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether the devices are the host's processors, whose memory NumPy can read."""
+        return self._client.platform == "cpu"
 
     @property
     def is_shared(self) -> bool:
@@ -281,6 +288,17 @@ def read_buffer(buffer: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndar
     if buffer.on_device_size_in_bytes() < math.prod(shape) * dtype.itemsize:
         return None
     return np.asarray(_Memory(buffer, shape, dtype.itemsize)).view(dtype)
+
+
+def copy_buffer(buffer: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
+    """The value of a buffer of a device that is not the host; None where it has another type."""
+    found = np.asarray(buffer._single_device_array_to_np_array_did_copy()[0])
+    return found if (found.shape, found.dtype) == (shape, dtype) else None
+
+
+def runtime_on(devices: Sequence[Any]) -> Runtime:
+    """The runtime of a program on some devices of a client that is there already, such as JAX's."""
+    return Runtime(devices[0].client, devices)
 
 
 def wait_for(buffers: Sequence[Any]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import platform
+import platform as machine
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.backends.xla import client
@@ -31,6 +33,7 @@ __all__ = [
     "compile_jaxpr",
     "compile_stablehlo",
     "compile_text",
+    "is_only_for_host",
     "jaxlib_version",
     "load_executable",
     "machine_name",
@@ -96,11 +99,22 @@ def check_count(executable: Executable) -> Executable:
     return executable
 
 
-def compile_jaxpr(closed: ClosedJaxpr, max_devices: int | None = None) -> Executable:
-    """Lower and compile a program; compiled once for each `ClosedJaxpr` object.
+def compile_jaxpr(
+    closed: ClosedJaxpr,
+    max_devices: int | None = None,
+    platform: str = "",
+    devices_on: Callable[[str, int], Sequence[Any]] | None = None,
+) -> Executable:
+    """Lower and compile a program; compiled once for each `ClosedJaxpr` object and platform.
 
-    max_devices: how many devices may be made for it (None: any number). Raises UsageError where it needs more.
+    Args:
+      closed: the program.
+      max_devices: how many devices may be made for it (None: any number). Raises UsageError where it needs more.
+      platform: where it runs; empty for the host, by a client of our own.
+      devices_on: gives so many devices of a platform.
     """
+    if platform and devices_on is not None:
+        return _compile_on(closed, platform, devices_on)
     found = _COMPILED.find(closed)
     if found is None:
         program = lower_jaxpr(closed)
@@ -116,6 +130,29 @@ def compile_jaxpr(closed: ClosedJaxpr, max_devices: int | None = None) -> Execut
 
 
 _COMPILED = Memo[Executable]("compiled")
+
+
+def _compile_on(closed: ClosedJaxpr, platform: str, devices_on: Any) -> Executable:
+    """A program compiled for the devices of a client that is there already."""
+    known = _COMPILED_ON.of(closed, dict)
+    if platform not in known:
+        program = lower_jaxpr(closed)
+        r = client.runtime_on(devices_on(platform, program.devices))
+        known[platform] = compile_stablehlo(program, r)
+    return known[platform]
+
+
+_COMPILED_ON = Memo[dict[str, Executable]]("compiled for a platform")
+
+
+def is_only_for_host(program: StableHLO) -> bool:
+    """Whether a lowered program calls what only the host's processors have: LAPACK, functions of Python."""
+    return bool(_OF_HOST.search(program.text))
+
+
+_OF_HOST = re.compile(
+    r'(?:custom_call @|call_target_name = ")(?:lapack_|xla_ffi_python_cpu_callback)'
+)
 
 
 def compile_text(program: StableHLO) -> Executable:
@@ -140,5 +177,5 @@ def machine_name() -> str:
         with open("/proc/cpuinfo") as f:
             features = next((line for line in f if line.startswith(("flags", "Features"))), "")
     except OSError:
-        features = platform.processor()
-    return f"{platform.machine()}-{hashlib.sha256(features.encode()).hexdigest()[:16]}"
+        features = machine.processor()
+    return f"{machine.machine()}-{hashlib.sha256(features.encode()).hexdigest()[:16]}"

@@ -38,8 +38,8 @@ class Executable:
         self._runtime = r
         self._loaded, self._execute = loaded, client.executor(loaded)
         self._machine_code = machine_code  # jaxlib cannot serialise what it has deserialised
-        self._in = [host_type(a) for a in program.in_avals]
-        self._out = [host_type(a) for a in program.out_avals]
+        self._in = [host_type(a, r.is_on_host) for a in program.in_avals]
+        self._out = [host_type(a, r.is_on_host) for a in program.out_avals]
         make = functools.partial
         self._handlers = [r.result_handler(t, make(DeviceArray, t)) for t in self._out]
         self._has_special = any(a.dtype.kind in "0k" for a in program.out_avals)
@@ -89,7 +89,7 @@ class Executable:
                 buffers.append(x._buffer)
                 continue
             x = self._host_argument(x, i)
-            big = x.nbytes >= _LEND_FROM
+            big = x.nbytes >= _LEND_FROM and self._runtime.is_on_host
             lent = lent or big
             buffers.append(self._runtime.put(x, kind, lend=big))
         return buffers, lent

@@ -28,29 +28,38 @@ class HostType:
 
 
 @functools.cache
-def host_type(aval: Any) -> HostType:
-    """How the host holds an argument or a result: float0 as booleans, PRNG keys as words."""
+def host_type(aval: Any, is_on_host: bool = True) -> HostType:
+    """How the host holds an argument or a result: float0 as booleans, PRNG keys as words.
+
+    Args:
+      aval: its type.
+      is_on_host: whether the memory of the device is the host's, and is read where it lies.
+    """
     aval = aval.physical
     dtype = np.dtype(bool) if aval.dtype.kind == "0" else np_dtype(aval.dtype)
-    return shared_type(aval.shape, dtype)
+    return shared_type(aval.shape, dtype, is_on_host)
 
 
 @functools.cache
-def shared_type(shape: tuple[int, ...], dtype: np.dtype) -> HostType:
+def shared_type(shape: tuple[int, ...], dtype: np.dtype, is_on_host: bool = True) -> HostType:
     """The type of arrays of this shape and dtype; equal shapes and dtypes give the same object."""
-    return HostType(shape, dtype, reader(shape, dtype))
+    return HostType(shape, dtype, reader(shape, dtype, is_on_host))
 
 
-def reader(shape: tuple[int, ...], dtype: np.dtype) -> Callable[..., np.ndarray]:
-    """What reads the buffer of one device; the array is the same memory, but for types narrower than a byte."""
+def reader(
+    shape: tuple[int, ...], dtype: np.dtype, is_on_host: bool = True
+) -> Callable[..., np.ndarray]:
+    """What reads the buffer of one device; on the host the array is the same memory, but for types narrower than a byte."""
+    if not is_on_host:
+        return functools.partial(_read, client.copy_buffer, shape, dtype)
     if dtype.isbuiltin == 1 and client.IS_READ_BY_NUMPY:
         return np.asarray
-    return functools.partial(_read_memory, shape, dtype)
+    return functools.partial(_read, client.read_buffer, shape, dtype)
 
 
-def _read_memory(shape: tuple[int, ...], dtype: np.dtype, buffer: Any) -> np.ndarray:
-    """A value of one of the types that NumPy does not read by itself."""
-    found = client.read_buffer(buffer, shape, dtype)
+def _read(read: Any, shape: tuple[int, ...], dtype: np.dtype, buffer: Any) -> np.ndarray:
+    """A value that NumPy does not read by itself."""
+    found = read(buffer, shape, dtype)
     if found is None:  # the types of an artifact are what its file says
         message = f"the compiled program gives no {dtype.name}{list(shape)}"
         fail(UsageError, message, "artifact-types")

@@ -31,9 +31,9 @@ class SpmdExecutable(Executable):
         self._out_parts = [
             shard_slices(t, k.shape, n) for t, k in zip(self._tilings, self._out, strict=True)
         ]
+        read = functools.partial(reader, is_on_host=r.is_on_host)
         self._joined = [
-            joined_type(k, reader, parts)
-            for k, parts in zip(self._out, self._out_parts, strict=True)
+            joined_type(k, read, parts) for k, parts in zip(self._out, self._out_parts, strict=True)
         ]
 
     @property

@@ -1,0 +1,64 @@
+"""The devices that the installed JAX has, its plug-ins' among them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import jax
+
+from jaxprtool.backends.jax.private import platforms
+from jaxprtool.backends.jax.releases import named
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
+
+__all__ = ["default_devices", "devices_on"]
+
+_GET = {
+    "gpu": 'pip install "jax[cuda12]", on a machine with a GPU',
+    "tpu": 'pip install "jax[tpu]", on a machine with a TPU',
+}
+
+
+def devices_on(platform: str, count: int = 1) -> list[Any]:
+    """The first devices of a platform.
+
+    Args:
+      platform: cpu, gpu (cuda or rocm), tpu, or the name of a plug-in's.
+      count: how many; the host's processors count as as many as are asked for, unless JAX has counted them before.
+
+    Raises:
+      UsageError: JAX has not the platform, or not so many devices of it.
+    """
+    if platform == "cpu" and count > 1:
+        with contextlib.suppress(RuntimeError):  # they are counted already
+            jax.config.update("jax_num_cpu_devices", count)
+    try:
+        found = jax.devices(platform)
+    except RuntimeError as e:
+        fail(
+            UsageError,
+            f"the platform {platform} is not there: {named()} has {_present(e)}",
+            "platform",
+            help=_GET.get(platform, ""),
+        )
+    if len(found) < count:
+        fail(
+            UsageError,
+            f"the program's mesh has {counted(count, 'device')}, and the platform {platform} has {len(found)}",
+            "devices",
+        )
+    return found[:count]
+
+
+def _present(error: Exception) -> str:
+    try:
+        return ", ".join(platforms())
+    except RuntimeError:
+        return f"no devices at all ({str(error).splitlines()[0]})"
+
+
+def default_devices() -> list[Any]:
+    """The devices that meshes are made of: those of the platform that `jax.default_device` names, else JAX's own choice."""
+    config: Any = jax.config
+    chosen = config.jax_default_device
+    return jax.devices() if chosen is None else jax.devices(getattr(chosen, "platform", chosen))

@@ -1,0 +1,200 @@
+"""A program as a function of JAX's: called with the pytrees of the function that was traced, under any transformation of JAX."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from jaxprtool.backends.jax import private
+from jaxprtool.backends.jax.containers import Containers
+from jaxprtool.backends.jax.to_jax import key_array, to_jax
+from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
+from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
+from jaxprtool.ir.interface import Interface, argument_label, check_count
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import all_eqns
+
+__all__ = ["FlatFunction", "has_wide_types", "to_jax_function"]
+
+
+def to_jax_function(program: ClosedJaxpr) -> Callable[..., Any]:
+    """The function that a program computes, for JAX; see `jaxprtool.to_jax_function`."""
+    flat = FlatFunction(program)
+    interface = of_open(program)
+    if interface is None:
+
+        def of_leaves(*args: Any) -> list[Any]:
+            return flat(*args)
+
+        return _described(of_leaves, program, None)
+
+    def of_trees(*args: Any, **named: Any) -> Any:
+        containers = Containers()
+        leaves: list[Any] = []
+        for (name, tree), x in zip(interface.args, _bound(interface, args, named), strict=True):
+            leaves += containers.leaves(tree, x, name)
+        return containers.filled(interface.result, iter(flat(*leaves)))
+
+    return _described(of_trees, program, interface)
+
+
+class FlatFunction:
+    """The function of the leaves: values of the constants that a program does not hold, then of its arguments.
+
+    Raises:
+      UsageError: the program has 64-bit types, and JAX has them not; or, when it is called, an argument does not fit.
+      UnsupportedError: as `to_jax`.
+    """
+
+    def __init__(self, program: ClosedJaxpr) -> None:
+        self._wide = has_wide_types(program)
+        _check_width(self._wide)
+        with jax.ensure_compile_time_eval():
+            closed = to_jax(_with_open_arguments(program))
+        self._run = private.jaxpr_as_fun(closed)
+        self._interface, self._avals = of_open(program), _open_avals(program)
+
+    def arguments(self, args: Sequence[Any]) -> list[Any]:
+        """Arguments as JAX's arrays of their types."""
+        check_count(len(self._avals), len(args), self._interface)
+        pairs = enumerate(zip(args, self._avals, strict=True))
+        return [_argument(x, aval, i, self._interface) for i, (x, aval) in pairs]
+
+    def __call__(self, *args: Any) -> list[Any]:
+        _check_width(self._wide)
+        return self._run(*self.arguments(args))
+
+
+def has_wide_types(program: ClosedJaxpr) -> bool:
+    """Whether a value of a program, in jaxprs inside it too, has a 64-bit type (or a complex one of such)."""
+    jaxpr = program.jaxpr
+    binders = [*jaxpr.const_binders, *jaxpr.in_binders]
+    inner = (v for eqn in all_eqns(jaxpr) for v in (*eqn.inputs, *eqn.out_binders))
+    return any(_is_wide(v.aval) for group in (binders, inner) for v in group)
+
+
+def _is_wide(aval: Any) -> bool:
+    aval = getattr(aval, "inner", aval)
+    return (
+        isinstance(aval, ShapedArray) and aval.dtype.kind in "iufc" and aval.dtype.real.bits == 64
+    )
+
+
+def _check_width(wide: bool) -> None:
+    if wide and not jax.config.read("jax_enable_x64"):
+        fail(
+            UsageError,
+            "the program has 64-bit types, which JAX is told not to have",
+            "x64",
+            help='jax.config.update("jax_enable_x64", True) first',
+        )
+
+
+def _with_open_arguments(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with the constants that have no value as its first arguments."""
+    pairs = list(zip(program.jaxpr.const_binders, program.consts, strict=True))
+    missing = [v for v, c in pairs if c is None]
+    if not missing:
+        return program
+    held = [(v, c) for v, c in pairs if c is not None]
+    jaxpr = program.jaxpr.replace(
+        in_binders=[*missing, *program.jaxpr.in_binders], const_binders=[v for v, _ in held]
+    )
+    return ClosedJaxpr(jaxpr, [c for _, c in held])
+
+
+def _open_avals(program: ClosedJaxpr) -> list[Any]:
+    pairs = zip(program.jaxpr.const_binders, program.consts, strict=True)
+    return [*(v.aval for v, c in pairs if c is None), *program.in_avals]
+
+
+# Arguments.
+
+
+def _bound(interface: Interface, args: Sequence[Any], named: dict[str, Any]) -> list[Any]:
+    """The arguments in order, given by position or by name; those without leaves may be left out.
+
+    Raises:
+      UsageError: one is missing, is given twice, or is not known.
+    """
+    names = [name for name, _ in interface.args]
+    if len(args) > len(names):
+        takes = f"{counted(len(names), 'argument')} ({', '.join(names)})"
+        fail(UsageError, f"the program takes {takes}, and {len(args)} are given", "argument-count")
+    found = dict(zip(names, args, strict=False))
+    for name, x in named.items():
+        if name in found or name not in names:
+            which = "is given twice" if name in found else "is none of the program's"
+            fail(UsageError, f"the argument {name} {which}", "argument-name", help=str(interface))
+        found[name] = x
+    for name, tree in interface.args:
+        if name not in found and tree.size:
+            fail(UsageError, f"the argument {name} is missing", "argument-count")
+    return [found.get(name) for name in names]
+
+
+def _argument(x: Any, aval: Any, position: int, interface: Interface | None) -> Any:
+    """An argument as JAX's array of its type; tracers and references stay what they are.
+
+    Raises:
+      UsageError: it has another shape or dtype, or cannot be converted.
+    """
+
+    def refuse(message: str) -> NoReturn:
+        fail(UsageError, f"{argument_label(position, None, interface)} {message}", "argument-type")
+
+    if not isinstance(aval, ShapedArray):
+        return x
+    if isinstance(x, KeyArray):
+        x = key_array(x)
+    elif aval.dtype.kind == "0":
+        return x if isinstance(x, private.Tracer) else np.zeros(aval.shape, float0)
+    elif isinstance(x, (bool, int, float, complex, list, tuple)):
+        try:
+            x = jax.numpy.asarray(np.asarray(x, np_dtype(aval.dtype)))
+        except (TypeError, ValueError, OverflowError):
+            refuse(f"is {x!r}, which is no {aval}")
+    elif not isinstance(x, (jax.Array, private.Tracer)):
+        try:
+            x = jax.numpy.asarray(np.asarray(x))
+        except (TypeError, ValueError):
+            refuse(f"is of the type {type(x).__name__}, and {aval} is needed")
+    theirs = private.type_of(x)
+    if theirs.shape != aval.shape or theirs.dtype.name != aval.dtype.name:
+        refuse(f"has type {private.type_text(theirs)}, and {aval} is needed")
+    return x
+
+
+# What the function says of itself.
+
+
+def _described(
+    f: Callable[..., Any], program: ClosedJaxpr, interface: Interface | None
+) -> Callable[..., Any]:
+    """The function with the parameters of the one that was traced, and its type as its documentation."""
+    ins, outs = map(str, _open_avals(program)), map(str, program.out_avals)
+    if interface is None:
+        f.__doc__ = f"({', '.join(ins)}) -> [{', '.join(outs)}]"
+    else:
+        f.__doc__ = interface.filled(ins, outs)
+        f.__signature__ = _signature(interface)  # pyright: ignore[reportFunctionMemberAccess]
+    f.__name__ = f.__qualname__ = "program"
+    return f
+
+
+def _signature(interface: Interface) -> inspect.Signature:
+    """Parameters by the names of the arguments; after one that may be left out, each is given by its name or left out."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters: list[inspect.Parameter] = []
+    for name, tree in interface.args:
+        if not tree.size or any(p.default is None for p in parameters):
+            parameters.append(inspect.Parameter(name, kind, default=None))
+        else:
+            parameters.append(inspect.Parameter(name, kind))
+    return inspect.Signature(parameters)

@@ -1,0 +1,106 @@
+"""What JAX lowers, compiles and runs of our programs has the values of NumPy: the examples, the zoo, and the programs of the cases."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.driver.run import run_words
+from jaxprtool.ir.diagnostics import JaxprToolError
+from tests.programs.catalogue import EXAMPLES
+from tests.test_cases import CASES, MARK
+
+# One has a primitive of a plug-in, one runs on more devices than JAX has in this process.
+ELSEWHERE = {"multiply_add", "data_parallel"}
+FILES = sorted(EXAMPLES.glob("*.jaxpr")) + sorted((EXAMPLES / "zoo").glob("*.jaxpr"))
+FILES = [path for path in FILES if path.stem not in ELSEWHERE]
+LIMITS = {"step_limit": 10_000, "max_bytes": 10**8}
+# Text alone says nothing of what these hold; JAX needs it.
+OPAQUE = {"linearize/policy_in_text"}
+
+
+def programs_of_cases():
+    """The programs of the case files that are well typed, each once."""
+    found = {}
+    for path in CASES:
+        text = path.read_text().partition("\n")[2]
+        given = text[: m.start()] if (m := MARK.search(text)) else text
+        found.setdefault(given, f"{path.parent.name}/{path.stem}")
+    return {name: text for text, name in found.items() if "lambda" in text}
+
+
+TEXTS = programs_of_cases()
+
+
+def plain(x):
+    """A value as NumPy compares it."""
+    x = np.asarray(x.data if isinstance(x, jt.KeyArray) else x)
+    return x.astype(np.complex64) if x.dtype.kind == "V" and x.dtype != jt.float0 else x
+
+
+def agree(got, want, tolerance=1e-4):
+    for a, b in zip(got, want, strict=True):
+        assert plain(a).dtype == plain(b).dtype
+        if plain(a).dtype != jt.float0:
+            np.testing.assert_allclose(plain(a), plain(b), rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture(autouse=True)
+def quiet(capfd):
+    """What the programs print is not looked at."""
+    yield
+    capfd.readouterr()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_files(path):
+    program = jt.parse(path.read_text())
+    want = run_words(program, ["ramp"])
+    agree(run_words(program, ["ramp"], through="jax"), want)
+    agree(run_words(program, ["ramp"], jit=True, platform="cpu"), want)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_cases(name):
+    try:
+        program = jt.parse(TEXTS[name])
+        want = run_words(program, ["random:0"], **LIMITS)
+    except JaxprToolError:
+        return  # a case of an error
+    if name in OPAQUE:
+        with pytest.raises(jt.UnsupportedError, match="known only as text"):
+            run_words(program, ["random:0"], through="jax")
+        return
+    agree(run_words(program, ["random:0"], through="jax"), want)
+
+
+@pytest.mark.parametrize("how", [["--through", "jax"], ["--jit", "--platform", "cpu"]])
+def test_a_mesh_has_as_many_devices_of_jax(how, tmp_path):
+    def run(*words):
+        out = tmp_path / "out.npz"
+        command = [sys.executable, "-m", "jaxprtool", "run", str(EXAMPLES / "data_parallel.jaxpr")]
+        subprocess.run([*command, "--args", "random:0", "-o", str(out), *words], check=True)
+        with np.load(out) as found:
+            return [found[name] for name in found.files]
+
+    agree(run(*how), run())
+
+
+def test_results_stay_on_the_device():
+    program = jt.parse("{ lambda ; a:f64[3]. let b:f64[3] = sin a in (b,) }")
+    (got,) = jt.run(program, np.ones(3), through="jax")
+    assert isinstance(got, jax.Array) and got.dtype == np.float64
+    (got,) = jt.run(program, np.ones(3), jit=True, platform="cpu")
+    assert type(got).__name__ == "DeviceArray"
+
+
+def test_functions_are_run_too():
+    f = lambda params, x: {"y": params["w"] * x}
+    given = {"w": np.float32(2)}, np.arange(3, dtype=np.float32)
+    for how in ({}, {"jit": True}, {"through": "jax"}, {"jit": True, "platform": "cpu"}):
+        agree(jt.run(f, *given, **how), [2 * given[1]])
