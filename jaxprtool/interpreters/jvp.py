@@ -377,6 +377,8 @@ def jvp_terms(*terms: Callable[..., Value] | None) -> Maker:
             primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
         ) -> Value:
             y = op(*primals, **params)
+            if not get_aval(y).dtype.is_inexact:  # as a `preferred_element_type` may make it
+                return y, Zero(get_aval(y))
             out: Any = None
             for t, term in zip(tangents, terms, strict=True):
                 if term is not None and type(t) is not Zero:
@@ -407,6 +409,8 @@ def bilinear(op: Any) -> Value:
     def rule(primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue) -> Value:
         (x, y), (dx, dy) = primals, tangents
         out = op(x, y, **params)
+        if not get_aval(out).dtype.is_inexact:
+            return out, Zero(get_aval(out))
         left = dx if type(dx) is Zero else op(dx, y, **params)
         right = dy if type(dy) is Zero else op(x, dy, **params)
         return out, add_tangents(left, right)

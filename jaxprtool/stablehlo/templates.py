@@ -11,7 +11,7 @@ from jaxprtool.stablehlo.builder import Builder, HloValue, new_value
 
 __all__ = ["OFTEN", "Template"]
 
-OFTEN = 1  # equation is written before a template is made of the next one like it
+OFTEN = 1  # equations that are written before a template is made of the next one like them
 
 _NAME = re.compile(r"(%\w+(?:#\d+)?)")
 _STRING = re.compile(r'"([^"]*)"')

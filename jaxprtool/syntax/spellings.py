@@ -28,12 +28,8 @@ __all__ = [
 ]
 
 Release = tuple[int, ...]
-DEFINITIONS: Release = (
-    0,
-    10,
-    2,
-)  # since then a jaxpr with more than `LONG` equations is printed as a definition
-LONG = 10
+DEFINITIONS: Release = (0, 10, 2)  # since then long jaxprs are printed as definitions:
+LONG = 10  # those with more equations
 # The params of an equation by the names that they are printed with, and the equation -> the same in another release.
 Rewrite = Callable[[dict[str, Any], JaxprEqn], dict[str, Any]]
 
@@ -214,9 +210,8 @@ def _by_spelled_name() -> dict[str, tuple[Spelling, ...]]:
 
 
 _SPELLED = _by_spelled_name()
-TELLING = frozenset(
-    _SPELLED
-)  # the names of primitives whose equations say something about the release
+# The names of primitives whose equations say something about the release.
+TELLING = frozenset(_SPELLED)
 
 
 class Form:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+import pytest
 
 import jaxprtool as jt
 from jaxprtool.ir.dtypes import DType
@@ -102,3 +103,23 @@ def test_jvp_is_the_limit_of_quotients(example):
         if np.asarray(t).dtype.kind in "fc":
             quotient = (np.asarray(high) - np.asarray(low)) / (2 * eps)
             np.testing.assert_allclose(t, quotient, rtol=2e-5, atol=2e-6)
+
+
+WHOLE = {
+    "dot_general": "dot_general[dimension_numbers=(([1], [0]), ([], [])) preferred_element_type=int32] a b",
+    "ragged_dot_general": (
+        "ragged_dot_general[group_offset=None out_sharding=None precision=None preferred_element_type=int32 "
+        "ragged_dot_dimension_numbers=RaggedDotDimensionNumbers(dot_dimension_numbers=(((1,), (1,)), ((), ())), "
+        "lhs_ragged_dimensions=(0,), rhs_group_dimensions=(0,))] a c d"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_integers_that_are_made_of_floats_have_no_tangents(name):
+    head = "{ lambda ; a:f64[5,3] b:f64[3,2] c:f64[2,3,2] d:i32[2]. let"
+    program = jt.parse(f"{head} e:i32[5,2] = {WHOLE[name]} in (e,) }}")
+    jt.typecheck_jaxpr(program)
+    derivative, _ = jt.jvp_jaxpr(program, [True, True, True, False], instantiate_outs=[True])
+    jt.typecheck_jaxpr(derivative)
+    assert [a.dtype.kind for a in derivative.out_avals] == ["i", "0"]
