@@ -264,7 +264,7 @@ def _structure(text: str) -> Any:
     """The pytree of a definition, by Python's own parser, to which a leaf is a name."""
     leaves = re.sub(
         r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\*""", lambda m: m[1] or " __leaf__ ", text
-    )
+    ).strip()
 
     def read(node: ast.expr) -> Any:
         if isinstance(node, ast.Name):
@@ -279,11 +279,13 @@ def _structure(text: str) -> Any:
         if isinstance(node, ast.Dict):
             return {read(k): read(v) for k, v in zip(node.keys, node.values, strict=True) if k}
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if re.search(r",\s*\)\Z", ast.get_source_segment(leaves, node) or ""):
+                raise ValueError("no comma ends the arguments of an object")
             fields = {str(k.arg): read(k.value) for k in node.keywords}
             return Record(node.func.id, tuple(map(read, node.args)), **fields)
         raise ValueError(ast.dump(node))
 
-    return read(ast.parse(leaves.strip(), mode="eval").body)
+    return read(ast.parse(leaves, mode="eval").body)
 
 
 def _made(name: str, args: tuple[Any, ...], fields: dict[str, Any]) -> Any:
