@@ -45,7 +45,8 @@ class Spelling(NamedTuple):
       was: what our params were called before.
       added: params that came, which are always printed, and what says nothing in their place.
       removed: params that were always printed and went, and what says nothing in their place.
-      hidden: params that were always printed, and since then are not, since the types of the results say the same.
+      hidden: params that were always printed, and since then are not, since the types of the results say the same;
+        the first of them had a value always.
       unless_none: params that were printed where they were not None, and since then are not.
       rewrite: what else differs since then.
     """
@@ -122,12 +123,12 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "pvary": _NO_GROUPS,
     "reshard": (
         Spelling((0, 8, 2), added={"concrete_mesh": None}),
-        Spelling((0, 10), hidden=("concrete_mesh", "dst_sharding")),
+        Spelling((0, 10), hidden=("dst_sharding", "concrete_mesh")),
     ),
     "shard_map": (Spelling((0, 10, 2), was={"newly_manual_axes": "manual_axes"}),),
     # ---- shapes, products and reductions
     "broadcast_in_dim": (
-        Spelling((0, 9, 1), hidden=("broadcast_dimensions", "shape", "sharding")),
+        Spelling((0, 9, 1), hidden=("shape", "broadcast_dimensions", "sharding")),
         Spelling((0, 10), unless_none=("sharding",)),
     ),
     "convert_element_type": (Spelling((0, 9, 1), unless_none=("sharding",)),),
@@ -193,7 +194,7 @@ def told_by(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, Release]
                 yield "since" if ours in found else "before", since
         if any(found.get(key, key) is None for key in spelling.hidden):
             yield "before", since
-        if "shape" in spelling.hidden and "shape" not in found:
+        if spelling.hidden and spelling.hidden[0] not in found:
             yield "since", since
         if found:  # one without any says nothing: the defaults of a text that a person wrote
             for key in spelling.added:

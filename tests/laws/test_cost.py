@@ -137,12 +137,9 @@ DIFFERENT = {
 
 # Primitives with examples that JAX does not lower alone.
 NOT_LOWERED = {
-    "check": "checkify has to remove it before",
-    "core_call": "JAX has no such primitive any more",
     "debug_callback": "one example has an effect that JAX does not know",
     "empty2": "it has to be inside of a loop",
     "layout_constraint": "one example has no layout, which only our lowering takes",
-    "named_call": "JAX has no such primitive any more",
     "sharding_constraint": "one example has no sharding, which only our lowering takes",
 }
 

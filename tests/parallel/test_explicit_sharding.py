@@ -119,7 +119,8 @@ def test_texts_of_older_releases_and_partial_sums():
   in (c, g) }"""
     program = jt.parse(text)
     jt.typecheck_jaxpr(program)
-    assert jt.format_jaxpr(program) == text
+    # only since 0.10 are sharding constraints without params, and these releases write P
+    assert jt.format_jaxpr(program) == text.replace("PartitionSpec(", "P(")
     a, b = ARGS[0], ARGS[1][:, :2]
     close(jt.eval_jaxpr(program, [a, b]), [a @ b, np.sin(a @ b)])
     retraced = jt.make_jaxpr(jt.jaxpr_as_fun(program))(a, b)

@@ -91,6 +91,7 @@ def _is_variadic(primitive):
 
 # Where another number of operands is as good, and why.
 _OF_PYTHON = "the Python function may take any number of them"
+_OF_DERIVATIVE = "constants of what only its derivative needs, any number of them"
 _CHECKED = "a flag, and then the arguments of messages, any number of them"
 ANY_NUMBER = {
     ("pure_callback", "one fewer"): _OF_PYTHON,
@@ -108,6 +109,8 @@ ANY_NUMBER = {
     ("after_all", "one fewer"): "it joins any number of tokens",
     ("after_all", "one more"): "it joins any number of tokens",
     ("after_all", "none"): "it joins any number of tokens",
+    ("CustomRoot", "one fewer"): _OF_DERIVATIVE,
+    ("CustomRoot", "one more"): _OF_DERIVATIVE,
     ("select_n", "one fewer"): "of one case there is nothing to choose",
 }
 # Where any number is accepted, and the types of the results, or their number, say that this one is wrong.
