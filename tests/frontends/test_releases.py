@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -218,3 +221,16 @@ def test_a_param_that_a_release_lacks_is_left_out_where_it_says_nothing(monkeypa
     assert vocabulary.leaving("mul", {"out_dtype": None}, {}, 2, 1) == {}
     with pytest.raises(UnsupportedError, match="mul has no param out_dtype, which is float32"):
         vocabulary.leaving("mul", {"out_dtype": "float32"}, {}, 2, 1)
+
+
+def test_jax_works_in_a_process_that_ran_our_executables_first():
+    """jaxlib 0.8 looks JAX's types up at the first call of anything, and never again."""
+    code = (
+        "import sys, numpy as np, jaxprtool as jt\n"
+        "program = jt.parse('{ lambda ; a:f32[3]. let b:f32[3] = mul a 2.0:f32[] in (b,) }')\n"
+        "jt.compile(program)(np.ones(3, np.float32))\n"
+        "import jax, jax.numpy as jnp\n"
+        "print(float(jax.jit(lambda x: (x * 2).sum())(jnp.ones(3))))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["6.0"], done.stderr

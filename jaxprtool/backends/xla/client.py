@@ -13,7 +13,9 @@ results   what such a call gives; `with_handlers` or `by_device` takes it apart
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -228,9 +230,20 @@ def _parsed(text: str) -> Any:
         return ir.Module.parse(text)
 
 
+def _let_jax_register() -> None:
+    """Import JAX beside jaxlib 0.8, which looks up JAX's types of arrays at the first call, and never again.
+
+    Without that, JAX could not call anything in this process any more. Later releases of jaxlib are told them by JAX.
+    """
+    if _release() < (0, 9):
+        with contextlib.suppress(ImportError):
+            importlib.import_module("jax")
+
+
 @functools.cache
 def runtime(devices: int = 1) -> Runtime:
     """The runtime of this process for programs on so many devices, made when it is first needed."""
+    _let_jax_register()
     client = xla_client.make_cpu_client(num_devices=None if devices == 1 else devices)
     return Runtime(client, client.local_devices()[:devices])
 
@@ -431,6 +444,7 @@ def distributed_client(coordinator: str, index: int, timeout: int, heartbeat: in
 
 def distributed_runtime(client: Any, index: int, count: int, devices: int) -> Runtime:
     """A runtime with so many devices for each of the processes, whose collectives are Gloo's."""
+    _let_jax_register()
     collectives = _jax.make_gloo_tcp_collectives(distributed_client=client)
     cpu = xla_client.make_cpu_client(
         distributed_client=client,
