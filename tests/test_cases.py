@@ -56,3 +56,22 @@ def test_every_verb_has_success_and_error_cases(verb: str) -> None:
     good = sum(k == "output" for k in kinds)
     assert good, f"tests/cases/{verb} has no case that succeeds"
     assert len(kinds) - good >= good / 2, f"tests/cases/{verb} has too few error cases"
+
+
+MALFORMED = sorted((FOLDER / "malformed").glob("*.jaxpr"))
+_PLACED = re.compile(r"^<stdin>:[1-9]\d*:[1-9]\d*: error: \S.* \[[a-z-]+\]$", re.MULTILINE)
+
+
+def test_there_are_a_hundred_malformed_texts() -> None:
+    assert len(MALFORMED) >= 100
+
+
+@pytest.mark.parametrize("path", MALFORMED, ids=lambda p: p.stem)
+def test_a_malformed_text_has_one_error_at_a_line_and_column(path: Path) -> None:
+    """What `--update-cases` writes may not turn a malformed text into one that is accepted, or that has several errors."""
+    text = path.read_text()
+    m = MARK.search(text)
+    assert m, f"{path} expects nothing"
+    assert (m[1], m[2]) in (("error", "1"), ("error", "2"))
+    assert len(_PLACED.findall(text, m.end())) == 1
+    assert text.count(": error: ", m.end()) == 1, "a second error accompanies the one that is there"

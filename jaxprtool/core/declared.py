@@ -55,7 +55,7 @@ def fail_params(primitive: Primitive, params: dict[str, Any]) -> NoReturn:
 def _misfit(primitive: Primitive, param: Param, value: ParamValue) -> Diagnostic:
     kind = param.kind.one
     message = f"{primitive}: {param.name} is {shown(value)}, and has to be {kind}{_limit(value)}"
-    return Diagnostic(message, param.kind.code, help=_help(primitive))
+    return Diagnostic(message, param.kind.code, help=_help(primitive), param=param.name)
 
 
 @functools.cache
@@ -106,7 +106,8 @@ def _wrong_names(primitive: Primitive, params: dict[str, Any]) -> list[Diagnosti
     for name in sorted(params.keys() - declared.keys()):
         near = close_names(name, [*declared])
         help = f"did you mean {near[0]}? {_help(primitive)}" if near else _help(primitive)
-        found.append(Diagnostic(f"{primitive} has no param {name}", "unknown-param", help=help))
+        message = f"{primitive} has no param {name}"
+        found.append(Diagnostic(message, "unknown-param", help=help, param=name))
     missing = [n for n in declared if n not in params and n not in primitive.optional]
     needed = sorted([n for n in missing if declared[n].default is REQUIRED] or missing)
     if needed:

@@ -16,6 +16,7 @@ from jaxprtool.ir.diagnostics import (
 )
 from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Var
+from jaxprtool.syntax.open_programs import missing_types
 
 __all__ = ["Signature", "check", "joined", "lines"]
 
@@ -67,6 +68,8 @@ def check(
     places = {_place(d) for d in problems}
     types: dict[str, Signature] = {}
     for name, program in programs.items():
+        if problems and missing_types(program.jaxpr):
+            continue  # the types of arguments may be given, which is for a program whose names are right
         try:
             found = typecheck_jaxpr(program, allow_unknown=allow_unknown)
             types[name] = _signature(program, found.out_types)

@@ -47,14 +47,16 @@ from jaxprtool.ir.jaxpr import (
     Var,
 )
 from jaxprtool.ir.memo import Memo
-from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.params import Opaque, ParamValue
 from jaxprtool.ir.placement import Placement, placed, placement_of, same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.synonyms import PRIMITIVES, close_names, meant
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
+from jaxprtool.syntax.earlier_releases import OLDER
 from jaxprtool.syntax.infer import set_type_rule
 from jaxprtool.syntax.open_programs import missing_types
+from jaxprtool.syntax.parts import param_place, primitive_place
 from jaxprtool.syntax.types import UNTYPED
 
 __all__ = [
@@ -315,6 +317,7 @@ class _Checker:
         self.ended: dict[
             Any, JaxprEqn
         ] = {}  # consumed variables, and the equation that consumed each
+        self.doubtful: set[Var] = set()  # declared with another type than their equations give them
 
     def report(
         self, message: str, code: str, span: Any = None, help: str = "", eqn: Any = None
@@ -386,18 +389,34 @@ class _Checker:
         except MissingRuleError as e:
             self.problems.append(replace(e.diagnostics[0], span=eqn.span))
 
+    def is_unread_older(self, eqn: JaxprEqn) -> bool:
+        """Report an equation of an earlier release that could not be brought up to date, at the param that is no value."""
+        name, unread = (
+            eqn.primitive.name,
+            [k for k, v in eqn.params.items() if type(v) is Opaque or v == ""],
+        )
+        if name not in OLDER or not unread:
+            return False
+        message = f"{name} is one of an earlier JAX, and its param {unread[0]} cannot be read"
+        self.report(message, "bad-param", param_place(eqn.span, unread[0]), eqn=eqn)
+        return True
+
     def unknown(self, eqn: JaxprEqn) -> None:
         name = eqn.primitive.name
+        if self.is_unread_older(eqn):
+            return
         near = close_names(name, DECLARED)
         found = meant(name, PRIMITIVES) or (near[0] if near else "")
         help = f"did you mean {found}?" if found else _DECLARE
-        self.report(f"unknown primitive {eqn.primitive}", "unknown-primitive", eqn.span, help, eqn)
+        span = primitive_place(eqn.span)
+        self.report(f"unknown primitive {eqn.primitive}", "unknown-primitive", span, help, eqn)
 
     def untold(self, eqn: JaxprEqn) -> None:
         names = ", ".join(v.name or "_" for v in eqn.out_binders)
-        help = "write it after a colon (a:f32[3])"
+        near = close_names(eqn.primitive.name, DECLARED)
+        help = f"did you mean {near[0]}?" if near else "write it after a colon (a:f32[3])"
         message = f"the type of {names} is not in the text, and nobody declares {eqn.primitive}"
-        self.report(message, "no-type", eqn.span, help, eqn)
+        self.report(message, "no-type", primitive_place(eqn.span), help, eqn)
 
     def pend(self, eqn: JaxprEqn) -> None:
         """Append the jaxprs in an equation to `pending`, with the axis names that are in scope in them."""
@@ -412,7 +431,7 @@ class _Checker:
         try:
             check_declared(eqn)
         except JaxprTypeError as e:
-            self.problems += [replace(d, span=d.span or eqn.span) for d in e.diagnostics]
+            self.problems += [replace(d, span=d.span or _place(eqn, d)) for d in e.diagnostics]
 
     def check_eqn(self, eqn: JaxprEqn) -> None:
         key = (eqn.primitive, id(eqn.params), *[x.aval for x in eqn.inputs])
@@ -423,10 +442,14 @@ class _Checker:
             try:
                 expected = self.types[key] = typecheck_eqn(eqn)
             except JaxprToolError as e:
-                if any(x.aval is UNTYPED for x in eqn.inputs):
+                if self.is_doubtful(eqn):
                     return  # what that comes from is reported
+                if any(d.code == "unknown-param" for d in e.diagnostics) and self.is_unread_older(
+                    eqn
+                ):
+                    return
                 for d in e.diagnostics:
-                    self.report(d.message, d.code, d.span or eqn.span, d.help, eqn)
+                    self.report(d.message, d.code, d.span or _place(eqn, d), d.help, eqn)
                 return
         binders = eqn.out_binders
         if len(expected) != len(binders):
@@ -439,12 +462,28 @@ class _Checker:
             return
         for v, aval in zip(binders, expected, strict=True):
             if v.aval is not aval and not same_but_for_placement(v.aval, aval):
+                if aval is UNTYPED or self.is_doubtful(eqn):
+                    continue
+                self.doubtful.add(v)
                 self.report(
                     f"{eqn.primitive} gives {aval}, and {v.name or 'its binder'} is declared as {v.aval}",
                     "binder-type",
                     v.span or eqn.span,
                     eqn=eqn,
                 )
+
+    def is_doubtful(self, eqn: JaxprEqn) -> bool:
+        """Whether an error in an equation may follow from one that is reported: the type of an operand is not known, or wrong."""
+        return (
+            any(x.aval is UNTYPED for x in eqn.inputs)
+            or any(x in self.doubtful for x in eqn.inputs if type(x) is not Lit)
+            or any(x.aval is UNTYPED for c in sub_jaxprs(eqn) for x in c.jaxpr.outs)
+        )
+
+
+def _place(eqn: JaxprEqn, found: Diagnostic) -> Any:
+    """Where what is wrong with an equation stands: a param of it, or all of it."""
+    return param_place(eqn.span, found.param) if found.param else eqn.span
 
 
 _DECLARE = "a module that declares it can be given with --plugin; --allow-unknown accepts it"

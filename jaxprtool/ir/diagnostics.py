@@ -45,6 +45,7 @@ class Diagnostic:
       help: what to do instead, or "".
       severity: `error` or `warning`.
       where: what the position is called when there is no span (`argument 2`), or "".
+      param: the param of an equation that it is about, or "".
     """
 
     message: str
@@ -53,6 +54,7 @@ class Diagnostic:
     help: str = ""
     severity: str = "error"
     where: str = field(default="")
+    param: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", clipped(self.message))

@@ -13,13 +13,14 @@ from jaxprtool.ir.spans import Span, new_span
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.tokens import LOOSE_BINDER, WEAK
+from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, TYPE, WEAK
 from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type
 from jaxprtool.syntax.units import UNIT
 
 __all__ = ["Atoms", "Missing", "Scope", "undrop"]
 
 _BINDER = pattern(f"({LOOSE_BINDER})")
+_RESULT = pattern(rf"(?<!\S)({IDENT})(?::{TYPE})?+(?=\s++=\s|\s++{IDENT}:)")
 _SPACED = pattern(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
 _NO_NUMBER = pattern(r"(?!(?:inf|nan|True|False|complex)\b)[^\W\d]")  # what a name begins with
 _WORD = pattern(r"\S+")
@@ -143,6 +144,14 @@ class Atoms:
         self.missing.binders = True
         return UNTYPED
 
+    def presume(self, scope: Scope, text: str, start: int) -> None:
+        """Take what a run of equations that are not read binds as bound."""
+        for m in _RESULT.finditer(text):
+            name, at = m[1], start + m.start()
+            found = Var(UNTYPED, name, Span(self.source, at, at + len(name)))
+            self.unbound.add(found)
+            scope.vars.setdefault(name, found)
+
     def _bound_twice(self, name: str, first: Var, at: int) -> None:
         place = first.span
         where = f" (first at {place})" if place else ""
@@ -235,9 +244,12 @@ class Atoms:
         if aval is None and _NO_NUMBER.match(value):
             self._not_an_atom(word, self._find(word, start, end))
             return Lit(None, OpaqueType(kind))
+        scalar: Any = None
+        errors = len(self.errors)
         if aval is None:
             aval = self._type(kind, self._find(word, start, end) + len(value) + 1)
-        scalar: Any = None
+            if len(self.errors) > errors:
+                return Lit(None, aval)
         try:
             if not isinstance(aval, ShapedArray):
                 raise ValueError(f"a literal of type {kind}")

@@ -40,7 +40,8 @@ def from_autodidax(
     if name == "cond":
         inputs = inputs[:]
         inputs[0], before = _index(inputs[0])
-        params = {"branches": tuple(reversed(jaxprs))}
+        if len(jaxprs) == 2:
+            params = {"branches": tuple(reversed(jaxprs))}
     elif name == "xla_call":
         params = {k: v for k, v in params.items() if k not in ("num_consts", "jaxpr")}
         params = {**find_primitive("jit").defaults, "name": "xla_call", **params}
@@ -65,7 +66,8 @@ def _index(predicate: Any) -> tuple[Any, JaxprEqn | None]:
 
 def _axes(params: dict[str, Any]) -> dict[str, Any]:
     axis = params.get("axis", ())
-    return {"axes": axis if isinstance(axis, tuple) else (axis,)}
+    rest = {k: v for k, v in params.items() if k != "axis"}
+    return {"axes": axis if isinstance(axis, tuple) else (axis,), **rest}
 
 
 def _broadcast(params: dict[str, Any]) -> dict[str, Any]:
@@ -76,7 +78,8 @@ def _broadcast(params: dict[str, Any]) -> dict[str, Any]:
     shape = _as_tuple(shape)
     kept = [i for i in range(len(shape)) if i not in axes]
     dimensions = SpelledList(kept) if isinstance(axes, list) else tuple(kept)
-    return {"shape": shape, "broadcast_dimensions": dimensions}
+    rest = {k: v for k, v in params.items() if k not in ("shape", "axes")}
+    return {"shape": shape, "broadcast_dimensions": dimensions, **rest}
 
 
 def _as_tuple(value: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
@@ -86,7 +89,7 @@ def _as_tuple(value: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
 _PARAMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "reduce_sum": _axes,
     "broadcast": _broadcast,
-    "transpose": lambda params: {"permutation": params.get("perm", ())},
+    "transpose": lambda params: {"permutation" if k == "perm" else k: v for k, v in params.items()},
 }
 
 

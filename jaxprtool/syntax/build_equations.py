@@ -105,6 +105,7 @@ class EquationCallbacks:
         primitive = find_primitive(match[3])
         if not primitive.known and _NO_NAME.search(match[3]):
             self._refuse_name(match[3], match.start(3))
+            operands = ("OPERANDS", "", operands[2], operands[3])  # of what nobody knows
         _, text, at, end = operands
         if "Literal(" in text:
             text = _LITERAL.sub(r"\1", text)
@@ -180,6 +181,7 @@ class EquationCallbacks:
         if found is None:
             return text
         self.errors.add(found.message, "syntax", found.start, found.end, found.help)
+        self.atoms.presume(self.scopes[-1], text[found.start - start :], found.start)
         return text[: found.start - start]
 
     def on_reference(self, token: Token) -> JaxprEqn:

@@ -10,7 +10,7 @@ from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Written
 from jaxprtool.ir.spans import Span
 from jaxprtool.syntax.atoms import Atoms, Scope
 from jaxprtool.syntax.comments import CommentScanner
-from jaxprtool.syntax.consts import Const, read_const
+from jaxprtool.syntax.consts import Const, ElementError, read_const
 from jaxprtool.syntax.drops import Drops
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.patterns import pattern
@@ -18,8 +18,8 @@ from jaxprtool.syntax.tokens import LITERAL, Token
 
 __all__ = ["JaxprCallbacks"]
 
-# An entry of a where section: a constant, or the names of weakly typed variables; and the token that it ends with.
-Entry: TypeAlias = "tuple[str, Token] | tuple[list[str], Token]"
+# An entry of a where section: the name of a constant and its value, or the names of weakly typed variables; and the token that it ends with.
+Entry: TypeAlias = "tuple[Token, Token] | tuple[list[str], Token]"
 
 _LITERAL = pattern(LITERAL)
 _OUT = pattern(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\]|[^\s,()\[])+)\s*(?:,|\Z)")
@@ -115,7 +115,8 @@ class JaxprCallbacks:
                 outs.append(self.atoms.atom(word, scope, start + m.start(1)))
             pos = m.end()
         if pos < len(text) and text[pos:].strip():
-            self.errors.add("malformed results", "syntax", start + pos, token[3])
+            help = "results are separated by commas: `in (a, b) }`"
+            self.errors.add("malformed results", "syntax", start + pos, token[3], help)
         return self.drops.add(jaxpr, outs, dropped, scope) if dropped else tuple(outs)
 
     # ---- where sections
@@ -124,7 +125,7 @@ class JaxprCallbacks:
         return []
 
     def on_const_entry(self, entries: list[Entry], name: Token, data: Token) -> list[Entry]:
-        entries.append((name[1], data))
+        entries.append((name, data))
         return entries
 
     def on_weak_entry(self, entries: list[Entry], token: Token) -> list[Entry]:
@@ -135,20 +136,26 @@ class JaxprCallbacks:
         """The values of the constants, None for those that the text does not give; weak types are marked."""
         positions = {v.name: i for i, v in enumerate(scope.consts)}
         consts: list[Const | None] = [None] * len(scope.consts)
-        for name, token in entries:
+        for key, token in entries:
             _, text, start, end = token
-            if isinstance(name, list):
-                for word in name:
+            if isinstance(key, list):
+                for word in key:
                     self._weaken(word, scope, token)
                 continue
+            name, at = key[1], self.source.text.index(key[1], key[2])
             i = positions.get(name)
             if i is None:
                 help = "constants are the binders before the `;`"
                 message = f"{name} is not a constant of this jaxpr"
-                self.errors.add(message, "not-a-constant", start, end, help)
+                self.errors.add(message, "not-a-constant", at, at + len(name), help)
                 continue
+            if consts[i] is not None:
+                message = f"the constant {name} is given twice"
+                self.errors.add(message, "duplicate-name", at, at + len(name))
             try:
                 consts[i] = read_const(text, scope.consts[i].aval)
+            except ElementError as e:
+                self.errors.add(str(e), "bad-constant", start + e.start, start + e.end, e.help)
             except ValueError as e:
                 message = f"{e}, the type of {name}" if "shape" in str(e) else str(e)
                 self.errors.add(message, "bad-constant", start, end)

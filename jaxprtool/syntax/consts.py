@@ -29,6 +29,7 @@ __all__ = [
     "ArrayRef",
     "ArrayText",
     "Const",
+    "ElementError",
     "format_const",
     "has_bytes",
     "has_odd_nans",
@@ -52,6 +53,19 @@ _CODES = {  # of the module `struct`, by element type; those whose elements have
     **{"complex64": "f", "complex128": "d"},
 }  # fmt: skip
 _PIECE = pattern(rf"\s*([\[\],]|[^\s\[\](),]*+{PARENTHESES}|[^\s\[\],]+)")
+
+
+class ElementError(ValueError):
+    """Something inside the value of a constant is wrong.
+
+    Attributes:
+      start, end: where it stands in the text of the value.
+      help: what to write instead, or "".
+    """
+
+    def __init__(self, message: str, start: int, end: int, help: str = ""):
+        super().__init__(message)
+        self.start, self.end, self.help = start, end, help
 
 
 class ArrayText:
@@ -251,11 +265,18 @@ def _nested(text: str, dtype: DType) -> NestedLists:
         elif piece == "[":
             stack.append([])
         else:
-            stack[-1].append(_element(piece, dtype))
+            try:
+                stack[-1].append(_element(piece, dtype))
+            except ValueError as e:
+                raise ElementError(str(e), m.start(1), m.end(1)) from None
             complete = True
         pos = m.end()
     if len(stack) != 1 or len(stack[0]) != 1 or text[pos:].strip():
-        raise ValueError("malformed list of values")
+        m = _PIECE.match(text, pos)
+        if m is None:
+            raise ValueError("malformed list of values")
+        help = "elements are separated by commas, and every `[` has its `]`"
+        raise ElementError(f"malformed list of values at {m[1]}", m.start(1), m.end(1), help)
     return stack[0][0]
 
 

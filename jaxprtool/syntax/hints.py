@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.ir.synonyms import close_names
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import BINDER, IDENT, LABELS, LOOSE_BINDER, NUMBER_WORDS
 
@@ -16,11 +17,18 @@ BARE_RESULTS = pattern(
 )
 _LET = pattern(r"(?<=\s)let(?=\s|\Z)")
 _LAMBDA = pattern(r"lambda\b(?=[^{}\n]*[:.;])")
+_NEAR_LAMBDA = pattern(r"\{\s*+(\w++)(?=[^{}\n]*;)")
+_VALUE_LAMBDA = pattern(r"=[ \t]*+(lambda)\b[^{}\n]*+\Z")
+_NEAR_DEFINITION = pattern(r"let\s++[^\s={}]++\s*+(?=\{\s*+lambda\b)")
+_OPEN_RESULTS = pattern(r"[\s;]*+in[ \t]*+(\()")
+_NEAR_REFERENCE = pattern(r"[ \t]*+\w++\[[^=\n]*?(?:<-|->|\+=|=\+)[^\n]*+")
+_EQUATION = pattern(rf"\s*+{BINDER}(?:\s++{BINDER})*+\s++= ")
 _GLUED = pattern(
     rf"[\s;]*+({LOOSE_BINDER}(?:[ \t]++{LOOSE_BINDER})*+)(?:=|[ \t]++=(?=[^\s=]))(?!=)"
 )
 _PARENTHESIS = pattern(r"\s*\((?=\{ lambda|let )")
 _BINDER = pattern(BINDER)
+_NAME = pattern(IDENT)
 _CALLED = pattern(rf"({IDENT})\(([^()]*)\)")
 
 
@@ -42,10 +50,13 @@ def hint(text: str, at: int, expected: list[str]) -> Hint | None:
       expected: the labels of what would.
     """
     if LABELS["OUTS"] in expected and (m := BARE_RESULTS.match(text, at)):
-        names = [w for w in re.split(r"[\s,]+", m[1]) if w]
+        names = [w for w in re.split(r"[\s,\[\]]+", m[1]) if w]
         right = f"in ({', '.join(names)}{',' * (len(names) == 1)}) }}"
         message = "the results of a jaxpr stand in parentheses"
         return Hint(message, m.start(1), m.end(1), f"write `{right}`")
+    if LABELS["OUTS"] in expected and (m := _OPEN_RESULTS.match(text, at)):
+        message = "the parenthesis of the results is not closed"
+        return Hint(message, m.start(1), m.end(1), "results are written `in (a, b) }`")
     if LABELS["EQUATION"] in expected and (m := _GLUED.match(text, at)):
         return Hint("`=` needs a blank on both sides", m.start(1), m.end(), f"write `{m[1]} = `")
     if LABELS["$END"] in expected and (m := _PARENTHESIS.match(text)):
@@ -58,9 +69,52 @@ def hint(text: str, at: int, expected: list[str]) -> Hint | None:
         return Hint("the list of numbers is not closed", at, at + 1, help)
     if LABELS["DOT"] in expected:
         return _header_hint(text, at)
-    if LABELS["LAMBDA"] in expected and (m := _LAMBDA.match(text, at)):
-        return Hint("a jaxpr begins with a brace", m.start(), m.end(), "write `{ lambda ; ...`")
+    if LABELS["LAMBDA"] in expected:
+        return _start_hint(text, at)
+    if LABELS["KEY"] in expected:
+        return _params_hint(text, at, expected)
+    if LABELS["RBRACE"] in expected and at < len(text):
+        return _end_hint(text, at)
     return None
+
+
+def _start_hint(text: str, at: int) -> Hint | None:
+    """Where a jaxpr, or a definition of one, has to begin."""
+    help = "write `{ lambda ; ...`"
+    if m := _LAMBDA.match(text, at):
+        return Hint("a jaxpr begins with a brace", m.start(), m.end(), help)
+    if (m := _NEAR_LAMBDA.match(text, at)) and close_names(m[1], ["lambda"]):
+        return Hint("a jaxpr begins with `{ lambda`", m.start(1), m.end(1), help)
+    if m := _NEAR_DEFINITION.match(text, at):
+        message = "a definition has a `=` before its jaxpr"
+        return Hint(message, m.end(), m.end() + 1, "write `let f = { lambda`")
+    return None
+
+
+def _params_hint(text: str, at: int, expected: list[str]) -> Hint | None:
+    """Where a param has to stand, or the end of the params."""
+    line = text.rfind("\n", 0, at) + 1
+    if m := _VALUE_LAMBDA.search(text, line, at):
+        message = "a jaxpr begins with a brace"
+        return Hint(message, m.start(1), m.end(1), "write `{ lambda ; ...`")
+    if m := _NEAR_REFERENCE.match(text, line):
+        start, end = line + len(m[0]) - len(m[0].lstrip()), m.end()
+        help = "`c:f32[] <- a[0]` reads, `a[0] <- b` writes, `a[0] += b` adds"
+        return Hint("malformed equation on a reference", start, end, help)
+    if LABELS["RSQB"] in expected and _EQUATION.match(text, at):
+        end = len(text[:at].rstrip())
+        return Hint("a `]` is missing after the params", end, end)
+    return None
+
+
+def _end_hint(text: str, at: int) -> Hint | None:
+    """Where the brace that closes a jaxpr has to stand."""
+    if text.startswith(":", at):
+        return Hint("effects stand in braces", at, at + 1, "write `in (a,) : { Debug } }`")
+    end = len(text[:at].rstrip())
+    if "\n" not in text[end:at]:
+        return None
+    return Hint("a `}` is missing at the end of a jaxpr", end, end)
 
 
 def _header_hint(text: str, at: int) -> Hint | None:
@@ -79,6 +133,8 @@ def operand_hint(words: str, start: int) -> Hint | None:
     at = next((i for i, m in enumerate(found) if m[0] == "="), -1)
     if at < 0:
         return None
+    if at and _NAME.fullmatch(found[at - 1][0]):
+        at -= 1  # a result without a type
     while (
         at > 0
         and _is_result(found[at - 1][0])
@@ -86,10 +142,14 @@ def operand_hint(words: str, start: int) -> Hint | None:
     ):
         at -= 1
     first = found[at]
-    message = "a second equation begins on the line of another"
-    return Hint(
-        message, start + first.start(), start + first.end(), "put `;` or a line break before it"
+    message, help = (
+        "a second equation begins on the line of another",
+        "put `;` or a line break before it",
     )
+    if at and "\n" in words[found[at - 1].end() : first.start()]:
+        message = "a second equation begins on a line that continues another"
+        help = "lines that are indented deeper continue an equation; all of a jaxpr begin in one column"
+    return Hint(message, start + first.start(), start + first.end(), help)
 
 
 def _is_result(word: str) -> bool:

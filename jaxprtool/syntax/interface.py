@@ -52,6 +52,7 @@ class InterfaceCallbacks:
 
     def __init__(self, errors: Errors, comments: CommentScanner):
         self.errors, self.comments = errors, comments
+        self.twice = False  # whether a name or a key stood twice
 
     def on_without_interface(self, program: ClosedJaxpr) -> ClosedJaxpr:
         return program
@@ -60,6 +61,8 @@ class InterfaceCallbacks:
         self, program: ClosedJaxpr, found: tuple[Token, Interface, int]
     ) -> ClosedJaxpr:
         (_, _, start, _), interface, end = found
+        if self.twice:  # which leaves out a tree
+            return program
         self.comments.give(program, start, "interface")
         n_in, n_out = len(program.jaxpr.in_binders), len(program.jaxpr.outs)
         for what, have, need in (
@@ -171,6 +174,7 @@ class InterfaceCallbacks:
 
     def _refuse_twice(self, twice: bool, token: Token, what: str) -> None:
         if twice:
+            self.twice = True
             message = f"{what} {token[1].rstrip('= ')} stands twice"
             self.errors.add(message, "interface-name", token[2], token[3])
 

@@ -149,6 +149,10 @@ def _truncated(reading: Reading, at: int, expected: str) -> Diagnostic:
     span = Span(source, at, at)
     if reading.tokens[0][0] == "$END":
         return Diagnostic("the text is empty: expected a jaxpr", "empty", span)
+    last = reading.open[-1] if reading.open else None
+    if last is not None and last.kind == "params" and source.text[:at].endswith("}"):
+        span = Span(source, last.start, last.start + 1)  # the text is whole
+        return Diagnostic("the `[` of a list of params is not closed", "truncated", span)
     opened = [f"{_OPENED[f.kind]} opened at {Span(source, f.start, f.start)}" for f in reading.open]
     shown = opened[-3:]
     more = f" (and {len(opened) - 3} more)" if len(opened) > 3 else ""

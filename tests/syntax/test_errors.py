@@ -46,7 +46,7 @@ SYNTAX = [
     ),
     ("{ lambda a:f32[2]; . let  in (a,) }\nwhere a = [1.0]", "2:11", "the shape of f32[2]", "bad-constant"),
     ("{ lambda a:i8[]; . let  in (a,) }\nwhere a = 1.5", "2:11", "1.5 is not a value of type i8", "bad-constant"),
-    ("{ lambda a:i8[]; . let  in (a,) }\nwhere b = 1", "2:11", "b is not a constant", "not-a-constant"),
+    ("{ lambda a:i8[]; . let  in (a,) }\nwhere b = 1", "2:7", "b is not a constant", "not-a-constant"),
     ("{ lambda a:i8[]; . let  in (a,) }\nwhere a = ", "2:10", "the text ends", "truncated"),
 ]  # fmt: skip
 
@@ -69,7 +69,7 @@ def test_syntax_errors(text, place, message, code):
             "the type of the argument a is not in",
             "no-type",
         ),
-        (HEAD + "c = foo a in (c,) }", "1:26", "unknown primitive foo", "unknown-primitive"),
+        (HEAD + "c = foo a in (c,) }", "1:30", "unknown primitive foo", "unknown-primitive"),
         (
             HEAD + "c = add a a a in (c,) }",
             "1:26",
@@ -78,7 +78,7 @@ def test_syntax_errors(text, place, message, code):
         ),
         (
             HEAD + "b = foo a; c = sin b in (c,) }",
-            "1:26",
+            "1:30",
             "unknown primitive foo",
             "unknown-primitive",
         ),

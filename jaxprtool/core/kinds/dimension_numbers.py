@@ -43,7 +43,7 @@ class DimensionNumbers(Kind):
 
     def fits(self, value: ParamValue) -> bool:
         fields: dict[str, Any] | None = getattr(value, "fields", None)
-        if not isinstance(fields, dict):
+        if not isinstance(fields, dict) or getattr(value, "name", "") != self.constructor:
             return False
         return all(f in fields and kind.fits(fields[f]) for f, kind in self.fields.items()) and (
             all(f not in fields or _INTS.fits(fields[f]) for f in self.more)

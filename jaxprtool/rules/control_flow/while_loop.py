@@ -23,6 +23,7 @@ from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.limits import steps
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
+from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.makers.call_types import check_call
@@ -58,7 +59,7 @@ def _types(
     after = check_call("while: body_jaxpr", body_jaxpr, [*body_consts, *carry], "body_jaxpr")
     if len(after) != len(carry):
         ill_typed(
-            f"while: the carry has {len(carry)} parts, and body_jaxpr returns {len(after)}",
+            f"while: the carry has {counted(len(carry), 'part')}, and body_jaxpr returns {len(after)}",
             "carry-type",
         )
     check_carry("while", carry, after, body_jaxpr.jaxpr.in_binders[body_nconsts:])

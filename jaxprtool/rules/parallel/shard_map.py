@@ -51,7 +51,10 @@ def _types(*operands: Aval, **params: ParamValue) -> list[Aval]:
     layout = Layout(params)
     counts = (len(operands), len(layout.in_specs), len(closed.in_avals))
     if len(set(counts)) > 1:
-        message = "shard_map: {} operands, {} in_specs, and a jaxpr of {} arguments".format(*counts)
+        message = (
+            f"shard_map: {counted(counts[0], 'operand')}, {counted(counts[1], 'spec')} in in_specs, "
+            f"and a jaxpr of {counted(counts[2], 'argument')}"
+        )
         ill_typed(message, "argument-count")
     if len(layout.out_specs) != len(closed.out_avals):
         n, m = len(layout.out_specs), len(closed.out_avals)
