@@ -211,6 +211,7 @@ def _check_all(
     With `trusting`, jaxprs that were verified before are not checked again.
     """
     problems: list[Diagnostic] = []
+    consequences: list[Diagnostic] = []
     seen: set[tuple] = set()
     types: dict[Any, dict[tuple[Any, ...], list[Any]]] = {}  # by the names of axes that are bound
     outer = state.axes
@@ -223,9 +224,10 @@ def _check_all(
                 seen.add(key)
                 state.axes = axes
                 known = types.setdefault(key[1], {})
-                _Checker(current, allow_unknown, problems, pending, known).check()
+                _Checker(current, allow_unknown, problems, consequences, pending, known).check()
     finally:
         state.axes = outer
+    problems = problems or consequences
     problems.sort(key=lambda d: d.span.start if d.span else 0)
     return problems, {checked for checked, _ in seen}
 
@@ -299,6 +301,8 @@ class _Checker:
     """The check of one jaxpr. The jaxprs inside it go to `pending`.
 
     Attributes:
+      problems: what is wrong.
+      consequences: what may be wrong because something else is; reported where nothing else is wrong.
       types: the result types of correct equations, by primitive, id of the params (which cannot change, and which the program
         keeps alive) and operand types; one table for all jaxprs in which the same axis names are bound.
     """
@@ -308,11 +312,13 @@ class _Checker:
         jaxpr: Jaxpr,
         allow_unknown: bool,
         problems: list[Diagnostic],
+        consequences: list[Diagnostic],
         pending: list[Value],
         types: dict[tuple[Any, ...], list[Any]],
     ):
         self.jaxpr, self.allow_unknown = jaxpr, allow_unknown
         self.problems, self.pending, self.types = problems, pending, types
+        self.consequences = consequences
         self.bound: set[Var] = set()
         self.ended: dict[
             Any, JaxprEqn
@@ -320,12 +326,19 @@ class _Checker:
         self.doubtful: set[Var] = set()  # declared with another type than their equations give them
 
     def report(
-        self, message: str, code: str, span: Any = None, help: str = "", eqn: Any = None
+        self,
+        message: str,
+        code: str,
+        span: Any = None,
+        help: str = "",
+        eqn: Any = None,
+        follows: bool = False,
     ) -> None:
         where = place_of(eqn) if eqn is not None and span is None else ""
         if span is not None and span.origin is None and eqn is not None:
             span = span._replace(origin=eqn.origin)
-        self.problems.append(Diagnostic(message, code, span=span, help=help, where=where))
+        found = self.consequences if follows else self.problems
+        found.append(Diagnostic(message, code, span=span, help=help, where=where))
 
     def bind(self, v: Var) -> None:
         if v in self.bound:
@@ -442,14 +455,15 @@ class _Checker:
             try:
                 expected = self.types[key] = typecheck_eqn(eqn)
             except JaxprToolError as e:
-                if self.is_doubtful(eqn):
+                if any(x.aval is UNTYPED for x in eqn.inputs):
                     return  # what that comes from is reported
                 if any(d.code == "unknown-param" for d in e.diagnostics) and self.is_unread_older(
                     eqn
                 ):
                     return
+                follows = self.is_doubtful(eqn)
                 for d in e.diagnostics:
-                    self.report(d.message, d.code, d.span or _place(eqn, d), d.help, eqn)
+                    self.report(d.message, d.code, d.span or _place(eqn, d), d.help, eqn, follows)
                 return
         binders = eqn.out_binders
         if len(expected) != len(binders):
@@ -462,22 +476,21 @@ class _Checker:
             return
         for v, aval in zip(binders, expected, strict=True):
             if v.aval is not aval and not same_but_for_placement(v.aval, aval):
-                if aval is UNTYPED or self.is_doubtful(eqn):
-                    continue
-                self.doubtful.add(v)
+                follows = aval is UNTYPED or self.is_doubtful(eqn)
+                if not follows:
+                    self.doubtful.add(v)
                 self.report(
                     f"{eqn.primitive} gives {aval}, and {v.name or 'its binder'} is declared as {v.aval}",
                     "binder-type",
                     v.span or eqn.span,
                     eqn=eqn,
+                    follows=follows,
                 )
 
     def is_doubtful(self, eqn: JaxprEqn) -> bool:
-        """Whether an error in an equation may follow from one that is reported: the type of an operand is not known, or wrong."""
-        return (
-            any(x.aval is UNTYPED for x in eqn.inputs)
-            or any(x in self.doubtful for x in eqn.inputs if type(x) is not Lit)
-            or any(x.aval is UNTYPED for c in sub_jaxprs(eqn) for x in c.jaxpr.outs)
+        """Whether an error in an equation may follow from another: the type of an operand is doubtful, or not known inside."""
+        return any(x in self.doubtful for x in eqn.inputs if type(x) is not Lit) or any(
+            x.aval is UNTYPED for c in sub_jaxprs(eqn) for x in c.jaxpr.outs
         )
 
 

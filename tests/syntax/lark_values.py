@@ -92,9 +92,13 @@ def _bytes(spelled: str, text: str, aval: Any) -> ArrayBytes:
     if spelled != str(aval.strong):
         raise Meaningless(f"{spelled} is not {aval}")
     try:
-        return ArrayBytes(base64.b64decode(text, validate=True), aval.shape, aval.dtype)
+        data = base64.b64decode(text, validate=True)
     except ValueError:
         raise Meaningless("no base64") from None
+    dtype = aval.dtype
+    if len(data) != math.prod(aval.shape) * max(dtype.bits // 8, 1):  # a key has several words
+        raise Meaningless(f"not the bytes of {aval}")
+    return ArrayBytes(data, aval.shape, dtype)
 
 
 def _nested(data: Any, dtype: Any) -> Any:

@@ -113,7 +113,7 @@ def test_calls():
 @pytest.mark.parametrize(
     "old, new, message",
     [
-        ("in_names=({0: ('i',)},)", "in_names=({0: i})", "shard_map has no param auto"),
+        ("in_names=({0: ('i',)},)", "in_names=({0: i})", "its param in_names cannot be read"),
         ("rewrite=True", "rewrite=True\n            color=red", "has no param color"),
         ("axes=('i',) axis_index_groups=None] e", "axes=('k',)] e", "no axis is called k here"),
         (

@@ -220,7 +220,7 @@ def test_the_predicate_of_an_old_conditional_chooses_its_first_branch():
         ("{ lambda  ; a a.\n  let b = sin a\n  in (b,) }", "1:15", "a is bound twice"),
         ("{ lambda  ;  ; a:f32[].\n  let b = sin a\n  in (b,) }", "1:16", "expected"),
         ("{ lambda  ;  ; a.\n  let b = xla_call a\n      { lambda  ;  ; a.\n        let \n        in [a] } [ q ; ]\n  in [b] }", "5:20", "q is not bound"),
-        ("{ lambda  ; a.\n  let b c =\n        top_k[ k=2 a\n  in (b,) }", "4:12", "expected"),
+        ("{ lambda  ; a.\n  let b c =\n        top_k[ k=2 a\n  in (b,) }", "3:14", "not closed"),
     ],
 )  # fmt: skip
 def test_malformed_texts(text, place, message):
