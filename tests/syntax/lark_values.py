@@ -44,6 +44,8 @@ def number(word: str) -> Any:
         return ArrayBytes(bytes.fromhex(m[1])[::-1], (), find_dtype("f64")).tolist()  # type: ignore[arg-type]
     if m := re.fullmatch(r"complex\(([^\s,]+),([^\s,]+)\)", word):
         return complex(number(m[1]), number(m[2]))
+    if "_" in word:  # which Python's numbers may have
+        raise Meaningless(f"{word} is no number")
     try:
         if re.fullmatch(r"[+-]?\d+", word):
             return int(word)
