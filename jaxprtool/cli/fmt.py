@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli.layout_options import layout_options
+from jaxprtool.cli.layout_options import layout_options, refuse_together
 from jaxprtool.cli.options import output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import fmt as driver
@@ -23,6 +23,11 @@ from jaxprtool.ir.printable import one_line
 @click.option(
     "--check", is_flag=True, help="Write nothing; exit status 1 when a file would change."
 )
+@click.option(
+    "--from-log",
+    is_flag=True,
+    help="FILE is a log: the jaxprs among its lines, jaxpr1, jaxpr2, ...",
+)
 @layout_options
 def fmt(
     session: Session,
@@ -30,6 +35,7 @@ def fmt(
     output: str,
     in_place: bool,
     check: bool,
+    from_log: bool,
     **layout: Any,
 ) -> None:
     """Lay FILEs out anew. Names and comments stay.
@@ -42,20 +48,16 @@ def fmt(
       jaxprtool fmt --no-source --no-names loss.jaxpr
       jaxprtool fmt --dialect jax-0.12 loss.jaxpr
       jaxprtool fmt --style autodidax loss.jaxpr
+      jaxprtool fmt --from-log train.log | jaxprtool check -
       jaxprtool fmt --style autodidax train.py:loss --shape f32[3]
     """
     files = files or ("-",)
-    if in_place and ("-" in files or any(map(is_function, files)) or output != "-" or check):
-        fail(UsageError, "-i needs files, and goes with neither -o nor --check", "usage")
-    if output != "-" and len(files) > 1:
-        fail(UsageError, f"-o {output}: {len(files)} files are given, and one is needed", "usage")
+    refuse_together(files, output, in_place, check, from_log)
     for file in files:
         path, selector = (file, "") if is_function(file) else split_selector(file)
-        if selector and (in_place or check):
-            message = f"-i and --check are for whole files, and {one_line(file)} is a part of one"
-            fail(UsageError, message, "usage", help=f"leave out #{one_line(selector)}")
         source = session.tracing.get("source") is not False
-        done = driver.fmt(*session.read(path), selector=selector, source=source, **layout)
+        read = session.read_log if from_log else session.read
+        done = driver.fmt(*read(path), selector=selector, source=source, **layout)
         if done.loses:
             message = f"the {layout['style']} notation has no place for all that {file} holds"
             if in_place:

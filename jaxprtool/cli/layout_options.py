@@ -1,13 +1,18 @@
-"""Options that say how a program is laid out."""
+"""Options of `fmt`: how a program is laid out, and which of the others go together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ["layout_options"]
+from jaxprtool.driver.files import split_selector
+from jaxprtool.driver.loading import is_function
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.printable import one_line
+
+__all__ = ["layout_options", "refuse_together"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,3 +41,22 @@ def layout_options(f: F) -> F:
     ):
         f = option(f)
     return f
+
+
+def refuse_together(
+    files: Sequence[str], output: str, in_place: bool, check: bool, from_log: bool
+) -> None:
+    """Raise UsageError for options of `fmt` that do not go together, or not with these files."""
+    functions = any(map(is_function, files))
+    if in_place and ("-" in files or functions or output != "-" or check):
+        fail(UsageError, "-i needs files, and goes with neither -o nor --check", "usage")
+    if output != "-" and len(files) > 1:
+        fail(UsageError, f"-o {output}: {len(files)} files are given, and one is needed", "usage")
+    if from_log and (in_place or check or functions):
+        message = "--from-log needs a log, and goes with neither -i nor --check"
+        fail(UsageError, message, "usage", help="-o OUT writes the jaxprs to a file")
+    for file in files if in_place or check else ():
+        selector = "" if is_function(file) else split_selector(file)[1]
+        if selector:
+            message = f"-i and --check are for whole files, and {one_line(file)} is a part of one"
+            fail(UsageError, message, "usage", help=f"leave out #{one_line(selector)}")

@@ -6,12 +6,21 @@ import click
 
 from jaxprtool.cli.options import output_option, verb
 from jaxprtool.cli.session import Session
+from jaxprtool.ir.diagnostics import UsageError, fail
 
 
 @verb("trace")
-@click.argument("target", metavar="MODULE:FUNCTION")
+@click.argument("target", default="", metavar="MODULE:FUNCTION")
+@click.option(
+    "--from-dump",
+    "folder",
+    default="",
+    metavar="DIR",
+    help="In the place of a function: all jaxprs that JAX has written to this folder, by name and in order "
+    "(JAX_DUMP_IR_TO=DIR JAX_DUMP_IR_MODES=jaxpr).",
+)
 @output_option
-def trace(session: Session, target: str, output: str) -> None:
+def trace(session: Session, target: str, folder: str, output: str) -> None:
     """Call a Python function on abstract arguments and record its jaxpr.
 
     The function is MODULE:FUNCTION or path/to/file.py:FUNCTION. It may use JAX, jaxprtool.lax, or plain NumPy; JAX is
@@ -24,5 +33,12 @@ def trace(session: Session, target: str, output: str) -> None:
       jaxprtool trace sim.py:step --shape 'State(pos=f32[3], vel=f32[3])'
       jaxprtool trace pkg.nn:layer --shape '{"w": f32[3], "b": f32[]}' \\
         --static train=False
+      jaxprtool trace --from-dump /tmp/ir -o programs.jaxpr
     """
-    session.write("trace", session.traced(target), output)
+    if not target and not folder:
+        help = "name one, as module:name or path/to/file.py:name, or a folder: --from-dump DIR"
+        fail(UsageError, "missing argument 'MODULE:FUNCTION'", "usage", help=help)
+    if folder and (target or session.tracing):
+        message = "--from-dump takes the place of a function, and of the options for one"
+        fail(UsageError, message, "usage", help=f"leave out all but --from-dump {folder}")
+    session.write("trace", session.dumped(folder) if folder else session.traced(target), output)

@@ -36,9 +36,12 @@ class Source:
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column, both counted from 1, of a character offset."""
         starts = self._line_starts()
-        row = bisect_right(starts, offset) - 1
-        number = row + 1 if self._numbers is None else self._numbers[row]
-        return number, offset - starts[row] + 1
+        row = bisect_right(starts, offset)
+        return self.number(row), offset - starts[row - 1] + 1
+
+    def number(self, row: int) -> int:
+        """The line of the file that a line of the text is, both counted from 1."""
+        return row if self._numbers is None else self._numbers[row - 1]
 
     def line(self, number: int) -> str:
         """The text of a line (counted from 1), without its line break."""

@@ -59,8 +59,13 @@ def parse(text: str, name: str = "<string>") -> ClosedJaxpr:
 
 
 @deep
-def parse_file(text: str, name: str = "<string>") -> dict[str, ClosedJaxpr]:
+def parse_file(text: str, name: str = "<string>", first_line: int = 1) -> dict[str, ClosedJaxpr]:
     """Read all programs of a text, by name; a single unnamed one has the name "".
+
+    Args:
+      text: the text.
+      name: of the file, for messages.
+      first_line: the number of its first line in the file, of which it may be a part.
 
     Raises: as `parse`.
     """
@@ -68,7 +73,10 @@ def parse_file(text: str, name: str = "<string>") -> dict[str, ClosedJaxpr]:
         text = _ANSI.sub("", text)
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    return _read(Source(without_header(text, name), name))
+    text = without_header(text, name)
+    if first_line == 1:
+        return _read(Source(text, name))
+    return _read(Source(text, name, range(first_line, first_line + text.count("\n") + 1)))
 
 
 @deep
@@ -90,7 +98,8 @@ def read_interface(text: str, n_in: int, n_out: int) -> Interface:
 def _read(source: Source) -> dict[str, ClosedJaxpr]:
     annotated = find_annotations(source.text)
     if annotated:
-        source = Source(annotated.text, source.name, annotated.numbers)
+        numbers = [source.number(row) for row in annotated.numbers]
+        source = Source(annotated.text, source.name, numbers)
     reading = scan(source)
     builder = Builder(reading, _read_inner, annotated=annotated is not None)
     programs: dict[str, ClosedJaxpr] = {}
