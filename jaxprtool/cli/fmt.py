@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli.layout_options import layout_options, refuse_together
+from jaxprtool.cli.layout_options import layout_options, read_log, refuse_together
 from jaxprtool.cli.options import output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import fmt as driver
@@ -56,8 +56,8 @@ def fmt(
     for file in files:
         path, selector = (file, "") if is_function(file) else split_selector(file)
         source = session.tracing.get("source") is not False
-        read = session.read_log if from_log else session.read
-        done = driver.fmt(*read(path), selector=selector, source=source, **layout)
+        read = read_log(session, path) if from_log else session.read(path)
+        done = driver.fmt(*read, selector=selector, source=source, **layout)
         if done.loses:
             message = f"the {layout['style']} notation has no place for all that {file} holds"
             if in_place:

@@ -1,4 +1,4 @@
-"""Options of `fmt`: how a program is laid out, and which of the others go together."""
+"""Options of `fmt`: how a program is laid out, which of the others go together, and what `--from-log` reads."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any, TypeVar
 
 import click
 
+from jaxprtool.cli.session import Session
 from jaxprtool.driver.files import split_selector
 from jaxprtool.driver.loading import is_function
+from jaxprtool.driver.logs import jaxprs_of_log
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.printable import one_line
 
-__all__ = ["layout_options", "refuse_together"]
+__all__ = ["layout_options", "read_log", "refuse_together"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,3 +62,11 @@ def refuse_together(
         if selector:
             message = f"-i and --check are for whole files, and {one_line(file)} is a part of one"
             fail(UsageError, message, "usage", help=f"leave out #{one_line(selector)}")
+
+
+def read_log(session: Session, path: str) -> tuple[str, str]:
+    """The text of the jaxprs in a log, and its name; tells what of it cannot be read."""
+    text, name = session.read(path)
+    found, unread = jaxprs_of_log(text, name)
+    session.tell(*unread)
+    return found, name

@@ -26,6 +26,10 @@ __all__ = ["VERBS", "cli", "main", "run_verb"]
 VERBS: dict[str, tuple[str, str]] = {
     "check": ("jaxprtool.cli.check:check", "Type-check a jaxpr; report all errors."),
     "fmt": ("jaxprtool.cli.fmt:fmt", "Lay a file out anew, or check its layout."),
+    "upgrade": (
+        "jaxprtool.cli.upgrade:upgrade",
+        "Write an earlier release's text as the current one does.",
+    ),
     "run": ("jaxprtool.cli.run:run", "Evaluate a jaxpr on NumPy, or with XLA."),
     "jvp": ("jaxprtool.cli.jvp:jvp", "Forward-mode derivative: value and tangent."),
     "vmap": ("jaxprtool.cli.vmap:vmap", "Vectorise over a batch axis."),

@@ -14,7 +14,6 @@ from jaxprtool.cli.render import colored, render
 from jaxprtool.driver.artifact import is_artifact
 from jaxprtool.driver.compile import Compiled, from_bytes
 from jaxprtool.driver.constants import with_consts
-from jaxprtool.driver.dumps import programs_of_dump
 from jaxprtool.driver.files import (
     decode,
     load,
@@ -23,7 +22,6 @@ from jaxprtool.driver.files import (
     the_one,
 )
 from jaxprtool.driver.loading import is_function
-from jaxprtool.driver.logs import jaxprs_of_log
 from jaxprtool.driver.output import INLINE, program_text, write_programs
 from jaxprtool.driver.trace import trace, without_origins
 from jaxprtool.driver.typing import with_types
@@ -70,9 +68,10 @@ class Session:
             self.warned.add(message)
             self.tell(Diagnostic(message, code, severity=severity))
 
-    def tell(self, diagnostic: Diagnostic) -> None:
-        """Write a diagnostic to standard error."""
-        click.echo(render(diagnostic, self.error_format, color=colored(sys.stderr)), err=True)
+    def tell(self, *diagnostics: Diagnostic) -> None:
+        """Write diagnostics to standard error."""
+        for d in diagnostics:
+            click.echo(render(d, self.error_format, color=colored(sys.stderr)), err=True)
 
     def show_warning(self, message: Warning | str, category: type[Warning], *_: object) -> None:
         """What Python calls for each warning while a verb runs."""
@@ -84,21 +83,6 @@ class Session:
             return self.keep(program_text({"": self.traced(path)}), path)
         data, name = read_bytes(path)
         return self.keep(decode(data, name), name)
-
-    def read_log(self, path: str) -> tuple[str, str]:
-        """The text of the jaxprs in a log, and its name; tells what of it cannot be read."""
-        text, name = self.read(path)
-        found, unread = jaxprs_of_log(text, name)
-        for diagnostic in unread:
-            self.tell(diagnostic)
-        return found, name
-
-    def dumped(self, folder: str) -> Programs:
-        """The programs that JAX has written to a folder; tells which of them cannot be read."""
-        found, unread = programs_of_dump(folder)
-        for diagnostic in unread:
-            self.tell(diagnostic)
-        return found
 
     def keep(self, text: str, name: str) -> tuple[str, str]:
         """Remember a text for a report."""
@@ -151,16 +135,21 @@ class Session:
         return the_one(self.load(text, name, selector), name)
 
     def write(
-        self, verb: str, result: ClosedJaxpr | Programs, output: str, header: str = ""
+        self,
+        verb: str,
+        result: ClosedJaxpr | Programs,
+        output: str,
+        header: str = "",
+        dialect: str = "",
     ) -> None:
-        """Write the jaxprs that a verb made, below a header of comments."""
+        """Write the jaxprs that a verb made, below a header of comments, in a dialect or each in its own."""
         programs = result if isinstance(result, dict) else {"": result}
         if self.verify:
             check_results(verb, programs)
         if output == "-":
-            self.write_text(header + program_text(programs), output)
+            self.write_text(header + program_text(programs, dialect), output)
         else:
-            write_programs(programs, output, self.place_of_constants(verb), header)
+            write_programs(programs, output, self.place_of_constants(verb), header, dialect)
 
     def place_of_constants(self, verb: str) -> str:
         """Where `--consts` puts large constants; of a verb that reads programs, an `.npz` file has values for them."""

@@ -6,6 +6,7 @@ import click
 
 from jaxprtool.cli.options import output_option, verb
 from jaxprtool.cli.session import Session
+from jaxprtool.driver.dumps import programs_of_dump
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 
@@ -41,4 +42,9 @@ def trace(session: Session, target: str, folder: str, output: str) -> None:
     if folder and (target or session.tracing):
         message = "--from-dump takes the place of a function, and of the options for one"
         fail(UsageError, message, "usage", help=f"leave out all but --from-dump {folder}")
-    session.write("trace", session.dumped(folder) if folder else session.traced(target), output)
+    if folder:
+        result, unread = programs_of_dump(folder)
+        session.tell(*unread)
+    else:
+        result = session.traced(target)
+    session.write("trace", result, output)

@@ -16,17 +16,26 @@ __all__ = ["INLINE", "program_text", "write_programs"]
 INLINE = "inline"  # as the place of constants: in the text
 
 
-def program_text(programs: Mapping[str, ClosedJaxpr]) -> str:
+def program_text(programs: Mapping[str, ClosedJaxpr], dialect: str = "") -> str:
     """The lossless text of programs, which holds all that they need: large constants as base64.
+
+    Args:
+      programs: by name; "" for one without a name.
+      dialect: the release of JAX whose print it is to be; "" for that of each program.
 
     Raises:
       UsageError: a file that holds a constant cannot be read.
     """
-    return format_file(dict(programs), lossless=True, placed=inline(programs).placed)
+    placed = inline(programs).placed
+    return format_file(dict(programs), dialect=dialect, lossless=True, placed=placed)
 
 
 def write_programs(
-    programs: Mapping[str, ClosedJaxpr], output: str, consts: str = "", comments: str = ""
+    programs: Mapping[str, ClosedJaxpr],
+    output: str,
+    consts: str = "",
+    comments: str = "",
+    dialect: str = "",
 ) -> None:
     """Write the lossless text of programs to a file, each file whole or not at all.
 
@@ -36,6 +45,7 @@ def write_programs(
       consts: where constants of more than 1 KB go: an `.npz` file, `inline` for the text, "" for a file beside the
         text, named by the text's name and by what it holds.
       comments: lines above the programs.
+      dialect: the release of JAX whose print it is to be; "" for that of each program.
 
     Raises:
       UsageError: a file cannot be written, or one that holds a constant cannot be read.
@@ -43,7 +53,8 @@ def write_programs(
     if consts not in ("", INLINE) and not consts.endswith(".npz"):
         fail(UsageError, f"constants are written to an .npz file, or {INLINE}: {consts}", "option")
     parts = inline(programs) if consts == INLINE else beside(programs, output, consts)
-    text = HEADER + comments + format_file(dict(programs), lossless=True, placed=parts.placed)
+    text = format_file(dict(programs), dialect=dialect, lossless=True, placed=parts.placed)
+    text = HEADER + comments + text
     if parts.path:  # first, so that no text ever names a file that is not there
         write_output(parts.path, parts.data)
     write_output(output, text if text.endswith("\n") else text + "\n")

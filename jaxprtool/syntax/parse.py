@@ -20,7 +20,7 @@ from jaxprtool.syntax.scanner import scan, scan_inner
 from jaxprtool.syntax.tokens import LABELS
 from jaxprtool.syntax.version import without_header
 
-__all__ = ["parse", "parse_file", "read_interface"]
+__all__ = ["parse", "parse_and_scan", "parse_file", "read_interface"]
 
 _ANSI = pattern(r"\x1b\[[0-9;]*m")
 _MAX_DEPTH = 20
@@ -69,14 +69,24 @@ def parse_file(text: str, name: str = "<string>", first_line: int = 1) -> dict[s
 
     Raises: as `parse`.
     """
+    text = without_header(_plain(text), name)
+    if first_line == 1:
+        return _read(Source(text, name))[0]
+    numbers = range(first_line, first_line + text.count("\n") + 1)
+    return _read(Source(text, name, numbers))[0]
+
+
+@deep
+def parse_and_scan(text: str, name: str = "<string>") -> tuple[dict[str, ClosedJaxpr], Reading]:
+    """The programs of a text, as `parse_file` has them, and what the scanner found in it: how it spells them."""
+    return _read(Source(without_header(_plain(text), name), name))
+
+
+def _plain(text: str) -> str:
+    """A text without colours, with the line breaks of Unix."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    if "\r" in text:
-        text = text.replace("\r\n", "\n")
-    text = without_header(text, name)
-    if first_line == 1:
-        return _read(Source(text, name))
-    return _read(Source(text, name, range(first_line, first_line + text.count("\n") + 1)))
+    return text.replace("\r\n", "\n") if "\r" in text else text
 
 
 @deep
@@ -95,7 +105,7 @@ def read_interface(text: str, n_in: int, n_out: int) -> Interface:
     return found
 
 
-def _read(source: Source) -> dict[str, ClosedJaxpr]:
+def _read(source: Source) -> tuple[dict[str, ClosedJaxpr], Reading]:
     annotated = find_annotations(source.text)
     if annotated:
         numbers = [source.number(row) for row in annotated.numbers]
@@ -110,7 +120,7 @@ def _read(source: Source) -> dict[str, ClosedJaxpr]:
     if annotated:
         annotated.give(builder.places)
     builder.finish(programs)
-    return programs
+    return programs, reading
 
 
 def _read_inner(

@@ -1,0 +1,276 @@
+"""upgrade: a text of any release in the vocabulary of the current one, and what that changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from jaxprtool.ir.diagnostics import counted
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.printable import one_line
+from jaxprtool.ir.spans import Span
+from jaxprtool.ir.walk import all_eqns, jaxprs_in
+from jaxprtool.syntax.dialects import find_dialect, installed
+from jaxprtool.syntax.infer import reachable
+from jaxprtool.syntax.open_programs import missing_types
+from jaxprtool.syntax.parse import parse_and_scan
+from jaxprtool.syntax.print import format_file
+from jaxprtool.syntax.spelled import (
+    Releases,
+    SpelledEquation,
+    dropped_param,
+    now_called,
+    releases_of,
+    spelled,
+)
+from jaxprtool.syntax.types import UNTYPED
+
+__all__ = ["Change", "Report", "report", "target"]
+
+Programs = Mapping[str, ClosedJaxpr]
+_NAME = re.compile(r"(?!(?:inf|nan|True|False)\b)[^\W\d]\w*")
+_PYTHON = re.compile(r"<\w|functools\.partial\(")  # a value that is an object of Python's, printed
+
+
+class Change(NamedTuple):
+    """Something that the upgraded text says in another way, or does not say.
+
+    Attributes:
+      span: where, in the old text.
+      kind: `primitive`, `param-renamed`, `param-removed`, `param-added`, `param-value`, `literal-typed`, `binder-typed`,
+        `operands`; or of what is lost: `function`, `constant`, `opaque`, `type`.
+      primitive: of the equation, as the old text calls it; "" outside of equations.
+      old, new: the spellings; "" for none.
+      message: the same in words.
+    """
+
+    span: Span | None
+    kind: str
+    primitive: str
+    old: str
+    new: str
+    message: str
+
+    @property
+    def lost(self) -> bool:
+        """Whether something is not in the text, and so not in the program."""
+        return self.kind in ("function", "constant", "opaque", "type")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an upgrade changed.
+
+    Attributes:
+      name: of the file.
+      dialect: the new text's.
+      releases: which releases print the old text so.
+      changes: in the order of the old text.
+    """
+
+    name: str
+    dialect: str
+    releases: Releases
+    changes: list[Change]
+
+    def lines(self) -> list[str]:
+        """A line for each change at its place, and a summary."""
+        lost = [c for c in self.changes if c.lost]
+        count = len(self.changes) - len(lost)
+        found = [f"{self.name}: printed by {self.releases}; written as {self.dialect}"]
+        for c in self.changes:
+            place = c.span if c.span is not None else self.name
+            severity = "lost" if c.lost else "changed"
+            found.append(one_line(f"{place}: {severity}: {c.message} [{c.kind}]"))
+        found.append(f"{counted(count, 'change')}, {counted(len(lost), 'thing')} lost")
+        return found
+
+    def document(self) -> str:
+        """The report as JSON."""
+        done = [self._entry(c) for c in self.changes if not c.lost]
+        lost = [self._entry(c) for c in self.changes if c.lost]
+        fields = {
+            "schema": 1,
+            "file": self.name,
+            "dialect": self.dialect,
+            "releases": self.releases.document(),
+            "changes": done,
+            "lost": lost,
+        }
+        return json.dumps(fields)
+
+    def _entry(self, c: Change) -> dict[str, Any]:
+        line, column = c.span.source.position(c.span.start) if c.span else (None, None)
+        fields = {"file": self.name, "line": line, "column": column, "primitive": c.primitive}
+        return {**fields, "kind": c.kind, "old": c.old, "new": c.new, "message": c.message}
+
+
+def target(dialect: str = "") -> str:
+    """The name of the dialect to write: one by its name, `jax-0.12`; "" for that of the installed JAX, without one the newest.
+
+    Raises:
+      UsageError: there is no such dialect.
+    """
+    return (find_dialect(dialect) if dialect else installed()).name
+
+
+def report(text: str, name: str, programs: Programs, dialect: str) -> Report:
+    """What is different between a text and that of its programs in another dialect.
+
+    Args:
+      text: the old text.
+      name: what to call it.
+      programs: those of the text that are written.
+      dialect: the dialect to write.
+
+    Raises:
+      JaxprParseError: the text is no jaxpr.
+      UnsupportedError: the dialect cannot say what a program does.
+    """
+    _, reading = parse_and_scan(text, name)
+    printed = format_file(dict(programs), dialect=dialect, lossless=True)
+    again, new_reading = parse_and_scan(printed, "<upgraded>")
+    before, after = spelled(reading), spelled(new_reading)
+    changes: list[Change] = []
+    for key, program in programs.items():
+        for old, new in _pairs(program.jaxpr, again[key].jaxpr):
+            changes += _of_equation(old, new, before, after)
+        changes += _types(program)
+        changes += _lost(program)
+    changes = sorted(dict.fromkeys(changes), key=lambda c: c.span.start if c.span else -1)
+    return Report(name, dialect, releases_of(reading, before.values()), changes)
+
+
+def _pairs(old: Jaxpr, new: Jaxpr) -> Iterator[tuple[list[JaxprEqn], list[JaxprEqn]]]:
+    """The equations of two jaxprs that say the same, side by side; those that came from one equation of the text together."""
+    seen: set[Jaxpr] = set()
+    pending = [(old, new)]
+    while pending:
+        a, b = pending.pop()
+        if a in seen or len(a.eqns) != len(b.eqns):
+            continue
+        seen.add(a)
+        both = zip(a.eqns, b.eqns, strict=True)
+        for _, group in groupby(both, key=lambda pair: pair[0].span and pair[0].span.start):
+            pairs = list(group)
+            yield [x for x, _ in pairs], [y for _, y in pairs]
+            for x, y in pairs:
+                for key in x.params.keys() & y.params.keys():
+                    inner = zip(jaxprs_in(x.params[key]), jaxprs_in(y.params[key]), strict=False)
+                    pending += [(one.jaxpr, other.jaxpr) for one, other in inner]
+
+
+def _of_equation(
+    old: Sequence[JaxprEqn],
+    new: Sequence[JaxprEqn],
+    before: Mapping[int, SpelledEquation],
+    after: Mapping[int, SpelledEquation],
+) -> Iterator[Change]:
+    """What is spelled in another way in one equation of the old text."""
+    span = old[0].span
+    was = before.get(span.start) if span else None
+    now = [after[e.span.start] for e in new if e.span and e.span.start in after]
+    if was is None or span is None or not now:
+        return
+    names = [x.name for x in now]
+    if names != [was.name]:
+        many = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        message = f"{was.name} is now {many}"
+        yield Change(span, "primitive", was.name, was.name, ", ".join(names), message)
+    if len(now) > 1:
+        return
+    yield from _of_params(span, was, now[0], old[0])
+    yield from _of_operands(span, was, now[0], old[0])
+
+
+def _of_params(
+    span: Span, was: SpelledEquation, now: SpelledEquation, eqn: JaxprEqn
+) -> Iterator[Change]:
+    """The params of an equation that have another name, came, went, or are written in another way."""
+    called, left = now_called(was.name), dict(now.params)
+    for key, value in was.params.items():
+        new = key if key in left else called.get(key, key)
+        if new not in left:
+            why = ", which is not printed now" if key in eqn.params else ""
+            if dropped_param(was.name, key):
+                why = ", which says nothing about what is computed"
+            message = f"{was.name}: param {_param(key, value)} is left out{why}"
+            yield Change(span, "param-removed", was.name, key, "", message)
+            if _PYTHON.match(value) and key not in eqn.params:
+                message = f"{was.name}: the function that param {key} was is not in the text"
+                yield Change(span, "function", was.name, value, "", message)
+            continue
+        text = left.pop(new)
+        if new != key:
+            message = f"{was.name}: param {key} is now {new}"
+            yield Change(span, "param-renamed", was.name, key, new, message)
+        shared = any(jaxprs_in(eqn.params.get(new)))
+        if "".join(text.split()) != "".join(value.split()) and text and value and not shared:
+            message = f"{was.name}: param {new} was {value}, and is now {text}"
+            yield Change(span, "param-value", was.name, value, text, message)
+    for key, value in left.items():
+        message = f"{now.name}: param {_param(key, value)} is new"
+        yield Change(span, "param-added", was.name, "", key, message)
+
+
+def _param(key: str, value: str) -> str:
+    return f"{key}={value}" if value else key
+
+
+def _of_operands(
+    span: Span, was: SpelledEquation, now: SpelledEquation, eqn: JaxprEqn
+) -> Iterator[Change]:
+    """The literals of an equation that have a type now, and operands that stand in another order."""
+    old, new = was.operands.split(), now.operands.split()
+    if len(old) == len(eqn.inputs) == len(new):
+        for word, text, x in zip(old, new, eqn.inputs, strict=True):
+            if isinstance(x, Lit) and x.aval is not UNTYPED and ":" not in word and ":" in text:
+                message = f"{was.name}: the literal {word} has the type {x.aval}"
+                yield Change(span, "literal-typed", was.name, word, text, message)
+    variables = [str(x.name) for x in eqn.inputs if isinstance(x, Var)]
+    if [*filter(_NAME.fullmatch, variables)] != [*filter(_NAME.fullmatch, old)]:
+        now_read = [*map(_as_word, eqn.inputs)]
+        message = f"{was.name}: the operands {' '.join(old)} are now {' '.join(now_read)}"
+        yield Change(span, "operands", was.name, " ".join(old), " ".join(now_read), message)
+
+
+def _as_word(x: Atom) -> str:
+    return str(x.name) if isinstance(x, Var) else f"{x.val}:{x.aval}"
+
+
+def _types(program: ClosedJaxpr) -> Iterator[Change]:
+    """The binders of a program that have no type in its text, and now have one."""
+    for jaxpr in reachable([program.jaxpr]):
+        groups = [("", jaxpr.all_binders), *((e.primitive.name, e.out_binders) for e in jaxpr.eqns)]
+        for name, binders in groups:
+            bare = [v for v in binders if v.span and ":" not in _text(v.span)]
+            typed = [v for v in bare if v.aval is not UNTYPED]
+            if typed:
+                old = " ".join([str(v.name) for v in typed])
+                new = " ".join([f"{v.name}:{v.aval}" for v in typed])
+                yield Change(typed[0].span, "binder-typed", name, old, new, f"{old} is now {new}")
+
+
+def _text(span: Span) -> str:
+    return span.source.text[span.start : span.end]
+
+
+def _lost(program: ClosedJaxpr) -> Iterator[Change]:
+    """What a program needs and its text does not hold: values of constants and of params, types of arguments."""
+    for v, value in zip(program.jaxpr.const_binders, program.consts, strict=False):
+        if value is None:
+            message = f"the value of the constant {v.name} is not in the text"
+            yield Change(v.span, "constant", "", str(v.name), "", message)
+    for d in missing_types(program.jaxpr):
+        yield Change(d.span, "type", "", "", "", f"{d.message}: {d.help}")
+    for eqn in all_eqns(program.jaxpr):
+        for key, value in eqn.params.items():
+            if isinstance(value, Opaque):
+                name = eqn.primitive.name
+                message = f"{name}: param {key} is only text, {value}"
+                yield Change(eqn.span, "opaque", name, str(value), str(value), message)
