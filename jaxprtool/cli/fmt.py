@@ -23,11 +23,7 @@ from jaxprtool.ir.printable import one_line
 @click.option(
     "--check", is_flag=True, help="Write nothing; exit status 1 when a file would change."
 )
-@click.option(
-    "--from-log",
-    is_flag=True,
-    help="FILE is a log: the jaxprs among its lines, jaxpr1, jaxpr2, ...",
-)
+@click.option("--from-log", is_flag=True, help="FILE is a log: lay out the jaxprs among its lines.")
 @layout_options
 def fmt(
     session: Session,
