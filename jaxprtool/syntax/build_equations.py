@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from jaxprtool.core.primitive import find_primitive
+from jaxprtool.core.primitive import declared_primitive, find_primitive
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, DropVar, JaxprEqn, Primitive, Var, new_eqn
 from jaxprtool.ir.spans import Span, new_span
-from jaxprtool.syntax.atoms import Atoms
+from jaxprtool.syntax.atoms import Atoms, Scope
 from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.build_params import GivenParam, ParamCallbacks
 from jaxprtool.syntax.comments import CommentScanner
@@ -103,8 +103,8 @@ class EquationCallbacks:
     ) -> Equations:
         match, scope = token[1], self.scopes[-1]
         primitive = find_primitive(match[3])
-        if not primitive.known and _NO_NAME.search(match[3]):
-            self._refuse_name(match[3], match.start(3))
+        if not primitive.known:
+            primitive = self._unknown(match[3], match.start(3), scope)
         _, text, at, end = operands
         if "Literal(" in text:
             text = _LITERAL.sub(r"\1", text)
@@ -168,6 +168,14 @@ class EquationCallbacks:
         if self.annotated:
             self.places += [(token[1].start(3), eqn) for eqn in placed]
         return placed
+
+    def _unknown(self, name: str, start: int, scope: Scope) -> Primitive:
+        """The primitive that an equation names and nobody has declared yet: an installed plug-in may."""
+        if _NO_NAME.search(name):
+            self._refuse_name(name, start)
+        elif name not in OLDER and not scope.autodidax:
+            return declared_primitive(name) or find_primitive(name)
+        return find_primitive(name)
 
     def _refuse_name(self, name: str, start: int) -> None:
         help = primitive_hint(name)

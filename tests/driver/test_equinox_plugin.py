@@ -1,17 +1,13 @@
-"""The plugin in examples for equinox's primitives."""
+"""The plug-in for equinox's primitives, which is built in."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.driver.plugins import load_plugin
-
-PLUGIN = Path(__file__).parent.parent.parent / "examples" / "equinox_primitives.py"
 
 BODY = """{ lambda ; p:bool[] a:f32[4] x:f32[] i:i32[]. let
     q:bool[] = unvmap_any p
@@ -26,11 +22,6 @@ BODY = """{ lambda ; p:bool[] a:f32[4] x:f32[] i:i32[]. let
     ] p a s i
     t:f32[4] = nondifferentiable_backward[msg=no symbolic=True] a
   in (n, m, r, t) }"""
-
-
-@pytest.fixture(autouse=True)
-def plugin():
-    load_plugin(str(PLUGIN))
 
 
 def _program(false_steps="False"):
