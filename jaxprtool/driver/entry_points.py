@@ -93,6 +93,8 @@ def _declares(module: str, primitive: str) -> bool:
 @functools.cache
 def _failure(module: str) -> str | None:
     """Import a module; what went wrong, or None."""
+    if ":" in module:
+        return "its entry point names something in a module, and has to name the module"
     try:
         with loading_plugin(), contextlib.redirect_stdout(sys.stderr):
             importlib.import_module(module)
