@@ -24,7 +24,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Annotated, Any
 
 from jaxprtool.core.bind import state
@@ -136,7 +136,7 @@ def declared_primitive(name: str) -> Primitive | None:
 
 
 @contextlib.contextmanager
-def loading_plugin() -> Iterator[None]:
+def loading_plugin() -> Generator[None]:
     """While a plug-in is imported that nobody named: what it declares does not stand in the way of others."""
     global _home
     before, _home = _home, _FOUND

@@ -39,6 +39,7 @@ BUILT_IN: dict[str, tuple[str, ...]] = {
         "unvmap_max",
     ),
     "jaxprtool.plugins.kfac": ("layer_tag", "loss_tag"),
+    "jaxprtool.plugins.lineax": ("linear_solve",),
 }
 
 
