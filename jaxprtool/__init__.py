@@ -42,6 +42,12 @@ def _load_numpy() -> Any:
     return load_namespace()
 
 
+def _load_plugins(primitive: str) -> None:
+    from jaxprtool.driver.entry_points import load_plugins  # noqa: PLC0415 (gateway)
+
+    load_plugins(primitive)
+
+
 def _load_rows(declared_in: str) -> None:
     from jaxprtool.rules import load_rows  # noqa: PLC0415 (gateway)
 
@@ -63,6 +69,7 @@ def _apply_jax_function(f: Callable[..., Any], args: Any) -> Any:
 gateways.base_trace = _base_trace
 gateways.load_operators = _load_operators
 gateways.load_numpy = _load_numpy
+gateways.load_plugins = _load_plugins
 gateways.load_rows = _load_rows
 gateways.compile_jaxpr = _compile_jaxpr
 gateways.apply_jax_function = _apply_jax_function

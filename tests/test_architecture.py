@@ -29,8 +29,8 @@ LAYERS = (
     "driver",
     "cli",
 )
-# Modules that stand outside the layers: the public face, and the entry point.
-PUBLIC = {"__init__", "__main__", "autodidax", "lax", "names"}
+# Modules that stand outside the layers: the public face, the entry point, and plug-ins, which use the public face.
+PUBLIC = {"__init__", "__main__", "autodidax", "lax", "names", "plugins"}
 # Layers that know primitives by what `ops` declares and `rules` define, and not by name.
 NAMELESS = {"ir", "core", "syntax", "stablehlo", "interpreters", "makers", "analyses"}
 BY_NAME = {

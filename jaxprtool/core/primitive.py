@@ -21,13 +21,15 @@ A primitive with the operands and params of another one states the mathematics a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Annotated, Any
 
 from jaxprtool.core.bind import state
 from jaxprtool.core.declared import fail_params
+from jaxprtool.core.gateways import gateways
 from jaxprtool.core.kinds.annotations import kind_of
 from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.trace import scalar_lit
@@ -40,7 +42,9 @@ from jaxprtool.ir.kinds import Kind
 __all__ = [
     "PRIMITIVES",
     "Index",
+    "declared_primitive",
     "find_primitive",
+    "loading_plugin",
     "optional",
     "param",
     "primitive",
@@ -50,6 +54,10 @@ __all__ = [
 
 PRIMITIVES: dict[str, Primitive] = {}
 _UNKNOWN: dict[str, Primitive] = {}
+# What plug-ins declare that were loaded because a program holds one of their primitives. They are apart, so that a
+# declaration of the user's own, made before or after, is the one that counts.
+_FOUND: dict[str, Primitive] = {}
+_home = PRIMITIVES  # where declarations go
 
 
 _INDEX = Anything("Index")
@@ -112,10 +120,30 @@ def optional(value: Any) -> Any:
 
 def find_primitive(name: str) -> Primitive:
     """The declared primitive of this name, or one with `known=False` that stands for the name."""
-    found = PRIMITIVES.get(name) or _UNKNOWN.get(name)
+    found = PRIMITIVES.get(name) or _FOUND.get(name) or _UNKNOWN.get(name)
     if found is None:
         found = _UNKNOWN[name] = Primitive(name, known=False, multiple_results=True)
     return found
+
+
+def declared_primitive(name: str) -> Primitive | None:
+    """The declared primitive of this name; None where nobody declares it, no installed plug-in either."""
+    found = PRIMITIVES.get(name) or _FOUND.get(name)
+    if found is None:
+        gateways.load_plugins(name)
+        found = PRIMITIVES.get(name) or _FOUND.get(name)
+    return found
+
+
+@contextlib.contextmanager
+def loading_plugin() -> Generator[None]:
+    """While a plug-in is imported that nobody named: what it declares does not stand in the way of others."""
+    global _home
+    before, _home = _home, _FOUND
+    try:
+        yield
+    finally:
+        _home = before
 
 
 def primitive(
@@ -227,10 +255,10 @@ def _declare(stub: Callable[..., Any], name: str, **declarations: Any) -> Primit
         pending=stub.__module__ if stub.__module__.startswith("jaxprtool.ops.") else "",
         **declarations,
     )
-    if name in PRIMITIVES:
+    if name in _home:
         raise ValueError(f"a primitive named {name} is declared already")
     _UNKNOWN.pop(name, None)
-    PRIMITIVES[name] = found
+    _home[name] = found
     return found
 
 

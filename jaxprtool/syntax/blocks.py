@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import PRIMITIVES, find_primitive
 from jaxprtool.syntax.earlier_releases import OLDER, is_older
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import IDENT, LAMBDA, Token
@@ -35,9 +35,9 @@ class Block:
 @lru_cache
 def _says_its_end(primitive: str) -> bool:
     """Whether the text of a primitive's params says by itself where it ends."""
-    found = PRIMITIVES.get(primitive)
+    found = find_primitive(primitive)
     older = OLDER.get(primitive)
-    if found is None or (older is not None and not older.foreign):
+    if not found.known or (older is not None and not older.foreign):
         return False
     return all(p.kind.spelling == "value" for p in found.params.values())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from jaxprtool.core.primitive import find_primitive
+from jaxprtool.core.primitive import declared_primitive, find_primitive
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, DropVar, JaxprEqn, Primitive, Var, new_eqn
 from jaxprtool.ir.spans import Span, new_span
@@ -106,6 +106,8 @@ class EquationCallbacks:
         if not primitive.known and _NO_NAME.search(match[3]):
             self._refuse_name(match[3], match.start(3))
             operands = ("OPERANDS", "", operands[2], operands[3])  # of what nobody knows
+        elif not primitive.known and match[3] not in OLDER and not scope.autodidax:
+            primitive = declared_primitive(match[3]) or primitive  # by an installed plug-in
         _, text, at, end = operands
         if "Literal(" in text:
             text = _LITERAL.sub(r"\1", text)

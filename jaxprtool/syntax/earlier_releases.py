@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.kinds.containers import Anything
-from jaxprtool.core.primitive import PRIMITIVES, find_primitive
+from jaxprtool.core.primitive import PRIMITIVES, declared_primitive, find_primitive
 from jaxprtool.ir.jaxpr import JaxprEqn, Param, Primitive, Var
 from jaxprtool.ir.params import Word
 from jaxprtool.syntax import earlier_equations as equations
@@ -226,10 +226,10 @@ def declared_params(name: str) -> dict[str, Param] | None:
     Args:
       name: of the primitive, in any release.
     """
-    older, primitive = OLDER.get(name), PRIMITIVES.get(name)
-    if older is None:
+    if name not in OLDER:
+        primitive = declared_primitive(name)
         return None if primitive is None else primitive.params
-    return _declared(name, primitive)
+    return _declared(name, PRIMITIVES.get(name))
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.live import LivePrimitive
 from jaxprtool.backends.jax.releases import loaded_modules, named
 from jaxprtool.backends.jax.vocabulary import our_name, their_name
-from jaxprtool.core.primitive import find_primitive
+from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Primitive
 
@@ -27,8 +27,8 @@ def primitive_from_jax(theirs: Any) -> Primitive:
 
     A primitive of the user's own that only shares its name with one of JAX's is not that one.
     """
-    found = find_primitive(our_name(theirs.name))
-    if found.known and not _is_namesake(theirs):
+    found = PRIMITIVES.get(our_name(theirs.name))
+    if found is not None and not _is_namesake(theirs):
         return found
     if id(theirs) not in _live:
         _live[id(theirs)] = LivePrimitive(theirs)

@@ -1,8 +1,7 @@
-"""The primitives that equinox's loops leave in a jaxpr (diffrax, optimistix and others print them), as a plugin.
+"""The primitives of equinox, which the programs of diffrax, optimistix, lineax and dynamiqs hold too.
 
-    jaxprtool run ode.jaxpr --plugin examples/equinox_primitives.py
-
-What they mean is said here in terms of JAX's own primitives; each rule applies those.
+What they mean is said here in terms of JAX's own primitives; each rule applies those. The text of `noinline` and `vprim`
+does not hold the function that they apply, so they are not here; `trace` writes what they stand for.
 """
 
 from __future__ import annotations
@@ -47,6 +46,25 @@ def nondifferentiable_backward(x, *, msg: str, symbolic: bool = jt.shown(True)):
 
 
 @jt.primitive
+def nontraceable(x, *, name: str):
+    """x, in a part of a program that no transformation may reach.
+
+    name: what to say that it is when one does.
+    """
+
+
+@jt.primitive(multiple_results=True)
+def announce_jaxpr(*x, stack: tuple, name: str, intermediates: bool, announce: Any):
+    """x; while JAX transforms or compiles the program, it calls a Python function with the name.
+
+    stack: the transformations so far.
+    name: what is announced.
+    intermediates: whether every transformation is announced.
+    announce: the Python function.
+    """
+
+
+@jt.primitive
 def select_if_vmap(pred, x, y):
     """x; under vmap with a batched predicate, x where pred, else y."""
 
@@ -74,7 +92,7 @@ def maybe_set(
 
 
 def _reduction(op: Any, reduce: Any, dtype: str | None) -> None:
-    def expand(x: Any) -> Any:
+    def expand(in_avals: Any, x: Any) -> Any:
         return reduce(x, axes=tuple(range(len(x.shape)))) if x.shape else x
 
     def types(x: jt.ShapedArray) -> jt.ShapedArray:
@@ -88,37 +106,13 @@ def _reduction(op: Any, reduce: Any, dtype: str | None) -> None:
 
     jt.define(
         op,
+        **jt.decomposed(expand),
         abstract_eval=types,
-        impl=_Expanded(expand),
         jvp=jvp,
         transpose=jt.unsupported("it is not linear"),
         batch=lambda axis_size, values, dims: (op(*values), None),
-        lower=_lowered(expand),
         cost=lambda in_avals, out_avals: in_avals[0].size,
     )
-
-
-class _Expanded:
-    """Evaluation of a primitive as the primitives that it stands for."""
-
-    def __init__(self, expand: Any):
-        self.expand = expand
-
-    def __call__(self, xp: Any, *values: Any, **params: Any) -> Any:
-        avals = [jt.ShapedArray(x.shape, x.dtype) for x in values]
-        return self.prepare(xp, avals, None, params)(*values)
-
-    def prepare(self, xp: Any, in_avals: Any, out_avals: Any, params: Any) -> Any:
-        program = jt.make_jaxpr(lambda *xs: self.expand(*xs, **params))(*in_avals)
-        return lambda *values: xp.run(program, values)[0]
-
-
-def _lowered(expand: Any) -> Any:
-    def rule(ctx: Any, *operands: Any, **params: Any) -> Any:
-        program = jt.make_jaxpr(lambda *xs: expand(*xs, **params))(*ctx.in_avals)
-        return ctx.inline(program, operands)[0]
-
-    return rule
 
 
 _reduction(unvmap_any, lax.reduce_or, "bool")
@@ -172,6 +166,41 @@ jt.define(
         dims[0],
     ),
     lower=lambda ctx, x, **_: x,
+    cost=lambda in_avals, out_avals, **_: 0,
+)
+
+
+# -- nontraceable, announce_jaxpr ---------------------------------------------------------------
+
+
+def _refused(what: str) -> Any:
+    def rule(*_: Any, name: str) -> Any:
+        jt.ill_typed(f"{what} of {name}, which is not to be transformed", "nontraceable")
+
+    return rule
+
+
+jt.define(
+    nontraceable,
+    abstract_eval=lambda x, **_: x,
+    impl=lambda xp, x, **_: x,
+    jvp=_refused("differentiation"),
+    transpose=_refused("transposition"),
+    batch=_refused("batching"),
+    lower=lambda ctx, x, **_: x,
+    cost=lambda in_avals, out_avals, **_: 0,
+)
+jt.define(
+    announce_jaxpr,
+    abstract_eval=lambda *xs, **_: [*xs],
+    impl=lambda xp, *xs, **_: [*xs],
+    jvp=lambda primals, tangents, **params: (announce_jaxpr(*primals, **params), [*tangents]),
+    transpose=lambda cts, *xs, **_: [*cts],
+    batch=lambda axis_size, values, dims, **params: (
+        announce_jaxpr(*values, **params),
+        [*dims],
+    ),
+    lower=lambda ctx, *xs, **_: [*xs],
     cost=lambda in_avals, out_avals, **_: 0,
 )
 
@@ -254,6 +283,10 @@ def _set(pred: Any, xs: Any, x: Any, *index: Any, makes_false_steps: bool, **_: 
     return lax.dynamic_update_slice(xs, shaped, *starts)
 
 
+def _set_expanded(in_avals: Any, *operands: Any, **params: Any) -> Any:
+    return _set(*operands, **params)
+
+
 def _set_types(pred: Any, xs: Any, x: Any, *index: Any, i_static: Any, **_: Any) -> Any:
     if not index or i_static is not None or any(i.shape for i in index):
         jt.ill_typed("maybe_set: only an index of integer scalars is known here", "bad-param")
@@ -295,11 +328,10 @@ def _set_batch(axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
 
 jt.define(
     maybe_set,
+    **jt.decomposed(_set_expanded),
     abstract_eval=_set_types,
-    impl=_Expanded(_set),
     jvp=_set_jvp,
     transpose=_set_transpose,
     batch=_set_batch,
-    lower=_lowered(_set),
     cost=lambda in_avals, out_avals, **_: in_avals[2].size,
 )

@@ -1,17 +1,13 @@
-"""The plugin in examples for equinox's primitives."""
+"""The plug-in for equinox's primitives, which is built in."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.driver.plugins import load_plugin
-
-PLUGIN = Path(__file__).parent.parent.parent / "examples" / "equinox_primitives.py"
 
 BODY = """{ lambda ; p:bool[] a:f32[4] x:f32[] i:i32[]. let
     q:bool[] = unvmap_any p
@@ -26,11 +22,6 @@ BODY = """{ lambda ; p:bool[] a:f32[4] x:f32[] i:i32[]. let
     ] p a s i
     t:f32[4] = nondifferentiable_backward[msg=no symbolic=True] a
   in (n, m, r, t) }"""
-
-
-@pytest.fixture(autouse=True)
-def plugin():
-    load_plugin(str(PLUGIN))
 
 
 def _program(false_steps="False"):
@@ -87,3 +78,36 @@ def test_misuse():
     text = BODY.replace("FALSE", "False").replace("x:f32[]", "x:f32[2]")
     with pytest.raises(jt.JaxprTypeError, match=re.escape("one type is needed")):
         jt.typecheck_jaxpr(jt.parse(text))
+
+
+def test_announcements_change_nothing():
+    text = """{ lambda ; a:f32[2] b:i32[]. let
+    c:f32[2] d:i32[] = announce_jaxpr[
+      announce=<function f at 0xXXXXXXXXXXXX>
+      intermediates=False
+      name=here
+      stack=()
+    ] a b
+  in (c, d) }"""
+    f = jt.jaxpr_as_fun(jt.parse(text))
+    a, b = np.array([1, 2], np.float32), np.int32(3)
+    for out in (f(a, b), jt.compile(jt.parse(text))(a, b)):
+        np.testing.assert_array_equal(out[0], a)
+        assert out[1] == 3
+    np.testing.assert_array_equal(jt.vjp(lambda a: f(a, b)[0], a)[1](a + 1)[0], a + 1)
+    out = jt.vmap(f, in_axes=(0, None))(np.stack([a, a]), b)
+    np.testing.assert_array_equal(out[0], np.stack([a, a]))
+
+
+def test_what_is_not_traceable_can_only_be_run():
+    f = jt.jaxpr_as_fun(
+        jt.parse("{ lambda ; a:f32[2]. let b:f32[2] = nontraceable[name=it] a in (b,) }")
+    )
+    a = np.array([1, 2], np.float32)
+    np.testing.assert_array_equal(f(a)[0], a)
+    for transformed in (
+        lambda: jt.jvp(f, (a,), (a,)),
+        lambda: jt.vmap(f)(a),
+    ):
+        with pytest.raises(jt.JaxprToolError, match="of it, which is not to be transformed"):
+            transformed()
