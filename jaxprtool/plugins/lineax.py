@@ -146,8 +146,8 @@ def _structure(treedef: str) -> tuple[_Node, ...]:
 @functools.lru_cache
 def _system(static: tuple[Any, ...], treedef: str, count: int) -> _System:
     """The system that an equation with `count` operands states. Raises JaxprTypeError for one that is not known here."""
-    operator, state, vector, _, solver, _ = _structure(treedef)
-    total = sum(map(_Node.leaves, (operator, state, vector, solver)))
+    operator, state, vector, options, solver, _ = _structure(treedef)
+    total = sum(map(_Node.leaves, (operator, state, vector, options, solver)))
     held = [str(x).startswith("<object object") for x in static]
     if sum(held) != count or len(held) < total or vector.leaves() != 1:
         _refuse(f"its structure does not fit {count} operands, of which one is the vector")
@@ -163,6 +163,10 @@ def _system(static: tuple[Any, ...], treedef: str, count: int) -> _System:
         _refuse(f"{how} is not one of {', '.join(sorted(_DIRECT))}")
     if how == "Diagonal" and kind != "diagonal":
         _refuse("Diagonal is known here for diagonal operators")
+    if solver.name == "Diagonal" and static[total - solver.leaves()] is not True:
+        _refuse(
+            "Diagonal is known here with well_posed=True: elements near zero count as zeros else"
+        )
     if kind is not None:
         triangular = how == "Triangular" and kind == "matrix"
         return _System("triangular" if triangular else kind, operator.about, of_operator)

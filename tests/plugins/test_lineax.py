@@ -172,6 +172,7 @@ def test_a_linear_equation_is_transposed():
     [
         (CHOLESKY.replace("Cholesky[", "CG["), "CG is not one of"),
         (LU.replace("LU[", "Diagonal["), "for diagonal operators"),
+        (DIAGONAL.replace("True, True)", "False, True)"), "well_posed=True"),
         (CHOLESKY.replace(MATRIX, FUNCTION), "Cholesky of a FunctionLinearOperator"),
         (FACTORS.replace("[False]", "[True]"), "LU of a FunctionLinearOperator"),
         (LU.replace("PyTreeDef((CustomNode(M", "PyTreeDef((Other(M"), "cannot be read"),
