@@ -261,7 +261,8 @@ def spelt(array: np.ndarray, kind: str) -> str:
 def test_malformed_constants(folder, spelling, message):
     (folder / "p.jaxpr").write_text(TEXT % spelling)
     refused(run(), "bad-constant", message)
-    assert run().error.startswith("p.jaxpr:2:11: error: ")
+    at = 11 + spelling.index("x]") if "x]" in spelling else 11  # that of the element, or of all
+    assert run().error.startswith(f"p.jaxpr:2:{at}: error: ")
 
 
 NAN_BITS = {

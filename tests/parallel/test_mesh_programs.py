@@ -204,7 +204,11 @@ MISTAKES = {
         "longer than the shape",
     ),
     "not divisible": ("a:f32[8,4]", "a:f32[6,4]", "dimension 0 of size 6 is not divisible by 4"),
-    "too many specs": ("in_specs=(P('i', 'j'),)", "in_specs=(P('i', 'j'), P())", "2 in_specs"),
+    "too many specs": (
+        "in_specs=(P('i', 'j'),)",
+        "in_specs=(P('i', 'j'), P())",
+        "2 specs in in_specs",
+    ),
     "too few out_specs": ("out_specs=(P('i', 'j'),)", "out_specs=()", "0 out_specs"),
     "unreadable spec": (
         "in_specs=(P('i', 'j'),)",

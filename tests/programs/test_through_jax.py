@@ -20,8 +20,11 @@ ELSEWHERE = {"multiply_add", "data_parallel"}
 FILES = sorted(EXAMPLES.glob("*.jaxpr")) + sorted((EXAMPLES / "zoo").glob("*.jaxpr"))
 FILES = [path for path in FILES if path.stem not in ELSEWHERE]
 LIMITS = {"step_limit": 10_000, "max_bytes": 10**8}
-# Text alone says nothing of what these hold; JAX needs it.
-OPAQUE = {"linearize/policy_in_text"}
+# What JAX cannot be given, and why.
+REFUSED = {
+    "linearize/policy_in_text": "known only as text",
+    "run/equinox": "has no primitive unvmap_any",  # a plug-in of ours says what it means
+}
 
 
 def programs_of_cases():
@@ -72,8 +75,8 @@ def test_cases(name):
         want = run_words(program, ["random:0"], **LIMITS)
     except JaxprToolError:
         return  # a case of an error
-    if name in OPAQUE:
-        with pytest.raises(jt.UnsupportedError, match="known only as text"):
+    if name in REFUSED:
+        with pytest.raises(jt.UnsupportedError, match=REFUSED[name]):
             run_words(program, ["random:0"], through="jax")
         return
     agree(run_words(program, ["random:0"], through="jax"), want)

@@ -55,6 +55,15 @@ def test_discharge(program):
     assert run(f"diff {path} -", run(f"discharge {path}")) == ""
 
 
+def test_upgrade(program):
+    """It is the same program in any dialect, and there is nothing left to upgrade."""
+    _, path = program
+    for dialect in ("jax-0.10.2", "jax-0.12"):
+        made = run(f"upgrade --dialect {dialect} {path}")
+        assert run(f"diff {path} -", made) == ""
+        assert run(f"upgrade --dialect {dialect} -", made) == made
+
+
 def test_run(program):
     """On NumPy; test_lower_and_compile runs it compiled."""
     case, path = program

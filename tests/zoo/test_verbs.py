@@ -173,6 +173,13 @@ def test_discharge(program):
     assert run("diff", program.path, write(program, "discharge")) == ""
 
 
+def test_upgrade(program):
+    """It is the same program in another dialect, and has the same values."""
+    made = write(program, "upgrade", "--dialect", "jax-0.12")
+    assert run("diff", program.path, made) == ""
+    close(results(program, made, program.values), results(program, program.path, program.values))
+
+
 def refused(status, code, *argv, stdin=""):
     """A command that has to end with a status and a message of this code."""
     done = invoke([str(word) for word in argv], stdin)
