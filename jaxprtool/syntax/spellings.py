@@ -92,7 +92,6 @@ def _last_axis(eqn: JaxprEqn) -> int | None:
     return operand.ndim - 1 if isinstance(operand, ShapedArray) else None
 
 
-_EVAL_JAXPR = (Spelling((0, 11, 1), name="eval_jaxpr"),)
 _NO_GROUPS = (Spelling((0, 8, 1), removed={"axis_index_groups": None}),)
 _OUT_SHARDING = (Spelling((0, 11, 1), added={"out_sharding": None}),)
 
@@ -103,11 +102,9 @@ def _born(*release: int) -> tuple[Spelling, ...]:
 
 SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     # ---- calls and control flow
-    "call": _EVAL_JAXPR,
     "CustomRoot": _born(0, 12),
-    "closed_call": _EVAL_JAXPR,
+    "closed_call": (Spelling((0, 11, 1), name="eval_jaxpr"),),
     "composite": (Spelling((0, 11, 2), renamed={"jaxpr": "call_jaxpr"}),),
-    "core_call": _EVAL_JAXPR,
     "custom_transpose_call": (Spelling((0, 10), gone=True),),
     "scan": (
         Spelling((0, 10), removed={"_split_transpose": False, "linear": _all_false}),

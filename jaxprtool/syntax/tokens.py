@@ -74,7 +74,9 @@ TYPE = (  # `*` is a unit
 )
 BINDER = rf"{IDENT}:{TYPE}"
 LAMBDA = r"\{\s*+lambda\b"  # what a jaxpr begins with
-DEFINED = r"let (?!= )((?:(?! = )[^\n]){1,200}?) = "  # what stands before the jaxpr of a definition
+DEFINED = (
+    r"let (?!\s|= )((?:(?! = )[^\n]){1,200}?) = "  # what stands before the jaxpr of a definition
+)
 LOOSE_BINDER = rf"{IDENT}(?::{TYPE})?+"  # as print_shapes=False leaves some
 PARENTHESES = r"\((?:[^()\n]++|\([^()\n]*+\))*+\)"  # with others inside, one level deep
 STORED = r"(?:[^\s;,\[]|\[[^\[\]\n]*+\])++"  # an operand that goes into a cell: a comma ends it
