@@ -113,7 +113,7 @@ def is_enough(program: ClosedJaxpr, platform: str) -> bool:
     """
     if platform == "cpu":
         return True
-    if any(eqn.primitive.name == "platform_index" for eqn in all_eqns(program.jaxpr)):
+    if any("platforms" in eqn.params for eqn in all_eqns(program.jaxpr)):
         return False
     return not _xla().is_only_for_host(lower_jaxpr(program))
 
