@@ -21,6 +21,7 @@ from jaxprtool.interpreters.evaluate import eval_jaxpr
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.limits import limited_bytes, limited_steps
 from jaxprtool.interpreters.lower import lower_jaxpr
+from jaxprtool.interpreters.observe import Observer, observed_by
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
@@ -66,6 +67,7 @@ def run(
     processes: Processes | None = None,
     max_bytes: int | None = None,
     step_limit: int | None = None,
+    observer: Observer | None = None,
 ) -> list[Value]:
     """The results of a program.
 
@@ -80,6 +82,7 @@ def run(
       processes: with `jit`, run on the devices of several processes, each of which has `devices`.
       max_bytes: refuse to start when intermediate results may take more than this at one time.
       step_limit: on NumPy, stop a loop that would take more steps than this, and a program that makes more calls.
+      observer: on NumPy, what sees each equation with its values (`interpreters.observe`).
 
     Returns:
       Arrays, which stay on the device until they are read where the program was compiled. What the program itself prints
@@ -91,13 +94,7 @@ def run(
       UnsupportedError: XLA or JAX does not take the program.
     """
     _check_options(jit, platform, through, devices, processes)
-    if is_open(program.jaxpr):
-        program = with_types(program, args)
-    check_arrays(check_input(program), "run", sized=True)
-    if max_bytes is not None:
-        check_memory(program, max_bytes)
-    check_count(len(open_binders(program)), len(args), of_open(program))
-    program = load_constants(program)
+    program = _ready(program, args, max_bytes)
     if processes is not None:
         with redirect_stdout(_shown()):
             return run_together(lower_jaxpr(program), args, processes, devices)
@@ -114,16 +111,32 @@ def run(
             compiled.check_size(max_bytes)
         with redirect_stdout(_shown()):
             return compiled(*args)
-    return _run_on_numpy(program, args, max_bytes, step_limit)
+    return _run_on_numpy(program, args, max_bytes, step_limit, observer)
+
+
+def _ready(program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None) -> ClosedJaxpr:
+    """The program with all its types and with its constants loaded, which takes the arguments and has room."""
+    if is_open(program.jaxpr):
+        program = with_types(program, args)
+    check_arrays(check_input(program), "run", sized=True)
+    if max_bytes is not None:
+        check_memory(program, max_bytes)
+    check_count(len(open_binders(program)), len(args), of_open(program))
+    return load_constants(program)
 
 
 def _run_on_numpy(
-    program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None, step_limit: int | None
+    program: ClosedJaxpr,
+    args: Sequence[Value],
+    max_bytes: int | None,
+    step_limit: int | None,
+    observer: Observer | None,
 ) -> list[Value]:
     given = iter(args)
     consts = [next(given) if c is None else c for c in program.consts]
     limits = limited_steps(step_limit), limited_bytes(max_bytes)
-    with redirect_stdout(_shown()), evaluating(), limits[0], limits[1]:
+    watched = observed_by(observer)
+    with redirect_stdout(_shown()), evaluating(), limits[0], limits[1], watched:
         return eval_jaxpr(ClosedJaxpr(program.jaxpr, consts), list(given))
 
 

@@ -30,6 +30,7 @@ from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval, typecheck_jaxpr
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes
+from jaxprtool.interpreters.observe import observed_by, observer
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value, Var
@@ -191,6 +192,52 @@ class _Program:
         )
 
 
+class _Observed(_Program):
+    """A program that tells the observer of each equation (`interpreters.observe`)."""
+
+    __slots__ = ("jaxpr",)
+
+    def __init__(self, jaxpr: Jaxpr, xp: Any):
+        super().__init__(jaxpr, xp)
+        self.jaxpr = jaxpr
+
+    def run(self, args: Sequence[Value]) -> list[Value]:
+        watching = observer()
+        if watching is None or not watching.enter(self.jaxpr, args):
+            with observed_by(None):
+                return super().run(args)
+        env = self.template.copy()
+        env[: self.n_in] = args
+        see, begin = watching.see, watching.begin
+        for eqn, (f, pick, out, dead) in zip(self.eqns, self.code, strict=True):
+            ins = pick(env)
+            if eqn.primitive.holds_jaxprs:
+                begin(eqn, ins)
+            result = self._apply(f, ins, eqn)
+            if type(out) is int:
+                env[out] = result
+                see(eqn, ins, (result,))
+            else:
+                for i, value in zip(out, result, strict=True):
+                    env[i] = value
+                see(eqn, ins, result)
+            for i in dead:
+                env[i] = None
+        outs = [env[i] for i in self.outs]
+        watching.leave(self.jaxpr, outs)
+        return outs
+
+    @staticmethod
+    def _apply(f: Callable[..., Value], ins: Sequence[Value], eqn: JaxprEqn) -> Value:
+        try:
+            return f(*ins)
+        except MemoryError:
+            _no_room(eqn.primitive, eqn.out_binders, eqn.span)
+        except JaxprToolError as e:
+            e.placed_at(eqn)
+            raise
+
+
 def _picker(slots: Sequence[int]) -> Callable[..., Sequence[Value]]:
     """A function of a list that gives the values in some slots of it."""
     if len(slots) > 1:
@@ -223,13 +270,14 @@ def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Any]]:
 @deep
 def prepared(jaxpr: Jaxpr) -> _Program:
     """The program of a jaxpr, made once and kept with it."""
-    program = _PREPARED.find(jaxpr)
+    memo, make = (_PREPARED, _Program) if observer() is None else (_OBSERVED, _Observed)
+    program = memo.find(jaxpr)
     if program is None:
-        program = _PREPARED.keep(jaxpr, _Program(jaxpr, numpy_namespace()))
+        program = memo.keep(jaxpr, make(jaxpr, numpy_namespace()))
     return program
 
 
-_PREPARED = Memo[_Program]("prepared")
+_PREPARED, _OBSERVED = Memo[_Program]("prepared"), Memo[_Program]("prepared for observation")
 
 
 def run_closed(closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:

@@ -33,12 +33,13 @@ class Loop:
       total: how many steps it takes; None when that is not known.
       span: where its body stands in the source, or None.
       step: how many steps it has begun.
+      position: which step runs, from 0: of a scan, the position along the scanned axis.
     """
 
-    __slots__ = ("name", "span", "step", "total")
+    __slots__ = ("name", "position", "span", "step", "total")
 
     def __init__(self, name: str, total: int | None, span: Any):
-        self.name, self.total, self.span, self.step = name, total, span, 0
+        self.name, self.total, self.span, self.step, self.position = name, total, span, 0, 0
 
     def __str__(self) -> str:
         of = "" if self.total is None else f" of {self.total:,}"
@@ -63,7 +64,7 @@ def steps(
         for n, i in enumerate(numbers):
             if n == limit:
                 _over_limit(loop, n)
-            loop.step = n + 1
+            loop.step, loop.position = n + 1, i
             yield i
     finally:
         _running.remove(loop)

@@ -23,6 +23,7 @@ from jaxprtool.interpreters.dce import dce_body, live_atoms, rebound
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, zeros
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
+from jaxprtool.interpreters.observe import take_branch
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.sharing import apply_jaxpr
@@ -77,7 +78,8 @@ def _choose(
     xp: Namespace, index: Value, *operands: Value, branches: Branches, **_: ParamValue
 ) -> list[Value]:
     i = int(index)
-    return xp.run(branches[i if 0 <= i < len(branches) else -1], operands)
+    taken = take_branch(i if 0 <= i < len(branches) else len(branches) - 1)
+    return xp.run(branches[taken], operands)
 
 
 def _apply_cond(

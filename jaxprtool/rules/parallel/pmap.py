@@ -16,6 +16,7 @@ from jaxprtool.interpreters.cost import cost_rules
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
+from jaxprtool.interpreters.observe import runs_as
 from jaxprtool.interpreters.partial_eval import partial_eval_rules
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
@@ -95,6 +96,7 @@ def _shard_map_params(
     ]
     with bound_axes({axis: size}):
         staged = stage(body, avals)
+    runs_as(closed.jaxpr, staged.jaxpr)
     return {
         "jaxpr": staged,
         "mesh": Mesh({axis: size}),

@@ -1,0 +1,190 @@
+"""Places in a program that runs: the equation, and the way to it through nested jaxprs with the step of each loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.interpreters.limits import running_loops
+from jaxprtool.interpreters.observe import branch_taken, written_as
+from jaxprtool.ir.diagnostics import place_of
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
+from jaxprtool.ir.origin import stack_of
+from jaxprtool.ir.walk import jaxprs_in
+
+__all__ = ["Level", "Place", "Step", "Watch"]
+
+
+class Step(NamedTuple):
+    """An enclosing equation on the way to a place.
+
+    Attributes:
+      eqn: the equation.
+      param: the param that holds the jaxpr which runs.
+      branch: the position of the jaxpr in the param, where that holds several; else None.
+      step: of a loop the iteration, from 0 (of a scan, the position along the scanned axis); else None.
+    """
+
+    eqn: JaxprEqn
+    param: str
+    branch: int | None = None
+    step: int | None = None
+
+    def __str__(self) -> str:
+        line, _ = position(self.eqn)
+        branch = "" if self.branch is None else f", branch {self.branch}"
+        step = "" if self.step is None else f" > step {self.step}"
+        return f"{self.eqn.primitive.name}{_at(line)}{branch}{step}"
+
+    def json(self) -> dict[str, Any]:
+        """The step with the keys line, primitive, param, step and branch."""
+        line, _ = position(self.eqn)
+        name = self.eqn.primitive.name
+        return {
+            "line": line,
+            "primitive": name,
+            "param": self.param,
+            "step": self.step,
+            "branch": self.branch,
+        }
+
+
+class Place(NamedTuple):
+    """An equation of a program and the way to it, the outermost enclosing equation first."""
+
+    eqn: JaxprEqn
+    path: tuple[Step, ...] = ()
+
+    @property
+    def file(self) -> str | None:
+        """The name of the text that holds the equation; None for a program without a text."""
+        return None if self.eqn.span is None else self.eqn.span.source.name
+
+    @property
+    def source(self) -> str | None:
+        """The line of Python that made the equation, `file:line:column`."""
+        return place_of(self.eqn) or None
+
+    @property
+    def names(self) -> str | None:
+        """The scopes around the operation, those of enclosing equations first: `jvp(layer1)/attn`."""
+        eqns = [*(step.eqn for step in self.path), self.eqn]
+        names = [n for e in eqns if e.origin is not None for n in e.origin.names or ()]
+        return stack_of(tuple(names)) or None
+
+    def __str__(self) -> str:
+        line, _ = position(self.eqn)
+        return " > ".join([*map(str, self.path), f"{self.eqn.primitive.name}{_at(line)}"])
+
+    def located(self) -> str:
+        """`file:line:column`, or the line of Python for a program without a text; "" where nobody knows."""
+        return str(self.eqn.span or place_of(self.eqn))
+
+    def json(self) -> dict[str, Any]:
+        """The place with the keys file, line, column, primitive, path, source and names."""
+        line, column = position(self.eqn)
+        return {
+            "file": self.file,
+            "line": line,
+            "column": column,
+            "primitive": self.eqn.primitive.name,
+            "path": [step.json() for step in self.path],
+            "source": self.source,
+            "names": self.names,
+        }
+
+
+def position(eqn: JaxprEqn) -> tuple[int | None, int | None]:
+    """Line and column of an equation in its text, from 1; None, None where it has no text."""
+    if eqn.span is None:
+        return None, None
+    return eqn.span.source.position(eqn.span.start)
+
+
+def _at(line: int | None) -> str:
+    return "" if line is None else f" at {line}"
+
+
+# The jaxprs that an equation holds: the param of each and, in a param that holds several, its positions there.
+Held = dict[Jaxpr, tuple[str, list[int]]]
+
+
+class Level:
+    """A jaxpr that runs.
+
+    Attributes:
+      jaxpr: the jaxpr.
+      step: the equation that holds it, with the iteration; None for the program itself.
+      loops: how many loops ran when it was entered.
+      eqn: the equation that runs the jaxprs inside it now.
+    """
+
+    __slots__ = ("eqn", "jaxpr", "loops", "step")
+
+    def __init__(self, jaxpr: Jaxpr, step: Step | None, loops: int):
+        self.jaxpr, self.step, self.loops = jaxpr, step, loops
+        self.eqn: JaxprEqn | None = None
+
+
+class Watch:
+    """An observer that knows where the evaluation is (see `interpreters.observe`); others are made of it.
+
+    Attributes:
+      levels: the jaxprs that run now, the outermost first.
+    """
+
+    def __init__(self) -> None:
+        self.levels: list[Level] = []
+        self._jaxprs: dict[JaxprEqn, Held] = {}
+
+    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
+        """Follow a jaxpr of the program; what a rule runs besides is a part of its equation."""
+        loops = running_loops()
+        if not self.levels:
+            self.levels.append(Level(jaxpr, None, len(loops)))
+            return True
+        above = self.levels[-1]
+        if above.eqn is None:
+            return False
+        found = self._held(above.eqn).get(written_as(jaxpr))
+        if found is None:
+            return False
+        param, positions = found
+        branch = None
+        if positions:
+            branch = branch_taken() if branch_taken() in positions else positions[0]
+        step = loops[-1].position if len(loops) > above.loops else None
+        self.levels.append(Level(jaxpr, Step(above.eqn, param, branch, step), len(loops)))
+        return True
+
+    def _held(self, eqn: JaxprEqn) -> Held:
+        found = self._jaxprs.get(eqn)
+        if found is None:
+            found = self._jaxprs[eqn] = _jaxprs_of(eqn)
+        return found
+
+    def begin(self, eqn: JaxprEqn, ins: Sequence[Any]) -> None:
+        """Remember which equation runs the jaxprs that are entered next."""
+        self.levels[-1].eqn = eqn
+
+    def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Nothing; observers that are made of this one look at the values here."""
+
+    def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
+        """Go back to the enclosing jaxpr."""
+        self.levels.pop()
+
+    def place(self, eqn: JaxprEqn) -> Place:
+        """The place of an equation of the innermost jaxpr that runs."""
+        return Place(eqn, tuple([x.step for x in self.levels if x.step is not None]))
+
+
+def _jaxprs_of(eqn: JaxprEqn) -> Held:
+    found: Held = {}
+    for key, value in eqn.params.items():
+        inner = [closed.jaxpr for closed in jaxprs_in(value)]
+        for i, jaxpr in enumerate(inner):
+            _, positions = found.setdefault(jaxpr, (key, []))
+            if len(inner) > 1:
+                positions.append(i)
+    return found

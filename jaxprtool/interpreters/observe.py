@@ -1,0 +1,88 @@
+"""Observation of an evaluation on NumPy: an observer sees each equation with its values, and where it stands.
+
+Contract of an observer: while `observed_by(observer)` holds, the evaluation of a jaxpr calls
+
+    observer.enter(jaxpr, args) -> bool     before its first equation; False: nobody looks into it
+    observer.begin(eqn, ins)                before an equation that holds jaxprs, which run before its `see`
+    observer.see(eqn, ins, outs)            after each equation, with the values of its operands and its results
+    observer.leave(jaxpr, outs)             after its last equation
+
+for the jaxpr itself and for those that its equations hold, in the order in which they run. Values belong to the evaluation:
+an observer does not change them, and what it keeps it copies where a cell of a reference may change later. It may raise
+an exception to end the evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
+from jaxprtool.ir.memo import Memo
+
+__all__ = [
+    "Observer",
+    "branch_taken",
+    "observed_by",
+    "observer",
+    "runs_as",
+    "take_branch",
+    "written_as",
+]
+
+
+class Observer(Protocol):
+    """What sees an evaluation; see the contract of the module."""
+
+    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool: ...
+    def begin(self, eqn: JaxprEqn, ins: Sequence[Any]) -> None: ...
+    def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None: ...
+    def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None: ...
+
+
+_current: list[Observer | None] = [None]
+
+
+def observer() -> Observer | None:
+    """The observer of the evaluation that runs now."""
+    return _current[0]
+
+
+@contextmanager
+def observed_by(watching: Observer | None) -> Generator[None]:
+    """Inside the block `watching` sees what is evaluated (None: nobody does)."""
+    _current[0], outer = watching, _current[0]
+    try:
+        yield
+    finally:
+        _current[0] = outer
+
+
+_branch = [0]
+
+
+def take_branch(i: int) -> int:
+    """Say which of several jaxprs of a param runs next, since two of them may be one object; returns it."""
+    _branch[0] = i
+    return i
+
+
+def branch_taken() -> int:
+    """What was said last."""
+    return _branch[0]
+
+
+def runs_as(jaxpr: Jaxpr, made: Jaxpr) -> Jaxpr:
+    """Say that evaluation runs `made` in the place of a jaxpr of a param (shard_map: batched over the devices); returns it."""
+    if made is not jaxpr:
+        _WRITTEN.keep(made, written_as(jaxpr))
+    return made
+
+
+def written_as(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr of a param in whose place evaluation runs this one; mostly itself."""
+    return _WRITTEN.find(jaxpr) or jaxpr
+
+
+_WRITTEN = Memo[Jaxpr]("what is written in the program")
