@@ -26,6 +26,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 __all__ = [
     "args_option",
     "file_argument",
+    "json_option",
     "max_bytes_option",
     "output_option",
     "verb",
@@ -180,6 +181,13 @@ def args_option(f: F) -> F:
         "random:SEED, zeros, ones, ramp. One of the last four as the last word gives all arguments left. "
         "By name: a=1 b=x.npy; other words are for those not named. Trees of them: params={w:x.npy,b:zeros}, "
         '{"params": {...}, "x": [1,2]}, params.w=ones. Of a PRNG key: its seed, or its words.',
+    )(f)
+
+
+def json_option(f: F) -> F:
+    """`--json`."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON document, whose keys are above."
     )(f)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +24,7 @@ from jaxprtool.driver.files import (
 )
 from jaxprtool.driver.loading import is_function
 from jaxprtool.driver.output import INLINE, program_text, write_programs
+from jaxprtool.driver.places import with_places
 from jaxprtool.driver.trace import trace, without_origins
 from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.verify import check_results
@@ -31,6 +33,9 @@ from jaxprtool.ir.diagnostics import Diagnostic, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.printable import printable
 from jaxprtool.syntax.open_programs import is_open
+
+if TYPE_CHECKING:
+    from jaxprtool.analyses.answer import Answer
 
 __all__ = ["Session"]
 
@@ -133,6 +138,14 @@ class Session:
         file, selector = split_selector(path)
         text, name = self.read(file)
         return the_one(self.load(text, name, selector), name)
+
+    def placed(self, path: str) -> ClosedJaxpr:
+        """The one program that is meant, whose equations have places: those of its file, or of the text of a function."""
+        return with_places(self.program(path), path)
+
+    def answer(self, found: Answer, *, as_json: bool) -> None:
+        """Print the answer of an analysis, for people or as one line of JSON."""
+        self.echo_lines([json.dumps(found.json())] if as_json else found.lines())
 
     def write(
         self,
