@@ -22,6 +22,7 @@ from jaxprtool.driver.run import default_max_bytes
 from jaxprtool.driver.values import is_word
 from jaxprtool.interpreters.check import set_verify, verifying
 from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.syntax.long_numbers import MOST_DIGITS, long_number
 
 __all__ = [
     "args_option",
@@ -40,6 +41,7 @@ class _Verb(click.Command):
     """A command in which `--args` takes all the words after it that read like values."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _refuse_long_numbers(args)
         if any(p.name == "args" for p in self.params):
             args = _gather_words(args)
         # `-#name`, a jaxpr of standard input, would read as an option
@@ -60,6 +62,14 @@ class _Verb(click.Command):
         for functions, title in ((False, "Options"), (True, FUNCTION_OPTIONS)):
             with formatter.section(title):
                 formatter.write_dl(groups[functions])
+
+
+def _refuse_long_numbers(words: Sequence[str]) -> None:
+    """Raise UsageError for a word with a number that Python does not convert."""
+    for word in words:
+        if long_number(word) is not None:
+            message = f"{word[:20]}... holds a number of more than {MOST_DIGITS:,} digits"
+            fail(UsageError, message, "bad-value")
 
 
 def _refuse_unquoted(words: Sequence[str]) -> None:

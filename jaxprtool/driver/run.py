@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from typing import Any
 
 from jaxprtool.analyses.memory import check_memory
@@ -22,7 +22,7 @@ from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.limits import limited_bytes, limited_steps
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.interpreters.observe import Observer, observed_by
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import MissingRuleError, UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 from jaxprtool.ir.printable import PrintableStream
@@ -167,7 +167,13 @@ def _run_with_jax(
     program: ClosedJaxpr, args: Sequence[Value], platform: str | None, devices: int | None
 ) -> list[Value]:
     from jaxprtool.backends.jax.run import run_with_jax  # noqa: PLC0415 (gateway: JAX)
+    from jaxprtool.backends.xla.precautions import check_survives  # noqa: PLC0415 (gateway: XLA)
 
+    lowered = None
+    with suppress(UnsupportedError, MissingRuleError):  # what only JAX lowers it may still run
+        lowered = lower_jaxpr(program)
+    if lowered is not None:
+        check_survives(program, lowered)
     return run_with_jax(program, args, platform, devices or _devices_of(program))
 
 

@@ -13,6 +13,7 @@ from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.hints import hint
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
+from jaxprtool.syntax.long_numbers import check_numbers
 from jaxprtool.syntax.origins import find_annotations
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import Reading
@@ -106,6 +107,7 @@ def read_interface(text: str, n_in: int, n_out: int) -> Interface:
 
 
 def _read(source: Source) -> tuple[dict[str, ClosedJaxpr], Reading]:
+    check_numbers(source)
     annotated = find_annotations(source.text)
     if annotated:
         numbers = [source.number(row) for row in annotated.numbers]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.memory import check_memory
-from jaxprtool.backends.xla import compile as xla
 from jaxprtool.backends.xla import precautions
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.run import run
@@ -91,6 +91,30 @@ def nested_loops(n: int) -> jt.ClosedJaxpr:
 def test_what_xla_does_not_survive_is_reported():
     with pytest.raises(jt.UnsupportedError, match="XLA does not survive"):
         compile_program(nested_loops(600))
+
+
+CALLS = (lambda: jax.debug.callback(lambda: None), lambda: jax.debug.print("x {}", 1.5))
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("how", [{"jit": True}, {"through": "jax"}])
+def test_a_loop_without_steps_that_calls_the_host(call, how):
+    """XLA ends the process on it (also where JAX gives it to XLA); what it does not end on runs."""
+
+    def loop(x, times):
+        def body(c):
+            call()
+            return c[0] * 2, c[1] + 1
+
+        return jax.lax.while_loop(lambda c: c[1] < times, body, (x, 0))[0]
+
+    x = np.ones(3, np.float32)
+    never = jt.trace(lambda x: jax.lax.while_loop(lambda c: False, lambda c: (call(), c)[1], x), x)
+    with pytest.raises(jt.UnsupportedError, match="XLA does not survive"):
+        run(never, [x], **how)
+    assert run(never, [x])[0] is not None
+    (twice,) = run(jt.trace(lambda x: loop(x, 2), x), [x], **how)
+    assert np.asarray(twice)[0] == 4
 
 
 def test_a_child_that_ends_well_says_nothing():
@@ -190,7 +214,7 @@ def test_what_xla_needs_in_between_counts():
 
 def test_long_chains_and_deep_branches_are_tried_in_a_process_of_their_own(monkeypatch):
     tried = []
-    monkeypatch.setattr(xla, "try_in_child", tried.append)
+    monkeypatch.setattr(precautions, "try_in_child", tried.append)
     monkeypatch.setattr(precautions, "_LONG_CHAIN", 50)
     chain = "\n".join(f"b{i + 1}:f32[] = sin b{i}" for i in range(60))
     compile_program(jt.parse(f"{{ lambda ; b0:f32[]. let {chain} in (b60,) }}"))

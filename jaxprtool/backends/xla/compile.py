@@ -14,18 +14,15 @@ from jaxprtool.backends.xla.client import Runtime, jaxlib_version
 from jaxprtool.backends.xla.executable import Executable
 from jaxprtool.backends.xla.failures import reason
 from jaxprtool.backends.xla.precautions import (
-    check_addresses,
     check_devices,
-    check_written_out,
-    is_long_chain,
-    try_in_child,
+    check_survives,
+    check_text_survives,
 )
 from jaxprtool.backends.xla.spmd_executable import SharedExecutable, SpmdExecutable
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.memo import Memo
-from jaxprtool.ir.walk import nesting
 from jaxprtool.stablehlo.module import StableHLO
 
 __all__ = [
@@ -38,9 +35,6 @@ __all__ = [
     "load_executable",
     "machine_name",
 ]
-
-# With more loops than this, or calls and branches inside each other deeper than that, XLA may end the process.
-_MANY_LOOPS, _DEEP = 100, 100
 
 
 def _prepare_custom_calls(program: StableHLO) -> None:
@@ -120,11 +114,7 @@ def compile_jaxpr(
         program = lower_jaxpr(closed)
         if max_devices is not None:
             check_devices(program, max_devices)
-        check_addresses(closed)
-        check_written_out(closed)
-        deep = nesting(closed.jaxpr) > _DEEP or _has_many(program, "while")
-        if deep or is_long_chain(program.text):
-            try_in_child(program)
+        check_survives(closed, program)
         found = _COMPILED.keep(closed, compile_stablehlo(program))
     return found
 
@@ -137,6 +127,7 @@ def _compile_on(closed: ClosedJaxpr, platform: str, devices_on: Any) -> Executab
     known = _COMPILED_ON.of(closed, dict)
     if platform not in known:
         program = lower_jaxpr(closed)
+        check_survives(closed, program)
         r = client.runtime_on(devices_on(platform, program.devices))
         known[platform] = compile_stablehlo(program, r)
     return known[platform]
@@ -160,13 +151,8 @@ def compile_text(program: StableHLO) -> Executable:
 
     One with many loops and branches is tried in a process of its own before, since they may be inside each other.
     """
-    if _has_many(program, "while", "case", "if") or is_long_chain(program.text):
-        try_in_child(program)
+    check_text_survives(program)
     return check_count(compile_stablehlo(program))
-
-
-def _has_many(program: StableHLO, *names: str) -> bool:
-    return sum(program.text.count(f"stablehlo.{n}") for n in names) > _MANY_LOOPS
 
 
 @functools.cache

@@ -9,17 +9,57 @@ import signal
 import subprocess
 import sys
 
+from jaxprtool import ops as lax
+from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.walk import all_eqns, count_eqns
+from jaxprtool.ir.walk import all_eqns, count_eqns, nesting
 from jaxprtool.stablehlo.module import StableHLO
 
-__all__ = ["check_addresses", "check_devices", "check_written_out", "is_long_chain", "try_in_child"]
+__all__ = [
+    "check_devices",
+    "check_survives",
+    "check_text_survives",
+    "is_long_chain",
+    "try_in_child",
+]
 
+# With more loops than this, or calls and branches inside each other deeper than that, XLA may end the process.
+_MANY_LOOPS, _DEEP = 100, 100
 _MAX_WRITTEN_OUT = 1_000_000
 
 
-def check_written_out(closed: ClosedJaxpr) -> None:
+def check_survives(closed: ClosedJaxpr, program: StableHLO) -> None:
+    """Refuse what XLA would not survive, or not finish; what it may not survive is compiled in another process first.
+
+    Args:
+      closed: the program.
+      program: the same, lowered.
+
+    Raises:
+      UsageError: the program is too large.
+      UnsupportedError: the other process was ended by a signal.
+    """
+    _check_addresses(closed)
+    _check_written_out(closed)
+    many = program.text.count("stablehlo.while") > _MANY_LOOPS
+    deep = many or nesting(closed.jaxpr) > _DEEP
+    if deep or is_long_chain(program.text) or _calls_host_in_while(closed, program):
+        try_in_child(program)
+
+
+def check_text_survives(program: StableHLO) -> None:
+    """Compile in another process first what XLA may not survive by its text; one of an artifact, whose jaxpr is not there.
+
+    Raises:
+      UnsupportedError: the other process was ended by a signal.
+    """
+    inside = sum(program.text.count(f"stablehlo.{n}") for n in ("while", "case", "if"))
+    if inside > _MANY_LOOPS or is_long_chain(program.text):
+        try_in_child(program)
+
+
+def _check_written_out(closed: ClosedJaxpr) -> None:
     """Raise UsageError for a program that has too many operations where its calls are written out, as XLA does."""
     n = count_eqns(closed.jaxpr)
     if n > _MAX_WRITTEN_OUT:
@@ -59,7 +99,7 @@ def check_devices(program: StableHLO, limit: int) -> None:
 _ADDRESSES = 1 << 47
 
 
-def check_addresses(closed: ClosedJaxpr) -> None:
+def _check_addresses(closed: ClosedJaxpr) -> None:
     """Raise UsageError for a program in which an array has more bytes than there are addresses."""
     for eqn in all_eqns(closed.jaxpr):
         for v in eqn.out_binders:
@@ -86,6 +126,17 @@ def is_long_chain(text: str) -> bool:
             ends[m[1]] = own + max((ends.get(x, 0) for x in _OPERAND.findall(m[2])), default=0)
         chains[name] = max(ends.values(), default=1)
     return max(chains.values(), default=0) > _LONG_CHAIN
+
+
+def _calls_host_in_while(closed: ClosedJaxpr, program: StableHLO) -> bool:
+    """Whether the program calls the host in a loop that may take no step.
+
+    XLA removes a loop that it finds to take none, and ends the process where a call is left whose operands are constants.
+    """
+    if not program.callbacks:
+        return False
+    loops = (e for e in all_eqns(closed.jaxpr) if e.primitive is lax.while_call.primitive)
+    return any(has_effects(loop) for loop in loops)
 
 
 _CHILD = """
@@ -124,7 +175,7 @@ def try_in_child(program: StableHLO) -> None:
             f"XLA does not survive the lowered program: it ends with {_signal_name(-done.returncode)}",
             "xla-compile",
             help="loops and branches inside each other, hundreds deep, or thousands of operations one after the "
-            "other use up its stack; run the program on NumPy",
+            "other use up its stack, and it fails at calls of the host in loops that take no step; run the program on NumPy",
         )
 
 

@@ -1,0 +1,29 @@
+"""Numbers of thousands of digits, which Python does not convert since that takes time that grows with their square."""
+
+from __future__ import annotations
+
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError
+from jaxprtool.ir.spans import Source, Span
+from jaxprtool.syntax.patterns import pattern
+
+__all__ = ["MOST_DIGITS", "check_numbers", "long_number"]
+
+MOST_DIGITS = 4000  # Python's own limit is 4,300, unless somebody has changed it
+_LONG = pattern(rf"(?<![\d_])[\d_]{{{MOST_DIGITS + 1}}}")
+
+
+def long_number(text: str) -> int | None:
+    """Where the first number of more than `MOST_DIGITS` digits begins in a text; None where there is none."""
+    if len(text) <= MOST_DIGITS or max(map(len, text.split("\n"))) <= MOST_DIGITS:
+        return None
+    found = _LONG.search(text)
+    return None if found is None else found.start()
+
+
+def check_numbers(source: Source) -> None:
+    """Raise JaxprParseError for a text with a number of more than `MOST_DIGITS` digits, be it in a comment."""
+    start = long_number(source.text)
+    if start is not None:
+        span = Span(source, start, start + 1)
+        message = f"a number of more than {MOST_DIGITS:,} digits"
+        raise JaxprParseError(Diagnostic(message, "bad-literal", span))
