@@ -33,7 +33,7 @@ from jaxprtool.syntax.types import UNTYPED
 __all__ = ["Change", "Report", "report", "target"]
 
 Programs = Mapping[str, ClosedJaxpr]
-_NAME = re.compile(r"(?!(?:inf|nan|True|False)\b)[^\W\d]\w*")
+_NAME = re.compile(r"(?!(?:(?:inf|nan)j?|True|False)\b)[^\W\d]\w*")
 _PYTHON = re.compile(r"<\w|functools\.partial\(")  # a value that is an object of Python's, printed
 
 

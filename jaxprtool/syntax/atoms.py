@@ -22,7 +22,9 @@ __all__ = ["Atoms", "Missing", "Scope", "undrop"]
 _BINDER = pattern(f"({LOOSE_BINDER})")
 _RESULT = pattern(rf"(?<!\S)({IDENT})(?::{TYPE})?+(?=\s++=\s|\s++{IDENT}:)")
 _SPACED = pattern(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
-_NO_NUMBER = pattern(r"(?!(?:inf|nan|True|False|complex)\b)[^\W\d]")  # what a name begins with
+_NO_NUMBER = pattern(
+    r"(?!(?:(?:inf|nan)j?|True|False|complex)\b)[^\W\d]"
+)  # what a name begins with
 _WORD = pattern(r"\S+")
 _NAME = pattern(r"[^\W\d]\w*")
 

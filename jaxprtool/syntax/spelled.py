@@ -14,7 +14,7 @@ from jaxprtool.syntax.spellings import SPELLINGS, Release, renamed
 
 __all__ = ["Releases", "SpelledEquation", "dropped_param", "now_called", "releases_of", "spelled"]
 
-_TYPED_LITERAL = pattern(r"(?<!\S)-?(?:\d[^\s:]*|inf|nan|True|False):[a-z]\w*\[")
+_TYPED_LITERAL = pattern(r"(?<!\S)-?(?:\d[^\s:]*|(?:inf|nan)j?|\([^\s:]*j\)|True|False):[a-z]\w*\[")
 _LITERAL = pattern(r"(?<!\S)-?\d[^\s:]*(?!\S)")
 _LITERALS_TYPED: Release = (0, 6, 1)
 _TYPES: Release = (0, 2, 22)  # what prints types, and a line break less

@@ -291,7 +291,11 @@ def _structure(text: str) -> Any:
             return Record(node.func.id, tuple(map(read, node.args)), **fields)
         raise ValueError(ast.dump(node))
 
-    return read(ast.parse(leaves, mode="eval").body)
+    body = ast.parse(leaves, mode="eval").body
+    bracketed = sum(isinstance(node, (ast.Tuple, ast.Call)) for node in ast.walk(body))
+    if bracketed != re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", "", leaves).count("("):
+        raise ValueError("brackets around something make no tuple of it")
+    return read(body)
 
 
 def _made(name: str, args: tuple[Any, ...], fields: dict[str, Any]) -> Any:

@@ -204,3 +204,31 @@ def test_a_name_that_is_that_of_a_jaxpr_too():
     )
     (eqn,) = parse(text).jaxpr.eqns
     assert eqn.params["name"] == "f" and isinstance(eqn.params["jaxpr"], ClosedJaxpr)
+
+
+SCALARS = {
+    "f32": ["1.0", "-1.5", "inf", "-inf", "nan"],
+    "i32": ["1", "-3"],
+    "bool": ["True", "False"],
+    "c64": [
+        "1j",
+        "-1j",
+        "infj",
+        "-infj",
+        "nanj",
+        "(1+2j)",
+        "(-0+infj)",
+        "(nan-infj)",
+        "(inf+nanj)",
+    ],
+    "c128": ["infj", "nanj"],
+    "bf16": ["inf", "nan"],
+}
+
+
+@pytest.mark.parametrize(("kind", "word"), [(k, w) for k, ws in SCALARS.items() for w in ws])
+def test_a_literal_is_read_where_nothing_else_has_its_type(kind, word):
+    text = f"{{ lambda ; a:u8[]. let b:u8[] = f {word}:{kind}[] in (b,) }}"
+    program = parse(text)
+    assert str(program.eqns[0].inputs[0]) == f"{word}:{kind}[]"
+    assert str(parse(str(program))) == str(program)

@@ -125,6 +125,8 @@ def _same_values(i: int, x: Any, y: Any) -> None:
     x, y = np.asarray(x), np.asarray(y)
     if x.size == 0 or x.dtype == jt.float0:
         return
+    if x.dtype.kind == "V" and not np.isnan(np.array(np.nan).astype(x.dtype).astype(float)):
+        return  # a type without NaN: outside of its domain an operation gives any number
     wide = complex if x.dtype.kind == "c" else np.float64
     size = x.dtype.itemsize // (2 if x.dtype.kind == "c" else 1)
     a, b = x.astype(wide), y.astype(wide)
