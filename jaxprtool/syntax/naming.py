@@ -9,8 +9,10 @@ from typing import Any
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.syntax.elided_params import params_order
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.sharing import printed_jaxprs, unique_name
 from jaxprtool.syntax.spellings import LONG
+from jaxprtool.syntax.tokens import DEFINED
 
 __all__ = ["base26", "jaxprs_in", "name_variables", "shared_jaxprs"]
 
@@ -94,6 +96,15 @@ def _strays(eqn: JaxprEqn) -> bool:
     return False
 
 
+_DEFINED = pattern(DEFINED)
+_ELSEWHERE = pattern(r"(?<![^\s}\[=,;])#|[{}=]")  # what begins a comment, a jaxpr or a value
+
+
+def _can_be_defined(name: str) -> bool:
+    """Whether a definition of this name, and what refers to it, can be read again."""
+    return bool(_DEFINED.fullmatch(f"let {name} = ")) and not _ELSEWHERE.search(name)
+
+
 def shared_jaxprs(
     nested: Nested,
     root: Jaxpr,
@@ -128,7 +139,7 @@ def shared_jaxprs(
                 if closed.jaxpr not in uses:
                     continue
                 uses[closed.jaxpr] += 1
-                if isinstance(name, str):
+                if isinstance(name, str) and _can_be_defined(name.strip("<>")):
                     names.setdefault(closed.jaxpr, name.strip("<>"))
     _spread(nested, uses)
     counts: dict[str, int] = {}

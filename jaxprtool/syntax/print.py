@@ -164,7 +164,7 @@ def _end(jaxpr: Jaxpr) -> str:
 
 def _size(text: str) -> int:
     """Columns as JAX's printer counts them: bytes."""
-    return len(text) if text.isascii() else len(text.encode())
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 class _Printer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import NOTHING, either
 from jaxprtool.core.kinds.numbers import INTEGER
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.kinds import Kind
+from jaxprtool.ir.kinds import Kind, Style
 from jaxprtool.ir.params import Opaque, ParamValue, Record
 
 __all__ = [
@@ -33,24 +35,71 @@ class JaxprKind(Kind):
 
 
 class NameKind(Kind):
-    """Names, which a text holds as they are. Functions have names such as `<lambda>`, which are no words."""
+    """Names, which a text holds as they are. Functions have names such as `<lambda>`, which are no words.
+
+    A function may be called anything, and JAX prints its name as it is. Where the end of a name could not be found again it
+    is written in quotes, as Python writes strings.
+    """
 
     spelling = "name"
+    prints_itself = False
 
     def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (str, Opaque))
 
     def read_text(self, text: str) -> Any:
-        return text.strip()
+        name = text.strip()
+        if name[:1] in ("'", '"'):
+            found = _unquoted(name)
+            return name if found is None else found
+        return name
+
+    def printed(self, value: ParamValue, style: Style) -> Any:
+        del style
+        is_name = type(value) is str
+        return value if not is_name or _stands_alone(value) else Opaque(repr(value))
+
+
+_WORDS = re.compile(r"[\w.<>\-]*(?<!\s)(?: [\w.<>\-]+)*")
+_PARTING = re.compile(r"[\s'\"#;,=\\{}]")
+
+
+def _stands_alone(name: str) -> bool:
+    """Whether the end of a name is found where it stands without quotes."""
+    if _WORDS.fullmatch(name):
+        return not name.startswith(" ")
+    if not name.isprintable() or _PARTING.search(name):
+        return False
+    closing: list[str] = []
+    for c in name:
+        if c in "([":
+            closing.append(")" if c == "(" else "]")
+        elif c in ")]" and (not closing or closing.pop() != c):
+            return False
+    return not closing
+
+
+def _unquoted(text: str) -> str | None:
+    """The string that Python would write as this text; None where there is none."""
+    try:
+        found = ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return None
+    return found if isinstance(found, str) and repr(found) == text else None
 
 
 class TextKind(NameKind):
     """Free text, which may hold anything."""
 
     spelling = "free"
+    prints_itself = True
 
     def read_text(self, text: str) -> Any:
         return text
+
+    def printed(self, value: ParamValue, style: Style) -> Any:
+        del style
+        return value
 
 
 class SolverTuple(Kind):
