@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from jaxprtool.ir.jaxpr import REQUIRED, JaxprEqn, Param, Primitive, Var
+from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import Placement
 from jaxprtool.syntax.spellings import Form
@@ -45,9 +47,15 @@ def params_order(primitive: Primitive, params: dict[str, Any]) -> list[str]:
 
 
 def printed_params(
-    primitive: Primitive, params: dict[str, Any], lossless: bool
+    primitive: Primitive,
+    params: dict[str, Any],
+    lossless: bool,
+    defined: Collection[str] = frozenset(),
 ) -> list[tuple[str, Any]]:
-    """The params that are printed, in order; those that JAX hides only when `lossless` needs them."""
+    """The params that are printed, in order; those that JAX hides only when `lossless` needs them.
+
+    A name that is one of `defined`, the names of definitions, is found in the text whatever it holds.
+    """
     if not primitive.known:
         return [*params.items()]
     declared = primitive.params
@@ -59,13 +67,22 @@ def printed_params(
             continue
         if isinstance(value, Placement):  # the binder's type says it
             continue
-        if declaration is not None and not declaration.kind.prints_itself:
-            value = declaration.kind.printed(value, "lossless" if lossless else "jax")
+        if declaration is not None:
+            value = _shown(declaration.kind, value, lossless, defined)
         found.append((key, value))
     return found
 
 
-def params_in_form(eqn: JaxprEqn, form: Form, lossless: bool) -> list[tuple[str, Any]]:
+def _shown(kind: Kind, value: ParamValue, lossless: bool, defined: Collection[str]) -> Any:
+    """What is printed for a value."""
+    if kind.prints_itself or (type(value) is str and value in defined):
+        return value
+    return kind.printed(value, "lossless" if lossless else "jax")
+
+
+def params_in_form(
+    eqn: JaxprEqn, form: Form, lossless: bool, defined: Collection[str] = frozenset()
+) -> list[tuple[str, Any]]:
     """`printed_params` in a release that prints the primitive in a form of its own.
 
     What the release does not have stays, where it says something: a text never loses what it cannot spell.
@@ -87,8 +104,7 @@ def params_in_form(eqn: JaxprEqn, form: Form, lossless: bool) -> list[tuple[str,
             pass
         elif _is_left_out(declaration, value, lossless):
             continue
-        if not declaration.kind.prints_itself:
-            value = declaration.kind.printed(value, "lossless" if lossless else "jax")
+        value = _shown(declaration.kind, value, lossless, defined)
         found[form.names.get(key, key)] = value
     for key, value in form.more.items():
         if found.get(key) is None:

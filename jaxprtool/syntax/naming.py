@@ -97,12 +97,15 @@ def _strays(eqn: JaxprEqn) -> bool:
 
 
 _DEFINED = pattern(DEFINED)
-_ELSEWHERE = pattern(r"(?<![^\s}\[=,;])#|[{}=]")  # what begins a comment, a jaxpr or a value
+_ELSEWHERE = pattern(
+    r"(?<![^\s}\[=,;])#|[{}='\"]"
+)  # what begins a comment, a jaxpr, a value or a string
 
 
 def _can_be_defined(name: str) -> bool:
     """Whether a definition of this name, and what refers to it, can be read again."""
-    return bool(_DEFINED.fullmatch(f"let {name} = ")) and not _ELSEWHERE.search(name)
+    stands = name == name.strip() and bool(_DEFINED.fullmatch(f"let {name} = "))
+    return stands and not _ELSEWHERE.search(name)
 
 
 def shared_jaxprs(

@@ -188,6 +188,7 @@ class _Printer:
         self.root, outer = program.jaxpr, outer or {}
         nested, self.definitions = self._shared(program, outer, relaid)
         self.closed, self.shared = nested.closed, {**outer, **self.definitions}
+        self.defined = {*self.shared.values()}
         self.names = name_variables(
             nested,
             program.jaxpr,
@@ -363,10 +364,7 @@ class _Printer:
         name = outer.get(closed.jaxpr)
         if name is not None:
             return name
-        inside = _Printer(
-            closed, True, 80, renamed=True, placed=self.placed, outer=outer, dialect=self.dialect
-        )
-        return inside.text()
+        return _Printer(closed, True, 80, True, self.placed, outer, self.dialect).text()
 
     def _standalone(self, closed: ClosedJaxpr) -> str:
         """JAX's text of a jaxpr inside a value that is printed by `str`: names start again at `a`."""
@@ -380,8 +378,8 @@ class _Printer:
         """The params that are printed, in order, in this dialect."""
         form = self.forms.get(eqn.primitive.name)
         if form is None or not eqn.primitive.known:
-            return printed_params(eqn.primitive, eqn.params, self.lossless)
-        return params_in_form(eqn, form, self.lossless)
+            return printed_params(eqn.primitive, eqn.params, self.lossless, self.defined)
+        return params_in_form(eqn, form, self.lossless, self.defined)
 
     def _plain_params(self, eqn: JaxprEqn) -> str:
         """All params on one line, with brackets; for equations that hold no jaxpr."""

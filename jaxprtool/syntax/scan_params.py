@@ -23,7 +23,8 @@ _PLAIN_FLAT = pattern(rf"\s*+(?<![)}}])({IDENT})=({_PLAIN})(?=\s++{IDENT}=(?!=)|
 _KEY = pattern(
     rf"\s*+[,;]?+\s*+(?<![)}}])({IDENT})[ \t]*+=(?!=)(?:[ \t]++(?!{IDENT}[ \t]*+=(?!=)|{IDENT}:{IDENT}\[|\]))?+"
 )
-_FREE_KEY = pattern(rf"\s*+[,;]?+\s*+({IDENT})=")  # its value may begin with `=`
+# Its value may begin with `=`, and with blanks where none stand before the first `=`.
+_FREE_KEY = pattern(rf"\s*+[,;]?+\s*+({IDENT})(?:=|[ \t]++=(?:[ \t]++(?!{IDENT}=|\s))?+)")
 _BEFORE_VALUE = pattern(rf"\s++(?!{IDENT}[ \t]*+=|{IDENT}:{IDENT}\[|[\],;#])")
 _JAXPR = pattern(rf"\s*+(?={LAMBDA})")
 _JAXPRS = pattern(r"\((?=\s*+(?:[^\s(),\[\]{}]++\s++)*+\{ lambda\b)")

@@ -471,7 +471,9 @@ class _File:
         found: dict[str, Any] = {}
         for param in tree.children:
             if isinstance(param, Token) and param.type == "TEXT_PARAM":
-                found["fmt"] = str(param).partition("=")[2]
+                key, _, value = str(param).partition("=")
+                beside = key.endswith("fmt") or not value.strip()
+                found["fmt"] = value if beside else value.lstrip(" \t")
             if not isinstance(param, Tree):
                 continue
             key = str(tokens(param, "KEY")[0]).rstrip("= \t\n")
