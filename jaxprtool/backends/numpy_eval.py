@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import ml_dtypes
 import numpy as np
 
+from jaxprtool.backends.combined_rows import combine_rows
 from jaxprtool.core.trace import Tracer, get_aval, words_of_key
 from jaxprtool.interpreters.evaluate import check_literal, run_closed
 from jaxprtool.interpreters.state_values import Cell, Token
@@ -221,6 +222,7 @@ def load_namespace() -> Namespace:
         run=run_closed,
         result=result,
         words=words,
+        combine_rows=combine_rows,
         keys=keys,
         stack_keys=stack_keys,
         KeyArray=KeyArray,

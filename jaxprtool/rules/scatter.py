@@ -104,10 +104,6 @@ Combine = Callable[
 ]  # (xp, table, places, rows): change the table in place
 
 
-_FEW_COLUMNS = 16
-"""Up to so many, a pass for each beats one over all elements, whose places would have to be computed."""
-
-
 def _replace(xp: Namespace, table: Any, places: Any, rows: Value) -> None:
     table[places] = rows  # where places are equal the last update counts
 
@@ -120,13 +116,7 @@ def _combine(name: str, unique: bool) -> Combine:
         if unique:
             table[places] = ufunc(table[places], rows)
             return
-        n = rows.shape[1]
-        if n <= _FEW_COLUMNS:
-            for column in range(n):
-                ufunc.at(table[:, column], places, rows[:, column])
-        else:
-            places = (places[:, None] * n + xp.arange(n)).reshape(-1)
-            ufunc.at(table.reshape(-1), places, rows.reshape(-1))
+        xp.combine_rows(ufunc, table, places, rows)
 
     return run
 

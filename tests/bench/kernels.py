@@ -37,7 +37,7 @@ def _functions() -> dict[str, tuple[Callable[..., Any], list[Any], float | None]
         "scatter-add of 100,000 rows": (
             lambda x, i, y: x.at[i].add(y),
             [draw(1000, 8), rows, draw(100_000, 8)],
-            None,
+            3.0,
         ),
         "max over windows, 128x128x16": (windows, [draw(1, 128, 128, 16)], 3.0),
         "cumsum of a million": (jnp.cumsum, [draw(1_000_000)], 3.0),
