@@ -85,9 +85,15 @@ def constant(data: Any, aval: Any) -> Any:
     keys = dtype.kind == "k"
     data_shape = (*shape, dtype.bits // 32) if keys else shape
     values = _nested(data, dtype)
-    if _shape_of(values) != tuple(data_shape) and 0 not in data_shape:
+    empty = 0 in data_shape
+    if values != _no_values(data_shape) if empty else _shape_of(values) != tuple(data_shape):
         raise Meaningless(f"not the shape of {aval}")
     return ArrayText(values, shape, dtype)
+
+
+def _no_values(shape: Any) -> list[Any]:
+    """The nested lists of an array without elements."""
+    return [_no_values(shape[1:]) for _ in range(shape[0])]
 
 
 def _bytes(spelled: str, text: str, aval: Any) -> ArrayBytes:
