@@ -111,7 +111,12 @@ def _bytes(spelled: str, text: str, aval: Any) -> ArrayBytes:
 
 def _nested(data: Any, dtype: Any) -> Any:
     if isinstance(data, Token):
-        return int(data) if dtype.kind in "k?" else scalar(str(data), dtype)
+        word = str(data)
+        if dtype.kind not in "k?":
+            return scalar(word, dtype)
+        if not re.fullmatch(r"[+-]?\d+", word):
+            raise Meaningless(f"{word} is no integer")
+        return int(word)
     return [
         _nested(c, dtype) for c in data.children if isinstance(c, Tree) or c.type == "DATA_SCALAR"
     ]
