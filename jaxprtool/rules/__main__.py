@@ -1,4 +1,4 @@
-"""`python -m jaxprtool.rules [COLUMN | --primitive NAME]`: the table of rules, primitives down, interpreters across.
+"""`python -m jaxprtool.rules [COLUMN | [--primitive] NAME]`: the table of rules, primitives down, interpreters across.
 
 With the name of a column: each primitive's rule in it, and where that is written. With the name of a primitive: its
 row, which is all that there is about it.
@@ -20,6 +20,7 @@ from jaxprtool.ir.jaxpr import REQUIRED, Param, Primitive, Value
 from jaxprtool.ir.synonyms import PRIMITIVES as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
 from jaxprtool.rules.define import COLUMNS, FACTS, FEW, PLACES
+from jaxprtool.syntax.history import history
 
 __all__ = ["column_text", "main", "row_text", "table_text"]
 
@@ -94,7 +95,7 @@ def column_text(column: str) -> str:
 
 
 def row_text(primitive: Primitive) -> str:
-    """One row: signature, mathematics, params and their kinds, what serves each column, and where all that is written."""
+    """One row: signature, mathematics, params and their kinds, what serves each column, its history, and where it is written."""
     parts = [signature(primitive) + "\n", _indented(_mathematics(primitive))]
     if primitive.params:
         params = [_param(p) for p in primitive.params.values()]
@@ -106,6 +107,9 @@ def row_text(primitive: Primitive) -> str:
     columns += [[name, *_served(table.find(primitive))] for name, table in FEW.items()]
     columns += [[name, str(table[primitive]), ""] for name, table in FACTS.items()]
     parts += ["\ncolumns:\n", _indented(_aligned(columns))]
+    changes = [[releases, words] for releases, words in history(primitive.name)]
+    if changes:
+        parts += ["\nhistory:\n", _indented(_aligned(changes))]
     return "".join(parts) + "\nsource:\n" + _indented(_aligned(_sources(primitive)))
 
 
@@ -176,16 +180,19 @@ def _suggestion(name: str) -> str:
 def main(args: list[str]) -> int:
     """Print the matrix, a column or a row, as the arguments select; returns the exit status."""
     names = [*COLUMNS, *FEW, *FACTS]
-    if len(args) == 2 and args[0] == "--primitive":
-        found = PRIMITIVES.get(args[1])
+    known = len(args) == 1 and args[0] in PRIMITIVES and args[0] not in names  # a column wins
+    named = args if known else args[1:] if args[:1] == ["--primitive"] else []
+    if len(named) == 1:
+        found = PRIMITIVES.get(named[0])
         if found is None:
-            print(f"there is no primitive {args[1]}{_suggestion(args[1])}", file=sys.stderr)
+            print(f"there is no primitive {named[0]}{_suggestion(named[0])}", file=sys.stderr)
             return 2
         print(row_text(found), end="")
         return 0
     if len(args) > 1 or (args and args[0] not in names):
-        usage = "usage: python -m jaxprtool.rules [COLUMN | --primitive NAME]"
-        print(f"{usage}; columns: {', '.join(names)}", file=sys.stderr)
+        usage = "usage: python -m jaxprtool.rules [COLUMN | PRIMITIVE]"
+        hint = _suggestion(args[0]) if len(args) == 1 else ""
+        print(f"{usage}{hint}; columns: {', '.join(names)}", file=sys.stderr)
         return 2
     print(column_text(args[0]) if args else table_text(), end="")
     return 0

@@ -11,6 +11,8 @@ import pytest
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.rules.__main__ import row_text
 from jaxprtool.rules.define import COLUMNS, FACTS, FEW
+from jaxprtool.syntax.history import history
+from jaxprtool.syntax.spellings import SPELLINGS
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "rule_table.txt"
 EVERY_PRIMITIVE_HAS = ("abstract_eval", "impl", "jvp", "transpose", "batch", "lower", "cost")
@@ -117,3 +119,28 @@ def test_unknown_column_is_a_usage_error():
     out = _printed("colour")
     assert out.returncode == 2
     assert "columns: abstract_eval" in out.stderr
+
+
+def test_a_primitive_is_named_alone_where_no_column_is_called_so():
+    assert _printed("scan").stdout == _printed("--primitive", "scan").stdout
+    assert _printed("transpose").stdout != _printed("--primitive", "transpose").stdout
+    out = _printed("scna")
+    assert out.returncode == 2
+    assert "did you mean scan?" in out.stderr
+
+
+def test_the_history_of_a_primitive():
+    assert history("scan")[1:] == [
+        ("since 0.10", "without _split_transpose, linear"),
+        ("since 0.11", "with ft_in, ft_out; without num_carry, num_consts"),
+    ]
+    assert history("reshard")[0] == ("to 0.7.1", "called mesh_cast")
+    assert ("since 0.11.2", "new") in history("log2")
+    assert "  since 0.11.2  new" in row_text(PRIMITIVES["log2"])
+
+
+@pytest.mark.parametrize("name", sorted(SPELLINGS))
+def test_every_change_of_spelling_has_words(name):
+    found = history(name)
+    assert len(found) >= len(SPELLINGS[name])
+    assert all(words for _, words in found), found
