@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 
+import jax
 import ml_dtypes
 import numpy as np
 import pytest
@@ -253,3 +254,20 @@ def test_values_on_the_device_work_under_transformations():
     s = np.asarray(x)
     np.testing.assert_allclose(value, np.sin(s) * s)
     np.testing.assert_allclose(tangent, np.cos(s) * s + np.sin(s))
+
+
+def one_device():
+    """A mesh of one device."""
+    return jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+
+
+@pytest.mark.parametrize("make", ["shard_map", "pmap"])
+def test_one_device_alone(make):
+    """Releases before 0.10 have no partitioner for one device: its body is written in place."""
+    split, whole = jax.sharding.PartitionSpec("i"), jax.sharding.PartitionSpec()
+    summed = lambda x: jax.lax.psum(x * 2, "i") + jax.lax.axis_index("i")
+    f = jax.shard_map(summed, mesh=one_device(), in_specs=split, out_specs=whole)
+    x = np.arange(6, dtype=np.float32).reshape(1, 6)
+    program = jt.trace(f if make == "shard_map" else jax.pmap(summed, axis_name="i"), x)
+    (got,) = jt.compile(program)(x)
+    np.testing.assert_array_equal(np.asarray(got), 2 * x)
