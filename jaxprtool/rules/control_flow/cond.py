@@ -311,12 +311,16 @@ def _fill_slots(known: ClosedJaxpr, plan: Plan, slots: Sequence[Value]) -> Close
     values = {k: x for k, x in zip(plan, residuals, strict=True) if k >= 0}
     empty = [k for k in range(len(slots)) if k not in values]
     before: Sequence[JaxprEqn] = ()
+    const_binders, consts = jaxpr.const_binders, known.consts
     if empty:
-        fillers = stage(lambda: [zeros(slots[k]) for k in empty], []).jaxpr
-        values.update(zip(empty, fillers.outs, strict=True))
+        fillers = stage(lambda: [zeros(slots[k]) for k in empty], [])
+        values.update(zip(empty, fillers.jaxpr.outs, strict=True))
         before = fillers.eqns
+        const_binders = (*const_binders, *fillers.jaxpr.const_binders)  # zeros of float0 are constants
+        consts = (*consts, *fillers.consts)
     outs += [values[k] for k in range(len(slots))]
-    return verified(ClosedJaxpr(rebound(jaxpr, outs=outs, before=before), known.consts))
+    made = rebound(jaxpr, outs=outs, const_binders=const_binders, before=before)
+    return verified(ClosedJaxpr(made, consts))
 
 
 def _take_slots(
