@@ -85,10 +85,15 @@ class _File:
         self.dropped: dict[Jaxpr, tuple[list[int], _Scope]] = {}
         self.untyped_binders = self.untyped_literals = self.units = False
         self.scopes: list[_Scope] = []
+        self.around: _File | None = (
+            None  # what reads the program that a jaxpr inside a value stands in
+        )
 
     def within(self, text: str, tree: Tree) -> _File:
         """What reads a jaxpr inside a value: it may use the shared jaxprs around it."""
-        return _File(text, self.shells, self.wide, Comments(tree, len(text)))
+        found = _File(text, self.shells, self.wide, Comments(tree, len(text)))
+        found.around = self
+        return found
 
     def file(self, tree: Tree) -> dict[str, ClosedJaxpr]:
         """All programs of the text."""
@@ -161,6 +166,11 @@ class _File:
         return closed
 
     def infer(self, closed: ClosedJaxpr, definitions: list[ClosedJaxpr]) -> None:
+        if self.around is not None:  # its types may follow from the program around it
+            self.around.units |= self.units
+            self.around.untyped_binders |= self.untyped_binders
+            self.around.untyped_literals |= self.untyped_literals
+            return
         if self.units:
             take_units_out([closed, *definitions])
         if self.untyped_binders:
