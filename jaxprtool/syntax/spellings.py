@@ -72,6 +72,8 @@ def _by_trees(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
         return params  # ill-typed
     ins = consts, carry, len(eqn.inputs) - consts - carry
     outs = carry, len(eqn.out_binders) - carry
+    if min(*ins, *outs) < 0:
+        return params  # ill-typed: no trees have these counts
     for key, counts, last in (("ft_in", ins, "None"), ("ft_out", outs, "RightsOnly(Right(None))")):
         read = params.get(key)
         if read is None or parts_of_trees(read, len(counts)) != counts:
