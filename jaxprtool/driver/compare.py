@@ -1,0 +1,129 @@
+"""compare: the results of two programs, or of one on two backends, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from jaxprtool.analyses.comparison import EXACT, Comparison, Output, Tolerance
+from jaxprtool.driver.in_step import Limits, Results, Side, differences, search
+from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+
+__all__ = ["BACKENDS", "compare", "compare_words"]
+
+BACKENDS = ("numpy", "xla", "jax", "f64")
+
+
+def compare(
+    a: ClosedJaxpr,
+    b: ClosedJaxpr | None,
+    args: Sequence[Value],
+    *,
+    backends: Sequence[str] = (),
+    tolerance: Tolerance = EXACT,
+    first: bool = False,
+    arbiter: str | None = None,
+    names: tuple[str, str] = ("A", "B"),
+    max_bytes: int | None = None,
+    step_limit: int | None = None,
+) -> Comparison:
+    """Run two programs, or one on two backends, and compare the results.
+
+    Args:
+      a, b: the programs; None for b: a itself.
+      args: values of the constants that a does not hold, then of its arguments; b takes the same ones.
+      backends: where they run, of `BACKENDS`: one for both or one for each. NumPy by default; for one program `numpy,xla`.
+      tolerance: which differences of floats count as none; where nothing is said, those that rounding explains between
+        two backends, and none on one.
+      first: whether to find the first equation whose results differ.
+      arbiter: `f64`: run a in double precision too, and say which side is further from that.
+      names: what a and b are called.
+      max_bytes, step_limit: as `driver.run` has them.
+
+    Raises:
+      UsageError: an unknown backend, the same program twice on the same one, arguments that do not fit.
+      JaxprTypeError, UnsupportedError: as `driver.run`.
+    """
+    on = _backends(backends, one=b is None)
+    b = a if b is None else b
+    tolerance = tolerance_between(tolerance, *on)
+    limits = Limits(max_bytes, step_limit)
+    sides = Side(a, args, on[0], limits), Side(b, args, on[1], limits)
+    found = search(*sides, tolerance) if first else Results((sides[0].results(), sides[1].results()))
+    outputs = compared(a, *found.results, tolerance)
+    equal = not any(x.found.n_different for x in outputs)
+    return Comparison(
+        equal,
+        (f"{names[0]} on {on[0]}", f"{names[1]} on {on[1]}"),
+        outputs,
+        tolerance,
+        found.first,
+        first,
+        found.flips,
+    )
+
+
+def compare_words(
+    read: Callable[[str], ClosedJaxpr], a: str, b: str, words: Sequence[str], **how: Any
+) -> Comparison:
+    """Compare what two names mean, on arguments that are given as words; see `compare`.
+
+    Args:
+      read: gives the program that a name means.
+      a, b: the names; "" for b: a itself.
+      words: of the arguments, as `driver.values` has them; they are for those of a.
+      how: keywords of `compare`.
+    """
+    program, other = read(a), read(b) if b else None
+    check_arrays(check_input(program), "compare", sized=True)
+    binders, interface = open_binders(program), of_open(program)
+    args = arguments(binders, words, interface=interface, max_bytes=how.get("max_bytes"))
+    return compare(program, other, args, names=(a, b or a), **how)
+
+
+def tolerance_between(tolerance: Tolerance, first: str, second: str) -> Tolerance:
+    """The tolerance, or the default between two backends where none is given."""
+    if tolerance != EXACT or first == second:
+        return tolerance
+    return Tolerance(rounding=True)
+
+
+def _backends(names: Sequence[str], *, one: bool) -> tuple[str, str]:
+    for name in names:
+        if name not in BACKENDS:
+            message = f"there is no backend {name!r}"
+            help = f"the backends are {', '.join(BACKENDS)}"
+            fail(UsageError, message, "backend", help=help)
+    if len(names) > 2:
+        fail(UsageError, f"two runs are compared, and {len(names)} backends are named", "backend")
+    if not names:
+        return ("numpy", "xla") if one else ("numpy", "numpy")
+    found = (names[0], names[-1])
+    if one and found[0] == found[1]:
+        message = f"one program on one backend, {found[0]}, is one run: there is nothing to compare"
+        fail(UsageError, message, "backend", help="name a second program, or --backends numpy,xla")
+    return found
+
+
+def compared(
+    program: ClosedJaxpr, a: Sequence[Value], b: Sequence[Value], tolerance: Tolerance
+) -> list[Output]:
+    """The outputs of two runs, one by one."""
+    labels = _labels(program, len(a), len(b))
+    outputs: list[Output] = []
+    for i, (x, y) in enumerate(zip_longest(a, b, fillvalue=differences().NOTHING)):
+        found = differences().difference(x, y, **tolerance._asdict())
+        outputs.append(Output(i, labels[i], found))
+    return outputs
+
+
+def _labels(program: ClosedJaxpr, n: int, m: int) -> list[str]:
+    """What each output is called: its path in the tree of the results, or its position."""
+    if program.interface is None or n != m or n == 1:
+        return [str(i) for i in range(max(n, m))]
+    return [path.lstrip(".") or str(i) for i, path in enumerate(program.interface.result.paths())]
