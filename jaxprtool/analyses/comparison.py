@@ -47,7 +47,8 @@ class Output:
       index: its position.
       label: what it is called: its path in the tree of the results, or its position.
       found: how the two values differ, as `backends.differences.Found` has it.
-      judgement: of an arbiter: `A worse`, `B worse` or `both within rounding`; None without one.
+      judgement: of an arbiter: `A worse`, `B worse`, `both equally far` or `both within rounding`; None
+        without one.
       error_a, error_b: of an arbiter: the distances of both from its value, in ulps.
     """
 
@@ -89,7 +90,7 @@ class Output:
         at = ""
         if f.where is not None:
             index = f"[{','.join(map(str, f.where))}]" if f.where else ""
-            at = f"{index} {short(f.a)} / {short(f.b)}".strip()
+            at = f"{index} {_element(f.a)} / {_element(f.b)}".strip()
         worst = [short(x) for x in (f.max_abs, f.max_rel, f.max_ulp)]
         return [self.label, kind, f"{f.n_different} of {f.size}", *worst, at]
 
@@ -104,7 +105,8 @@ class Output:
             said.append(f"{self.label}: {f.type_a} is compared exactly")
         if self.judgement:
             a, b = short(self.error_a), short(self.error_b)
-            said.append(f"{self.label}: {self.judgement} (A is {a} ulp off, B {b})")
+            off = "" if f.exact else f" (A is {a} ulp off, B {b})"
+            said.append(f"{self.label}: {self.judgement}{off}")
         return said
 
 
@@ -212,11 +214,18 @@ def _first_lines(title: str, first: First) -> list[str]:
     f = first.found
     if f is not None:
         at = "" if not f.where else f" at [{','.join(map(str, f.where))}]"
-        values = "" if f.where is None else f": {short(f.a)} / {short(f.b)}{at}"
+        values = "" if f.where is None else f": {_element(f.a)} / {_element(f.b)}{at}"
         kind = f.type_a if f.type_a == f.type_b else f"{f.type_a} / {f.type_b}"
         which = f"result {first.result}, " if first.result else ""
         lines.append(f"  {which}{kind}, {f.n_different} of {f.size} differ{values}")
     return lines
+
+
+def _element(x: Any) -> str:
+    """An element, with the digits that tell floats apart."""
+    if isinstance(x, complex):
+        return f"{x.real:.9g}{x.imag:+.9g}j"
+    return f"{x:.9g}" if isinstance(x, float) else str(x)
 
 
 def short(x: Any) -> str:

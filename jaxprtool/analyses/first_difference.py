@@ -10,7 +10,7 @@ from jaxprtool.analyses.counterparts import counterparts, definitions
 from jaxprtool.analyses.in_step import Enter, Leave, See, Stepped
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.interpreters.state_values import Cell
-from jaxprtool.ir.jaxpr import Jaxpr, Var
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
 
 __all__ = ["Search"]
 
@@ -46,6 +46,7 @@ class Search:
         self._paths: tuple[tuple[Step, ...], tuple[Step, ...]] = ((), ())
         self._pairs: dict[tuple[Jaxpr, Jaxpr], Pairs] = {}
         self._jaxprs: tuple[Jaxpr, Jaxpr] | None = None
+        self._carried: First | None = None
 
     def run(self) -> None:
         """Run both evaluations to their ends."""
@@ -56,6 +57,7 @@ class Search:
         for side in (self.a, self.b):
             while side.next() is not None:
                 pass
+        self.first = self.first or self._carried
 
     def of_results(self, i: int) -> First | None:
         """What gives result i, in both programs; for one that differs although no pair of equations does."""
@@ -83,14 +85,14 @@ class Search:
         for p, q in pairs:
             _skip(self.a, p - i)
             _skip(self.b, q - j)
-            self._pair(pairs, (a, b), (p, q))
+            self._pair(pairs, (a, b))
             i, j = p + 1, q + 1
         _skip(self.a, len(a.eqns) - i)
         _skip(self.b, len(b.eqns) - j)
         self.a.next(), self.b.next()
         self._paths = outer
 
-    def _pair(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], at: tuple[int, int]) -> None:
+    def _pair(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr]) -> None:
         """Run an equation of each side, which stand in each other's place, with what is inside them."""
         while True:
             x, y = self.a.peek(), self.b.peek()
@@ -105,51 +107,75 @@ class Search:
                 break
         seen_a, seen_b = self.a.next(), self.b.next()
         if isinstance(seen_a, See) and isinstance(seen_b, See):
-            self._compare(pairs, jaxprs, at, seen_a, seen_b)
+            self._compare(pairs, jaxprs, seen_a, seen_b)
 
     def _compare(
-        self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], at: tuple[int, int], a: See, b: See
+        self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See
     ) -> None:
+        """Compare the results of a pair, and say where a difference comes from."""
         if self.first is not None and self.flips is not None:
             return
-        same = self.same
         for k, (x, y) in enumerate(zip(_results(a), _results(b), strict=False)):
-            if same(x, y):
+            if self.same(x, y):
                 continue
             found = self.difference(x, y)
             if not found.n_different:
                 continue
-            here = First(self._place(0, a), self._place(1, b), found, k)
+            here = First(self._place(0, a.eqn), self._place(1, b.eqn), found, k)
             if self.first is None:
-                self.first = self._origin(pairs, jaxprs, at, a, b) or here
+                self.first = self._origin(pairs, jaxprs, a, b, here)
+            if self.first is None and self._carried is None:
+                self._carried = self._outside(here)
             if found.exact and self.flips is None:
                 self.flips = here
 
-    def _place(self, side: int, seen: See) -> Place:
-        return Place(seen.eqn, self._paths[side])
+    def _place(self, side: int, eqn: JaxprEqn) -> Place:
+        return Place(eqn, self._paths[side])
+
+    def _outside(self, here: First) -> First:
+        """The equations that hold the jaxprs which run, since what those are given differs; here at the top."""
+        if not all(self._paths):
+            return here
+        a, b = (Place(path[-1].eqn, path[:-1]) for path in self._paths)
+        return First(a, b)
 
     def _origin(
-        self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], at: tuple[int, int], a: See, b: See
+        self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See, here: First
     ) -> First | None:
-        """Where an operand of a pair that differs comes from, if that is an equation without a counterpart; else None."""
+        """The equations that are to blame for results that differ.
+
+        They are this pair where the operands agree, or are other variables than those that stand in each other's place; an
+        equation that gives an operand and has no counterpart; None where operands differed before.
+        """
         if len(a.ins) != len(b.ins):
-            return None
+            return here
+        partner = dict(pairs)
+        binders = [{v: i for i, v in enumerate(j.all_binders)} for j in jaxprs]
+        defined = [definitions(j) for j in jaxprs]
+        origin: First | None = here
         for k, (x, y) in enumerate(zip(a.ins, b.ins, strict=True)):
             if type(x) is Cell or self.same(x, y):
                 continue
             found = self.difference(x, y)
             if not found.n_different:
                 continue
-            places, alone = [self._place(0, a), self._place(1, b)], False
-            for side, eqn in enumerate((a.eqn, b.eqn)):
-                v = eqn.inputs[k]
-                where = definitions(jaxprs[side]).get(v) if isinstance(v, Var) else None
-                if where is not None and where not in {pair[side] for pair in pairs}:
-                    places[side] = Place(jaxprs[side].eqns[where], self._paths[side])
-                    alone = True
-            if alone:
-                return First(*places, found)
-        return None
+            u, v = a.eqn.inputs[k], b.eqn.inputs[k]
+            if not isinstance(u, Var) or not isinstance(v, Var):
+                return here
+            i, j = defined[0].get(u), defined[1].get(v)
+            alone = i is not None and i not in partner, j is not None and j not in partner.values()
+            if any(alone):
+                p = jaxprs[0].eqns[i] if alone[0] and i is not None else a.eqn
+                q = jaxprs[1].eqns[j] if alone[1] and j is not None else b.eqn
+                return First(self._place(0, p), self._place(1, q), found)
+            if i is None and j is None:
+                carried = binders[0].get(u) == binders[1].get(v)
+            else:
+                carried = i is not None and partner.get(i) == j
+            if not carried:
+                return here
+            origin = None
+        return origin
 
 
 def _results(seen: See) -> Sequence[Any]:

@@ -121,8 +121,10 @@ def difference(
         type_name(a if isinstance(a, KeyArray) else x),
         type_name(b if isinstance(b, KeyArray) else y),
     )
+    if keyed and x.shape == y.shape and names[0] == names[1]:
+        return _keys(x, y, Found(*names, x[..., 0].size, exact=True))
     size = max(x.size, y.size)
-    if x.shape != y.shape or (isinstance(a, KeyArray) != isinstance(b, KeyArray)):
+    if x.shape != y.shape or keyed:
         return Found(*names, size, max(size, 1))
     kinds = {_kind(x), _kind(y)}
     if float0 in (x.dtype, y.dtype) or kinds == {"?"}:
@@ -134,7 +136,7 @@ def difference(
         return _nothing(found, kinds)
     if kinds & {"f", "c"}:
         return _floats(x, y, found, _Tolerance(rtol, atol, ulp, rounding))
-    return _exact(x, y, found, numbers=kinds == {"i"} and not keyed)
+    return _exact(x, y, found, numbers=kinds == {"i"})
 
 
 def _alone(a: Any, b: Any) -> Found:
@@ -190,7 +192,7 @@ def _chunks(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.
 
 
 def _exact(x: np.ndarray, y: np.ndarray, found: Found, *, numbers: bool) -> Found:
-    """The difference of integers (numbers) or of booleans and words (else)."""
+    """The difference of integers (numbers) or of booleans (else)."""
     n, worst, at = 0, -1, 0
     relative = 0.0
     for start, p, q in _chunks(x, y):
@@ -211,15 +213,21 @@ def _exact(x: np.ndarray, y: np.ndarray, found: Found, *, numbers: bool) -> Foun
             at = start + int(np.flatnonzero(differ)[apart.index(largest) if numbers else 0])
     if not n:  # integers of two widths
         return _nothing(found, {"i"} if numbers else set())
-    if not numbers and found.type_a.startswith("key"):
-        words = x.shape[-1]
-        n, at = int((x != y).any(axis=-1).sum()), at - at % words
     where, a, b = _element(x, y, at)
     if not numbers:
         return found._replace(n_different=n, where=where, a=a, b=b)
     return found._replace(
         n_different=n, max_abs=worst, max_rel=relative, where=where, a=a, b=b
     )
+
+
+def _keys(x: np.ndarray, y: np.ndarray, found: Found) -> Found:
+    """The difference of two arrays of keys, which are given by their words along the last axis."""
+    differ = (x != y).any(axis=-1)
+    if not differ.any():
+        return found
+    where = tuple(int(i[0]) for i in np.nonzero(differ)) if differ.ndim else ()
+    return found._replace(n_different=int(differ.sum()), where=where)
 
 
 def _element(x: np.ndarray, y: np.ndarray, at: int) -> tuple[tuple[int, ...], Any, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
 from jaxprtool.analyses.comparison import EXACT, Comparison, Output, Tolerance
-from jaxprtool.driver.in_step import Limits, Results, Side, differences, search
+from jaxprtool.driver.in_step import Limits, Results, differences, search, side
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.interfaces import of_open
@@ -53,9 +55,11 @@ def compare(
     b = a if b is None else b
     tolerance = tolerance_between(tolerance, *on)
     limits = Limits(max_bytes, step_limit)
-    sides = Side(a, args, on[0], limits), Side(b, args, on[1], limits)
+    sides = side(a, args, on[0], limits), side(b, args, on[1], limits)
     found = search(*sides, tolerance) if first else Results((sides[0].results(), sides[1].results()))
     outputs = compared(a, *found.results, tolerance)
+    if arbiter is not None:
+        outputs = judged(outputs, found.results, side(a, args, arbiter, limits).results())
     equal = not any(x.found.n_different for x in outputs)
     return Comparison(
         equal,
@@ -120,6 +124,30 @@ def compared(
         found = differences().difference(x, y, **tolerance._asdict())
         outputs.append(Output(i, labels[i], found))
     return outputs
+
+
+def judged(
+    outputs: Sequence[Output],
+    results: tuple[Sequence[Value], Sequence[Value]],
+    truth: Sequence[Value],
+) -> list[Output]:
+    """The outputs with the verdict of an arbiter: how far both sides are from its values, and which is further.
+
+    Both are within rounding where no element of them is further than that explains (see `Tolerance`).
+    """
+    found: list[Output] = []
+    for output, a, b, true in zip(outputs, *results, truth, strict=False):
+        off = [differences().difference(x, true, rounding=True) for x in (a, b)]
+        worst = [(x.n_different, math.inf if x.max_ulp is None else x.max_ulp) for x in off]
+        if not any(n for n, _ in worst):
+            judgement = "both within rounding"
+        elif worst[0] == worst[1]:
+            judgement = "both equally far"
+        else:
+            judgement = "A worse" if worst[0] > worst[1] else "B worse"
+        errors = {"error_a": off[0].max_ulp, "error_b": off[1].max_ulp}
+        found.append(replace(output, judgement=judgement, **errors))
+    return found
 
 
 def _labels(program: ClosedJaxpr, n: int, m: int) -> list[str]:

@@ -10,8 +10,9 @@ from jaxprtool.analyses.first_difference import Search
 from jaxprtool.analyses.in_step import Stepped
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.passes.double import doubled, in_double
 
-__all__ = ["Limits", "Results", "Side", "differences", "search"]
+__all__ = ["Limits", "Results", "Side", "differences", "search", "side"]
 
 
 class Limits(NamedTuple):
@@ -45,8 +46,15 @@ class Side(NamedTuple):
 
     def stepped(self) -> Stepped:
         """The run as a sequence of events."""
-        program = ready(self.program, self.args, self.limits.max_bytes)
-        return Stepped(lambda observer: evaluated(program, self.args, *self.limits, observer))
+        return Stepped(lambda observer: evaluated(self.program, self.args, *self.limits, observer))
+
+
+def side(program: ClosedJaxpr, args: Sequence[Value], backend: str, limits: Limits) -> Side:
+    """A side, ready to run: with its constants loaded, on `f64` in double precision."""
+    program = ready(program, args, limits.max_bytes)
+    if backend == "f64":
+        program, args = in_double(program), [*map(doubled, args)]
+    return Side(program, args, backend, limits)
 
 
 class Results(NamedTuple):
