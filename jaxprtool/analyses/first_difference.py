@@ -68,7 +68,7 @@ class Search:
             x = jaxpr.outs[i] if i < len(jaxpr.outs) else None
             at = definitions(jaxpr).get(x) if isinstance(x, Var) else None
             places.append(None if at is None else Place(jaxpr.eqns[at]))
-        return First(*places) if any(places) else None
+        return First(places[0], places[1]) if any(places) else None
 
     def _level(self) -> None:
         """Follow a jaxpr of each side to its end; both begin now."""
@@ -89,7 +89,8 @@ class Search:
             i, j = p + 1, q + 1
         _skip(self.a, len(a.eqns) - i)
         _skip(self.b, len(b.eqns) - j)
-        self.a.next(), self.b.next()
+        self.a.next()
+        self.b.next()
         self._paths = outer
 
     def _pair(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr]) -> None:
@@ -109,9 +110,7 @@ class Search:
         if isinstance(seen_a, See) and isinstance(seen_b, See):
             self._compare(pairs, jaxprs, seen_a, seen_b)
 
-    def _compare(
-        self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See
-    ) -> None:
+    def _compare(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See) -> None:
         """Compare the results of a pair, and say where a difference comes from."""
         if self.first is not None and self.flips is not None:
             return

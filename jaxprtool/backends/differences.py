@@ -20,7 +20,9 @@ from jaxprtool.ir.dtypes import DType, dtype_of
 __all__ = ["NOTHING", "Found", "as_bits", "difference", "same", "snapshot", "ulp_distance"]
 
 _CHUNK = 1 << 20  # elements that are compared at one time
-_EXACT_BYTES = 1 << 14  # of arrays so small that copying their bytes is the fastest way to compare them
+_EXACT_BYTES = (
+    1 << 14
+)  # of arrays so small that copying their bytes is the fastest way to compare them
 
 
 class Found(NamedTuple):
@@ -143,7 +145,9 @@ def _alone(a: Any, b: Any) -> Found:
     """The difference of a value and nothing."""
     x = _array(b if a is NOTHING else a)
     kind = type_name(x)
-    return Found("-" if a is NOTHING else kind, "-" if b is NOTHING else kind, x.size, max(x.size, 1))
+    return Found(
+        "-" if a is NOTHING else kind, "-" if b is NOTHING else kind, x.size, max(x.size, 1)
+    )
 
 
 class _Tolerance(NamedTuple):
@@ -206,7 +210,10 @@ def _exact(x: np.ndarray, y: np.ndarray, found: Found, *, numbers: bool) -> Foun
         if numbers:
             relative = max(
                 relative,
-                *(d / max(abs(int(s)), abs(int(t))) for d, (s, t) in zip(apart, pairs, strict=True)),
+                *(
+                    d / max(abs(int(s)), abs(int(t)))
+                    for d, (s, t) in zip(apart, pairs, strict=True)
+                ),
             )
         if largest > worst:
             worst = largest
@@ -216,9 +223,7 @@ def _exact(x: np.ndarray, y: np.ndarray, found: Found, *, numbers: bool) -> Foun
     where, a, b = _element(x, y, at)
     if not numbers:
         return found._replace(n_different=n, where=where, a=a, b=b)
-    return found._replace(
-        n_different=n, max_abs=worst, max_rel=relative, where=where, a=a, b=b
-    )
+    return found._replace(n_different=n, max_abs=worst, max_rel=relative, where=where, a=a, b=b)
 
 
 def _keys(x: np.ndarray, y: np.ndarray, found: Found) -> Found:
@@ -290,8 +295,10 @@ def _distances(p: np.ndarray, q: np.ndarray, dtype: DType) -> tuple[Any, Any, An
     """Of each pair of elements of one type: the distance in ulps, whether one alone is NaN, whether they are 0 and -0."""
     if dtype.kind != "c":
         return _real_distances(p, q, dtype)
-    parts = [_real_distances(s, t, dtype.real) for s, t in ((p.real, q.real), (p.imag, q.imag))]
-    (ulps, nans, zeros), (other, other_nans, other_zeros) = parts
+    parts = (np.real(p), np.real(q)), (np.imag(p), np.imag(q))
+    (ulps, nans, zeros), (other, other_nans, other_zeros) = (
+        _real_distances(s, t, dtype.real) for s, t in parts
+    )
     return np.maximum(ulps, other), nans | other_nans, zeros | other_zeros
 
 

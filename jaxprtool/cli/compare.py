@@ -46,9 +46,10 @@ def compare(
     Example:
       jaxprtool compare before.jaxpr after.jaxpr --args random:0
       jaxprtool compare before.jaxpr after.jaxpr --args random:0 --first
-      jaxprtool compare loss.jaxpr --args random:0 --backends numpy,xla --ulp 4
-      jaxprtool compare train.py:loss --like batch --args random:0 --backends xla,jax
-      jaxprtool compare a.jaxpr b.jaxpr --args random:0 --backends xla --arbiter f64 --json
+      jaxprtool compare a.jaxpr --args random:0 --backends numpy,xla --ulp 4
+      jaxprtool compare train.py:loss --like batch --args random:0 \\
+        --backends xla,jax
+      jaxprtool compare a.jaxpr b.jaxpr --args random:0 --arbiter f64 --json
     """
     found = driver.compare_words(session.placed, a, b, args, **how)
     session.answer(found, as_json=as_json)

@@ -9,12 +9,15 @@ from itertools import zip_longest
 from typing import Any
 
 from jaxprtool.analyses.comparison import EXACT, Comparison, Output, Tolerance
-from jaxprtool.driver.in_step import Limits, Results, differences, search, side
+from jaxprtool.driver.compile import compile_without_excess
+from jaxprtool.driver.in_step import Limits, Results, Side, differences, search, side
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.syntax.open_programs import is_open
 
 __all__ = ["BACKENDS", "compare", "compare_words"]
 
@@ -54,9 +57,12 @@ def compare(
     on = _backends(backends, one=b is None)
     b = a if b is None else b
     tolerance = tolerance_between(tolerance, *on)
+    _check_arguments(a, b)
     limits = Limits(max_bytes, step_limit)
     sides = side(a, args, on[0], limits), side(b, args, on[1], limits)
-    found = search(*sides, tolerance) if first else Results((sides[0].results(), sides[1].results()))
+    found = (
+        search(*sides, tolerance) if first else Results((sides[0].results(), sides[1].results()))
+    )
     outputs = compared(a, *found.results, tolerance)
     if arbiter is not None:
         outputs = judged(outputs, found.results, side(a, args, arbiter, limits).results())
@@ -69,6 +75,7 @@ def compare(
         found.first,
         first,
         found.flips,
+        [] if equal else excess_precision(sides, found.results, tolerance),
     )
 
 
@@ -114,6 +121,16 @@ def _backends(names: Sequence[str], *, one: bool) -> tuple[str, str]:
     return found
 
 
+def _check_arguments(a: ClosedJaxpr, b: ClosedJaxpr) -> None:
+    """Raise UsageError where two programs do not take the same arguments."""
+    if is_open(a.jaxpr) or is_open(b.jaxpr):
+        return  # their types follow from the arguments
+    types = [" ".join(str(v.aval.strong) for v in open_binders(p)) or "none" for p in (a, b)]
+    if types[0] != types[1]:
+        message = "A and B take different arguments, and both are run on the same ones"
+        fail(UsageError, message, "argument-type", help=f"A: {types[0]}; B: {types[1]}")
+
+
 def compared(
     program: ClosedJaxpr, a: Sequence[Value], b: Sequence[Value], tolerance: Tolerance
 ) -> list[Output]:
@@ -148,6 +165,29 @@ def judged(
         errors = {"error_a": off[0].max_ulp, "error_b": off[1].max_ulp}
         found.append(replace(output, judgement=judgement, **errors))
     return found
+
+
+def excess_precision(
+    sides: tuple[Side, Side], results: tuple[Sequence[Value], Sequence[Value]], tolerance: Tolerance
+) -> list[str]:
+    """What there is to say where results differ since XLA keeps narrow floats in f32: it is compiled again without that."""
+    again: list[Sequence[Value]] = []
+    for run, before in zip(sides, results, strict=True):
+        excessive = run.backend == "xla" and has_narrow_floats(run.program)
+        again.append(compile_without_excess(run.program)(*run.args) if excessive else before)
+    if all(x is y for x, y in zip(again, results, strict=True)):
+        return []
+    flag = "xla_allow_excess_precision=false"
+    if any(x.found.n_different for x in compared(sides[0].program, again[0], again[1], tolerance)):
+        return [f"no excess precision: with {flag} A and B differ as well"]
+    return [f"excess precision: XLA keeps narrow floats in f32; with {flag} A and B agree"]
+
+
+def has_narrow_floats(program: ClosedJaxpr) -> bool:
+    """Whether a program computes with floats of fewer than 32 bits."""
+    avals = (v.aval for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders)
+    dtypes = {getattr(aval, "dtype", None) for aval in avals}
+    return any(d is not None and d.kind == "f" and d.bits < 32 for d in dtypes)
 
 
 def _labels(program: ClosedJaxpr, n: int, m: int) -> list[str]:

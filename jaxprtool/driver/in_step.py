@@ -1,14 +1,17 @@
-"""Two runs whose equations are compared: in step where both are on NumPy."""
+"""Two runs whose equations are compared: in step where both are on NumPy, else by prefixes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.comparison import First, Tolerance
 from jaxprtool.analyses.first_difference import Search
 from jaxprtool.analyses.in_step import Stepped
+from jaxprtool.driver.prefixes import Program, first_of_prefixes
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run
+from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.passes.double import doubled, in_double
 
@@ -34,6 +37,17 @@ class Side(NamedTuple):
     def steps(self) -> bool:
         """Whether it runs equation by equation."""
         return self.backend not in ("xla", "jax")
+
+    def whole(self) -> Program:
+        """The program for `first_of_prefixes`."""
+        given = iter(self.args)
+        consts = [next(given) if c is None else c for c in self.program.consts]
+
+        def run_part(part: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
+            return self._replace(program=part, args=args).results()
+
+        args = [*map(numpy_namespace().value, consts), *given]
+        return Program(self.program.jaxpr, args, run_part)
 
     def results(self) -> list[Value]:
         """The results of the program."""
@@ -66,8 +80,20 @@ class Results(NamedTuple):
 
 
 def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
-    """Run both sides and find the first equation whose results differ although its operands agree."""
+    """Run both sides and find the first equation whose results differ although its operands agree.
+
+    Both are run in step where both run equation by equation, else prefixes of them are bisected, where results differ.
+    """
     compare, how = differences(), tolerance._asdict()
+    if not (a.steps and b.steps):
+        results = a.results(), b.results()
+        pairs = zip_longest(*results, fillvalue=compare.NOTHING)
+        if not any(compare.difference(x, y, **how).n_different for x, y in pairs):
+            return Results(results)
+        sides = a.whole(), b.whole()
+        return Results(
+            results, first_of_prefixes(*sides, lambda x, y: compare.difference(x, y, **how))
+        )
     runs = a.stepped(), b.stepped()
     found = Search(*runs, compare.same, lambda x, y: compare.difference(x, y, **how))
     try:
@@ -80,7 +106,9 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
     first = found.first
     if first is None:
         pairs = zip(*results, strict=False)
-        differ = [i for i, (x, y) in enumerate(pairs) if compare.difference(x, y, **how).n_different]
+        differ = [
+            i for i, (x, y) in enumerate(pairs) if compare.difference(x, y, **how).n_different
+        ]
         first = found.of_results(differ[0]) if differ else None
     return Results(results, first, found.flips)
 

@@ -109,9 +109,9 @@ class _Raising:
         self, eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
     ) -> Sequence[JaxprEqn]:
         """An equation on raised operands, with raised results."""
-        if all(x.aval is y.aval for x, y in _pairs(eqn, inputs, outs)):
-            if not eqn.primitive.holds_jaxprs:
-                return [eqn.replace(inputs=inputs, out_binders=outs)]
+        same = all(x.aval is y.aval for x, y in _pairs(eqn, inputs, outs))
+        if same and not eqn.primitive.holds_jaxprs:
+            return [eqn.replace(inputs=inputs, out_binders=outs)]
         outer = state.axes
         try:
             state.axes = inner_axes(eqn) or outer

@@ -63,7 +63,11 @@ def _others(eqn: JaxprEqn) -> list[tuple[JaxprEqn, str]]:
         if name in group:
             for other in group:
                 p = PRIMITIVES.get(other)
-                if p is not None and other != name and p.defaults.keys() >= eqn.params.keys() - {"axes"}:
+                if (
+                    p is not None
+                    and other != name
+                    and p.defaults.keys() >= eqn.params.keys() - {"axes"}
+                ):
                     others.append((eqn.replace(primitive=p), f"{name} -> {other}"))
     for i, x in enumerate(eqn.inputs):
         if type(x) is Lit and isinstance(x.val, (int, float)) and not isinstance(x.val, bool):

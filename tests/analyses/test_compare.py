@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import jax
@@ -15,11 +16,14 @@ from jaxprtool.analyses.comparison import Tolerance
 from jaxprtool.analyses.places import Watch
 from jaxprtool.backends.differences import difference
 from jaxprtool.driver.compare import compare
+from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.in_step import Side
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.passes.double import in_double
 from tests.analyses.exchanged import exchanges
 from tests.programs.catalogue import EXAMPLES, PROGRAMS
 
@@ -268,3 +272,151 @@ def test_errors_of_either_run_are_raised():
             first_of(f, g, X, step_limit=10)
     found = first_of(loop(3), loop(4), X)
     assert not found.equal and found.first.a is not None
+
+
+# -- backends ----------------------------------------------------------------------------------------
+
+
+def loop(f):
+    def body(c, x):
+        return jax.lax.cond(x > 3, f, lambda c: c * 2, c), c
+
+    return lambda x: jax.lax.scan(body, x[0], jnp.arange(6.0))
+
+
+@pytest.mark.parametrize("backends", ["numpy,xla", "xla,numpy", "xla,jax", "f64,xla", "f64"])
+def test_prefixes_of_compiled_programs(backends):
+    found = jt.compare(loop(jnp.sin), loop(jnp.cos), X, backends=backends, first=True, rtol=1e-5)
+    for place, name in ((found.first.a, "sin"), (found.first.b, "cos")):
+        assert [str(step).split(" at")[0] for step in place.path] == ["scan", "cond"]
+        assert (place.path[0].step, place.path[1].branch) == (4, 1)
+        assert place.eqn.primitive.name == name
+
+
+@pytest.mark.parametrize("path", FILES[:6], ids=lambda p: p.stem)
+def test_prefixes_find_exchanged_equations(path):
+    program = jt.load(path)
+    args = arguments(open_binders(program), ["random:0"])
+    for made in exchanges(program, 1):
+        on_numpy = compare(
+            program, made.program, args, first=True, tolerance=Tolerance(rounding=True)
+        )
+        how = {"backends": ("numpy", "xla"), "first": True}
+        found = compare(program, made.program, args, **how)
+        if not on_numpy.equal:
+            assert found.first is not None and found.first.a is not None
+            assert found.first.a.eqn.span == on_numpy.first.a.eqn.span, (made.how, str(found))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_a_program_in_double_precision_is_well_typed(path):
+    program = jt.load(path)
+    made = in_double(load_constants(program))
+    found = jt.typecheck_jaxpr(made.jaxpr)
+    assert not [a for a in (*found.in_types, *found.out_types) if str(a)[:4] in ("f32[", "bf16")]
+    assert not [
+        v
+        for eqn in made.eqns
+        for v in eqn.out_binders
+        if str(v.aval).startswith("f32[") and eqn.primitive.name != "bitcast_convert_type"
+    ]
+    args = arguments(open_binders(program), ["random:0"])
+    found = compare(program, None, args, backends=("numpy", "f64"), tolerance=Tolerance(rtol=1e-3))
+    assert found.equal, str(found)
+
+
+def test_bits_of_floats_stay_those_of_their_type():
+    def f(x):
+        bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
+        return jax.lax.bitcast_convert_type(bits ^ jnp.uint32(1), jnp.float32) * 3, bits
+
+    found = jt.compare(f, None, X, backends="numpy,f64", first=True)
+    assert found.equal
+    assert [x.found.n_different for x in found.outputs] == [0, 0]
+    key = jax.random.key(0)
+    found = jt.compare(lambda k: jax.random.normal(k, (7,)), None, key, backends="numpy,f64")
+    assert found.equal
+
+
+def test_an_arbiter_says_which_side_is_worse():
+    def bad(x):
+        return jnp.sqrt(x * x + 1e4) - 100
+
+    def good(x):
+        return x * x / (jnp.sqrt(x * x + 1e4) + 100)
+
+    first = jt.compare(good, bad, X, arbiter="f64")
+    assert [x.judgement for x in first.outputs] == ["B worse"]
+    second = jt.compare(bad, good, X, arbiter="f64")
+    assert second.outputs[0].judgement == "A worse"
+    third = jt.compare(jnp.sin, lambda x: jnp.sin(x) * jnp.float32(1.0000001), X, arbiter="f64")
+    assert third.outputs[0].judgement == "both within rounding"
+
+
+def test_excess_precision_is_named(monkeypatch):
+    """Processors round each result: what another device does is put in the place of XLA here."""
+    x = np.linspace(0.1, 2, 64).astype(ml_dtypes.bfloat16)
+
+    def f(x):
+        return x * x + x - x * x * x
+
+    program = jt.trace(f, x)
+    wide = np.asarray(f(jnp.asarray(x).astype(jnp.float32))).astype(ml_dtypes.bfloat16)
+    plain = Side.results
+    monkeypatch.setattr(Side, "results", lambda s: [wide] if s.backend == "xla" else plain(s))
+    (note,) = compare(program, None, [x], tolerance=Tolerance(ulp=0)).notes
+    assert note.startswith("excess precision: ")
+    monkeypatch.setattr(Side, "results", lambda s: [-wide] if s.backend == "numpy" else plain(s))
+    (note,) = compare(program, None, [x], tolerance=Tolerance(ulp=0)).notes
+    assert note.startswith("no excess precision: ")
+
+
+def test_results_of_other_numbers_and_shapes():
+    found = jt.compare(lambda x: x, lambda x: (x, x), X)
+    assert not found.equal and [x.found.type_a for x in found.outputs] == ["f32[5]", "-"]
+    found = jt.compare(lambda x: x, lambda x: x[1:], X)
+    assert found.outputs[0].json()["type_b"] == "f32[4]" and not found.equal
+
+
+def test_keys_callbacks_and_cells(capsys):
+    calls = []
+
+    def f(scale):
+        def g(key, x):
+            ref = jax.new_ref(x)
+            ref[0] = ref[0] * scale
+            y = jax.pure_callback(lambda v: calls.append(1) or v * 2, x, ref[...])
+            return jax.random.split(key), y
+
+        return g
+
+    key = jax.random.key(3)
+    found = jt.compare(f(1.5), f(2.5), key, X, first=True)
+    assert found.first.a.eqn.primitive.name == "mul" and len(calls) == 2
+    assert [x.found.n_different for x in found.outputs] == [0, 1]
+    assert found.outputs[0].found.type_a == "key<fry>[2]"
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"backends": "nunpy"}, "no backend"),
+        ({"backends": "numpy"}, "nothing to compare"),
+        ({"backends": "numpy,xla,jax"}, "two runs"),
+        ({"ulp": 1, "rtol": 1e-3}, "tolerance of its own"),
+    ],
+)
+def test_wrong_usage(how, message):
+    with pytest.raises(jt.UsageError, match=message):
+        jt.compare(jnp.sin, None, X, **how)
+
+
+def test_the_document_has_the_keys_of_the_help():
+    found = jt.compare(jnp.sin, jnp.cos, X, first=True)
+    document = found.json()
+    assert {"equal", "outputs", "first", "first_b"} <= document.keys()
+    keys = {"index", "type", "n_different", "max_abs", "max_rel", "max_ulp"}
+    assert keys <= document["outputs"][0].keys()
+    assert document["first"]["primitive"] == "sin" and document["first_b"]["primitive"] == "cos"
+    json.dumps(document, allow_nan=False)
+    assert "<pre>" in found._repr_html_()
