@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.analyses.comparison import First
@@ -83,8 +83,9 @@ class Search:
             pairs = self._pairs[a, b] = counterparts(a, b)
         i = j = 0
         for p, q in pairs:
-            _skip(self.a, p - i)
-            _skip(self.b, q - j)
+            if p > i or q > j:
+                _skip(self.a, p - i)
+                _skip(self.b, q - j)
             self._pair(pairs, (a, b))
             i, j = p + 1, q + 1
         _skip(self.a, len(a.eqns) - i)
@@ -97,6 +98,8 @@ class Search:
         """Run an equation of each side, which stand in each other's place, with what is inside them."""
         while True:
             x, y = self.a.peek(), self.b.peek()
+            if type(x) is See and type(y) is See:
+                break
             if isinstance(x, Enter) and isinstance(y, Enter) and _matches(x.step, y.step):
                 self._level()
                 continue
@@ -114,7 +117,7 @@ class Search:
         """Compare the results of a pair, and say where a difference comes from."""
         if self.first is not None and self.flips is not None:
             return
-        for k, (x, y) in enumerate(zip(_results(a), _results(b), strict=False)):
+        for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
             if self.same(x, y):
                 continue
             found = self.difference(x, y)
@@ -175,13 +178,6 @@ class Search:
                 return here
             origin = None
         return origin
-
-
-def _results(seen: See) -> Sequence[Any]:
-    """The results of an equation, and what is then in the cells that it was given."""
-    if any(type(x) is Cell for x in seen.ins):
-        return [*seen.outs, *(x for x in seen.ins if type(x) is Cell)]
-    return seen.outs
 
 
 def _matches(a: Step | None, b: Step | None) -> bool:

@@ -32,7 +32,13 @@ class Enter(NamedTuple):
 
 
 class See(NamedTuple):
-    """An equation has run. Cells among the values hold what was in them then."""
+    """An equation has run.
+
+    Attributes:
+      eqn: the equation.
+      ins: the values of its operands.
+      outs: its results, and after them the cells among its operands. Cells hold what was in them then.
+    """
 
     eqn: JaxprEqn
     ins: Sequence[Any]
@@ -72,6 +78,8 @@ class Stepped:
 
     def peek(self) -> Event | None:
         """The next event, which stays the next one; None at the end. Raises what the evaluation raises."""
+        if self._events:
+            return self._events[0]
         while not self._events and not self._ended:
             self._run_on()
         if self._events:
@@ -82,10 +90,9 @@ class Stepped:
 
     def next(self) -> Event | None:
         """The next event; None at the end."""
-        event = self.peek()
-        if event is not None:
-            self._events.popleft()
-        return event
+        if self._events or self.peek() is not None:
+            return self._events.popleft()
+        return None
 
     def close(self) -> None:
         """Give up what is left of the evaluation."""
@@ -151,9 +158,13 @@ class _Telling(Watch):
         return followed
 
     def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        ins, outs = [*map(_kept, ins)], [*map(_kept, outs)]
-        self.bytes += sum([getattr(x, "nbytes", 0) for x in outs])
-        if self.run.tell(See(eqn, ins, outs)) >= _PARCEL or self.bytes >= _PARCEL_BYTES:
+        for x in outs:
+            self.bytes += getattr(x, "nbytes", 0)
+        event = See(eqn, ins, outs)
+        if Cell in map(type, ins) or Cell in map(type, outs):
+            ins, outs = [*map(_kept, ins)], [*map(_kept, outs)]
+            event = See(eqn, ins, [*outs, *(x for x in ins if type(x) is Cell)])
+        if self.run.tell(event) >= _PARCEL or self.bytes >= _PARCEL_BYTES:
             self.bytes = 0
             self.run.hand_over()
 

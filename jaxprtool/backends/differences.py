@@ -70,6 +70,8 @@ def snapshot(x: Any) -> Any:
 
 def _array(x: Any) -> Any:
     """An array for a value: keys as their words, what is in a cell, nothing for a token."""
+    if type(x) is np.ndarray:
+        return x
     if isinstance(x, KeyArray):
         return x.data
     if isinstance(x, Cell):
@@ -81,6 +83,8 @@ def same(a: Any, b: Any) -> bool:
     """Whether two values are equal bit by bit; the fast way to see that nothing differs."""
     if a is b:
         return True
+    if isinstance(a, np.generic) and type(a) is type(b):
+        return a.tobytes() == b.tobytes()
     x, y = _array(a), _array(b)
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
