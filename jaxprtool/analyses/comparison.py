@@ -10,7 +10,7 @@ from jaxprtool.analyses.answer import Answer, json_number
 from jaxprtool.analyses.places import Place
 from jaxprtool.ir.diagnostics import counted
 
-__all__ = ["EXACT", "Comparison", "First", "Output", "Tolerance", "short"]
+__all__ = ["EXACT", "Comparison", "First", "Output", "Tolerance", "Written", "short"]
 
 
 class Tolerance(NamedTuple):
@@ -110,18 +110,55 @@ class Output:
         return said
 
 
+class Written(NamedTuple):
+    """A place as another run has written it; it has what `Place` has of it."""
+
+    document: dict[str, Any]
+
+    @property
+    def source(self) -> str | None:
+        """The line of Python."""
+        return self.document.get("source")
+
+    @property
+    def names(self) -> str | None:
+        """The scopes."""
+        return self.document.get("names")
+
+    def located(self) -> str:
+        """`file:line:column`."""
+        found = [self.document.get(key) for key in ("file", "line", "column")]
+        return ":".join(str(x) for x in found if x is not None)
+
+    def json(self) -> dict[str, Any]:
+        """The place as it was written."""
+        return self.document
+
+    def __str__(self) -> str:
+        steps = [
+            f"{step.get('primitive')} at {step.get('line')}"
+            + ("" if step.get("branch") is None else f", branch {step['branch']}")
+            + ("" if step.get("step") is None else f" > step {step['step']}")
+            for step in self.document.get("path", [])
+        ]
+        return " > ".join(
+            [*steps, f"{self.document.get('primitive')} at {self.document.get('line')}"]
+        )
+
+
 @dataclass(frozen=True)
 class First:
     """The first equation whose results differ although its operands agree.
 
     Attributes:
-      a, b: its place in each program; None where the program has nothing there.
+      a, b: its place in each program; None where the program has nothing there. Of a run whose values were saved, what is
+        written there in its place.
       found: how the results differ; None where the places alone are known.
       result: which of its results differs.
     """
 
-    a: Place | None
-    b: Place | None
+    a: Place | Written | None
+    b: Place | Written | None
     found: Any = None
     result: int = 0
 
@@ -139,6 +176,7 @@ class Comparison(Answer):
       searched: whether it was asked for.
       flips: the first comparison, or other result that is no float, which differs; None as for `first`.
       notes: remarks: excess precision, say.
+      compared: of saved values, how many results were compared; `outputs` are then those of them that differ.
     """
 
     equal: bool
@@ -149,9 +187,10 @@ class Comparison(Answer):
     searched: bool = False
     flips: First | None = None
     notes: Sequence[str] = field(default_factory=list[str])
+    compared: int | None = None
 
     @property
-    def first_b(self) -> Place | None:
+    def first_b(self) -> Place | Written | None:
         """The place of the first difference in B."""
         return None if self.first is None else self.first.b
 
@@ -167,14 +206,21 @@ class Comparison(Answer):
             "flips": _place(self.flips, "a"),
             "flips_b": _place(self.flips, "b"),
             "notes": list(self.notes),
+            "compared": len(self.outputs) if self.compared is None else self.compared,
         }
 
     def lines(self) -> list[str]:
         differing = sum(1 for x in self.outputs if x.found.n_different)
-        of = f"{differing} of {counted(len(self.outputs), 'output')}"
-        verdict = "equal" if self.equal else f"{of} {'differs' if differing == 1 else 'differ'}"
-        found = [f"A: {self.names[0]}", f"B: {self.names[1]}", f"tolerance: {self.tolerance}", ""]
-        found += _table([_HEADER, *(x.cells() for x in self.outputs)]) if self.outputs else []
+        n, noun = len(self.outputs), "output"
+        if self.compared is not None:
+            n, noun = self.compared, "result"
+        of = f"{differing} of {counted(n, noun)}"
+        verdict = f"{of} {'differs' if differing == 1 else 'differ'}"
+        if self.equal:
+            verdict = "equal" if self.compared is None else f"equal: {counted(n, noun)}"
+        found = [f"A: {self.names[0]}", f"B: {self.names[1]}", f"tolerance: {self.tolerance}"]
+        if self.outputs:
+            found += ["", *_table([_HEADER, *(x.cells() for x in self.outputs)])]
         said = [note for x in self.outputs for note in x.notes()]
         found += ["", *said, *self.notes] if [*said, *self.notes] else []
         if self.first is not None:

@@ -36,10 +36,13 @@ def compare(
     compared exactly. Without a tolerance floats have to be equal on one backend, and may differ between two by what rounding
     explains: eps^(2/3) of the type, of the element or of the largest in the array. --ulp 0 asks for equality.
 
+    A or B may also be what another run has left, on another machine say: a folder of `run --save-values`, or a file
+    of `run --digest` (*.jsonl). Then the rows are the results that differ, of equations that come from the same line and scopes.
+
     Exit status: 0 equal, 1 different. JSON keys: "equal"; "outputs", a list of {"index", "name", "type", "type_b",
     "size", "n_different", "max_abs", "max_rel", "max_ulp", "where", "a", "b" (the elements there), "n_nan" (on one side
     alone), "n_zero_signs", "exact", "judgement", "error_a", "error_b" (of --arbiter, in ulps)}; "first" and "first_b": the
-    place in A and in B, or null; "flips", "flips_b": of the first result that is no float; "notes". A place is {"file", "line",
+    place in A and in B, or null; "flips", "flips_b": of the first result that is no float; "notes"; "compared": how many results. A place is {"file", "line",
     "column", "primitive", "path": [{"line", "primitive", "step", "branch"}], "source", "names"}.
 
     \b
@@ -50,6 +53,7 @@ def compare(
       jaxprtool compare train.py:loss --like batch --args random:0 \\
         --backends xla,jax
       jaxprtool compare a.jaxpr b.jaxpr --args random:0 --arbiter f64 --json
+      jaxprtool compare values a.jaxpr --args random:0 --ulp 1
     """
     found = driver.compare_words(session.placed, a, b, args, **how)
     session.answer(found, as_json=as_json)

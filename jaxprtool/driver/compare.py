@@ -11,6 +11,7 @@ from typing import Any
 from jaxprtool.analyses.comparison import EXACT, Comparison, Output, Tolerance
 from jaxprtool.driver.compile import compile_without_excess
 from jaxprtool.driver.in_step import Limits, Results, Side, differences, search, side
+from jaxprtool.driver.saved import compare_saved, compare_with_run, is_saved, load_saved
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.interfaces import of_open
@@ -90,11 +91,50 @@ def compare_words(
       words: of the arguments, as `driver.values` has them; they are for those of a.
       how: keywords of `compare`.
     """
+    if is_saved(a) or is_saved(b):
+        return _compare_saved(read, a, b, words, **how)
     program, other = read(a), read(b) if b else None
+    args = _arguments(program, words, how.get("max_bytes"))
+    return compare(program, other, args, names=(a, b or a), **how)
+
+
+def _arguments(
+    program: ClosedJaxpr, words: Sequence[str], max_bytes: int | None
+) -> Sequence[Value]:
     check_arrays(check_input(program), "compare", sized=True)
     binders, interface = open_binders(program), of_open(program)
-    args = arguments(binders, words, interface=interface, max_bytes=how.get("max_bytes"))
-    return compare(program, other, args, names=(a, b or a), **how)
+    return arguments(binders, words, interface=interface, max_bytes=max_bytes)
+
+
+def _compare_saved(
+    read: Callable[[str], ClosedJaxpr],
+    a: str,
+    b: str,
+    words: Sequence[str],
+    *,
+    backends: Sequence[str] = (),
+    tolerance: Tolerance = EXACT,
+    first: bool = False,
+    arbiter: str | None = None,
+    max_bytes: int | None = None,
+    step_limit: int | None = None,
+) -> Comparison:
+    """Compare what a run has left with what another one has, or with a program on NumPy; the first difference is always said."""
+    if not b:
+        help = "name a second one, or the program: compare DIR a.jaxpr --args ..."
+        fail(UsageError, f"{a} is what one run has saved", "bad-usage", help=help)
+    if arbiter or {*backends} - {"numpy"}:
+        word = "--arbiter" if arbiter else "--backends"
+        fail(UsageError, f"{word} is for programs; saved values are as they are", "option")
+    if is_saved(a) and is_saved(b):
+        if words:
+            fail(UsageError, "--args are for programs, and the values of both are saved", "option")
+        return compare_saved(load_saved(a), load_saved(b), tolerance)
+    program, saved = read(b if is_saved(a) else a), load_saved(a if is_saved(a) else b)
+    args, limits = _arguments(program, words, max_bytes), Limits(max_bytes, step_limit)
+    return compare_with_run(
+        program, args, saved, tolerance, b if is_saved(a) else a, limits, swap=is_saved(a)
+    )
 
 
 def tolerance_between(tolerance: Tolerance, first: str, second: str) -> Tolerance:

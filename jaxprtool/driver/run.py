@@ -212,6 +212,7 @@ def run_words(
     processes: Processes | None = None,
     max_bytes: int | None = None,
     step_limit: int | None = None,
+    observer: Observer | None = None,
 ) -> list[Value]:
     """Run a program, or a compiled one, on values that are given as words (see `driver.values`)."""
     if isinstance(source, Compiled):
@@ -241,4 +242,5 @@ def run_words(
         processes=processes,
         max_bytes=max_bytes,
         step_limit=step_limit,
+        observer=observer,
     )
