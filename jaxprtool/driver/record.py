@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from jaxprtool.interpreters.observe import Observer
 from jaxprtool.interpreters.state_values import Cell, Token
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.synonyms import close_names
 from jaxprtool.ir.walk import all_eqns, jaxprs_in
 from jaxprtool.syntax.parse import parse
@@ -81,10 +82,13 @@ def recorded(
     Raises:
       UsageError: there is no variable of a name; the folder cannot be written, or holds other things.
     """
-    names = variable_names(program)
+    names = variable_names(program) if what.variables or what.folder else {}
     takers: list[Callable[[Record], None]] = []
+    only: frozenset[JaxprEqn] | None = None
     if what.variables:
-        _check_variables(what.variables, set(names.values()))
+        binding = _BINDING.of(program, lambda: _binding(names, program))
+        _check_variables(what.variables, binding)
+        only = frozenset([eqn for name in what.variables for eqn in binding[name]])
         takers.append(lambda r: _print(r, what.variables, names, echo))
     if what.digests:
         takers.append(lambda r: write(json.dumps(digest_line(r))))
@@ -97,8 +101,8 @@ def recorded(
             taker(record)
 
     try:
-        only = None if what.folder or what.digests else _binding(what.variables, names, program)
-        yield Recorder(take, what.selection, what.every, only)
+        everything = bool(what.folder) or what.digests
+        yield Recorder(take, what.selection, what.every, None if everything else only)
     finally:
         if saved is not None:
             saved.close(name)
@@ -125,9 +129,13 @@ def digest_line(record: Record) -> dict[str, Any]:
 # -- names of variables ------------------------------------------------------------------------------
 
 
-@deep
 def variable_names(program: ClosedJaxpr) -> dict[Var, str]:
     """The name that each variable an equation binds has in the text of the program, at any depth."""
+    return _NAMES.of(program, lambda: _names_of(program))
+
+
+@deep
+def _names_of(program: ClosedJaxpr) -> dict[Var, str]:
     names: dict[Var, str] = {}
     source = next((e.span.source for e in program.eqns if e.span is not None), None)
     written = any(v.name for e in program.eqns for v in e.out_binders)
@@ -156,7 +164,7 @@ def _held(eqn: JaxprEqn) -> list[Jaxpr]:
     return [closed.jaxpr for value in params.values() for closed in jaxprs_in(value)]
 
 
-def _check_variables(wanted: Sequence[str], known: set[str]) -> None:
+def _check_variables(wanted: Sequence[str], known: Mapping[str, Any]) -> None:
     for name in wanted:
         if name not in known:
             near = close_names(name, sorted(known))
@@ -165,12 +173,18 @@ def _check_variables(wanted: Sequence[str], known: set[str]) -> None:
             fail(UsageError, message, "no-variable", help=help)
 
 
-def _binding(
-    wanted: Sequence[str], names: dict[Var, str], program: ClosedJaxpr
-) -> frozenset[JaxprEqn]:
-    """The equations that bind a variable of one of these names."""
-    eqns = all_eqns(program.jaxpr)
-    return frozenset(e for e in eqns if any(names.get(v) in wanted for v in e.out_binders))
+def _binding(names: Mapping[Var, str], program: ClosedJaxpr) -> dict[str, list[JaxprEqn]]:
+    """The equations that bind a variable of each name."""
+    found: dict[str, list[JaxprEqn]] = {}
+    for eqn in all_eqns(program.jaxpr):
+        for v in eqn.out_binders:
+            if v in names:
+                found.setdefault(names[v], []).append(eqn)
+    return found
+
+
+_BINDING = Memo[dict[str, list[JaxprEqn]]]("equations by the names of their variables")
+_NAMES = Memo[dict[Var, str]]("names of variables")
 
 
 def _print(
