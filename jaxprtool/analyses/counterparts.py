@@ -70,7 +70,7 @@ def _same_operands(p: JaxprEqn, q: JaxprEqn, names: dict[Var, Var]) -> bool:
     if len(p.inputs) != len(q.inputs):
         return False
     return all(
-        type(y) is Lit if type(x) is Lit else names.get(x) is y
+        names.get(x) is y if isinstance(x, Var) else type(y) is Lit
         for x, y in zip(p.inputs, q.inputs, strict=True)
     )
 

@@ -26,7 +26,7 @@ def in_double(program: ClosedJaxpr) -> ClosedJaxpr:
     """The program with f64 in the place of every type of floats, and c128 of complex numbers, in nested jaxprs too.
 
     Types in params follow. An equation that cannot be raised, since it looks at the bits of floats (`bitcast_convert_type`), or
-    calls what takes the types that it has (a function of Python), stays as it is, between conversions. Equations keep their
+    calls what takes the types that it has (a function of Python), or draws random numbers, stays as it is, between conversions. Equations keep their
     places.
 
     Args:
@@ -112,6 +112,8 @@ class _Raising:
         same = all(x.aval is y.aval for x, y in _pairs(eqn, inputs, outs))
         if same and not eqn.primitive.holds_jaxprs:
             return [eqn.replace(inputs=inputs, out_binders=outs)]
+        if _draws(eqn):
+            return _between_conversions(eqn, inputs, outs)
         outer = state.axes
         try:
             state.axes = inner_axes(eqn) or outer
@@ -120,6 +122,13 @@ class _Raising:
             state.axes = outer
         made = eqn.replace(inputs=inputs, params=params, out_binders=outs)
         return [made] if _is_typed(made) else _between_conversions(eqn, inputs, outs)
+
+
+def _draws(eqn: JaxprEqn) -> bool:
+    """Whether an equation draws random numbers with keys: others in another type."""
+    dtypes = [getattr(x.aval, "dtype", None) for x in eqn.inputs]
+    is_keyed = any(dtype is not None and dtype.kind == "k" for dtype in dtypes)
+    return is_keyed and not eqn.primitive.holds_jaxprs
 
 
 def _pairs(eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]) -> Any:
