@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.analyses.comparison import First
 from jaxprtool.analyses.counterparts import counterparts, definitions
 from jaxprtool.analyses.in_step import Enter, Leave, See, Stepped
 from jaxprtool.analyses.places import Place, Step
+from jaxprtool.analyses.signature import Signatures
 from jaxprtool.interpreters.state_values import Cell
-from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
 
 __all__ = ["Search"]
 
@@ -44,31 +45,19 @@ class Search:
         self.first: First | None = None
         self.flips: First | None = None
         self._paths: tuple[tuple[Step, ...], tuple[Step, ...]] = ((), ())
-        self._pairs: dict[tuple[Jaxpr, Jaxpr], Pairs] = {}
-        self._jaxprs: tuple[Jaxpr, Jaxpr] | None = None
+        self._pairs: dict[tuple[Jaxpr, Jaxpr], tuple[Pairs, list[int]]] = {}
         self._carried: First | None = None
+        self._signatures = Signatures()
 
     def run(self) -> None:
         """Run both evaluations to their ends."""
         a, b = self.a.peek(), self.b.peek()
         if isinstance(a, Enter) and isinstance(b, Enter):
-            self._jaxprs = a.jaxpr, b.jaxpr
             self._level()
         for side in (self.a, self.b):
             while side.next() is not None:
                 pass
         self.first = self.first or self._carried
-
-    def of_results(self, i: int) -> First | None:
-        """What gives result i, in both programs; for one that differs although no pair of equations does."""
-        if self._jaxprs is None:
-            return None
-        places: list[Place | None] = []
-        for jaxpr in self._jaxprs:
-            x = jaxpr.outs[i] if i < len(jaxpr.outs) else None
-            at = definitions(jaxpr).get(x) if isinstance(x, Var) else None
-            places.append(None if at is None else Place(jaxpr.eqns[at]))
-        return First(places[0], places[1]) if any(places) else None
 
     def _level(self) -> None:
         """Follow a jaxpr of each side to its end; both begin now."""
@@ -78,9 +67,11 @@ class Search:
         outer = self._paths
         if enter_a.step is not None and enter_b.step is not None:
             self._paths = (*outer[0], enter_a.step), (*outer[1], enter_b.step)
-        pairs = self._pairs.get((a, b))
-        if pairs is None:
-            pairs = self._pairs[a, b] = counterparts(a, b)
+        known = self._pairs.get((a, b))
+        if known is None:
+            pairs = counterparts(a, b)
+            known = self._pairs[a, b] = pairs, _others(a, b, pairs)
+        pairs, others = known
         i = j = 0
         for p, q in pairs:
             if p > i or q > j:
@@ -90,9 +81,29 @@ class Search:
             i, j = p + 1, q + 1
         _skip(self.a, len(a.eqns) - i)
         _skip(self.b, len(b.eqns) - j)
-        self.a.next()
-        self.b.next()
+        leave_a, leave_b = self.a.next(), self.b.next()
+        if (
+            others
+            and self.first is None
+            and isinstance(leave_a, Leave)
+            and isinstance(leave_b, Leave)
+        ):
+            self._compare_results(others, (a, b), leave_a, leave_b)
         self._paths = outer
+
+    def _compare_results(
+        self, others: Sequence[int], jaxprs: tuple[Jaxpr, Jaxpr], a: Leave, b: Leave
+    ) -> None:
+        """Compare results of jaxprs that equations give which are no counterparts of each other."""
+        for k in others:
+            if self.same(a.outs[k], b.outs[k]):
+                continue
+            found = self.difference(a.outs[k], b.outs[k])
+            if found.n_different:
+                eqns = [_giving(jaxpr, k) for jaxpr in jaxprs]
+                places = [e and self._place(side, e) for side, e in enumerate(eqns)]
+                self.first = First(places[0], places[1], found) if any(places) else None
+                return
 
     def _pair(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr]) -> None:
         """Run an equation of each side, which stand in each other's place, with what is inside them."""
@@ -134,6 +145,18 @@ class Search:
     def _place(self, side: int, eqn: JaxprEqn) -> Place:
         return Place(eqn, self._paths[side])
 
+    def _same_operation(self, a: JaxprEqn, b: JaxprEqn) -> bool:
+        """Whether two equations do the same with their variables, whatever the jaxprs in their params do."""
+        if a is b:
+            return True
+        lit = self._signatures.lit
+        literals = [[x if type(x) is Lit else None for x in e.inputs] for e in (a, b)]
+        pairs = zip(*literals, strict=True)
+        if any(x is not y and (x is None or y is None or lit(x) != lit(y)) for x, y in pairs):
+            return False
+        numbers = [self._signatures.shallow(e, nested=False) for e in (a, b)]
+        return numbers[0] == numbers[1]
+
     def _outside(self, here: First) -> First:
         """The equations that hold the jaxprs which run, since what those are given differs; here at the top."""
         if not all(self._paths):
@@ -146,10 +169,13 @@ class Search:
     ) -> First | None:
         """The equations that are to blame for results that differ.
 
-        They are this pair where the operands agree, or are other variables than those that stand in each other's place; an
-        equation that gives an operand and has no counterpart; None where operands differed before.
+        They are this pair where it is of two operations, where the operands agree, or are other variables than those that stand
+        in each other's place; those that give an operand, where one of them has no counterpart; None where operands differed
+        before.
         """
         if len(a.ins) != len(b.ins):
+            return here
+        if not self._same_operation(a.eqn, b.eqn):
             return here
         partner = dict(pairs)
         binders = [{v: i for i, v in enumerate(j.all_binders)} for j in jaxprs]
@@ -162,13 +188,12 @@ class Search:
             if not found.n_different:
                 continue
             u, v = a.eqn.inputs[k], b.eqn.inputs[k]
-            if not isinstance(u, Var) or not isinstance(v, Var):
-                return here
+            assert isinstance(u, Var) and isinstance(v, Var)  # literals are a part of the operation
             i, j = defined[0].get(u), defined[1].get(v)
             alone = i is not None and i not in partner, j is not None and j not in partner.values()
             if any(alone):
-                p = jaxprs[0].eqns[i] if alone[0] and i is not None else a.eqn
-                q = jaxprs[1].eqns[j] if alone[1] and j is not None else b.eqn
+                p = a.eqn if i is None else jaxprs[0].eqns[i]
+                q = b.eqn if j is None else jaxprs[1].eqns[j]
                 return First(self._place(0, p), self._place(1, q), found)
             if i is None and j is None:
                 carried = binders[0].get(u) == binders[1].get(v)
@@ -178,6 +203,25 @@ class Search:
                 return here
             origin = None
         return origin
+
+
+def _others(a: Jaxpr, b: Jaxpr, pairs: Pairs) -> list[int]:
+    """The positions of results that are given by equations which are no counterparts of each other."""
+    partner, defined = dict(pairs), [definitions(a), definitions(b)]
+    found: list[int] = []
+    for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
+        i, j = (
+            d.get(z) if isinstance(z, Var) else None for d, z in zip(defined, (x, y), strict=True)
+        )
+        if j != (None if i is None else partner.get(i)):
+            found.append(k)
+    return found
+
+
+def _giving(jaxpr: Jaxpr, k: int) -> JaxprEqn | None:
+    """The equation that gives result k; None for an argument or a literal."""
+    x = jaxpr.outs[k]
+    return next((e for e in jaxpr.eqns if x in e.out_binders), None)
 
 
 def _matches(a: Step | None, b: Step | None) -> bool:

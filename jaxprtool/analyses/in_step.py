@@ -46,11 +46,12 @@ class See(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """A jaxpr ends."""
+    """A jaxpr ends, with its results."""
+
+    outs: Sequence[Any]
 
 
 Event = Enter | See | Leave
-_LEAVE = Leave()
 
 
 class _Closed(BaseException):
@@ -170,7 +171,7 @@ class _Telling(Watch):
 
     def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
         super().leave(jaxpr, outs)
-        self.run.tell(_LEAVE)
+        self.run.tell(Leave(outs))
 
 
 def _kept(x: Any) -> Any:

@@ -103,14 +103,7 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
         for side in runs:
             side.close()
     results = runs[0].results, runs[1].results
-    first = found.first
-    if first is None:
-        pairs = zip(*results, strict=False)
-        differ = [
-            i for i, (x, y) in enumerate(pairs) if compare.difference(x, y, **how).n_different
-        ]
-        first = found.of_results(differ[0]) if differ else None
-    return Results(results, first, found.flips)
+    return Results(results, found.first, found.flips)
 
 
 def differences() -> Any:
