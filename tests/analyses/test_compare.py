@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import warnings
 
 import jax
@@ -420,3 +421,20 @@ def test_the_document_has_the_keys_of_the_help():
     assert document["first"]["primitive"] == "sin" and document["first_b"]["primitive"] == "cos"
     json.dumps(document, allow_nan=False)
     assert "<pre>" in found._repr_html_()
+
+
+def test_memory_is_bounded_by_what_is_alive_and_not_by_the_steps():
+    def program(scale):
+        def body(c, _):
+            return jnp.sin(c) * scale, None
+
+        return lambda x: jax.lax.scan(body, x, None, length=400)[0]
+
+    x = np.ones((200, 500), np.float32)  # 400 kB, of which each run makes 320 MB
+    programs = [with_places(jt.trace(program(s), x), "p") for s in (1.0, 1.0 + 1e-7)]
+    compare(*programs, [x[:]], first=True)
+    tracemalloc.start()
+    found = compare(*programs, [x], first=True)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.first is not None and peak < 60e6, f"{peak:,} bytes"

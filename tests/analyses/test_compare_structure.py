@@ -12,7 +12,7 @@ import jaxprtool as jt
 from jaxprtool.driver.compare import compare
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.values import arguments, open_binders
-from jaxprtool.ir.jaxpr import DropVar
+from jaxprtool.ir.jaxpr import DropVar, Var
 from jaxprtool.ir.walk import all_eqns
 from tests.programs.catalogue import EXAMPLES
 
@@ -62,6 +62,7 @@ def candidates(program, n, seed):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_more_operations_in_the_place_of_one(path, form):
+    """The first difference is the equation, or the one that reads it where that may stand for one of the new ones."""
     program = load_constants(jt.load(path))
     f, stays = FORMS[form]
     args = arguments(open_binders(program), ["random:0"])
@@ -77,7 +78,9 @@ def test_more_operations_in_the_place_of_one(path, form):
         if stays:
             assert found.equal and found.first is None, what
         elif found.first is not None:
-            assert found.first.a.eqn.span == eqn.span, what
-            assert found.first.b.eqn.primitive.name in ("mul", "add"), what
+            reads = any(
+                x in eqn.out_binders for x in found.first.a.eqn.inputs if isinstance(x, Var)
+            )
+            assert found.first.a.eqn.span == eqn.span or reads, what
         else:
             assert found.equal, what
