@@ -32,6 +32,8 @@ ASKED = {
     "trace": ("trace f.py:f --shape f32[3]", False),
     "trace --frontend jax": ("trace f.py:f --shape f32[3] --frontend jax", True),
     "diff": ("diff FILE FILE", False),
+    "compare": ("compare FILE FILE --args ramp ones", False),
+    "compare --backends": ("compare FILE --args ramp ones", True),
     "upgrade": ("upgrade FILE", False),
     "vmap": ("vmap --in-axes 0,- FILE", False),
     "partial-eval": ("partial-eval --known 1 FILE", False),

@@ -46,6 +46,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "compile": ("jaxprtool.cli.compile:compile", "Compile with XLA: HLO, cost and memory."),
     "trace": ("jaxprtool.cli.trace:trace", "Record a Python function as a jaxpr."),
     "diff": ("jaxprtool.cli.diff:diff", "Compare two jaxprs up to names and layout."),
+    "compare": (
+        "jaxprtool.cli.compare:compare",
+        "Compare the results of two jaxprs, or of two backends.",
+    ),
 }
 
 

@@ -9,6 +9,7 @@ import click
 from jaxprtool.cli import options
 from jaxprtool.cli.process_options import devices_options, processes_options
 from jaxprtool.cli.session import Session
+from jaxprtool.cli.values_options import observing, values_options
 from jaxprtool.driver import run as driver
 from jaxprtool.driver.distributed import Processes
 from jaxprtool.driver.results import check_output, packed, shown
@@ -33,6 +34,7 @@ from jaxprtool.driver.results import check_output, packed, shown
     metavar="N",
     help="On NumPy, stop a loop that would take more steps than this.",
 )
+@values_options
 def run(
     session: Session,
     file: str,
@@ -40,6 +42,7 @@ def run(
     processes: Processes | None,
     output: str,
     as_json: bool,
+    values: dict[str, Any] | None,
     **how: Any,
 ) -> None:
     """Evaluate the jaxpr of FILE on values for its arguments.
@@ -64,17 +67,22 @@ def run(
       jaxprtool run --jit --platform gpu loss.jaxpr --args random:0
       jaxprtool run --through jax loss.jaxpr --args random:0
       jaxprtool run --json loss.jaxpr --args random:0
+      jaxprtool run loss.jaxpr --args random:0 --print c,d --every 100
+      jaxprtool run loss.jaxpr --args random:0 --save-values values \\
+        --select 'primitive=exp,line=10-40,name=attn'
+      jaxprtool run loss.jaxpr --args random:0 --digest > digests.jsonl
       jaxprtool run loss.jaxpr --args scale=2 x=x.npy
       jaxprtool run loss.jaxpr --args '{"params": {"w": w.npy, "b": 0.5}}' ones
       jaxprtool run --jit train.py:step --like example_args --args random:0
     """
     if output != "-":
         check_output(output)
-    program = session.runnable(file)
-    results = driver.run_words(program, args, processes=processes, **how)
+    program = session.runnable(file) if values is None else session.placed(file)
+    with observing(session, values, program, file, as_json=as_json, **how) as observer:
+        results = driver.run_words(program, args, processes=processes, observer=observer, **how)
     if processes is not None and processes.process_id != 0:
         return
     if output != "-":
         session.write_bytes(packed(results, output, program.interface), output)
-    else:
+    elif values is None or not values["digest"]:
         session.echo_lines(shown(results, program.interface, as_json=as_json))

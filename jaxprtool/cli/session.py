@@ -37,7 +37,7 @@ from jaxprtool.syntax.open_programs import is_open
 if TYPE_CHECKING:
     from jaxprtool.analyses.answer import Answer
 
-__all__ = ["Session"]
+__all__ = ["Session", "standard_output"]
 
 Programs = dict[str, ClosedJaxpr]
 

@@ -39,6 +39,7 @@ __all__ = [
     "discharge",
     "eval_jaxpr",
     "format_jaxpr",
+    "is_function",
     "jaxpr_as_fun",
     "jvp_jaxpr",
     "lower",
@@ -93,6 +94,11 @@ def as_program(program: Any, *args: Any) -> ClosedJaxpr:
 def _is_of_jax(x: Any) -> bool:
     """Whether an object is a jaxpr of JAX's, which is not imported to say so."""
     return type(x).__name__ in ("ClosedJaxpr", "Jaxpr") and type(x).__module__.startswith("jax.")
+
+
+def is_function(x: Any) -> bool:
+    """Whether an object is a function, which is traced on arguments, and no program."""
+    return callable(x) and not _is_of_jax(x)
 
 
 def with_types(program: Any, *types: Any) -> ClosedJaxpr:

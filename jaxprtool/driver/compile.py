@@ -13,7 +13,7 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.stablehlo.module import StableHLO
 
-__all__ = ["Compiled", "compile", "from_bytes", "is_enough"]
+__all__ = ["Compiled", "compile", "compile_without_excess", "from_bytes", "is_enough"]
 
 
 class Compiled:
@@ -104,6 +104,17 @@ def compile(
     if platform is None:
         return Compiled(_xla().compile_jaxpr(program, most))
     return Compiled(_xla().compile_jaxpr(program, most, platform, _devices_on()))
+
+
+def compile_without_excess(program: ClosedJaxpr) -> Compiled:
+    """Compile a program such that XLA rounds each result to its own type.
+
+    Else it may keep a chain of operations on bf16 or f16 in f32, and remove conversions to a narrow type and back.
+    """
+    lowered = lower_jaxpr(program)
+    xla = _xla()
+    xla.check_devices(lowered, _MAX_DEVICES)
+    return Compiled(xla.compile_stablehlo(lowered, flags={"xla_allow_excess_precision": False}))
 
 
 def is_enough(program: ClosedJaxpr, platform: str) -> bool:

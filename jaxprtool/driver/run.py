@@ -30,7 +30,7 @@ from jaxprtool.ir.sharding import Mesh
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.open_programs import is_open
 
-__all__ = ["default_max_bytes", "run", "run_words"]
+__all__ = ["default_max_bytes", "evaluated", "printing_aside", "ready", "run", "run_words"]
 
 
 def default_max_bytes() -> int:
@@ -94,14 +94,14 @@ def run(
       UnsupportedError: XLA or JAX does not take the program.
     """
     _check_options(jit, platform, through, devices, processes)
-    program = _ready(program, args, max_bytes)
+    program = ready(program, args, max_bytes)
     if processes is not None:
-        with redirect_stdout(_shown()):
+        with printing_aside():
             return run_together(lower_jaxpr(program), args, processes, devices)
     if through is None and platform is not None and not is_enough(program, platform):
         through = "jax"
     if through is not None:
-        with working("compiling with JAX"), redirect_stdout(_shown()):
+        with working("compiling with JAX"), printing_aside():
             return _run_with_jax(program, args, platform, devices)
     if jit:
         with working("compiling with XLA"):
@@ -109,12 +109,13 @@ def run(
         _check_devices(compiled, devices)
         if max_bytes is not None:
             compiled.check_size(max_bytes)
-        with redirect_stdout(_shown()):
+        with printing_aside():
             return compiled(*args)
-    return _run_on_numpy(program, args, max_bytes, step_limit, observer)
+    with printing_aside(), evaluating():
+        return evaluated(program, args, max_bytes, step_limit, observer)
 
 
-def _ready(program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None) -> ClosedJaxpr:
+def ready(program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None) -> ClosedJaxpr:
     """The program with all its types and with its constants loaded, which takes the arguments and has room."""
     if is_open(program.jaxpr):
         program = with_types(program, args)
@@ -125,18 +126,18 @@ def _ready(program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None) -
     return load_constants(program)
 
 
-def _run_on_numpy(
+def evaluated(
     program: ClosedJaxpr,
     args: Sequence[Value],
     max_bytes: int | None,
     step_limit: int | None,
     observer: Observer | None,
 ) -> list[Value]:
+    """The results on NumPy of a program that is `ready` for its arguments; what it prints goes to standard output."""
     given = iter(args)
     consts = [next(given) if c is None else c for c in program.consts]
     limits = limited_steps(step_limit), limited_bytes(max_bytes)
-    watched = observed_by(observer)
-    with redirect_stdout(_shown()), evaluating(), limits[0], limits[1], watched:
+    with limits[0], limits[1], observed_by(observer):
         return eval_jaxpr(ClosedJaxpr(program.jaxpr, consts), list(given))
 
 
@@ -184,9 +185,9 @@ def _devices_of(program: ClosedJaxpr) -> int:
     return max([1, *(mesh.size for mesh in meshes if isinstance(mesh, Mesh))])
 
 
-def _shown() -> Any:
-    """Where a program prints: standard error, which has its control characters escaped."""
-    return PrintableStream(sys.stderr)
+def printing_aside() -> redirect_stdout[Any]:
+    """Inside the block what a program prints goes to standard error, which has its control characters escaped."""
+    return redirect_stdout(PrintableStream(sys.stderr))
 
 
 def _check_devices(compiled: Compiled, devices: int | None) -> None:
@@ -211,6 +212,7 @@ def run_words(
     processes: Processes | None = None,
     max_bytes: int | None = None,
     step_limit: int | None = None,
+    observer: Observer | None = None,
 ) -> list[Value]:
     """Run a program, or a compiled one, on values that are given as words (see `driver.values`)."""
     if isinstance(source, Compiled):
@@ -240,4 +242,5 @@ def run_words(
         processes=processes,
         max_bytes=max_bytes,
         step_limit=step_limit,
+        observer=observer,
     )

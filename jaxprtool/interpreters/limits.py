@@ -20,7 +20,9 @@ __all__ = [
     "limited_bytes",
     "limited_steps",
     "running_loops",
+    "set_aside",
     "steps",
+    "take_up",
     "where",
 ]
 
@@ -141,6 +143,16 @@ _bytes: list[int | None] = [None]
 def running_loops() -> list[Loop]:
     """The loops that run now, the outermost first."""
     return list(_running)
+
+
+def set_aside() -> tuple[Any, ...]:
+    """The loops that run and the limits, for `take_up`: of an evaluation that waits while another one runs."""
+    return [*_running], _limit[0], _calls[0], _bytes[0]
+
+
+def take_up(held: tuple[Any, ...]) -> None:
+    """Go on with loops and limits that were set aside."""
+    _running[:], _limit[0], _calls[0], _bytes[0] = held
 
 
 def where() -> str:

@@ -27,7 +27,9 @@ __all__ = [
     "observed_by",
     "observer",
     "runs_as",
+    "set_aside",
     "take_branch",
+    "take_up",
     "written_as",
 ]
 
@@ -71,6 +73,16 @@ def take_branch(i: int) -> int:
 def branch_taken() -> int:
     """What was said last."""
     return _branch[0]
+
+
+def set_aside() -> tuple[Any, ...]:
+    """The observer and the branch, for `take_up`: of an evaluation that waits while another one runs."""
+    return _current[0], _branch[0]
+
+
+def take_up(held: tuple[Any, ...]) -> None:
+    """Go on with what was set aside."""
+    _current[0], _branch[0] = held
 
 
 def runs_as(jaxpr: Jaxpr, made: Jaxpr) -> Jaxpr:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 
 from .calls import call_rows
+from .compared import compared_rows
 from .growth import growth_rows, start_rows
 from .kernels import kernel_rows
 from .loops import loop_rows
@@ -25,7 +26,7 @@ from .transformations import (
     xla_rows,
 )
 
-THEMES = "text,eval,transform,xla,shapes,kernels,loops,calls,start,growth"
+THEMES = "text,eval,transform,xla,shapes,kernels,loops,calls,compare,start,growth"
 
 
 def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]]:
@@ -43,6 +44,7 @@ def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]
         "kernels": lambda: kernel_rows(runs),
         "loops": lambda: loop_rows(runs),
         "calls": lambda: call_rows(runs),
+        "compare": lambda: compared_rows(runs),
         "start": lambda: start_rows(max(runs, 5)),
         "growth": lambda: growth_rows([int(s) for s in options.growth.split(",") if s]),
     }

@@ -146,7 +146,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 LIKE = "train.py:loss --like example_args"
 
 
-@pytest.mark.parametrize("verb", sorted(set(VERBS) - {"trace", "diff"}))
+@pytest.mark.parametrize("verb", sorted(set(VERBS) - {"trace", "diff", "compare"}))
 def test_every_verb_takes_a_function(folder: Path, verb: str) -> None:
     shapes = "train.py:linear --shape f32[3] --shape f32[3]"
     options = {
@@ -168,6 +168,14 @@ def test_diff_of_two_functions_and_of_a_function_and_a_file(folder: Path) -> Non
     done = invoke("diff train.py:branches train.py:cell --shape f32[] --frontend jax")
     assert done.status == 2 and "TracerBoolConversionError" in done.error
     assert invoke("diff train.py:cell train.py:draw --like draw_args").status == 2
+
+
+def test_compare_of_two_functions_and_of_a_function_and_a_file(folder: Path) -> None:
+    both = "train.py:loss train.py:loss --like example_args --args random:0"
+    assert invoke(f"compare {both}").status == 0
+    (folder / "kept.jaxpr").write_text(invoke(f"trace {LIKE}").output)
+    done = invoke("compare kept.jaxpr train.py:loss --like example_args --args random:0")
+    assert done.status == 0, done.error
 
 
 def test_what_traces_a_function_does_not_depend_on_what_was_loaded_before(folder: Path) -> None:

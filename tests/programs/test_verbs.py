@@ -64,6 +64,15 @@ def test_upgrade(program):
         assert run(f"upgrade --dialect {dialect} -", made) == made
 
 
+def test_compare(program):
+    """What `fmt` writes has the same values, equation by equation."""
+    case, path = program
+    (path.parent / "made.jaxpr").write_text(run(f"fmt {path}"))
+    np.savez(path.parent / "args.npz", *case.args)
+    made, args = path.parent / "made.jaxpr", path.parent / "args.npz"
+    assert run(f"compare {path} {made} --args {args} --first").endswith("equal\n")
+
+
 def test_run(program):
     """On NumPy; test_lower_and_compile runs it compiled."""
     case, path = program

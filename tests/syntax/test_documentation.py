@@ -283,6 +283,7 @@ def test_no_verb_fails(verb, page, tmp_path):
         "run": f"run {path} --args ones",
         "compile": f"compile -q {path} -o {tmp_path / 'out'}",
         "diff": f"diff {path} {path}",
+        "compare": f"compare {path} {path} --args ones",
         "partial-eval": f"partial-eval --known 0 {path}",
     }.get(verb, f"{verb} {path}")
     done = invoke(argv)

@@ -180,6 +180,14 @@ def test_upgrade(program):
     close(results(program, made, program.values), results(program, program.path, program.values))
 
 
+def test_compare(program):
+    """The program in another dialect has the same values, equation by equation."""
+    made = write(program, "upgrade", "--dialect", "jax-0.12")
+    assert run("compare", program.path, made, "--args", program.values, "--first").endswith(
+        "equal\n"
+    )
+
+
 def refused(status, code, *argv, stdin=""):
     """A command that has to end with a status and a message of this code."""
     done = invoke([str(word) for word in argv], stdin)

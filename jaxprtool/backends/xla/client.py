@@ -17,7 +17,7 @@ import contextlib
 import functools
 import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -122,22 +122,30 @@ class Runtime:
         """Whether other processes have some of the devices."""
         return len(self.local) < len(self.devices)
 
-    def compile(self, text: str, callbacks: Sequence[Callable[..., Any]] = ()) -> Any:
+    def compile(
+        self,
+        text: str,
+        callbacks: Sequence[Callable[..., Any]] = (),
+        flags: Mapping[str, Any] | None = None,
+    ) -> Any:
         """Compile StableHLO text; returns it loaded.
 
         Args:
           text: the module.
           callbacks: the Python functions that it calls, by position.
+          flags: flags of XLA by their names, for this program alone.
 
         Raises:
           RuntimeError: XLA does not take it, with its reason.
         """
+        options = self._options
+        if flags:
+            options = _compile_options(self.devices)
+            options.env_option_overrides = [*flags.items()]
         if not callbacks:
-            return self._client.compile_and_load(text, self._device_list, self._options)
+            return self._client.compile_and_load(text, self._device_list, options)
         module = _parsed(text)  # callbacks are taken with a parsed module only, not with its text
-        return self._client.compile_and_load(
-            module, self._device_list, self._options, list(callbacks)
-        )
+        return self._client.compile_and_load(module, self._device_list, options, list(callbacks))
 
     def serialize(self, loaded: Any) -> bytes:
         """The machine code of a program that was compiled here (and not deserialised)."""

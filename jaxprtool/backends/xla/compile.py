@@ -6,7 +6,7 @@ import functools
 import hashlib
 import platform as machine
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jaxprtool.backends.xla import client
@@ -43,8 +43,10 @@ def _prepare_custom_calls(program: StableHLO) -> None:
         client.register_lapack()
 
 
-def compile_stablehlo(program: StableHLO, r: Runtime | None = None) -> Executable:
-    """Compile a lowered program, for the devices of this process unless `r` has others.
+def compile_stablehlo(
+    program: StableHLO, r: Runtime | None = None, flags: Mapping[str, Any] | None = None
+) -> Executable:
+    """Compile a lowered program, for the devices of this process unless `r` has others, with flags of XLA.
 
     Raises:
       UnsupportedError: XLA does not take it, with its reason.
@@ -52,7 +54,7 @@ def compile_stablehlo(program: StableHLO, r: Runtime | None = None) -> Executabl
     _prepare_custom_calls(program)
     r = r or client.runtime(program.devices)
     try:
-        loaded = r.compile(program.text, program.callbacks)
+        loaded = r.compile(program.text, program.callbacks, flags)
     except RuntimeError as e:
         fail(
             UnsupportedError,

@@ -1,0 +1,264 @@
+"""The first equation whose results differ although its operands agree: two evaluations that run in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxprtool.analyses.comparison import First
+from jaxprtool.analyses.counterparts import counterparts, definitions
+from jaxprtool.analyses.in_step import Enter, Leave, See, Stepped
+from jaxprtool.analyses.places import Place, Step
+from jaxprtool.analyses.signature import Signatures
+from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
+
+__all__ = ["Search"]
+
+Pairs = list[tuple[int, int]]
+
+
+class Search:
+    """The search in two evaluations.
+
+    Attributes:
+      first: the first difference that was found.
+      flips: the first result that is no float and differs.
+    """
+
+    def __init__(
+        self,
+        a: Stepped,
+        b: Stepped,
+        same: Callable[[Any, Any], bool],
+        difference: Callable[[Any, Any], Any],
+    ):
+        """Of two evaluations.
+
+        Args:
+          a, b: the evaluations, which have not begun.
+          same: whether two values are equal bit by bit.
+          difference: how two values differ, as `backends.differences.Found` has it.
+        """
+        self.a, self.b = a, b
+        self.same, self.difference = same, difference
+        self.first: First | None = None
+        self.flips: First | None = None
+        self._paths: tuple[tuple[Step, ...], tuple[Step, ...]] = ((), ())
+        self._pairs: dict[tuple[Jaxpr, Jaxpr], tuple[Pairs, list[int]]] = {}
+        self._carried: First | None = None
+        self._signatures = Signatures()
+
+    def run(self) -> None:
+        """Run both evaluations to their ends."""
+        a, b = self.a.peek(), self.b.peek()
+        if isinstance(a, Enter) and isinstance(b, Enter):
+            self._level()
+        for side in (self.a, self.b):
+            while side.next() is not None:
+                pass
+        self.first = self.first or self._carried
+
+    def _level(self) -> None:
+        """Follow a jaxpr of each side to its end; both begin now."""
+        enter_a, enter_b = self.a.next(), self.b.next()
+        assert isinstance(enter_a, Enter) and isinstance(enter_b, Enter)
+        a, b = enter_a.jaxpr, enter_b.jaxpr
+        outer = self._paths
+        if enter_a.step is not None and enter_b.step is not None:
+            self._paths = (*outer[0], enter_a.step), (*outer[1], enter_b.step)
+        known = self._pairs.get((a, b))
+        if known is None:
+            pairs = counterparts(a, b)
+            known = self._pairs[a, b] = pairs, _others(a, b, pairs)
+        pairs, others = known
+        i = j = 0
+        for p, q in pairs:
+            if p > i or q > j:
+                _skip(self.a, p - i)
+                _skip(self.b, q - j)
+            self._pair(pairs, (a, b))
+            i, j = p + 1, q + 1
+        _skip(self.a, len(a.eqns) - i)
+        _skip(self.b, len(b.eqns) - j)
+        leave_a, leave_b = self.a.next(), self.b.next()
+        if (
+            others
+            and self.first is None
+            and isinstance(leave_a, Leave)
+            and isinstance(leave_b, Leave)
+        ):
+            self._compare_results(others, (a, b), leave_a, leave_b)
+        self._paths = outer
+
+    def _compare_results(
+        self, others: Sequence[int], jaxprs: tuple[Jaxpr, Jaxpr], a: Leave, b: Leave
+    ) -> None:
+        """Compare results of jaxprs that equations give which are no counterparts of each other."""
+        for k in others:
+            if self.same(a.outs[k], b.outs[k]):
+                continue
+            found = self.difference(a.outs[k], b.outs[k])
+            if found.n_different:
+                eqns = [_giving(jaxpr, k) for jaxpr in jaxprs]
+                places = [e and self._place(side, e) for side, e in enumerate(eqns)]
+                self.first = First(places[0], places[1], found) if any(places) else None
+                return
+
+    def _pair(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr]) -> None:
+        """Run an equation of each side, which stand in each other's place, with what is inside them."""
+        while True:
+            x, y = self.a.peek(), self.b.peek()
+            if type(x) is See and type(y) is See:
+                break
+            if isinstance(x, Enter) and isinstance(y, Enter) and _matches(x.step, y.step):
+                self._level()
+                continue
+            inside = [isinstance(e, Enter) for e in (x, y)]
+            for side, entered in zip((self.a, self.b), inside, strict=True):
+                if entered:
+                    _skip_level(side)
+            if not any(inside):
+                break
+        seen_a, seen_b = self.a.next(), self.b.next()
+        if isinstance(seen_a, See) and isinstance(seen_b, See):
+            self._compare(pairs, jaxprs, seen_a, seen_b)
+
+    def _compare(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See) -> None:
+        """Compare the results of a pair, and say where a difference comes from."""
+        if self.first is not None and self.flips is not None:
+            return
+        carried = None if self._carried is None else self._carried.a
+        if isinstance(carried, Place) and carried.eqn is a.eqn:
+            # what the jaxprs inside were given is known now
+            here = First(self._place(0, a.eqn), self._place(1, b.eqn))
+            self._carried = self._origin(pairs, jaxprs, a, b, here) or self._outside(here)
+        for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
+            if self.first is not None and _is_float(a.eqn, k):
+                continue  # what is left to find is a comparison that flips
+            if self.same(x, y):
+                continue
+            found = self.difference(x, y)
+            if not found.n_different:
+                continue
+            here = First(self._place(0, a.eqn), self._place(1, b.eqn), found, k)
+            if self.first is None:
+                self.first = self._origin(pairs, jaxprs, a, b, here)
+            if self.first is None and self._carried is None:
+                self._carried = self._outside(here)
+            if found.exact and self.flips is None:
+                self.flips = here
+
+    def _place(self, side: int, eqn: JaxprEqn) -> Place:
+        return Place(eqn, self._paths[side])
+
+    def _same_operation(self, a: JaxprEqn, b: JaxprEqn) -> bool:
+        """Whether two equations do the same with their variables, whatever the jaxprs in their params do."""
+        if a is b:
+            return True
+        lit = self._signatures.lit
+        literals = [[x if type(x) is Lit else None for x in e.inputs] for e in (a, b)]
+        pairs = zip(*literals, strict=True)
+        if any(x is not y and (x is None or y is None or lit(x) != lit(y)) for x, y in pairs):
+            return False
+        numbers = [self._signatures.shallow(e, nested=False) for e in (a, b)]
+        return numbers[0] == numbers[1]
+
+    def _outside(self, here: First) -> First:
+        """The equations that hold the jaxprs which run, since what those are given differs; here at the top."""
+        if not all(self._paths):
+            return here
+        a, b = (Place(path[-1].eqn, path[:-1]) for path in self._paths)
+        return First(a, b)
+
+    def _origin(
+        self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See, here: First
+    ) -> First | None:
+        """The equations that are to blame for results that differ.
+
+        They are this pair where it is of two operations, where the operands agree, or are other variables than those that stand
+        in each other's place; those that give an operand, where one of them has no counterpart; None where operands differed
+        before.
+        """
+        if len(a.ins) != len(b.ins):
+            return here
+        if not self._same_operation(a.eqn, b.eqn):
+            return here
+        partner = dict(pairs)
+        binders = [{v: i for i, v in enumerate(j.all_binders)} for j in jaxprs]
+        defined = [definitions(j) for j in jaxprs]
+        origin: First | None = here
+        for k, (x, y) in enumerate(zip(a.ins, b.ins, strict=True)):
+            if type(x) is Cell or self.same(x, y):
+                continue
+            found = self.difference(x, y)
+            if not found.n_different:
+                continue
+            u, v = a.eqn.inputs[k], b.eqn.inputs[k]
+            assert isinstance(u, Var) and isinstance(v, Var)  # literals are a part of the operation
+            i, j = defined[0].get(u), defined[1].get(v)
+            alone = i is not None and i not in partner, j is not None and j not in partner.values()
+            if any(alone):
+                p = a.eqn if i is None else jaxprs[0].eqns[i]
+                q = b.eqn if j is None else jaxprs[1].eqns[j]
+                return First(self._place(0, p), self._place(1, q), found)
+            if i is None and j is None:
+                carried = binders[0].get(u) == binders[1].get(v)
+            else:
+                carried = i is not None and partner.get(i) == j
+            if not carried:
+                return here
+            origin = None
+        return origin
+
+
+def _is_float(eqn: JaxprEqn, k: int) -> bool:
+    """Whether result k of an equation is of floats; what is in the cells that it was given counts as such."""
+    if k >= len(eqn.out_binders):
+        return True
+    dtype = getattr(eqn.out_binders[k].aval, "dtype", None)
+    return dtype is not None and dtype.is_inexact
+
+
+def _others(a: Jaxpr, b: Jaxpr, pairs: Pairs) -> list[int]:
+    """The positions of results that are given by equations which are no counterparts of each other."""
+    partner, defined = dict(pairs), [definitions(a), definitions(b)]
+    found: list[int] = []
+    for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
+        i, j = (
+            d.get(z) if isinstance(z, Var) else None for d, z in zip(defined, (x, y), strict=True)
+        )
+        if j != (None if i is None else partner.get(i)):
+            found.append(k)
+    return found
+
+
+def _giving(jaxpr: Jaxpr, k: int) -> JaxprEqn | None:
+    """The equation that gives result k; None for an argument or a literal."""
+    x = jaxpr.outs[k]
+    return next((e for e in jaxpr.eqns if x in e.out_binders), None)
+
+
+def _matches(a: Step | None, b: Step | None) -> bool:
+    """Whether two jaxprs are in the same place of two equations that stand in each other's place."""
+    if a is None or b is None:
+        return a is b
+    return (a.param, a.branch, a.step) == (b.param, b.branch, b.step)
+
+
+def _skip(side: Stepped, n: int) -> None:
+    """Run n equations of a side that have no counterparts."""
+    for _ in range(n):
+        while isinstance(side.peek(), Enter):
+            _skip_level(side)
+        side.next()
+
+
+def _skip_level(side: Stepped) -> None:
+    """Run a jaxpr of one side alone."""
+    depth = 0
+    while True:
+        event = side.next()
+        depth += isinstance(event, Enter) - isinstance(event, Leave)
+        if depth <= 0:
+            return

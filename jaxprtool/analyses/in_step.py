@@ -1,0 +1,179 @@
+"""An evaluation on NumPy as a sequence of events, which goes on as far as somebody asks for them.
+
+It runs in a thread of its own, which waits while the one that asks runs, and hands its events over in parcels: changing the
+thread for each equation would cost more than most equations do. What a parcel holds is bounded in number and in bytes,
+so that two evaluations that are compared need little more memory than both need alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.places import Step, Watch
+from jaxprtool.interpreters import limits, observe
+from jaxprtool.interpreters.observe import Observer
+from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
+
+__all__ = ["Enter", "Event", "Leave", "See", "Stepped"]
+
+_PARCEL = 512  # events in a parcel
+_PARCEL_BYTES = 16 << 20  # of the results in it, unless a single one is larger
+
+
+class Enter(NamedTuple):
+    """A jaxpr begins; `step` is the equation that holds it, None for the program itself."""
+
+    jaxpr: Jaxpr
+    step: Step | None
+
+
+class See(NamedTuple):
+    """An equation has run.
+
+    Attributes:
+      eqn: the equation.
+      ins: the values of its operands.
+      outs: its results, and after them the cells among its operands. Cells hold what was in them then.
+    """
+
+    eqn: JaxprEqn
+    ins: Sequence[Any]
+    outs: Sequence[Any]
+
+
+class Leave(NamedTuple):
+    """A jaxpr ends, with its results."""
+
+    outs: Sequence[Any]
+
+
+Event = Enter | See | Leave
+
+
+class _Closed(BaseException):
+    """Nobody asks for the rest of an evaluation."""
+
+
+class Stepped:
+    """An evaluation and its events.
+
+    Attributes:
+      results: what the evaluation returned; None until it has ended.
+    """
+
+    def __init__(self, evaluate: Callable[[Observer], Any]):
+        """Begin `evaluate(observer)`, which does not run before the first event is asked for."""
+        self.results: Any = None
+        self._evaluate = evaluate
+        self._events: deque[Event] = deque()
+        self._go, self._ready = threading.Semaphore(0), threading.Semaphore(0)
+        self._ended = self._closing = False
+        self._error: BaseException | None = None
+        self._held = ((None, 0), ([], *limits.set_aside()[1:]))
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def peek(self) -> Event | None:
+        """The next event, which stays the next one; None at the end. Raises what the evaluation raises."""
+        if self._events:
+            return self._events[0]
+        while not self._events and not self._ended:
+            self._run_on()
+        if self._events:
+            return self._events[0]
+        if self._error is not None:
+            raise self._error
+        return None
+
+    def next(self) -> Event | None:
+        """The next event; None at the end."""
+        if self._events or self.peek() is not None:
+            return self._events.popleft()
+        return None
+
+    def close(self) -> None:
+        """Give up what is left of the evaluation."""
+        self._closing = True
+        while not self._ended:
+            self._run_on()
+        self._events.clear()
+
+    def _run_on(self) -> None:
+        """Let the evaluation go on until it has a parcel of events, or ends."""
+        held = _set_aside()
+        _take_up(self._held)
+        self._go.release()
+        self._ready.acquire()
+        self._held = _set_aside()
+        _take_up(held)
+
+    def _work(self) -> None:
+        self._go.acquire()
+        try:
+            if not self._closing:
+                self.results = self._evaluate(_Telling(self))
+        except _Closed:
+            pass
+        except BaseException as e:  # raised again where the events are asked for
+            self._error = e
+        self._ended = True
+        self._ready.release()
+
+    def hand_over(self) -> None:
+        """Wait, in the thread of the evaluation, until more events are asked for."""
+        self._ready.release()
+        self._go.acquire()
+        if self._closing:
+            raise _Closed
+
+    def tell(self, event: Event) -> int:
+        """Add an event to the parcel; how many there are."""
+        self._events.append(event)
+        return len(self._events)
+
+
+def _set_aside() -> tuple[Any, ...]:
+    return observe.set_aside(), limits.set_aside()
+
+
+def _take_up(held: tuple[Any, ...]) -> None:
+    observe.take_up(held[0])
+    limits.take_up(held[1])
+
+
+class _Telling(Watch):
+    """Makes events of what it observes."""
+
+    def __init__(self, run: Stepped):
+        super().__init__()
+        self.run, self.bytes = run, 0
+
+    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
+        followed = super().enter(jaxpr, args)
+        if followed:
+            self.run.tell(Enter(jaxpr, self.levels[-1].step))
+        return followed
+
+    def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        for x in outs:
+            self.bytes += getattr(x, "nbytes", 0)
+        event = See(eqn, ins, outs)
+        if Cell in map(type, ins) or Cell in map(type, outs):
+            ins, outs = [*map(_kept, ins)], [*map(_kept, outs)]
+            event = See(eqn, ins, [*outs, *(x for x in ins if type(x) is Cell)])
+        if self.run.tell(event) >= _PARCEL or self.bytes >= _PARCEL_BYTES:
+            self.bytes = 0
+            self.run.hand_over()
+
+    def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
+        super().leave(jaxpr, outs)
+        self.run.tell(Leave(outs))
+
+
+def _kept(x: Any) -> Any:
+    """A value that stays what it is now: what is in a cell may change."""
+    return Cell(x.value.copy(), x.aval) if type(x) is Cell else x

@@ -1,0 +1,231 @@
+"""Values of equations as they are computed: which equations, which steps of loops, and what each is called.
+
+A record has a key that names the equation in another run too, of another machine, release or backend: the line of Python and
+the scopes that it comes from, which one of those of its jaxpr it is, and the same of the equations that hold it with the
+step of each loop. The primitive is no part of it, so that one that was exchanged has the key of the one in whose place it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.places import Place, Step, Watch, position
+from jaxprtool.interpreters.limits import running_loops
+from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.ir.diagnostics import UsageError, fail, place_of
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
+from jaxprtool.ir.origin import stack_of
+
+__all__ = ["ALL", "Record", "Recorder", "Selection", "selection_of"]
+
+
+class Record(NamedTuple):
+    """An equation that has run.
+
+    Attributes:
+      place: where it is.
+      key: what names it in another run.
+      ins, outs: the values of its operands and results. Cells hold what was in them then.
+    """
+
+    place: Place
+    key: str
+    ins: Sequence[Any]
+    outs: Sequence[Any]
+
+
+class Selection(NamedTuple):
+    """Which equations are recorded: those of which each of these holds that says anything.
+
+    Attributes:
+      primitives: the primitive is one of these.
+      lines: the line in the text is in one of these ranges.
+      names: a scope, or the line of Python, has one of these texts in it.
+    """
+
+    primitives: tuple[str, ...] = ()
+    lines: tuple[tuple[int, int], ...] = ()
+    names: tuple[str, ...] = ()
+
+    def takes(self, place: Place) -> bool:
+        """Whether an equation is among them."""
+        if self.primitives and place.eqn.primitive.name not in self.primitives:
+            return False
+        line, _ = position(place.eqn)
+        if self.lines and not any(a <= (line or 0) <= b for a, b in self.lines):
+            return False
+        if not self.names:
+            return True
+        text = f"{place.names or ''} {place.source or ''}"
+        return any(name in text for name in self.names)
+
+
+ALL = Selection()
+
+
+def selection_of(text: str) -> Selection:
+    """The selection of a text: `primitive=exp,line=10-40,name=attn`; a key that is repeated gives alternatives.
+
+    Raises:
+      UsageError: it is none.
+    """
+    found: dict[str, list[Any]] = {"primitive": [], "line": [], "name": []}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals or key not in found or not value:
+            _no_selection(part)
+        if key == "line":
+            first, _, last = value.partition("-")
+            if not first.isdigit() or not (last or first).isdigit():
+                _no_selection(part)
+            found[key].append((int(first), int(last or first)))
+        else:
+            found[key].append(value)
+    return Selection(*(tuple(x) for x in found.values()))
+
+
+def _no_selection(part: str) -> None:
+    help = "--select 'primitive=exp,line=10-40,name=attn': equations of which all of these hold"
+    fail(UsageError, f"--select: {part!r} selects nothing", "bad-value", help=help)
+
+
+class _Loop:
+    """A loop that is recorded.
+
+    Attributes:
+      depth: how many jaxprs run inside each other where its body does.
+      param: which of its jaxprs runs: a while loop's condition takes one step more than its body.
+      kept: whether the records of this step are kept.
+      maybe: whether they are if this step turns out to be the last one.
+      held: the records of the last step of each of its jaxprs, until that is known.
+    """
+
+    __slots__ = ("depth", "held", "kept", "maybe", "param")
+
+    def __init__(self, depth: int):
+        self.depth, self.param, self.kept, self.maybe = depth, "", True, False
+        self.held: dict[str, list[Record]] = {}
+
+
+class Recorder(Watch):
+    """Hands on what equations compute: of loops the first step, the last one and every n-th."""
+
+    def __init__(
+        self,
+        tell: Callable[[Record], None],
+        selection: Selection = ALL,
+        every: int = 0,
+        only: frozenset[JaxprEqn] | None = None,
+    ):
+        """Make one.
+
+        Args:
+          tell: is given each record, in the order of the run.
+          selection: which equations.
+          only: of these equations, if there are any others.
+          every: every how many steps of a loop are kept between the first and the last; 0: none.
+        """
+        super().__init__()
+        self.tell, self.selection, self.every, self.only = tell, selection, every, only
+        self._loops: list[_Loop] = []
+        self._labels: dict[Jaxpr, dict[JaxprEqn, str]] = {}
+        self._taken: dict[tuple[Any, ...], bool] = {}
+
+    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
+        followed = super().enter(jaxpr, args)
+        step = self.levels[-1].step if followed else None
+        if step is not None and step.step is not None:
+            self._begin_step(len(self.levels), step.param)
+        return followed
+
+    def _begin_step(self, depth: int, param: str) -> None:
+        loop = self._loops[-1] if self._loops else None
+        if loop is None or loop.depth < depth:
+            loop = _Loop(depth)
+            self._loops.append(loop)
+        now = running_loops()[-1]
+        loop.param = param
+        loop.held.pop(param, None)  # which puts what comes now behind what the other jaxprs have
+        first, last = now.step == 1, now.step == now.total
+        nth = bool(self.every) and (now.step - 1) % self.every == 0
+        loop.kept = first or last or nth
+        loop.maybe = now.total is None and not loop.kept
+
+    def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        if eqn.primitive.holds_jaxprs:
+            self._end_loops()
+        if self.only is not None and eqn not in self.only:
+            return
+        if any(not (loop.kept or loop.maybe) for loop in self._loops):
+            return
+        if not self._takes(eqn):
+            return
+        place = self.place(eqn)
+        record = Record(place, self._key(place), [*map(_kept, ins)], [*map(_kept, outs)])
+        self._hand_on(record, len(self._loops))
+
+    def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
+        super().leave(jaxpr, outs)
+        if not self.levels:
+            self._end_loops()
+
+    def _end_loops(self) -> None:
+        """The loops inside the innermost jaxpr that runs have ended: their last steps are known."""
+        while self._loops and self._loops[-1].depth > len(self.levels):
+            loop = self._loops.pop()
+            for held in loop.held.values():
+                for record in held:
+                    self._hand_on(record, len(self._loops))
+
+    def _hand_on(self, record: Record, inside: int) -> None:
+        """Tell of a record, unless one of the first loops has a step of which it is not known yet whether it is kept."""
+        for loop in reversed(self._loops[:inside]):
+            if loop.maybe:
+                loop.held.setdefault(loop.param, []).append(record)
+                return
+        self.tell(record)
+
+    def _takes(self, eqn: JaxprEqn) -> bool:
+        if self.selection == ALL:
+            return True
+        key = (eqn, *[level.step.eqn for level in self.levels if level.step is not None])
+        found = self._taken.get(key)
+        if found is None:
+            found = self._taken[key] = self.selection.takes(self.place(eqn))
+        return found
+
+    def _key(self, place: Place) -> str:
+        """The key of a place: the labels of the equations on the way, with steps and branches."""
+        parts: list[str] = []
+        eqns = [*[step.eqn for step in place.path], place.eqn]
+        for level, eqn in zip(self.levels, eqns, strict=True):
+            labels = self._labels.get(level.jaxpr)
+            if labels is None:
+                labels = self._labels[level.jaxpr] = labels_of(level.jaxpr)
+            parts.append(labels[eqn])
+        return "/".join([*map(_with_step, parts, place.path), parts[-1]])
+
+
+def _with_step(label: str, step: Step) -> str:
+    inside = step.param if step.branch is None else f"{step.param}:{step.branch}"
+    return f"{label}.{inside}" if step.step is None else f"{label}.{inside}[{step.step}]"
+
+
+def labels_of(jaxpr: Jaxpr) -> dict[JaxprEqn, str]:
+    """What names each equation of a jaxpr there: `model.py:12:4 attn#0`, the first of those with the rest in common."""
+    seen: Counter[str] = Counter()
+    labels: dict[JaxprEqn, str] = {}
+    for eqn in jaxpr.eqns:
+        source = place_of(eqn).replace("\\", "/").rpartition("/")[2]
+        names = eqn.origin.names if eqn.origin is not None else None
+        origin = " ".join(filter(None, (source, stack_of(tuple(names or ())))))
+        labels[eqn] = f"{origin}#{seen[origin]}"
+        seen[origin] += 1
+    return labels
+
+
+def _kept(x: Any) -> Any:
+    """A value that stays what it is now: what is in a cell may change."""
+    return Cell(x.value.copy(), x.aval) if type(x) is Cell else x

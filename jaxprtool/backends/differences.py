@@ -1,0 +1,334 @@
+"""How two arrays differ: how many elements, by how much, and where.
+
+A NaN equals a NaN, and 0.0 equals -0.0 (which is counted apart). The distance of two floats in ulps is the number of steps from
+one to the next float that lie between them, in the type of both; where the types differ, in the coarser one, to which
+the other array is rounded first. The distance of two complex numbers is the larger one of their parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxprtool.backends.arrays import type_name
+from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
+from jaxprtool.interpreters.state_values import Cell, Token
+from jaxprtool.ir.dtypes import DType, dtype_of
+
+__all__ = ["NOTHING", "Found", "as_bits", "difference", "same", "snapshot", "ulp_distance"]
+
+_CHUNK = 1 << 20  # elements that are compared at one time
+_EXACT_BYTES = (
+    1 << 14
+)  # of arrays so small that copying their bytes is the fastest way to compare them
+
+
+class Found(NamedTuple):
+    """What differs between two arrays.
+
+    Attributes:
+      type_a, type_b: their types, as jaxprs spell them.
+      size: how many elements each has.
+      n_different: how many differ by more than the tolerance; all of them where shapes or kinds differ.
+      max_abs, max_rel, max_ulp: the largest differences, whether tolerated or not; `inf` where one side alone is NaN. None where
+        there is no such number: of booleans and keys, in ulps of integers, between shapes that differ.
+      where: the index of the element that differs most; None where none differs at all.
+      a, b: the elements there.
+      n_zero_signs: how many elements are 0.0 in one and -0.0 in the other.
+      n_nan: how many elements are NaN in one alone.
+      exact: whether they are integers, booleans or keys, which no tolerance is for.
+    """
+
+    type_a: str
+    type_b: str
+    size: int
+    n_different: int = 0
+    max_abs: float | int | None = None
+    max_rel: float | None = None
+    max_ulp: float | int | None = None
+    where: tuple[int, ...] | None = None
+    a: Any = None
+    b: Any = None
+    n_zero_signs: int = 0
+    n_nan: int = 0
+    exact: bool = False
+
+
+class _Nothing:
+    """The value of a result that one of two programs does not have."""
+
+
+NOTHING = _Nothing()
+
+
+def snapshot(x: Any) -> Any:
+    """A value that stays what it is now: what is in a cell may change, and is copied."""
+    return np.array(x.value) if isinstance(x, Cell) else x
+
+
+def _array(x: Any) -> Any:
+    """An array for a value: keys as their words, what is in a cell, nothing for a token."""
+    if type(x) is np.ndarray:
+        return x
+    if isinstance(x, KeyArray):
+        return x.data
+    if isinstance(x, Cell):
+        return _array(x.value)
+    return np.zeros((), np.bool_) if isinstance(x, Token) else np.asarray(x)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal bit by bit; the fast way to see that nothing differs."""
+    if a is b:
+        return True
+    if isinstance(a, np.generic) and type(a) is type(b):
+        return a.tobytes() == b.tobytes()
+    x, y = _array(a), _array(b)
+    if x.dtype != y.dtype or x.shape != y.shape:
+        return False
+    if x.nbytes <= _EXACT_BYTES:
+        return x.tobytes() == y.tobytes()
+    return bool(np.array_equal(as_bits(x), as_bits(y)))
+
+
+def as_bits(x: np.ndarray) -> np.ndarray:
+    """The elements of an array of numbers as unsigned integers of their width; complex numbers as two."""
+    x = np.ascontiguousarray(x)
+    if x.dtype.kind == "c":
+        x = x.view(np.dtype(f"f{x.dtype.itemsize // 2}"))
+    return x.view(np.dtype(f"u{x.dtype.itemsize}")) if x.dtype.itemsize else x.view(np.uint8)
+
+
+def difference(
+    a: Any,
+    b: Any,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    ulp: float | None = None,
+    rounding: bool = False,
+) -> Found:
+    """How two values differ.
+
+    Args:
+      a, b: arrays, keys, cells or tokens. Arrays of floats of different types are compared in the coarser type.
+      rtol, atol: floats differ where their difference exceeds `atol + rtol * max(|a|, |b|)`.
+      ulp: floats differ where their distance exceeds this. With none of the three they differ where they are not equal.
+      rounding: floats differ where their difference exceeds what rounding explains: eps^(2/3) of the type, of the larger
+        element or of the largest in the array. Integers, booleans and keys are always compared exactly.
+    """
+    if a is NOTHING or b is NOTHING:
+        return _alone(a, b)
+    x, y = _array(a), _array(b)
+    keyed = isinstance(a, KeyArray) or isinstance(b, KeyArray)
+    names = (
+        type_name(a if isinstance(a, KeyArray) else x),
+        type_name(b if isinstance(b, KeyArray) else y),
+    )
+    if keyed and x.shape == y.shape and names[0] == names[1]:
+        return _keys(x, y, Found(*names, x[..., 0].size, exact=True))
+    size = max(x.size, y.size)
+    if x.shape != y.shape or keyed:
+        return Found(*names, size, max(size, 1))
+    kinds = {_kind(x), _kind(y)}
+    if float0 in (x.dtype, y.dtype) or kinds == {"?"}:
+        return Found(*names, size, 0 if x.dtype == y.dtype else size)
+    if len(kinds) > 1:
+        return Found(*names, size, size)
+    found = Found(*names, size, exact=not kinds & {"f", "c"})
+    if same(a, b):
+        return _nothing(found, kinds)
+    if kinds & {"f", "c"}:
+        return _floats(x, y, found, _Tolerance(rtol, atol, ulp, rounding))
+    return _exact(x, y, found, numbers=kinds == {"i"})
+
+
+def _alone(a: Any, b: Any) -> Found:
+    """The difference of a value and nothing."""
+    x = _array(b if a is NOTHING else a)
+    kind = type_name(x)
+    return Found(
+        "-" if a is NOTHING else kind, "-" if b is NOTHING else kind, x.size, max(x.size, 1)
+    )
+
+
+class _Tolerance(NamedTuple):
+    rtol: float | None
+    atol: float | None
+    ulp: float | None
+    rounding: bool
+
+    def exceeded(self, apart: Any, size: Any, ulps: Any, scale: float, dtype: DType) -> Any:
+        """Where elements differ: their differences, magnitudes and distances, the largest magnitude, their type."""
+        if self.ulp is not None:
+            return ulps > self.ulp
+        if self.rtol is not None or self.atol is not None:
+            return ~(apart <= (self.atol or 0.0) + (self.rtol or 0.0) * size)
+        if self.rounding:
+            allowed = epsilon(dtype.real) ** (2 / 3)
+            return ~(apart <= allowed * np.maximum(size, scale))
+        return ulps > 0
+
+
+def epsilon(dtype: DType) -> float:
+    """The distance from 1 to the next larger number of a type of floats."""
+    import ml_dtypes  # noqa: PLC0415
+
+    return float(ml_dtypes.finfo(np_dtype(dtype)).eps)
+
+
+def _kind(x: np.ndarray) -> str:
+    """`f`, `c`, `b`, `i` for signed and unsigned integers, `?` for anything else."""
+    found = dtype_of(x.dtype)
+    kind = "?" if found is None else found.kind
+    return "i" if kind in "iu" else kind
+
+
+def _nothing(found: Found, kinds: set[str]) -> Found:
+    """No difference, of elements of a kind."""
+    if kinds & {"f", "c"}:
+        return found._replace(max_abs=0.0, max_rel=0.0, max_ulp=0)
+    return found._replace(max_abs=0, max_rel=0.0) if kinds == {"i"} else found
+
+
+def _chunks(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    x, y = x.reshape(-1), y.reshape(-1)
+    for start in range(0, x.size, _CHUNK):
+        yield start, x[start : start + _CHUNK], y[start : start + _CHUNK]
+
+
+def _exact(x: np.ndarray, y: np.ndarray, found: Found, *, numbers: bool) -> Found:
+    """The difference of integers (numbers) or of booleans (else)."""
+    n, worst, at = 0, -1, 0
+    relative = 0.0
+    for start, p, q in _chunks(x, y):
+        differ = p != q
+        if not differ.any():
+            continue
+        n += int(differ.sum())
+        pairs = [*zip(p[differ].tolist(), q[differ].tolist(), strict=True)] if numbers else []
+        apart = [abs(int(s) - int(t)) for s, t in pairs]
+        largest = max(apart, default=0)
+        if numbers:
+            relative = max(
+                relative,
+                *(
+                    d / max(abs(int(s)), abs(int(t)))
+                    for d, (s, t) in zip(apart, pairs, strict=True)
+                ),
+            )
+        if largest > worst:
+            worst = largest
+            at = start + int(np.flatnonzero(differ)[apart.index(largest) if numbers else 0])
+    if not n:  # integers of two widths
+        return _nothing(found, {"i"} if numbers else set())
+    where, a, b = _element(x, y, at)
+    if not numbers:
+        return found._replace(n_different=n, where=where, a=a, b=b)
+    return found._replace(n_different=n, max_abs=worst, max_rel=relative, where=where, a=a, b=b)
+
+
+def _keys(x: np.ndarray, y: np.ndarray, found: Found) -> Found:
+    """The difference of two arrays of keys, which are given by their words along the last axis."""
+    differ = (x != y).any(axis=-1)
+    if not differ.any():
+        return found
+    where = tuple(int(i[0]) for i in np.nonzero(differ)) if differ.ndim else ()
+    return found._replace(n_different=int(differ.sum()), where=where)
+
+
+def _element(x: np.ndarray, y: np.ndarray, at: int) -> tuple[tuple[int, ...], Any, Any]:
+    where = tuple(int(i) for i in np.unravel_index(at, x.shape)) if x.ndim else ()
+    return where, x.reshape(-1)[at].item(), y.reshape(-1)[at].item()
+
+
+def _floats(x: np.ndarray, y: np.ndarray, found: Found, tolerance: _Tolerance) -> Found:
+    a, b = dtype_of(x.dtype), dtype_of(y.dtype)
+    assert a is not None and b is not None
+    dtype = a if a is b or epsilon(a.real) >= epsilon(b.real) else b
+    fine = x, y
+    with np.errstate(all="ignore"):
+        x, y = x.astype(np_dtype(dtype)), y.astype(np_dtype(dtype))
+        scale = _largest(x, y) if tolerance.rounding else 0.0
+        worst: tuple[float, float, int] | None = None
+        total = [0, 0, 0, 0.0, 0.0, 0.0]  # different, zeros, NaNs; max abs, rel, ulp
+        for start, p, q in _chunks(x, y):
+            ulps, nans, zeros = _distances(p, q, dtype)
+            wide = np.complex128 if dtype.kind == "c" else np.float64
+            u, v = p.astype(wide), q.astype(wide)
+            apart, size = np.abs(u - v), np.maximum(np.abs(u), np.abs(v))
+            equal = ulps == 0
+            apart = np.where(equal, 0.0, np.where(np.isnan(apart), np.inf, apart))
+            relative = np.where(equal, 0.0, apart / np.where(size > 0, size, 1.0))
+            relative = np.where(np.isnan(relative), np.inf, relative)
+            differ = tolerance.exceeded(apart, size, ulps, scale, dtype) & ~equal | nans
+            total[0] += int(differ.sum())
+            total[1] += int(zeros.sum())
+            total[2] += int(nans.sum())
+            for k, values in ((3, apart), (4, relative), (5, ulps)):
+                total[k] = max(total[k], values.max())
+            if equal.all():
+                continue
+            i = int(np.argmax(np.where(differ, ulps, -1.0) if differ.any() else ulps))
+            key = bool(differ[i]), float(ulps[i]), start + i
+            worst = key if worst is None or key[:2] > worst[:2] else worst
+    ulp = float(total[5])
+    found = found._replace(
+        n_different=total[0],
+        n_zero_signs=total[1],
+        n_nan=total[2],
+        max_abs=float(total[3]),
+        max_rel=float(total[4]),
+        max_ulp=int(total[5]) if np.isfinite(ulp) else ulp,
+    )
+    if worst is None:
+        return found
+    where, p, q = _element(*fine, worst[2])
+    return found._replace(where=where, a=p, b=q)
+
+
+def _largest(x: np.ndarray, y: np.ndarray) -> float:
+    """The largest finite magnitude in two arrays."""
+    wide = [np.abs(z.astype(np.complex128 if z.dtype.kind == "c" else np.float64)) for z in (x, y)]
+    return max((float(np.max(z, initial=0.0, where=np.isfinite(z))) for z in wide), default=0.0)
+
+
+def _distances(p: np.ndarray, q: np.ndarray, dtype: DType) -> tuple[Any, Any, Any]:
+    """Of each pair of elements of one type: the distance in ulps, whether one alone is NaN, whether they are 0 and -0."""
+    if dtype.kind != "c":
+        return _real_distances(p, q, dtype)
+    parts = (np.real(p), np.real(q)), (np.imag(p), np.imag(q))
+    (ulps, nans, zeros), (other, other_nans, other_zeros) = (
+        _real_distances(s, t, dtype.real) for s, t in parts
+    )
+    return np.maximum(ulps, other), nans | other_nans, zeros | other_zeros
+
+
+def _real_distances(p: np.ndarray, q: np.ndarray, dtype: DType) -> tuple[Any, Any, Any]:
+    nan_p, nan_q = p != p, q != q
+    s, t = as_bits(p), as_bits(q)
+    ulps = ulp_distance(s, t, dtype).astype(np.float64)
+    one, both = nan_p ^ nan_q, nan_p & nan_q
+    ulps = np.where(one, np.inf, np.where(both, 0.0, ulps))
+    zeros = (ulps == 0) & (s != t) & ~both
+    return ulps, one, zeros
+
+
+def ulp_distance(s: np.ndarray, t: np.ndarray, dtype: DType) -> np.ndarray:
+    """The number of steps between floats of a type that are given by their bits; those of NaNs mean nothing.
+
+    Args:
+      s, t: unsigned integers of the width of the type, or wider ones whose low bits they are.
+      dtype: a type of floats. Most are a sign and a magnitude; without a sign the bits are the magnitude.
+
+    Returns: uint64[...].
+    """
+    s, t = s.astype(np.uint64), t.astype(np.uint64)
+    if dtype.has_signed_zero or dtype.has_nan_for_negative_zero:
+        sign = np.uint64(1 << (dtype.bits - 1))
+        below, magnitude = sign - np.uint64(1), (s & sign) == (t & sign)
+        s, t = s & below, t & below
+        return np.where(magnitude, np.maximum(s, t) - np.minimum(s, t), s + t)
+    return np.maximum(s, t) - np.minimum(s, t)

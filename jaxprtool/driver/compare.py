@@ -1,0 +1,237 @@
+"""compare: the results of two programs, or of one on two backends, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
+
+from jaxprtool.analyses.comparison import EXACT, Comparison, Output, Tolerance
+from jaxprtool.driver.compile import compile_without_excess
+from jaxprtool.driver.in_step import Limits, Results, Side, differences, search, side
+from jaxprtool.driver.saved import compare_saved, compare_with_run, is_saved, load_saved
+from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.syntax.open_programs import is_open
+
+__all__ = ["BACKENDS", "compare", "compare_words"]
+
+BACKENDS = ("numpy", "xla", "jax", "f64")
+
+
+def compare(
+    a: ClosedJaxpr,
+    b: ClosedJaxpr | None,
+    args: Sequence[Value],
+    *,
+    backends: Sequence[str] = (),
+    tolerance: Tolerance = EXACT,
+    first: bool = False,
+    arbiter: str | None = None,
+    names: tuple[str, str] = ("A", "B"),
+    max_bytes: int | None = None,
+    step_limit: int | None = None,
+) -> Comparison:
+    """Run two programs, or one on two backends, and compare the results.
+
+    Args:
+      a, b: the programs; None for b: a itself.
+      args: values of the constants that a does not hold, then of its arguments; b takes the same ones.
+      backends: where they run, of `BACKENDS`: one for both or one for each. NumPy by default; for one program `numpy,xla`.
+      tolerance: which differences of floats count as none; where nothing is said, those that rounding explains between
+        two backends, and none on one.
+      first: whether to find the first equation whose results differ.
+      arbiter: `f64`: run a in double precision too, and say which side is further from that.
+      names: what a and b are called.
+      max_bytes, step_limit: as `driver.run` has them.
+
+    Raises:
+      UsageError: an unknown backend, the same program twice on the same one, arguments that do not fit.
+      JaxprTypeError, UnsupportedError: as `driver.run`.
+    """
+    on = _backends(backends, one=b is None)
+    b = a if b is None else b
+    tolerance = tolerance_between(tolerance, *on)
+    _check_arguments(a, b)
+    limits = Limits(max_bytes, step_limit)
+    sides = side(a, args, on[0], limits), side(b, args, on[1], limits)
+    found = (
+        search(*sides, tolerance) if first else Results((sides[0].results(), sides[1].results()))
+    )
+    outputs = compared(a, *found.results, tolerance)
+    if arbiter is not None:
+        outputs = judged(outputs, found.results, side(a, args, arbiter, limits).results())
+    equal = not any(x.found.n_different for x in outputs)
+    return Comparison(
+        equal,
+        (f"{names[0]} on {on[0]}", f"{names[1]} on {on[1]}"),
+        outputs,
+        tolerance,
+        found.first,
+        first,
+        found.flips,
+        [] if equal else excess_precision(sides, found.results, tolerance),
+    )
+
+
+def compare_words(
+    read: Callable[[str], ClosedJaxpr], a: str, b: str, words: Sequence[str], **how: Any
+) -> Comparison:
+    """Compare what two names mean, on arguments that are given as words; see `compare`.
+
+    Args:
+      read: gives the program that a name means.
+      a, b: the names; "" for b: a itself.
+      words: of the arguments, as `driver.values` has them; they are for those of a.
+      how: keywords of `compare`.
+    """
+    if is_saved(a) or is_saved(b):
+        return _compare_saved(read, a, b, words, **how)
+    program, other = read(a), read(b) if b else None
+    args = _arguments(program, words, how.get("max_bytes"))
+    return compare(program, other, args, names=(a, b or a), **how)
+
+
+def _arguments(
+    program: ClosedJaxpr, words: Sequence[str], max_bytes: int | None
+) -> Sequence[Value]:
+    check_arrays(check_input(program), "compare", sized=True)
+    binders, interface = open_binders(program), of_open(program)
+    return arguments(binders, words, interface=interface, max_bytes=max_bytes)
+
+
+def _compare_saved(
+    read: Callable[[str], ClosedJaxpr],
+    a: str,
+    b: str,
+    words: Sequence[str],
+    *,
+    backends: Sequence[str] = (),
+    tolerance: Tolerance = EXACT,
+    first: bool = False,
+    arbiter: str | None = None,
+    max_bytes: int | None = None,
+    step_limit: int | None = None,
+) -> Comparison:
+    """Compare what a run has left with what another one has, or with a program on NumPy; the first difference is always said."""
+    if not b:
+        help = "name a second one, or the program: compare DIR a.jaxpr --args ..."
+        fail(UsageError, f"{a} is what one run has saved", "bad-usage", help=help)
+    if arbiter or {*backends} - {"numpy"}:
+        word = "--arbiter" if arbiter else "--backends"
+        fail(UsageError, f"{word} is for programs; saved values are as they are", "option")
+    if is_saved(a) and is_saved(b):
+        if words:
+            fail(UsageError, "--args are for programs, and the values of both are saved", "option")
+        return compare_saved(load_saved(a), load_saved(b), tolerance)
+    program, saved = read(b if is_saved(a) else a), load_saved(a if is_saved(a) else b)
+    args, limits = _arguments(program, words, max_bytes), Limits(max_bytes, step_limit)
+    return compare_with_run(
+        program, args, saved, tolerance, b if is_saved(a) else a, limits, swap=is_saved(a)
+    )
+
+
+def tolerance_between(tolerance: Tolerance, first: str, second: str) -> Tolerance:
+    """The tolerance, or the default between two backends where none is given."""
+    if tolerance != EXACT or first == second:
+        return tolerance
+    return Tolerance(rounding=True)
+
+
+def _backends(names: Sequence[str], *, one: bool) -> tuple[str, str]:
+    for name in names:
+        if name not in BACKENDS:
+            message = f"there is no backend {name!r}"
+            help = f"the backends are {', '.join(BACKENDS)}"
+            fail(UsageError, message, "backend", help=help)
+    if len(names) > 2:
+        fail(UsageError, f"two runs are compared, and {len(names)} backends are named", "backend")
+    if not names:
+        return ("numpy", "xla") if one else ("numpy", "numpy")
+    found = (names[0], names[-1])
+    if one and found[0] == found[1]:
+        message = f"one program on one backend, {found[0]}, is one run: there is nothing to compare"
+        fail(UsageError, message, "backend", help="name a second program, or --backends numpy,xla")
+    return found
+
+
+def _check_arguments(a: ClosedJaxpr, b: ClosedJaxpr) -> None:
+    """Raise UsageError where two programs do not take the same arguments."""
+    if is_open(a.jaxpr) or is_open(b.jaxpr):
+        return  # their types follow from the arguments
+    types = [" ".join(str(v.aval.strong) for v in open_binders(p)) or "none" for p in (a, b)]
+    if types[0] != types[1]:
+        message = "A and B take different arguments, and both are run on the same ones"
+        fail(UsageError, message, "argument-type", help=f"A: {types[0]}; B: {types[1]}")
+
+
+def compared(
+    program: ClosedJaxpr, a: Sequence[Value], b: Sequence[Value], tolerance: Tolerance
+) -> list[Output]:
+    """The outputs of two runs, one by one."""
+    labels = _labels(program, len(a), len(b))
+    outputs: list[Output] = []
+    for i, (x, y) in enumerate(zip_longest(a, b, fillvalue=differences().NOTHING)):
+        found = differences().difference(x, y, **tolerance._asdict())
+        outputs.append(Output(i, labels[i], found))
+    return outputs
+
+
+def judged(
+    outputs: Sequence[Output],
+    results: tuple[Sequence[Value], Sequence[Value]],
+    truth: Sequence[Value],
+) -> list[Output]:
+    """The outputs with the verdict of an arbiter: how far both sides are from its values, and which is further.
+
+    Both are within rounding where no element of them is further than that explains (see `Tolerance`).
+    """
+    found: list[Output] = []
+    for output, a, b, true in zip(outputs, *results, truth, strict=False):
+        off = [differences().difference(x, true, rounding=True) for x in (a, b)]
+        worst = [(x.n_different, math.inf if x.max_ulp is None else x.max_ulp) for x in off]
+        if not any(n for n, _ in worst):
+            judgement = "both within rounding"
+        elif worst[0] == worst[1]:
+            judgement = "both equally far"
+        else:
+            judgement = "A worse" if worst[0] > worst[1] else "B worse"
+        errors = {"error_a": off[0].max_ulp, "error_b": off[1].max_ulp}
+        found.append(replace(output, judgement=judgement, **errors))
+    return found
+
+
+def excess_precision(
+    sides: tuple[Side, Side], results: tuple[Sequence[Value], Sequence[Value]], tolerance: Tolerance
+) -> list[str]:
+    """What there is to say where results differ since XLA keeps narrow floats in f32: it is compiled again without that."""
+    again: list[Sequence[Value]] = []
+    for run, before in zip(sides, results, strict=True):
+        excessive = run.backend == "xla" and has_narrow_floats(run.program)
+        again.append(compile_without_excess(run.program)(*run.args) if excessive else before)
+    if all(x is y for x, y in zip(again, results, strict=True)):
+        return []
+    flag = "xla_allow_excess_precision=false"
+    if any(x.found.n_different for x in compared(sides[0].program, again[0], again[1], tolerance)):
+        return [f"no excess precision: with {flag} A and B differ as well"]
+    return [f"excess precision: XLA keeps narrow floats in f32; with {flag} A and B agree"]
+
+
+def has_narrow_floats(program: ClosedJaxpr) -> bool:
+    """Whether a program computes with floats of fewer than 32 bits."""
+    avals = (v.aval for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders)
+    dtypes = {getattr(aval, "dtype", None) for aval in avals}
+    return any(d is not None and d.kind == "f" and d.bits < 32 for d in dtypes)
+
+
+def _labels(program: ClosedJaxpr, n: int, m: int) -> list[str]:
+    """What each output is called: its path in the tree of the results, or its position."""
+    if program.interface is None or n != m or n == 1:
+        return [str(i) for i in range(max(n, m))]
+    return [path.lstrip(".") or str(i) for i, path in enumerate(program.interface.result.paths())]

@@ -1,0 +1,113 @@
+"""Two runs whose equations are compared: in step where both are on NumPy, else by prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.comparison import First, Tolerance
+from jaxprtool.analyses.first_difference import Search
+from jaxprtool.analyses.in_step import Stepped
+from jaxprtool.driver.prefixes import Program, first_of_prefixes
+from jaxprtool.driver.run import evaluated, printing_aside, ready, run
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.passes.double import doubled, in_double
+
+__all__ = ["Limits", "Results", "Side", "differences", "search", "side"]
+
+
+class Limits(NamedTuple):
+    """What a run may take; see `driver.run`."""
+
+    max_bytes: int | None = None
+    step_limit: int | None = None
+
+
+class Side(NamedTuple):
+    """A program, its arguments, and where it runs."""
+
+    program: ClosedJaxpr
+    args: Sequence[Value]
+    backend: str
+    limits: Limits
+
+    @property
+    def steps(self) -> bool:
+        """Whether it runs equation by equation."""
+        return self.backend not in ("xla", "jax")
+
+    def whole(self) -> Program:
+        """The program for `first_of_prefixes`."""
+        given = iter(self.args)
+        consts = [next(given) if c is None else c for c in self.program.consts]
+
+        def run_part(part: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
+            return self._replace(program=part, args=args).results()
+
+        args = [*map(numpy_namespace().value, consts), *given]
+        return Program(self.program.jaxpr, args, run_part)
+
+    def results(self) -> list[Value]:
+        """The results of the program."""
+        max_bytes = self.limits.max_bytes
+        if self.backend == "xla":
+            return run(self.program, self.args, jit=True, max_bytes=max_bytes)
+        if self.backend == "jax":
+            return run(self.program, self.args, through="jax", max_bytes=max_bytes)
+        return run(self.program, self.args, **self.limits._asdict())
+
+    def stepped(self) -> Stepped:
+        """The run as a sequence of events."""
+        return Stepped(lambda observer: evaluated(self.program, self.args, *self.limits, observer))
+
+
+def side(program: ClosedJaxpr, args: Sequence[Value], backend: str, limits: Limits) -> Side:
+    """A side, ready to run: with its constants loaded, on `f64` in double precision."""
+    program = ready(program, args, limits.max_bytes)
+    if backend == "f64":
+        program, args = in_double(program), [*map(doubled, args)]
+    return Side(program, args, backend, limits)
+
+
+class Results(NamedTuple):
+    """The results of both sides, and what a search found."""
+
+    results: tuple[list[Value], list[Value]]
+    first: First | None = None
+    flips: First | None = None
+
+
+def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
+    """Run both sides and find the first equation whose results differ although its operands agree.
+
+    Both are run in step where both run equation by equation, else prefixes of them are bisected, where results differ.
+    """
+    compare, how = differences(), tolerance._asdict()
+    if not (a.steps and b.steps):
+        results = a.results(), b.results()
+        pairs = zip_longest(*results, fillvalue=compare.NOTHING)
+        if not any(compare.difference(x, y, **how).n_different for x, y in pairs):
+            return Results(results)
+        sides = a.whole(), b.whole()
+        return Results(
+            results, first_of_prefixes(*sides, lambda x, y: compare.difference(x, y, **how))
+        )
+    runs = a.stepped(), b.stepped()
+    found = Search(*runs, compare.same, lambda x, y: compare.difference(x, y, **how))
+    try:
+        with printing_aside():
+            found.run()
+    finally:
+        for side in runs:
+            side.close()
+    results = runs[0].results, runs[1].results
+    return Results(results, found.first, found.flips)
+
+
+def differences() -> Any:
+    """The functions that compare arrays."""
+    from jaxprtool.backends import differences as found  # noqa: PLC0415 (gateway: NumPy)
+
+    return found

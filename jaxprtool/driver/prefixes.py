@@ -1,0 +1,219 @@
+"""The first equation whose results differ between two runs of which one is compiled: prefixes of the programs, bisected.
+
+A prefix is the program cut after an equation; its results are the values that the rest reads. Where the results of a pair of
+prefixes agree and those of the next pair do not, the difference arises in the next equation. If that holds jaxprs, NumPy
+says what they are given, in the order in which they run, and each is run on both backends, and searched in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.comparison import First
+from jaxprtool.analyses.counterparts import counterparts
+from jaxprtool.analyses.places import Place, Step, Watch
+from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
+from jaxprtool.interpreters.observe import observed_by, written_as
+from jaxprtool.interpreters.state_values import Cell, Token
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var
+from jaxprtool.ir.walk import jaxprs_in
+
+__all__ = ["Program", "first_of_prefixes"]
+
+Pair = tuple[int, int]
+
+
+class Program(NamedTuple):
+    """A jaxpr without constants of its own, the values it is given, and what runs it.
+
+    Attributes:
+      jaxpr: the jaxpr; all its binders are arguments.
+      args: their values.
+      run: gives the results of any such jaxpr on values.
+      path: the way to the jaxpr.
+    """
+
+    jaxpr: Jaxpr
+    args: Sequence[Value]
+    run: Callable[[ClosedJaxpr, Sequence[Value]], Sequence[Value]]
+    path: tuple[Step, ...] = ()
+
+    def values(self, n: int, outs: Sequence[Var]) -> Sequence[Value]:
+        """The values of some variables after the first n equations."""
+        if not outs:
+            return []
+        jaxpr = self.jaxpr
+        cut = Jaxpr(jaxpr.all_binders, jaxpr.eqns[:n], [*outs], [])
+        return self.run(ClosedJaxpr(cut, []), self.args)
+
+    def inside(self, jaxpr: Jaxpr, args: Sequence[Value], step: Step) -> Program:
+        """A jaxpr that an equation of this one runs."""
+        path = (*self.path, step)
+        given = [_fitting(x, v) for x, v in zip(args, jaxpr.all_binders, strict=True)]
+        return self._replace(jaxpr=jaxpr, args=given, path=path)
+
+
+def _fitting(x: Value, v: Var) -> Value:
+    """A value in the type of a binder, which one side may have in double precision."""
+    xp = numpy_namespace()
+    x = xp.value(x)
+    dtype = xp.dtype_of_aval(v.aval.dtype) if v.aval.dtype.is_inexact else x.dtype
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
+def first_of_prefixes(
+    a: Program, b: Program, difference: Callable[[Any, Any], Any]
+) -> First | None:
+    """The first pair of equations whose results differ; None where no prefix shows a difference.
+
+    Args:
+      a, b: the programs.
+      difference: how two values differ, as `backends.differences.Found` has it.
+
+    Raises:
+      UnsupportedError: a backend does not take a prefix.
+    """
+    pairs = counterparts(a.jaxpr, b.jaxpr)
+    shared = [_shared(side.jaxpr, [p[k] for p in pairs]) for k, side in enumerate((a, b))]
+    found: dict[int, tuple[Any, int] | None] = {}
+
+    def differs(n: int) -> bool:
+        """Whether a value that the first n pairs have given is another one on the other side."""
+        if n not in found:
+            found[n] = _differing(a, b, pairs, shared, n, difference)
+        return found[n] is not None
+
+    if not pairs or not differs(len(pairs)):
+        return None
+    low, high = 0, len(pairs)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if differs(middle) else (middle, high)
+    i, j = pairs[high - 1]
+    inner = _inside(a, b, (i, j), difference)
+    if inner is not None:
+        return inner
+    said, k = found[high] or (None, 0)
+    return First(Place(a.jaxpr.eqns[i], a.path), Place(b.jaxpr.eqns[j], b.path), said, k)
+
+
+def _shared(jaxpr: Jaxpr, at: Sequence[int]) -> list[int]:
+    """For each of some equations, the position of the last one that reads a result of it; a result of the jaxpr: past all."""
+    last: dict[Any, int] = {}
+    for n, eqn in enumerate(jaxpr.eqns):
+        last.update((x, n) for x in eqn.inputs if type(x) is not Lit)
+    last.update((x, len(jaxpr.eqns)) for x in jaxpr.outs if type(x) is not Lit)
+    return [max((last.get(v, -1) for v in jaxpr.eqns[n].out_binders), default=-1) for n in at]
+
+
+def _differing(
+    a: Program,
+    b: Program,
+    pairs: Sequence[Pair],
+    read: Sequence[Sequence[int]],
+    n: int,
+    difference: Callable[[Any, Any], Any],
+) -> tuple[Any, int] | None:
+    """The first difference of values that are alive after n pairs, of the last pair's first, and which result it is."""
+    cuts = [pairs[n - 1][side] + 1 for side in (0, 1)]
+    alive = [m for m in range(n - 1) if all(read[k][m] >= cuts[k] for k in (0, 1))]
+    names: list[tuple[Var, Var, int]] = []
+    for m in (n - 1, *alive):
+        p, q = a.jaxpr.eqns[pairs[m][0]], b.jaxpr.eqns[pairs[m][1]]
+        outs = zip(p.out_binders, q.out_binders, strict=False)
+        names += [(v, w, k) for k, (v, w) in enumerate(outs) if _is_array(v) and _is_array(w)]
+    xs = a.values(cuts[0], [v for v, _, _ in names])
+    ys = b.values(cuts[1], [w for _, w, _ in names])
+    for x, y, (_, _, k) in zip(xs, ys, names, strict=True):
+        found = difference(x, y)
+        if found.n_different:
+            return found, k
+    return None
+
+
+def _is_array(v: Var) -> bool:
+    return hasattr(v.aval, "dtype")
+
+
+class _Bodies(Watch):
+    """Calls a function with each jaxpr that one equation runs, and with what that is given, until it has an answer."""
+
+    def __init__(self, tell: Callable[[Jaxpr, Sequence[Value], Step], First | None]):
+        super().__init__()
+        self.tell = tell
+        self.found: First | None = None
+
+    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
+        if not super().enter(jaxpr, args):
+            return False
+        step = self.levels[-1].step
+        if len(self.levels) == 2 and step is not None and self.found is None:
+            with observed_by(None):
+                self.found = self.tell(jaxpr, args, step)
+        return True
+
+    def watch(self, eqn: JaxprEqn, operands: Mapping[Any, Value]) -> First | None:
+        """Run an equation on values of its operands, by variable; what was found."""
+        alone = ClosedJaxpr(Jaxpr([*operands], [eqn], [*eqn.out_binders], []), [])
+        with observed_by(self):
+            eval_jaxpr(alone, [*operands.values()])
+        return self.found
+
+
+def _inside(
+    a: Program, b: Program, at: Pair, difference: Callable[[Any, Any], Any]
+) -> First | None:
+    """The first difference in the jaxprs that a pair of equations holds; None where there is none, or nobody can tell."""
+    p, q = a.jaxpr.eqns[at[0]], b.jaxpr.eqns[at[1]]
+    names = list(dict.fromkeys(x for x in p.inputs if isinstance(x, Var)))
+    if not (p.primitive.holds_jaxprs and q.primitive.holds_jaxprs):
+        return None
+    if not all(map(_is_array, names)) or len(p.inputs) != len(q.inputs):
+        return None
+    operands = dict(zip(names, a.values(at[0], names), strict=True))
+    bodies = {(step.param, step.branch): jaxpr for jaxpr, step in _held(q)}
+
+    def tell(jaxpr: Jaxpr, args: Sequence[Value], step: Step) -> First | None:
+        if written_as(jaxpr) is not jaxpr and p is not q:
+            bodies.update(_made(q, _operands_of(q, p, operands)))
+        other = jaxpr if p is q else bodies.get((step.param, step.branch))
+        if other is None or len(other.all_binders) != len(jaxpr.all_binders):
+            return None
+        if any(isinstance(x, (Cell, Token)) for x in args):
+            return None
+        sides = a.inside(jaxpr, args, step), b.inside(other, args, step._replace(eqn=q))
+        try:
+            return first_of_prefixes(*sides, difference)
+        except (
+            JaxprToolError
+        ):  # of a backend that does not take a body alone: one with collectives, say
+            return None
+
+    return _Bodies(tell).watch(p, operands)
+
+
+def _held(eqn: JaxprEqn) -> Iterator[tuple[Jaxpr, Step]]:
+    """The jaxprs in the params of an equation, each with the step into it."""
+    for key, value in eqn.params.items():
+        inner = [closed.jaxpr for closed in jaxprs_in(value)]
+        for i, jaxpr in enumerate(inner):
+            yield jaxpr, Step(eqn, key, i if len(inner) > 1 else None)
+
+
+def _operands_of(q: JaxprEqn, p: JaxprEqn, operands: Mapping[Any, Value]) -> dict[Any, Value]:
+    """The values of the operands of q, given those of p, in whose place it stands."""
+    pairs = [(y, x) for x, y in zip(p.inputs, q.inputs, strict=True) if type(y) is not Lit]
+    return {y: numpy_namespace().value(operands.get(x, x)) for y, x in pairs}
+
+
+def _made(eqn: JaxprEqn, operands: Mapping[Any, Value]) -> dict[tuple[str, int | None], Jaxpr]:
+    """The jaxprs that evaluation runs in the place of those in the params of an equation (of all devices at once)."""
+    made: dict[tuple[str, int | None], Jaxpr] = {}
+
+    def keep(jaxpr: Jaxpr, _args: Sequence[Value], step: Step) -> None:
+        made[step.param, step.branch] = jaxpr
+
+    _Bodies(keep).watch(eqn, operands)
+    return made

@@ -1,0 +1,266 @@
+"""Values of a run as they are computed: printed, saved to a folder, or as digests."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.answer import json_number
+from jaxprtool.analyses.recording import ALL, Record, Recorder, Selection, selection_of
+from jaxprtool.core.stack import deep
+from jaxprtool.driver.writing import write_output
+from jaxprtool.interpreters.observe import Observer
+from jaxprtool.interpreters.state_values import Cell, Token
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.memo import Memo
+from jaxprtool.ir.synonyms import close_names
+from jaxprtool.ir.walk import all_eqns, jaxprs_in
+from jaxprtool.syntax.parse import parse
+
+__all__ = ["INDEX", "Recording", "recorded", "recording"]
+
+INDEX = "index.json"
+
+
+class Recording(NamedTuple):
+    """What is recorded of a run.
+
+    Attributes:
+      variables: whose values are printed, by the names in the text.
+      folder: where every intermediate is saved, or "".
+      digests: whether a line of JSON is written for each equation.
+      selection: of which equations.
+      every: every how many steps of a loop are kept, besides the first and the last; 0: no others.
+      max_bytes: how much is saved at most.
+    """
+
+    variables: tuple[str, ...] = ()
+    folder: str = ""
+    digests: bool = False
+    selection: Selection = ALL
+    every: int = 0
+    max_bytes: int | None = None
+
+
+def recording(
+    variables: str | None,
+    save_values: str | None,
+    digest: bool,
+    select: str | None,
+    every: int | None,
+    max_bytes: int | None,
+) -> Recording:
+    """What the options of `run` say, as words."""
+    names = tuple(filter(None, (name.strip() for name in (variables or "").split(","))))
+    selection = selection_of(select or "")
+    return Recording(names, save_values or "", digest, selection, every or 0, max_bytes)
+
+
+@contextmanager
+def recorded(
+    what: Recording,
+    program: ClosedJaxpr,
+    write: Callable[[str], None],
+    echo: Callable[[str], None],
+    warn: Callable[[str], None],
+    name: str = "",
+) -> Generator[Observer]:
+    """Record a run that takes place in the block, with the observer that is given there.
+
+    Args:
+      what: what is recorded.
+      program: the program, whose equations have places.
+      write: takes a line of JSON.
+      echo: prints a line for people.
+      warn: prints a warning: that not everything was saved.
+      name: what the program is called.
+
+    Raises:
+      UsageError: there is no variable of a name; the folder cannot be written, or holds other things.
+    """
+    names = variable_names(program) if what.variables or what.folder else {}
+    takers: list[Callable[[Record], None]] = []
+    only: frozenset[JaxprEqn] | None = None
+    if what.variables:
+        binding = _BINDING.of(program, lambda: _binding(names, program))
+        _check_variables(what.variables, binding)
+        only = frozenset([eqn for name in what.variables for eqn in binding[name]])
+        takers.append(lambda r: _print(r, what.variables, names, echo))
+    if what.digests:
+        takers.append(lambda r: write(json.dumps(digest_line(r))))
+    saved = _Folder(what, names) if what.folder else None
+    if saved is not None:
+        takers.append(saved.take)
+
+    def take(record: Record) -> None:
+        for taker in takers:
+            taker(record)
+
+    try:
+        everything = bool(what.folder) or what.digests
+        yield Recorder(take, what.selection, what.every, None if everything else only)
+    finally:
+        if saved is not None:
+            saved.close(name)
+            if saved.left_out:
+                limit = f"--max-bytes {what.max_bytes:,}"
+                warn(
+                    f"{what.folder}: {saved.left_out} values are left out, more than {limit} holds"
+                )
+
+
+def digest_line(record: Record) -> dict[str, Any]:
+    """A record without its values: the keys key, place, ins (hashes), and outs (type, hash, norm, min, max, nans, infs)."""
+    from jaxprtool.backends import digests  # noqa: PLC0415 (gateway: NumPy)
+
+    outs = [digests.digest(x) for x in record.outs]
+    return {
+        "key": record.key,
+        "place": record.place.json(),
+        "ins": [digests.hash_of(x) for x in record.ins],
+        "outs": [{k: json_number(x) for k, x in out.items()} for out in outs],
+    }
+
+
+# -- names of variables ------------------------------------------------------------------------------
+
+
+def variable_names(program: ClosedJaxpr) -> dict[Var, str]:
+    """The name that each variable an equation binds has in the text of the program, at any depth."""
+    return _NAMES.of(program, lambda: _names_of(program))
+
+
+@deep
+def _names_of(program: ClosedJaxpr) -> dict[Var, str]:
+    names: dict[Var, str] = {}
+    source = next((e.span.source for e in program.eqns if e.span is not None), None)
+    written = any(v.name for e in program.eqns for v in e.out_binders)
+    if written or source is None:
+        for eqn in all_eqns(program.jaxpr):
+            names.update((v, v.name) for v in eqn.out_binders if v.name)
+    else:
+        _name_all(program.jaxpr, parse(source.text, source.name).jaxpr, names, set())
+    return names
+
+
+def _name_all(jaxpr: Jaxpr, text: Jaxpr, names: dict[Var, str], seen: set[Jaxpr]) -> None:
+    """Names for a program that was traced, from its text."""
+    if jaxpr in seen:
+        return
+    seen.add(jaxpr)
+    for p, q in zip(jaxpr.eqns, text.eqns, strict=True):
+        pairs = zip(p.out_binders, q.out_binders, strict=True)
+        names.update((v, w.name) for v, w in pairs if w.name and not isinstance(w, DropVar))
+        for inner, other in zip(_held(p), _held(q), strict=True):
+            _name_all(inner, other, names, seen)
+
+
+def _held(eqn: JaxprEqn) -> list[Jaxpr]:
+    params = dict(sorted(eqn.params.items()))
+    return [closed.jaxpr for value in params.values() for closed in jaxprs_in(value)]
+
+
+def _check_variables(wanted: Sequence[str], known: Mapping[str, Any]) -> None:
+    for name in wanted:
+        if name not in known:
+            near = close_names(name, sorted(known))
+            help = f"did you mean {near[0]}?" if near else ""
+            message = f"--print {name}: no equation of the program binds a variable of this name"
+            fail(UsageError, message, "no-variable", help=help)
+
+
+def _binding(names: Mapping[Var, str], program: ClosedJaxpr) -> dict[str, list[JaxprEqn]]:
+    """The equations that bind a variable of each name."""
+    found: dict[str, list[JaxprEqn]] = {}
+    for eqn in all_eqns(program.jaxpr):
+        for v in eqn.out_binders:
+            if v in names:
+                found.setdefault(names[v], []).append(eqn)
+    return found
+
+
+_BINDING = Memo[dict[str, list[JaxprEqn]]]("equations by the names of their variables")
+_NAMES = Memo[dict[Var, str]]("names of variables")
+
+
+def _print(
+    record: Record, wanted: Sequence[str], names: dict[Var, str], echo: Callable[[str], None]
+) -> None:
+    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+    for v, x in zip(record.place.eqn.out_binders, record.outs, strict=True):
+        name = names.get(v)
+        if name in wanted and not isinstance(x, Token):
+            value = arrays.result_text(x.value if isinstance(x, Cell) else x)
+            echo(f"{name}:{value}  # {record.place}")
+
+
+# -- folders -----------------------------------------------------------------------------------------
+
+
+class _Folder:
+    """A folder of values.
+
+    Attributes:
+      left_out: how many values were not saved, since there was no room.
+    """
+
+    def __init__(self, what: Recording, names: dict[Var, str]):
+        self.folder, self.names = what.folder, names
+        self.room, self.left_out = what.max_bytes, 0
+        self.values: list[dict[str, Any]] = []
+        _make_folder(what.folder)
+
+    def take(self, record: Record) -> None:
+        """Save the results of an equation."""
+        from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+        for k, (v, x) in enumerate(zip(record.place.eqn.out_binders, record.outs, strict=True)):
+            value = x.value if isinstance(x, Cell) else x
+            if isinstance(value, Token):
+                continue
+            file = f"{len(self.values):06d}.npy"
+            data = arrays.pack([value], file, [])
+            if self.room is not None:
+                if len(data) > self.room:
+                    self.left_out += 1
+                    continue
+                self.room -= len(data)
+            write_output(os.path.join(self.folder, file), data)
+            steps = [step.step for step in record.place.path if step.step is not None]
+            self.values.append(
+                {
+                    "key": record.key,
+                    "result": k,
+                    "name": self.names.get(v),
+                    "type": arrays.type_name(value),
+                    "step": steps,
+                    "file": file,
+                    "place": record.place.json(),
+                }
+            )
+
+    def close(self, name: str) -> None:
+        """Write the index."""
+        index = {"schema": 1, "program": name, "left_out": self.left_out, "values": self.values}
+        write_output(os.path.join(self.folder, INDEX), json.dumps(index, indent=1) + "\n")
+
+
+def _make_folder(path: str) -> None:
+    """A folder that is empty, or has been; what an earlier run has saved there is removed."""
+    try:
+        os.makedirs(path, exist_ok=True)
+        entries = os.listdir(path)
+        ours = {INDEX, *(e for e in entries if e.endswith(".npy") and e[:-4].isdigit())}
+        others = sorted({*entries} - ours)
+        if others or (entries and INDEX not in entries):
+            message = f"--save-values {path}: the folder holds other files ({entries[0]})"
+            fail(UsageError, message, "folder", help="name a new folder, or one of an earlier run")
+        for entry in entries:
+            os.remove(os.path.join(path, entry))
+    except OSError as e:
+        fail(UsageError, f"--save-values {path}: {e.strerror}", "unwritable-file")

@@ -1,0 +1,223 @@
+"""What other runs have left: folders of values, and files of digests; compared with each other, or with a program that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from jaxprtool.analyses.comparison import Comparison, First, Output, Tolerance, Written
+from jaxprtool.analyses.recording import Record, Recorder
+from jaxprtool.driver.in_step import Limits, differences
+from jaxprtool.driver.record import INDEX, digest_line
+from jaxprtool.driver.run import evaluated, printing_aside, ready
+from jaxprtool.driver.shapes import parse_shape
+from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
+
+__all__ = ["Saved", "compare_saved", "compare_with_run", "is_saved", "load_saved"]
+
+
+class Saved(NamedTuple):
+    """What a run has left.
+
+    Attributes:
+      name: of the folder or file.
+      results: what there is of each result, by the key of its equation and its position, in the order of the run.
+      places: the place of each equation, by its key.
+      folder: whether they are values, in files, and not digests.
+      ins: of digests, the hashes of the operands of each equation, by its key.
+    """
+
+    name: str
+    results: dict[tuple[str, int], dict[str, Any]]
+    places: dict[str, Written]
+    folder: bool
+    ins: dict[str, list[str]]
+
+    def value(self, entry: dict[str, Any]) -> Any:
+        """The value of a result of a folder."""
+        from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+        file = str(entry.get("file", ""))
+        if os.path.basename(file) != file:
+            _damaged(self.name)
+        path = os.path.join(self.name, file)
+        aval = parse_shape(str(entry.get("type")), f"the type in {self.name}")
+        return arrays.fit(arrays.load_npy(path), arrays.Slot(-1, Var(aval), path), path)
+
+
+def is_saved(path: str) -> bool:
+    """Whether a name is that of a folder of values, or of a file of digests."""
+    return path.endswith(".jsonl") or os.path.isdir(path)
+
+
+def load_saved(path: str) -> Saved:
+    """Read a folder that `run --save-values` wrote, or a file of what `run --digest` wrote.
+
+    Raises:
+      UsageError: it is neither, or damaged.
+    """
+    folder = os.path.isdir(path)
+    file = os.path.join(path, INDEX) if folder else path
+    try:
+        with open(file, encoding="utf-8") as f:
+            text = f.read()
+        lines = json.loads(text)["values"] if folder else [*map(json.loads, text.splitlines())]
+        return _read(path, lines, folder)
+    except OSError as e:
+        fail(UsageError, f"cannot read {file}: {e.strerror}", "unreadable-file")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        _damaged(file)
+
+
+def _damaged(file: str) -> NoReturn:
+    help = (
+        "`jaxprtool run --save-values DIR` writes folders of values, and `--digest` lines of JSON"
+    )
+    fail(UsageError, f"cannot read {file}: not what a run has saved", "unreadable-file", help=help)
+
+
+def _read(path: str, lines: Sequence[dict[str, Any]], folder: bool) -> Saved:
+    results: dict[tuple[str, int], dict[str, Any]] = {}
+    places: dict[str, Written] = {}
+    ins: dict[str, list[str]] = {}
+    for line in lines:
+        key = str(line["key"])
+        places[key] = Written(dict(line["place"]))
+        if folder:
+            results[key, int(line["result"])] = line
+            continue
+        ins[key] = [str(x) for x in line["ins"]]
+        for k, out in enumerate(line["outs"]):
+            results[key, k] = dict(out)
+    return Saved(path, results, places, folder, ins)
+
+
+def compare_saved(a: Saved, b: Saved, tolerance: Tolerance) -> Comparison:
+    """Compare what two runs have left, result by result of each equation that both have."""
+    if a.folder != b.folder:
+        message = f"{a.name} and {b.name}: one is a folder of values, and one a file of digests"
+        fail(UsageError, message, "bad-usage", help="save the same of both runs")
+    found = _Table(a.name, b.name, tolerance)
+    for key, entry in a.results.items():
+        other = b.results.get(key)
+        if other is None:
+            continue
+        places = a.places[key[0]], b.places[key[0]]
+        if a.folder:
+            found.values(key, a.value(entry), b.value(other), *places)
+        else:
+            agree = a.ins[key[0]] == b.ins[key[0]]
+            found.digests(key, entry, other, *places, agree=agree)
+    return found.comparison(_of_digests(a), *(_alone(x, y) for x, y in ((a, b), (b, a))))
+
+
+def _of_digests(saved: Saved) -> str:
+    return "" if saved.folder else "digests say whether results differ, and not by how much"
+
+
+def _alone(a: Saved, b: Saved) -> str:
+    n = len(a.results.keys() - b.results.keys())
+    return f"{n} of {len(a.results)} results of {a.name} are not in {b.name}" if n else ""
+
+
+def compare_with_run(
+    a: ClosedJaxpr,
+    args: Sequence[Value],
+    saved: Saved,
+    tolerance: Tolerance,
+    name: str,
+    limits: Limits,
+    *,
+    swap: bool = False,
+) -> Comparison:
+    """Compare a program that runs on NumPy now with what another run has left; values are compared as they are computed."""
+    found = _Table(*((saved.name, name) if swap else (name, saved.name)), tolerance)
+    left = {key for key, _ in saved.results}
+
+    def take(record: Record) -> None:
+        line = None if saved.folder else digest_line(record)
+        left.discard(record.key)
+        for k, x in enumerate(record.outs):
+            key = record.key, k
+            entry = saved.results.get(key)
+            if entry is None:
+                continue
+            places = record.place, saved.places[record.key]
+            now = x.value if isinstance(x, Cell) else x
+            pair = (now, saved.value(entry)) if line is None else (line["outs"][k], entry)
+            if swap:
+                places, pair = places[::-1], pair[::-1]
+            if line is None:
+                found.values(key, *pair, *places)
+            else:
+                found.digests(key, *pair, *places, agree=line["ins"] == saved.ins[record.key])
+
+    with printing_aside():
+        program = ready(a, args, limits.max_bytes)
+        evaluated(program, args, *limits, Recorder(take, every=1))
+    alone = f"{len(left)} equations of {saved.name} did not run" if left else ""
+    return found.comparison(_of_digests(saved), alone)
+
+
+class _Table:
+    """Differences so far: those that differ are kept, and the first."""
+
+    def __init__(self, a: str, b: str, tolerance: Tolerance):
+        self.names, self.tolerance = (a, b), tolerance
+        self.outputs: list[Output] = []
+        self.first: First | None = None
+        self.flips: First | None = None
+        self.count = 0
+
+    def values(self, key: tuple[str, int], x: Any, y: Any, a: Any, b: Any) -> None:
+        """Compare two values; a difference is the first of its run, since what comes before agrees."""
+        found = differences().difference(x, y, **self.tolerance._asdict())
+        self._add(key, found, a, b, agree=True)
+
+    def digests(
+        self,
+        key: tuple[str, int],
+        x: dict[str, Any],
+        y: dict[str, Any],
+        a: Any,
+        b: Any,
+        *,
+        agree: bool,
+    ) -> None:
+        """Compare two digests; the operands agree where their hashes do."""
+        made = differences().Found
+        n = int(x["hash"] != y["hash"] or x["type"] != y["type"])
+        self._add(key, made(x["type"], y["type"], 1, n), a, b, agree=agree)
+
+    def _add(self, key: tuple[str, int], found: Any, a: Any, b: Any, *, agree: bool) -> None:
+        self.count += 1
+        if not found.n_different:
+            return
+        label = str(a) if key[1] == 0 else f"{a}, result {key[1]}"
+        self.outputs.append(Output(len(self.outputs), label, found))
+        here = First(a, b, found, key[1])
+        if self.first is None and agree:
+            self.first = here
+        if self.flips is None and found.exact:
+            self.flips = here
+
+    def comparison(self, *notes: str) -> Comparison:
+        """The answer. Raises UsageError where nothing could be compared."""
+        if not self.count:
+            message = f"{self.names[0]} and {self.names[1]} have no equation in common"
+            fail(UsageError, message, "nothing-common")
+        return Comparison(
+            not self.outputs,
+            self.names,
+            self.outputs,
+            self.tolerance,
+            self.first,
+            True,
+            self.flips,
+            [*filter(None, notes)],
+            self.count,
+        )

@@ -1,0 +1,196 @@
+"""A program in double precision: every float as f64, every complex number as c128."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxprtool import ops as lax
+from jaxprtool.core.bind import state
+from jaxprtool.core.primitive import primitive_of
+from jaxprtool.core.stack import deep
+from jaxprtool.interpreters.check import abstract_eval
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.ir.avals import AbstractType, FutureType, RefType, ShapedArray
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.dtypes import COMPLEX128, FLOAT64, DType, dtype_of
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Value, Var
+from jaxprtool.ir.params import Record
+from jaxprtool.ops.parallel import inner_axes
+
+__all__ = ["doubled", "in_double"]
+
+
+@deep
+def in_double(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with f64 in the place of every type of floats, and c128 of complex numbers, in nested jaxprs too.
+
+    Types in params follow. An equation that cannot be raised, since it looks at the bits of floats (`bitcast_convert_type`), or
+    calls what takes the types that it has (a function of Python), or draws random numbers, stays as it is, between conversions. Equations keep their
+    places.
+
+    Args:
+      program: a well-typed program whose constants' values are known, or None for those that the caller gives.
+
+    Returns:
+      A well-typed program. Literals and constants have the values that they have in their own types.
+    """
+    return _Raising().closed(program)
+
+
+def doubled(x: Value) -> Value:
+    """A value in double precision, if it is a float or complex number."""
+    xp = numpy_namespace()
+    x = xp.value(x)
+    wide = _wide_dtype(dtype_of(getattr(x, "dtype", None)))
+    return x if wide is None else x.astype(xp.dtype_of_aval(wide))
+
+
+def _wide_dtype(dtype: DType | None) -> DType | None:
+    """f64 for a type of floats, c128 for one of complex numbers, None for any other."""
+    if dtype is None or dtype.kind not in "fc":
+        return None
+    return FLOAT64 if dtype.kind == "f" else COMPLEX128
+
+
+def _wide(aval: Any) -> Any:
+    """A type with its floats raised; itself where it has none."""
+    if isinstance(aval, ShapedArray):
+        dtype = _wide_dtype(aval.dtype)
+        return aval if dtype is None or dtype is aval.dtype else aval.update(dtype=dtype)
+    if isinstance(aval, RefType):
+        return RefType(_wide(aval.inner), aval.space)
+    return FutureType(_wide(aval.inner)) if isinstance(aval, FutureType) else aval
+
+
+def _lit(x: Lit) -> Lit:
+    aval = _wide(x.aval)
+    if aval is x.aval or x.val is None:
+        return x
+    held = numpy_namespace().value(x)  # the value that its own type has
+    return Lit(complex(held) if aval.dtype is COMPLEX128 else float(held), aval, x.span)
+
+
+class _Raising:
+    """One pass; a jaxpr that occurs twice is raised once for each set of axis names in scope."""
+
+    def __init__(self) -> None:
+        self.done: dict[tuple[ClosedJaxpr, Any], ClosedJaxpr] = {}
+
+    def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
+        key = program, state.axes
+        found = self.done.get(key)
+        if found is None:
+            consts = [c if c is None else doubled(c) for c in program.consts]
+            found = program.replace(jaxpr=self.jaxpr(program.jaxpr), consts=consts)
+            self.done[key] = found
+        return found
+
+    def jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
+        names: dict[Var, Var] = {}
+
+        def binder(v: Var) -> Var:
+            kind = DropVar if isinstance(v, DropVar) else Var
+            names[v] = kind(_wide(v.aval), v.name, v.span)
+            return names[v]
+
+        def atom(x: Any) -> Any:
+            return _lit(x) if type(x) is Lit else names[x]
+
+        consts, ins = [[*map(binder, vs)] for vs in (jaxpr.const_binders, jaxpr.in_binders)]
+        eqns: list[JaxprEqn] = []
+        for eqn in jaxpr.eqns:
+            inputs = [*map(atom, eqn.inputs)]
+            eqns += self.equation(eqn, inputs, [*map(binder, eqn.out_binders)])
+        outs = [*map(atom, jaxpr.outs)]
+        return jaxpr.replace(const_binders=consts, in_binders=ins, eqns=eqns, outs=outs)
+
+    def equation(
+        self, eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
+    ) -> Sequence[JaxprEqn]:
+        """An equation on raised operands, with raised results."""
+        same = all(x.aval is y.aval for x, y in _pairs(eqn, inputs, outs))
+        if same and not eqn.primitive.holds_jaxprs:
+            return [eqn.replace(inputs=inputs, out_binders=outs)]
+        if _draws(eqn):
+            return _between_conversions(eqn, inputs, outs)
+        outer = state.axes
+        try:
+            state.axes = inner_axes(eqn) or outer
+            params = {k: _raised(v, self.closed) for k, v in eqn.params.items()}
+        finally:
+            state.axes = outer
+        made = eqn.replace(inputs=inputs, params=params, out_binders=outs)
+        return [made] if _is_typed(made) else _between_conversions(eqn, inputs, outs)
+
+
+def _draws(eqn: JaxprEqn) -> bool:
+    """Whether an equation draws random numbers with keys: others in another type."""
+    dtypes = [getattr(x.aval, "dtype", None) for x in eqn.inputs]
+    is_keyed = any(dtype is not None and dtype.kind == "k" for dtype in dtypes)
+    return is_keyed and not eqn.primitive.holds_jaxprs
+
+
+def _pairs(eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]) -> Any:
+    old = (*eqn.inputs, *eqn.out_binders)
+    return zip(old, (*inputs, *outs), strict=True)
+
+
+def _raised(value: Any, closed: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
+    """A param with its element types and its jaxprs raised."""
+    if isinstance(value, DType):
+        return _wide_dtype(value) or value
+    if isinstance(value, ClosedJaxpr):
+        return closed(value)
+    if isinstance(value, (tuple, list)):
+        new = [_raised(v, closed) for v in value]
+        same = all(x is y for x, y in zip(new, value, strict=True))
+        return value if same else type(value)(new)
+    if isinstance(value, dict):
+        mapped = {k: _raised(v, closed) for k, v in value.items()}
+        return value if all(mapped[k] is v for k, v in value.items()) else type(value)(mapped)
+    if isinstance(value, Record):
+        args, fields = _raised(value.args, closed), _raised(value.fields, closed)
+        same = args is value.args and fields is value.fields
+        return value if same else Record(value.name, args, **fields)
+    return value
+
+
+def _is_typed(eqn: JaxprEqn) -> bool:
+    """Whether the types of an equation's results follow from those of its operands."""
+    try:
+        found = abstract_eval(eqn.primitive, [x.aval.strong for x in eqn.inputs], eqn.params)
+    except JaxprToolError:
+        return False
+    wanted = [v.aval.strong for v in eqn.out_binders]
+    return [x.strong for x in found] == wanted
+
+
+def _between_conversions(
+    eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
+) -> list[JaxprEqn]:
+    """The equation as it was, on raised operands that are converted before, with results that are converted after."""
+    before: list[JaxprEqn] = []
+    operands: list[Any] = []
+    for old, new in zip(eqn.inputs, inputs, strict=True):
+        if type(old) is Lit or old.aval is new.aval:
+            operands.append(old if type(old) is Lit else new)
+        else:
+            operands.append(Var(old.aval))
+            before.append(_conversion(new, operands[-1]))
+    results: list[Var] = []
+    after: list[JaxprEqn] = []
+    for old, new in zip(eqn.out_binders, outs, strict=True):
+        if old.aval is new.aval:
+            results.append(new)
+        else:
+            results.append(Var(old.aval))
+            after.append(_conversion(results[-1], new))
+    return [*before, eqn.replace(inputs=operands, out_binders=results), *after]
+
+
+def _conversion(x: Var, v: Var) -> JaxprEqn:
+    primitive = primitive_of(lax.convert_element_type)
+    aval: AbstractType = v.aval
+    params = {**primitive.defaults, "new_dtype": aval.dtype, "weak_type": False}  # type: ignore[attr-defined]
+    return JaxprEqn(primitive, [x], params, [v])

@@ -1,0 +1,101 @@
+"""Programs with one equation exchanged, at any depth: another primitive, another literal, another param."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.interpreters.check import typecheck_jaxpr
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.ir.walk import all_eqns, map_jaxprs, with_eqns
+
+__all__ = ["Exchange", "exchanges"]
+
+# Primitives of which one can stand for another: operands, params and results are of the same types.
+LIKE = (
+    ("sin", "cos", "tanh", "neg", "floor", "sign", "abs"),
+    ("exp", "log", "sqrt", "logistic", "exp2", "rsqrt"),
+    ("add", "sub", "mul", "max", "min", "div", "pow", "rem", "atan2"),
+    ("add_any", "mul"),
+    ("lt", "gt", "le", "ge", "eq", "ne"),
+    ("and", "or", "xor"),
+    ("reduce_max", "reduce_min", "reduce_sum", "reduce_prod"),
+    ("cumsum", "cumprod", "cummax", "cummin"),
+    ("argmax", "argmin"),
+)
+
+
+class Exchange(NamedTuple):
+    """A program with a fault, and the equation that has it."""
+
+    program: ClosedJaxpr
+    eqn: JaxprEqn
+    how: str
+
+
+def exchanges(program: ClosedJaxpr, n: int, seed: int = 0) -> list[Exchange]:
+    """Up to n well-typed programs, each with one fault, drawn from all that there are."""
+    rng = random.Random(seed)
+    eqns = [*all_eqns(program.jaxpr)]
+    rng.shuffle(eqns)
+    found: list[Exchange] = []
+    for eqn in eqns:
+        others = _others(eqn)
+        rng.shuffle(others)
+        for other, how in others:
+            made = _with(program, eqn, other)
+            try:
+                typecheck_jaxpr(made)
+            except JaxprToolError:
+                continue
+            found.append(Exchange(made, eqn, how))
+            break
+        if len(found) == n:
+            break
+    return found
+
+
+def _others(eqn: JaxprEqn) -> list[tuple[JaxprEqn, str]]:
+    name, others = eqn.primitive.name, []
+    for group in LIKE:
+        if name in group:
+            for other in group:
+                p = PRIMITIVES.get(other)
+                if (
+                    p is not None
+                    and other != name
+                    and p.defaults.keys() >= eqn.params.keys() - {"axes"}
+                ):
+                    others.append((eqn.replace(primitive=p), f"{name} -> {other}"))
+    for i, x in enumerate(eqn.inputs):
+        if type(x) is Lit and isinstance(x.val, (int, float)) and not isinstance(x.val, bool):
+            value = x.val * 1.5 + 0.25 if isinstance(x.val, float) else x.val + 1
+            inputs = [*eqn.inputs]
+            inputs[i] = Lit(value, x.aval)
+            others.append((eqn.replace(inputs=inputs), f"{name}: {x.val} -> {value}"))
+    for key, value in eqn.params.items():
+        if key in ("reverse", "is_stable", "exclusive") and isinstance(value, bool):
+            params = {**eqn.params, key: not value}
+            others.append((eqn.replace(params=params), f"{name}: {key} -> {not value}"))
+    return others
+
+
+def _with(program: ClosedJaxpr, old: JaxprEqn, new: JaxprEqn) -> ClosedJaxpr:
+    """The program with an equation in the place of another, at any depth."""
+    done: dict[int, Any] = {}
+
+    def closed(p: ClosedJaxpr) -> ClosedJaxpr:
+        if id(p) not in done:
+            eqns = [new if e is old else _inside(e) for e in p.eqns]
+            same = all(a is b for a, b in zip(eqns, p.eqns, strict=True))
+            done[id(p)] = p if same else with_eqns(p, eqns)
+        return done[id(p)]
+
+    def _inside(e: JaxprEqn) -> JaxprEqn:
+        params = {k: map_jaxprs(v, closed) for k, v in e.params.items()}
+        same = all(params[k] is v for k, v in e.params.items())
+        return e if same else e.replace(params=params)
+
+    return closed(program)

@@ -1,0 +1,68 @@
+"""`compare --first`, `run --print` and `run --digest` against the run on NumPy that they observe (in the column of JAX)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import jaxprtool as jt
+from jaxprtool.driver.compare import compare
+from jaxprtool.driver.record import Recording, recorded
+from jaxprtool.driver.run import run
+
+from .measure import Row, best
+
+LAYERS, STEPS = 1_250, 10_000  # a layer has four equations
+
+
+def compared_rows(runs: int) -> list[Row]:
+    """Rows about a flat program of 5,000 equations and about a scan of 10,000 steps."""
+    return [row for name, f in (("flat", _flat), ("scan", _scan)) for row in _rows(name, f, runs)]
+
+
+def _rows(name: str, f: Any, runs: int) -> list[Row]:
+    x = np.linspace(0, 1, 8).astype(np.float32)
+    text = jt.format_jaxpr(jt.trace(f, x, x))
+    a, b = jt.parse(text, "a"), jt.parse(text, "b")
+    variable = next(v.name for v in a.eqns[-1].out_binders if v.name)
+
+    def plain() -> None:
+        run(a, [x, x])
+
+    def first() -> None:
+        assert compare(a, b, [x, x], first=True).equal
+
+    def printing() -> None:
+        lines: list[str] = []
+        what = Recording(variables=(variable,))
+        with recorded(what, a, lines.append, lines.append, lines.append) as observer:
+            run(a, [x, x], observer=observer)
+        assert lines
+
+    rows: list[Row] = []
+    for label, measured, budget in (
+        (f"compare --first, {name}", first, 10.0 if name == "flat" else None),
+        (f"run --print, {name}", printing, 3.0),
+    ):
+        ours, theirs = best(runs, measured, plain)
+        rows.append(Row(label, ours * 1e3, theirs * 1e3, budget, "ms"))
+    return rows
+
+
+def _flat(x: Any, w: Any) -> Any:
+    import jax.numpy as jnp
+
+    for _ in range(LAYERS):
+        x = jnp.tanh(x * w + x) - x
+    return x
+
+
+def _scan(x: Any, w: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    def body(c: Any, _: Any) -> Any:
+        return jnp.tanh(c * w + c) - c, None
+
+    return jax.lax.scan(body, x, None, length=STEPS)[0]

@@ -1,0 +1,299 @@
+"""run --print, --save-values and --digest: the values are those of the run, of the right steps, and compare reads them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.analyses.comparison import EXACT, Tolerance
+from jaxprtool.analyses.places import Watch
+from jaxprtool.analyses.recording import Recorder, Selection, selection_of
+from jaxprtool.backends.digests import digest, hash_of
+from jaxprtool.driver.in_step import Limits
+from jaxprtool.driver.places import with_places
+from jaxprtool.driver.record import Recording, digest_line, recorded, variable_names
+from jaxprtool.driver.run import run
+from jaxprtool.driver.saved import compare_saved, compare_with_run, load_saved
+from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.interpreters.state_values import Token
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.passes.double import in_double
+from tests.analyses.exchanged import exchanges
+from tests.invoke import invoke
+from tests.programs.catalogue import EXAMPLES, PROGRAMS
+
+FILES = [
+    p
+    for p in sorted(EXAMPLES.glob("*.jaxpr")) + sorted((EXAMPLES / "zoo").glob("*.jaxpr"))
+    if p.stem != "multiply_add"  # needs a plug-in
+]
+X = np.linspace(0.1, 2.0, 5).astype(np.float32)
+
+
+def save(program, args, folder, **how):
+    """Save the values of a run; what was warned of."""
+    warned = []
+    what = Recording(folder=str(folder), **how)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with recorded(what, program, None, None, warned.append, "p") as observer:  # type: ignore[arg-type]
+            run(program, args, observer=observer)
+    return warned
+
+
+class Counter(Watch):
+    """Counts the results that are arrays."""
+
+    def __init__(self):
+        super().__init__()
+        self.results = 0
+
+    def see(self, eqn, ins, outs):
+        self.results += sum(not isinstance(x, Token) for x in outs)
+
+
+def loaded(path):
+    program = jt.load(path)
+    return program, arguments(open_binders(program), ["random:0"])
+
+
+SMALL = [p for p in FILES if p.stem in ("attention", "gru", "kalman", "quantised", "beam_search")]
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_every_value_is_saved_and_compares_equal(path, tmp_path):
+    program, args = loaded(path)
+    save(program, args, tmp_path / "v", every=1)
+    counter = Counter()
+    run(program, args, observer=counter)
+    saved = load_saved(str(tmp_path / "v"))
+    assert len(saved.results) == counter.results
+    found = compare_with_run(program, args, saved, EXACT, "p", Limits())
+    assert found.equal and found.compared == counter.results and not found.notes
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_saved_values_name_the_exchanged_equation(path, tmp_path):
+    program, args = loaded(path)
+    save(program, args, tmp_path / "v", every=1)
+    saved = load_saved(str(tmp_path / "v"))
+    for made in exchanges(program, 3, seed=1):
+        try:
+            found = compare_with_run(
+                made.program, args, saved, EXACT, "p", Limits(step_limit=20000), swap=True
+            )
+        except JaxprToolError:
+            continue
+        if not found.equal:
+            line, column = made.eqn.span.source.position(made.eqn.span.start)
+            first = found.json()["first"]
+            assert (first["line"], first["column"]) == (line, column), made.how
+            assert found.json()["first_b"]["line"] == line
+
+
+def steps_of(f, x, every=0, name="sin"):
+    """The steps of the loops around an equation of which a record is kept."""
+    program, kept = with_places(jt.trace(f, x), "f"), []
+
+    def take(record):
+        if record.place.eqn.primitive.name == name:
+            kept.append(tuple(s.step for s in record.place.path if s.step is not None))
+
+    run(program, [x], observer=Recorder(take, every=every))
+    return kept
+
+
+def scan_of(n, inner=None, reverse=False):
+    def body(c, _):
+        return (inner or jnp.sin)(c), None
+
+    return lambda x: jax.lax.scan(body, x, None, length=n, reverse=reverse)[0]
+
+
+def while_of(n, inner=None):
+    def body(state):
+        i, c = state
+        return i + 1, (inner or jnp.sin)(c)
+
+    return lambda x: jax.lax.while_loop(lambda s: s[0] < n, body, (0, x))[1]
+
+
+@pytest.mark.parametrize("loop", [scan_of, while_of])
+def test_loops_keep_the_first_the_last_and_every_nth_step(loop):
+    assert steps_of(loop(10), X) == [(0,), (9,)]
+    assert steps_of(loop(10), X, 4) == [(0,), (4,), (8,), (9,)]
+    assert steps_of(loop(9), X, 4) == [(0,), (4,), (8,)]
+    assert steps_of(loop(5), X, 1) == [(i,) for i in range(5)]
+    assert steps_of(loop(1), X) == [(0,)]
+    assert steps_of(loop(0), X) == []
+
+
+@pytest.mark.parametrize("outer", [scan_of, while_of])
+@pytest.mark.parametrize("inner", [scan_of, while_of])
+def test_loops_in_loops(outer, inner):
+    kept = steps_of(outer(4, inner(3)), X)
+    assert kept == [(0, 0), (0, 2), (3, 0), (3, 2)]
+    kept = steps_of(outer(5, inner(5)), X, 2)
+    assert kept == [(i, j) for i in (0, 2, 4) for j in (0, 2, 4)]
+
+
+def test_a_scan_from_the_end_keeps_the_steps_that_run_first_and_last():
+    assert steps_of(scan_of(5, reverse=True), X) == [(4,), (0,)]
+
+
+def test_selections():
+    program = with_places(jt.trace(lambda x: jnp.exp(jax.named_scope("attn")(jnp.sin)(x)), X), "f")
+    seen = []
+    run(program, [X], observer=Recorder(seen.append))
+    names = {r.place.eqn.primitive.name: r.place for r in seen}
+
+    def taken(text):
+        return [name for name, place in names.items() if selection_of(text).takes(place)]
+
+    assert taken("") == ["sin", "exp"]
+    assert taken("primitive=exp") == ["exp"]
+    assert taken("primitive=exp,primitive=sin") == ["sin", "exp"]
+    assert taken("name=attn") == ["sin"]
+    assert taken("name=attn,primitive=exp") == []
+    assert taken("line=2-9") == [] and taken("line=1") == ["sin", "exp"] == taken("line=7,line=1-2")
+    assert taken("name=test_record.py") == ["sin", "exp"]
+    assert selection_of("") == Selection()
+
+
+def test_names_of_variables_are_those_of_the_text():
+    f = scan_of(3, lambda c: jax.lax.cond(c[0] > 0, jnp.sin, jnp.cos, c))
+    program = with_places(jt.trace(f, X), "f")
+    lines = []
+    names = variable_names(program)
+    source = program.eqns[0].span.source.text
+    inner = {n: v for v, n in names.items()}
+    assert all(f"{n}:{v.aval}" in source for v, n in names.items())
+    what = Recording(variables=tuple(inner), every=1)
+    with recorded(what, program, None, lines.append, None) as observer:  # type: ignore[arg-type]
+        run(program, [X], observer=observer)
+    assert any("cond at" in line and "sin at" in line for line in lines), lines
+    assert len([line for line in lines if "step 1" in line]) >= 3
+
+
+def test_digests_tell_values_apart():
+    assert hash_of(np.float32(0.0)) != hash_of(np.float32(-0.0))
+    assert hash_of(np.float32(1.0)) != hash_of(np.float64(1.0))
+    other = np.array([0x7FC00001], np.uint32).view(np.float32)
+    assert hash_of(np.array([np.nan], np.float32)) == hash_of(other)
+    found = digest(np.array([3.0, -4.0, np.nan, np.inf], np.float32))
+    assert (found["norm"], found["min"], found["max"]) == (5.0, -4.0, np.inf)
+    assert (found["nans"], found["infs"], found["type"]) == (1, 1, "f32[4]")
+    assert digest(np.zeros((0,), np.int32))["min"] is None
+    huge = digest(np.array([1e300, 1e300]))
+    assert np.isfinite(huge["norm"])
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS)[::4])
+def test_digests_of_two_runs_are_the_same(name, tmp_path):
+    f, args = PROGRAMS[name].make()
+    program = with_places(jt.trace(f, *args), name)
+    values = arguments(open_binders(program), ["random:1"])
+    paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for path in paths:
+        lines = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run(
+                program,
+                values,
+                observer=Recorder(lambda r, lines=lines: lines.append(digest_line(r))),
+            )
+        text = [json.dumps(line, allow_nan=False) for line in lines]
+        path.write_text("\n".join(text) + "\n")
+        assert len({line["key"] for line in lines}) == len(lines), "keys are unique"
+    found = compare_saved(*(load_saved(str(p)) for p in paths), EXACT)
+    assert found.equal and found.compared
+
+
+def test_saved_values_of_another_precision(tmp_path):
+    program = with_places(jt.trace(lambda x: jnp.exp(jnp.sin(x)), X), "f")
+    save(program, [X], tmp_path / "a")
+    save(in_double(program), [X.astype(np.float64)], tmp_path / "b")
+    a, b = (load_saved(str(tmp_path / x)) for x in "ab")
+    assert not compare_saved(a, b, EXACT).equal
+    assert compare_saved(a, b, Tolerance(ulp=2)).equal
+    assert compare_saved(a, a, Tolerance(ulp=0)).compared == 2
+
+
+def test_keys_and_narrow_types_are_read_back(tmp_path):
+    def f(key, x):
+        return jax.random.split(key), x.astype(jnp.bfloat16) * 2, x > 1
+
+    program = with_places(jt.trace(f, jax.random.key(1), X), "f")
+    args = arguments(open_binders(program), ["random:0"])
+    save(program, args, tmp_path / "v")
+    found = compare_with_run(program, args, load_saved(str(tmp_path / "v")), EXACT, "p", Limits())
+    assert found.equal and found.compared >= 4
+
+
+def test_what_is_saved_is_bounded(tmp_path):
+    program = with_places(jt.trace(lambda x: jnp.sin(jnp.cos(jnp.tan(x))), X), "f")
+    (warned,) = save(program, [X], tmp_path / "v", max_bytes=400)
+    assert "left out" in warned
+    index = json.loads((tmp_path / "v" / "index.json").read_text())
+    assert len(index["values"]) == 2 and index["left_out"] == 1
+    files = [p.stat().st_size for p in (tmp_path / "v").glob("*.npy")]
+    assert sum(files) <= 400
+    save(program, [X], tmp_path / "v")  # the folder of an earlier run is written anew
+    assert len(json.loads((tmp_path / "v" / "index.json").read_text())["values"]) == 3
+
+
+FILE = str(EXAMPLES / "gru.jaxpr")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--print", "nothing"], "no equation of the program binds"),
+        (["--select", "primitive=exp"], "none are asked for"),
+        (["--every", "2"], "none are asked for"),
+        (["--print", "a", "--select", "colour=red"], "selects nothing"),
+        (["--print", "a", "--select", "line=x"], "selects nothing"),
+        (["--digest", "--jit"], "runs on NumPy"),
+        (["--digest", "--through", "jax"], "runs on NumPy"),
+        (["--digest", "--every", "0"], "not in the range"),
+        (["--save-values", str(EXAMPLES)], "other files"),
+        (["--save-values", FILE], "exists"),
+    ],
+)
+def test_wrong_usage(words, message):
+    done = invoke(["run", FILE, "--args", "random:0", *words])
+    assert done.status == 2 and message in done.error.replace("\n", " "), done
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("", "index.json"),
+        ("{}", "index.json"),
+        ("[1]", "index.json"),
+        ("{", "a.jsonl"),
+        ("3", "a.jsonl"),
+    ],
+)
+def test_what_is_no_saved_run_is_refused(text, name, tmp_path):
+    (tmp_path / name).write_text(text)
+    path = tmp_path / name if name.endswith("l") else tmp_path
+    with pytest.raises(jt.UsageError, match="not what a run has saved"):
+        load_saved(str(path))
+
+
+def test_files_outside_of_the_folder_are_not_read(tmp_path):
+    program = with_places(jt.trace(jnp.sin, X), "f")
+    save(program, [X], tmp_path / "v")
+    index = tmp_path / "v" / "index.json"
+    index.write_text(index.read_text().replace("000000.npy", "../000000.npy"))
+    saved = load_saved(str(tmp_path / "v"))
+    with pytest.raises(jt.UsageError, match="not what a run has saved"):
+        compare_saved(saved, saved, EXACT)
