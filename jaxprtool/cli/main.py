@@ -46,6 +46,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "compile": ("jaxprtool.cli.compile:compile", "Compile with XLA: HLO, cost and memory."),
     "trace": ("jaxprtool.cli.trace:trace", "Record a Python function as a jaxpr."),
     "diff": ("jaxprtool.cli.diff:diff", "Compare two jaxprs up to names and layout."),
+    "reduce": ("jaxprtool.cli.reduce:reduce", "Make a failing program small."),
 }
 
 
