@@ -17,10 +17,14 @@ from jaxprtool.driver.interest import Appears, CheckError, Differs, Failure, Int
 from jaxprtool.driver.run import default_max_bytes
 from jaxprtool.driver.small import as_read, write_small
 from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.interpreters.limits import limited_seconds
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 
 __all__ = ["NotInteresting", "Reduction", "interest_of", "reduce"]
+
+
+_GRACE = 2.0  # seconds that a test may take besides ten times what it took on the whole program
 
 
 class NotInteresting(UsageError):
@@ -194,7 +198,9 @@ def reduce(
     if mode not in MODES:
         fail(UsageError, f"there is no mode {mode!r}, but {', '.join(MODES)}", "option")
     try:
-        start, failure, flaky = _established(program, args, interest)
+        with limited_seconds(seconds):
+            start, failure, flaky = _established(program, args, interest)
+        patience = _GRACE + 10 * (time.monotonic() - begin)
         ladder: list[tuple[str, Size]] = []
 
         def rung(c: Candidate, by: str) -> None:
@@ -211,6 +217,7 @@ def reduce(
             max_bytes=max_bytes or default_max_bytes(),
             on_smaller=rung,
             well_typed=interest.well_typed,
+            patience=patience,
         )
         if rescue is not None:
             rescue.search = search

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from jaxprtool.analyses.places import Watch
 from jaxprtool.analyses.reduction.candidate import Candidate, zeros_of
 from jaxprtool.interpreters.evaluate import eval_jaxpr
+from jaxprtool.interpreters.limits import limited_seconds
 from jaxprtool.interpreters.observe import observed_by, written_as
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
@@ -37,12 +38,14 @@ class Values:
     """What is known of the values of variables, from runs of candidates.
 
     Attributes:
+      room: how many bytes of values may still be kept.
+      seconds: how long the loops of a run may take.
       runs: for each equation of a candidate that holds jaxprs, some of the runs of these: the first, the last, and those at
         positions that are powers of two.
     """
 
-    def __init__(self, max_bytes: int):
-        self.room = max_bytes
+    def __init__(self, max_bytes: int, seconds: float | None = None):
+        self.room, self.seconds = max_bytes, seconds
         self.runs: dict[JaxprEqn, list[Run]] = {}
         self._values: dict[Var, Value] = {}
         self._recorded: set[Jaxpr] = set()
@@ -61,7 +64,7 @@ class Values:
         self.runs.clear()
         recorder = _Recorder(self)
         try:
-            with observed_by(recorder):
+            with observed_by(recorder), limited_seconds(self.seconds):
                 eval_jaxpr(candidate.jaxpr, candidate.args)
         except JaxprToolError:
             pass  # what ran before is known all the same

@@ -11,6 +11,7 @@ from jaxprtool.analyses.reduction import equations, nesting, shapes, values
 from jaxprtool.analyses.reduction.candidate import Candidate, Edit, is_well_typed
 from jaxprtool.analyses.reduction.record import Values
 from jaxprtool.analyses.reduction.rounds import Family
+from jaxprtool.interpreters.limits import limited_seconds
 from jaxprtool.ir.diagnostics import JaxprToolError
 
 __all__ = ["MODES", "Search"]
@@ -57,6 +58,7 @@ class Search:
       jobs: how many candidates are tested at once; the result does not depend on it.
       max_bytes: for values of a run.
       well_typed: whether candidates have to be well-typed.
+      patience: how many seconds a test in this process may take in loops: a change of values may make one endless.
       on_smaller: called with each candidate that becomes the smallest, and the family of edits that made it.
       tests: how many candidates were tested.
       rejected: the largest well-typed candidate that did not pass.
@@ -70,6 +72,7 @@ class Search:
     jobs: int = 1
     max_bytes: int = 1 << 32
     well_typed: bool = True
+    patience: float | None = None
     on_smaller: Callable[[Candidate, str], None] = lambda c, family: None
     tests: int = 0
     rejected: Candidate | None = None
@@ -82,7 +85,7 @@ class Search:
         Args:
           shortcuts: candidates that are tried first, the smallest first.
         """
-        known = Values(self.max_bytes)
+        known = Values(self.max_bytes, self.patience)
         try:
             with ThreadPoolExecutor(self.jobs) as self._pool:
                 self._try("shortcut", [lambda c, s=s: s for s in shortcuts], first_only=True)
@@ -150,7 +153,8 @@ class Search:
     def _tested(self, candidates: Sequence[Candidate]) -> Iterator[bool]:
         self.tests += len(candidates)
         if self.jobs == 1:
-            return map(self.test, candidates)
+            with limited_seconds(self.patience):
+                return iter([*map(self.test, candidates)])
         assert self._pool is not None
         return iter([*self._pool.map(self.test, candidates)])
 

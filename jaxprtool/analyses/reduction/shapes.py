@@ -45,7 +45,7 @@ def shrunk(state: State, values: Values) -> Rounds:
             ]
             if state.current is before or size == 2:
                 break
-            new = {n for n in _sizes(state.current)}
+            new = set(_sizes(state.current))
             size = half if half in new and size not in new else 0
 
 
