@@ -9,7 +9,7 @@ from jaxprtool.cli.reduce_options import reduce_options, verb_words
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import reduce as driver
 from jaxprtool.driver.progress import rung
-from jaxprtool.driver.small import args_word
+from jaxprtool.driver.small import small_text
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.interpreters.interfaces import of_open
 
@@ -71,12 +71,11 @@ def reduce(
     if interest.needs_values:
         binders = open_binders(program)
         values = arguments(binders, args, interface=of_open(program), max_bytes=max_bytes)
-    session.rescue = rescue = driver.Rescue(output=output)
+    session.rescue = rescue = driver.Rescue(output, interest)
     out = None if output == "-" else output
-    found = driver.reduce(
-        program, values, interest, output=out, max_bytes=max_bytes, show=rung, rescue=rescue, **how
-    )
+    settings = driver.How(out, max_bytes=max_bytes, show=rung, rescue=rescue, **how)
+    found = driver.reduce(program, values, interest, settings)
     if out is not None or as_json:
         session.answer(found, as_json=as_json)
         return
-    session.write("reduce", found.program, output, args_word(found.program, found.args))
+    session.write_text(small_text(found.program, found.args), output)

@@ -29,7 +29,7 @@ from jaxprtool.driver.trace import trace, without_origins
 from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.verify import check_results
 from jaxprtool.driver.writing import write_output
-from jaxprtool.ir.diagnostics import Diagnostic, ScopeError, UsageError, fail
+from jaxprtool.ir.diagnostics import Diagnostic, ScopeError, UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.printable import printable
 from jaxprtool.syntax.open_programs import is_open
@@ -146,11 +146,12 @@ class Session:
         return with_places(self.program(path), path)
 
     def misfit(self, path: str) -> ClosedJaxpr:
-        """`placed`, for a program whose faults are looked for: variables may be unbound in it, or bound twice."""
+        """`placed`, for a program whose faults are looked for. Raises UnsupportedError for one that has no text."""
         try:
             return self.placed(path)
         except ScopeError as e:
-            return next(iter(e.programs.values()))
+            message = "a program whose variables are unbound, or bound twice, cannot be written"
+            fail(UnsupportedError, f"{message}: {e.diagnostics[0].message}", "scope")
 
     def answer(self, found: Answer, *, as_json: bool) -> None:
         """Print the answer of an analysis, for people or as one line of JSON."""

@@ -9,7 +9,7 @@ from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver import reduce as reducing
 from jaxprtool.driver.api import as_program
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.reduce import Reduction, interest_of
+from jaxprtool.driver.reduce import How, Reduction, interest_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 
 __all__ = ["reduce"]
@@ -30,7 +30,7 @@ def reduce(
         function its arguments, pytrees.
       output: where the small program is written; its arguments are beside it, in `OUTPUT.args.npz`.
       how: the test, one of `nan`, `inf`, `differs`, `check_error`, `slow`, `test`, `crash` (words), with its `rtol`,
-        `atol`, `fail_regex`; and `mode`, `seconds`, `jobs`, `keep_good`, `scrub`, as `driver.reduce` takes them.
+        `atol`, `fail_regex`; and `mode`, `seconds`, `jobs`, `keep_good`, `scrub`, as `driver.reduce.How` has them.
 
     Raises:
       UsageError: no test is given, or the program does not fail so; arguments that do not fit.
@@ -42,4 +42,4 @@ def reduce(
     name = getattr(program, "__name__", "<program>")
     values = args if is_program else tree_leaves(args)
     out = None if output is None else os.fspath(output)
-    return reducing.reduce(with_places(found, name), values, interest, output=out, **options)
+    return reducing.reduce(with_places(found, name), values, interest, How(out, **options))

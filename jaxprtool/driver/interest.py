@@ -133,7 +133,7 @@ class Appears(Interest):
     def why_not(self, c: Candidate) -> str:
         noun = {"nan": "NaN", "inf": "infinity"}[self.kind]
         given = [
-            v.name or str(i)
+            v.name or f"argument {i}"
             for i, v in enumerate(c.jaxpr.in_binders)
             if self.has((c.args or ())[i])
         ]

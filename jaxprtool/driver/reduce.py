@@ -10,7 +10,7 @@ from typing import Any
 from jaxprtool.analyses.answer import Answer
 from jaxprtool.analyses.reduction.candidate import Candidate, Size, first_candidate
 from jaxprtool.analyses.reduction.search import MODES, Search
-from jaxprtool.analyses.reduction.values import rank_of, with_neutral_names
+from jaxprtool.analyses.reduction.values import drawn_args, is_generated, with_neutral_names
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.external_interest import Command, Crash, External
 from jaxprtool.driver.interest import Appears, CheckError, Differs, Failure, Interest, Slow
@@ -21,7 +21,7 @@ from jaxprtool.interpreters.limits import limited_seconds
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 
-__all__ = ["NotInteresting", "Reduction", "interest_of", "reduce"]
+__all__ = ["How", "NotInteresting", "Reduction", "interest_of", "reduce"]
 
 
 _GRACE = 2.0  # seconds that a test may take besides ten times what it took on the whole program
@@ -75,7 +75,7 @@ class Reduction(Answer):
         if self.flaky:
             found.append("flaky:   the test did not always say the same of the same program")
         if self.kept:
-            found.append(f"kept:    {', '.join(self.kept)} still hold data of the original")
+            found.append(f"kept:    values of the original: {', '.join(self.kept)}")
         return found
 
     def json(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def interest_of(
     """
     names = ("nan", "inf", "differs", "check_error", "slow", "test", "crash")
     values = (nan, inf, differs, check_error, slow, test, crash)
-    given = [n for n, v in zip(names, values, strict=True) if v not in (None, False)]
+    given = [n for n, v in zip(names, values, strict=True) if v is not None and v is not False]
     if len(given) != 1:
         spelled = [f"--{n.replace('_', '-')}" for n in given or names]
         message = f"{' and '.join(spelled)} are several tests" if given else "no test is given"
@@ -148,38 +148,31 @@ def interest_of(
 
 @dataclass
 class Rescue:
-    """Writes the smallest candidate so far, for a run that is interrupted."""
+    """Writes the smallest candidate so far, for a run that is interrupted.
 
+    Attributes:
+      output: the file; "-" for none.
+      interest: the test, whose files are removed.
+      search: what has the candidate.
+    """
+
+    output: str
+    interest: Interest
     search: Search | None = None
-    output: str = ""
 
     def __call__(self) -> None:
         """Write it, where there is one."""
+        if isinstance(self.interest, External):
+            self.interest.close()
         if self.search is not None and self.output not in ("", "-"):
             write_small(self.search.current, self.output)
 
 
-def reduce(
-    program: ClosedJaxpr,
-    args: Sequence[Value] | None,
-    interest: Interest,
-    *,
-    output: str | None = None,
-    mode: str = "both",
-    seconds: float | None = None,
-    jobs: int = 1,
-    keep_good: str | None = None,
-    scrub: bool = False,
-    max_bytes: int | None = None,
-    show: Callable[[str], None] = lambda line: None,
-    rescue: Rescue | None = None,
-) -> Reduction:
-    """Make a program smaller as long as it fails as it does.
+@dataclass(frozen=True)
+class How:
+    """How a program is made smaller.
 
-    Args:
-      program: the program.
-      args: values of the constants that it does not hold, then of its arguments; None where the test needs none.
-      interest: what has to stay true.
+    Attributes:
       output: where the small program is written; its arguments are beside it, in `OUTPUT.args.npz`.
       mode: how equations are removed: "bisect" in halves, quarters and so on, "linear" one by one, "both".
       seconds: how long it may take.
@@ -189,53 +182,77 @@ def reduce(
       max_bytes: for the values of a run.
       show: is given a line for each rung of the ladder of sizes.
       rescue: what writes the smallest candidate so far if the process is interrupted.
+    """
+
+    output: str | None = None
+    mode: str = "both"
+    seconds: float | None = None
+    jobs: int = 1
+    keep_good: str | None = None
+    scrub: bool = False
+    max_bytes: int | None = None
+    show: Callable[[str], None] = lambda line: None
+    rescue: Rescue | None = None
+
+
+def reduce(
+    program: ClosedJaxpr, args: Sequence[Value] | None, interest: Interest, how: How
+) -> Reduction:
+    """Make a program smaller as long as it fails as it does.
+
+    Args:
+      program: the program.
+      args: values of the constants that it does not hold, then of its arguments; None where the test needs none.
+      interest: what has to stay true.
+      how: where to, and how.
 
     Raises:
       NotInteresting: the program does not fail so.
       UsageError: a test cannot be run, or the arguments do not fit.
     """
-    begin = time.monotonic()
-    if mode not in MODES:
-        fail(UsageError, f"there is no mode {mode!r}, but {', '.join(MODES)}", "option")
+    if how.mode not in MODES:
+        fail(UsageError, f"there is no mode {how.mode!r}, but {', '.join(MODES)}", "option")
     try:
-        with limited_seconds(seconds):
-            start, failure, flaky = _established(program, args, interest)
-        patience = _GRACE + 10 * (time.monotonic() - begin)
-        ladder: list[tuple[str, Size]] = []
-
-        def rung(c: Candidate, by: str) -> None:
-            if not ladder or ladder[-1][1] != c.size:
-                ladder.append((by, c.size))
-            show(f"{c.size}  ({by}, {search.tests:,} tests, {time.monotonic() - begin:.1f} s)")
-
-        search = Search(
-            start,
-            interest,
-            mode=mode,
-            deadline=None if seconds is None else begin + seconds,
-            jobs=jobs if interest.external else 1,
-            max_bytes=max_bytes or default_max_bytes(),
-            on_smaller=rung,
-            well_typed=interest.well_typed,
-            patience=patience,
-        )
-        if rescue is not None:
-            rescue.search = search
-        small = search.run(interest.shortcuts())
-        kept: list[str] = []
-        if scrub:
-            small, kept = _scrubbed(small, interest)
-        if search.ended != "interrupted":
-            flaky = flaky or not interest(small)
+        return _reduced(program, args, interest, how)
     finally:
         if isinstance(interest, External):
             interest.close()
-    files = None
-    if output is not None:
-        files = output, write_small(small, output)
-    if keep_good is not None and search.rejected is not None:
-        write_small(search.rejected, keep_good)
-    taken = time.monotonic() - begin
+
+
+def _reduced(
+    program: ClosedJaxpr, args: Sequence[Value] | None, interest: Interest, how: How
+) -> Reduction:
+    begin = time.monotonic()
+    with limited_seconds(how.seconds):
+        start, failure, flaky = _established(program, args, interest)
+    search = Search(
+        start,
+        interest,
+        mode=how.mode,
+        deadline=None if how.seconds is None else begin + how.seconds,
+        jobs=how.jobs if interest.external else 1,
+        max_bytes=how.max_bytes or default_max_bytes(),
+        well_typed=interest.well_typed,
+        patience=_GRACE + 10 * (time.monotonic() - begin),
+    )
+    ladder: list[tuple[str, Size]] = []
+
+    def rung(c: Candidate, by: str) -> None:
+        if not ladder or ladder[-1][1] != c.size:
+            ladder.append((by, c.size))
+        how.show(f"{c.size}  ({by}, {search.tests:,} tests, {time.monotonic() - begin:.1f} s)")
+
+    search.on_smaller = rung
+    if how.rescue is not None:
+        how.rescue.search = search
+    small, kept = search.run(interest.shortcuts()), []
+    if how.scrub:
+        small, kept = _scrubbed(small, interest)
+    if search.ended != "interrupted":
+        flaky = flaky or not interest(small)
+    files = None if how.output is None else (how.output, write_small(small, how.output))
+    if how.keep_good is not None and search.rejected is not None:
+        write_small(search.rejected, how.keep_good)
     return Reduction(
         as_read(small),
         small.args,
@@ -244,7 +261,7 @@ def reduce(
         small.size,
         _rungs(ladder),
         search.tests,
-        taken,
+        time.monotonic() - begin,
         search.ended,
         flaky,
         kept,
@@ -277,9 +294,10 @@ def _scrubbed(c: Candidate, interest: Interest) -> tuple[Candidate, list[str]]:
     neutral = Candidate(with_neutral_names(c.jaxpr), c.args)
     if interest(neutral):
         c = neutral
+    for i in range(len(c.args or ())):
+        drawn = drawn_args(c, i)
+        if drawn is not None and interest(drawn):
+            c = drawn
     read = as_read(c).jaxpr.in_binders
     pairs = zip(read, c.args or (), strict=False)
-    return c, [v.name or "_" for v, x in pairs if rank_of(v, x) > _GENERATED]
-
-
-_GENERATED = 2  # the last rank of values that are generated: zeros, ones, a ramp
+    return c, [v.name or "_" for v, x in pairs if not is_generated(v, x)]

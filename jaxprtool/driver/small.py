@@ -10,7 +10,7 @@ from jaxprtool.driver.writing import write_output
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.syntax.parse import parse
 
-__all__ = ["ARGS_MARK", "args_path", "args_word", "as_read", "write_small"]
+__all__ = ["ARGS_MARK", "args_path", "as_read", "small_text", "write_small"]
 
 ARGS_MARK = "{args}"  # in a command, the file of the arguments
 
@@ -25,10 +25,11 @@ def as_read(c: Candidate) -> ClosedJaxpr:
     return parse(program_text({"": c.program}))
 
 
-def args_word(program: ClosedJaxpr, args: Sequence[Value] | None) -> str:
-    """A line of comment with the values of arguments as `--args` takes them; those of large ones are left out."""
+def small_text(program: ClosedJaxpr, args: Sequence[Value] | None) -> str:
+    """The text of a program, below a comment with the values of its arguments as `--args` takes them (but for long ones)."""
+    text = program_text({"": program})
     if not args:
-        return ""
+        return text
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
     words = [
@@ -36,7 +37,7 @@ def args_word(program: ClosedJaxpr, args: Sequence[Value] | None) -> str:
         for v, x in zip(program.jaxpr.in_binders, args, strict=True)
         for text in [arrays.word_of(x)]
     ]
-    return f"# --args {' '.join(words)}\n"
+    return f"# --args {' '.join(words)}\n{text}"
 
 
 _LONGEST = 200  # characters of a value in a comment

@@ -16,7 +16,7 @@ from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Value, Var
 from jaxprtool.ir.walk import count_eqns, sub_jaxprs
 
 __all__ = ["Candidate", "Edit", "Size", "first_candidate", "is_well_typed", "zeros_of"]
@@ -89,7 +89,7 @@ class Candidate:
 
         Args:
           eqns: the equations.
-          outs: the results. Those that are arguments or literals are left out where another one is there.
+          outs: the results. Those that no equation gives are left out; where none is left, they are what no equation reads.
           fresh: variables that become arguments.
           value_of: the value of such a variable.
 
@@ -98,10 +98,10 @@ class Candidate:
         """
         old = self.jaxpr
         made = {v for e in eqns for v in e.out_binders}
-        results = [*dict.fromkeys(x for x in outs if x in made)]
+        read = {x for e in eqns for x in e.inputs}
+        results = [*dict.fromkeys(x for x in outs if x in made)] or _unread(eqns, read)
         if not results or not all(map(_can_be_given, fresh)):
             return None
-        read = {x for e in eqns for x in e.inputs}
         kept = [i for i, v in enumerate(old.in_binders) if v in read]
         binders = [*(old.in_binders[i] for i in kept), *fresh]
         jaxpr = Jaxpr(binders, eqns, results)
@@ -171,6 +171,12 @@ def zeros_of(aval: Aval) -> Value:
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
     return arrays.generate("zeros", 0, 0, aval)
+
+
+def _unread(eqns: Sequence[JaxprEqn], read: set[Any]) -> list[Var]:
+    """The results of equations that none of them reads, but for those without a name."""
+    binders = [v for e in eqns for v in e.out_binders if v not in read]
+    return [v for v in binders if _can_be_given(v) and not isinstance(v, DropVar)]
 
 
 def _can_be_given(v: Var) -> bool:

@@ -147,7 +147,7 @@ def _renamed(eqns: Sequence[JaxprEqn], new: dict[Any, Any]) -> list[JaxprEqn]:
 
 
 def inside(state: State, values: Values) -> Rounds:
-    """Remove slices of the equations of nested jaxprs; an argument of the same type, or zeros, stand for their results."""
+    """Remove slices of the equations of nested jaxprs; for their results stand earlier ones, arguments, or zeros."""
     size = max((len(j.eqns) for j in _nested(state.current)), default=0)
     while size:
         edits: list[Edit] = []
@@ -155,8 +155,7 @@ def inside(state: State, values: Values) -> Rounds:
             for i in reversed(range(0, len(jaxpr.eqns), size)):
                 gone = jaxpr.eqns[i : i + size]
                 if len(gone) == size or i == 0:
-                    edits.append(_inside_edit({*gone}, _argument_or_zeros))
-                    edits.append(_inside_edit({*gone}, _zeros))
+                    edits += [_inside_edit({*gone}, stand) for stand in _STANDS]
         yield edits
         size //= 2
 
@@ -174,21 +173,28 @@ def _nested(c: Candidate) -> Iterator[Jaxpr]:
                 yield closed.jaxpr
 
 
-_Stand = Callable[[Var, Jaxpr], Any]
+# (variable, atoms of its type that are known before it: arguments, then results) -> what stands for it.
+_Stand = Callable[[Var, Sequence[Var]], Any]
 
 
-def _argument_or_zeros(v: Var, jaxpr: Jaxpr) -> Any:
-    alike = [b for b in jaxpr.all_binders if b.aval.strong == v.aval.strong]
-    return alike[0] if alike else _zeros(v, jaxpr)
+def _latest(v: Var, known: Sequence[Var]) -> Any:
+    return known[-1] if known else _zeros(v, known)
 
 
-def _zeros(v: Var, jaxpr: Jaxpr) -> Any:
+def _argument(v: Var, known: Sequence[Var]) -> Any:
+    return known[0] if known else _zeros(v, known)
+
+
+def _zeros(v: Var, known: Sequence[Var]) -> Any:
     """A literal 0, or a variable for a constant of zeros."""
     aval = v.aval
     if aval.shape == () and aval.dtype.kind in "biufc":
         zero: Any = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[aval.dtype.kind]
         return Lit(zero, aval)
     return Var(aval)
+
+
+_STANDS: tuple[_Stand, ...] = (_latest, _argument, _zeros)
 
 
 def _inside_edit(gone: set[JaxprEqn], stand: _Stand) -> Edit:
@@ -219,8 +225,13 @@ def _without_inside(closed: ClosedJaxpr, gone: set[JaxprEqn], stand: _Stand) -> 
     lost = [v for e in jaxpr.eqns if e in gone for v in e.out_binders if v in read]
     if not all(isinstance(v.aval, ShapedArray) and v.aval.size >= 0 for v in lost):
         return None
-    new = {v: stand(v, jaxpr) for v in lost}
-    bound = {*jaxpr.all_binders}
+    known = [*jaxpr.all_binders]
+    for e in jaxpr.eqns:
+        if e in gone:
+            break
+        known += e.out_binders
+    new = {v: stand(v, [b for b in known if b.aval.strong == v.aval.strong]) for v in lost}
+    bound = {*known}
     fresh = [x for x in new.values() if type(x) is Var and x not in bound]
     eqns, outs = substituted(kept, jaxpr.outs, new)
     binders = [*jaxpr.const_binders, *fresh]

@@ -37,11 +37,12 @@ def shrunk(state: State, values: Values) -> Rounds:
             before = state.current
             half = size - size // 2
             yield [
-                _resize(size, new, multiples, last)
+                _resize(size, new, multiples, last, infer)
                 for new in dict.fromkeys([1, 2, half])
                 if new < size
                 for last in (False, True)
                 for multiples in (False, True)
+                for infer in ((True,) if before.args is not None else (True, False))
             ]
             if state.current is before or size == 2:
                 break
@@ -72,7 +73,16 @@ def _order(n: Any) -> int:
     return -n if isinstance(n, int) else 0
 
 
-def _resize(size: int, new: int, multiples: bool, last: bool) -> Edit:
+def _resize(size: int, new: int, multiples: bool, last: bool, infer: bool) -> Edit:
+    """Replace one size by another.
+
+    Args:
+      size, new: the sizes.
+      multiples: whether multiples of the size become multiples of the new one.
+      last: whether arrays keep their last elements; else the first.
+      infer: whether types follow from those of operands; else the sizes in them are replaced too (of ill-typed programs).
+    """
+
     def edit(c: Candidate) -> Candidate | None:
         def resized(n: Any) -> Any:
             if type(n) is not int or n < size:
@@ -84,7 +94,7 @@ def _resize(size: int, new: int, multiples: bool, last: bool) -> Edit:
         if multiples and not any(n > size and n % size == 0 for n in _sizes(c)):
             return None
         try:
-            jaxpr = _Resizing(resized, last).jaxpr(c.jaxpr)
+            jaxpr = _Resizing(resized, last, infer).jaxpr(c.jaxpr)
         except (JaxprToolError, ValueError, TypeError, IndexError):
             return None
         if c.args is None:
@@ -116,11 +126,11 @@ class _Resizing:
 
     Attributes:
       resized: gives the new size for a size.
-      last: whether arrays keep their last elements; else the first.
+      last, infer: as `_resize` takes them.
     """
 
-    def __init__(self, resized: Callable[[Any], Any], last: bool):
-        self.resized, self.last = resized, last
+    def __init__(self, resized: Callable[[Any], Any], last: bool, infer: bool):
+        self.resized, self.last, self.infer = resized, last, infer
         self.done: dict[ClosedJaxpr, ClosedJaxpr] = {}
 
     def aval(self, aval: Aval) -> Aval:
@@ -142,7 +152,7 @@ class _Resizing:
         for eqn in jaxpr.eqns:
             ins = [*map(atom, eqn.inputs)]
             params = self.params(eqn)
-            if eqn.primitive.known:
+            if self.infer and eqn.primitive.known:
                 outs = abstract_eval(eqn.primitive, [x.aval.strong for x in ins], params)
             else:
                 outs = [self.aval(v.aval) for v in eqn.out_binders]

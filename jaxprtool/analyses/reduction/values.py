@@ -19,20 +19,44 @@ from jaxprtool.ir.walk import all_eqns, map_jaxprs
 __all__ = ["plain_args", "plain_params", "rank_of", "with_neutral_names"]
 
 _GENERATED = ("zeros", "ones", "ramp")
+_SIGNED = "ifc"  # kinds of types that have -1
 _DECIMALS = (0, 1, 2, 3)
 
 
 def _forms(v: Var, x: Value) -> list[Value]:
-    """Simpler values for an argument, the simplest first: ranks 0, 1, 2 are generated, the others are rounded."""
-    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
-
-    forms = [arrays.generate(kind, 0, 0, v.aval) for kind in _GENERATED]
+    """Simpler values for an argument, the simplest first: 0, 1, a ramp, -1, then the value rounded to few decimals."""
+    forms = _generated(v)
     if v.aval.dtype.kind in "fc":
         xp = numpy_namespace()
         with xp.errstate(all="ignore"):
             wide = xp.asarray(x, "complex128" if v.aval.dtype.kind == "c" else "float64")
             forms += [xp.round(wide, d).astype(x.dtype) for d in _DECIMALS]
     return forms
+
+
+def _generated(v: Var) -> list[Value]:
+    """The values of a type that hold no data."""
+    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+    forms = [arrays.generate(kind, 0, 0, v.aval) for kind in _GENERATED]
+    return [*forms, -forms[1]] if v.aval.dtype.kind in _SIGNED else forms
+
+
+def is_generated(v: Var, x: Value) -> bool:
+    """Whether a value is one of those that hold no data, or drawn at random from a seed."""
+    return any(_same(form, x) for form in [*_generated(v), _drawn(v)])
+
+
+def _drawn(v: Var) -> Value:
+    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+    return arrays.generate("random", 0, 0, v.aval)
+
+
+def drawn_args(c: Candidate, i: int) -> Candidate | None:
+    """The candidate with random numbers in the place of an argument that holds data; None where it holds none."""
+    v, args = c.jaxpr.in_binders[i], c.args or ()
+    return None if is_generated(v, args[i]) else _with_arg(c, i, _drawn(v))
 
 
 def _same(a: Value, b: Value) -> bool:
