@@ -49,18 +49,20 @@ def reduce(
     Exit status: 0 reduced, 1 FILE does not fail in this way, 2 it cannot be done.
 
     \b
-    In JSON, {"schema", "failure": {"code", "message"}, "first": a place or null,
+    In JSON, {"schema", "failure": {"code", "message"}, "first": place or null,
       "before", "after": {"eqns", "elements", "args", "outs"},
-      "ladder": [{"by", "eqns", "elements", "args", "outs"}], "tests", "seconds",
-      "ended": "done" or "time", "flaky", "kept": [names], "file", "args"}
+      "ladder": [{"by", "eqns", "elements", "args", "outs"}],
+      "tests", "seconds", "ended": "done" or "time", "flaky",
+      "kept": [names], "file", "args"}
 
     \b
     Example:
-      jaxprtool reduce --nan loss.jaxpr --args params.npz random:0 -o small.jaxpr
-      jaxprtool reduce --test './still_fails.sh {}' -j 4 loss.jaxpr --args random:0 -o small.jaxpr
-      jaxprtool reduce --differs numpy,xla loss.jaxpr --args random:0 -o small.jaxpr
-      jaxprtool reduce --crash 'compile' loss.jaxpr -o small.jaxpr
-      jaxprtool reduce --check-error operand-types broken.jaxpr -o small.jaxpr
+      jaxprtool reduce --nan loss.jaxpr --args random:0 -o small.jaxpr
+      jaxprtool reduce --test './still_fails.sh {}' -j 4 loss.jaxpr \\
+        --args random:0 -o small.jaxpr
+      jaxprtool reduce --differs numpy,xla loss.jaxpr --args random:0
+      jaxprtool reduce --crash 'grad --wrt 0' loss.jaxpr -o small.jaxpr
+      jaxprtool reduce --check-error operand-types broken.jaxpr
     """
     words, needs_values = verb_words(crash, bool(args))
     interest = driver.interest_of(

@@ -6,11 +6,13 @@ in which it begins. A candidate is interesting only if it fails in the same way.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +33,9 @@ __all__ = [
     "Failure",
     "Interest",
     "Slow",
+    "names_in",
     "normalised",
+    "silent",
 ]
 
 
@@ -85,6 +89,19 @@ class Interest(ABC):
         return "the program does not show it"
 
 
+@contextlib.contextmanager
+def silent() -> Generator[None]:
+    """Inside the block nothing is printed: neither what a program prints nor what it warns of, a thousand times."""
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
 # What evaluating a candidate may raise: what our rules say, what NumPy says of sizes and dtypes, a lack of memory.
 _FAULTS = (
     *(JaxprToolError, TypeError, ValueError, ArithmeticError, LookupError),
@@ -122,8 +139,7 @@ class Appears(Interest):
             return False
 
     def _reached(self, c: Candidate) -> list[Origin]:
-        with warnings.catch_warnings(), limited_bytes(self.max_bytes):
-            warnings.simplefilter("ignore")  # of the thousandth candidate as of the first
+        with silent(), limited_bytes(self.max_bytes):
             return appearances(c, self.has)[1]
 
     def shortcuts(self) -> Iterable[Candidate]:
@@ -141,7 +157,9 @@ class Appears(Interest):
             return (
                 f"no {noun} that reaches a result begins in the program: {given[0]} has one already"
             )
-        if appearances(c, self.has)[0]:
+        with silent():
+            origins = appearances(c, self.has)[0]
+        if origins:
             return f"a value of the program has an {noun}, but no result".replace("an NaN", "a NaN")
         return f"no result has an {noun}".replace("an NaN", "a NaN")
 
@@ -187,8 +205,7 @@ class Differs(Interest):
     def _differs(self, c: Candidate) -> bool:
         from jaxprtool.backends.closeness import differ  # noqa: PLC0415 (gateway: NumPy)
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with silent():
             first, second = (
                 run(c.program, c.args or (), max_bytes=self.max_bytes, **BACKENDS[b])
                 for b in self.backends
@@ -216,8 +233,7 @@ class Slow(Interest):
 
     def _taken(self, c: Candidate) -> float:
         begin = time.monotonic()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with silent():
             run(c.program, c.args or (), max_bytes=self.max_bytes)
         return time.monotonic() - begin
 

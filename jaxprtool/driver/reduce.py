@@ -13,7 +13,7 @@ from jaxprtool.analyses.reduction.search import MODES, Search
 from jaxprtool.analyses.reduction.values import drawn_args, is_generated, with_neutral_names
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.external_interest import Command, Crash, External
-from jaxprtool.driver.interest import Appears, CheckError, Differs, Failure, Interest, Slow
+from jaxprtool.driver.interest import Appears, CheckError, Differs, Failure, Interest, Slow, silent
 from jaxprtool.driver.run import default_max_bytes
 from jaxprtool.driver.small import as_read, write_small
 from jaxprtool.driver.verify import check_arrays, check_input
@@ -233,6 +233,7 @@ def _reduced(
         jobs=how.jobs if interest.external else 1,
         max_bytes=how.max_bytes or default_max_bytes(),
         well_typed=interest.well_typed,
+        within=silent,
         patience=_GRACE + 10 * (time.monotonic() - begin),
     )
     ladder: list[tuple[str, Size]] = []

@@ -26,6 +26,7 @@ from jaxprtool.analyses.reduction.candidate import first_candidate
 from jaxprtool.core.bind import bind
 from jaxprtool.driver import interest as interests
 from jaxprtool.driver.places import with_places
+from jaxprtool.driver.reduce import How, reduce
 from jaxprtool.driver.run import run
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.interpreters.check import typecheck_jaxpr
@@ -224,6 +225,39 @@ def test_a_reference_stays_with_what_uses_it():
 
     small = jt.reduce(f, np.ones(3, np.float32), nan=True)
     assert [e.primitive.name for e in small.program.eqns] == ["log"]
+
+
+class Holds(interests.Interest):
+    """An equation of a primitive is in the program, at any depth."""
+
+    def __init__(self, name, needs_values):
+        self.name, self.needs_values = name, needs_values
+
+    def failure(self, c):
+        return interests.Failure("holds", self.name) if self(c) else None
+
+    def __call__(self, c):
+        return any(e.primitive.name == self.name for e in all_eqns(c.jaxpr))
+
+
+SLOW = {"flow", "hmc", "beam_search", "kalman", "lbfgs", "gaussian_process"}
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("valued", [True, False], ids=["values", "types"])
+def test_any_equation_is_found_at_any_depth(path, valued):
+    """Whatever operation is looked for, it comes out with what it cannot be without: a mesh, a loop over devices."""
+    if path.stem in SLOW and not ALL:
+        pytest.skip("takes seconds")
+    program = jt.load(path)
+    args = arguments(open_binders(program), ["random:0"]) if valued else None
+    for name in sorted({e.primitive.name for e in all_eqns(program.jaxpr)}):
+        small = reduce(program, args, Holds(name, valued), How(seconds=60))
+        typecheck_jaxpr(small.program)
+        assert small.ended == "done" and not small.flaky
+        assert small.after.eqns <= 3, (name, small.program)
+        if valued:
+            run(small.program, small.args)
 
 
 # -- other tests -----------------------------------------------------------------------------------

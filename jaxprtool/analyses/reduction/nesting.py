@@ -44,28 +44,35 @@ def entered(state: State, values: Values) -> Rounds:
 
 
 def _runs(eqn: JaxprEqn, values: Values, c: Candidate) -> list[Run]:
-    """The runs of an equation's jaxprs; where nothing was run, each jaxpr with operands by their types alone."""
+    """The runs of an equation's jaxprs; of those that did not run (derivative rules) one with operands by their types alone."""
     if not eqn.primitive.holds_jaxprs:
         return []
-    if c.args is not None:
-        return values.runs.get(eqn, [])
+    runs = values.runs.get(eqn, []) if c.args is not None else []
     inner = dict.fromkeys(closed.jaxpr for closed in sub_jaxprs(eqn))
-    return [_by_types(eqn, jaxpr) for jaxpr in inner]
+    others = [j for j in inner if all(r.jaxpr is not j for r in runs)]
+    return [*runs, *(_by_types(eqn, j, c.args is not None) for j in others)]
 
 
 class _Named:
-    """What stands for the value of a variable where there are no values; the same variable has the same one."""
+    """What stands for a value where there are no values; the same variable has the same one."""
 
     def __init__(self, aval: Any):
         self.shape = getattr(aval, "shape", None)
 
 
-def _by_types(eqn: JaxprEqn, jaxpr: Jaxpr) -> Run:
-    """A run in which the last operands are the arguments and the first results the results, as far as types agree."""
-    ins = [_Named(x.aval) for x in eqn.inputs]
-    results = [_Named(v.aval) for v in eqn.out_binders]
-    args = [_Named(v.aval) for v in jaxpr.all_binders]
-    outs = [_Named(x.aval) for x in jaxpr.outs]
+def _by_types(eqn: JaxprEqn, jaxpr: Jaxpr, valued: bool) -> Run:
+    """A run in which the last operands are the arguments and the first results the results, as far as types agree.
+
+    Args:
+      valued: whether arguments need values, which are zeros then.
+    """
+
+    def stand(x: Any) -> Any:
+        is_array = isinstance(x.aval, ShapedArray) and x.aval.size >= 0
+        return zeros_of(x.aval) if valued and is_array else _Named(x.aval)
+
+    ins, results = [*map(stand, eqn.inputs)], [*map(stand, eqn.out_binders)]
+    args, outs = [*map(stand, jaxpr.all_binders)], [*map(stand, jaxpr.outs)]
     for k in range(1, min(len(ins), len(args)) + 1):
         if eqn.inputs[-k].aval.strong == jaxpr.all_binders[-k].aval.strong:
             args[-k] = ins[-k]

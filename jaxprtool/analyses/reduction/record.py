@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 from jaxprtool.analyses.places import Watch
@@ -40,12 +41,18 @@ class Values:
     Attributes:
       room: how many bytes of values may still be kept.
       seconds: how long the loops of a run may take.
+      within: makes what a run happens in.
       runs: for each equation of a candidate that holds jaxprs, some of the runs of these: the first, the last, and those at
         positions that are powers of two.
     """
 
-    def __init__(self, max_bytes: int, seconds: float | None = None):
-        self.room, self.seconds = max_bytes, seconds
+    def __init__(
+        self,
+        max_bytes: int,
+        seconds: float | None = None,
+        within: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ):
+        self.room, self.seconds, self.within = max_bytes, seconds, within
         self.runs: dict[JaxprEqn, list[Run]] = {}
         self._values: dict[Var, Value] = {}
         self._recorded: set[Jaxpr] = set()
@@ -64,7 +71,7 @@ class Values:
         self.runs.clear()
         recorder = _Recorder(self)
         try:
-            with observed_by(recorder), limited_seconds(self.seconds):
+            with self.within(), observed_by(recorder), limited_seconds(self.seconds):
                 eval_jaxpr(candidate.jaxpr, candidate.args)
         except JaxprToolError:
             pass  # what ran before is known all the same

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from jaxprtool.analyses.reduction import equations, nesting, shapes, values
@@ -59,6 +60,7 @@ class Search:
       max_bytes: for values of a run.
       well_typed: whether candidates have to be well-typed.
       patience: how many seconds a test in this process may take in loops: a change of values may make one endless.
+      within: makes what a run for values happens in.
       on_smaller: called with each candidate that becomes the smallest, and the family of edits that made it.
       tests: how many candidates were tested.
       rejected: the largest well-typed candidate that did not pass.
@@ -73,6 +75,7 @@ class Search:
     max_bytes: int = 1 << 32
     well_typed: bool = True
     patience: float | None = None
+    within: Callable[[], AbstractContextManager[None]] = nullcontext
     on_smaller: Callable[[Candidate, str], None] = lambda c, family: None
     tests: int = 0
     rejected: Candidate | None = None
@@ -85,7 +88,7 @@ class Search:
         Args:
           shortcuts: candidates that are tried first, the smallest first.
         """
-        known = Values(self.max_bytes, self.patience)
+        known = Values(self.max_bytes, self.patience, self.within)
         try:
             with ThreadPoolExecutor(self.jobs) as self._pool:
                 self._try("shortcut", [lambda c, s=s: s for s in shortcuts], first_only=True)

@@ -84,18 +84,22 @@ def _resize(size: int, new: int, multiples: bool, last: bool, infer: bool) -> Ed
     """
 
     def edit(c: Candidate) -> Candidate | None:
+        changed = False
+
         def resized(n: Any) -> Any:
-            if type(n) is not int or n < size:
+            nonlocal changed
+            if type(n) is not int or n < size or (n > size and not (multiples and n % size == 0)):
                 return n
-            if n == size:
-                return new
-            return new * (n // size) if multiples and n % size == 0 else n
+            changed = True
+            return new * (n // size)
 
         if multiples and not any(n > size and n % size == 0 for n in _sizes(c)):
             return None
         try:
             jaxpr = _Resizing(resized, last, infer).jaxpr(c.jaxpr)
         except (JaxprToolError, ValueError, TypeError, IndexError):
+            return None
+        if not changed:  # a size that is the sum of others, say
             return None
         if c.args is None:
             return Candidate(jaxpr, None)
