@@ -110,7 +110,7 @@ _FAULTS = (
 
 
 class Appears(Interest):
-    """A result has a NaN (or an infinity) which begins in the same equation as in the program.
+    """A result has a NaN (or an infinity) which begins in the same equation as in the program, and no argument has one.
 
     Args:
       kind: a key of `KINDS`.
@@ -120,18 +120,21 @@ class Appears(Interest):
     def __init__(self, kind: str, max_bytes: int | None):
         self.kind, self.has, self.max_bytes = kind, KINDS[kind], max_bytes
         self.origin: Origin | None = None
+        self.given = False  # whether an argument of the program has such a value
 
     def failure(self, c: Candidate) -> Failure | None:
         reached = self._reached(c)
         if not reached:
             return None
-        self.origin = reached[0]
+        self.origin, self.given = reached[0], any(map(self.has, c.args or ()))
         noun = {"nan": "a NaN", "inf": "an infinity"}[self.kind]
         message = f"{noun} begins in {self.origin.place.eqn.primitive} and reaches a result"
         return Failure(self.kind, message, self.origin.place)
 
     def __call__(self, c: Candidate) -> bool:
         assert self.origin is not None
+        if not self.given and any(map(self.has, c.args or ())):
+            return False
         key = origin_key(self.origin.place.eqn)
         try:
             return any(origin_key(o.place.eqn) == key for o in self._reached(c))

@@ -231,7 +231,7 @@ def _reduced(
         mode=how.mode,
         deadline=None if how.seconds is None else begin + how.seconds,
         jobs=how.jobs if interest.external else 1,
-        max_bytes=how.max_bytes or default_max_bytes(),
+        max_bytes=(how.max_bytes or default_max_bytes()) // 4,
         well_typed=interest.well_typed,
         within=silent,
         patience=_GRACE + 10 * (time.monotonic() - begin),

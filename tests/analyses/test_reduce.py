@@ -371,6 +371,22 @@ def test_what_is_slow():
     assert any(e.primitive.holds_jaxprs for e in small.program.eqns)
 
 
+def test_an_effect_needs_no_result(tmp_path, capfd):
+    """What a program prints is not printed again for each candidate."""
+
+    def f(x):
+        y = jnp.sin(x)
+        jax.debug.print("hello {y}", y=y)
+        return jnp.log(y - 2)
+
+    test = script(tmp_path, 'grep -q debug_print "$1"')
+    small = jt.reduce(f, np.float32(1), test=test)
+    assert [e.primitive.name for e in small.program.eqns] == ["debug_print"]
+    assert not small.program.jaxpr.outs
+    jt.reduce(f, np.float32(1), nan=True)
+    assert capfd.readouterr() == ("", "")
+
+
 # -- how it is searched ----------------------------------------------------------------------------
 
 
@@ -417,6 +433,25 @@ def test_an_interrupt_leaves_the_smallest_so_far(tmp_path):
     assert len(small.eqns) < len(program.eqns)
     assert invoke(["check", "-q", str(out)]).status == 0
     del args
+
+
+def within_calls(program, n):
+    """A program of one argument and result, within n calls inside each other."""
+    call = jt.trace(jax.jit(lambda x: x), np.float32(1)).eqns[0]
+    (aval,) = program.in_avals
+    for _ in range(n):
+        x, y = jt.Var(aval), jt.Var(aval)
+        eqn = call.replace(inputs=[x], out_binders=[y], params={**call.params, "jaxpr": program})
+        program = jt.ClosedJaxpr(jt.Jaxpr([x], [eqn], [y]))
+    return program
+
+
+def test_calls_inside_each_other():
+    inner = jt.trace(lambda x: jnp.log(x - 10), np.float32(1))
+    small = jt.reduce(within_calls(inner, 1000), np.float32(1), nan=True)
+    assert [e.primitive.name for e in small.program.eqns] == ["log"]
+    small = reduce(within_calls(inner, 100), None, Holds("log", False), How())
+    assert [e.primitive.name for e in small.program.eqns] == ["log"]
 
 
 def test_the_same_each_time():

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import typecheck_jaxpr
-from jaxprtool.interpreters.dce import dce_jaxpr
+from jaxprtool.interpreters.dce import dce_jaxpr, has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Value, Var
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import count_eqns, sub_jaxprs
 
 __all__ = ["Candidate", "Edit", "Size", "first_candidate", "is_well_typed", "zeros_of"]
@@ -70,7 +71,7 @@ class Candidate:
         """How large it is."""
         if self._size is None:
             jaxpr = self.jaxpr
-            total = sum(map(_elements, jaxpr.in_binders)) + _inner_elements(jaxpr, {})
+            total = sum(map(_elements, jaxpr.in_binders)) + _inner_elements(jaxpr)
             self._size = Size(count_eqns(jaxpr), total, len(jaxpr.in_binders), len(jaxpr.outs))
         return self._size
 
@@ -100,7 +101,7 @@ class Candidate:
         made = {v for e in eqns for v in e.out_binders}
         read = {x for e in eqns for x in e.inputs}
         results = [*dict.fromkeys(x for x in outs if x in made)] or _unread(eqns, read)
-        if not results or not all(map(_can_be_given, fresh)):
+        if not (results or any(map(has_effects, eqns))) or not all(map(_can_be_given, fresh)):
             return None
         kept = [i for i, v in enumerate(old.in_binders) if v in read]
         binders = [*(old.in_binders[i] for i in kept), *fresh]
@@ -200,11 +201,14 @@ def _elements(v: Any) -> int:
 
 
 @deep
-def _inner_elements(jaxpr: Jaxpr, done: dict[Jaxpr, int]) -> int:
+def _inner_elements(jaxpr: Jaxpr) -> int:
     """The elements of the results of all equations of a jaxpr, and of those of the jaxprs inside it."""
-    found = done.get(jaxpr)
+    found = _ELEMENTS.find(jaxpr)
     if found is None:
         inner = [c.jaxpr for e in jaxpr.eqns for c in sub_jaxprs(e)]
         own = sum(_elements(v) for e in jaxpr.eqns for v in e.out_binders)
-        found = done[jaxpr] = own + sum(_inner_elements(j, done) for j in inner)
+        found = _ELEMENTS.keep(jaxpr, own + sum(map(_inner_elements, inner)))
     return found
+
+
+_ELEMENTS = Memo[int]("elements of results")

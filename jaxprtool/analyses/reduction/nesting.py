@@ -24,23 +24,27 @@ __all__ = ["entered", "inside", "opened"]
 
 
 def opened(state: State, values: Values) -> Rounds:
-    """Put the equations of a jaxpr in the place of the equation that holds it, for each run that is known."""
-    values.record(state.current)
-    for eqn in reversed(state.current.jaxpr.eqns):
-        runs = _runs(eqn, values, state.current)
-        if runs:
-            yield [lambda c, e=eqn, r=run: _open(c, e, r, values) for run in runs]
-    if state.current.args is not None:
-        values.record(state.current)
+    """Put the equations of a jaxpr in the place of the equation that holds it, as long as that succeeds."""
+    yield from _repeated(state, values, lambda e, run: lambda c: _open(c, e, run, values))
 
 
 def entered(state: State, values: Values) -> Rounds:
-    """Let the program be one of the jaxprs that an equation of it runs, on the values of a run."""
-    values.record(state.current)
-    for eqn in state.current.jaxpr.eqns:
-        runs = _runs(eqn, values, state.current)
-        if runs:
-            yield [lambda c, r=run: _enter(c, r) for run in runs]
+    """Let the program be one of the jaxprs that an equation of it runs, on the values of a run; likewise."""
+    yield from _repeated(state, values, lambda e, run: lambda c: _enter(c, run))
+
+
+def _repeated(
+    state: State, values: Values, edit: Callable[[JaxprEqn, Run], Edit]
+) -> Iterator[Sequence[Edit]]:
+    """An edit for each run of each equation, the last equation first; again as long as one succeeds."""
+    before = None
+    while before is not state.current:
+        before = state.current
+        values.record(before)
+        for eqn in reversed(before.jaxpr.eqns):
+            runs = _runs(eqn, values, before)
+            if runs:
+                yield [edit(eqn, run) for run in runs]
 
 
 def _runs(eqn: JaxprEqn, values: Values, c: Candidate) -> list[Run]:

@@ -12,6 +12,7 @@ from jaxprtool.analyses.reduction import equations, nesting, shapes, values
 from jaxprtool.analyses.reduction.candidate import Candidate, Edit, is_well_typed
 from jaxprtool.analyses.reduction.record import Values
 from jaxprtool.analyses.reduction.rounds import Family
+from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.limits import limited_seconds
 from jaxprtool.ir.diagnostics import JaxprToolError
 
@@ -38,6 +39,12 @@ _PLAIN: dict[str, Family] = {
     "params": values.plain_params,
     "values": values.plain_args,
 }
+
+
+@deep
+def _applied(edit: Edit, candidate: Candidate) -> Candidate | None:
+    """What an edit makes of a candidate; edits follow nested jaxprs to any depth."""
+    return edit(candidate)
 
 
 _FAULTS = (TypeError, ValueError, LookupError, AttributeError)
@@ -138,7 +145,7 @@ class Search:
     def _made(self, edit: Edit) -> Candidate | None:
         """What an edit makes of the smallest candidate so far; None for what is larger or ill-typed."""
         try:
-            candidate = edit(self.current)
+            candidate = _applied(edit, self.current)
         except JaxprToolError:
             return None
         except _FAULTS:
