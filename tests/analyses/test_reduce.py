@@ -31,6 +31,7 @@ from jaxprtool.driver.run import run
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.walk import all_eqns
+from tests.fuzz.equations import base_programs
 from tests.invoke import invoke
 from tests.programs.catalogue import EXAMPLES
 from tests.random.programs import programs
@@ -257,6 +258,24 @@ def test_any_equation_is_found_at_any_depth(path, valued):
         assert small.ended == "done" and not small.flaky
         assert small.after.eqns <= 3, (name, small.program)
         if valued:
+            run(small.program, small.args)
+
+
+@pytest.mark.parametrize("part", range(4) if ALL else [1])
+def test_programs_of_every_primitive(part):
+    """What comes out is well-typed and runs, whatever shapes and params were changed on the way."""
+    for name, examples in [*base_programs().items()][part::4]:
+        for program in examples:
+            if not all(
+                isinstance(x.aval, jt.ShapedArray)
+                for x in (*program.jaxpr.in_binders, *program.jaxpr.outs)
+            ):
+                continue
+            args = arguments(open_binders(program), ["random:0"])
+            if not any(e.primitive.name == name for e in program.eqns):
+                continue
+            small = reduce(program, args, Holds(name, True), How(seconds=60))
+            assert small.ended == "done" and small.after <= small.before
             run(small.program, small.args)
 
 
