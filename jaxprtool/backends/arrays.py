@@ -38,6 +38,7 @@ __all__ = [
     "result_json",
     "result_text",
     "type_name",
+    "word_of",
 ]
 
 _NAMES_SHOWN = 12
@@ -335,6 +336,20 @@ def result_text(array: Any) -> str:
     if value.dtype.kind == "V":
         body = str(value.tolist())
     return head + body
+
+
+def word_of(array: Any) -> str:
+    """A value as a word of `--args`: a number or a nested list; of keys, their words."""
+    data = array.data if isinstance(array, KeyArray) else np.asarray(array)
+    return "" if data.dtype == float0 else _word(data.tolist())
+
+
+def _word(x: Any) -> str:
+    if isinstance(x, list):
+        return f"[{','.join(map(_word, x))}]"
+    if isinstance(x, complex):
+        return f"{x.real!r}{x.imag:+}j"
+    return str(x).lower() if isinstance(x, bool) else repr(x)
 
 
 def result_json(array: Any) -> dict[str, Any]:

@@ -50,6 +50,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "jaxprtool.cli.compare:compare",
         "Compare the results of two jaxprs, or of two backends.",
     ),
+    "reduce": ("jaxprtool.cli.reduce:reduce", "Make a failing program small."),
 }
 
 

@@ -67,6 +67,8 @@ def _interrupted(session: Session) -> int:
     """Say that the command was interrupted, and where, on a line of its own."""
     place = printable(where())
     stop_showing()
+    if session.rescue is not None:
+        session.rescue()
     if session.error_format != "text":
         _write([Diagnostic(f"interrupted {place}".rstrip(), "interrupted")], session)
         return 130

@@ -29,7 +29,7 @@ from jaxprtool.driver.trace import trace, without_origins
 from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.verify import check_results
 from jaxprtool.driver.writing import write_output
-from jaxprtool.ir.diagnostics import Diagnostic, UsageError, fail
+from jaxprtool.ir.diagnostics import Diagnostic, ScopeError, UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.printable import printable
 from jaxprtool.syntax.open_programs import is_open
@@ -56,6 +56,7 @@ class Session:
       tracing: how functions that are given in the place of files are traced, as `driver.trace` takes it.
       consts: what `--consts` says: an `.npz` file, `inline`, or "".
       allowed: folders that programs may read constants from, besides their own.
+      rescue: what to do when the verb is interrupted, before the process ends.
     """
 
     error_format: str = "text"
@@ -66,6 +67,7 @@ class Session:
     tracing: dict[str, Any] = field(default_factory=dict[str, Any])
     consts: str = ""
     allowed: tuple[str, ...] = ()
+    rescue: Callable[[], None] | None = None
 
     def warn(self, message: str, code: str, severity: str = "warning") -> None:
         """Write a warning, or a note, to standard error, the same one once."""
@@ -142,6 +144,14 @@ class Session:
     def placed(self, path: str) -> ClosedJaxpr:
         """The one program that is meant, whose equations have places: those of its file, or of the text of a function."""
         return with_places(self.program(path), path)
+
+    def misfit(self, path: str) -> ClosedJaxpr:
+        """`placed`, for a program whose faults are looked for. Raises UnsupportedError for one that has no text."""
+        try:
+            return self.placed(path)
+        except ScopeError as e:
+            message = "a program whose variables are unbound, or bound twice, cannot be written"
+            fail(UnsupportedError, f"{message}: {e.diagnostics[0].message}", "scope")
 
     def answer(self, found: Answer, *, as_json: bool) -> None:
         """Print the answer of an analysis, for people or as one line of JSON."""

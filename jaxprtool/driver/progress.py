@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from jaxprtool.interpreters.limits import running_loops
 
-__all__ = ["evaluating", "stop_showing", "working"]
+__all__ = ["evaluating", "rung", "stop_showing", "working"]
 
 DELAY = 1.5  # seconds before anything is shown
 INTERVAL = 0.2  # seconds between two looks at a loop
@@ -44,6 +44,13 @@ def evaluating() -> Generator[None]:
 
     with _when_slow(show):
         yield
+
+
+def rung(line: str) -> None:
+    """Write a line of a ladder of sizes to standard error, if that is a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def _outermost() -> tuple[str, int, int | None] | None:

@@ -6,6 +6,7 @@ can see how far it has come, and so that a loop without an end can be given one.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -18,6 +19,7 @@ __all__ = [
     "check_room",
     "count_call",
     "limited_bytes",
+    "limited_seconds",
     "limited_steps",
     "running_loops",
     "set_aside",
@@ -59,13 +61,15 @@ def steps(
 
     `order` says in which order (first to last by default). Raises UsageError at the step limit.
     """
-    loop, limit = Loop(name, total, span), _limit[0]
+    loop, limit, end = Loop(name, total, span), _limit[0], _end[0]
     _running.append(loop)
     try:
         numbers = order if order is not None else count() if total is None else range(total)
         for n, i in enumerate(numbers):
             if n == limit:
                 _over_limit(loop, n)
+            if end is not None and time.monotonic() > end:
+                _too_long(loop)
             loop.step, loop.position = n + 1, i
             yield i
     finally:
@@ -81,6 +85,26 @@ def _over_limit(loop: Loop, limit: int) -> None:
         span=loop.span,
         help="raise the limit with --step-limit",
     )
+
+
+def _too_long(loop: Loop) -> None:
+    fail(
+        UsageError,
+        f"{loop.name} has taken {loop.step:,} steps, and the time is up",
+        "time-limit",
+        span=loop.span,
+    )
+
+
+@contextmanager
+def limited_seconds(seconds: float | None) -> Iterator[None]:
+    """Inside the block loops on NumPy raise UsageError once so many seconds are over (None: no limit)."""
+    previous = _end[0]
+    _end[0] = previous if seconds is None else time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        _end[0] = previous
 
 
 @contextmanager
@@ -138,6 +162,7 @@ _ADDRESSES = (1 << 63) - 1
 
 _calls = [0]
 _bytes: list[int | None] = [None]
+_end: list[float | None] = [None]
 
 
 def running_loops() -> list[Loop]:

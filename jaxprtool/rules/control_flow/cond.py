@@ -316,7 +316,10 @@ def _fill_slots(known: ClosedJaxpr, plan: Plan, slots: Sequence[Value]) -> Close
         fillers = stage(lambda: [zeros(slots[k]) for k in empty], [])
         values.update(zip(empty, fillers.jaxpr.outs, strict=True))
         before = fillers.eqns
-        const_binders = (*const_binders, *fillers.jaxpr.const_binders)  # zeros of float0 are constants
+        const_binders = (
+            *const_binders,
+            *fillers.jaxpr.const_binders,
+        )  # zeros of float0 are constants
         consts = (*consts, *fillers.consts)
     outs += [values[k] for k in range(len(slots))]
     made = rebound(jaxpr, outs=outs, const_binders=const_binders, before=before)

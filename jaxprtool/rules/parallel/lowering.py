@@ -129,7 +129,9 @@ def manual_computation(
     ) -> list[Value]:
         previous = ctx.mesh, ctx.manual
         ctx.mesh, ctx.manual = mesh, (*ctx.manual, *names)
-        if mesh.size == 1:  # nothing is split; before 0.10 XLA does not take the other form for one device
+        if (
+            mesh.size == 1
+        ):  # nothing is split; before 0.10 XLA does not take the other form for one device
             outs = [*body(*operands)]
             ctx.mesh, ctx.manual = previous
             return outs

@@ -1,0 +1,1 @@
+"""Making a program small while something stays true of it."""

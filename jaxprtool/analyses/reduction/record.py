@@ -1,0 +1,138 @@
+"""The values of one run: of the variables of a candidate, and of the jaxprs that its equations run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
+
+from jaxprtool.analyses.places import Watch
+from jaxprtool.analyses.reduction.candidate import Candidate, zeros_of
+from jaxprtool.interpreters.evaluate import eval_jaxpr
+from jaxprtool.interpreters.limits import limited_seconds
+from jaxprtool.interpreters.observe import observed_by, written_as
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Value, Var
+
+__all__ = ["Run", "Values", "fits"]
+
+
+class Run(NamedTuple):
+    """A run of a jaxpr that an equation holds.
+
+    Attributes:
+      jaxpr: the jaxpr, as the program holds it.
+      args: values of its constants and arguments.
+      outs: values of its results.
+      ins, results: values of the operands and results of the equation, once it is done.
+    """
+
+    jaxpr: Jaxpr
+    args: Sequence[Value]
+    outs: Sequence[Value]
+    ins: Sequence[Value] = ()
+    results: Sequence[Value] = ()
+
+
+class Values:
+    """What is known of the values of variables, from runs of candidates.
+
+    Attributes:
+      room: how many bytes of values may still be kept.
+      seconds: how long the loops of a run may take.
+      within: makes what a run happens in.
+      runs: for each equation of a candidate that holds jaxprs, some of the runs of these: the first, the last, and those at
+        positions that are powers of two.
+    """
+
+    def __init__(
+        self,
+        max_bytes: int,
+        seconds: float | None = None,
+        within: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ):
+        self.room, self.seconds, self.within = max_bytes, seconds, within
+        self.runs: dict[JaxprEqn, list[Run]] = {}
+        self._values: dict[Var, Value] = {}
+        self._recorded: set[Jaxpr] = set()
+
+    def record(self, candidate: Candidate) -> None:
+        """Run a candidate on NumPy once, as far as it goes, and keep its values as far as there is room."""
+        if candidate.args is None or candidate.jaxpr in self._recorded:
+            return
+        if all(
+            v in self._values and not e.primitive.holds_jaxprs
+            for e in candidate.jaxpr.eqns
+            for v in e.out_binders
+        ):
+            return
+        self._recorded.add(candidate.jaxpr)
+        self.runs.clear()
+        recorder = _Recorder(self)
+        try:
+            with self.within(), observed_by(recorder), limited_seconds(self.seconds):
+                eval_jaxpr(candidate.jaxpr, candidate.args)
+        except JaxprToolError:
+            pass  # what ran before is known all the same
+
+    def keep(self, v: Var, value: Value) -> None:
+        """Keep the value of a variable, if it has the type of the variable and there is room."""
+        if v not in self._values and fits(value, v):
+            self.room -= getattr(value, "nbytes", 0)
+            if self.room >= 0:
+                self._values[v] = value
+
+    def __call__(self, v: Var) -> Value:
+        """The value of a variable; zeros where it is not known."""
+        found = self._values.get(v)
+        return zeros_of(v.aval) if found is None else found
+
+
+def fits(value: Value, v: Var) -> bool:
+    """Whether a value is an array of the type of a variable (in a shard_map it is one for all devices)."""
+    aval = v.aval
+    return isinstance(aval, ShapedArray) and getattr(value, "shape", None) == aval.shape
+
+
+class _Recorder(Watch):
+    """Keeps values of the outermost level, and runs of the jaxprs right below it."""
+
+    def __init__(self, values: Values):
+        super().__init__()
+        self.values = values
+        self.counts: dict[tuple[JaxprEqn, Jaxpr], int] = {}
+        self.args: list[Sequence[Value]] = []
+        self.begun: list[tuple[bool, Run]] = []
+
+    def enter(self, jaxpr: Jaxpr, args: Sequence[Value]) -> bool:
+        if len(self.levels) > 1 or not super().enter(jaxpr, args):
+            return False
+        self.args.append([*args])
+        return True
+
+    def leave(self, jaxpr: Jaxpr, outs: Sequence[Value]) -> None:
+        super().leave(jaxpr, outs)
+        args = self.args.pop()
+        if not self.levels:
+            return
+        eqn = self.levels[-1].eqn
+        assert eqn is not None
+        original = written_as(jaxpr)
+        key = eqn, original
+        n = self.counts[key] = self.counts.get(key, -1) + 1
+        keep = n & (n - 1) == 0
+        self.begun = [r for r in self.begun if r[0] or r[1].jaxpr is not original]
+        self.begun.append((keep, Run(original, args, outs)))
+
+    def see(self, eqn: JaxprEqn, ins: Sequence[Value], outs: Sequence[Value]) -> None:
+        if len(self.levels) > 1:
+            return
+        copied = any(not isinstance(x.aval, ShapedArray) for x in eqn.inputs)
+        for v, value in zip(eqn.out_binders, outs, strict=True):
+            is_array = hasattr(value, "copy")
+            self.values.keep(v, value.copy() if copied and is_array else value)
+        if eqn.primitive.holds_jaxprs:
+            runs = [r._replace(ins=ins, results=outs) for _, r in reversed(self.begun)]
+            self.values.runs[eqn] = runs
+            self.begun, self.counts = [], {}

@@ -1,0 +1,190 @@
+"""Edits of values and of what does not matter: arguments become 0, 1, ramps or short decimals, params their defaults.
+
+With `scrubbed` nothing of the data and the names of the original is left, where the test allows it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxprtool.analyses.reduction.candidate import Candidate, Edit
+from jaxprtool.analyses.reduction.record import Values
+from jaxprtool.analyses.reduction.rounds import Rounds, State
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Value, Var
+from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.walk import all_eqns, map_jaxprs
+
+__all__ = ["plain_args", "plain_params", "rank_of", "with_neutral_names"]
+
+_GENERATED = ("zeros", "ones", "ramp")
+_SIGNED = "ifc"  # kinds of types that have -1
+_DECIMALS = (0, 1, 2, 3)
+
+
+def _forms(v: Var, x: Value) -> list[Value]:
+    """Simpler values for an argument, the simplest first: 0, 1, a ramp, -1, then the value rounded to few decimals."""
+    forms = _generated(v)
+    if v.aval.dtype.kind in "fc":
+        xp = numpy_namespace()
+        with xp.errstate(all="ignore"):
+            wide = xp.asarray(x, "complex128" if v.aval.dtype.kind == "c" else "float64")
+            forms += [xp.round(wide, d).astype(x.dtype) for d in _DECIMALS]
+    return forms
+
+
+def _generated(v: Var) -> list[Value]:
+    """The values of a type that hold no data."""
+    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+    forms = [arrays.generate(kind, 0, 0, v.aval) for kind in _GENERATED]
+    return [*forms, -forms[1]] if v.aval.dtype.kind in _SIGNED else forms
+
+
+def is_generated(v: Var, x: Value) -> bool:
+    """Whether a value is one of those that hold no data, or drawn at random from a seed."""
+    return any(_same(form, x) for form in [*_generated(v), _drawn(v)])
+
+
+def _drawn(v: Var) -> Value:
+    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+    return arrays.generate("random", 0, 0, v.aval)
+
+
+def drawn_args(c: Candidate, i: int) -> Candidate | None:
+    """The candidate with random numbers in the place of an argument that holds data; None where it holds none."""
+    v, args = c.jaxpr.in_binders[i], c.args or ()
+    return None if is_generated(v, args[i]) else _with_arg(c, i, _drawn(v))
+
+
+def _same(a: Value, b: Value) -> bool:
+    a, b = map(numpy_namespace().words, (a, b))
+    return a.tobytes() == b.tobytes()
+
+
+def rank_of(v: Var, x: Value) -> int:
+    """How simple a value is: the position of the first of the simple forms that it has, 0 for zeros."""
+    forms = _forms(v, x)
+    return next((i for i, form in enumerate(forms) if _same(form, x)), len(forms))
+
+
+def plain_args(state: State, values: Values) -> Rounds:
+    """Simpler values: for all arguments at once, then for each."""
+    c = state.current
+    if c.args is None:
+        return
+    yield [_all_args(k) for k in range(len(_GENERATED))]
+    for i, v in enumerate(state.current.jaxpr.in_binders):
+        if isinstance(v.aval, ShapedArray) and state.current.args:
+            x = state.current.args[i]
+            for form in _forms(v, x)[: rank_of(v, x)]:
+                before = state.current
+                yield [lambda c, i=i, form=form: _with_arg(c, i, form)]
+                if state.current is not before:
+                    break
+
+
+def _all_args(k: int) -> Edit:
+    def edit(c: Candidate) -> Candidate | None:
+        pairs = [*zip(c.jaxpr.in_binders, c.args or (), strict=True)]
+        if all(rank_of(v, x) <= k for v, x in pairs):
+            return None
+        return c.with_args([x if rank_of(v, x) <= k else _forms(v, x)[k] for v, x in pairs])
+
+    return edit
+
+
+def _with_arg(c: Candidate, i: int, x: Value) -> Candidate | None:
+    if c.args is None or i >= len(c.args):
+        return None
+    return c.with_args([*c.args[:i], x, *c.args[i + 1 :]])
+
+
+def plain_params(state: State, values: Values) -> Rounds:
+    """Give params their defaults, those of nested equations too."""
+    edits: list[Edit] = []
+    for eqn in all_eqns(state.current.jaxpr):
+        for name, default in eqn.primitive.defaults.items():
+            if name in eqn.params and eqn.params[name] != default:
+                edits.append(_with_param(eqn, name, default))
+    yield edits
+
+
+def _with_param(eqn: JaxprEqn, name: str, value: ParamValue) -> Edit:
+    def edit(c: Candidate) -> Candidate | None:
+        def changed(e: JaxprEqn) -> JaxprEqn:
+            return e.replace(params={**e.params, name: value}) if e is eqn else e
+
+        jaxpr = _map_eqns(c.jaxpr, changed)
+        return None if jaxpr is c.jaxpr else Candidate(jaxpr, c.args)
+
+    return edit
+
+
+def _map_eqns(jaxpr: Jaxpr, f: Any) -> Jaxpr:
+    """A jaxpr with a function applied to its equations, and to those of the jaxprs inside it first."""
+    done: dict[ClosedJaxpr, ClosedJaxpr] = {}
+
+    def closed(c: ClosedJaxpr) -> ClosedJaxpr:
+        found = done.get(c)
+        if found is None:
+            new = within(c.jaxpr)
+            found = done[c] = c if new is c.jaxpr else c.replace(jaxpr=new)
+        return found
+
+    def within(j: Jaxpr) -> Jaxpr:
+        eqns: list[JaxprEqn] = []
+        for e in j.eqns:
+            new = f(e)
+            if new.primitive.holds_jaxprs:
+                params = {k: map_jaxprs(v, closed) for k, v in new.params.items()}
+                if any(params[k] is not v for k, v in new.params.items()):
+                    new = new.replace(params=params)
+            eqns.append(new)
+        same = all(a is b for a, b in zip(eqns, j.eqns, strict=True))
+        return j if same else j.replace(eqns=eqns)
+
+    return within(jaxpr)
+
+
+def with_neutral_names(jaxpr: Jaxpr) -> Jaxpr:
+    """A jaxpr whose variables have no names, and whose equations no origins and comments; names in params are `f`.
+
+    Equations keep their places in the text of the original, by which tests know them and which are not printed.
+    """
+
+    def neutral(eqn: JaxprEqn) -> JaxprEqn:
+        declared = eqn.primitive.params
+        params = {
+            k: "f" if k in declared and declared[k].kind.spelling == "name" and v else v
+            for k, v in eqn.params.items()
+        }
+        return JaxprEqn(eqn.primitive, eqn.inputs, params, eqn.out_binders, eqn.span)
+
+    return _unnamed(_map_eqns(jaxpr, neutral), {})
+
+
+def _unnamed(jaxpr: Jaxpr, done: dict[ClosedJaxpr, ClosedJaxpr]) -> Jaxpr:
+    new: dict[Any, Any] = {}
+
+    def binder(v: Var) -> Var:
+        made = new[v] = type(v)(v.aval, None if v.name != "_" else "_")
+        return made
+
+    def closed(c: ClosedJaxpr) -> ClosedJaxpr:
+        found = done.get(c)
+        if found is None:
+            found = done[c] = ClosedJaxpr(_unnamed(c.jaxpr, done), c.consts)
+        return found
+
+    consts, ins = [*map(binder, jaxpr.const_binders)], [*map(binder, jaxpr.in_binders)]
+    eqns: list[JaxprEqn] = []
+    for e in jaxpr.eqns:
+        inputs = [new.get(x, x) for x in e.inputs]
+        params = {k: map_jaxprs(v, closed) for k, v in e.params.items()}
+        eqns.append(
+            e.replace(inputs=inputs, params=params, out_binders=[*map(binder, e.out_binders)])
+        )
+    return Jaxpr(ins, eqns, [new.get(x, x) for x in jaxpr.outs], consts)

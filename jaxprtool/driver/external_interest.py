@@ -1,0 +1,191 @@
+"""Tests of candidates that run other processes: a command of the user's, or a verb that crashes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.reduction.candidate import Candidate
+from jaxprtool.driver.interest import Failure, Interest, names_in, normalised
+from jaxprtool.driver.small import ARGS_MARK, write_small
+from jaxprtool.ir.diagnostics import UsageError, fail
+
+__all__ = ["Command", "Crash", "External"]
+
+_GRACE = 10.0  # a test may take ten times what it took on the whole program, and this many seconds
+_FILE = "{}"
+_FAULT = 3  # the exit status of a verb for a fault of ours
+
+
+class Done(NamedTuple):
+    """How a process ended: its exit status (negative for a signal; None past the time limit), and what it wrote."""
+
+    status: int | None
+    output: str
+
+
+class External(Interest):
+    """A test that writes a candidate to a file, its arguments beside it, and runs a command on it.
+
+    Args:
+      words: the command; `{}` stands for the file and `{args}` for that of the arguments.
+      fail_regex: what the output has to hold, besides.
+    """
+
+    external = True
+
+    def __init__(self, words: Sequence[str], fail_regex: str | None):
+        self.words = words
+        self.regex = None if fail_regex is None else _compiled(fail_regex)
+        self.limit: float | None = None
+        self._folders = threading.local()
+        self._root = tempfile.mkdtemp(prefix="jaxprtool-reduce-")
+
+    def close(self) -> None:
+        """Remove the files of all candidates."""
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def run(self, c: Candidate) -> Done:
+        """Run the command on a candidate, in a folder of this thread's own."""
+        folder = getattr(self._folders, "path", None)
+        if folder is None:
+            folder = self._folders.path = tempfile.mkdtemp(dir=self._root)
+        file = os.path.join(folder, "small.jaxpr")
+        args = write_small(c, file)
+        words = [w.replace(ARGS_MARK, args).replace(_FILE, file) for w in self.words]
+        begin = time.monotonic()
+        done = _run(words, self.limit, {**os.environ, "TMPDIR": folder})
+        if self.limit is None:
+            self.limit = 10 * (time.monotonic() - begin) + _GRACE
+        return done
+
+    def matches(self, done: Done) -> bool:
+        """Whether the output holds what it has to."""
+        return self.regex is None or self.regex.search(done.output) is not None
+
+
+def _compiled(regex: str) -> re.Pattern[str]:
+    try:
+        return re.compile(regex, re.MULTILINE)
+    except re.error as e:
+        fail(UsageError, f"--fail-regex {regex!r} is no regular expression: {e}", "option")
+
+
+def _run(words: Sequence[str], limit: float | None, env: dict[str, str]) -> Done:
+    try:
+        process = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=limit,
+            env=env,
+        )
+    except subprocess.TimeoutExpired as e:
+        return Done(None, (e.stdout or b"").decode(errors="replace"))
+    except OSError as e:
+        reason = (e.strerror or str(e)).lower()
+        fail(UsageError, f"cannot run {words[0]}: {reason}", "unreadable-file")
+    return Done(process.returncode, process.stdout.decode(errors="replace"))
+
+
+class Command(External):
+    """A command of the user's: EXIT STATUS 0 MEANS THAT THE CANDIDATE IS STILL INTERESTING, as in llvm-reduce."""
+
+    def __init__(self, command: str, fail_regex: str | None):
+        try:
+            words = shlex.split(command)
+        except ValueError as e:
+            fail(UsageError, f"--test {command!r}: {str(e).lower()}", "option")
+        if not words:
+            fail(
+                UsageError, "--test needs a command", "option", help="--test './still_fails.sh {}'"
+            )
+        if not any(_FILE in w for w in words):
+            words.append(_FILE)
+        super().__init__(words, fail_regex)
+        self.command = command
+
+    def failure(self, c: Candidate) -> Failure | None:
+        return Failure("test", f"`{self.command}` ends with status 0") if self(c) else None
+
+    def __call__(self, c: Candidate) -> bool:
+        done = self.run(c)
+        return done.status == 0 and self.matches(done)
+
+    def why_not(self, c: Candidate) -> str:
+        done = self.run(c)
+        if done.status == 0:
+            return (
+                f"`{self.command}` ends with status 0, but its output does not match --fail-regex"
+            )
+        return (
+            f"`{self.command}` ends with status {done.status} on the whole program, and status 0 means "
+            "interesting"
+        )
+
+
+class Crash(External):
+    """A verb fails on a candidate as it fails on the program: by the same signal, or with the same code and message.
+
+    Args:
+      words: the verb with its options; `{}` stands for the file, `{args}` for that of the arguments.
+      fail_regex: what its output has to hold, instead of the same message.
+    """
+
+    def __init__(self, words: Sequence[str], fail_regex: str | None, needs_values: bool):
+        python = [sys.executable, "-m", "jaxprtool"]
+        super().__init__([*python, *words, "--error-format", "json"], fail_regex)
+        self.verb, self.needs_values = words[0], needs_values
+        self.recorded: tuple[Any, ...] | None = None
+
+    def failure(self, c: Candidate) -> Failure | None:
+        found = self._failed(c)
+        if found is None:
+            return None
+        status, code, message = self.recorded = found
+        how = f"ends by signal {-status}" if status < 0 else f"ends with status {status}"
+        return Failure(code, f"{self.verb} {how}" + (f": {message}" if message else ""))
+
+    def __call__(self, c: Candidate) -> bool:
+        return self.recorded is not None and self._failed(c) == self.recorded
+
+    def _failed(self, c: Candidate) -> tuple[int, str, str] | None:
+        """Status, code and normalised message; None where the verb does what it is for, or takes too long."""
+        done = self.run(c)
+        if not done.status or not self.matches(done):
+            return None
+        if done.status < 0:
+            return done.status, "signal", ""
+        code, message = _first_error(done.output)
+        if done.status != _FAULT and not code:
+            return None
+        kept = "" if self.regex is not None else normalised(message, names_in(c.jaxpr))
+        return done.status, code, kept
+
+    def why_not(self, c: Candidate) -> str:
+        del c
+        return f"{self.verb} does not fail on the program"
+
+
+def _first_error(output: str) -> tuple[str, str]:
+    """Code and message of the first error among lines of JSON; empty where there is none."""
+    for line in output.splitlines():
+        if line.startswith("{"):
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(found, dict) and found.get("severity") == "error":  # type: ignore[reportUnknownMemberType]
+                return str(found.get("code", "")), str(found.get("message", ""))  # type: ignore[reportUnknownMemberType]
+    return "", ""

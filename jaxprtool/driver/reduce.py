@@ -1,0 +1,304 @@
+"""reduce: the smallest program that still fails as a program does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaxprtool.analyses.answer import Answer
+from jaxprtool.analyses.reduction.candidate import Candidate, Size, first_candidate
+from jaxprtool.analyses.reduction.search import MODES, Search
+from jaxprtool.analyses.reduction.values import drawn_args, is_generated, with_neutral_names
+from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.external_interest import Command, Crash, External
+from jaxprtool.driver.interest import Appears, CheckError, Differs, Failure, Interest, Slow, silent
+from jaxprtool.driver.run import default_max_bytes
+from jaxprtool.driver.small import as_read, write_small
+from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.interpreters.limits import limited_seconds
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+
+__all__ = ["How", "NotInteresting", "Reduction", "interest_of", "reduce"]
+
+
+_GRACE = 2.0  # seconds that a test may take besides ten times what it took on the whole program
+
+
+class NotInteresting(UsageError):
+    """The program does not show what should stay true of it."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Reduction(Answer):
+    """A small program that fails as a large one does.
+
+    Attributes:
+      program: the small program; its constants are arguments.
+      args: values of its arguments; None where the failure needs none.
+      failure: what stayed true of it.
+      before, after: how large the programs are.
+      ladder: the sizes on the way, each with what was removed.
+      tests: how many candidates were tested.
+      seconds: how long it took.
+      ended: "done", "time" where the time was up, "interrupted".
+      flaky: whether the test said something else of the same program.
+      kept: names of arguments that still hold values of the original, where they were to be scrubbed.
+      files: of the program and of the arguments, where they were written.
+    """
+
+    program: ClosedJaxpr
+    args: Sequence[Value] | None
+    failure: Failure
+    before: Size
+    after: Size
+    ladder: Sequence[tuple[str, Size]]
+    tests: int
+    seconds: float
+    ended: str = "done"
+    flaky: bool = False
+    kept: Sequence[str] = ()
+    files: tuple[str, str] | None = field(default=None)
+
+    def lines(self) -> Sequence[str]:
+        found = [f"failure: {self.failure}", f"before:  {self.before}", f"after:   {self.after}"]
+        if self.files is not None:
+            file, args = self.files
+            found.append(f"written: {file}" + (f", {args}" if self.args is not None else ""))
+        if self.ended != "done":
+            how = {"time": "the time is up", "interrupted": "interrupted"}[self.ended]
+            found.append(f"ended:   {how}, so it may not be the smallest")
+        if self.flaky:
+            found.append("flaky:   the test did not always say the same of the same program")
+        if self.kept:
+            found.append(f"kept:    values of the original: {', '.join(self.kept)}")
+        return found
+
+    def json(self) -> dict[str, Any]:
+        place = self.failure.place
+        return {
+            "schema": 1,
+            "failure": {"code": self.failure.code, "message": self.failure.message},
+            "first": None if place is None else place.json(),
+            "before": self.before._asdict(),
+            "after": self.after._asdict(),
+            "ladder": [{"by": by, **size._asdict()} for by, size in self.ladder],
+            "tests": self.tests,
+            "seconds": round(self.seconds, 3),
+            "ended": self.ended,
+            "flaky": self.flaky,
+            "kept": [*self.kept],
+            "file": None if self.files is None else self.files[0],
+            "args": None if self.files is None or self.args is None else self.files[1],
+        }
+
+
+def interest_of(
+    *,
+    nan: bool = False,
+    inf: bool = False,
+    differs: Sequence[str] | str | None = None,
+    rtol: float | None = None,
+    atol: float = 0.0,
+    check_error: str | None = None,
+    slow: float | None = None,
+    test: str | None = None,
+    crash: Sequence[str] | None = None,
+    fail_regex: str | None = None,
+    needs_values: bool = True,
+    max_bytes: int | None = None,
+) -> Interest:
+    """The one test that the options name.
+
+    Raises:
+      UsageError: there is none, or several.
+    """
+    names = ("nan", "inf", "differs", "check_error", "slow", "test", "crash")
+    values = (nan, inf, differs, check_error, slow, test, crash)
+    given = [n for n, v in zip(names, values, strict=True) if v is not None and v is not False]
+    if len(given) != 1:
+        spelled = [f"--{n.replace('_', '-')}" for n in given or names]
+        message = f"{' and '.join(spelled)} are several tests" if given else "no test is given"
+        help = (
+            f"one of {', '.join(spelled)} says what has to stay true"
+            if not given
+            else "one of them"
+        )
+        fail(UsageError, message, "option", help=help)
+    if fail_regex is not None and given[0] not in ("test", "crash"):
+        fail(UsageError, "--fail-regex goes with --test and --crash", "option")
+    if nan or inf:
+        return Appears("nan" if nan else "inf", max_bytes)
+    if differs is not None:
+        words = differs.split(",") if isinstance(differs, str) else differs
+        return Differs(words, rtol, atol, max_bytes)
+    if check_error is not None:
+        return CheckError(check_error)
+    if slow is not None:
+        return Slow(slow, max_bytes)
+    if test is not None:
+        return Command(test, fail_regex)
+    assert crash is not None
+    return Crash(crash, fail_regex, needs_values)
+
+
+@dataclass
+class Rescue:
+    """Writes the smallest candidate so far, for a run that is interrupted.
+
+    Attributes:
+      output: the file; "-" for none.
+      interest: the test, whose files are removed.
+      search: what has the candidate.
+    """
+
+    output: str
+    interest: Interest
+    search: Search | None = None
+
+    def __call__(self) -> None:
+        """Write it, where there is one."""
+        if isinstance(self.interest, External):
+            self.interest.close()
+        if self.search is not None and self.output not in ("", "-"):
+            write_small(self.search.current, self.output)
+
+
+@dataclass(frozen=True)
+class How:
+    """How a program is made smaller.
+
+    Attributes:
+      output: where the small program is written; its arguments are beside it, in `OUTPUT.args.npz`.
+      mode: how equations are removed: "bisect" in halves, quarters and so on, "linear" one by one, "both".
+      seconds: how long it may take.
+      jobs: how many candidates are tested at once, where a test is another process; the result is the same.
+      keep_good: where the largest candidate is written that does not fail.
+      scrub: whether values and names of the original are replaced by neutral ones.
+      max_bytes: for the values of a run.
+      show: is given a line for each rung of the ladder of sizes.
+      rescue: what writes the smallest candidate so far if the process is interrupted.
+    """
+
+    output: str | None = None
+    mode: str = "both"
+    seconds: float | None = None
+    jobs: int = 1
+    keep_good: str | None = None
+    scrub: bool = False
+    max_bytes: int | None = None
+    show: Callable[[str], None] = lambda line: None
+    rescue: Rescue | None = None
+
+
+def reduce(
+    program: ClosedJaxpr, args: Sequence[Value] | None, interest: Interest, how: How
+) -> Reduction:
+    """Make a program smaller as long as it fails as it does.
+
+    Args:
+      program: the program.
+      args: values of the constants that it does not hold, then of its arguments; None where the test needs none.
+      interest: what has to stay true.
+      how: where to, and how.
+
+    Raises:
+      NotInteresting: the program does not fail so.
+      UsageError: a test cannot be run, or the arguments do not fit.
+    """
+    if how.mode not in MODES:
+        fail(UsageError, f"there is no mode {how.mode!r}, but {', '.join(MODES)}", "option")
+    try:
+        return _reduced(program, args, interest, how)
+    finally:
+        if isinstance(interest, External):
+            interest.close()
+
+
+def _reduced(
+    program: ClosedJaxpr, args: Sequence[Value] | None, interest: Interest, how: How
+) -> Reduction:
+    begin = time.monotonic()
+    with limited_seconds(how.seconds):
+        start, failure, flaky = _established(program, args, interest)
+    search = Search(
+        start,
+        interest,
+        mode=how.mode,
+        deadline=None if how.seconds is None else begin + how.seconds,
+        jobs=how.jobs if interest.external else 1,
+        max_bytes=(how.max_bytes or default_max_bytes()) // 4,
+        well_typed=interest.well_typed,
+        within=silent,
+        patience=_GRACE + 10 * (time.monotonic() - begin),
+    )
+    ladder: list[tuple[str, Size]] = []
+
+    def rung(c: Candidate, by: str) -> None:
+        if not ladder or ladder[-1][1] != c.size:
+            ladder.append((by, c.size))
+        how.show(f"{c.size}  ({by}, {search.tests:,} tests, {time.monotonic() - begin:.1f} s)")
+
+    search.on_smaller = rung
+    if how.rescue is not None:
+        how.rescue.search = search
+    small, kept = search.run(interest.shortcuts()), []
+    if how.scrub:
+        small, kept = _scrubbed(small, interest)
+    if search.ended != "interrupted":
+        flaky = flaky or not interest(small)
+    files = None if how.output is None else (how.output, write_small(small, how.output))
+    if how.keep_good is not None and search.rejected is not None:
+        write_small(search.rejected, how.keep_good)
+    return Reduction(
+        as_read(small),
+        small.args,
+        failure,
+        start.size,
+        small.size,
+        _rungs(ladder),
+        search.tests,
+        time.monotonic() - begin,
+        search.ended,
+        flaky,
+        kept,
+        files,
+    )
+
+
+def _established(
+    program: ClosedJaxpr, args: Sequence[Value] | None, interest: Interest
+) -> tuple[Candidate, Failure, bool]:
+    """The first candidate, how it fails, and whether it failed only at times."""
+    if interest.well_typed:
+        check_arrays(check_input(program), "reduce", sized=interest.needs_values)
+    start = first_candidate(load_constants(program), args if interest.needs_values else None)
+    failure = interest.failure(start)
+    again = interest(start) if failure is not None else False
+    if failure is None:
+        fail(NotInteresting, f"nothing to reduce: {interest.why_not(start)}", "not-interesting")
+    return start, failure, not again
+
+
+def _rungs(ladder: Sequence[tuple[str, Size]]) -> list[tuple[str, Size]]:
+    """The ladder with the last rung of each family alone."""
+    last = [i for i, (by, _) in enumerate(ladder) if i + 1 == len(ladder) or ladder[i + 1][0] != by]
+    return [ladder[i] for i in last]
+
+
+def _scrubbed(c: Candidate, interest: Interest) -> tuple[Candidate, list[str]]:
+    """The candidate with neutral names where it stays interesting, and the arguments that hold values of the original."""
+    neutral = Candidate(with_neutral_names(c.jaxpr), c.args)
+    if interest(neutral):
+        c = neutral
+    for i in range(len(c.args or ())):
+        drawn = drawn_args(c, i)
+        if drawn is not None and interest(drawn):
+            c = drawn
+    read = as_read(c).jaxpr.in_binders
+    pairs = zip(read, c.args or (), strict=False)
+    return c, [v.name or "_" for v, x in pairs if not is_generated(v, x)]

@@ -1,0 +1,514 @@
+"""reduce: planted faults come out small, fail in the same way, and are read back from their files."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import jaxprtool as jt
+from jaxprtool import ops as lax
+from jaxprtool.analyses.reduction.appearance import KINDS, appearances
+from jaxprtool.analyses.reduction.candidate import first_candidate
+from jaxprtool.core.bind import bind
+from jaxprtool.driver import interest as interests
+from jaxprtool.driver.places import with_places
+from jaxprtool.driver.reduce import How, reduce
+from jaxprtool.driver.run import run
+from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.interpreters.check import typecheck_jaxpr
+from jaxprtool.ir.walk import all_eqns
+from tests.fuzz.equations import base_programs
+from tests.invoke import invoke
+from tests.programs.catalogue import EXAMPLES
+from tests.random.programs import programs
+
+ALL = bool(os.environ.get("JAXPRTOOL_ALL"))
+FILES = sorted(EXAMPLES.glob("*.jaxpr")) + sorted((EXAMPLES / "zoo").glob("*.jaxpr"))
+# One needs a plug-in, one does not end on NumPy where a NaN is in it.
+LEFT_OUT = {"multiply_add", "ode"}
+PROGRAMS = [p for p in FILES if p.stem not in LEFT_OUT]
+SMALL = 8  # equations
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def places_for_a_nan(program):
+    """The equations whose result may get a NaN: floats of operations without jaxprs."""
+    return [
+        e
+        for e in all_eqns(program.jaxpr)
+        if len(e.out_binders) == 1
+        and not e.primitive.holds_jaxprs
+        and not e.primitive.multiple_results
+        and getattr(getattr(e.out_binders[0].aval, "dtype", None), "kind", "") == "f"
+    ]
+
+
+def planted(program, target):
+    """The program with the logarithm of a negative number behind an equation, at any depth."""
+
+    def rule(eqn):
+        if eqn.span is None or eqn.span.start != target.span.start:
+            return None
+        if eqn.primitive is not target.primitive:
+            return None
+        return lambda *xs: lax.log(
+            lax.sub(lax.neg(lax.abs(bind(eqn.primitive, *xs, **eqn.params))), 1.0)
+        )
+
+    return jt.rewrite(program, rule)
+
+
+def reaching(program, args, kind="nan"):
+    """The primitives where values of a kind begin that reach a result, with the starts of their places."""
+    found = appearances(first_candidate(program, args), KINDS[kind])[1]
+    return [(o.place.eqn.primitive.name, o.place.eqn.span.start) for o in found]
+
+
+def shows(small, origin):
+    """Assert that a reduction still fails in the way of the program that it was made of."""
+    typecheck_jaxpr(small.program)
+    assert any(np.isnan(np.asarray(x, np.complex128)).any() for x in run(small.program, small.args))
+    assert not any(np.isnan(np.asarray(x).astype(complex)).any() for x in small.args)
+    assert small.failure.place.eqn.primitive.name == origin
+    assert any(e.primitive.name == origin for e in all_eqns(small.program.jaxpr))
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
+def test_a_nan_in_any_equation_comes_out_alone(path, tmp_path):
+    program = jt.load(path)
+    args = arguments(open_binders(program), ["random:0"])
+    targets = places_for_a_nan(program)
+    chosen = targets if ALL else random.Random(path.stem).sample(targets, min(3, len(targets)))
+    reduced = 0
+    for target in chosen:
+        changed = planted(program, target)
+        origins = reaching(changed, args)
+        out = tmp_path / "small.jaxpr"
+        if not origins:
+            with pytest.raises(jt.UsageError, match="nothing to reduce"):
+                jt.reduce(changed, *args, nan=True)
+            continue
+        small = jt.reduce(changed, *args, nan=True, output=out)
+        origin = origins[0][0]
+        shows(small, origin)
+        assert small.after.eqns <= SMALL, small
+        assert small.after.eqns == len([*all_eqns(small.program.jaxpr)])
+        again = invoke(["run", str(out), "--args", f"{out}.args.npz"])
+        assert again.status == 0 and "nan" in again.output, again
+        reduced += 1
+    assert reduced or path.stem in ("hmc",)  # its results are the samples that were accepted
+
+
+@pytest.mark.parametrize(
+    "name", ["attention", "deep_scan", "newton", "mlp", "data_parallel", "gru"]
+)
+def test_without_a_shortcut_the_edits_find_it(name, monkeypatch):
+    """The general search comes to the same, through loops, calls and branches (in a shard_map values are of all devices)."""
+    monkeypatch.setattr(interests.Appears, "shortcuts", lambda self: ())
+    program = jt.load(EXAMPLES / f"{name}.jaxpr")
+    args = arguments(open_binders(program), ["random:0"])
+    target = random.Random(0).choice(places_for_a_nan(program))
+    changed = planted(program, target)
+    small = jt.reduce(changed, *args, nan=True)
+    shows(small, reaching(changed, args)[0][0])
+    assert small.after.eqns <= (1 if name != "data_parallel" else 12), small
+
+
+@given(programs(max_eqns=20), st.integers(0, 1 << 30), st.integers(0, 2))
+@settings(
+    max_examples=200 if ALL else 25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+def test_random_programs_come_out_small(program, seed, shortcut):
+    program = with_places(program)
+    args = arguments(open_binders(program), [f"random:{seed}"])
+    targets = places_for_a_nan(program)
+    if not targets:
+        return
+    changed = planted(program, random.Random(seed).choice(targets))
+    origins = reaching(changed, args)
+    with pytest.MonkeyPatch.context() as patch:
+        if not shortcut:
+            patch.setattr(interests.Appears, "shortcuts", lambda self: ())
+        if not origins:
+            with pytest.raises(jt.UsageError, match="nothing to reduce"):
+                jt.reduce(changed, *args, nan=True)
+            return
+        small = jt.reduce(changed, *args, nan=True)
+    shows(small, origins[0][0])
+    assert small.after.eqns == 1, small
+
+
+def chain(n, at):
+    """A program of n equations, one of which gives a NaN."""
+
+    def f(x, w):
+        y = x
+        for i in range(n // 4):
+            y = lax.tanh(lax.add(lax.mul(y, w), lax.sin(x)))
+            if i == at:
+                y = lax.log(lax.sub(lax.neg(lax.abs(y)), 1.0))
+        return y
+
+    x = np.linspace(0, 1, 64).astype(np.float32).reshape(8, 8)
+    return jt.trace(f, x, x), [x, x]
+
+
+@pytest.mark.parametrize("shortcut", [True, False])
+def test_five_thousand_equations_within_a_minute(shortcut, monkeypatch):
+    """One equation of them is left; it takes some seconds, and the budget is for a slower machine."""
+    if not shortcut:
+        monkeypatch.setattr(interests.Appears, "shortcuts", lambda self: ())
+    program, args = chain(5000, 900)
+    begin = time.process_time()
+    small = jt.reduce(program, *args, nan=True)
+    assert time.process_time() - begin < 60
+    assert small.before.eqns >= 5000 and small.after.eqns <= SMALL
+    assert small.after.elements == 2  # a number, and its logarithm
+
+
+def test_the_nan_that_counts_is_one_that_reaches_a_result():
+    """A masked NaN, an argument's and a literal's are not what is looked for."""
+
+    def f(x):
+        safe = jnp.where(x > 0, jnp.log(x), 0.0)
+        return jnp.sqrt(safe - 10.0)
+
+    x = np.array([-1.0, 2.0], np.float32)
+    small = jt.reduce(f, x, nan=True)
+    assert [e.primitive.name for e in small.program.eqns] == ["sqrt"]
+    with pytest.raises(jt.UsageError, match="a value of the program has a NaN, but no result"):
+        jt.reduce(lambda x: jnp.where(x > 0, jnp.log(x), 0.0), x, nan=True)
+    with pytest.raises(jt.UsageError, match="argument 0 has one already"):
+        jt.reduce(lambda x: jnp.sin(x), np.float32(np.nan), nan=True)
+    with pytest.raises(jt.UsageError, match="no result has a NaN"):
+        jt.reduce(lambda x: jnp.sin(x), np.float32(1), nan=True)
+
+
+def test_an_infinity():
+    def f(x):
+        return jax.lax.scan(lambda c, y: (jnp.exp(c * y), c), x[0], x)
+
+    x = np.array([1, 3, 4, 5], np.float32)
+    small = jt.reduce(f, x, inf=True)
+    assert [e.primitive.name for e in small.program.eqns] == ["exp"]
+    assert np.isinf(run(small.program, small.args)[0]).all()
+
+
+def test_a_reference_stays_with_what_uses_it():
+    def f(x):
+        ref = jax.new_ref(x)
+        ref[...] = jnp.sin(ref[...])
+        y = jnp.log(ref[...] - 2.0)
+        return y * ref[...]
+
+    small = jt.reduce(f, np.ones(3, np.float32), nan=True)
+    assert [e.primitive.name for e in small.program.eqns] == ["log"]
+
+
+class Holds(interests.Interest):
+    """An equation of a primitive is in the program, at any depth."""
+
+    def __init__(self, name, needs_values):
+        self.name, self.needs_values = name, needs_values
+
+    def failure(self, c):
+        return interests.Failure("holds", self.name) if self(c) else None
+
+    def __call__(self, c):
+        return any(e.primitive.name == self.name for e in all_eqns(c.jaxpr))
+
+
+SLOW = {"flow", "hmc", "beam_search", "kalman", "lbfgs", "gaussian_process"}
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("valued", [True, False], ids=["values", "types"])
+def test_any_equation_is_found_at_any_depth(path, valued):
+    """Whatever operation is looked for, it comes out with what it cannot be without: a mesh, a loop over devices."""
+    if path.stem in SLOW and not ALL:
+        pytest.skip("takes seconds")
+    program = jt.load(path)
+    args = arguments(open_binders(program), ["random:0"]) if valued else None
+    for name in sorted({e.primitive.name for e in all_eqns(program.jaxpr)}):
+        small = reduce(program, args, Holds(name, valued), How(seconds=60))
+        typecheck_jaxpr(small.program)
+        assert small.ended == "done" and not small.flaky
+        assert small.after.eqns <= 3, (name, small.program)
+        if valued:
+            run(small.program, small.args)
+
+
+@pytest.mark.parametrize("part", range(4) if ALL else [1])
+def test_programs_of_every_primitive(part):
+    """What comes out is well-typed and runs, whatever shapes and params were changed on the way."""
+    for name, examples in [*base_programs().items()][part::4]:
+        for program in examples:
+            if not all(
+                isinstance(x.aval, jt.ShapedArray)
+                for x in (*program.jaxpr.in_binders, *program.jaxpr.outs)
+            ):
+                continue
+            args = arguments(open_binders(program), ["random:0"])
+            if not any(e.primitive.name == name for e in program.eqns):
+                continue
+            small = reduce(program, args, Holds(name, True), How(seconds=60))
+            assert small.ended == "done" and small.after <= small.before
+            run(small.program, small.args)
+
+
+# -- other tests -----------------------------------------------------------------------------------
+
+
+def script(tmp_path: Path, text: str) -> str:
+    """An executable file."""
+    path = tmp_path / "test.sh"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_a_command_decides_and_its_status_0_means_interesting(tmp_path):
+    test = script(tmp_path, 'test -f "$2" && grep -q "tanh" "$1"')
+    program = str(EXAMPLES / "gru.jaxpr")
+    outs = [tmp_path / f"small{i}.jaxpr" for i in range(2)]
+    good = tmp_path / "good.jaxpr"
+    for jobs, out in zip((1, 3), outs, strict=True):
+        words = ["reduce", "--test", f"{test} {{}} {{args}}", "-j", str(jobs), program]
+        words += ["--args", "random:0", "-o", str(out), "--keep-good", str(good), "--no-source"]
+        done = invoke(words)
+        assert done.status == 0, done
+    assert outs[0].read_text() == outs[1].read_text()  # whatever the number of jobs
+    (eqn,) = jt.load(outs[0]).eqns
+    assert eqn.primitive.name == "tanh" and eqn.out_binders[0].aval.size == 1
+    assert "tanh" not in good.read_text() and jt.check(jt.load(good))
+
+
+def test_a_flaky_command_is_noticed(tmp_path):
+    flag = tmp_path / "flag"
+    test = script(tmp_path, f"if test -e {flag}; then rm {flag}; exit 1; fi; touch {flag}; exit 0")
+    small = jt.reduce(lambda x: jnp.sin(x), np.float32(1), test=f"{test} {{}}")
+    assert small.flaky and "flaky" in str(small)
+
+
+def test_a_program_in_which_a_loop_has_to_stay(tmp_path):
+    """The body of a loop is made small where the loop is what fails."""
+    test = script(tmp_path, 'grep -q "scan\\[" "$1" && grep -q "cos" "$1"')
+
+    def f(x):
+        def body(c, y):
+            c = jnp.sin(c) + y
+            c = jnp.tanh(c) * jnp.cos(c)
+            return c, c * 2
+
+        return jax.lax.scan(body, jnp.zeros(4), x)
+
+    small = jt.reduce(f, np.ones((64, 4), np.float32), test=test)
+    (scan,) = small.program.eqns
+    assert scan.primitive.name == "scan" and scan.params["length"] <= 2
+    assert [e.primitive.name for e in scan.params["jaxpr"].eqns] == ["cos"]
+
+
+def test_results_of_two_backends_that_differ():
+    def f(x):
+        y = jnp.sin(x) + 1
+        return (y.astype(jnp.float32).sum(), jnp.tanh(y) @ jnp.cos(y))
+
+    x = np.linspace(0, 3, 400).astype(np.float32).reshape(20, 20)
+    small = jt.reduce(f, x, differs="numpy,xla", rtol=0.0)
+    assert len(small.program.eqns) == 1
+    a = run(small.program, small.args)
+    b = run(small.program, small.args, jit=True)
+    assert not np.array_equal(a[0], np.asarray(b[0]))
+    with pytest.raises(jt.UsageError, match="nothing to reduce"):
+        jt.reduce(f, x, differs="numpy,xla", rtol=1e-2)
+
+
+TWO_ERRORS = """{ lambda ; a:f32[64] b:f32[4]. let
+    c:f32[64] = sin a
+    d:f32[4] = cos b
+    e:f32[64] = jit[name=f jaxpr={ lambda ; x:f32[64] y:f32[4]. let
+        z:f32[64] = add x y
+        t:f32[64] = sin z
+      in (t,) }] c d
+    g:f32[64] = mul e e
+    h:f32[4] = exp g
+  in (g, d, h) }
+"""
+
+
+def test_an_error_of_check():
+    small = jt.reduce(jt.parse(TWO_ERRORS), check_error="operand-shapes")
+    (eqn,) = all_eqns(small.program.jaxpr)
+    assert eqn.primitive.name == "add" and small.after.elements <= 8
+    small = jt.reduce(jt.parse(TWO_ERRORS), check_error="binder-type")
+    assert [e.primitive.name for e in small.program.eqns] == ["exp"]
+    with pytest.raises(jt.UsageError, match="2 errors, none of the code"):
+        jt.reduce(jt.parse(TWO_ERRORS), check_error="bad-param")
+
+
+def test_a_verb_that_fails(tmp_path):
+    out = tmp_path / "small.jaxpr"
+    words = ["reduce", "--crash", "grad --wrt 0", "-j", "2", "-o", str(out)]
+    done = invoke([*words, str(EXAMPLES / "newton.jaxpr")])
+    assert done.status == 0, done
+    (eqn,) = jt.load(out).eqns
+    assert eqn.primitive.name == "while"
+    assert "no transpose rule for while" in invoke(["grad", "--wrt", "0", str(out)]).error
+
+
+def test_what_is_slow():
+    def f(x):
+        y = jnp.cos(x)
+        z = jax.lax.fori_loop(0, 30_000, lambda i, c: c * 0.5 + 1.0, y)
+        return z + jnp.sin(x)
+
+    small = jt.reduce(f, np.float32(1), slow=0.02, seconds=20)
+    assert small.after.eqns < small.before.eqns
+    assert any(e.primitive.holds_jaxprs for e in small.program.eqns)
+
+
+def test_an_effect_needs_no_result(tmp_path, capfd):
+    """What a program prints is not printed again for each candidate."""
+
+    def f(x):
+        y = jnp.sin(x)
+        jax.debug.print("hello {y}", y=y)
+        return jnp.log(y - 2)
+
+    test = script(tmp_path, 'grep -q debug_print "$1"')
+    small = jt.reduce(f, np.float32(1), test=test)
+    assert [e.primitive.name for e in small.program.eqns] == ["debug_print"]
+    assert not small.program.jaxpr.outs
+    jt.reduce(f, np.float32(1), nan=True)
+    assert capfd.readouterr() == ("", "")
+
+
+# -- how it is searched ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["bisect", "linear", "both"])
+def test_every_mode_finds_one_equation_in_a_chain(mode, monkeypatch):
+    monkeypatch.setattr(interests.Appears, "shortcuts", lambda self: ())
+    program, args = chain(120, 13)
+    small = jt.reduce(program, *args, nan=True, mode=mode)
+    assert small.after.eqns <= 2, small
+
+
+def test_time_is_limited(tmp_path):
+    program, args = chain(400, 50)
+    test = script(tmp_path, 'sleep 0.3; grep -q "log" "$1"')
+    small = jt.reduce(program, *args, test=test, seconds=2)
+    assert small.ended == "time" and "the time is up" in str(small)
+    assert small.after < small.before
+
+
+def test_an_interrupt_leaves_the_smallest_so_far(tmp_path):
+    program, args = chain(400, 50)
+    jt.save(program, tmp_path / "whole.jaxpr")
+    out = tmp_path / "small.jaxpr"
+    test = script(tmp_path, 'sleep 0.5; grep -q "log" "$1"')
+    words = [
+        "reduce",
+        "--test",
+        test,
+        str(tmp_path / "whole.jaxpr"),
+        "--args",
+        "ones",
+        "-o",
+        str(out),
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jaxprtool", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    time.sleep(6)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    small = jt.load(out)
+    assert "log" in {e.primitive.name for e in small.eqns}
+    assert len(small.eqns) < len(program.eqns)
+    assert invoke(["check", "-q", str(out)]).status == 0
+    del args
+
+
+def within_calls(program, n):
+    """A program of one argument and result, within n calls inside each other."""
+    call = jt.trace(jax.jit(lambda x: x), np.float32(1)).eqns[0]
+    (aval,) = program.in_avals
+    for _ in range(n):
+        x, y = jt.Var(aval), jt.Var(aval)
+        eqn = call.replace(inputs=[x], out_binders=[y], params={**call.params, "jaxpr": program})
+        program = jt.ClosedJaxpr(jt.Jaxpr([x], [eqn], [y]))
+    return program
+
+
+def test_calls_inside_each_other():
+    inner = jt.trace(lambda x: jnp.log(x - 10), np.float32(1))
+    small = jt.reduce(within_calls(inner, 1000), np.float32(1), nan=True)
+    assert [e.primitive.name for e in small.program.eqns] == ["log"]
+    small = reduce(within_calls(inner, 100), None, Holds("log", False), How())
+    assert [e.primitive.name for e in small.program.eqns] == ["log"]
+
+
+def test_the_same_each_time():
+    program = planted(found := jt.load(EXAMPLES / "attention.jaxpr"), places_for_a_nan(found)[20])
+    args = arguments(open_binders(program), ["random:0"])
+    first, second = (jt.reduce(program, *args, nan=True) for _ in range(2))
+    assert str(first.program) == str(second.program) and first.tests == second.tests
+    assert [x.tobytes() for x in first.args] == [x.tobytes() for x in second.args]
+
+
+def test_scrubbed_results_hold_no_data_and_no_names():
+    def secret_model(secret_weights):
+        return jax.jit(lambda secret_x: jnp.log(secret_x))(secret_weights)
+
+    x = np.array([0.123456, -4.56789, 3.3], np.float32)
+    small = jt.reduce(secret_model, x, nan=True, scrub=True)
+    text = jt.format_jaxpr(small.program, lossless=True)
+    assert "secret" not in text and "test_reduce" not in text
+    assert not small.kept and not {*np.ravel(small.args[0])} & {*x}
+
+
+def test_keys_and_small_types_are_arguments_too(tmp_path):
+    def f(key, x):
+        y = jax.random.normal(key, x.shape, jnp.bfloat16)
+        return jnp.log(-1.0 - jnp.abs(y * x).astype(jnp.bfloat16))
+
+    out = tmp_path / "small.jaxpr"
+    small = jt.reduce(f, jax.random.key(3), np.ones(4, jnp.bfloat16), nan=True, output=out)
+    assert [e.primitive.name for e in small.program.eqns] == ["log"]
+    assert "bf16[1] [nan]" in invoke(["run", str(out), "--args", f"{out}.args.npz"]).output
+    test = script(tmp_path, 'grep -q "random_bits" "$1"')
+    jt.reduce(f, jax.random.key(3), np.ones(4, jnp.bfloat16), test=test, output=out)
+    assert invoke(["run", str(out), "--args", f"{out}.args.npz"]).status == 0
+
+
+def test_the_document():
+    small = jt.reduce(lambda x: jnp.log(jnp.sin(x) - 2), np.float32(1), nan=True)
+    document = small.json()
+    assert document["failure"]["code"] == "nan" and document["first"]["primitive"] == "log"
+    assert document["after"]["eqns"] == 1 and document["ended"] == "done"
+    assert "after:   1 equation" in str(small) and "<pre>" in small._repr_html_()
