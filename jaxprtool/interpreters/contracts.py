@@ -30,6 +30,7 @@ __all__ = [
     "BatchRule",
     "CostRule",
     "DceRule",
+    "Derivative",
     "DischargeRule",
     "Follows",
     "IdentityRule",
@@ -191,4 +192,5 @@ class MonoidRule(Protocol):
 
 Follows = Literal["operands", "rule"]  # what says a part of the result's type
 Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
+Derivative = Literal["jaxprs", "rule"]  # what the derivative of an operation with jaxprs is made of
 Residual = Literal["saved", "made again"]  # what becomes of a known result of literals alone

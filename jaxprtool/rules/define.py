@@ -19,7 +19,7 @@ from jaxprtool.interpreters.cost import cost_rules
 from jaxprtool.interpreters.dce import dce_rules, effect_facts
 from jaxprtool.interpreters.discharge import discharge_rules
 from jaxprtool.interpreters.evaluate import impl_rules
-from jaxprtool.interpreters.jvp import jvp_rules, zero_derivative
+from jaxprtool.interpreters.jvp import derivative_facts, jvp_rules, zero_derivative
 from jaxprtool.interpreters.keys import key_rules
 from jaxprtool.interpreters.layouts import layout_rules
 from jaxprtool.interpreters.linearize import linearize_rules
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         BatchRule,
         CostRule,
         DceRule,
+        Derivative,
         DischargeRule,
         Follows,
         IdentityRule,
@@ -97,6 +98,7 @@ FACTS: dict[str, FactTable] = {
     "memory": memory_facts,
     "varying": varying_facts,
     "residual": residual_facts,
+    "derivative": derivative_facts,
 }
 _RULES = COLUMNS | FEW
 # Where `define` was called for each primitive: file and line.
@@ -134,6 +136,7 @@ def define(
     keys: KeysRule | None = None,
     varying: Follows | None = None,
     residual: Residual = "saved",
+    derivative: Derivative = "jaxprs",
     identity: IdentityRule | None = None,
     monoid: MonoidRule | None = None,
 ) -> None:
@@ -145,13 +148,9 @@ def define(
 
     Args:
       op: the binding function that `primitive` returned.
-      abstract_eval: types.
-      impl: evaluation on NumPy.
-      jvp: forward-mode derivatives.
-      transpose: transposition, for reverse mode.
-      batch: vectorisation.
-      lower: StableHLO.
-      cost: the number of arithmetic operations.
+      abstract_eval, impl: types, and evaluation on NumPy.
+      jvp, transpose, batch: forward-mode derivatives; transposition, for reverse mode; vectorisation.
+      lower, cost: StableHLO, and the number of arithmetic operations.
       partial_eval, saving, linearize, dce: rules of primitives whose params hold jaxprs; they transform those jaxprs.
       discharge: for primitives that make, use or pass on references or futures.
       effects: whether it has side effects; dead-code elimination then keeps it although nobody reads its results.
@@ -163,6 +162,8 @@ def define(
       varying: whether results vary along the manual axes of the operands, or `abstract_eval` says along which; None: "rule"
         for a primitive with a `partial_eval` rule, "operands" for others.
       residual: where all operands are literals, whether its result is saved for the linear part or computed again there.
+      derivative: of a primitive whose params hold jaxprs, whether its derivative is made of those of their equations, or
+        follows a rule of its own.
       identity: says which equations return their first operand unchanged, if the types agree; None: no equation does.
       monoid: the NumPy function that computes a reduction by it; None: there is no such function.
 
