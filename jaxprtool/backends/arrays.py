@@ -38,6 +38,7 @@ __all__ = [
     "result_json",
     "result_text",
     "type_name",
+    "word_of",
 ]
 
 _NAMES_SHOWN = 12
@@ -344,6 +345,18 @@ def result_json(array: Any) -> dict[str, Any]:
     dtype = dtype_of(value.dtype)
     data = [] if value.dtype == float0 else _plain(_held(value).tolist())
     return {"dtype": str(dtype or value.dtype), "shape": list(value.shape), "data": data}
+
+
+def word_of(array: Any) -> str:
+    """A value as a word of the command line: a number or nested lists, of keys their words."""
+    return _word(_held(array))
+
+
+def _word(value: np.ndarray) -> str:
+    if value.ndim:
+        return f"[{','.join(map(_word, value))}]"
+    text = str(value[()]) if value.dtype.kind in "fcV" else str(value.item())
+    return text.strip("()").lower()
 
 
 def _plain(x: Any) -> Any:

@@ -5,14 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jaxprtool.analyses.equiv import Equivalence
 from jaxprtool.analyses.gradcheck_answer import GradCheck
 from jaxprtool.core.tree import tree_leaves
+from jaxprtool.driver import equiv as equivalence
 from jaxprtool.driver import gradcheck as gradchecking
 from jaxprtool.driver.api import as_program, is_function
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["gradcheck"]
+__all__ = ["equiv", "gradcheck"]
+
+
+def equiv(a: Any, b: Any, *args: Any, **how: Any) -> Equivalence:
+    """Whether two programs, or functions, compute the same.
+
+    Args:
+      a, b: programs or functions; see `jaxprtool.trace`.
+      args: the arguments on which a function among them is traced; the first sample too. Programs need none.
+      how: keywords of `driver.equiv`: `samples`, `domain`, `rtol`, `atol`, `seed`, `max_bytes`, `step_limit`.
+
+    Returns:
+      An object with `status` (`proved`, `probable` or `refuted`), `proved`, `refuted`, `samples` and, where they differ,
+      `sample`, whose `args` are a counterexample; `str` of it is what `jaxprtool equiv` prints.
+
+    Raises:
+      JaxprTypeError, UsageError: as `driver.equiv`.
+    """
+    functions = [is_function(x) for x in (a, b)]
+    pairs = zip((a, b), functions, strict=True)
+    first, second = (as_program(x, *(args if f else ())) for x, f in pairs)
+    leaves: Sequence[Any] = tree_leaves(args) if any(functions) else args
+    values = all(hasattr(x, "dtype") or isinstance(x, (bool, int, float, complex)) for x in leaves)
+    return equivalence.equiv(first, second, leaves if leaves and values else None, **how)
 
 
 def gradcheck(

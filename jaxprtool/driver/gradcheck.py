@@ -18,7 +18,7 @@ from jaxprtool.analyses.gradcheck_answer import Derivative, GradCheck
 from jaxprtool.analyses.gradcheck_equations import Finding, decides, find_equations
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.run import run
+from jaxprtool.driver.run import checked_arguments, run
 from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
@@ -63,12 +63,11 @@ def gradcheck(
     if is_open(program.jaxpr):
         program = with_types(program, args)
     check_arrays(check_input(program), "gradcheck", sized=True)
-    program, args = _with_arguments(load_constants(program), args)
+    program, args = _with_arguments(load_constants(program), checked_arguments(program, args))
     program = with_places(transformable(program))
     if not differentiable(program):
         message = "the program has no floating or complex argument and result, and so no derivative"
         fail(UnsupportedError, message, "no-derivative", span=program.jaxpr.span)
-    run(program, args)  # checks the arguments
     found = [_checked(program, args, how, 1, None)]
     if all(c.reason for c in found[0].checks):
         derivative_of(program, how.modes[0])  # raises

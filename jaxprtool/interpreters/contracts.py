@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from jaxprtool.interpreters.algebra import Algebra
     from jaxprtool.interpreters.cost import Cost
     from jaxprtool.interpreters.lower import LoweringContext
     from jaxprtool.interpreters.monoids import Monoid
@@ -27,6 +28,7 @@ OutAndDim = tuple[Any, Any]
 
 __all__ = [
     "AbstractEvalRule",
+    "AlgebraRule",
     "BatchRule",
     "CostRule",
     "DceRule",
@@ -182,6 +184,12 @@ class IdentityRule(Protocol):
     """(params) -> whether an operation returns its first operand unchanged, where the result has that operand's type."""
 
     def __call__(self, params: dict[str, Any], /) -> bool: ...
+
+
+class AlgebraRule(Protocol):
+    """(element type of the operands) -> the laws that hold exactly, rounding included."""
+
+    def __call__(self, dtype: Any, /) -> Algebra: ...
 
 
 class MonoidRule(Protocol):

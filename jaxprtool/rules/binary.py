@@ -12,6 +12,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
+from jaxprtool.interpreters.algebra import exact_laws, exactly_associative
 from jaxprtool.interpreters.batch import same_shape_batch
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
@@ -93,6 +94,7 @@ def _add_any_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalA
 define(
     lax.add,
     **nary(_NUMBER),
+    algebra=exactly_associative,
     impl=numpy_function("add"),
     jvp=_add_jvp,
     transpose=_add_transpose,
@@ -112,6 +114,7 @@ define(
 define(
     lax.add_any,
     **{**nary(_NUMBER), "abstract_eval": _add_any_type, "batch": same_shape_batch},
+    algebra=exactly_associative,
     impl=numpy_function("add"),
     jvp=_add_any_jvp,
     transpose=lambda ct, x, y: [ct if is_linear(v) else None for v in (x, y)],
@@ -173,6 +176,7 @@ def _mul_lower(
 define(
     lax.mul,
     **{**nary(_NUMBER), "abstract_eval": _mul_type},
+    algebra=exactly_associative,
     impl=_MulImpl(),
     jvp=jvp_terms(
         lambda t, out, x, y, **params: lax.mul(t, y, **params),
@@ -343,6 +347,7 @@ for _op, _function, _compare, _direction, _sign in (
         jvp=extremum_jvp(_op),
         transpose=NONLINEAR,
         lower=_extremum_lower(_function, _direction),
+        algebra=exact_laws,
         monoid=lambda dtype, name=_function, sign=_sign: Monoid(name, lowest(dtype, sign)),
     )
 

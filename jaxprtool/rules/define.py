@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jaxprtool.core.gateways import gateways
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import FactTable, Maker, RuleTable, Unsupported
+from jaxprtool.interpreters.algebra import algebra_rules
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.check import (
     abstract_eval_rules,
@@ -36,6 +37,7 @@ from jaxprtool.makers.keys import TAKING_KEYS
 if TYPE_CHECKING:
     from jaxprtool.interpreters.contracts import (
         AbstractEvalRule,
+        AlgebraRule,
         BatchRule,
         CostRule,
         DceRule,
@@ -91,6 +93,7 @@ FEW: dict[str, RuleTable] = {
     "layout": layout_rules,
     "keys": key_rules,
     "monoid": monoid_rules,
+    "algebra": algebra_rules,
 }
 FACTS: dict[str, FactTable] = {
     "effects": effect_facts,
@@ -139,6 +142,7 @@ def define(
     derivative: Derivative = "jaxprs",
     identity: IdentityRule | None = None,
     monoid: MonoidRule | None = None,
+    algebra: AlgebraRule | None = None,
 ) -> None:
     """Give a primitive its row: a rule for each column.
 
@@ -162,10 +166,10 @@ def define(
       varying: whether results vary along the manual axes of the operands, or `abstract_eval` says along which; None: "rule"
         for a primitive with a `partial_eval` rule, "operands" for others.
       residual: where all operands are literals, whether its result is saved for the linear part or computed again there.
-      derivative: of a primitive whose params hold jaxprs, whether its derivative is made of those of their equations, or
-        follows a rule of its own.
+      derivative: whether the derivative is made of those of the jaxprs in the params, or follows a rule of its own.
       identity: says which equations return their first operand unchanged, if the types agree; None: no equation does.
       monoid: the NumPy function that computes a reduction by it; None: there is no such function.
+      algebra: which laws of commutativity and associativity hold exactly; None: none does.
 
     Raises:
       TypeError: a rule is not a function; a primitive of ours lacks a column.
