@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxprtool.backends.numpy_eval import KeyArray
 
-__all__ = ["Gap", "gap", "larger"]
+__all__ = ["Gap", "error_of", "gap", "larger"]
 
 _RTOL = ((40, 1e-9), (16, 1e-4), (0, 2e-2))  # by the number of bits after the point
 
@@ -108,3 +108,19 @@ def _first(size: np.ndarray, differs: np.ndarray) -> tuple[int, ...] | None:
         return None
     flat = int(np.where(differs, size, -math.inf).argmax())
     return tuple(int(i) for i in np.unravel_index(flat, size.shape))
+
+
+def error_of(x: Any, exact: np.ndarray) -> tuple[float, float]:
+    """How far an array is from its exact values: the most in units in the last place, and relative to the largest.
+
+    Elements that are not finite in both are left out. A unit is that of the type of x at the exact value.
+    """
+    x = np.asarray(x)
+    bits = int(ml_dtypes.finfo(x.dtype).nmant)
+    least = float(ml_dtypes.finfo(x.dtype).smallest_subnormal)
+    with np.errstate(all="ignore"):
+        size = np.abs(exact)
+        away = np.abs(x.astype(exact.dtype) - exact)
+        unit = np.maximum(np.ldexp(1.0, np.frexp(size)[1] - 1 - bits), least)
+        largest = _most(size)
+        return _most(away / unit), _most(away) / largest if largest else 0.0

@@ -50,6 +50,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "jaxprtool.cli.gradcheck:gradcheck",
         "Check derivatives against finite differences.",
     ),
+    "precision": ("jaxprtool.cli.precision:precision", "Rounding errors, equation by equation."),
     "diff": ("jaxprtool.cli.diff:diff", "Compare two jaxprs up to names and layout."),
     "compare": (
         "jaxprtool.cli.compare:compare",

@@ -7,14 +7,16 @@ from typing import Any
 
 from jaxprtool.analyses.equiv import Equivalence
 from jaxprtool.analyses.gradcheck_answer import GradCheck
+from jaxprtool.analyses.precision_answer import Precision
 from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver import equiv as equivalence
 from jaxprtool.driver import gradcheck as gradchecking
+from jaxprtool.driver import precision as measuring
 from jaxprtool.driver.api import as_program, is_function
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["equiv", "gradcheck"]
+__all__ = ["equiv", "gradcheck", "precision"]
 
 
 def equiv(a: Any, b: Any, *args: Any, **how: Any) -> Equivalence:
@@ -60,6 +62,25 @@ def gradcheck(
     words = modes.split(",") if isinstance(modes, str) else modes
     found, leaves = _placed(program, args)
     return gradchecking.gradcheck(found, leaves, modes=[m.strip() for m in words], **how)
+
+
+def precision(program: Any, *args: Any, **how: Any) -> Precision:
+    """What rounding does in each equation of a program, or of a function, and where more precision helps.
+
+    Args:
+      program, args: as `run` takes them.
+      how: keywords of `driver.precision`: `top`, `max_bytes`.
+
+    Returns:
+      An object with `outputs` (the errors of the results), `equations` (those of the equations, with their places) and
+      `trials` (what becomes of the results' errors where an equation is done in double precision); `str` of it is what
+      `jaxprtool precision` prints.
+
+    Raises:
+      JaxprTypeError, UsageError, UnsupportedError: as `driver.precision`.
+    """
+    found, leaves = _placed(program, args)
+    return measuring.precision(found, leaves, **how)
 
 
 def _placed(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, Sequence[Any]]:
