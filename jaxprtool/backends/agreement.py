@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -116,11 +117,26 @@ def error_of(x: Any, exact: np.ndarray) -> tuple[float, float]:
     Elements that are not finite in both are left out. A unit is that of the type of x at the exact value.
     """
     x = np.asarray(x)
-    bits = int(ml_dtypes.finfo(x.dtype).nmant)
-    least = float(ml_dtypes.finfo(x.dtype).smallest_subnormal)
     with np.errstate(all="ignore"):
         size = np.abs(exact)
         away = np.abs(x.astype(exact.dtype) - exact)
-        unit = np.maximum(np.ldexp(1.0, np.frexp(size)[1] - 1 - bits), least)
-        largest = _most(size)
-        return _most(away / unit), _most(away) / largest if largest else 0.0
+        relative = away / _unit(x.dtype, size)
+        most, worst, largest = (float(v.max(initial=0.0)) for v in (away, relative, size))
+        if not math.isfinite(most + worst + largest):
+            most, worst, largest = map(_most, (away, relative, size))
+        return worst, most / largest if largest else 0.0
+
+
+def _unit(dtype: np.dtype, size: np.ndarray) -> np.ndarray:
+    """A unit in the last place of numbers of some sizes in a type, in double precision."""
+    if dtype in (np.float32, np.float16):
+        return np.spacing(size.astype(dtype)).astype(np.float64)
+    bits, least = _layout(dtype)
+    return np.maximum(np.ldexp(1.0, np.frexp(size)[1] - 1 - bits), least)
+
+
+@functools.cache
+def _layout(dtype: np.dtype) -> tuple[int, float]:
+    """The number of bits after the point of a type, and its smallest positive number."""
+    info = ml_dtypes.finfo(dtype)
+    return int(info.nmant), float(info.smallest_subnormal)

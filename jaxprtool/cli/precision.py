@@ -29,7 +29,8 @@ def precision(
     same operation on the same operands in double precision; what has come together in its result, against the run in
     double precision; and how much it amplifies the relative errors of its operands (cancellation). An ulp is a unit in the
     last place. The equations that add most are then done in double precision, each with those that read its result, and the
-    errors of the results measured again. Where the two runs take other branches, what is inside has no error in all.
+    errors of the results measured again. Where the two runs take other branches, what is inside has no error in all. Of a loop the
+    first fifty steps are looked at, and every fiftieth.
 
     JSON: {"schema", "shadow", "outputs": [{"index", "type", "max_ulp", "max_rel"}], "equations": [{"place", "count",
     "local_ulp", "local_rel", "total_ulp", "amplification"}], "raised": [{"place", "before", "after"}]}; equations are in the

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from jaxprtool.interpreters.algebra import Algebra
     from jaxprtool.interpreters.cost import Cost
     from jaxprtool.interpreters.lower import LoweringContext
-    from jaxprtool.interpreters.monoids import Monoid
+    from jaxprtool.interpreters.monoids import Algebra, Monoid
     from jaxprtool.interpreters.partial_eval import PartialEvalTrace
     from jaxprtool.interpreters.remat import Saves, Saving
     from jaxprtool.ir.jaxpr import JaxprEqn

@@ -12,13 +12,12 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
-from jaxprtool.interpreters.algebra import exact_laws, exactly_associative
 from jaxprtool.interpreters.batch import same_shape_batch
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero, jvp_terms
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
-from jaxprtool.interpreters.monoids import Monoid
+from jaxprtool.interpreters.monoids import Monoid, exact_laws, exactly_associative
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, Value

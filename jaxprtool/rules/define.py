@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from jaxprtool.core.gateways import gateways
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import FactTable, Maker, RuleTable, Unsupported
-from jaxprtool.interpreters.algebra import algebra_rules
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.check import (
     abstract_eval_rules,
@@ -25,7 +24,7 @@ from jaxprtool.interpreters.keys import key_rules
 from jaxprtool.interpreters.layouts import layout_rules
 from jaxprtool.interpreters.linearize import linearize_rules
 from jaxprtool.interpreters.lower import lowering_rules
-from jaxprtool.interpreters.monoids import monoid_rules
+from jaxprtool.interpreters.monoids import algebra_rules, monoid_rules
 from jaxprtool.interpreters.ordering import order_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_facts
 from jaxprtool.interpreters.remat import saving_rules
