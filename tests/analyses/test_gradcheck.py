@@ -33,7 +33,7 @@ from tests.laws.oracle import EXAMPLES, by_structure, inputs, is_differentiable,
 from tests.programs.catalogue import PROGRAMS
 
 ALL = bool(os.environ.get("JAXPRTOOL_ALL"))
-QUICK = ["attention", "deep_scan", "gru", "kmeans", "mlp", "remat", "ridge", "root"]
+QUICK = ["attention", "deep_scan", "gru", "kmeans", "mlp", "ridge", "root"]
 
 
 def examples():
