@@ -33,6 +33,9 @@ from jaxprtool.driver.api import typecheck_jaxpr as typecheck_jaxpr
 from jaxprtool.driver.api import vmap_jaxpr as vmap_jaxpr
 from jaxprtool.driver.api import with_consts as with_consts
 from jaxprtool.driver.api import with_types as with_types
+from jaxprtool.driver.api_checks import equiv as equiv
+from jaxprtool.driver.api_checks import gradcheck as gradcheck
+from jaxprtool.driver.api_checks import precision as precision
 from jaxprtool.driver.api_compare import compare as compare
 from jaxprtool.driver.api_reduce import reduce as reduce
 from jaxprtool.driver.check import Signature as Signature

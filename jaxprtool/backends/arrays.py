@@ -361,6 +361,18 @@ def result_json(array: Any) -> dict[str, Any]:
     return {"dtype": str(dtype or value.dtype), "shape": list(value.shape), "data": data}
 
 
+def word_of(array: Any) -> str:
+    """A value as a word of the command line: a number or nested lists, of keys their words."""
+    return _word(_held(array))
+
+
+def _word(value: np.ndarray) -> str:
+    if value.ndim:
+        return f"[{','.join(map(_word, value))}]"
+    text = str(value[()]) if value.dtype.kind in "fcV" else str(value.item())
+    return text.strip("()").lower()
+
+
 def _plain(x: Any) -> Any:
     if isinstance(x, list):
         return [_plain(y) for y in x]

@@ -45,6 +45,12 @@ VERBS: dict[str, tuple[str, str]] = {
     "lower": ("jaxprtool.cli.lower:lower", "Lower to StableHLO text."),
     "compile": ("jaxprtool.cli.compile:compile", "Compile with XLA: HLO, cost and memory."),
     "trace": ("jaxprtool.cli.trace:trace", "Record a Python function as a jaxpr."),
+    "equiv": ("jaxprtool.cli.equiv:equiv", "Whether two jaxprs compute the same."),
+    "gradcheck": (
+        "jaxprtool.cli.gradcheck:gradcheck",
+        "Check derivatives against finite differences.",
+    ),
+    "precision": ("jaxprtool.cli.precision:precision", "Rounding errors, equation by equation."),
     "diff": ("jaxprtool.cli.diff:diff", "Compare two jaxprs up to names and layout."),
     "compare": (
         "jaxprtool.cli.compare:compare",

@@ -70,7 +70,7 @@ def as_program(program: Any, *args: Any) -> ClosedJaxpr:
     Raises:
       UsageError: it is none of these; arguments are given to a program; the function raises.
     """
-    if callable(program) and not _is_of_jax(program):
+    if is_function(program):
         return tracing.trace(program, args)
     if args:
         message = f"{type(program).__name__} is a program, and takes no arguments here"
@@ -162,7 +162,7 @@ def run(program: Any, *args: Any, **how: Any) -> list[Any]:
     Raises:
       JaxprTypeError, UsageError, UnsupportedError: as `driver.run`.
     """
-    if not callable(program) or _is_of_jax(program):
+    if not is_function(program):
         return running.run(as_program(program), args, **how)
     return running.run(as_program(program, *args), tree_leaves(args), **how)
 
@@ -182,11 +182,9 @@ def diff(a: Any, b: Any, *args: Any, context: int = 3) -> Difference:
       args: the arguments on which a function among them is traced.
       context: lines to show around each change.
     """
-    if args and not any(callable(x) and not _is_of_jax(x) for x in (a, b)):
+    if args and not any(map(is_function, (a, b))):
         fail(UsageError, "arguments are for functions, and both are programs", "argument-count")
-    first, second = (
-        as_program(x, *(args if callable(x) and not _is_of_jax(x) else ())) for x in (a, b)
-    )
+    first, second = (as_program(x, *(args if is_function(x) else ())) for x in (a, b))
     return comparing.diff({"": first}, {"": second}, context=context)
 
 
@@ -204,7 +202,7 @@ def of_program(f: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any,
     @functools.wraps(f)
     def call(program: Any, *args: P.args, **kwargs: P.kwargs) -> R:
         if not isinstance(program, (ClosedJaxpr, Jaxpr)):
-            if callable(program) and not _is_of_jax(program):
+            if is_function(program):
                 message = f"{f.__name__} takes a program, and this is a function"
                 how = f"jaxprtool.{f.__name__}(jaxprtool.trace(f, *arguments), ...)"
                 fail(UsageError, message, "not-a-program", help=how)

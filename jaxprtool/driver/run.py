@@ -17,7 +17,7 @@ from jaxprtool.driver.progress import evaluating, working
 from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
-from jaxprtool.interpreters.evaluate import eval_jaxpr
+from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.limits import limited_bytes, limited_steps
 from jaxprtool.interpreters.lower import lower_jaxpr
@@ -30,7 +30,15 @@ from jaxprtool.ir.sharding import Mesh
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.open_programs import is_open
 
-__all__ = ["default_max_bytes", "evaluated", "printing_aside", "ready", "run", "run_words"]
+__all__ = [
+    "checked_arguments",
+    "default_max_bytes",
+    "evaluated",
+    "printing_aside",
+    "ready",
+    "run",
+    "run_words",
+]
 
 
 def default_max_bytes() -> int:
@@ -113,6 +121,15 @@ def run(
             return compiled(*args)
     with printing_aside(), evaluating():
         return evaluated(program, args, max_bytes, step_limit, observer)
+
+
+def checked_arguments(program: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
+    """Arguments as NumPy arrays or keys of the types of `open_binders(program)`. Raises UsageError for wrong ones."""
+    binders, interface = open_binders(program), of_open(program)
+    check_count(len(binders), len(args), interface)
+    xp = numpy_namespace()
+    pairs = enumerate(zip(args, binders, strict=True))
+    return [xp.result(xp.argument(x, v.aval, i, v.name, interface)) for i, (x, v) in pairs]
 
 
 def ready(program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None) -> ClosedJaxpr:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from jaxprtool.interpreters.cost import Cost
     from jaxprtool.interpreters.lower import LoweringContext
-    from jaxprtool.interpreters.monoids import Monoid
+    from jaxprtool.interpreters.monoids import Algebra, Monoid
     from jaxprtool.interpreters.partial_eval import PartialEvalTrace
     from jaxprtool.interpreters.remat import Saves, Saving
     from jaxprtool.ir.jaxpr import JaxprEqn
@@ -27,9 +27,11 @@ OutAndDim = tuple[Any, Any]
 
 __all__ = [
     "AbstractEvalRule",
+    "AlgebraRule",
     "BatchRule",
     "CostRule",
     "DceRule",
+    "Derivative",
     "DischargeRule",
     "Follows",
     "IdentityRule",
@@ -183,6 +185,12 @@ class IdentityRule(Protocol):
     def __call__(self, params: dict[str, Any], /) -> bool: ...
 
 
+class AlgebraRule(Protocol):
+    """(element type of the operands) -> the laws that hold exactly, rounding included."""
+
+    def __call__(self, dtype: Any, /) -> Algebra: ...
+
+
 class MonoidRule(Protocol):
     """(element type) -> the NumPy function that reduces by an operation, with its neutral element."""
 
@@ -191,4 +199,5 @@ class MonoidRule(Protocol):
 
 Follows = Literal["operands", "rule"]  # what says a part of the result's type
 Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
+Derivative = Literal["jaxprs", "rule"]  # what the derivative of an operation with jaxprs is made of
 Residual = Literal["saved", "made again"]  # what becomes of a known result of literals alone

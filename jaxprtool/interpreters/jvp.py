@@ -20,7 +20,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.bind import interpreted, interpreting, set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.partition import unzip2
-from jaxprtool.core.rule_table import Maker, RuleTable
+from jaxprtool.core.rule_table import FactTable, Maker, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, Tracer, get_aval, inexact, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
@@ -44,6 +44,7 @@ __all__ = [
     "add_tangents",
     "bilinear",
     "derivative",
+    "derivative_facts",
     "fill_zeros",
     "instantiate",
     "jvp",
@@ -56,6 +57,8 @@ __all__ = [
 ]
 
 jvp_rules = RuleTable("jvp")
+# Of a primitive with jaxprs in its params: whether its derivative is made of theirs, or follows a rule of its own.
+derivative_facts = FactTable("derivative", "jaxprs", "rule")
 
 
 class Zero:

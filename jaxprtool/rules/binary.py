@@ -17,7 +17,7 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero, jvp_terms
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
-from jaxprtool.interpreters.monoids import Monoid
+from jaxprtool.interpreters.monoids import Monoid, exact_laws, exactly_associative
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, Value
@@ -93,6 +93,7 @@ def _add_any_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalA
 define(
     lax.add,
     **nary(_NUMBER),
+    algebra=exactly_associative,
     impl=numpy_function("add"),
     jvp=_add_jvp,
     transpose=_add_transpose,
@@ -112,6 +113,7 @@ define(
 define(
     lax.add_any,
     **{**nary(_NUMBER), "abstract_eval": _add_any_type, "batch": same_shape_batch},
+    algebra=exactly_associative,
     impl=numpy_function("add"),
     jvp=_add_any_jvp,
     transpose=lambda ct, x, y: [ct if is_linear(v) else None for v in (x, y)],
@@ -173,6 +175,7 @@ def _mul_lower(
 define(
     lax.mul,
     **{**nary(_NUMBER), "abstract_eval": _mul_type},
+    algebra=exactly_associative,
     impl=_MulImpl(),
     jvp=jvp_terms(
         lambda t, out, x, y, **params: lax.mul(t, y, **params),
@@ -343,6 +346,7 @@ for _op, _function, _compare, _direction, _sign in (
         jvp=extremum_jvp(_op),
         transpose=NONLINEAR,
         lower=_extremum_lower(_function, _direction),
+        algebra=exact_laws,
         monoid=lambda dtype, name=_function, sign=_sign: Monoid(name, lowest(dtype, sign)),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.lower import hlo
-from jaxprtool.interpreters.monoids import Monoid
+from jaxprtool.interpreters.monoids import Monoid, exactly_associative
 from jaxprtool.ir.dtypes import DType, dtype_of
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.makers.axes import lowest
@@ -73,6 +73,7 @@ for _op, _function, _hlo, _unit in (
         impl=in_bytes(numpy_function(_function)),
         **LOCALLY_CONSTANT,
         lower=hlo(_hlo),
+        algebra=exactly_associative,
         monoid=lambda dtype, name=_function, unit=_unit: Monoid(name, unit(dtype)),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
+from jaxprtool.interpreters.monoids import always_commutative
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.makers.elementwise import boolean, nary, numpy_function
@@ -25,13 +26,13 @@ def _compare(direction: str, *, total: bool = False) -> Value:
     return rule
 
 
-for _op, _kinds, _function, _direction, _keys in (
-    (lax.eq, _ANY, "equal", "EQ", compares_keys(lax.reduce_and)),
-    (lax.ne, _ANY, "not_equal", "NE", compares_keys(lax.reduce_or)),
-    (lax.lt, _ORDERED, "less", "LT", None),
-    (lax.le, _ORDERED, "less_equal", "LE", None),
-    (lax.gt, _ORDERED, "greater", "GT", None),
-    (lax.ge, _ORDERED, "greater_equal", "GE", None),
+for _op, _kinds, _function, _direction, _laws, _keys in (
+    (lax.eq, _ANY, "equal", "EQ", always_commutative, compares_keys(lax.reduce_and)),
+    (lax.ne, _ANY, "not_equal", "NE", always_commutative, compares_keys(lax.reduce_or)),
+    (lax.lt, _ORDERED, "less", "LT", None, None),
+    (lax.le, _ORDERED, "less_equal", "LE", None, None),
+    (lax.gt, _ORDERED, "greater", "GT", None, None),
+    (lax.ge, _ORDERED, "greater_equal", "GE", None, None),
 ):
     define(
         _op,
@@ -39,6 +40,7 @@ for _op, _kinds, _function, _direction, _keys in (
         impl=numpy_function(_function),
         **LOCALLY_CONSTANT,
         lower=_compare(_direction),
+        algebra=_laws,
         keys=_keys,
     )
 

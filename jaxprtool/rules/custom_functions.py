@@ -119,6 +119,7 @@ _CUSTOM = {
     "lower": lambda ctx, *args, call_jaxpr, **_: ctx.inline(call_jaxpr, args),
     "cost": lambda ins, outs, *, call_jaxpr, **_: cost_jaxpr(call_jaxpr),
     "partial_eval": _custom_partial_eval,
+    "derivative": "rule",
 }
 
 define(
@@ -231,6 +232,7 @@ def _custom_lin_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> 
 
 define(
     lax.custom_lin,
+    derivative="rule",
     abstract_eval=custom_lin_types,
     impl=_FORWARD_ONLY_BY_TRANSPOSE,
     jvp=_FORWARD_ONLY_BY_TRANSPOSE,

@@ -19,12 +19,12 @@ from jaxprtool.interpreters.cost import cost_rules
 from jaxprtool.interpreters.dce import dce_rules, effect_facts
 from jaxprtool.interpreters.discharge import discharge_rules
 from jaxprtool.interpreters.evaluate import impl_rules
-from jaxprtool.interpreters.jvp import jvp_rules, zero_derivative
+from jaxprtool.interpreters.jvp import derivative_facts, jvp_rules, zero_derivative
 from jaxprtool.interpreters.keys import key_rules
 from jaxprtool.interpreters.layouts import layout_rules
 from jaxprtool.interpreters.linearize import linearize_rules
 from jaxprtool.interpreters.lower import lowering_rules
-from jaxprtool.interpreters.monoids import monoid_rules
+from jaxprtool.interpreters.monoids import algebra_rules, monoid_rules
 from jaxprtool.interpreters.ordering import order_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_facts
 from jaxprtool.interpreters.remat import saving_rules
@@ -36,9 +36,11 @@ from jaxprtool.makers.keys import TAKING_KEYS
 if TYPE_CHECKING:
     from jaxprtool.interpreters.contracts import (
         AbstractEvalRule,
+        AlgebraRule,
         BatchRule,
         CostRule,
         DceRule,
+        Derivative,
         DischargeRule,
         Follows,
         IdentityRule,
@@ -90,6 +92,7 @@ FEW: dict[str, RuleTable] = {
     "layout": layout_rules,
     "keys": key_rules,
     "monoid": monoid_rules,
+    "algebra": algebra_rules,
 }
 FACTS: dict[str, FactTable] = {
     "effects": effect_facts,
@@ -97,6 +100,7 @@ FACTS: dict[str, FactTable] = {
     "memory": memory_facts,
     "varying": varying_facts,
     "residual": residual_facts,
+    "derivative": derivative_facts,
 }
 _RULES = COLUMNS | FEW
 # Where `define` was called for each primitive: file and line.
@@ -134,8 +138,10 @@ def define(
     keys: KeysRule | None = None,
     varying: Follows | None = None,
     residual: Residual = "saved",
+    derivative: Derivative = "jaxprs",
     identity: IdentityRule | None = None,
     monoid: MonoidRule | None = None,
+    algebra: AlgebraRule | None = None,
 ) -> None:
     """Give a primitive its row: a rule for each column.
 
@@ -145,13 +151,9 @@ def define(
 
     Args:
       op: the binding function that `primitive` returned.
-      abstract_eval: types.
-      impl: evaluation on NumPy.
-      jvp: forward-mode derivatives.
-      transpose: transposition, for reverse mode.
-      batch: vectorisation.
-      lower: StableHLO.
-      cost: the number of arithmetic operations.
+      abstract_eval, impl: types, and evaluation on NumPy.
+      jvp, transpose, batch: forward-mode derivatives; transposition, for reverse mode; vectorisation.
+      lower, cost: StableHLO, and the number of arithmetic operations.
       partial_eval, saving, linearize, dce: rules of primitives whose params hold jaxprs; they transform those jaxprs.
       discharge: for primitives that make, use or pass on references or futures.
       effects: whether it has side effects; dead-code elimination then keeps it although nobody reads its results.
@@ -163,8 +165,10 @@ def define(
       varying: whether results vary along the manual axes of the operands, or `abstract_eval` says along which; None: "rule"
         for a primitive with a `partial_eval` rule, "operands" for others.
       residual: where all operands are literals, whether its result is saved for the linear part or computed again there.
+      derivative: whether the derivative is made of those of the jaxprs in the params, or follows a rule of its own.
       identity: says which equations return their first operand unchanged, if the types agree; None: no equation does.
       monoid: the NumPy function that computes a reduction by it; None: there is no such function.
+      algebra: which laws of commutativity and associativity hold exactly; None: none does.
 
     Raises:
       TypeError: a rule is not a function; a primitive of ours lacks a column.

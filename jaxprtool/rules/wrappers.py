@@ -147,6 +147,7 @@ define(
         **CallRules(lax.linear_call, "callee").columns(),
         "abstract_eval": _linear_types,
         "jvp": _linear_jvp,
+        "derivative": "rule",
         "transpose": _linear_transpose,
         "batch": _linear_batch,
         "partial_eval": lambda trace, args, **params: _record_linear(trace, args, params),

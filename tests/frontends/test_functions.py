@@ -146,13 +146,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 LIKE = "train.py:loss --like example_args"
 
 
-@pytest.mark.parametrize("verb", sorted(set(VERBS) - {"trace", "diff", "compare"}))
+# Verbs that take two programs or none, and one whose answer names the file.
+NOT_ALONE = {"trace", "diff", "compare", "equiv", "precision"}
+
+
+@pytest.mark.parametrize("verb", sorted(set(VERBS) - NOT_ALONE))
 def test_every_verb_takes_a_function(folder: Path, verb: str) -> None:
     shapes = "train.py:linear --shape f32[3] --shape f32[3]"
     options = {
         "transpose": ("--linear 1", shapes),
         "partial-eval": ("--known 0", LIKE),
         "run": ("--args random:0", LIKE),
+        "gradcheck": ("--args random:0", LIKE),
         "vmap": ("--axis-size 2", LIKE),
     }
     own, how = options.get(verb, ("", LIKE))

@@ -284,6 +284,9 @@ def test_no_verb_fails(verb, page, tmp_path):
         "compile": f"compile -q {path} -o {tmp_path / 'out'}",
         "diff": f"diff {path} {path}",
         "compare": f"compare {path} {path} --args ones",
+        "equiv": f"equiv {path} {path}",
+        "gradcheck": f"gradcheck {path} --args ones",
+        "precision": f"precision {path} --args ones",
         "partial-eval": f"partial-eval --known 0 {path}",
     }.get(verb, f"{verb} {path}")
     done = invoke(argv)

@@ -1,0 +1,186 @@
+"""Whether two programs compute the same: by their normal forms, or by what they give on samples."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.answer import Answer, json_number
+
+__all__ = ["Argument", "Equivalence", "Sample", "Samples", "shrunk"]
+
+_TRIALS = 2_000  # runs of both programs while a counterexample is made smaller
+_SHOWN = 20
+
+Values = list[Any]
+
+
+class Samples(NamedTuple):
+    """What two programs gave on samples.
+
+    Attributes:
+      tried: how many samples there were.
+      max_abs, max_rel, max_ulp: the largest differences of finite results on those on which the programs agree.
+    """
+
+    tried: int
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    max_ulp: float = 0.0
+
+
+class Sample(NamedTuple):
+    """Arguments on which two programs differ.
+
+    Attributes:
+      args: the values.
+      special: whether only arguments with values such as 0, infinities, NaN or the largest numbers were found.
+      gaps: for each result how far they differ (`backends.agreement.Gap`).
+      outs: the results of both.
+    """
+
+    args: Values
+    special: bool
+    gaps: Sequence[Any]
+    outs: tuple[Values, Values]
+
+
+class Argument(NamedTuple):
+    """An argument of a counterexample.
+
+    Attributes:
+      name, type: of the argument.
+      word: the value as a word that `run --args` takes; None: it is too long, or no word has this value.
+    """
+
+    name: str
+    type: str
+    word: str | None
+
+
+@dataclass(frozen=True)
+class Equivalence(Answer):
+    """Whether two programs compute the same.
+
+    Attributes:
+      status: `proved`, `probable` or `refuted`.
+      reason: why they are refuted without a counterexample; "" else.
+      samples: what they gave on samples; None where none was needed.
+      sample: the counterexample.
+      arguments: its arguments.
+      outputs: of each result that differs there the position, type, index, both values, and how far they differ.
+    """
+
+    status: str
+    reason: str = ""
+    samples: Samples | None = None
+    sample: Sample | None = None
+    arguments: Sequence[Argument] = ()
+    outputs: Sequence[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    @property
+    def refuted(self) -> bool:
+        """Whether they differ."""
+        return self.status == "refuted"
+
+    @property
+    def proved(self) -> bool:
+        """Whether they are equal for all arguments."""
+        return self.status == "proved"
+
+    def lines(self) -> list[str]:
+        """The answer for people."""
+        if self.proved:
+            return ["proved: they have the same normal form"]
+        if self.reason:
+            return [f"refuted: {self.reason}"]
+        assert self.samples is not None
+        if self.sample is None:
+            s = self.samples
+            largest = f"max abs {s.max_abs:.2g}, max rel {s.max_rel:.2g}, max ulp {s.max_ulp:.3g}"
+            return [
+                f"probable: they agree on {_counted(s.tried)}; the largest difference: {largest}"
+            ]
+        only = "refuted by special values" if self.sample.special else "refuted"
+        agreed = f", after {_counted(self.samples.tried)} on which they agree"
+        found = [f"{only}{agreed if self.samples.tried else ''}:"]
+        words = [a.word for a in self.arguments]
+        if all(w is not None for w in words):
+            given = shlex.join([w for w in words if w is not None])
+            found.append(f"  --args {given}" if words else "  (they take no arguments)")
+        else:
+            found.append("  arguments too long for words; -o FILE.npz writes them")
+        for out in self.outputs[:_SHOWN]:
+            index = f"[{','.join(map(str, out['element']))}]" if out["element"] else ""
+            found.append(f"  result {out['index']}{index} {out['type']}: {out['a']} and {out['b']}")
+        return found
+
+    def json(self) -> dict[str, Any]:
+        """One document; the help of the verb has its keys."""
+        s = self.samples
+        example = None
+        if self.sample is not None:
+            example = {
+                "special": self.sample.special,
+                "args": [a.word for a in self.arguments],
+                "arguments": [a._asdict() for a in self.arguments],
+                "outputs": list(self.outputs),
+            }
+        return {
+            "schema": 1,
+            "status": self.status,
+            "reason": self.reason or None,
+            "samples": 0 if s is None else s.tried,
+            "max_abs": None if s is None else json_number(s.max_abs),
+            "max_rel": None if s is None else json_number(s.max_rel),
+            "max_ulp": None if s is None else json_number(s.max_ulp),
+            "counterexample": example,
+        }
+
+
+def _counted(n: int) -> str:
+    return "1 sample" if n == 1 else f"{n} samples"
+
+
+def shrunk(
+    args: Values, differs: Callable[[Values], bool], candidates: Callable[[Any], Sequence[Any]]
+) -> Values:
+    """Simpler arguments on which two programs still differ.
+
+    Whole arrays, then halves, quarters, ... of them, down to single elements, become zeros; then each element that is left
+    becomes as simple a number as it can.
+
+    Args:
+      args: arrays, or keys, which stay.
+      differs: differs(args) says whether the programs differ, and the arguments are allowed.
+      candidates: candidates(element) are simpler elements, the simplest first.
+    """
+    args, left = list(args), [_TRIALS]
+
+    def takes(i: int, value: Any) -> bool:
+        left[0] -= 1
+        if left[0] < 0 or not differs([*args[:i], value, *args[i + 1 :]]):
+            return False
+        args[i] = value
+        return True
+
+    for i, x in enumerate(args):
+        if not hasattr(x, "astype") or (x.dtype.kind == "V" and x.dtype.names is not None):
+            continue
+        size = x.size
+        while size >= 1:
+            for start in range(0, x.size, size):
+                flat = args[i].reshape(-1).copy()
+                if flat[start : start + size].any():
+                    flat[start : start + size] = 0
+                    takes(i, flat.reshape(x.shape))
+            size //= 2
+        for k in range(x.size):
+            for value in candidates(args[i].reshape(-1)[k : k + 1].reshape(())):
+                flat = args[i].reshape(-1).copy()
+                flat[k] = value
+                if left[0] < 0 or takes(i, flat.reshape(x.shape)):
+                    break
+    return args

@@ -1,0 +1,550 @@
+"""The derivatives of a program at a point against finite differences, and forward mode against reverse mode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import compress
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.answer import json_number
+from jaxprtool.core.rule_table import Unsupported
+from jaxprtool.core.trace import inexact
+from jaxprtool.interpreters.evaluate import eval_jaxpr, impl_rules, numpy_namespace
+from jaxprtool.interpreters.jvp import jvp_jaxpr
+from jaxprtool.interpreters.linearize import vjp_jaxpr
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import (
+    Diagnostic,
+    JaxprToolError,
+    MissingRuleError,
+    UnsupportedError,
+)
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import all_eqns
+
+__all__ = [
+    "MODES",
+    "Check",
+    "How",
+    "Mismatch",
+    "check_point",
+    "derivative_of",
+    "differentiable",
+    "directions_of",
+]
+
+MODES = ("fwd", "rev")
+_NO_DERIVATIVE = (UnsupportedError, MissingRuleError)
+_RTOL = {"fine": 1e-6, "single": 2e-3, "half": 5e-2}
+_NEGLIGIBLE = 1e-3  # of a result: what a difference does not show of it is no reason for doubt
+_SMALL = 24  # up to so many elements the whole Jacobian is checked
+
+
+class How(NamedTuple):
+    """How derivatives are checked.
+
+    Attributes:
+      modes: of `MODES`.
+      step: the smallest step of the differences, relative to the size of an argument; None: by the type.
+      rtol, atol: how far a derivative may be from its difference, relative and absolute; None: by the type.
+      directions: how many random directions a program with more than a few elements is checked along.
+      seed: of the directions.
+    """
+
+    modes: Sequence[str] = MODES
+    step: float | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    directions: int = 3
+    seed: int = 0
+
+
+class Mismatch(NamedTuple):
+    """A derivative that is not its difference.
+
+    Attributes:
+      mode: `fwd`, `rev`, `fwd=rev` (the two modes against each other) or `value` (the result that a rule computes).
+      output: the position of the result.
+      element: the index in the result; None for a sum over results.
+      argument: the position of the argument, with the index of the element in it; None along a random direction.
+      derivative, difference: what the rules give, and what the differences give.
+      tolerance: how far they might have been apart.
+    """
+
+    mode: str
+    output: int | None
+    element: tuple[int, ...] | None
+    argument: tuple[int, tuple[int, ...]] | None
+    derivative: Any
+    difference: Any
+    tolerance: float
+
+    def json(self) -> dict[str, Any]:
+        """The keys mode, output, index, argument, argument_index, derivative, difference, tolerance."""
+        argument, index = self.argument or (None, None)
+        return {
+            "mode": self.mode,
+            "output": self.output,
+            "index": None if self.element is None else list(self.element),
+            "argument": argument,
+            "argument_index": None if index is None else list(index),
+            "derivative": json_number(self.derivative),
+            "difference": json_number(self.difference),
+            "tolerance": json_number(self.tolerance),
+        }
+
+    def __str__(self) -> str:
+        return self.described()
+
+    def described(self, arguments: Sequence[str] = (), results: Sequence[str] = ()) -> str:
+        """The numbers, and what of; with names for arguments and results, or the operands and results of an equation."""
+        of, by = "the results", "along a direction"
+        if self.output is not None:
+            named = results[self.output] if results else f"result {self.output}"
+            of = f"{named}{_at(self.element)}"
+        if self.argument is not None:
+            i, element = self.argument
+            by = f"by {arguments[i] if arguments else f'operand {i}'}{_at(element)}"
+        names = {"fwd=rev": ("fwd", "rev"), "value": ("rule", "function")}
+        one, other = names.get(self.mode, (self.mode, "differences"))
+        what = "value" if self.mode == "value" else "derivative"
+        numbers = f"{one} {_number(self.derivative)}, {other} {_number(self.difference)}"
+        return f"{what} of {of}{'' if self.mode == 'value' else f' {by}'}: {numbers}"
+
+
+def _at(index: tuple[int, ...] | None) -> str:
+    return f"[{','.join(map(str, index))}]" if index else ""
+
+
+def _number(x: Any) -> str:
+    return f"{x:.6g}"
+
+
+class Check:
+    """What the check of one mode has found.
+
+    Attributes:
+      mode: `fwd`, `rev`, `fwd=rev` or `value`.
+      compared: how many numbers were compared.
+      max_abs, max_rel: the largest difference.
+      wrong: those that differ, for each result the worst; the derivatives by one element first.
+      kinks: at how many the function has a kink or a jump; what they are there is a choice of the rule.
+      unsure: how many agree only because the differences are not known better, or are not known at all.
+      reason: why the mode is not available; else "".
+    """
+
+    __slots__ = ("compared", "kinks", "max_abs", "max_rel", "mode", "reason", "unsure", "wrong")
+
+    def __init__(self, mode: str, reason: str = ""):
+        self.mode, self.reason = mode, reason
+        self.compared = self.kinks = self.unsure = 0
+        self.max_abs = self.max_rel = 0.0
+        self.wrong: list[Mismatch] = []
+
+    @property
+    def status(self) -> str:
+        """`unavailable`, `differs`, `kink`, `unsure` or `agrees`."""
+        if self.reason:
+            return "unavailable"
+        if self.wrong:
+            return "differs"
+        return "kink" if self.kinks else "unsure" if self.unsure else "agrees"
+
+    def largest(self, differences: Any, sizes: Any) -> None:
+        """Take in the largest of some differences, and relative to the sizes of what was expected."""
+        relative = differences[sizes > 0] / sizes[sizes > 0]
+        self.max_abs = max(self.max_abs, _largest(differences))
+        self.max_rel = max(self.max_rel, _largest(relative))
+
+    def json(self) -> dict[str, Any]:
+        """The keys mode, status, compared, max_abs, max_rel, kinks, unsure and reason."""
+        return {
+            "mode": self.mode,
+            "status": self.status,
+            "compared": self.compared,
+            "max_abs": json_number(self.max_abs),
+            "max_rel": json_number(self.max_rel),
+            "kinks": self.kinks,
+            "unsure": self.unsure,
+            "reason": self.reason or None,
+        }
+
+
+def differentiable(program: ClosedJaxpr) -> bool:
+    """Whether a program has an argument and a result with derivatives, and takes and gives arrays alone."""
+    avals = [*program.in_avals, *program.out_avals]
+    arrays = all(isinstance(a, ShapedArray) for a in avals)
+    return arrays and any(inexact(program.in_avals)) and any(inexact(program.out_avals))
+
+
+def derivative_of(program: ClosedJaxpr, mode: str) -> ClosedJaxpr:
+    """The program of the derivative: (a, tangents) -> (b, tangents), or (a, cotangents) -> (b, cotangents).
+
+    Raises:
+      UnsupportedError, MissingRuleError: the program has no derivative in this mode.
+    """
+    if mode == "rev":
+        return vjp_jaxpr(program)
+    made = jvp_jaxpr(program)[0]
+    before = {eqn.primitive for eqn in all_eqns(program.jaxpr)}
+    for eqn in all_eqns(made.jaxpr):
+        rule = impl_rules.find(eqn.primitive)
+        if isinstance(rule, Unsupported) and eqn.primitive not in before:
+            raise UnsupportedError(Diagnostic(rule.why, "no-forward-derivative")).placed_at(eqn)
+    return made
+
+
+class _Point:
+    """A program at a point.
+
+    Attributes:
+      live: for each argument whether it has tangents; `given` are those arguments.
+      flags: for each result whether it has tangents.
+    """
+
+    def __init__(self, program: ClosedJaxpr, args: Sequence[Any], how: How):
+        from jaxprtool.backends import finite_differences  # noqa: PLC0415 (gateway: NumPy)
+
+        self.program, self.args, self.how = program, args, how
+        self.numeric = finite_differences
+        self.live, self.flags = inexact(program.in_avals), inexact(program.out_avals)
+        self.given = [*compress(args, self.live)]
+        self.outputs = [i for i, flag in enumerate(self.flags) if flag]
+        self.positions = [i for i, flag in enumerate(self.live) if flag]
+        bits = coarsest(program, finite_differences.fraction_bits)
+        self.steps = finite_differences.steps_for(bits, how.step)
+        tolerance = _RTOL["fine" if bits > 40 else "single" if bits > 16 else "half"]
+        self.rtol = tolerance if how.rtol is None else how.rtol
+        self.atol = how.atol
+
+    def results(self, given: Sequence[Any]) -> list[Any]:
+        """The results with tangents, for other values of the arguments with tangents."""
+        rest = iter(given)
+        args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
+        return [*compress(eval_jaxpr(self.program, args), self.flags)]
+
+
+def directions_of(
+    program: ClosedJaxpr, args: Sequence[Any], mode: str, how: How, k: int = 0
+) -> list[Any]:
+    """A random direction of the arguments (`fwd`) or of the results (`rev`), in their types, as a derivative takes it."""
+    point = _Point(program, args, how)
+    like = point.given if mode == "fwd" else [x * 0 + 1 for x in point.results(point.given)]
+    found = point.numeric.directions(like, 5000 + 1000 * how.seed + k, 2.0**-4)
+    return _typed(found, like)
+
+
+def coarsest(program: ClosedJaxpr, bits_of: Callable[[Any], int]) -> int:
+    """The least number of bits after the point among the types that a program computes with."""
+    atoms = [*program.jaxpr.all_binders]
+    atoms += [v for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders]
+    dtypes = {x.aval.dtype for x in atoms if isinstance(x.aval, ShapedArray)}
+    return min((bits_of(d) for d in dtypes if d.is_inexact), default=52)
+
+
+def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Check]:
+    """Check the derivatives of a program at a point.
+
+    Args:
+      program: (a) -> (b); see `differentiable`.
+      args: the values of a.
+      how: modes, steps and tolerances.
+
+    Returns:
+      What was found, for each mode, and for one against the other where both are there.
+    """
+    point = _Point(program, args, how)
+    made: dict[str, ClosedJaxpr] = {}
+    checks = [Check(mode) for mode in how.modes]
+    for check in checks:
+        try:
+            made[check.mode] = derivative_of(program, check.mode)
+        except _NO_DERIVATIVE as e:
+            check.reason = _reason(e)
+    if made:
+        checks += _Checking(point, made, checks).run()
+    return checks
+
+
+def _reason(error: JaxprToolError) -> str:
+    return error.diagnostics[0].message
+
+
+class _Direction(NamedTuple):
+    """A direction of the arguments, and what is found along it.
+
+    Attributes:
+      tangents: for each argument.
+      found: the estimates of the derivatives of the results.
+      argument: the argument and the index, where the direction is that of one element; else None.
+      length: of the direction of one element, else 1; numbers are reported per unit.
+    """
+
+    tangents: list[Any]
+    found: Sequence[Any]
+    argument: tuple[int, tuple[int, ...]] | None
+    length: float
+
+
+class _Checking:
+    """The comparisons at one point.
+
+    Attributes:
+      made: the program of the derivative in each mode.
+      checks: what is found in each mode.
+      both, value: what is found of one mode against the other, and of the values that rules compute.
+      small: whether every element is checked.
+      gaps: how far the derivative of each element of a result may be from its differences, where it has a kink along the
+        first direction, which is a random one; else 0. One argument alone may show no kink where it ties with several others.
+      finite: whether all results are finite; where one is not, a sum over them may be NaN.
+    """
+
+    def __init__(self, point: _Point, made: dict[str, ClosedJaxpr], checks: Sequence[Check]):
+        self.point, self.made, self.numeric = point, made, point.numeric
+        self.where = numpy_namespace().where
+        self.checks = {c.mode: c for c in checks}
+        self.both, self.value = Check("fwd=rev"), Check("value")
+        self.base = point.results(point.given)
+        self.finite = all((abs(numpy_namespace().asarray(x)) < math.inf).all() for x in self.base)
+        self.small = max(_size(point.given), _size(self.base)) <= _SMALL
+        self.gaps: list[Any] = []
+        self.rows: dict[tuple[int, int], list[Any]] = {}
+
+    def run(self) -> list[Check]:
+        """Compare along each direction; returns what was found besides the checks of the modes."""
+        point, smallest = self.point, self.point.steps.sizes[-1]
+        for k in range(1 if self.small else point.how.directions):
+            seed = 1000 * point.how.seed + k
+            self.along(self.numeric.directions(point.given, seed, smallest))
+        if self.small:
+            for which, x in enumerate(point.given):
+                for k in range(math.prod(x.shape)):
+                    tangents = self.numeric.basis(point.given, which, k, smallest)
+                    element = point.positions[which], _unravel(k, x.shape)
+                    self.along(tangents, element, abs(tangents[which].flat[k].item()))
+        for check in self.checks.values():  # those of one element say most
+            check.wrong.sort(key=lambda m: m.argument is None)
+        found = [self.value] if self.value.wrong else []
+        return [*found, self.both] if len(self.made) == 2 else found
+
+    def along(
+        self,
+        tangents: list[Any],
+        argument: tuple[int, tuple[int, ...]] | None = None,
+        length: float = 1.0,
+    ) -> None:
+        """Compare along one direction."""
+        point = self.point
+        found = self.numeric.estimate(point.results, point.given, tangents, point.steps)
+        direction = _Direction(tangents, found, argument, length or 1.0)
+        if not self.gaps:
+            gaps = [e.high - e.low + abs(e.high) + abs(e.low) for e in found]
+            self.gaps = [
+                self.where(e.kink, 3 * gap, 0.0) for e, gap in zip(found, gaps, strict=True)
+            ]
+        pushed = None
+        if "fwd" in self.made:
+            pushed = [*map(self.numeric.wide, self.pushed(tangents))]
+            for k, (t, e) in enumerate(zip(pushed, found, strict=True)):
+                self.compare(k, t, e, direction)
+        if "rev" in self.made and self.small:
+            for k, y in enumerate(self.base):
+                for flat in range(math.prod(y.shape)):
+                    self.row(k, flat, direction, pushed)
+        elif "rev" in self.made:
+            for seed in range(2):
+                self.pull(seed, direction, pushed)
+
+    def pushed(self, tangents: list[Any]) -> list[Any]:
+        """The tangents of the results."""
+        point = self.point
+        outs = eval_jaxpr(self.made["fwd"], [*point.args, *_typed(tangents, point.given)])
+        self.check_values(outs)
+        return outs[len(point.flags) :]
+
+    def pulled(self, cotangents: list[Any]) -> list[Any]:
+        """The cotangents of the arguments."""
+        point = self.point
+        outs = eval_jaxpr(self.made["rev"], [*point.args, *_typed(cotangents, self.base)])
+        self.check_values(outs)
+        return outs[len(point.flags) :]
+
+    def check_values(self, outs: Sequence[Any]) -> None:
+        """Compare the results that the derivative computes besides with those of the program."""
+        if self.value.wrong:
+            return
+        for k, (y, base) in enumerate(
+            zip(compress(outs, self.point.flags), self.base, strict=False)
+        ):
+            got, wanted = self.numeric.wide(y), self.numeric.wide(base)
+            size = abs(wanted)
+            room = self.point.rtol * size + 64 * self.point.steps.epsilon * _largest(size)
+            wrong = ~(abs(got - wanted) <= room) & (size < math.inf)
+            self.note(self.value, k, got, wanted, room, wrong, None)
+
+    def compare(self, k: int, t: Any, e: Any, direction: _Direction) -> None:
+        """Compare the tangent of a result with its estimate."""
+        check, point = self.checks["fwd"], self.point
+        own = point.rtol * abs(e.value) + self.absolute(e.value) * direction.length
+        unknown = ~(e.error < math.inf)
+        off = ~(abs(t - e.value) <= own + 3 * e.error) & ~unknown
+        kink = off & (e.kink | (self.gaps[k] > 0)) & self.between(k, t, e)
+        doubtful = (e.error > 0.1 * abs(e.value) + own + _NEGLIGIBLE * e.size) | unknown
+        check.compared += int(t.size)
+        check.kinks += int((kink | e.kink & ~off).sum())
+        check.unsure += int((doubtful & ~off & ~e.kink).sum())
+        known = ~doubtful & ~e.kink & ~kink
+        check.largest(
+            abs(t - e.value)[known] / direction.length, abs(e.value)[known] / direction.length
+        )
+        self.note(check, k, t, e.value, own + 3 * e.error, off & ~kink, direction)
+
+    def between(self, k: int, t: Any, e: Any) -> Any:
+        """Whether a real tangent is between the slopes on both sides, or not far from them.
+
+        Where several elements tie, the derivative may be that of any. Tangents of complex results count as such.
+        """
+        if t.dtype.kind == "c":
+            return abs(t) < math.inf
+        gap = numpy_namespace().maximum(e.high - e.low, self.gaps[k])
+        room = gap + self.point.rtol * (abs(e.low) + abs(e.high)) + 3 * self.point.steps.epsilon
+        return (t >= e.low - room) & (t <= e.high + room)
+
+    def absolute(self, values: Any) -> float:
+        """What is small against the other elements of a derivative."""
+        if self.point.atol is not None:
+            return self.point.atol
+        return 0.01 * self.point.rtol * _largest(abs(values)) + 1e-300
+
+    def note(
+        self,
+        check: Check,
+        k: int,
+        got: Any,
+        wanted: Any,
+        room: Any,
+        wrong: Any,
+        direction: _Direction | None,
+    ) -> None:
+        """Note the worst of the elements of a result that are wrong."""
+        if not wrong.any():
+            return
+        excess = abs(got - wanted) / (room + 1e-300)
+        excess = self.where(excess == excess, excess, math.inf)
+        flat = int(self.where(wrong, excess, -1.0).argmax())
+        length = 1.0 if direction is None else direction.length
+        numbers = [x.reshape(-1)[flat].item() / length for x in (got, wanted, room)]
+        index = _unravel(flat, got.shape)
+        argument = None if direction is None else direction.argument
+        check.wrong.append(Mismatch(check.mode, self.point.outputs[k], index, argument, *numbers))
+
+    def row(self, k: int, flat: int, direction: _Direction, pushed: Sequence[Any] | None) -> None:
+        """Compare the derivative of one element of a result with its estimate and its tangent."""
+        e = direction.found[k]
+        wanted, error, size = (x.reshape(-1)[flat].item() for x in (e.value, e.error, e.size))
+        if not error < math.inf or e.kink.reshape(-1)[flat] or self.gaps[k].reshape(-1)[flat]:
+            self.checks["rev"].unsure += 1
+            return
+        back = self.rows.get((k, flat))
+        if back is None:
+            unit = [self.numeric.wide(x) * 0 for x in self.base]
+            unit[k] = self.where(_is_element(unit[k], flat), 1.0, 0.0)
+            back = self.rows[k, flat] = self.pulled(unit)
+        got, among = self.numeric.dot(back, direction.tangents)
+        where = self.point.outputs[k], _unravel(flat, e.value.shape)
+        own = (
+            self.point.rtol * (abs(wanted) + 0.05 * among)
+            + (self.point.atol or 0) * direction.length
+        )
+        self.scalar("rev", got, complex(wanted).real, own, 3 * error, size, where, direction)
+        if pushed is not None:
+            t = complex(pushed[k].reshape(-1)[flat].item()).real
+            rounding = 16 * self.point.steps.epsilon * _largest(e.size)
+            own = 0.1 * self.point.rtol * (abs(t) + among) + rounding
+            if math.isfinite(t) and got == got:
+                self.scalar("fwd=rev", t, got, own, 0.0, 0.0, where, direction)
+
+    def pull(self, seed: int, direction: _Direction, pushed: Sequence[Any] | None) -> None:
+        """Compare the derivative of a random sum of the results with the sum of the estimates and of the tangents."""
+        numeric, point, found = self.numeric, self.point, direction.found
+        good = [(e.error < math.inf) & ~e.kink for e in found]
+        if not any(g.any() for g in good):
+            self.checks["rev"].unsure += 1
+            return
+        like = [x * 0 + 1 for x in self.base]
+        cts = numeric.directions(like, 77 + 2 * seed, 2.0**-4)
+        cts = _typed([self.where(g, ct, 0) for g, ct in zip(good, cts, strict=True)], self.base)
+
+        def total(values: Sequence[Any], weights: Sequence[Any] = cts) -> tuple[float, float]:
+            known = [self.where(g, x, 0) for g, x in zip(good, values, strict=True)]
+            return numeric.dot(known, weights)
+
+        got, size = numeric.dot(self.pulled(cts), direction.tangents)
+        wanted, among = total([e.value for e in found])
+        weights = [abs(numeric.wide(ct)) for ct in cts]
+        error, _ = total([e.error for e in found], weights)
+        values, _ = total([e.size for e in found], weights)
+        own = point.rtol * (abs(wanted) + 0.05 * (size + among)) + (point.atol or 0.0)
+        self.scalar("rev", got, wanted, own, 3 * error, values, None, direction)
+        if pushed is not None:
+            forward, among = total(pushed)
+            own = 0.1 * point.rtol * (abs(forward) + size + among)
+            if math.isfinite(forward) and got == got:
+                self.scalar("fwd=rev", forward, got, own, 0.0, 0.0, None, direction)
+
+    def scalar(
+        self,
+        mode: str,
+        got: float,
+        wanted: float,
+        own: float,
+        error: float,
+        size: float,
+        result: tuple[int, tuple[int, ...]] | None,
+        direction: _Direction,
+    ) -> None:
+        """Compare two numbers."""
+        check = self.both if mode == "fwd=rev" else self.checks[mode]
+        check.compared += 1
+        difference, length = abs(got - wanted), direction.length
+        if got != got and not self.finite:
+            check.unsure += 1
+            return
+        if not difference <= own + error:
+            output, index = result or (None, None)
+            numbers = [x / length for x in (got, wanted, own + error)]
+            check.wrong.append(Mismatch(mode, output, index, direction.argument, *numbers))
+        elif error > 0.3 * abs(wanted) + own + 3 * _NEGLIGIBLE * size:
+            check.unsure += 1
+            return
+        both = numpy_namespace().array([difference, abs(wanted)]) / length
+        check.largest(both[:1], both[1:])
+
+
+def _typed(values: Sequence[Any], like: Sequence[Any]) -> list[Any]:
+    """Values of the types of arrays."""
+    return [v.astype(x.dtype) for v, x in zip(values, like, strict=True)]
+
+
+def _size(xs: Sequence[Any]) -> int:
+    return sum(math.prod(x.shape) for x in xs)
+
+
+def _largest(sizes: Any) -> float:
+    """The largest of finite numbers."""
+    return float(sizes[sizes < math.inf].max(initial=0.0))
+
+
+def _is_element(x: Any, flat: int) -> Any:
+    """An array of the shape of x, true at one element."""
+    xp = numpy_namespace()
+    return xp.arange(math.prod(x.shape)).reshape(x.shape) == flat
+
+
+def _unravel(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
+    index: list[int] = []
+    for n in reversed(shape):
+        flat, k = divmod(flat, n)
+        index.append(k)
+    return tuple(reversed(index))

@@ -1,0 +1,220 @@
+"""Which equation's derivative rule is wrong: the check of a program's derivatives on each equation, at its own values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import compress
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.gradcheck import (
+    Check,
+    How,
+    Mismatch,
+    check_point,
+    differentiable,
+    directions_of,
+)
+from jaxprtool.analyses.places import Place, Watch
+from jaxprtool.core.trace import inexact
+from jaxprtool.interpreters.dce import has_effects
+from jaxprtool.interpreters.evaluate import eval_jaxpr
+from jaxprtool.interpreters.jvp import derivative_facts, jvp_jaxpr
+from jaxprtool.interpreters.observe import observed_by
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+
+__all__ = ["Finding", "decides", "find_equations"]
+
+_STEP = 1 / 64  # what is tried for other decisions, relative to an argument
+_EQUATIONS = 1_000  # checks of one search at most
+Way = tuple[JaxprEqn, ...]
+
+
+class Finding(NamedTuple):
+    """An equation whose derivative is not its difference.
+
+    Attributes:
+      place: where, with the step of each loop.
+      kind: `wrong`; `kink`: the function has a kink or a jump there; `stopped`: it lets no derivative pass although its
+        result changes (stop_gradient, round); `unsure`: its differences are not known well enough.
+      mismatch: what differs; None for `unsure`.
+    """
+
+    place: Place
+    kind: str
+    mismatch: Mismatch | None = None
+
+    def json(self) -> dict[str, Any]:
+        """The keys kind, place, and those of the mismatch."""
+        found = {} if self.mismatch is None else self.mismatch.json()
+        return {"kind": self.kind, "place": self.place.json(), **found}
+
+
+def find_equations(
+    evaluate: Callable[[Watch], Any], how: How, *, every: bool = False
+) -> list[Finding]:
+    """The equations whose rules disagree with differences, each at the first place where it does.
+
+    An equation that holds jaxprs and disagrees is followed inside: where an equation there disagrees too, that one is
+    meant, and else the equation itself, whose rule is its own (`custom_jvp_call`).
+
+    Args:
+      evaluate: evaluate(observer) runs the program once.
+      how: how derivatives are checked.
+      every: whether an equation in a loop is checked in every step; else in the first, second, fourth, eighth, ... unless
+        a loop disagrees and nothing in those steps does.
+    """
+    found = _search(evaluate, how, every)
+    open_ones = [f for f in found if f.kind == "wrong" and _follows(f.place.eqn)]
+    if every or not open_ones:
+        return found
+    more = _search(evaluate, how, True)
+    return more if any(f.kind == "wrong" for f in more) else found
+
+
+def _search(evaluate: Callable[[Watch], Any], how: How, every: bool) -> list[Finding]:
+    """The same, with the steps of loops that `every` says."""
+    found: dict[Way, Finding] = {}
+    suspects: set[Way] = {()}
+    while suspects:
+        watch = _Equations(suspects, how, every)
+        evaluate(watch)
+        for way in {w[:-1] for w, f in watch.found.items() if f.kind == "wrong"}:
+            if way in found and found[way].kind in ("wrong", "unsure"):
+                del found[way]
+        found.update(watch.found)
+        suspects = {
+            way
+            for way, finding in watch.found.items()
+            if finding.kind in ("wrong", "unsure") and _follows(way[-1])
+        }
+    return [*found.values()]
+
+
+class _Equations(Watch):
+    """Checks the equations directly inside of some equations.
+
+    Attributes:
+      suspects: the ways to the jaxprs whose equations are checked.
+      found: what was found, by the way to the equation.
+    """
+
+    def __init__(self, suspects: set[Way], how: How, every: bool):
+        super().__init__()
+        self.suspects, self.how, self.every = suspects, how, every
+        self.found: dict[Way, Finding] = {}
+        self.count: dict[Way, int] = {}
+        self.left = _EQUATIONS
+        self.programs: dict[JaxprEqn, tuple[ClosedJaxpr, list[int]] | None] = {}
+
+    def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Check an equation."""
+        inside = tuple([level.step.eqn for level in self.levels if level.step is not None])
+        if inside not in self.suspects or self.left == 0:
+            return
+        way = (*inside, eqn)
+        known = self.found.get(way)
+        if known is not None and known.kind == "wrong":
+            return
+        n = self.count[way] = self.count.get(way, 0) + 1
+        if not self.every and n & (n - 1):
+            return
+        if eqn not in self.programs:
+            self.programs[eqn] = _program_of(eqn)
+        alone = self.programs[eqn]
+        if alone is None or any(map(_has_nan, ins)):
+            return
+        self.left -= 1
+        program, positions = alone
+        finding = self.check(eqn, program, [ins[i] for i in positions])
+        if finding is not None and (known is None or finding.kind == "wrong"):
+            self.found[way] = finding
+
+    def check(self, eqn: JaxprEqn, program: ClosedJaxpr, args: Sequence[Any]) -> Finding | None:
+        """Check an equation at its values."""
+        with observed_by(None):
+            try:
+                checks = check_point(program, args, self.how)
+            except JaxprToolError:  # it cannot be run alone
+                return Finding(self.place(eqn), "unsure")
+            return self.judged(eqn, program, args, checks)
+
+    def judged(
+        self, eqn: JaxprEqn, program: ClosedJaxpr, args: Sequence[Any], checks: Sequence[Check]
+    ) -> Finding | None:
+        place = self.place(eqn)
+        wrong = [c.wrong[0] for c in checks if c.wrong]
+        if wrong:
+            if _stops(program):
+                return Finding(place, "stopped", wrong[0])
+            certain = not _follows(eqn) or not decides(program, args, self.how)
+            return Finding(place, "wrong" if certain else "unsure", wrong[0])
+        if any(c.kinks for c in checks):
+            return Finding(place, "stopped" if _stops(program) else "kink")
+        unsure = any(c.unsure for c in checks)
+        return Finding(place, "unsure") if unsure else None
+
+
+def _program_of(eqn: JaxprEqn) -> tuple[ClosedJaxpr, list[int]] | None:
+    """An equation as a program of the variables that it reads, and where among its operands each of them stands first.
+
+    None where it has no derivative to check, or does something besides.
+    """
+    atoms = [*eqn.inputs]
+    variables = {x: None for x in atoms if isinstance(x, Var)}
+    outs = [Var(v.aval) for v in eqn.out_binders]
+    alone = eqn.replace(out_binders=outs)
+    program = ClosedJaxpr(Jaxpr([*variables], [alone], outs), [])
+    if not differentiable(program) or has_effects(eqn):
+        return None
+    return program, [atoms.index(v) for v in variables]
+
+
+def _follows(eqn: JaxprEqn) -> bool:
+    """Whether the derivative of an equation is made of those of the equations inside of it."""
+    primitive = eqn.primitive
+    return primitive.holds_jaxprs and derivative_facts[primitive] == "jaxprs"
+
+
+def _stops(program: ClosedJaxpr) -> bool:
+    """Whether the derivative of a program is zero whatever its arguments are."""
+    return not any(jvp_jaxpr(program, instantiate_outs=False)[1])
+
+
+def _has_nan(x: Any) -> bool:
+    return getattr(getattr(x, "dtype", None), "kind", "") in "fcV" and bool((x != x).any())
+
+
+def decides(program: ClosedJaxpr, args: Sequence[Any], how: How) -> bool:
+    """Whether a program decides otherwise at the ends of the steps than at its arguments.
+
+    Where it does, its differences say little of its derivative.
+    """
+    live = inexact(program.in_avals)
+    seen: set[int] = set()
+    for k in range(how.directions):
+        direction = directions_of(program, args, "fwd", how, k)
+        for scale in (0.0, _STEP, -_STEP):
+            pairs = zip(compress(args, live), direction, strict=True)
+            moved = iter([(x + scale * t).astype(x.dtype) for x, t in pairs])
+            values = [next(moved) if f else x for x, f in zip(args, live, strict=True)]
+            watch = _Decisions()
+            with observed_by(watch):
+                eval_jaxpr(program, values)
+            seen.add(watch.digest)
+    return len(seen) > 1
+
+
+class _Decisions(Watch):
+    """Collects what a run decides by: all integers, booleans and branches that it computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.digest = hash(())
+
+    def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Take in the results of an equation that are no floating or complex numbers."""
+        for x in outs:
+            kind = getattr(getattr(x, "dtype", None), "kind", "")
+            if kind and kind in "iub":
+                self.digest = hash((self.digest, x.tobytes()))

@@ -1,0 +1,117 @@
+"""What `precision` answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.answer import Answer, json_number
+from jaxprtool.analyses.places import Place
+from jaxprtool.analyses.precision import Errors
+
+__all__ = ["OutputError", "Precision", "Trial"]
+
+
+class OutputError(NamedTuple):
+    """The error of a result.
+
+    Attributes:
+      index, type: of the result.
+      ulps: the most, in units in the last place.
+      relative: the most, relative to the largest element.
+    """
+
+    position: int
+    type: str
+    ulps: float
+    relative: float
+
+    def json(self) -> dict[str, Any]:
+        """The keys index, type, max_ulp and max_rel."""
+        numbers = {"max_ulp": json_number(self.ulps), "max_rel": json_number(self.relative)}
+        return {"index": self.position, "type": self.type, **numbers}
+
+
+class Trial(NamedTuple):
+    """What becomes of the results' error when an equation and those that read it are done in double precision.
+
+    Attributes:
+      place: of the equation.
+      before, after: the largest relative error of a result.
+    """
+
+    place: Place
+    before: float
+    after: float
+
+    def json(self) -> dict[str, Any]:
+        """The keys place, before and after."""
+        return {
+            "place": self.place.json(),
+            "before": json_number(self.before),
+            "after": json_number(self.after),
+        }
+
+
+@dataclass(frozen=True)
+class Precision(Answer):
+    """The errors of a program's results and equations.
+
+    Attributes:
+      outputs: of each result of a floating or complex type.
+      equations: by what they add, the worst first.
+      trials: what was tried in double precision, what helps most first.
+      top: how many of each are shown.
+    """
+
+    outputs: Sequence[OutputError] = field(default_factory=list[OutputError])
+    equations: Sequence[Errors] = field(default_factory=list[Errors])
+    trials: Sequence[Trial] = field(default_factory=list[Trial])
+    top: int = 20
+
+    def lines(self) -> list[str]:
+        """The answer for people."""
+        found = [
+            f"result {o.position} {o.type}: off by {o.ulps:.3g} ulp, {o.relative:.2g} of its largest element"
+            for o in self.outputs
+        ]
+        found += ["", "     adds  adds (ulp)  in all (ulp)  amplified  equation"]
+        for e in self.equations[: self.top]:
+            adds = "-" if e.local is None else f"{e.local_relative:.2g}"
+            cells = f"{adds:>9}  {_cell(e.local):>10}  {_cell(e.total):>12}  {_cell(e.amplification):>9}"
+            found.append(f"{cells}  {e.place}  {e.place.located()}")
+        if self.trials:
+            found += [
+                "",
+                "done in f64 with what reads it, the largest error of the results becomes",
+            ]
+            found += [
+                f"{t.before:>9.2g} -> {t.after:<9.2g}  {t.place}  {t.place.located()}"
+                for t in self.trials[: self.top]
+            ]
+        return found
+
+    def json(self) -> dict[str, Any]:
+        """One document; the help of the verb has its keys."""
+        return {
+            "schema": 1,
+            "shadow": "f64",
+            "outputs": [o.json() for o in self.outputs],
+            "equations": [
+                {
+                    "place": e.place.json(),
+                    "count": e.count,
+                    "local_ulp": json_number(e.local),
+                    "local_rel": json_number(e.local_relative),
+                    "total_ulp": json_number(e.total),
+                    "amplification": json_number(e.amplification),
+                }
+                for e in self.equations[: self.top]
+            ],
+            "raised": [t.json() for t in self.trials[: self.top]],
+        }
+
+
+def _cell(x: float | None) -> str:
+    return "-" if x is None else f"{x:.3g}"

@@ -1,0 +1,142 @@
+"""How far results are from each other."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from jaxprtool.backends.numpy_eval import KeyArray
+
+__all__ = ["Gap", "error_of", "gap", "larger"]
+
+_RTOL = ((40, 1e-9), (16, 1e-4), (0, 2e-2))  # by the number of bits after the point
+
+
+class Gap(NamedTuple):
+    """The difference of two results of one type.
+
+    Attributes:
+      differing: how many elements differ by more than the tolerance; in types without rounding, how many differ.
+      max_abs, max_rel, max_ulp: the largest difference of finite elements.
+      element: the index of the element that differs most; None where none does.
+      finite: whether all elements of both are finite.
+      rounded: whether they are of a type with rounding.
+    """
+
+    differing: int
+    max_abs: float
+    max_rel: float
+    max_ulp: float
+    element: tuple[int, ...] | None
+    finite: bool
+    rounded: bool = True
+
+
+def larger(room: Any, x: Any, y: Any) -> Any:
+    """The larger of `room` and sixteen times the difference of two results, elementwise; not where that is not finite."""
+    if isinstance(x, KeyArray) or (np.asarray(x).dtype.kind == "V" and np.asarray(x).dtype.names):
+        return room
+    wide = np.complex128 if np.asarray(x).dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        size = 16 * np.abs(np.asarray(x).astype(wide) - np.asarray(y).astype(wide))
+    return np.maximum(room, np.where(np.isfinite(size), size, 0.0))
+
+
+def gap(a: Any, b: Any, rtol: float | None, atol: float | None, extra: Any = 0.0) -> Gap:
+    """Compare two results.
+
+    NaNs are equal, and zeros of both signs. Numbers of types with rounding are equal when |a - b| is at most
+    atol + rtol * max(|a|, |b|); where no tolerance is given, a hundredth of rtol times the largest element besides.
+
+    Args:
+      a, b: arrays, or keys.
+      rtol, atol: the tolerance; None: by the type.
+      extra: what is allowed besides, elementwise.
+    """
+    x, y = (v.data if isinstance(v, KeyArray) else np.asarray(v) for v in (a, b))
+    if x.dtype.kind == "V" and x.dtype.names is not None:
+        return Gap(0, 0.0, 0.0, 0.0, None, True, False)
+    if x.dtype.kind in "biu" or _is_integer(x.dtype):
+        differs = x != y
+        size = np.abs(x.astype(np.float64) - y.astype(np.float64))
+        index = _first(size + differs, differs)
+        return Gap(int(differs.sum()), _most(size), _relative(size, x), 0.0, index, True, False)
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    bits = int(ml_dtypes.finfo(x.dtype).nmant)
+    x, y = x.astype(wide), y.astype(wide)
+    with np.errstate(all="ignore"):
+        size = np.abs(x - y)
+        largest = np.maximum(np.abs(x), np.abs(y))
+        relative = next(r for least, r in _RTOL if bits >= least) if rtol is None else rtol
+        room = relative * largest + (atol or 0.0) + extra
+        if rtol is None and atol is None:
+            room = room + 0.01 * relative * _most(largest)
+        same = (x == y) | (np.isnan(x) & np.isnan(y)) | (size <= room)
+        ulp = size / np.ldexp(1.0, np.frexp(np.maximum(largest, 1e-300))[1] - 1 - bits)
+        count = int((~same).sum())
+        worst = np.where(np.isfinite(size), size / (room + 1e-300), np.inf)
+    finite = bool(np.isfinite(x).all() and np.isfinite(y).all())
+    return Gap(
+        count, _most(size), _relative(size, largest), _most(ulp), _first(worst, ~same), finite
+    )
+
+
+def _is_integer(dtype: np.dtype) -> bool:
+    try:
+        ml_dtypes.iinfo(dtype)
+    except ValueError:
+        return False
+    return True
+
+
+def _most(size: np.ndarray) -> float:
+    finite = size[np.isfinite(size)]
+    return float(finite.max(initial=0.0))
+
+
+def _relative(size: np.ndarray, largest: np.ndarray) -> float:
+    largest = np.abs(largest.astype(np.float64))
+    some = np.isfinite(size) & (largest > 0) & np.isfinite(largest)
+    return float((size[some] / largest[some]).max(initial=0.0)) if some.any() else 0.0
+
+
+def _first(size: np.ndarray, differs: np.ndarray) -> tuple[int, ...] | None:
+    if not differs.any():
+        return None
+    flat = int(np.where(differs, size, -math.inf).argmax())
+    return tuple(int(i) for i in np.unravel_index(flat, size.shape))
+
+
+def error_of(x: Any, exact: np.ndarray) -> tuple[float, float]:
+    """How far an array is from its exact values: the most in units in the last place, and relative to the largest.
+
+    Elements that are not finite in both are left out. A unit is that of the type of x at the exact value.
+    """
+    x = np.asarray(x)
+    with np.errstate(all="ignore"):
+        size = np.abs(exact)
+        away = np.abs(x.astype(exact.dtype) - exact)
+        relative = away / _unit(x.dtype, size)
+        most, worst, largest = (float(v.max(initial=0.0)) for v in (away, relative, size))
+        if not math.isfinite(most + worst + largest):
+            most, worst, largest = map(_most, (away, relative, size))
+        return worst, most / largest if largest else 0.0
+
+
+def _unit(dtype: np.dtype, size: np.ndarray) -> np.ndarray:
+    """A unit in the last place of numbers of some sizes in a type, in double precision."""
+    if dtype in (np.float32, np.float16):
+        return np.spacing(size.astype(dtype)).astype(np.float64)
+    bits, least = _layout(dtype)
+    return np.maximum(np.ldexp(1.0, np.frexp(size)[1] - 1 - bits), least)
+
+
+@functools.cache
+def _layout(dtype: np.dtype) -> tuple[int, float]:
+    """The number of bits after the point of a type, and its smallest positive number."""
+    info = ml_dtypes.finfo(dtype)
+    return int(info.nmant), float(info.smallest_subnormal)

@@ -1,0 +1,232 @@
+"""Directional derivatives of functions on arrays by central differences, with what is known of their errors.
+
+The steps go down by a constant factor, and Richardson's extrapolation takes out the powers of the step in the error
+(Ridders, Advances in Engineering Software 4, 1982). Of the extrapolated values each element of a result takes the one
+with the least error, which is estimated from its neighbours and from the rounding of the function's values. Where the
+slopes on the two sides do not approach each other the function has a kink or a jump there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.ir.dtypes import DType
+
+__all__ = ["Estimate", "Steps", "basis", "directions", "dot", "estimate", "steps_for", "wide"]
+
+Function = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+class Steps(NamedTuple):
+    """The steps of the differences, relative to the direction.
+
+    Attributes:
+      sizes: the steps, the largest first.
+      factor: how much smaller each is than the one before.
+      epsilon: the relative error of a value of the function.
+    """
+
+    sizes: tuple[float, ...]
+    factor: float
+    epsilon: float
+
+
+class Estimate(NamedTuple):
+    """The derivative of one result along a direction, elementwise.
+
+    Attributes:
+      value: f64 or c128; what it is good for `error` says.
+      error: how far the derivative may be from `value`; infinite where no difference is finite.
+      kink: whether the slopes on the two sides differ, however small the step is.
+      low, high: the smaller and the larger of the two slopes, for real results.
+      size: the absolute value of the result itself.
+    """
+
+    value: np.ndarray
+    error: np.ndarray
+    kink: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    size: np.ndarray
+
+
+def fraction_bits(dtype: DType) -> int:
+    """The number of bits after the point of a floating or complex type."""
+    return int(ml_dtypes.finfo(np_dtype(dtype.real)).nmant)
+
+
+def steps_for(bits: int, size: float | None = None) -> Steps:
+    """The steps for values with so many bits after the point.
+
+    Args:
+      bits: of the coarsest type that the function computes with.
+      size: the smallest step, where the caller chooses it.
+    """
+    epsilon = 2.0**-bits
+    if size is not None:
+        return Steps((4 * size, 2 * size, size), 2.0, epsilon)
+    first, count, factor = (5, 7, 4) if bits > 40 else (4, 5, 4) if bits > 16 else (2, 4, 2)
+    return Steps(tuple(2.0**-first / factor**k for k in range(count)), float(factor), epsilon)
+
+
+def wide(x: Any) -> np.ndarray:
+    """An array in the precision in which differences are computed: f64 or c128."""
+    x = np.asarray(x)
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def directions(args: Sequence[Any], seed: int, smallest: float) -> list[np.ndarray]:
+    """A random direction for each argument, so that a step of size 1 is of the size of the argument.
+
+    It is relative to each element, which keeps the step inside of the domain of functions such as log; that of an element
+    which is zero is as large as the others are.
+
+    Args:
+      args: the arguments, of floating or complex types.
+      seed: of the random numbers.
+      smallest: the smallest step; the direction is changed so that adding this much of it is exact.
+    """
+    rng = np.random.default_rng([7, seed])
+    found = []
+    for arg in args:
+        x = wide(arg)
+        sign = rng.choice([-1.0, 1.0], x.shape) * rng.uniform(0.5, 1.0, x.shape)
+        if x.dtype.kind == "c":
+            sign = sign + 1j * rng.choice([-1.0, 1.0], x.shape) * rng.uniform(0.5, 1.0, x.shape)
+        size = np.abs(x)
+        size = np.where(size > 0, size, _typical(size))
+        found.append(_exact(arg, sign * size, smallest))
+    return found
+
+
+def basis(args: Sequence[Any], which: int, element: int, smallest: float) -> list[np.ndarray]:
+    """The direction of one element of one argument, as long as the argument is large."""
+    found = [np.zeros_like(wide(x)) for x in args]
+    x = wide(args[which])
+    size = np.abs(x)
+    found[which].flat[element] = size.flat[element] or _typical(size)
+    found[which] = _exact(args[which], found[which], smallest)
+    return found
+
+
+def _typical(size: np.ndarray) -> float:
+    """The size of an element that is not zero; 1 where there is none."""
+    some = size[np.isfinite(size) & (size > 0)]
+    return float(np.median(some)) if some.size else 1.0
+
+
+def _exact(arg: Any, direction: np.ndarray, smallest: float) -> np.ndarray:
+    """The direction, changed so that `arg + smallest * direction` has no rounding."""
+    moved = _moved(arg, direction, smallest)
+    with np.errstate(all="ignore"):
+        exact = (wide(moved) - wide(arg)) / smallest
+    return np.where(np.isfinite(exact), exact, 0.0)
+
+
+def _moved(arg: Any, direction: np.ndarray, step: float) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.asarray(wide(arg) + step * direction).astype(np.asarray(arg).dtype)
+
+
+def estimate(
+    f: Function, args: Sequence[Any], direction: Sequence[np.ndarray], steps: Steps
+) -> list[Estimate]:
+    """The derivative of each result of f at `args` along a direction.
+
+    Args:
+      f: takes arrays like `args`, and gives arrays of floating or complex types.
+      args: where the derivative is taken.
+      direction: for each argument, f64 or c128.
+      steps: see `steps_for`.
+    """
+    at = [*map(wide, f(args))]
+    pairs = []
+    for h in steps.sizes:
+        sides = []
+        for sign in (h, -h):
+            moved = [_moved(x, t, sign) for x, t in zip(args, direction, strict=True)]
+            sides.append([*map(wide, f(moved))])
+        pairs.append(sides)
+    with np.errstate(all="ignore"):
+        return [
+            _estimate(y, [(plus[k], minus[k]) for plus, minus in pairs], steps)
+            for k, y in enumerate(at)
+        ]
+
+
+def _estimate(y: np.ndarray, pairs: Sequence[Any], steps: Steps) -> Estimate:
+    central = [(p - m) / (2 * h) for (p, m), h in zip(pairs, steps.sizes, strict=True)]
+    noise = _noise(y, pairs, central, steps)
+    value, error = _extrapolated(central, noise, steps.factor)
+    kink, low, high = _sides(y, pairs, noise, steps)
+    return Estimate(value, error, kink, low, high, np.abs(y))
+
+
+def _noise(
+    y: np.ndarray, pairs: Sequence[Any], central: Sequence[Any], steps: Steps
+) -> list[np.ndarray]:
+    """What rounding adds to the difference of each step: it goes with the inverse of the step.
+
+    It is at least that of the values (or a tenth of the largest, which the others may be computed from), and at least what the last two differences show of the rounding inside of f.
+    """
+    size = np.maximum(np.abs(y), np.maximum(np.abs(pairs[0][0]), np.abs(pairs[0][1])))
+    size = np.where(np.isfinite(size), size, np.abs(y))
+    size = np.maximum(size, 0.1 * size.max(initial=0.0, where=np.isfinite(size)))
+    seen = np.abs(central[-1] - central[-2])
+    seen = np.where(np.isfinite(seen), seen, 0.0)
+    last = steps.sizes[-1]
+    return [np.maximum(2 * steps.epsilon * size / h, seen * last / h) for h in steps.sizes]
+
+
+def _extrapolated(
+    central: Sequence[np.ndarray], noise: Sequence[np.ndarray], factor: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The best of the extrapolated differences, and its error."""
+    best, error = central[0], np.full(np.shape(central[0]), np.inf)
+    row: list[np.ndarray] = [central[0]]
+    for d, rounding in zip(central[1:], noise[1:], strict=True):
+        above, row = row, [d]
+        for j, old in enumerate(above):
+            power = factor ** (2 * (j + 1))
+            value = (power * row[j] - old) / (power - 1)
+            e = np.maximum(np.abs(value - row[j]), np.abs(value - old)) + rounding
+            better = e < error
+            best, error = np.where(better, value, best), np.where(better, e, error)
+            row.append(value)
+    return best, error
+
+
+def _sides(
+    y: np.ndarray, pairs: Sequence[Any], noise: Sequence[np.ndarray], steps: Steps
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Whether the slopes on the two sides stay apart, and both at the smallest step that shows them above the rounding."""
+    slopes = [((p - y) / h, (y - m) / h) for (p, m), h in zip(pairs, steps.sizes, strict=True)]
+    gaps = [np.abs(right - left) for right, left in slopes]
+    kink = np.zeros(np.shape(y), bool)
+    low, high = np.real(slopes[-1][0]), np.real(slopes[-1][1])
+    for k in range(1, len(gaps)):
+        shown = gaps[k] > 8 * noise[k]
+        stays = gaps[k] > (1 + 1 / steps.factor) / 2 * gaps[k - 1]
+        kink = np.where(shown, stays, kink)
+        low = np.where(shown, np.real(slopes[k][0]), low)
+        high = np.where(shown, np.real(slopes[k][1]), high)
+    first, last = (np.abs(p - m) for p, m in (pairs[0], pairs[-1]))
+    jump = (last > 0.01 * np.abs(y)) & (last > 0.5 * first)
+    kink = kink | jump
+    return kink, np.minimum(low, high), np.maximum(low, high)
+
+
+def dot(xs: Sequence[Any], ys: Sequence[Any]) -> tuple[float, float]:
+    """The real part of the sum of the products of elements, and the sum of their absolute values."""
+    total = size = 0.0
+    with np.errstate(all="ignore"):
+        for x, y in zip(xs, ys, strict=True):
+            product = wide(x) * wide(y)
+            total += float(np.sum(np.real(product)))
+            size += float(np.sum(np.abs(product)))
+    return total, size

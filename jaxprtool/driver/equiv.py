@@ -1,0 +1,267 @@
+"""equiv: whether two programs compute the same, by proof or by samples."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jaxprtool.analyses.answer import json_number
+from jaxprtool.analyses.equiv import Argument, Equivalence, Sample, Samples, shrunk
+from jaxprtool.analyses.normal_form import same_normal_form
+from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.domains import parse_domains
+from jaxprtool.driver.run import checked_arguments, run
+from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.interpreters.discharge import transformable
+from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
+
+__all__ = ["equiv", "equiv_words", "packed_arguments"]
+
+_NEIGHBOURS = 3  # arguments beside a sample that show what rounding does
+_WORDS = 200  # elements of arguments that are printed as words
+
+
+def equiv(
+    a: ClosedJaxpr,
+    b: ClosedJaxpr,
+    args: Sequence[Value] | None = None,
+    *,
+    samples: int = 100,
+    domain: Sequence[str] = (),
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int = 0,
+    max_bytes: int | None = None,
+    step_limit: int | None = None,
+) -> Equivalence:
+    """Whether two programs give the same results.
+
+    They are equal when their normal forms are (`analyses.normal_form`). Else both run on samples on NumPy: of ordinary
+    values first, then also of 0, -0, 1, infinities, NaN, the smallest and the largest numbers, and ties.
+
+    Args:
+      a, b: the programs.
+      args: arguments for the first sample, as `run` takes them.
+      samples: how many samples are tried.
+      domain: which values arguments may have (`driver.domains`).
+      rtol, atol: how far results may be from each other; by default, what rounding explains.
+      seed: of the random samples.
+      max_bytes, step_limit: as `run`.
+
+    Raises:
+      JaxprTypeError, UsageError: as `run`; a domain that is none.
+    """
+    a, b = (_prepared(p) for p in (a, b))
+    binders = open_binders(a)
+    if args is not None:
+        args = checked_arguments(a, args)
+    reason = _other_types(a, b)
+    if reason:
+        return Equivalence("refuted", reason)
+    if samples < 0:
+        fail(UsageError, f"{samples} samples cannot be tried", "option")
+    domains = parse_domains(domain, binders, of_open(a))
+    if same_normal_form(transformable(a), transformable(b)):
+        return Equivalence("proved")
+    limits = {"max_bytes": max_bytes, "step_limit": step_limit}
+    trial = _Trial(a, b, domains, rtol, atol, limits)
+    for special, given in _samples(binders, args, domains, samples, seed):
+        found = trial.sample(given, special)
+        if found is not None:
+            return _refuted(trial, found, binders)
+    return Equivalence("probable", samples=trial.samples)
+
+
+def _prepared(program: ClosedJaxpr) -> ClosedJaxpr:
+    check_arrays(check_input(program), "equiv", sized=True)
+    return load_constants(program)
+
+
+def _other_types(a: ClosedJaxpr, b: ClosedJaxpr) -> str:
+    """Why programs cannot be compared, by their types; or ""."""
+    sides = [[str(v.aval.strong) for v in open_binders(p)] for p in (a, b)]
+    if sides[0] != sides[1]:
+        return f"they take ({', '.join(sides[0])}) and ({', '.join(sides[1])})"
+    sides = [[str(x.strong) for x in p.out_avals] for p in (a, b)]
+    if sides[0] != sides[1]:
+        return f"they give ({', '.join(sides[0])}) and ({', '.join(sides[1])})"
+    return ""
+
+
+def _samples(
+    binders: Sequence[Var],
+    args: Sequence[Value] | None,
+    domains: dict[int, Any],
+    count: int,
+    seed: int,
+) -> Iterator[tuple[bool, list[Value]]]:
+    """Samples: the arguments that are given, ordinary ones, then special ones; with whether they are special."""
+    from jaxprtool.backends.samples import ORDINARY, draw  # noqa: PLC0415 (gateway: NumPy)
+
+    if args is not None and count:
+        yield False, [*args]
+        count -= 1
+    ordinary = count if not binders else (count + 1) // 2
+    for n in range(count):
+        kind = n % ORDINARY if n < ordinary else ORDINARY + n - ordinary
+        avals = [v.aval for v in binders]
+        number = 1_000_000 * seed + n
+        yield (
+            n >= ordinary,
+            [draw(x, domains.get(i), number, i, kind) for i, x in enumerate(avals)],
+        )
+        if not binders:
+            return
+
+
+class _Trial:
+    """Two programs, run on samples.
+
+    Attributes:
+      samples: what they gave where they agree.
+    """
+
+    def __init__(
+        self,
+        a: ClosedJaxpr,
+        b: ClosedJaxpr,
+        domains: dict[int, Any],
+        rtol: float | None,
+        atol: float | None,
+        limits: dict[str, Any],
+    ):
+        from jaxprtool.backends import agreement, samples  # noqa: PLC0415 (gateway: NumPy)
+
+        self.programs, self.domains, self.limits = (a, b), domains, limits
+        self.tolerance = rtol, atol
+        self.larger, self.neighbour = agreement.larger, samples.neighbour
+        self.gap, self.contains, self.simpler = agreement.gap, samples.contains, samples.simpler
+        self.samples = Samples(0)
+
+    def results(self, args: list[Value]) -> tuple[list[Value], list[Value]]:
+        """What both programs give."""
+        one, other = (run(p, args, **self.limits) for p in self.programs)
+        return one, other
+
+    def gaps(self, args: list[Value]) -> list[Any]:
+        """How far the results for some arguments are from each other, beyond what rounding explains."""
+        outs = self.results(args)
+        found = [self.gap(x, y, *self.tolerance) for x, y in zip(*outs, strict=True)]
+        if self.tolerance != (None, None) or not any(g.differing and g.rounded for g in found):
+            return found
+        rooms = self.rooms(args, outs)
+        return [self.gap(x, y, None, None, r) for x, y, r in zip(*outs, rooms, strict=True)]
+
+    def rooms(self, args: list[Value], outs: tuple[list[Value], list[Value]]) -> list[Any]:
+        """What changes of the arguments in their last place do to the results of either program, a few times over."""
+        rooms: list[Any] = [0.0] * len(outs[0])
+        for seed in range(_NEIGHBOURS):
+            moved = self.results(self.neighbour(args, seed))
+            for k, pairs in enumerate(zip(*moved, *outs, strict=True)):
+                for x, y in (pairs[::2], pairs[1::2]):
+                    rooms[k] = self.larger(rooms[k], x, y)
+        return rooms
+
+    def sample(self, args: list[Value], special: bool) -> Sample | None:
+        """Run both on a sample; what differs, made as simple as it gets, or None."""
+        gaps = self.gaps(args)
+        if not any(g.differing for g in gaps):
+            count, *largest = self.samples
+            each = zip(largest, *[(g.max_abs, g.max_rel, g.max_ulp) for g in gaps], strict=True)
+            self.samples = Samples(count + 1, *map(max, each)) if gaps else Samples(count + 1)
+            return None
+        finite = all(g.finite for g in gaps)
+
+        def differs(tried: list[Value]) -> bool:
+            pairs = enumerate(tried)
+            if not all(self.contains(self.domains.get(i), x) for i, x in pairs if _is_array(x)):
+                return False
+            with contextlib.suppress(JaxprToolError):
+                found = self.gaps(tried)
+                same_kind = all(g.finite for g in found) or not finite
+                return same_kind and any(g.differing for g in found)
+            return False
+
+        small = shrunk(args, differs, self.simpler)
+        return Sample(small, special, self.gaps(small), self.results(small))
+
+
+def _is_array(x: Value) -> bool:
+    return hasattr(x, "astype")
+
+
+def _refuted(trial: _Trial, sample: Sample, binders: Sequence[Var]) -> Equivalence:
+    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+    interface = of_open(trial.programs[0])
+    names = interface.names() if interface else [v.name or "_" for v in binders]
+    words = [_word(x, v, arrays) for x, v in zip(sample.args, binders, strict=True)]
+    found = [
+        Argument(name, str(v.aval), w) for name, v, w in zip(names, binders, words, strict=True)
+    ]
+    outputs: list[dict[str, Any]] = []
+    for k, (gap, x, y) in enumerate(zip(sample.gaps, *sample.outs, strict=True)):
+        if gap.differing:
+            one, other = (_element(arrays.result_json(v)["data"], gap.element) for v in (x, y))
+            outputs.append(
+                {
+                    "index": k,
+                    "type": str(trial.programs[0].out_avals[k]),
+                    "element": list(gap.element),
+                    "n_different": gap.differing,
+                    "max_abs": json_number(gap.max_abs),
+                    "max_rel": json_number(gap.max_rel),
+                    "max_ulp": json_number(gap.max_ulp),
+                    "a": one,
+                    "b": other,
+                }
+            )
+    return Equivalence("refuted", "", trial.samples, sample, found, outputs)
+
+
+def _element(data: Any, index: Sequence[int]) -> Any:
+    for i in index:
+        data = data[i]
+    return data
+
+
+def _word(x: Value, v: Var, arrays: Any) -> str | None:
+    """An argument as a word of the command line, which reads back as the same value; None where there is none."""
+    if getattr(x, "size", 0) > _WORDS:
+        return None
+    word = arrays.word_of(x)
+    try:
+        (again,) = arguments([Var(v.aval)], [word])
+    except JaxprToolError:
+        return None
+    same = arrays.result_json(again) == arrays.result_json(x)
+    return word if same else None
+
+
+def packed_arguments(found: Equivalence, path: str) -> bytes:
+    """The counterexample as the bytes of an `.npz` file that `run --args` takes."""
+    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+    assert found.sample is not None
+    return arrays.pack(found.sample.args, path, _keys([a.name for a in found.arguments]))
+
+
+def _keys(names: Sequence[str]) -> list[str]:
+    """Names of arrays in a file: those of the arguments, or their positions where a name is missing or not the only one."""
+    if len(set(names)) == len(names) and "_" not in names:
+        return [*names]
+    return [f"arg{i}" for i in range(len(names))]
+
+
+def equiv_words(a: ClosedJaxpr, b: ClosedJaxpr, words: Sequence[str], **how: Any) -> Equivalence:
+    """`equiv` of two programs, on values for the first sample that are given as words (see `driver.values`)."""
+    args = None
+    if words:
+        check_arrays(check_input(a), "equiv", sized=True)
+        limit = how.get("max_bytes")
+        args = arguments(open_binders(a), words, interface=of_open(a), max_bytes=limit)
+    return equiv(a, b, args, **how)

@@ -1,0 +1,161 @@
+"""gradcheck: derivatives against finite differences, and the rule that is to blame where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.analyses.gradcheck import (
+    MODES,
+    Check,
+    How,
+    check_point,
+    derivative_of,
+    differentiable,
+    directions_of,
+)
+from jaxprtool.analyses.gradcheck_answer import Derivative, GradCheck
+from jaxprtool.analyses.gradcheck_equations import Finding, decides, find_equations
+from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.places import with_places
+from jaxprtool.driver.run import checked_arguments, run
+from jaxprtool.driver.typing import with_types
+from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.interpreters.discharge import transformable
+from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.interface import argument_labels, result_label
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.syntax.open_programs import is_open
+
+__all__ = ["gradcheck", "gradcheck_words"]
+
+
+def gradcheck(
+    program: ClosedJaxpr,
+    args: Sequence[Value],
+    *,
+    modes: Sequence[str] = MODES,
+    order: int = 1,
+    eps: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int = 0,
+) -> GradCheck:
+    """Check the derivatives of a program at some arguments.
+
+    Args:
+      program: the program.
+      args: values of the constants that the program does not hold, then of its arguments. Arguments that are integers,
+        booleans or keys have no derivatives.
+      modes: `fwd` (jvp), `rev` (vjp) or both; both are compared with central differences, and with each other.
+      order: 2 checks the derivatives of the derivatives too.
+      eps: the step of the differences, relative to the size of an argument; by default several, by the type.
+      rtol, atol: how far a derivative may be from its difference, besides what is not known of the difference.
+      seed: of the random directions.
+
+    Raises:
+      JaxprTypeError, UsageError: as `run`; an option that is none.
+      UnsupportedError, MissingRuleError: the program has no derivative in any of the modes.
+    """
+    how = _how(modes, order, eps, rtol, atol, seed)
+    if is_open(program.jaxpr):
+        program = with_types(program, args)
+    check_arrays(check_input(program), "gradcheck", sized=True)
+    program, args = _with_arguments(load_constants(program), checked_arguments(program, args))
+    program = with_places(transformable(program))
+    if not differentiable(program):
+        message = "the program has no floating or complex argument and result, and so no derivative"
+        fail(UnsupportedError, message, "no-derivative", span=program.jaxpr.span)
+    found = [_checked(program, args, how, 1, None)]
+    if all(c.reason for c in found[0].checks):
+        derivative_of(program, how.modes[0])  # raises
+    for mode in modes if order == 2 else ():
+        if any(c.mode == mode and not c.reason for c in found[0].checks):
+            made = derivative_of(program, mode)
+            tangents = directions_of(program, args, mode, how)
+            found.append(_checked(made, [*args, *tangents], how, 2, mode))
+    return GradCheck(found)
+
+
+def _how(
+    modes: Sequence[str],
+    order: int,
+    eps: float | None,
+    rtol: float | None,
+    atol: float | None,
+    seed: int,
+) -> How:
+    strange = [m for m in modes if m not in MODES]
+    if strange or not modes:
+        message = f"there is no mode {strange[0]!r}" if strange else "no mode is given"
+        fail(UsageError, message, "option", help=f"the modes are {' and '.join(MODES)}")
+    if order not in (1, 2):
+        fail(UsageError, f"the order is 1 or 2, and not {order}", "option")
+    for name, x in (("eps", eps), ("rtol", rtol), ("atol", atol)):
+        if x is not None and not (x > 0 or (x == 0 and name != "eps")):
+            fail(UsageError, f"{name} is a positive number, and not {x}", "option")
+    return How(tuple(dict.fromkeys(modes)), eps, rtol, atol, seed=seed)
+
+
+def _with_arguments(program: ClosedJaxpr, args: Sequence[Value]) -> tuple[ClosedJaxpr, list[Value]]:
+    """The program with values for the constants that it does not hold, and the values of its arguments."""
+    given = iter(args)
+    consts = [next(given) if c is None else c for c in program.consts]
+    return program.replace(consts=consts), [*given]
+
+
+def _checked(
+    program: ClosedJaxpr, args: Sequence[Value], how: How, order: int, of: str | None
+) -> Derivative:
+    """Check one program, and its equations where it does not agree."""
+    checks = check_point(program, args, how)
+    equations: list[Finding] = []
+    explained = False
+    if any(c.status not in ("agrees", "unavailable") for c in checks):
+
+        def evaluate(observer: Any) -> Any:
+            return run(program, args, observer=observer)
+
+        alone = how._replace(directions=2)
+        equations = find_equations(evaluate, alone)
+        differs = any(c.wrong for c in checks)
+        found = {f.kind for f in equations}
+        if differs and "wrong" not in found:
+            more = find_equations(evaluate, alone, every=True)
+            equations = more if any(f.kind == "wrong" for f in more) else equations
+            explained = _is_explained(program, args, how, checks, equations)
+    names = [v.name for v in program.jaxpr.in_binders]
+    labels = argument_labels(names, program.interface)
+    results = [result_label(i, program.interface) for i in range(len(program.out_avals))]
+    return Derivative(order, of, checks, equations, explained, labels, results)
+
+
+def _is_explained(
+    program: ClosedJaxpr,
+    args: Sequence[Value],
+    how: How,
+    checks: Sequence[Check],
+    equations: Sequence[Finding],
+) -> bool:
+    """Whether derivatives differ from differences though all rules are right.
+
+    They do where an equation has a kink or stops the derivative, and where a step changes a decision of the program. The
+    two modes have to agree with each other even so.
+    """
+    if any(c.wrong for c in checks if c.mode in ("fwd=rev", "value")):
+        return False
+    if any(f.kind in ("kink", "stopped") for f in equations):
+        return True
+    return decides(program, args, how)
+
+
+def gradcheck_words(
+    program: ClosedJaxpr, words: Sequence[str], max_bytes: int | None = None, **how: Any
+) -> GradCheck:
+    """`gradcheck` of a program on values that are given as words (see `driver.values`)."""
+    check_arrays(check_input(program), "gradcheck", sized=True)
+    binders, interface = open_binders(program), of_open(program)
+    args = arguments(binders, words, interface=interface, max_bytes=max_bytes)
+    return gradcheck(program, args, **how)

@@ -1,0 +1,282 @@
+"""equiv proves what is equal, refutes what is not, and its counterexamples are ones."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.analyses.normal_form import same_normal_form
+from jaxprtool.interpreters.dce import dce_closed, has_effects
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit
+from jaxprtool.ir.walk import all_eqns
+from tests.analyses.planting import REAL, count, has_rule, real_program, replaced
+from tests.fuzz.equations import draw_program
+from tests.invoke import invoke
+from tests.programs.catalogue import PROGRAMS
+
+ALL = bool(os.environ.get("JAXPRTOOL_ALL"))
+
+
+def shuffled(program: ClosedJaxpr, rng: random.Random) -> ClosedJaxpr:
+    """The same equations in another order; those with effects keep theirs."""
+    jaxpr = program.jaxpr
+    made = {v for eqn in jaxpr.eqns for v in eqn.out_binders}
+    left, done, order = list(jaxpr.eqns), set(), []
+    while left:
+        ready = [
+            e
+            for e in left
+            if all(type(x) is Lit or x not in made or x in done for x in e.inputs)
+            and (not has_effects(e) or not any(has_effects(o) for o in left[: left.index(e)]))
+        ]
+        eqn = rng.choice(ready)
+        left.remove(eqn)
+        done.update(eqn.out_binders)
+        order.append(eqn)
+    return program.replace(jaxpr=jaxpr.replace(eqns=order))
+
+
+def in_a_call(program: ClosedJaxpr) -> ClosedJaxpr:
+    """A program that calls the given one."""
+    call = jt.jit(jt.jaxpr_as_fun(program))
+    return jt.make_jaxpr(lambda *xs: call(*xs))(*program.in_avals)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_what_changes_no_value_is_proved(name):
+    program, _ = real_program(name)
+    rng = random.Random(name)
+    same = [
+        jt.parse(jt.format_jaxpr(program, lossless=True)),
+        shuffled(program, rng),
+        dce_closed(program),
+        jt.rewrite(program, swapped),
+    ]
+    if not program.consts:
+        same.append(in_a_call(program))
+    for other in same:
+        found = jt.equiv(program, other, samples=0)
+        assert found.proved, str(found)
+
+
+def swapped(eqn):
+    """The operands of sums and products in the other order."""
+    if eqn.primitive.name in ("add", "mul", "add_any"):
+        return lambda x, y: jt.bind(eqn.primitive, y, x, **eqn.params)
+    return None
+
+
+def changed(eqn):
+    """The result of an operation and a little more."""
+
+    def make(*xs):
+        y = jt.bind(eqn.primitive, *xs, **eqn.params)
+        return jt.lax.mul(y, jt.lax.convert_element_type(1.25, new_dtype=y.dtype))
+
+    return make
+
+
+@pytest.mark.parametrize("name", REAL if ALL else sorted(PROGRAMS))
+def test_a_changed_operation_is_not_proved_and_refuted_where_it_shows(name):
+    program, args = real_program(name)
+    n = count(program, has_rule)
+    for k in random.Random(name).sample(range(n), min(n, 6 if ALL else 2)):
+        other = replaced(program, has_rule, k, changed)
+        assert other is not None
+        found = jt.equiv(program, other, *args, samples=1)
+        outs = [jt.run(p, *args) for p in (program, other)]
+        shows = any(
+            not np.allclose(x, y, rtol=1e-2, atol=1e-2 * np.abs(x).max(initial=0))
+            for x, y in zip(*outs, strict=True)
+            if x.dtype.kind == "f"
+        )
+        if shows:
+            assert found.refuted, f"{k}: {found}"
+        if found.proved:  # it is in a derivative rule, say
+            assert all(x.tobytes() == y.tobytes() for x, y in zip(*outs, strict=True))
+        if found.refuted:
+            is_counterexample(found, program, other)
+
+
+def is_counterexample(found, a, b):
+    """Whether the programs differ for the arguments that are given, as the words that are printed too."""
+    one, other = (jt.run(p, *found.sample.args) for p in (a, b))
+    assert any(x.tobytes() != y.tobytes() for x, y in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(400 if ALL else 60))
+def test_equal_normal_forms_give_equal_results(seed):
+    """Random programs, one of which has something changed: what is proved is never refuted."""
+    rng = random.Random(seed)
+    try:
+        a = draw_program(rng)
+        jt.typecheck_jaxpr(a.jaxpr)
+        eqns = list(a.jaxpr.eqns)
+        k = rng.randrange(len(eqns))
+        if len(eqns[k].inputs) < 2:
+            return
+        eqns[k] = eqns[k].replace(inputs=[*eqns[k].inputs][::-1])
+        b = a.replace(jaxpr=a.jaxpr.replace(eqns=eqns))
+        jt.typecheck_jaxpr(b.jaxpr)
+        if not same_normal_form(a, b):
+            return
+        args = [jt.ShapedArray(x.shape, x.dtype) for x in a.in_avals]
+    except (JaxprToolError, IndexError, AttributeError, ValueError):
+        return  # ill-typed, or not for arrays
+    from jaxprtool.backends.samples import draw
+
+    for n in range(12):
+        values = [draw(x, None, n, i, n) for i, x in enumerate(args)]
+        try:
+            one, other = (jt.eval_jaxpr(p, values) for p in (a, b))
+        except JaxprToolError:
+            return
+        for x, y in zip(one, other, strict=True):
+            if hasattr(x, "tobytes"):
+                np.testing.assert_array_equal(x, y)
+
+
+def check(a, b, *args, **how):
+    return jt.equiv(a, b, *args, **how)
+
+
+X = np.linspace(-1, 1, 4, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    "f, g, x",
+    [
+        (lambda x: x + 1 + 2, lambda x: x + 3, np.int32(1)),
+        (lambda x: (x ^ 5) ^ (x + 1), lambda x: (1 + x) ^ (5 ^ x), np.int32(1)),
+        (lambda x: jax.jit(jnp.sin)(x), jnp.sin, X),
+        (lambda x: jax.checkpoint(jnp.sin)(x), jnp.sin, X),
+        (lambda x: jax.nn.relu(x), lambda x: jnp.maximum(x, 0), X),
+        (lambda x: x * (jnp.float32(2) * 3), lambda x: x * 6, X),
+        (
+            lambda x: jax.lax.scan(lambda c, y: (c + y * 2, None), 0.0, x)[0],
+            lambda x: jax.lax.scan(lambda c, y: (2 * y + c, c), 0.0, x)[0],
+            X,
+        ),
+        (
+            lambda x: jax.lax.cond(x > 0, lambda x: x + 1, lambda x: x, x),
+            lambda x: jax.lax.cond(x > 0, lambda x: 1 + x, lambda x: x, x),
+            np.float32(1),
+        ),
+    ],
+)
+def test_proved(f, g, x):
+    assert check(f, g, x).status == "proved"
+
+
+@pytest.mark.parametrize(
+    "f, g, x, special",
+    [
+        (lambda x: x + x * x, lambda x: x * (1 + x), X, True),  # inf - inf
+        (lambda x: x / 2 * 3, lambda x: x / 3 * 2, X, False),
+        (lambda x: x * 0, lambda x: x - x, np.int32(1), None),
+        (lambda x: jnp.where(x > 0, x, 0), lambda x: jnp.maximum(x, 0), X, True),  # NaN
+        (lambda x: x > 0, lambda x: x >= 0, X, False),
+        (lambda x: x // 2, lambda x: x >> 1, np.int32(1), None),
+        (lambda x: jnp.abs(x), lambda x: jnp.where(x < 0, -x, x), np.int32(1), None),
+        (lambda x: (x + 1) > x, lambda x: x == x, np.int32(1), True),  # it wraps around
+        (lambda x: jnp.sort(x)[::-1], lambda x: -jnp.sort(-x), X, True),  # NaN
+    ],
+)
+def test_probable_or_refuted(f, g, x, special):
+    found = check(f, g, x)
+    assert found.status == ("probable" if special is None else "refuted"), str(found)
+    if special is not None:
+        assert found.sample is not None and found.sample.special is special
+        is_counterexample(found, jt.trace(f, x), jt.trace(g, x))
+
+
+def test_rounding_is_no_difference():
+    x = np.random.default_rng(0).normal(size=1000).astype(np.float32)
+    found = check(jnp.sum, lambda x: jnp.sum(x[::-1]), x, samples=20, domain=["a in [-1, 1]"])
+    assert found.status in ("probable", "refuted")
+    found = check(jnp.sum, lambda x: jnp.sum(jnp.sort(x)), x, samples=5)
+    assert found.status == "probable" and found.samples and found.samples.max_abs > 0
+
+
+def test_the_counterexample_is_small():
+    found = check(lambda x: jnp.sum(x), lambda x: jnp.sum(x) + (x[3] > 0.5), np.ones(9, np.float32))
+    assert found.sample is not None
+    (x,) = found.sample.args
+    assert np.count_nonzero(x) == 1 and x[3] == 1
+
+
+def test_domains_hold():
+    how = {"domain": ["x in (0, 1)"], "samples": 300}
+    found = check(lambda x: jnp.log(jnp.exp(x) * 2) > 0, lambda x: x > -9, np.float32(0.5), **how)
+    assert found.status == "probable"
+    found = check(lambda x: x * x, lambda x: x * 2, np.float32(1.5), domain=["x in [1, 3]"])
+    assert found.sample is not None and 1 <= found.sample.args[0] <= 3
+
+
+def test_the_words_run(tmp_path):
+    """What is printed after --args is what `run` takes, and so is the file."""
+    for name, text in (("a", "lt x 3:i8[]"), ("b", "lt x 4:i8[]")):
+        body = "{ lambda ; x:i8[] k:key<fry>[] z:bf16[2]. let y:bool[] = %s in (y, k, z) }"
+        (tmp_path / f"{name}.jaxpr").write_text(body % text)
+    file = tmp_path / "found.npz"
+    done = invoke(["equiv", f"{tmp_path}/a.jaxpr", f"{tmp_path}/b.jaxpr", "-o", str(file)])
+    assert done.status == 1 and "--args 3 " in done.output
+    words = done.output.split("--args ")[1].split("\n")[0]
+    outs = [invoke(f"run {tmp_path}/{n}.jaxpr --args {words}").output for n in "ab"]
+    assert outs[0] != outs[1]
+    outs = [invoke(f"run {tmp_path}/{n}.jaxpr --args {file}").output for n in "ab"]
+    assert "False" in outs[0] and "True" in outs[1]
+
+
+def test_effects_and_collectives_and_keys():
+    def loud(x):
+        jax.debug.print("{}", x)
+        return x + 1
+
+    assert check(loud, loud, np.float32(1)).proved
+    assert not check(loud, lambda x: x + 1, np.float32(1)).proved
+    key = jax.random.key(0)
+    assert check(jax.random.normal, jax.random.normal, key).proved
+    assert check(jax.random.normal, jax.random.uniform, key).refuted
+    program, args = real_program("data_parallel")
+    assert jt.equiv(program, program, *args).proved
+
+
+def test_programs_of_other_types_are_refuted():
+    found = check(lambda x: x, lambda x: x > 0, np.float32(1))
+    assert found.refuted and "f32[]" in str(found) and "bool[]" in str(found)
+
+
+def test_shared_calls_are_not_inlined_without_end():
+    x = np.float32(0.5)
+    f = jnp.sin
+    for _ in range(40):
+        f = (lambda g: jax.jit(lambda x: g(g(x))))(f)
+    program = jt.trace(f, x)
+    assert len(list(all_eqns(program.jaxpr))) < 200
+    assert jt.equiv(program, program, samples=0).proved
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        "x",
+        "x in",
+        "x in [1",
+        "y in [0, 1]",
+        "x in [1, 0]",
+        "x in {a}",
+        "x: f64[] in [0, 1]",
+        "x in {0, 1]",
+    ],
+)
+def test_wrong_domains(domain):
+    with pytest.raises(jt.UsageError):
+        check(lambda x: x, lambda x: x + 1, np.float32(1), domain=[domain])

@@ -1,0 +1,248 @@
+"""gradcheck accepts right derivatives, and names the equation whose rule is wrong."""
+
+from __future__ import annotations
+
+import os
+import random
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.analyses.gradcheck import (
+    How,
+    check_point,
+    derivative_of,
+    differentiable,
+    directions_of,
+)
+from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError
+from tests.analyses.planting import (
+    REAL,
+    count,
+    has_rule,
+    real_program,
+    replaced,
+    wrong_jvp,
+    wrong_vjp,
+)
+from tests.laws.oracle import EXAMPLES, by_structure, inputs, is_differentiable, ours
+from tests.programs.catalogue import PROGRAMS
+
+ALL = bool(os.environ.get("JAXPRTOOL_ALL"))
+QUICK = ["attention", "deep_scan", "gru", "kmeans", "mlp", "ridge", "root"]
+
+
+def examples():
+    chosen = [e for e in by_structure(EXAMPLES, narrow=True) if is_differentiable(e) and e.smooth]
+    return chosen if ALL else chosen[:: max(1, len(chosen) // 120)]
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda e: e.id)
+def test_rules_of_primitives_agree_with_differences(example):
+    args = inputs(example)
+    program = jt.make_jaxpr(ours(example))(*args)
+    if not differentiable(program):
+        pytest.skip("its derivative is of what is inside of it")
+    checks = check_point(program, args, How())
+    wrong = [(c.mode, str(m)) for c in checks for m in c.wrong]
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_right_programs_pass(name):
+    found = jt.gradcheck(*real_program_and_args(name))
+    assert found.passed, str(found)
+    assert not found.blame
+
+
+def real_program_and_args(name):
+    program, args = real_program(name)
+    return program, *args
+
+
+def derivatives(program, args, mode):
+    """The derivative of a program along the direction that depends on its arguments alone."""
+    made = derivative_of(program, mode)
+    outs = jt.eval_jaxpr(made, [*args, *directions_of(program, args, mode, How())])
+    return [np.asarray(x, np.float64) for x in outs[len(program.out_avals) :]]
+
+
+def is_changed(program, planted, args, mode):
+    """Whether a fault changes the derivative by more than a hundredth; None where it has none in this mode."""
+    try:
+        pairs = zip(derivatives(program, args, mode), derivatives(planted, args, mode), strict=True)
+    except JaxprToolError:
+        return None
+    ratios = [abs(x - y).max() / (abs(x).max() + 1e-30) for x, y in pairs if x.size]
+    return max(ratios, default=0) > 0.01
+
+
+@pytest.mark.parametrize("make, mode", [(wrong_jvp, "fwd"), (wrong_vjp, "rev")])
+@pytest.mark.parametrize("name", REAL if ALL else QUICK)
+def test_a_wrong_rule_is_named_wherever_it_is(name, make, mode):
+    """The equations are drawn from all depths: bodies of loops, branches, calls, devices."""
+    program, args = real_program(name)
+    n = count(program, has_rule)
+    for k in random.Random(f"{name} {mode}").sample(range(n), min(n, 12 if ALL else 2)):
+        planted = replaced(program, has_rule, k, make)
+        assert planted is not None
+        changed = is_changed(program, planted, args, mode)
+        if changed is None:
+            continue
+        found = jt.gradcheck(planted, *args)
+        blamed = {f.place.eqn.params.get("name") for f in found.blame}
+        assert blamed == {"planted"} if changed else blamed <= {"planted"}, f"{k}\n{found}"
+        assert found.passed is (not blamed)
+
+
+@jax.custom_jvp
+def wrong_sine(x):
+    return jnp.sin(x)
+
+
+wrong_sine.defjvp(lambda p, t: (wrong_sine(p[0]), -jnp.cos(p[0]) * t[0]))
+
+
+@jax.custom_vjp
+def wrong_value(x):
+    return jnp.exp(x)
+
+
+wrong_value.defvjp(lambda x: (2 * jnp.exp(x), jnp.exp(x)), lambda r, ct: (r * ct,))
+
+
+def test_functions_of_jax_with_pytrees():
+    def loss(params, x):
+        return jnp.sum(wrong_sine(params["w"]) * x)
+
+    found = jt.gradcheck(loss, {"w": np.float32(0.5)}, np.ones(3, np.float32))
+    (blamed,) = found.blame
+    assert not found.passed and blamed.place.eqn.primitive.name == "custom_jvp_call"
+    assert 'params["w"]' in str(found) and "test_gradcheck.py" in str(found)
+
+
+def test_the_value_of_a_rule_has_to_be_that_of_the_function():
+    found = jt.gradcheck(wrong_value, np.float32(0.5), modes="rev")
+    assert [f.mismatch and f.mismatch.mode for f in found.blame] == ["value"]
+
+
+def test_the_step_and_the_branch_of_the_place():
+    def body(c, x):
+        return jax.lax.cond(x > 2, lambda c: wrong_sine(c), lambda c: c * 2, c), c
+
+    xs = np.array([1, 1, 3, 1, 1], np.float32)
+    found = jt.gradcheck(lambda c, xs: jax.lax.scan(body, c, xs)[0], np.float32(0.1), xs)
+    (blamed,) = found.blame
+    assert "> step 2 > cond" in str(blamed.place) and "branch 1 > custom_jvp_call" in str(
+        blamed.place
+    )
+
+
+def test_a_rule_that_is_wrong_late_in_a_loop():
+    """It is right at first, so equations are checked in every step where no early one is wrong."""
+
+    @jax.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    f.defjvp(lambda p, t: (jnp.sin(p[0]), jnp.where(p[0] > 5.6, 3, 1) * jnp.cos(p[0]) * t[0]))
+
+    def loop(x):
+        return jax.lax.scan(lambda c, i: (c + f(x * i), None), x, jnp.arange(7.0))[0]
+
+    found = jt.gradcheck(loop, np.float32(0.97))
+    (blamed,) = found.blame
+    assert blamed.place.path[0].step == 6
+
+
+@pytest.mark.parametrize(
+    "f, x",
+    [
+        (jnp.abs, np.zeros(3, np.float32)),
+        (lambda x: jnp.maximum(x, 1.0), np.ones(3, np.float32)),
+        (jnp.max, np.ones(4, np.float32)),
+        (jnp.sort, np.ones(4, np.float32)),
+        (jnp.floor, np.arange(3, dtype=np.float32)),
+        (jax.nn.relu, np.zeros((), np.float32)),
+    ],
+)
+def test_kinks_are_named_and_are_no_failure(f, x):
+    found = jt.gradcheck(f, x)
+    assert found.passed, str(found)
+    assert {e.kind for e in found.derivatives[0].equations} & {"kink", "stopped"}
+
+
+def test_what_stops_the_derivative_is_named():
+    found = jt.gradcheck(lambda x: x * jax.lax.stop_gradient(x), np.float32(3))
+    assert found.passed
+    (note,) = found.derivatives[0].equations
+    assert note.kind == "stopped" and note.place.eqn.primitive.name == "stop_gradient"
+
+
+def test_the_second_derivative():
+    """The first derivative is right, and its own rule is wrong."""
+
+    @jax.custom_jvp
+    def f(x):
+        return x**3
+
+    f.defjvp(lambda p, t: (f(p[0]), 3 * square(p[0]) * t[0]))
+
+    @jax.custom_jvp
+    def square(x):
+        return x**2
+
+    square.defjvp(lambda p, t: (square(p[0]), p[0] * t[0]))
+    x = np.float32(0.7)
+    assert jt.gradcheck(f, x).passed
+    found = jt.gradcheck(f, x, order=2)
+    assert not found.passed and found.derivatives[0].passed
+    assert {f.place.eqn.params["name"] for f in found.blame} == {"square"}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64"])
+def test_types(dtype):
+    with jax.enable_x64(dtype == "float64"):
+        x = jnp.asarray([0.3, 0.7, 1.9], dtype)
+        right = jt.trace(lambda x: jnp.exp(x) * x, x)
+        wrong = jt.trace(lambda x: wrong_sine(x) * x, x)
+    assert jt.gradcheck(right, np.asarray(x)).passed
+    found = jt.gradcheck(wrong, np.asarray(x))
+    assert [f.place.eqn.primitive.name for f in found.blame] == ["custom_jvp_call"]
+
+
+def test_keys_integers_and_callbacks():
+    def f(key, n, x):
+        jax.debug.print("{}", n)
+        return jnp.sum(jax.random.normal(key, (3,)) * x) * n
+
+    found = jt.gradcheck(f, jax.random.key(0), np.int32(2), np.ones(3, np.float32))
+    assert found.passed
+
+
+def test_a_nan_gradient_of_a_smooth_function():
+    """The double where: the value is guarded, and the derivative is NaN."""
+
+    def f(x):
+        return jnp.where(x > 0, jnp.sqrt(x), 0.0 * x)
+
+    found = jt.gradcheck(f, np.array([4.0, -1.0], np.float32))
+    assert not found.passed
+
+
+def test_wrong_usage():
+    with pytest.raises(UnsupportedError):
+        jt.gradcheck(lambda x: x + 1, np.int32(1))
+    with pytest.raises(jt.UsageError):
+        jt.gradcheck(jnp.sin, np.float32(1), modes="forward")
+    with warnings.catch_warnings(), pytest.raises(JaxprToolError):
+        warnings.simplefilter("ignore")
+        jt.gradcheck(
+            lambda x: jax.lax.while_loop(lambda c: c < 9, lambda c: c * 2, x),
+            np.float32(1),
+            modes="rev",
+        )

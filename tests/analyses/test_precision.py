@@ -1,0 +1,119 @@
+"""precision measures what rounding does, equation by equation, and changes nothing."""
+
+from __future__ import annotations
+
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.ir.diagnostics import UnsupportedError
+from jaxprtool.ir.dtypes import BFLOAT16
+from tests.analyses.planting import REAL, count, has_rule, real_program, replaced
+
+NARROW = [
+    name for name in REAL if name not in ("kalman", "newton", "ode", "ridge", "root", "beam_search")
+]
+SUMS_AND_PRODUCTS = ("add", "sub", "mul", "div", "neg", "sqrt")
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_real_programs(name):
+    """Operations that are rounded rightly add half a unit at most, and the results' errors are those of the results."""
+    program, args = real_program(name)
+    found = jt.precision(program, *args, top=2)
+    for e in found.equations:
+        eqn = e.place.eqn
+        if eqn.primitive.name in SUMS_AND_PRODUCTS and eqn.out_binders[0].aval.dtype.kind == "f":
+            assert e.local is not None and e.local <= 0.51, str(e.place)
+    exact = jt.run(program, *args)
+    for o in found.outputs:
+        assert o.relative < 1e-4 and str(exact[o.position].dtype) == "float32"
+    assert {"outputs", "equations", "raised"} < found.json().keys()
+
+
+def rounded(eqn):
+    """The result of an operation with eight bits."""
+
+    def make(*xs):
+        y = jt.bind(eqn.primitive, *xs, **eqn.params)
+        short = jt.lax.convert_element_type(y, new_dtype=BFLOAT16)
+        return jt.lax.convert_element_type(short, new_dtype=y.dtype)
+
+    return make
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_a_coarse_rounding_is_the_worst_wherever_it_is(name):
+    program, args = real_program(name)
+    n = count(program, has_rule)
+    for k in random.Random(name).sample(range(n), 2):
+        planted = replaced(program, has_rule, k, rounded)
+        assert planted is not None
+        found = jt.precision(planted, *args, top=1)
+        by_place = {e.place.eqn.primitive.name: e for e in reversed(found.equations)}
+        ran = [e for e in found.equations if e.place.eqn.params.get("new_dtype")]
+        if any(e.local for e in ran):
+            worst = found.equations[0].place.eqn
+            assert str(worst.params.get("new_dtype")) == "bf16", f"{k} {by_place}"
+
+
+def test_cancellation_amplifies():
+    found = jt.precision(lambda x: (x + 1000.0) - 1000.0, np.float32(0.123))
+    names = {e.place.eqn.primitive.name: e for e in found.equations}
+    assert (names["sub"].amplification or 0) > 100 and names["sub"].local == 0
+    assert found.outputs[0].ulps > 100
+    assert found.trials[0].after < 0.01 * found.trials[0].before
+
+
+def test_what_is_tried_helps():
+    """The sum of many rounded terms is better in double precision."""
+    x = np.random.default_rng(0).normal(size=100_000).astype(np.float32)
+    found = jt.precision(lambda x: jnp.cumsum(x)[-1] * 2, x)
+    assert found.trials[0].place.eqn.primitive.name == "cumsum"
+    assert found.trials[0].after < found.trials[0].before
+
+
+def test_places_and_steps():
+    def body(c, i):
+        return jnp.where(i == 3, (c + 1e7) - 1e7, c), None
+
+    found = jt.precision(lambda x: jax.lax.scan(body, x, jnp.arange(5))[0], np.float32(0.7))
+    worst = found.equations[0]
+    assert worst.count == 5 and "scan at" in str(worst.place)
+
+
+def test_runs_that_take_other_branches():
+    def f(x):
+        y = x * 3 - 0.3  # 0 in one of the types
+        return jax.lax.cond(y == 0, lambda x: jnp.exp(x), lambda x: jnp.sin(x) * 2, x)
+
+    found = jt.precision(f, np.float32(0.1))
+    assert found.outputs
+
+
+def test_loops_of_another_length():
+    def f(x):
+        return jax.lax.while_loop(
+            lambda c: c != 1.0, lambda c: jnp.where(c > 0.95, 1.0, c + 0.1), x
+        )
+
+    assert jt.precision(f, np.float32(0.0)).outputs
+
+
+def test_bits_and_keys_and_callbacks():
+    def f(key, x):
+        jax.debug.print("{}", x)
+        bits = jax.lax.bitcast_convert_type(x, jnp.int32)
+        return jax.random.normal(key, x.shape) * jax.lax.bitcast_convert_type(bits + 1, jnp.float32)
+
+    assert jt.precision(f, jax.random.key(0), np.ones(3, np.float32)).outputs[0].ulps < 100
+
+
+def test_wide_programs_are_refused():
+    program = jt.parse("{ lambda ; a:f64[]. let b:f64[] = exp a in (b,) }")
+    with pytest.raises(UnsupportedError):
+        jt.precision(program, np.float64(1))
