@@ -338,20 +338,6 @@ def result_text(array: Any) -> str:
     return head + body
 
 
-def word_of(array: Any) -> str:
-    """A value as a word of `--args`: a number or a nested list; of keys, their words."""
-    data = array.data if isinstance(array, KeyArray) else np.asarray(array)
-    return "" if data.dtype == float0 else _word(data.tolist())
-
-
-def _word(x: Any) -> str:
-    if isinstance(x, list):
-        return f"[{','.join(map(_word, x))}]"
-    if isinstance(x, complex):
-        return f"{x.real!r}{x.imag:+}j"
-    return str(x).lower() if isinstance(x, bool) else repr(x)
-
-
 def result_json(array: Any) -> dict[str, Any]:
     """A result as `{"dtype", "shape", "data"}`: nested lists; complex numbers as [re, im], keys as their words,
     nan and inf as strings."""
@@ -362,8 +348,9 @@ def result_json(array: Any) -> dict[str, Any]:
 
 
 def word_of(array: Any) -> str:
-    """A value as a word of the command line: a number or nested lists, of keys their words."""
-    return _word(_held(array))
+    """A value as a word of the command line: a number or nested lists, of keys their words; "" for float0."""
+    value = _held(array)
+    return "" if value.dtype == float0 else _word(value)
 
 
 def _word(value: np.ndarray) -> str:
