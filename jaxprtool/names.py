@@ -26,7 +26,6 @@ from jaxprtool.driver.api import lower as lower
 from jaxprtool.driver.api import of_program, of_typed
 from jaxprtool.driver.api import partial_eval_jaxpr as partial_eval_jaxpr
 from jaxprtool.driver.api import rewrite as rewrite
-from jaxprtool.driver.api import run as run
 from jaxprtool.driver.api import trace as trace
 from jaxprtool.driver.api import transpose_jaxpr as transpose_jaxpr
 from jaxprtool.driver.api import typecheck_jaxpr as typecheck_jaxpr
@@ -37,6 +36,8 @@ from jaxprtool.driver.api_checks import equiv as equiv
 from jaxprtool.driver.api_checks import gradcheck as gradcheck
 from jaxprtool.driver.api_checks import precision as precision
 from jaxprtool.driver.api_compare import compare as compare
+from jaxprtool.driver.api_faults import blame as blame
+from jaxprtool.driver.api_faults import run as run
 from jaxprtool.driver.api_reduce import reduce as reduce
 from jaxprtool.driver.check import Signature as Signature
 from jaxprtool.driver.compile import Compiled as Compiled

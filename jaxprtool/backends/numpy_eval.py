@@ -92,6 +92,7 @@ class Namespace(types.ModuleType):
     special, lapack, blas: scipy.special, scipy.linalg.lapack and .blas, imported when first used.
     KeyArray: the class of arrays of keys.
     float0_zeros(shape): zeros of dtype float0.
+    finfo_of(dtype): the limits of a floating type, ml_dtypes' among them.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -227,5 +228,6 @@ def load_namespace() -> Namespace:
         stack_keys=stack_keys,
         KeyArray=KeyArray,
         float0_zeros=lambda shape: np.zeros(shape, float0),
+        finfo_of=ml_dtypes.finfo,
     )
     return xp

@@ -30,6 +30,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "jaxprtool.cli.upgrade:upgrade",
         "Write an earlier release's text as the current one does.",
     ),
+    "blame": (
+        "jaxprtool.cli.blame:blame",
+        "Find the equation that first makes a NaN or an infinity.",
+    ),
     "run": ("jaxprtool.cli.run:run", "Evaluate a jaxpr on NumPy, or with XLA."),
     "jvp": ("jaxprtool.cli.jvp:jvp", "Forward-mode derivative: value and tangent."),
     "vmap": ("jaxprtool.cli.vmap:vmap", "Vectorise over a batch axis."),

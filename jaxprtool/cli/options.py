@@ -26,10 +26,12 @@ from jaxprtool.syntax.long_numbers import MOST_DIGITS, long_number
 
 __all__ = [
     "args_option",
+    "check_nans_option",
     "file_argument",
     "json_option",
     "max_bytes_option",
     "output_option",
+    "step_limit_option",
     "verb",
     "wrt_option",
 ]
@@ -198,6 +200,25 @@ def json_option(f: F) -> F:
     """`--json`."""
     return click.option(
         "--json", "as_json", is_flag=True, help="Print one JSON document, whose keys are above."
+    )(f)
+
+
+def step_limit_option(f: F) -> F:
+    """`--step-limit N`."""
+    return click.option(
+        "--step-limit",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="On NumPy, stop a loop that would take more steps than this.",
+    )(f)
+
+
+def check_nans_option(f: F) -> F:
+    """`--check-nans`."""
+    return click.option(
+        "--check-nans",
+        is_flag=True,
+        help="On NumPy, stop at the first equation that makes a NaN, with exit status 1.",
     )(f)
 
 

@@ -10,6 +10,7 @@ from jaxprtool.cli import options
 from jaxprtool.cli.process_options import devices_options, processes_options
 from jaxprtool.cli.session import Session
 from jaxprtool.cli.values_options import observing, values_options
+from jaxprtool.driver import check_nans as checking
 from jaxprtool.driver import run as driver
 from jaxprtool.driver.distributed import Processes
 from jaxprtool.driver.results import check_output, packed, shown
@@ -28,12 +29,8 @@ from jaxprtool.driver.results import check_output, packed, shown
     "--json", "as_json", is_flag=True, help='Print {"outs": [{"dtype", "shape", "data"}], "tree"}.'
 )
 @options.max_bytes_option
-@click.option(
-    "--step-limit",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="On NumPy, stop a loop that would take more steps than this.",
-)
+@options.step_limit_option
+@options.check_nans_option
 @values_options
 def run(
     session: Session,
@@ -43,6 +40,7 @@ def run(
     output: str,
     as_json: bool,
     values: dict[str, Any] | None,
+    check_nans: bool,
     **how: Any,
 ) -> None:
     """Evaluate the jaxpr of FILE on values for its arguments.
@@ -71,6 +69,7 @@ def run(
       jaxprtool run loss.jaxpr --args random:0 --save-values values \\
         --select 'primitive=exp,line=10-40,name=attn'
       jaxprtool run loss.jaxpr --args random:0 --digest > digests.jsonl
+      jaxprtool run --check-nans loss.jaxpr --args random:0
       jaxprtool run loss.jaxpr --args scale=2 x=x.npy
       jaxprtool run loss.jaxpr --args '{"params": {"w": w.npy, "b": 0.5}}' ones
       jaxprtool run --jit train.py:step --like example_args --args random:0
@@ -78,8 +77,12 @@ def run(
     if output != "-":
         check_output(output)
     program = session.runnable(file) if values is None else session.placed(file)
-    with observing(session, values, program, file, as_json=as_json, **how) as observer:
-        results = driver.run_words(program, args, processes=processes, observer=observer, **how)
+    if check_nans:
+        alone = values is None
+        results = checking.run_words(program, args, file, alone, processes=processes, **how)
+    else:
+        with observing(session, values, program, file, as_json=as_json, **how) as observer:
+            results = driver.run_words(program, args, processes=processes, observer=observer, **how)
     if processes is not None and processes.process_id != 0:
         return
     if output != "-":

@@ -46,6 +46,7 @@ __all__ = [
     "batch_rules",
     "broadcast_batch",
     "elementwise_batch",
+    "is_elementwise",
     "materialize",
     "materialize_all",
     "moveaxis",
@@ -392,6 +393,20 @@ def _not_varying(aval: Aval, axis_size: int) -> Value:
 # -- makers: op -> rule ------------------------------------------------------------------------
 
 
+def _of_elements(rule: Value) -> Value:
+    """The rule, marked as that of an elementwise operation."""
+    rule.elementwise = True
+    return rule
+
+
+def is_elementwise(primitive: Primitive) -> bool:
+    """Whether each element of the result is computed from the elements of the operands at its index (size 1 stretches).
+
+    The row says so where its batch rule is made by `elementwise_batch` or `broadcast_batch`.
+    """
+    return getattr(batch_rules.find(primitive), "elementwise", False)
+
+
 @Maker
 def elementwise_batch(op: Any) -> Value:
     """The rule of an elementwise operation of one operand: the batch axis stays where it is."""
@@ -401,7 +416,7 @@ def elementwise_batch(op: Any) -> Value:
     ) -> Value:
         return op(*vals, **params), dims[0]
 
-    return rule
+    return _of_elements(rule)
 
 
 @Maker
@@ -427,7 +442,7 @@ def broadcast_batch(op: Any) -> Value:
         ]
         return op(*out, **params), target
 
-    return rule
+    return _of_elements(rule)
 
 
 def _align(

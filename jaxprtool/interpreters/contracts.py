@@ -42,6 +42,7 @@ __all__ = [
     "LinearizeRule",
     "Liveness",
     "LowerRule",
+    "Masks",
     "MonoidRule",
     "Namespace",
     "OutAndDim",
@@ -50,6 +51,7 @@ __all__ = [
     "PrimalAndTangent",
     "Residual",
     "SavingRule",
+    "Steers",
     "TransposeRule",
 ]
 
@@ -201,3 +203,9 @@ Follows = Literal["operands", "rule"]  # what says a part of the result's type
 Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
 Derivative = Literal["jaxprs", "rule"]  # what the derivative of an operation with jaxprs is made of
 Residual = Literal["saved", "made again"]  # what becomes of a known result of literals alone
+Masks = Literal[
+    "nothing", "nan", "inf", "both"
+]  # what an operand may have while results are finite
+Steers = Literal[
+    "nothing", "all", "operand 0", "operand 1", "indices", "cond_jaxpr"
+]  # what decides

@@ -222,6 +222,7 @@ define(
     ),
     transpose=_div_transpose,
     lower=hlo("divide"),
+    masks="inf",
 )
 
 define(
@@ -234,6 +235,7 @@ define(
     ),
     transpose=NONLINEAR,
     lower=hlo("remainder"),
+    masks="inf",
 )
 
 
@@ -348,6 +350,7 @@ for _op, _function, _compare, _direction, _sign in (
         lower=_extremum_lower(_function, _direction),
         algebra=exact_laws,
         monoid=lambda dtype, name=_function, sign=_sign: Monoid(name, lowest(dtype, sign)),
+        masks="inf",
     )
 
 
@@ -392,6 +395,7 @@ define(
     jvp=jvp_terms(_pow_base_term, _pow_exponent_term),
     transpose=NONLINEAR,
     lower=_pow_lower,
+    masks="both",
 )
 
 
@@ -412,6 +416,7 @@ define(
     ),
     transpose=NONLINEAR,
     lower=hlo("atan2"),
+    masks="inf",
 )
 
 

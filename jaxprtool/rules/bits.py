@@ -131,6 +131,7 @@ define(
     batch=_bitcast_batch,
     lower=lambda ctx, x, *, new_dtype: ctx.op("bitcast_convert", x),
     cost=AS_LOWERED,
+    masks="both",
 )
 
 # -- counting, neighbours, high halves -------------------------------------------------------------
@@ -282,6 +283,7 @@ define(
     jvp=unsupported("JAX has none either"),
     transpose=NONLINEAR,
     lower=_nextafter_lower,
+    masks="inf",
 )
 
 define(

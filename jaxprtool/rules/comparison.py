@@ -42,6 +42,8 @@ for _op, _kinds, _function, _direction, _laws, _keys in (
         lower=_compare(_direction),
         algebra=_laws,
         keys=_keys,
+        masks="both",
+        steers="all",
     )
 
 
@@ -85,4 +87,6 @@ for _op, _kinds, _function, _direction in (
         impl=_in_total_order(_function),
         **LOCALLY_CONSTANT,
         lower=_compare(_direction, total=True),
+        masks="both",
+        steers="all",
     )

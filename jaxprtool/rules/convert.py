@@ -140,4 +140,5 @@ define(
     lower=_convert_lower,
     cost=AS_LOWERED,
     identity=lambda params: True,
+    masks="both",
 )

@@ -236,6 +236,7 @@ for _op, _combine, _name, _sign in (
         batch=_cumulative_batch(_op),
         lower=_cumulative_lower(_name, functools.partial(lowest, sign=_sign)),
         cost=AS_LOWERED,
+        masks="inf",
     )
 
 
@@ -371,4 +372,5 @@ define(
     batch=_cumulative_batch(lax.cumlogsumexp),
     lower=_cumlogsumexp_lower,
     cost=AS_LOWERED,
+    masks="inf",
 )

@@ -19,6 +19,7 @@ from jaxprtool.interpreters.cost import cost_rules
 from jaxprtool.interpreters.dce import dce_rules, effect_facts
 from jaxprtool.interpreters.discharge import discharge_rules
 from jaxprtool.interpreters.evaluate import impl_rules
+from jaxprtool.interpreters.flow import mask_facts, steering_facts
 from jaxprtool.interpreters.jvp import derivative_facts, jvp_rules, zero_derivative
 from jaxprtool.interpreters.keys import key_rules
 from jaxprtool.interpreters.layouts import layout_rules
@@ -51,11 +52,13 @@ if TYPE_CHECKING:
         LinearizeRule,
         Liveness,
         LowerRule,
+        Masks,
         MonoidRule,
         OrderRule,
         PartialEvalRule,
         Residual,
         SavingRule,
+        Steers,
         TransposeRule,
     )
 
@@ -101,6 +104,8 @@ FACTS: dict[str, FactTable] = {
     "varying": varying_facts,
     "residual": residual_facts,
     "derivative": derivative_facts,
+    "masks": mask_facts,
+    "steers": steering_facts,
 }
 _RULES = COLUMNS | FEW
 # Where `define` was called for each primitive: file and line.
@@ -139,6 +144,8 @@ def define(
     varying: Follows | None = None,
     residual: Residual = "saved",
     derivative: Derivative = "jaxprs",
+    masks: Masks = "nothing",
+    steers: Steers = "nothing",
     identity: IdentityRule | None = None,
     monoid: MonoidRule | None = None,
     algebra: AlgebraRule | None = None,
@@ -146,26 +153,24 @@ def define(
     """Give a primitive its row: a rule for each column.
 
     A rule is a function of the contract that its annotation names (`interpreters.contracts`), a `Maker` of one, or
-    `unsupported("why")`, which states that there is none. A primitive of ours needs the columns up to `cost`; a user's own
-    may leave columns out, and using one that is missing is an error that says so.
+    `unsupported("why")`, which states that there is none. A primitive of ours needs those up to `cost`; a user's own may lack some.
 
     Args:
       op: the binding function that `primitive` returned.
-      abstract_eval, impl: types, and evaluation on NumPy.
-      jvp, transpose, batch: forward-mode derivatives; transposition, for reverse mode; vectorisation.
-      lower, cost: StableHLO, and the number of arithmetic operations.
+      abstract_eval, impl, lower: types, evaluation on NumPy, StableHLO.
+      jvp, transpose, batch, cost: derivatives in forward mode; transposition; vectorisation; the number of operations.
       partial_eval, saving, linearize, dce: rules of primitives whose params hold jaxprs; they transform those jaxprs.
       discharge: for primitives that make, use or pass on references or futures.
       effects: whether it has side effects; dead-code elimination then keeps it although nobody reads its results.
       order: says which equations have effects that keep the order of the program; None: no equation has.
       liveness: whether later equations may use its operands ("borrows") or not ("consumes").
       memory: whether results are in the memory of the operands, or `abstract_eval` says in which.
-      layout: the layout of the result on a mesh; None: that of the first operand which has a layout and the result's shape.
+      layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape.
       keys: how its batch rule applies it to arrays of keys; None: it takes no keys, or its other rules handle them.
-      varying: whether results vary along the manual axes of the operands, or `abstract_eval` says along which; None: "rule"
-        for a primitive with a `partial_eval` rule, "operands" for others.
+      varying: whether results vary as the operands or by `abstract_eval`; None: the latter with a `partial_eval` rule.
       residual: where all operands are literals, whether its result is saved for the linear part or computed again there.
       derivative: whether the derivative is made of those of the jaxprs in the params, or follows a rule of its own.
+      masks, steers: which of NaN and infinity it may drop, and what of it decides something (`interpreters.flow`).
       identity: says which equations return their first operand unchanged, if the types agree; None: no equation does.
       monoid: the NumPy function that computes a reduction by it; None: there is no such function.
       algebra: which laws of commutativity and associativity hold exactly; None: none does.

@@ -52,6 +52,7 @@ define(
     jvp=derivative(lambda x, y, **_: y),
     transpose=NONLINEAR,
     lower=hlo("exponential"),
+    masks="inf",
 )
 
 define(
@@ -61,6 +62,7 @@ define(
     jvp=derivative(lambda x, y, **_: lax.mul(y, math.log(2.0))),
     transpose=NONLINEAR,
     lower=_exp2_lower,
+    masks="inf",
 )
 
 define(
@@ -70,6 +72,7 @@ define(
     jvp=derivative(lambda x, y, **_: lax.add(y, 1.0)),
     transpose=NONLINEAR,
     lower=hlo("exponential_minus_one"),
+    masks="inf",
 )
 
 define(
@@ -107,6 +110,7 @@ define(
     jvp=derivative(lambda x, y, **_: lax.mul(y, lax.sub(1.0, y))),
     transpose=NONLINEAR,
     lower=_logistic_lower,
+    masks="inf",
 )
 
 
@@ -125,6 +129,7 @@ define(
     jvp=derivative(lambda x, y: _bell(2 / math.sqrt(math.pi), x)),
     transpose=NONLINEAR,
     lower=hlo("chlo.erf"),
+    masks="inf",
 )
 
 define(
@@ -134,6 +139,7 @@ define(
     jvp=derivative(lambda x, y: _bell(-2 / math.sqrt(math.pi), x)),
     transpose=NONLINEAR,
     lower=hlo("chlo.erfc"),
+    masks="inf",
 )
 
 define(

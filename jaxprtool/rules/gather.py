@@ -262,4 +262,6 @@ define(
     lower=_gather_lower,
     cost=AS_LOWERED,
     keys=MOVES_KEYS,
+    masks="both",
+    steers="operand 1",
 )

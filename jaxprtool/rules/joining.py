@@ -311,6 +311,7 @@ define(
     lower=lambda ctx, x, value, *, padding_config: ctx.pad(x, value, padding_config),
     cost=FREE,
     keys=MOVES_KEYS,
+    masks="both",
 )
 
 # -- tile ------------------------------------------------------------------------------------------

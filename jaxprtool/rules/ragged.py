@@ -374,4 +374,5 @@ define(
     batch=_ragged_batch,
     lower=_ragged_lower,
     cost=_ragged_cost,
+    masks="both",
 )

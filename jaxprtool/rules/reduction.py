@@ -208,6 +208,7 @@ for _op, _ufunc, _hlo, _sign in (
         lower=_reducer_lower(_hlo, functools.partial(lowest, sign=_sign)),
         cost=AS_LOWERED,
         layout=reduced_layout,
+        masks="inf",
     )
 
 # -- logical ---------------------------------------------------------------------------------------
@@ -405,6 +406,7 @@ define(
     batch=_reduce_batch,
     lower=_reduce_lower,
     cost=AS_LOWERED,
+    masks="both",
 )
 
 # -- places ----------------------------------------------------------------------------------------
@@ -469,4 +471,6 @@ for _op, _direction, _sign in ((lax.argmax, "GT", -1), (lax.argmin, "LT", 1)):
         lower=_arg_lower(_direction, _sign),
         cost=AS_LOWERED,
         layout=reduced_layout,
+        masks="both",
+        steers="all",
     )

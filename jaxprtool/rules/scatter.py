@@ -474,4 +474,6 @@ for _op, _scalar_op, _ufunc, _jvp, _transpose, _keys in _ROWS:
         lower=_scatter_lower(_scalar_op),
         cost=AS_LOWERED,
         keys=_keys,
+        masks="both",
+        steers="operand 1",
     )

@@ -136,4 +136,6 @@ define(
     batch=_batch,
     **decomposed(_search),
     cost=AS_LOWERED,
+    masks="both",
+    steers="all",
 )

@@ -137,6 +137,8 @@ define(
     lower=_select_n_lower,
     cost=AS_LOWERED,
     keys=MOVES_KEYS,
+    masks="both",
+    steers="operand 0",
 )
 
 
@@ -199,4 +201,5 @@ define(
     batch=_clamp_batch,
     lower=hlo("clamp"),
     cost=AS_LOWERED,
+    masks="inf",
 )

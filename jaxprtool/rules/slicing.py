@@ -102,6 +102,7 @@ define(
     ),
     cost=FREE,
     keys=MOVES_KEYS,
+    masks="both",
 )
 
 # -- dynamic_slice ---------------------------------------------------------------------------------
@@ -257,6 +258,8 @@ define(
     ),
     cost=FREE,
     keys=MOVES_KEYS,
+    masks="both",
+    steers="indices",
 )
 
 # -- dynamic_update_slice --------------------------------------------------------------------------
@@ -347,4 +350,6 @@ define(
     lower=lambda ctx, x, update, *starts: ctx.op("dynamic_update_slice", x, update, *starts),
     cost=FREE,
     keys=MOVES_KEYS,
+    masks="both",
+    steers="indices",
 )

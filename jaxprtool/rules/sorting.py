@@ -218,6 +218,7 @@ define(
     batch=_sort_batch,
     lower=_sort_lower,
     cost=_sort_cost,
+    steers="all",
 )
 
 # -- top_k -----------------------------------------------------------------------------------------
@@ -319,6 +320,8 @@ define(
     batch=_top_k_batch,
     lower=_top_k_lower,
     cost=_sort_cost,
+    masks="inf",
+    steers="all",
 )
 
 # -- approx_top_k ----------------------------------------------------------------------------------
@@ -451,4 +454,6 @@ define(
     batch=_approx_batch,
     lower=_approx_lower,
     cost=_sort_cost,
+    masks="both",
+    steers="all",
 )

@@ -102,4 +102,5 @@ for _op, _function, _lower, _jvp in _ROWS:
         jvp=_jvp,
         transpose=NONLINEAR,
         lower=_lower,
+        masks="inf" if _op in (lax.tanh, lax.atan) else "nothing",
     )

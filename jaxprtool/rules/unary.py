@@ -176,6 +176,7 @@ define(
     impl=in_bytes(_sign_impl),
     **LOCALLY_CONSTANT,
     lower=_sign_lower,
+    masks="inf",
 )
 
 define(
@@ -208,6 +209,7 @@ define(
     impl=numpy_function("isfinite"),
     **LOCALLY_CONSTANT,
     lower=hlo("is_finite"),
+    masks="both",
 )
 
 
@@ -333,6 +335,7 @@ define(
     jvp=jvp_terms(_integer_pow_term),
     transpose=NONLINEAR,
     lower=_integer_pow_lower,
+    masks="both",
 )
 
 define(
@@ -353,6 +356,7 @@ define(
     jvp=derivative(lambda x, y, **_: lax.mul(lax.div(y, x), -0.5)),
     transpose=NONLINEAR,
     lower=hlo("rsqrt"),
+    masks="inf",
 )
 
 define(

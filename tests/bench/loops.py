@@ -48,7 +48,9 @@ def _scan_rows(runs: int) -> list[Row]:
     op_by_op()
     ours, theirs = best(runs, lambda: jt.eval_jaxpr(program, args), op_by_op)
     row = Row("scan on NumPy", ours * 1e6 / STEPS, theirs * 1e6 / EAGER_STEPS, 0.2, "us/step")
-    return [row, *_call_rows(closed, args, 100 * runs)]
+    blamed, plain = best(runs, lambda: jt.blame(program, *args), lambda: jt.run(program, *args))
+    blame = Row("blame of it, of run", blamed * 1e6 / STEPS, plain * 1e6 / STEPS, 3.0, "us/step")
+    return [row, blame, *_call_rows(closed, args, 100 * runs)]
 
 
 def _call_rows(closed: Any, args: list[Any], runs: int) -> list[Row]:

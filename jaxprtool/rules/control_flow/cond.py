@@ -416,6 +416,7 @@ define(
     saving=_saving,
     linearize=_linearize,
     dce=_dce,
+    steers="operand 0",
 )
 
 

@@ -303,4 +303,5 @@ define(
     ),
     partial_eval=_partial_eval,
     dce=_dce,
+    steers="cond_jaxpr",
 )

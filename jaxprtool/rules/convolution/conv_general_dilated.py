@@ -355,4 +355,5 @@ define(
     batch=_conv_batch,
     lower=_conv_lower,
     cost=_conv_cost,
+    masks="both",
 )

@@ -156,6 +156,7 @@ define(
     batch=leading_batch,
     lower=_lower,
     cost=lambda ins, outs: 2 * max(ins[0].size, 0) * min(ins[0].shape[-2:]) // 3,
+    steers="all",
 )
 
 # -- lu_pivots_to_permutation ----------------------------------------------------------------------

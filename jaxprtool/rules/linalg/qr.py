@@ -133,6 +133,7 @@ define(
     batch=leading_batch,
     lower=_product_lower,
     cost=lambda ins, outs: 4 * max(ins[0].size, 0) * ins[1].shape[-1],
+    masks="both",
 )
 
 # -- ormqr -----------------------------------------------------------------------------------------
@@ -191,6 +192,7 @@ define(
     batch=leading_batch,
     lower=_ormqr_lower,
     cost=lambda ins, outs, **_: 4 * max(ins[2].size, 0) * ins[1].shape[-1],
+    masks="both",
 )
 
 # -- qr --------------------------------------------------------------------------------------------

@@ -184,4 +184,5 @@ define(
     batch=_batch,
     lower=_lower,
     cost=_cost,
+    masks="both",
 )

@@ -272,4 +272,5 @@ define(
     batch=_solve_batch,
     lower=_solve_lower,
     cost=lambda ins, outs, **_: 8 * max(outs[0].size, 0),
+    masks="both",
 )

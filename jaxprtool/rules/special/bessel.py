@@ -87,6 +87,7 @@ define(
     jvp=derivative(lambda x, y: lax.sub(lax.bessel_i1e(x), lax.mul(lax.sign(x), y))),
     transpose=NONLINEAR,
     lower=lowered_as(_bessel_i0e),
+    masks="inf",
 )
 
 define(
@@ -96,4 +97,5 @@ define(
     jvp=derivative(_i1e_slope),
     transpose=NONLINEAR,
     lower=hlo("chlo.bessel_i1e"),
+    masks="inf",
 )

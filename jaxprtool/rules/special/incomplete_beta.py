@@ -146,4 +146,5 @@ define(
     batch=broadcast_batch,
     lower=lowered_as(_regularized_incomplete_beta),
     cost=AS_LOWERED,
+    masks="inf",
 )

@@ -253,6 +253,7 @@ define(
     ),
     transpose=NONLINEAR,
     lower=lowered_as(_igamma),
+    masks="inf",
 )
 
 define(
@@ -265,6 +266,7 @@ define(
     ),
     transpose=NONLINEAR,
     lower=lowered_as(_igammac),
+    masks="inf",
 )
 
 for _op, _f in ((lax.igamma_grad_a, _igamma_grad_a), (lax.random_gamma_grad, _random_gamma_grad)):
@@ -274,4 +276,5 @@ for _op, _f in ((lax.igamma_grad_a, _igamma_grad_a), (lax.random_gamma_grad, _ra
         **decomposed(_f),
         jvp=unsupported("JAX has none either"),
         transpose=NONLINEAR,
+        masks="inf",
     )

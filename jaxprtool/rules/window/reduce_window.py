@@ -202,6 +202,7 @@ define(
     batch=_window_batch(lax.reduce_window_sum),
     lower=_window_lower("add", lambda _: 0),
     cost=AS_LOWERED,
+    masks="both",
 )
 
 
@@ -232,6 +233,7 @@ for _op, _ufunc, _select, _sign in (
         batch=_window_batch(_op),
         lower=_window_lower(_ufunc, _unit),
         cost=AS_LOWERED,
+        masks="both",
     )
 
 
@@ -337,4 +339,5 @@ define(
     batch=_general_batch,
     lower=_general_lower,
     cost=AS_LOWERED,
+    masks="both",
 )

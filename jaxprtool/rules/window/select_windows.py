@@ -163,6 +163,8 @@ define(
     batch=_gather_batch,
     lower=_gather_lower,
     cost=AS_LOWERED,
+    masks="both",
+    steers="operand 1",
 )
 
 
@@ -326,6 +328,8 @@ define(
     batch=_scatter_add_batch,
     lower=_scatter_add_lower,
     cost=AS_LOWERED,
+    masks="both",
+    steers="operand 1",
 )
 
 
@@ -393,4 +397,6 @@ define(
     batch=unsupported("JAX has no rule either; use select_and_scatter_add"),
     lower=_scatter_general_lower,
     cost=AS_LOWERED,
+    masks="both",
+    steers="operand 0",
 )

@@ -1,0 +1,214 @@
+"""Bad values: which values are sought (NaN, infinities, denormal numbers, large ones), and where they are in an array."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.answer import json_number
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.ir.avals import RefType
+
+__all__ = ["Range", "Sought", "range_of", "values_at"]
+
+_FEW = 5  # indices that are told
+_BLAS = ("f", "d")  # NumPy's characters of the types whose dot product is fast
+
+
+def _is_not_finite(xp: Any) -> Callable[[Any], bool]:
+    """A function that is False where all numbers of a value are finite, and seldom true otherwise; it is quick."""
+    array, all_finite = xp.ndarray, xp.isfinite
+    is_finite, is_finite_complex = math.isfinite, cmath.isfinite
+
+    def may_hold(x: Any) -> bool:
+        if type(x) is not array:
+            return not is_finite_complex(x)
+        if x.dtype.char not in _BLAS:
+            return not all_finite(x).all()
+        # A dot product of finite numbers that are not huge is finite, and is the fastest way to read them all.
+        flat = x if x.ndim == 1 else x.ravel("K")
+        return not is_finite(flat.dot(flat))
+
+    return may_hold
+
+
+class Sought:
+    """The values that are sought.
+
+    Attributes:
+      kinds: of `nan`, `inf`, `denormal` and `above`, those that are sought, in this order.
+      above: with `above`, the absolute value that a bad value exceeds.
+      may_hold: a quick function that is false only of a value that holds no bad one.
+    """
+
+    __slots__ = ("_finite", "_xp", "above", "kinds", "may_hold")
+
+    def __init__(
+        self,
+        *,
+        nan: bool = False,
+        inf: bool = False,
+        denormal: bool = False,
+        above: float | None = None,
+    ):
+        if not (nan or inf or denormal or above is not None):
+            nan = inf = True
+        flags = {"nan": nan, "inf": inf, "denormal": denormal, "above": above is not None}
+        self.kinds = tuple([kind for kind, wanted in flags.items() if wanted])
+        self.above = above
+        self._xp = numpy_namespace()
+        self._finite = not (denormal or above is not None)
+        self.may_hold = _is_not_finite(self._xp) if self._finite else self._holds
+
+    def __contains__(self, x: Any) -> bool:
+        """Whether a value of a floating or complex type holds a bad value."""
+        return self.state(x) > 0
+
+    def _holds(self, x: Any) -> bool:
+        return bool(self.where(x).any())
+
+    def state(self, x: Any) -> int:
+        """0 for a value without a bad one; else twice the number of bad elements, and one more if some are NaN."""
+        xp = self._xp
+        if self.kinds != ("nan", "inf"):
+            if not self.may_hold(x):
+                return 0
+            count = int(xp.count_nonzero(self.where(x)))
+            return 2 * count + bool(xp.isnan(x).any()) if count else 0
+        if type(x) is not xp.ndarray:
+            return 0 if cmath.isfinite(x) else 3 if x != x else 2
+        if x.dtype.char in _BLAS:
+            flat = x if x.ndim == 1 else x.ravel("K")
+            squares = flat.dot(flat)  # NaN where one is NaN, for squares do not cancel
+            if math.isfinite(squares):
+                return 0
+            count = x.size - xp.count_nonzero(xp.isfinite(x))
+            return 2 * count + bool(squares != squares) if count else 0
+        count = x.size - xp.count_nonzero(xp.isfinite(x))
+        return 2 * count + bool(xp.isnan(x).any()) if count else 0
+
+    def where(self, x: Any) -> Any:
+        """Which elements of a value are bad: a boolean array of its shape."""
+        found = self._of_kind(self.kinds[0], x)
+        for kind in self.kinds[1:]:
+            found = found | self._of_kind(kind, x)
+        return found
+
+    def kind_of(self, x: Any) -> str:
+        """The first kind of which the value holds one."""
+        return next((k for k in self.kinds if self._of_kind(k, x).any()), self.kinds[0])
+
+    def _of_kind(self, kind: str, x: Any) -> Any:
+        xp = self._xp
+        array = xp.asarray(x)
+        if kind == "nan":
+            return xp.isnan(array)
+        if kind == "inf":
+            return xp.isinf(array)
+        if kind == "above":
+            return xp.abs(array).astype(xp.float64) > self.above
+        return self._denormal(array)
+
+    def _denormal(self, array: Any) -> Any:
+        xp = self._xp
+        if array.dtype.kind == "c":
+            return self._denormal(array.real) | self._denormal(array.imag)
+        least = xp.finfo_of(array.dtype).smallest_normal
+        return (array != 0) & (xp.abs(array) < array.dtype.type(least))
+
+    def indices(self, which: Any) -> list[tuple[int, ...]]:
+        """The first few indices where a boolean array is true."""
+        xp = self._xp
+        if not which.shape:
+            return [()] if which else []
+        flat = xp.flatnonzero(which)[:_FEW]
+        return [*zip(*[i.tolist() for i in xp.unravel_index(flat, which.shape)], strict=True)]
+
+
+class Range(NamedTuple):
+    """What the values of an operand range over.
+
+    Attributes:
+      type: its type.
+      least, most: the least and the largest finite value; of complex numbers, of their absolute values; None where there is none.
+      nan, inf: how many there are.
+      values: its values at the offending indices, where they have values there.
+    """
+
+    type: str
+    least: Any
+    most: Any
+    nan: int = 0
+    inf: int = 0
+    values: Sequence[Any] = ()
+
+    def __str__(self) -> str:
+        if self.least is None:
+            text = "no finite value"
+        elif self.least == self.most:
+            text = _number(self.least)
+        else:
+            text = f"{_number(self.least)} to {_number(self.most)}"
+        counts = [f"{n:,} {kind}" for n, kind in ((self.nan, "nan"), (self.inf, "inf")) if n]
+        return ", ".join([text, *counts])
+
+    def json(self) -> dict[str, Any]:
+        """The range with the keys type, min, max, nan, inf and values."""
+        return {
+            "type": self.type,
+            "min": json_number(self.least),
+            "max": json_number(self.most),
+            "nan": self.nan,
+            "inf": self.inf,
+            "values": [json_number(x) for x in self.values],
+        }
+
+
+def _number(x: Any) -> str:
+    return str(x) if isinstance(x, (int, complex)) else f"{x:.6g}"
+
+
+def range_of(
+    value: Any, aval: Any, indices: Sequence[tuple[int, ...]] = (), shape: Any = ()
+) -> Range | None:
+    """The range of an operand; None for keys, tokens and other values that are no numbers.
+
+    Args:
+      value: the operand.
+      aval: its type.
+      indices: the offending indices of the result, where the operation is elementwise.
+      shape: the shape of the result.
+    """
+    xp = numpy_namespace()
+    if isinstance(aval, RefType):
+        value = value.value
+    if not isinstance(value, (xp.ndarray, xp.generic)) or not value.dtype.itemsize:
+        return None
+    array = xp.asarray(value)
+    dtype = getattr(getattr(aval, "dtype", None), "kind", "?")
+    if dtype not in "fc":
+        least, most = (array.min().item(), array.max().item()) if array.size else (None, None)
+        return Range(str(aval), least, most, values=_at(array, indices, shape))
+    finite = xp.isfinite(array)
+    numbers = xp.abs(array[finite]) if dtype == "c" else array[finite]
+    some = numbers.size > 0
+    least, most = (float(numbers.min()), float(numbers.max())) if some else (None, None)
+    nan, inf = int(xp.isnan(array).sum()), int(xp.isinf(array).sum())
+    return Range(str(aval), least, most, nan, inf, _at(array, indices, shape))
+
+
+def _at(array: Any, indices: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> list[Any]:
+    """The values at some indices of the result's shape, to which the array stretches."""
+    xp = numpy_namespace()
+    if not indices:
+        return []
+    return values_at(xp.broadcast_to(array, shape), indices)
+
+
+def values_at(array: Any, indices: Sequence[tuple[int, ...]]) -> list[Any]:
+    """The elements of an array at some indices, as numbers of Python."""
+    array = numpy_namespace().asarray(array)
+    found = [array[i].item() for i in indices]
+    return [x if isinstance(x, (bool, int, complex)) else float(x) for x in found]

@@ -1,0 +1,360 @@
+"""Blame: the equation that first makes a bad value, and what becomes of the value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaxprtool.analyses.answer import Answer, json_number
+from jaxprtool.analyses.double_where import Unguarded, original_of, unguarded_of
+from jaxprtool.analyses.flow import Flow
+from jaxprtool.analyses.places import Place
+from jaxprtool.analyses.provenance import Made, Mark, Origin, Source
+from jaxprtool.analyses.sites import Sites
+from jaxprtool.ir.diagnostics import counted
+from jaxprtool.ir.interface import argument_label, result_label
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit
+
+__all__ = ["Appearance", "Blame", "Output", "blame_of"]
+
+_FEW = 4  # places at each end of what is listed for people
+_WIDTH = 100
+_TRIED = 20  # origins that are looked at for a choice that makes them
+
+
+@dataclass
+class Appearance:
+    """Bad values that begin somewhere.
+
+    Attributes:
+      place: the equation that makes them; of those that an argument, a constant or a literal has, the first one that takes
+        them; None where a result of the program is that argument.
+      kind: `nan`, `inf`, `denormal` or `above`.
+      source: the argument, constant or literal; None for an equation that makes them.
+      label: what to call the source.
+      passes: whether a result of the equation has them.
+      origin: what was recorded (ranges of operands, indices).
+    """
+
+    place: Place | None
+    kind: str
+    source: Source | None
+    label: str
+    origin: Origin
+
+    @property
+    def passes(self) -> bool:
+        return self.origin.flows
+
+    def json(self) -> dict[str, Any]:
+        """The appearance with the keys place, kind, from, result and operands."""
+        o = self.origin
+        source = None
+        if self.source is not None:
+            source = {
+                "kind": self.source.kind,
+                "index": self.source.index,
+                "name": self.source.name,
+            }
+        result = None
+        if o.type:
+            indices, values = [list(i) for i in o.indices], [json_number(x) for x in o.values]
+            result = {
+                "index": o.result,
+                "type": o.type,
+                "count": o.count,
+                "indices": indices,
+                "values": values,
+            }
+        return {
+            "place": None if self.place is None else self.place.json(),
+            "kind": self.kind,
+            "from": source,
+            "times": o.made.times,
+            "result": result,
+            "operands": [None if r is None else r.json() for r in o.operands],
+        }
+
+
+@dataclass
+class Output:
+    """What becomes of bad values at a result of the program.
+
+    Attributes:
+      index: the position of the result.
+      label: what to call it.
+      reached: `reaching` (it holds bad values), `deciding` (it is good, and was computed by a decision that depends on a bad
+        value), `masked` (it is good, and depends on a bad value in no other way), or None: it depends on none.
+      chain: the equations through which the value comes, from the one that makes it.
+    """
+
+    index: int
+    label: str
+    reached: str | None
+    chain: list[Place] = field(default_factory=list[Place])
+
+    def json(self) -> dict[str, Any]:
+        """The output with the keys index, reached and chain."""
+        return {
+            "index": self.index,
+            "reached": self.reached,
+            "chain": [place.json() for place in self.chain],
+        }
+
+
+@dataclass(repr=False)
+class Blame(Answer):
+    """Where bad values begin in a program, and where they end.
+
+    Attributes:
+      appearances: where they begin, the first one first.
+      outputs: what becomes of them at each result of the program.
+      chain: the equations from the first appearance to the first result that it reaches, or to the one that masks it.
+      masked_by: equations with a bad operand and good results, in the order in which they ran.
+      deciding: equations that decide something by a value which depends on a bad one.
+      original: in the derivative of a program, the equation of the program from which the first one was derived.
+      unguarded: of a derivative, the choice between two values whose other side makes the bad value.
+      compiled: of a program that is clean on NumPy, what was found when it was compiled; None where that was not asked.
+      stopped: why the run did not come to its end (a step limit, say), or "".
+      notes: what else there is to say.
+    """
+
+    appearances: list[Appearance]
+    outputs: list[Output]
+    chain: list[Place]
+    masked_by: list[Place]
+    deciding: list[Place]
+    original: Place | None = None
+    unguarded: Unguarded | None = None
+    compiled: Any = None
+    stopped: str = ""
+    notes: list[str] = field(default_factory=list[str])
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a bad value."""
+        return bool(self.appearances) or self.compiled is not None
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of the first one."""
+        if self.compiled is not None:
+            return self.compiled.kind
+        return self.appearances[0].kind if self.appearances else None
+
+    @property
+    def first(self) -> Place | None:
+        """The place of the first equation whose result has one."""
+        if self.compiled is not None:
+            return self.compiled.place
+        return self.appearances[0].place if self.appearances else None
+
+    def json(self) -> dict[str, Any]:
+        first = self.appearances[0].json() if self.appearances else {}
+        return {
+            "schema": 1,
+            "found": self.found,
+            "kind": self.kind,
+            "first": None if self.first is None else self.first.json(),
+            "from": first.get("from"),
+            "result": first.get("result"),
+            "operands": first.get("operands", []),
+            "chain": [p.json() for p in self.chain],
+            "outputs": [o.json() for o in self.outputs],
+            "masked_by": [p.json() for p in self.masked_by],
+            "deciding": [p.json() for p in self.deciding],
+            "appearances": [a.json() for a in self.appearances],
+            "original": None if self.original is None else self.original.json(),
+            "unguarded": None if self.unguarded is None else self.unguarded.json(),
+            "stopped": self.stopped or None,
+            "only_compiled": None if self.compiled is None else self.compiled.json(),
+            "notes": self.notes,
+        }
+
+    def lines(self) -> Sequence[str]:
+        if not self.found:
+            return ["no bad value", *[f"note: {n}" for n in self.notes]]
+        lines = [] if self.compiled is None else [*self.compiled.lines()]
+        if self.appearances:
+            lines += _told(self.appearances[0])
+            if self.original is not None:
+                lines.append(f"  derived from {located(self.original)}")
+            if self.unguarded is not None:
+                lines += self.unguarded.lines()
+            lines += _listed("goes on through", [located(p) for p in self.chain[1:]])
+            lines += _listed("masked by", [located(p) for p in self.masked_by])
+            lines += _listed("decides at", [located(p) for p in self.deciding])
+            lines += _listed("also begins at", [*map(_short, self.appearances[1:])])
+            lines += [
+                "results",
+                *[f"  {o.label}: {o.reached or 'not reached'}" for o in self.outputs],
+            ]
+        return [*filter(None, lines), *[f"note: {n}" for n in self.notes]]
+
+
+def located(place: Place) -> str:
+    """A place for people: `file:line:col`, the way in, and the line of Python."""
+    at = place.located()
+    parts = [f"{at}: {place}" if at else str(place)]
+    if place.source and place.source != at:
+        parts.append(f"({place.source})")
+    if place.names:
+        parts.append(f"[{place.names}]")
+    return "  ".join(parts)
+
+
+def _told(appearance: Appearance) -> list[str]:
+    """The first appearance, with its text and its operands."""
+    origin, place = appearance.origin, appearance.place
+    if place is None:
+        return [f"{appearance.kind} in {appearance.label}, which is a result"]
+    head = located(place)
+    lines = [f"{appearance.kind} first at {head}"]
+    if appearance.source is not None:
+        how = "takes it from" if appearance.passes else "is the first to read it, in"
+        lines.append(f"  which {how} {appearance.label}")
+    if text := _text(place):
+        lines.append(f"  {text}")
+    if origin.type:
+        pairs = zip(origin.indices, origin.values, strict=True)
+        where = ", ".join(f"{_value(x)} at {_index(i)}" if i else _value(x) for i, x in pairs)
+        more = ", ..." if origin.count > len(origin.indices) else ""
+        of = f"{origin.count:,} of {counted(origin.size, 'element')}: " if origin.size > 1 else ""
+        lines.append(f"  result   {origin.type}: {of}{where}{more}")
+    for i, (found, x) in enumerate(zip(origin.operands, place.eqn.inputs, strict=False)):
+        if found is None:
+            continue
+        name = "literal" if type(x) is Lit else getattr(x, "name", None) or str(i)
+        there = f"; there {', '.join(map(_value, found.values))}" if found.values else ""
+        lines.append(f"  operand  {name}:{found.type}: {found}{there}")
+    return lines
+
+
+def _text(place: Place) -> str:
+    """The first line of the text of an equation."""
+    span = place.eqn.span
+    if span is None:
+        return ""
+    text = span.source.text[span.start : span.end].split("\n")[0].strip()
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
+
+
+def _value(x: Any) -> str:
+    return f"{x:.6g}" if isinstance(x, float) else str(x)
+
+
+def _index(index: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, index))}]"
+
+
+def _short(appearance: Appearance) -> str:
+    of = f"  from {appearance.label}" if appearance.source is not None else ""
+    place = "a result" if appearance.place is None else located(appearance.place)
+    return f"{appearance.kind}: {place}{of}"
+
+
+def _listed(title: str, items: Sequence[str]) -> list[str]:
+    """A title and items below it; of many the first and the last ones."""
+    if not items:
+        return []
+    if len(items) > 2 * _FEW + 1:
+        left = len(items) - 2 * _FEW
+        items = [*items[:_FEW], f"... {left:,} more ...", *items[-_FEW:]]
+    return [title, *[f"  {item}" for item in items]]
+
+
+# -- what an observer has seen -----------------------------------------------------------------
+
+
+def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
+    """The answer from what an observer has seen of a whole run.
+
+    Args:
+      flow: the observer.
+      program: the program that ran, with places.
+      stopped: why the run did not come to its end, or "".
+    """
+    sites = Sites(program)
+    reached = {made for mark in flow.outs if mark.bad for made in mark.made}
+    origins = [o for o in flow.origins if o.order is not None or o.made in reached]
+    origins.sort(key=lambda o: (not o.flows, o.order is None, o.order or 0))
+    appearances = [
+        Appearance(sites.place(o.place), o.kind, o.source, _label(o, program), o) for o in origins
+    ]
+    first = origins[0] if origins else None
+    begins = [
+        (place, a.origin.operands)
+        for a in appearances[:_TRIED]
+        if a.source is None and (place := a.place) is not None
+    ]
+    outputs = [_output(i, mark, origins, program, sites) for i, mark in enumerate(flow.outs)]
+    masks, deciding = _events(flow, "masks"), _events(flow, "deciding")
+    chain = next((o.chain for o in outputs if o.reached == "reaching" and o.chain), [])
+    if not chain and first is not None and first.eqn is not None:
+        chain = [place for place in (sites.place(first.place),) if place is not None]
+    return Blame(
+        appearances,
+        outputs,
+        chain,
+        [sites.of(place) for place in masks],
+        [sites.of(place) for place in deciding],
+        original=original_of(begins[0][0], program) if begins else None,
+        unguarded=next(filter(None, (unguarded_of(*x, program) for x in begins)), None),
+        stopped=stopped,
+    )
+
+
+def _label(origin: Origin, program: ClosedJaxpr) -> str:
+    """What to call the source of an origin."""
+    source = origin.source
+    if source is None:
+        return ""
+    if source.kind == "argument" and not (origin.eqn is None and origin.path):
+        return argument_label(source.index, source.name or None, program.interface)
+    name = f" ({source.name})" if source.name else ""
+    return f"{source.kind} {source.index}{name}"
+
+
+def _output(
+    i: int, mark: Mark, origins: Sequence[Origin], program: ClosedJaxpr, sites: Sites
+) -> Output:
+    label = result_label(i, program.interface)
+    if mark.bad:
+        origin = next(o for o in origins if o.bit & mark.bad)
+        chain = _chain(mark.made, origin)
+        return Output(i, label, "reaching", [sites.of(place) for place in chain])
+    reached = "deciding" if mark.decided else "masked" if mark.taint else None
+    return Output(i, label, reached)
+
+
+def _chain(ends: Sequence[Made], origin: Origin) -> list[Place]:
+    """The shortest chain of equations from an origin to one of some equations; an empty list where there is none."""
+    after: dict[Made, Made | None] = {m: None for m in ends if m.origins & origin.bit}
+    queue = list(after)
+    for made in queue:
+        if made is origin.made:
+            break
+        for parent in made.parents:
+            if parent not in after and parent.origins & origin.bit:
+                after[parent] = made
+                queue.append(parent)
+    else:
+        return []
+    chain: list[Place] = []
+    current: Made | None = origin.made
+    while current is not None:
+        if current.place is not None:
+            chain.append(current.place)
+        current = after[current]
+    return chain
+
+
+def _events(flow: Flow, what: str) -> list[Place]:
+    """Places of the equations that contexts have under `masks` or `deciding`, in the order in which they ran."""
+    found = [
+        (order, Place(eqn, path))
+        for context in flow.root.context().all_inside()
+        for eqn, (order, path) in getattr(context, what).items()
+    ]
+    return [place for _, place in sorted(found, key=lambda pair: pair[0])]

@@ -1,0 +1,214 @@
+"""Derivatives: the equation from which a faulty one was derived, and the `where` whose untaken side makes a NaN.
+
+The derivative of `where(x > 0, log(x), 0)` is `where(x > 0, t, 0) / x`: at 0 it is 0 / 0, although the `where` does not take
+that side. Its input needs a guard of its own: `where(x > 0, log(where(x > 0, x, 1)), 0)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.bad_values import Range
+from jaxprtool.analyses.places import Place, Step
+from jaxprtool.interpreters.flow import steering_facts
+from jaxprtool.ir.diagnostics import place_of
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.walk import jaxprs_in
+
+__all__ = ["Unguarded", "original_of", "unguarded_of"]
+
+_MOST = 20_000  # equations that are looked at
+
+
+@dataclass
+class Unguarded:
+    """A choice between two values in a program whose derivative makes a bad value on the side that is not taken.
+
+    Attributes:
+      place: the choice; where the program does not hold it any more, its transpose, which has the same line of Python.
+      kept: whether the program holds it.
+    """
+
+    place: Place
+    kept: bool
+
+    def lines(self) -> list[str]:
+        """What to do, for people."""
+        what = "of" if self.kept else "of the choice whose transpose is"
+        at = self.place.located()
+        eqns = [self.place.eqn, *(step.eqn for step in reversed(self.place.path))]
+        source = next(filter(None, map(place_of, eqns)), at)
+        return [
+            f"  the side that is not taken makes it, {what} {at}: {self.place}",
+            f"  the `where` at {source} needs its input guarded as well: where(c, f(where(c, x, 1)), y)",
+        ]
+
+    def json(self) -> dict[str, Any]:
+        """The place of the choice."""
+        return self.place.json()
+
+
+class Level(NamedTuple):
+    """A jaxpr as it stands in a program: the equation that holds it, the param, the position in that, and the jaxpr around."""
+
+    jaxpr: Jaxpr
+    step: Step | None = None
+    above: Level | None = None
+
+    def path(self) -> tuple[Step, ...]:
+        """The way to it."""
+        if self.above is None or self.step is None:
+            return ()
+        return (*self.above.path(), self.step)
+
+    def inside(self, eqn: JaxprEqn) -> Iterator[Level]:
+        """The jaxprs that an equation of it holds."""
+        for key, value in eqn.params.items():
+            inner = [*jaxprs_in(value)]
+            for i, closed in enumerate(inner):
+                step = Step(eqn, key, i if len(inner) > 1 else None)
+                yield Level(closed.jaxpr, step, self)
+
+    def outside(self, v: Var) -> tuple[Level, Any] | None:
+        """The operand of the enclosing equation that an argument is, and the level of that; None where nobody knows.
+
+        Operands and arguments have the same order at the end.
+        """
+        if self.above is None or self.step is None:
+            return None
+        binders, inputs = [*self.jaxpr.all_binders], self.step.eqn.inputs
+        if v not in binders:
+            return None
+        from_end = len(binders) - binders.index(v)
+        return (self.above, inputs[-from_end]) if from_end <= len(inputs) else None
+
+
+def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
+    """The equation of the original from which an equation of a derivative was made: the first one of the same line of Python.
+
+    None where the equation belongs to no derivative, or is the original's itself.
+    """
+    eqn = place.eqn
+    frame = None if eqn.origin is None else eqn.origin.frame
+    if frame is None or not _is_derived(eqn, place.path):
+        return None
+    for found, level in _all(program):
+        if found.origin is not None and found.origin.frame == frame and not _is_transposed(found):
+            return None if found is eqn else Place(found, level.path())
+    return None
+
+
+def unguarded_of(
+    place: Place, operands: Sequence[Range | None], program: ClosedJaxpr
+) -> Unguarded | None:
+    """The choice whose untaken side makes a NaN in a derivative; None where that is not how it came about.
+
+    It is looked for from the operand that is 0 at the offending index, backwards: the transpose of a choice has put the 0
+    there. The choice itself goes by the same condition.
+
+    Args:
+      place: where the NaN begins.
+      operands: the ranges of the operands there.
+      program: the program.
+    """
+    level = _level_of(program, place.path)
+    zeros = [x for x, r in zip(place.eqn.inputs, operands, strict=False) if r and 0 in r.values]
+    for x in zeros:
+        for found, where in _choices_before(level, x):
+            condition = _resolved(where, found.inputs[0])
+            for other, at in _all(program):
+                if other is found or not _is_choice(other) or _is_transposed(other):
+                    continue
+                if _resolved(at, other.inputs[0]) == condition and not isinstance(condition, Lit):
+                    return Unguarded(Place(other, at.path()), kept=True)
+            if _is_transposed(found):
+                return Unguarded(Place(found, where.path()), kept=False)
+    return None
+
+
+def _is_choice(eqn: JaxprEqn) -> bool:
+    """Whether an equation chooses between values of other operands by its first one."""
+    return steering_facts[eqn.primitive] == "operand 0" and not eqn.primitive.holds_jaxprs
+
+
+def _names(eqn: JaxprEqn) -> Sequence[str]:
+    return () if eqn.origin is None else eqn.origin.names or ()
+
+
+def _is_transposed(eqn: JaxprEqn) -> bool:
+    return any("transpose(" in name for name in _names(eqn))
+
+
+def _is_derived(eqn: JaxprEqn, path: Sequence[Step]) -> bool:
+    names = [n for e in (*(step.eqn for step in path), eqn) for n in _names(e)]
+    return any("transpose(" in name or "jvp(" in name for name in names)
+
+
+def _all(program: ClosedJaxpr) -> Iterator[tuple[JaxprEqn, Level]]:
+    """The equations of a program in order, each jaxpr as often as it is used, up to a limit."""
+    top = Level(program.jaxpr)
+    stack = [(iter(program.jaxpr.eqns), top)]
+    looked_at = 0
+    while stack and looked_at < _MOST:
+        eqns, level = stack[-1]
+        eqn = next(eqns, None)
+        if eqn is None:
+            stack.pop()
+            continue
+        looked_at += 1
+        yield eqn, level
+        stack += [(iter(inner.jaxpr.eqns), inner) for inner in reversed([*level.inside(eqn)])]
+
+
+def _level_of(program: ClosedJaxpr, path: Sequence[Step]) -> Level:
+    """The level at the end of a way."""
+    level = Level(program.jaxpr)
+    for step in path:
+        inner = [*level.inside(step.eqn)]
+        level = next(
+            x
+            for x in inner
+            if x.step and (x.step.param, x.step.branch) == (step.param, step.branch)
+        )
+    return level
+
+
+def _resolved(level: Level, x: Any) -> Any:
+    """What a variable stands for in the outermost jaxpr in which it has a definition."""
+    while isinstance(x, Var) and x in level.jaxpr.all_binders:
+        outside = level.outside(x)
+        if outside is None:
+            return x
+        level, x = outside
+    return x
+
+
+def _choices_before(level: Level, x: Any) -> Iterator[tuple[JaxprEqn, Level]]:
+    """The choices from which a value is computed, the nearest ones first."""
+    queue: list[tuple[Level, Any]] = [(level, x)]
+    seen: set[Any] = set()
+    definitions: dict[Jaxpr, dict[Var, tuple[JaxprEqn, int]]] = {}
+    for level, x in queue:
+        if isinstance(x, Lit) or (level.jaxpr, x) in seen or len(queue) > _MOST:
+            continue
+        seen.add((level.jaxpr, x))
+        defined = definitions.get(level.jaxpr)
+        if defined is None:
+            defined = definitions[level.jaxpr] = {
+                v: (e, k) for e in level.jaxpr.eqns for k, v in enumerate(e.out_binders)
+            }
+        if x not in defined:
+            outside = level.outside(x)
+            if outside is not None:
+                queue.append(outside)
+            continue
+        eqn, k = defined[x]
+        inner = [i for i in level.inside(eqn) if k < len(i.jaxpr.outs)]
+        if _is_choice(eqn):
+            yield eqn, level
+        elif inner:
+            queue += [(i, i.jaxpr.outs[k]) for i in inner]
+        else:
+            queue += [(level, v) for v in eqn.inputs]

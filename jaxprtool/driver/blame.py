@@ -1,0 +1,84 @@
+"""blame: where NaN, infinities and other bad values begin in a program, and what they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.analyses.bad_values import Sought
+from jaxprtool.analyses.blame import Blame, blame_of
+from jaxprtool.analyses.flow import Flow
+from jaxprtool.driver.only_compiled import only_compiled, why_not_twice
+from jaxprtool.driver.places import with_places
+from jaxprtool.driver.run import run
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+
+__all__ = ["blame", "sought"]
+
+
+def sought(
+    *, nan: bool = False, inf: bool = False, denormal: bool = False, above: float | None = None
+) -> Sought:
+    """What counts as a bad value; NaN and infinities where nothing is said.
+
+    Raises UsageError for a bound that is no number, or negative.
+    """
+    if above is not None and not above >= 0:
+        fail(UsageError, f"--above {above}: a number from 0 on is needed", "bad-value")
+    return Sought(nan=nan, inf=inf, denormal=denormal, above=above)
+
+
+def blame(
+    program: ClosedJaxpr,
+    args: Sequence[Value],
+    *,
+    nan: bool = False,
+    inf: bool = False,
+    denormal: bool = False,
+    above: float | None = None,
+    jit: bool = False,
+    max_bytes: int | None = None,
+    step_limit: int | None = None,
+    name: str = "<program>",
+) -> Blame:
+    """Find the equation that first makes a bad value. The program runs once, on NumPy.
+
+    Args:
+      program: the program.
+      args: values of the constants that the program does not hold, then of its arguments.
+      nan, inf, denormal: which values are bad; NaN and infinities where none is said.
+      above: values whose absolute value exceeds this are bad.
+      jit: where NumPy shows none, compile the program with XLA, and find the shortest part of it that shows one.
+      max_bytes, step_limit: as of `driver.run`.
+      name: what places call the text of a program that was traced.
+
+    Raises:
+      JaxprTypeError, UsageError: as `driver.run`.
+    """
+    kinds: dict[str, Any] = {"nan": nan, "inf": inf, "denormal": denormal, "above": above}
+    program = with_places(program, name)
+    flow = Flow(sought(**kinds))
+    stopped = ""
+    try:
+        run(program, args, observer=flow, max_bytes=max_bytes, step_limit=step_limit)
+    except (
+        UsageError
+    ) as e:  # a NaN may be why a loop has no end, or why a check of the program fails
+        if not flow.origins:
+            raise
+        stopped = e.diagnostics[0].message
+    found = blame_of(flow, program, stopped)
+    if jit and not found.found:
+        _look_compiled(found, program, args, flow.sought)
+    return found
+
+
+def _look_compiled(found: Blame, program: ClosedJaxpr, args: Sequence[Value], bad: Sought) -> None:
+    """Add to an answer without a bad value what the compiled program shows."""
+    if why := why_not_twice(program):
+        found.notes.append(f"the program was not compiled, since {why}, and runs once only")
+        return
+    found.compiled = only_compiled(program, args, bad)
+    if found.compiled is None:
+        found.notes.append("the compiled program shows none either")

@@ -1,0 +1,165 @@
+"""blame --jit: what is bad only when XLA compiles the program, and the shortest part of it that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxprtool.analyses.bad_values import Sought
+from jaxprtool.analyses.blame import located
+from jaxprtool.analyses.places import Place, Step
+from jaxprtool.core.kinds.objects import FUNCTION
+from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.run import run
+from jaxprtool.interpreters.dce import jaxpr_has_effects
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Lit, Value, Var
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+
+__all__ = ["OnlyCompiled", "only_compiled", "why_not_twice"]
+
+
+@dataclass
+class OnlyCompiled:
+    """A bad value that NumPy does not show, and XLA does.
+
+    Attributes:
+      kind: what it is.
+      place: the last equation of the shortest compiled prefix that shows it.
+      equations: how many equations that prefix has; total: how many there are.
+      type: the type of the bad value.
+    """
+
+    kind: str
+    place: Place
+    equations: int
+    total: int
+    type: str
+
+    def lines(self) -> list[str]:
+        """What was found, for people."""
+        return [
+            f"{self.kind} only when compiled, at {located(self.place)}",
+            f"  a result of it, {self.type}, is bad; the smallest compiled prefix that shows it has "
+            f"{self.equations:,} of {self.total:,} equations",
+        ]
+
+    def json(self) -> dict[str, Any]:
+        """What was found, with the keys kind, place, equations, total and type."""
+        return {
+            "kind": self.kind,
+            "place": self.place.json(),
+            "equations": self.equations,
+            "total": self.total,
+            "type": self.type,
+        }
+
+
+def why_not_twice(program: ClosedJaxpr) -> str:
+    """Why a program may not run a second time, or "": it has effects, or calls functions of Python."""
+    if jaxpr_has_effects(program.jaxpr):
+        return "it has effects"
+    for eqn in all_eqns(program.jaxpr):
+        functions = [p.name for p in eqn.primitive.params.values() if FUNCTION in p.kind.parts]
+        if not eqn.primitive.holds_jaxprs and any(eqn.params.get(n) for n in functions):
+            return f"{eqn.primitive.name} calls a function of Python"
+    return ""
+
+
+def only_compiled(
+    program: ClosedJaxpr, args: Sequence[Value], sought: Sought
+) -> OnlyCompiled | None:
+    """What is bad in the results of a program when XLA compiles it; None where nothing is.
+
+    The shortest prefix is found by bisection: prefixes whose last values live on are compiled with these as results. Of a
+    call the prefix inside is found too.
+
+    Args:
+      program: a program that shows nothing bad on NumPy, and may run several times (`why_not_twice`).
+      args: as of `driver.run`.
+      sought: what is bad.
+
+    Raises:
+      UnsupportedError: XLA does not take the program.
+    """
+    given = iter(args)
+    consts = [next(given) if c is None else c for c in load_constants(program).consts]
+    program, args = program.replace(consts=consts), list(given)
+    if _bad(program, args, sought) is None:
+        return None
+    path: tuple[Step, ...] = ()
+    while True:
+        n = _shortest(program, lambda part, args=args: _bad(part, args, sought) is not None)
+        eqn = program.eqns[n - 1]
+        found = _bad(_prefix(program, n), args, sought)
+        assert found is not None
+        answer = OnlyCompiled(found[0], Place(eqn, path), n, len(program.eqns), found[1])
+        inner = _called(eqn)
+        if inner is None:
+            return answer
+        operands = _values_before(program, n, args)
+        if _bad(inner, operands, sought) is None:
+            return answer
+        key = next(k for k, v in eqn.params.items() if v is inner)
+        path = (*path, Step(eqn, key))
+        program, args = inner, operands
+
+
+def _bad(program: ClosedJaxpr, args: Sequence[Value], sought: Sought) -> tuple[str, str] | None:
+    """The kind and the type of the first bad value among the results of a compiled program, or None."""
+    outs = run(program, args, jit=True)
+    for x, aval in zip(outs, program.out_avals, strict=True):
+        dtype = getattr(aval, "dtype", None)
+        if dtype is not None and dtype.is_inexact:
+            value = numpy_namespace().asarray(x)
+            if value in sought:
+                return sought.kind_of(value), str(aval)
+    return None
+
+
+def _shortest(program: ClosedJaxpr, shows: Callable[[ClosedJaxpr], bool]) -> int:
+    """The length of a prefix that shows it while the one before does not; the whole program shows it."""
+    good, bad = 0, len(program.eqns)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        part = _prefix(program, middle)
+        if part.jaxpr.outs and shows(part):
+            bad = middle
+        else:
+            good = middle
+    return bad
+
+
+def _prefix(program: ClosedJaxpr, n: int, outs: Sequence[Any] | None = None) -> ClosedJaxpr:
+    """The first equations, with the values that live on as results."""
+    jaxpr = program.jaxpr
+    if n == len(jaxpr.eqns) and outs is None:
+        return program
+    if outs is None:
+        read = {x for e in jaxpr.eqns[n:] for x in e.inputs if isinstance(x, Var)}
+        read.update(x for x in jaxpr.outs if isinstance(x, Var))
+        made = [v for e in jaxpr.eqns[:n] for v in e.out_binders if not isinstance(v, DropVar)]
+        outs = [v for v in made if v in read]
+    part = jaxpr.replace(eqns=jaxpr.eqns[:n], outs=outs)
+    return ClosedJaxpr(part, program.consts)
+
+
+def _values_before(program: ClosedJaxpr, n: int, args: Sequence[Value]) -> list[Value]:
+    """The operands of equation n, counted from 1, as the compiled prefix before it gives them."""
+    inputs = program.eqns[n - 1].inputs
+    variables = [x for x in inputs if not isinstance(x, Lit)]
+    found = iter(run(_prefix(program, n - 1, variables), args, jit=True))
+    xp = numpy_namespace()
+    return [xp.value(x) if isinstance(x, Lit) else next(found) for x in inputs]
+
+
+def _called(eqn: JaxprEqn) -> ClosedJaxpr | None:
+    """The jaxpr that an equation calls on its operands, or None."""
+    inner = [*sub_jaxprs(eqn)]
+    if len(inner) != 1 or None in inner[0].consts or inner[0] not in [*eqn.params.values()]:
+        return None
+    (closed,) = inner
+    ins, outs = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
+    same = [*map(str, closed.in_avals)] == [*map(str, ins)]
+    return closed if same and [*map(str, closed.out_avals)] == [*map(str, outs)] else None
