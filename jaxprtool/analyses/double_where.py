@@ -29,10 +29,12 @@ class Unguarded:
     Attributes:
       place: the choice; where the program does not hold it any more, its transpose, which has the same line of Python.
       kept: whether the program holds it.
+      certain: whether the names of the equations say that the program is a derivative; a text may have left them out.
     """
 
     place: Place
     kept: bool
+    certain: bool = True
 
     def lines(self) -> list[str]:
         """What to do, for people."""
@@ -40,14 +42,15 @@ class Unguarded:
         at = self.place.located()
         eqns = [self.place.eqn, *(step.eqn for step in reversed(self.place.path))]
         source = next(filter(None, map(place_of, eqns)), at)
+        if_so = "" if self.certain else "if the program is a derivative, "
         return [
-            f"  the side that is not taken makes it, {what} {at}: {self.place}",
+            f"  {if_so}the side that is not taken makes it, {what} {at}: {self.place}",
             f"  the `where` at {source} needs its input guarded as well: where(c, f(where(c, x, 1)), y)",
         ]
 
     def json(self) -> dict[str, Any]:
-        """The place of the choice."""
-        return self.place.json()
+        """The place of the choice, and whether it is certain."""
+        return {**self.place.json(), "certain": self.certain}
 
 
 class Level(NamedTuple):
@@ -113,7 +116,7 @@ def unguarded_of(
       operands: the ranges of the operands there.
       program: the program.
     """
-    level = _level_of(program, place.path)
+    level, maybe = _level_of(program, place.path), None
     zeros = [x for x, r in zip(place.eqn.inputs, operands, strict=False) if r and 0 in r.values]
     for x in zeros:
         for found, where in _choices_before(level, x):
@@ -125,7 +128,9 @@ def unguarded_of(
                     return Unguarded(Place(other, at.path()), kept=True)
             if _is_transposed(found):
                 return Unguarded(Place(found, where.path()), kept=False)
-    return None
+            if maybe is None and not _has_names(found) and _has_constant_case(found, where):
+                maybe = Unguarded(Place(found, where.path()), kept=False, certain=False)
+    return maybe
 
 
 def _is_choice(eqn: JaxprEqn) -> bool:
@@ -139,6 +144,19 @@ def _names(eqn: JaxprEqn) -> Sequence[str]:
 
 def _is_transposed(eqn: JaxprEqn) -> bool:
     return any("transpose(" in name for name in _names(eqn))
+
+
+def _has_names(eqn: JaxprEqn) -> bool:
+    return eqn.origin is not None and eqn.origin.names is not None
+
+
+def _has_constant_case(choice: JaxprEqn, level: Level) -> bool:
+    """Whether one of the values of a choice is the same in every run, as the zero of its transpose is."""
+    made = {v: e for e in level.jaxpr.eqns for v in e.out_binders}
+    return any(
+        isinstance(x, Lit) or (x in made and all(isinstance(y, Lit) for y in made[x].inputs))
+        for x in choice.inputs[1:]
+    )
 
 
 def _is_derived(eqn: JaxprEqn, path: Sequence[Step]) -> bool:
