@@ -1,6 +1,6 @@
 """What rounding does in each equation of a program, beside a run in double precision.
 
-The program in double precision (`passes.raising`) runs first, and its results wait in a file. Then the program itself runs
+The program in double precision (`passes.double`) runs first, and its results wait in a file. Then the program itself runs
 in its own types. Of each equation there are two errors: what it adds, its result against the same operation on the same
 operands in double precision; and what has come together, its result against that of the run in double precision. Where the
 two runs take other branches or another number of steps, what is inside has no second error. In loops the first fifty steps
@@ -16,7 +16,7 @@ from typing import IO, Any
 from jaxprtool.analyses.places import Place, Watch
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
-from jaxprtool.passes.raising import Raised
+from jaxprtool.passes.double import Raised
 
 __all__ = ["Errors", "Measure", "Shadow"]
 

@@ -55,7 +55,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "rtol",
         type=float,
         metavar="X",
-        help="For --differs: |a - b| > atol + rtol |b| differ; by default eps^(3/4) of the type.",
+        help="For --differs: |a - b| > atol + rtol |b| differ; by default what rounding explains, as in `compare`.",
     ),
     _test_option("atol", type=float, default=0.0, metavar="X", help="For --differs."),
     _test_option(

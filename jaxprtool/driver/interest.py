@@ -206,14 +206,19 @@ class Differs(Interest):
             return False
 
     def _differs(self, c: Candidate) -> bool:
-        from jaxprtool.backends.closeness import differ  # noqa: PLC0415 (gateway: NumPy)
+        from jaxprtool.backends.differences import difference  # noqa: PLC0415 (gateway: NumPy)
 
         with silent():
             first, second = (
                 run(c.program, c.args or (), max_bytes=self.max_bytes, **BACKENDS[b])
                 for b in self.backends
             )
-        return any(differ(a, b, self.rtol, self.atol) for a, b in zip(first, second, strict=True))
+        given = self.rtol is not None or self.atol > 0
+        tolerance: dict[str, Any] = (
+            {"rtol": self.rtol, "atol": self.atol} if given else {"rounding": True}
+        )
+        pairs = zip(first, second, strict=True)
+        return any(difference(a, b, **tolerance).n_different for a, b in pairs)
 
 
 class Slow(Interest):

@@ -20,7 +20,8 @@ from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.passes.raising import Raised, raise_some, raised
+from jaxprtool.passes.double import Raised, raised
+from jaxprtool.passes.raising import raise_some
 from jaxprtool.syntax.open_programs import is_open
 
 __all__ = ["precision", "precision_words"]

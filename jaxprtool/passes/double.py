@@ -18,10 +18,24 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.params import Record
 from jaxprtool.ops.parallel import inner_axes
 
-__all__ = ["doubled", "in_double"]
+__all__ = ["Raised", "conversion", "doubled", "in_double", "raised"]
 
 
-@deep
+class Raised:
+    """A program in double precision, and what its equations were.
+
+    Attributes:
+      program: takes and gives f64 for floating types, c128 for complex ones, and other types as they are.
+      before: by an equation of `program` the one that it stands for, at any depth of jaxprs.
+      after: by an equation the one in double precision; those that stay as they are, between conversions, are not among them.
+    """
+
+    def __init__(self) -> None:
+        self.program: Any = None
+        self.before: dict[JaxprEqn, JaxprEqn] = {}
+        self.after: dict[JaxprEqn, JaxprEqn] = {}
+
+
 def in_double(program: ClosedJaxpr) -> ClosedJaxpr:
     """The program with f64 in the place of every type of floats, and c128 of complex numbers, in nested jaxprs too.
 
@@ -35,7 +49,15 @@ def in_double(program: ClosedJaxpr) -> ClosedJaxpr:
     Returns:
       A well-typed program. Literals and constants have the values that they have in their own types.
     """
-    return _Raising().closed(program)
+    return raised(program).program
+
+
+@deep
+def raised(program: ClosedJaxpr) -> Raised:
+    """`in_double`, with the equation of the program that each equation stands for."""
+    found = Raised()
+    found.program = _Raising(found).closed(program)
+    return found
 
 
 def doubled(x: Value) -> Value:
@@ -74,7 +96,8 @@ def _lit(x: Lit) -> Lit:
 class _Raising:
     """One pass; a jaxpr that occurs twice is raised once for each set of axis names in scope."""
 
-    def __init__(self) -> None:
+    def __init__(self, found: Raised) -> None:
+        self.found = found
         self.done: dict[tuple[ClosedJaxpr, Any], ClosedJaxpr] = {}
 
     def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
@@ -111,9 +134,9 @@ class _Raising:
         """An equation on raised operands, with raised results."""
         same = all(x.aval is y.aval for x, y in _pairs(eqn, inputs, outs))
         if same and not eqn.primitive.holds_jaxprs:
-            return [eqn.replace(inputs=inputs, out_binders=outs)]
+            return [self.kept(eqn, eqn.replace(inputs=inputs, out_binders=outs))]
         if _draws(eqn):
-            return _between_conversions(eqn, inputs, outs)
+            return self.between_conversions(eqn, inputs, outs)
         outer = state.axes
         try:
             state.axes = inner_axes(eqn) or outer
@@ -121,7 +144,24 @@ class _Raising:
         finally:
             state.axes = outer
         made = eqn.replace(inputs=inputs, params=params, out_binders=outs)
-        return [made] if _is_typed(made) else _between_conversions(eqn, inputs, outs)
+        if not _is_typed(made):
+            return self.between_conversions(eqn, inputs, outs)
+        return [self.kept(eqn, made)]
+
+    def kept(self, eqn: JaxprEqn, made: JaxprEqn) -> JaxprEqn:
+        """Remember what an equation was made from; returns it."""
+        self.found.before[made], self.found.after[eqn] = eqn, made
+        return made
+
+    def between_conversions(
+        self, eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
+    ) -> list[JaxprEqn]:
+        """The equation as it was, on raised operands that are converted before, with results that are converted after."""
+        before, operands = _converted_before(eqn, inputs)
+        after, results = _converted_after(eqn, outs)
+        made = eqn.replace(inputs=operands, out_binders=results)
+        self.found.before[made] = eqn
+        return [*before, made, *after]
 
 
 def _draws(eqn: JaxprEqn) -> bool:
@@ -166,30 +206,34 @@ def _is_typed(eqn: JaxprEqn) -> bool:
     return [x.strong for x in found] == wanted
 
 
-def _between_conversions(
-    eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
-) -> list[JaxprEqn]:
-    """The equation as it was, on raised operands that are converted before, with results that are converted after."""
-    before: list[JaxprEqn] = []
+def _converted_before(eqn: JaxprEqn, inputs: Sequence[Any]) -> tuple[list[JaxprEqn], list[Any]]:
+    """Conversions of raised operands to the types of an equation's own; and the atoms that come out."""
+    eqns: list[JaxprEqn] = []
     operands: list[Any] = []
     for old, new in zip(eqn.inputs, inputs, strict=True):
         if type(old) is Lit or old.aval is new.aval:
             operands.append(old if type(old) is Lit else new)
         else:
             operands.append(Var(old.aval))
-            before.append(_conversion(new, operands[-1]))
+            eqns.append(conversion(new, operands[-1]))
+    return eqns, operands
+
+
+def _converted_after(eqn: JaxprEqn, outs: Sequence[Var]) -> tuple[list[JaxprEqn], list[Var]]:
+    """Conversions to raised results of an equation's own; and those."""
+    eqns: list[JaxprEqn] = []
     results: list[Var] = []
-    after: list[JaxprEqn] = []
     for old, new in zip(eqn.out_binders, outs, strict=True):
         if old.aval is new.aval:
             results.append(new)
         else:
             results.append(Var(old.aval))
-            after.append(_conversion(results[-1], new))
-    return [*before, eqn.replace(inputs=operands, out_binders=results), *after]
+            eqns.append(conversion(results[-1], new))
+    return eqns, results
 
 
-def _conversion(x: Var, v: Var) -> JaxprEqn:
+def conversion(x: Any, v: Any) -> JaxprEqn:
+    """The equation v = x, in the type of v."""
     primitive = primitive_of(lax.convert_element_type)
     aval: AbstractType = v.aval
     params = {**primitive.defaults, "new_dtype": aval.dtype, "weak_type": False}  # type: ignore[attr-defined]

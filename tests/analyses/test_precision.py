@@ -117,3 +117,10 @@ def test_wide_programs_are_refused():
     program = jt.parse("{ lambda ; a:f64[]. let b:f64[] = exp a in (b,) }")
     with pytest.raises(UnsupportedError):
         jt.precision(program, np.float64(1))
+
+
+def test_a_literal_has_the_value_of_its_own_type():
+    """0.1 in f32 is no error of the program: the run in double precision starts from the same number."""
+    program = jt.parse("{ lambda ; a:f32[]. let b:f32[] = mul a 0.1:f32[] in (b,) }")
+    (equation,) = jt.precision(program, np.float32(1)).equations
+    assert equation.local == 0
