@@ -34,6 +34,7 @@ define(
         lambda x, y, **_: lax.mul(0.3989422804014327, lax.exp(lax.mul(-0.5, lax.square(x))))
     ),
     transpose=NONLINEAR,
+    masks="inf",
 )
 """,
     "tests/rules/examples_unary.py": """

@@ -36,6 +36,8 @@ ASKED = {
     "equiv": ("equiv FILE FILE", False),
     "gradcheck": ("gradcheck FILE --args ramp ones", False),
     "precision": ("precision FILE --args ramp ones", False),
+    "blame": ("blame FILE --args ramp ones", False),
+    "reduce": ("reduce --slow 0 FILE --args ramp ones", False),
     "compare --backends": ("compare FILE --args ramp ones", True),
     "upgrade": ("upgrade FILE", False),
     "vmap": ("vmap --in-axes 0,- FILE", False),

@@ -19,7 +19,7 @@ _BLAS = ("f", "d")  # NumPy's characters of the types whose dot product is fast
 
 def _is_not_finite(xp: Any) -> Callable[[Any], bool]:
     """A function that is False where all numbers of a value are finite, and seldom true otherwise; it is quick."""
-    array, all_finite = xp.ndarray, xp.isfinite
+    array, all_finite = xp.ndarray, xp.isfinite  # values of an evaluation are of no subclass
     is_finite, is_finite_complex = math.isfinite, cmath.isfinite
 
     def may_hold(x: Any) -> bool:

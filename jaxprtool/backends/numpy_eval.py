@@ -110,9 +110,9 @@ class Namespace(types.ModuleType):
 
 
 def value(x: Any, aval: Any = None) -> Any:
-    """A value as NumPy holds it: an array, or a NumPy scalar."""
+    """A value as NumPy holds it: an array (of no subclass: a file's memory map, say, is seen as one), or a NumPy scalar."""
     if isinstance(x, (np.ndarray, np.generic, KeyArray, Cell, Token)):
-        return x
+        return x.view(np.ndarray) if isinstance(x, np.memmap) else x
     if type(x) is Lit:
         if not x.cached:
             check_literal(x)

@@ -187,7 +187,13 @@ discharge: run_state purify
 lower: stablehlo mlir emit
 compile: jit build hlo xla
 trace: make_jaxpr record stage export
-diff: compare cmp equal
+diff: cmp equal
+blame: nan debug
+compare: allclose
+reduce: bisect minimize creduce
+gradcheck: check_grads
+equiv: equivalent same
+precision: ulp rounding
 """)
 
 

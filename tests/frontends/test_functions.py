@@ -147,7 +147,7 @@ LIKE = "train.py:loss --like example_args"
 
 
 # Verbs that take two programs or none, and one whose answer names the file.
-NOT_ALONE = {"trace", "diff", "compare", "equiv", "precision"}
+NOT_ALONE = {"trace", "diff", "compare", "equiv", "precision", "reduce"}
 
 
 @pytest.mark.parametrize("verb", sorted(set(VERBS) - NOT_ALONE))
@@ -158,6 +158,7 @@ def test_every_verb_takes_a_function(folder: Path, verb: str) -> None:
         "partial-eval": ("--known 0", LIKE),
         "run": ("--args random:0", LIKE),
         "gradcheck": ("--args random:0", LIKE),
+        "blame": ("--args random:0", LIKE),
         "vmap": ("--axis-size 2", LIKE),
     }
     own, how = options.get(verb, ("", LIKE))

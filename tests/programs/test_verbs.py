@@ -168,6 +168,34 @@ def test_a_file_is_plugin_and_source_of_a_function(monkeypatch):
     assert "multiply_add a a b" in traced
 
 
+def test_verbs_that_look_for_faults(program):
+    """The examples have no NaN, are themselves, and lose few digits; a fault that is always there leaves nothing."""
+    case, path = program
+    np.savez(path.parent / "args.npz", *case.args)
+    given = f"{path} --args {path.parent / 'args.npz'}"
+    assert run(f"blame --nan {given}") == "no bad value\n"
+    assert run(f"equiv {path} {path} --prove").startswith("proved")
+    done = invoke(f"precision --json {given}")
+    if done.status == 0:
+        assert all(o["max_rel"] < 1e-2 for o in json.loads(done.output)["outputs"])
+    else:  # one in f64 alone
+        assert "[no-wider-type]" in done.error
+    small = path.parent / "small.jaxpr"
+    run(f"reduce --slow 0 --time 20 {given} -o {small}")
+    assert len(jt.load(small).eqns) <= len(case.program.eqns)
+    run(f"run {small} --args {small}.args.npz")
+
+
+@pytest.mark.parametrize("name", ["mlp", "attention", "deep_scan"])
+def test_gradcheck(name, tmp_path):
+    np.savez(tmp_path / "args.npz", *case_of(name).args)
+    (tmp_path / "p.jaxpr").write_text(jt.format_jaxpr(case_of(name).program, lossless=True))
+    found = json.loads(
+        run(f"gradcheck --json {tmp_path / 'p.jaxpr'} --args {tmp_path / 'args.npz'}")
+    )
+    assert found["passed"]
+
+
 def test_these_are_all_the_verbs():
     here = Path(__file__).read_text() + "".join(f'"{line}"' for line in COMMANDS.values())
     here = here.replace("jaxprtool ", "")

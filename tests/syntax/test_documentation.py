@@ -286,6 +286,8 @@ def test_no_verb_fails(verb, page, tmp_path):
         "compare": f"compare {path} {path} --args ones",
         "equiv": f"equiv {path} {path}",
         "gradcheck": f"gradcheck {path} --args ones",
+        "blame": f"blame {path} --args ones",
+        "reduce": f"reduce --slow 0 {path} --args ones",
         "precision": f"precision {path} --args ones",
         "partial-eval": f"partial-eval --known 0 {path}",
     }.get(verb, f"{verb} {path}")

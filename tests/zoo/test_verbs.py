@@ -188,6 +188,22 @@ def test_compare(program):
     )
 
 
+def test_verbs_that_look_for_faults(program):
+    """blame finds where the NaNs of a result begin, if there are any; a program is itself."""
+    bad = any(np.isnan(x).any() or np.isinf(x).any() for x in program.outs if x.dtype.kind == "f")
+    done = invoke(["blame", str(program.path), "--args", str(program.values)])
+    assert done.status in (0, 1) and (done.status == 1 or not bad), done.error
+    assert run("equiv", program.path, program.path, "--prove").startswith("proved")
+    for verb in ("precision", "gradcheck"):
+        found = invoke([verb, "--json", str(program.path), "--args", str(program.values)])
+        assert found.status in (0, 1) or found.error.count("[") == 1, found.error
+    small = program.folder / "small.jaxpr"
+    run(
+        "reduce", "--slow", "0", "--time", "20", program.path, "--args", program.values, "-o", small
+    )
+    assert run("check", small)
+
+
 def refused(status, code, *argv, stdin=""):
     """A command that has to end with a status and a message of this code."""
     done = invoke([str(word) for word in argv], stdin)
