@@ -175,7 +175,9 @@ def differentiable(program: ClosedJaxpr) -> bool:
     """Whether a program has an argument and a result with derivatives, and takes and gives arrays alone."""
     avals = [*program.in_avals, *program.out_avals]
     arrays = all(isinstance(a, ShapedArray) for a in avals)
-    return arrays and any(inexact(program.in_avals)) and any(inexact(program.out_avals))
+    if not arrays or any(a.dtype.kind == "0" for a in avals):
+        return False  # float0 is its own tangent type, and there is nothing to compare
+    return any(inexact(program.in_avals)) and any(inexact(program.out_avals))
 
 
 def derivative_of(program: ClosedJaxpr, mode: str) -> ClosedJaxpr:
@@ -287,6 +289,12 @@ class _Direction(NamedTuple):
     length: float
 
 
+def _is_finite(x: Any) -> bool:
+    """Whether all numbers of a result are finite; float0 and keys have none."""
+    array = numpy_namespace().asarray(numpy_namespace().words(x))
+    return array.dtype.names is not None or bool((abs(array) < math.inf).all())
+
+
 class _Checking:
     """The comparisons at one point.
 
@@ -306,7 +314,7 @@ class _Checking:
         self.checks = {c.mode: c for c in checks}
         self.both, self.value = Check("fwd=rev"), Check("value")
         self.base = point.results(point.given)
-        self.finite = all((abs(numpy_namespace().asarray(x)) < math.inf).all() for x in self.base)
+        self.finite = all(map(_is_finite, self.base))
         self.small = max(_size(point.given), _size(self.base)) <= _SMALL
         self.gaps: list[Any] = []
         self.rows: dict[tuple[int, int], list[Any]] = {}

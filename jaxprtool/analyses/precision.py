@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from jaxprtool.analyses.places import Place, Watch
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
+from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 from jaxprtool.passes.double import Raised
 
@@ -68,7 +69,10 @@ def _is_looked_at(step: int | None) -> bool:
 def is_rounded(x: Any) -> bool:
     """Whether a value is of a floating or complex type."""
     kind = getattr(getattr(x, "dtype", None), "kind", "")
-    return kind in "fc" or (kind == "V" and x.dtype.names is None)
+    if kind != "V":  # that of types which NumPy lacks
+        return kind in ("f", "c")
+    found = dtype_of(x.dtype)
+    return found is not None and found.is_inexact
 
 
 def _wide(x: Any) -> Any:

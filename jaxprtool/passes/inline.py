@@ -16,7 +16,7 @@ __all__ = ["called", "inline"]
 def called(eqn: JaxprEqn) -> ClosedJaxpr | None:
     """The jaxpr whose results for the operands of an equation are those of the equation; None where there is none."""
     rule = impl_rules.find(eqn.primitive)
-    return eqn.params[rule.param] if isinstance(rule, CallImpl) else None
+    return eqn.params[rule.param] if type(rule) is CallImpl else None
 
 
 @deep

@@ -48,7 +48,10 @@ def _types(x: Aval, *, fft_type: Any, fft_lengths: Any) -> Aval:
         return x
     given, batch = x.shape[x.ndim - n :], x.shape[: x.ndim - n]
     if kind == _IRFFT:
-        given, lengths_in = given[:-1], lengths[:-1]
+        half = lengths[-1] // 2 + 1
+        is_empty = 0 in x.shape or 0 in lengths  # of which JAX makes zeros
+        given, lengths_in = given[:-1] if is_empty else given, (*lengths[:-1], half)
+        lengths_in = lengths_in[: len(given)]
     else:
         lengths_in = lengths
     if given != lengths_in:
