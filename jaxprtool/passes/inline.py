@@ -16,7 +16,9 @@ __all__ = ["called", "inline"]
 def called(eqn: JaxprEqn) -> ClosedJaxpr | None:
     """The jaxpr whose results for the operands of an equation are those of the equation; None where there is none."""
     rule = impl_rules.find(eqn.primitive)
-    return eqn.params[rule.param] if type(rule) is CallImpl else None
+    if not isinstance(rule, CallImpl) or type(rule) is not CallImpl:
+        return None  # a rule of a class made of it does more than to call
+    return eqn.params[rule.param]
 
 
 @deep

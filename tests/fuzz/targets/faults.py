@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import warnings
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from typing import Any
 
@@ -90,10 +90,8 @@ def _told(answer: Any) -> None:
 
 def _tried(ask: Any) -> None:
     """An answer, or an error of the user's."""
-    try:
+    with suppress(jt.JaxprToolError):
         _told(ask())
-    except jt.JaxprToolError:
-        pass
 
 
 TARGET = Target("faults", draw, check, show)
