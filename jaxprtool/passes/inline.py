@@ -16,9 +16,10 @@ __all__ = ["called", "inline"]
 def called(eqn: JaxprEqn) -> ClosedJaxpr | None:
     """The jaxpr whose results for the operands of an equation are those of the equation; None where there is none."""
     rule = impl_rules.find(eqn.primitive)
-    if not isinstance(rule, CallImpl) or type(rule) is not CallImpl:
-        return None  # a rule of a class made of it does more than to call
-    return eqn.params[rule.param]
+    if not isinstance(rule, CallImpl):
+        return None
+    inner: ClosedJaxpr = eqn.params[rule.param]
+    return inner if len(inner.jaxpr.in_binders) == len(eqn.inputs) else None
 
 
 @deep
