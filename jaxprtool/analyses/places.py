@@ -14,6 +14,8 @@ from jaxprtool.ir.walk import jaxprs_in
 
 __all__ = ["Level", "Place", "Step", "Watch"]
 
+_MOST_STEPS = 200  # of a way that are told: a deeper one has its first and its last half of these
+
 
 class Step(NamedTuple):
     """An enclosing equation on the way to a place.
@@ -74,24 +76,40 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         line, _ = position(self.eqn)
-        return " > ".join([*map(str, self.path), f"{self.eqn.primitive.name}{_at(line)}"])
+        first, left_out, last = _told(self.path)
+        between = [f"({left_out} more)"] if left_out else []
+        way = [*map(str, first), *between, *map(str, last)]
+        return " > ".join([*way, f"{self.eqn.primitive.name}{_at(line)}"])
 
     def located(self) -> str:
         """`file:line:column`, or the line of Python for a program without a text; "" where nobody knows."""
         return str(self.eqn.span or place_of(self.eqn))
 
     def json(self) -> dict[str, Any]:
-        """The place with the keys file, line, column, primitive, path, source and names."""
+        """The place with the keys file, line, column, primitive, path, source and names.
+
+        Of a path of more than 200 steps the first and the last 100 are there, and `path_left_out` says how many are not.
+        """
         line, column = position(self.eqn)
+        first, left_out, last = _told(self.path)
         return {
             "file": self.file,
             "line": line,
             "column": column,
             "primitive": self.eqn.primitive.name,
-            "path": [step.json() for step in self.path],
+            "path": [step.json() for step in (*first, *last)],
+            **({"path_left_out": left_out} if left_out else {}),
             "source": self.source,
             "names": self.names,
         }
+
+
+def _told(path: tuple[Step, ...]) -> tuple[tuple[Step, ...], int, tuple[Step, ...]]:
+    """The first steps of a way, how many are left out, and the last ones."""
+    if len(path) <= _MOST_STEPS:
+        return path, 0, ()
+    half = _MOST_STEPS // 2
+    return path[:half], len(path) - _MOST_STEPS, path[-half:]
 
 
 def position(eqn: JaxprEqn) -> tuple[int | None, int | None]:

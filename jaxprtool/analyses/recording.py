@@ -132,6 +132,7 @@ class Recorder(Watch):
         self._loops: list[_Loop] = []
         self._labels: dict[Jaxpr, dict[JaxprEqn, str]] = {}
         self._taken: dict[tuple[Any, ...], bool] = {}
+        self._ways: list[str] = []  # the start of a key at each level, as far as it was asked for
 
     def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
         followed = super().enter(jaxpr, args)
@@ -163,11 +164,12 @@ class Recorder(Watch):
         if not self._takes(eqn):
             return
         place = self.place(eqn)
-        record = Record(place, self._key(place), [*map(_kept, ins)], [*map(_kept, outs)])
+        record = Record(place, self._key(eqn), [*map(_kept, ins)], [*map(_kept, outs)])
         self._hand_on(record, len(self._loops))
 
     def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
         super().leave(jaxpr, outs)
+        del self._ways[len(self.levels) :]
         if not self.levels:
             self._end_loops()
 
@@ -196,16 +198,34 @@ class Recorder(Watch):
             found = self._taken[key] = self.selection.takes(self.place(eqn))
         return found
 
-    def _key(self, place: Place) -> str:
-        """The key of a place: the labels of the equations on the way, with steps and branches."""
-        parts: list[str] = []
-        eqns = [*[step.eqn for step in place.path], place.eqn]
-        for level, eqn in zip(self.levels, eqns, strict=True):
-            labels = self._labels.get(level.jaxpr)
-            if labels is None:
-                labels = self._labels[level.jaxpr] = labels_of(level.jaxpr)
-            parts.append(labels[eqn])
-        return "/".join([*map(_with_step, parts, place.path), parts[-1]])
+    def _key(self, eqn: JaxprEqn) -> str:
+        """The key of an equation: the labels of those on the way, with steps and branches, and its own."""
+        ways = self._ways
+        while len(ways) < len(self.levels):
+            level = self.levels[len(ways)]
+            if level.step is None:
+                ways.append("")
+                continue
+            if len(ways) % _MOST_LABELS == 0:
+                ways[-1] = _hashed(ways[-1])
+            label = self._label(self.levels[len(ways) - 1].jaxpr, level.step.eqn)
+            ways.append(f"{ways[-1]}{_with_step(label, level.step)}/")
+        return ways[-1] + self._label(self.levels[-1].jaxpr, eqn)
+
+    def _label(self, jaxpr: Jaxpr, eqn: JaxprEqn) -> str:
+        labels = self._labels.get(jaxpr)
+        if labels is None:
+            labels = self._labels[jaxpr] = labels_of(jaxpr)
+        return labels[eqn]
+
+
+_MOST_LABELS = 200  # in a key: those of more enclosing equations are a hash
+
+
+def _hashed(way: str) -> str:
+    from hashlib import blake2b  # noqa: PLC0415 (5 ms, and only deep programs need it)
+
+    return f"~{blake2b(way.encode(), digest_size=8).hexdigest()}/"
 
 
 def _with_step(label: str, step: Step) -> str:

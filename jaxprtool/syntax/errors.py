@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import inf
+from operator import itemgetter
+
 from jaxprtool.ir.avals import ARRAY_LIMIT
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -19,22 +22,30 @@ class Errors:
     Attributes:
       syntax: of a text that is malformed.
       types: of names and types in a text that is well formed.
+      lost: the offset from which on the text makes no sense, since the reader took what follows for something else.
     """
 
     def __init__(self, source: Source):
         self.source = source
         self.syntax: list[Diagnostic] = []
         self.types: list[Diagnostic] = []
+        self.lost: float = inf
 
     def add(self, message: str, code: str, start: int, end: int, help: str = "") -> None:
         """Add an error between two offsets."""
         found = self.types if code in _OF_TYPES else self.syntax
         found.append(Diagnostic(message, code, Span(self.source, start, end), help))
 
+    def lose(self, message: str, start: int, end: int, help: str) -> None:
+        """Add an error of syntax that explains all those behind it, which are not reported."""
+        self.add(message, "syntax", start, end, help)
+        self.lost = min(self.lost, start)
+
     def include(self, inner: Errors) -> None:
         """Add the errors of a part of the text that was read on its own."""
         self.syntax += inner.syntax
         self.types += inner.types
+        self.lost = min(self.lost, inner.lost)
 
     def __len__(self) -> int:
         return len(self.syntax) + len(self.types)
@@ -45,7 +56,8 @@ class Errors:
         Args:
           programs: what was read; a text without errors of syntax is good enough to be printed with its errors of types.
         """
-        errors = sorted([*self.syntax, *self.types], key=lambda d: d.span.start if d.span else 0)
+        places = [(d.span.start if d.span else 0, d) for d in (*self.syntax, *self.types)]
+        errors = [d for at, d in sorted(places, key=itemgetter(0)) if at <= self.lost]
         if not errors:
             return
         if len(errors) > _MOST:

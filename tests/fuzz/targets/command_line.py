@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+
+import click
 
 from tests.fuzz.target import Failure, Target
-from tests.invoke import invoke
+from tests.invoke import VERBS, command, invoke
 
 PROGRAMS = (
     "{ lambda ; w1:f32[3] b1:f32[]. let\n    c:f32[3] = mul w1 b1\n"
@@ -15,15 +18,26 @@ PROGRAMS = (
     "{ lambda ; . let in () }\n",
     "",
 )
-VERBS = (
-    "check", "fmt", "run", "jvp", "vmap", "partial-eval", "linearize", "transpose", "vjp", "grad",
-    "discharge", "lower", "diff", "trace",
-)  # fmt: skip
-OPTIONS = (
-    "--wrt", "--args", "--known", "--linear", "--in-axes", "--out-axes", "--axis-size", "--shape", "--like",
-    "--static", "--x64", "--frontend", "--style", "--check", "-q", "--value", "--json", "--max-bytes",
-    "--step-limit", "-U", "--residuals", "--error-format", "--allow-unknown", "--no-value",
-)  # fmt: skip
+# Options that write files, run commands or modules, or wait for other processes.
+_ACTING = frozenset(
+    "-o --output --consts --residuals-to --save-values --keep-good --test --crash --plugin --from-dump --coordinator "
+    "--num-processes --process-id --devices -j --jobs --in-place".split()
+)
+
+
+def _options() -> dict[str, list[str]]:
+    """The options of each verb, and those of them all under ""."""
+    found = {verb: [*_spelled(command(verb))] for verb in VERBS}
+    return {"": sorted({o for options in found.values() for o in options}), **found}
+
+
+def _spelled(verb: click.Command) -> Iterator[str]:
+    for param in verb.params:
+        if isinstance(param, click.Option):
+            yield from (o for o in (*param.opts, *param.secondary_opts) if o not in _ACTING)
+
+
+OPTIONS = _options()
 WORDS = (
     "0", "-1", "0-3", "3-0", "0-99999999999", "w1", "w1,b1", "w1.x", "9" * 30, "9" * 5000, "", ",", "x=0", "w1=0,b1=-",
     '{"w1": 0}', "{", "[1,", "[1, 2]", "1,2", "-", "--", "é", "\x1b", "a=1", "b1=[1", "w1=[1,2,3]", "nan", "1e999",
@@ -36,9 +50,10 @@ WORDS = (
 
 def draw(rng: random.Random) -> tuple[list[str], str]:
     """The words after `jaxprtool`, and standard input."""
-    words = [rng.choice(VERBS)]
+    verb = rng.choice([*VERBS])
+    words = [verb]
     for _ in range(rng.randrange(4)):
-        words.append(rng.choice(OPTIONS))
+        words.append(rng.choice(OPTIONS[verb if rng.random() < 0.8 else ""]))
         words += rng.sample(WORDS, rng.choice((0, 1, 1, 1, 2, 3)))
     if rng.random() < 0.3:
         words.insert(1, rng.choice(WORDS))

@@ -11,6 +11,7 @@ import random
 import warnings
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ import numpy as np
 import jaxprtool as jt
 from jaxprtool.analyses.places import Watch
 from jaxprtool.backends.arrays import generate
+from jaxprtool.driver.places import with_places
+from jaxprtool.driver.record import INDEX, Recording, recorded, variable_names
 from jaxprtool.driver.run import run
 from jaxprtool.driver.values import open_binders
 from tests.fuzz.target import Failure, Target
@@ -55,9 +58,35 @@ def _check(program: Any, rng: random.Random) -> None:
         raise Failure(f"a program differs from itself:\n{compared}")
     _told(compared)
     if rng.random() < 0.3:
+        _recorded(program, args, rng)
+        if any(map(_has_nan, plain)):
+            _tried(lambda: jt.reduce(program, *args, nan=True, seconds=3))
         _tried(lambda: jt.precision(program, *args, max_bytes=SMALL))
         _tried(lambda: jt.gradcheck(program, *args))
         _tried(lambda: _equivalent(program))
+    if rng.random() < 0.05:
+        _tried(lambda: jt.compare(program, None, *args, backends="numpy,xla", first=True, **LIMITS))
+
+
+def _recorded(program: Any, args: list[Any], rng: random.Random) -> None:
+    """Every value of a run can be printed, saved, and made a digest of."""
+    program = with_places(program, "program.jaxpr")
+    names = sorted({*variable_names(program).values()})
+    lines: list[str] = []
+    with TemporaryDirectory() as folder:
+        what = Recording(
+            tuple(rng.sample(names, min(2, len(names)))),
+            f"{folder}/values",
+            digests=True,
+            every=rng.choice((0, 3)),
+            max_bytes=SMALL,
+        )
+        with recorded(what, program, lines.append, str, str) as observer:
+            run(program, args, observer=observer, **LIMITS)
+        with open(f"{folder}/values/{INDEX}") as f:
+            json.load(f)
+    for line in lines:
+        json.loads(line)
 
 
 def _same(a: list[Any], b: list[Any]) -> None:
