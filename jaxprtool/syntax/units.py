@@ -13,6 +13,7 @@ from jaxprtool.ir.avals import OpaqueType
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.syntax.infer import inner_jaxprs
+from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["UNIT", "take_units_out"]
 
@@ -56,8 +57,8 @@ class _Units:
         inner = inner_jaxprs(eqn)
         if inner:
             results.update(self.inside(eqn, inner, places))
-        elif places:
-            results.update(range(len(eqn.out_binders)))
+        elif places and len(places) == len(eqn.inputs):
+            results.update(i for i, v in enumerate(eqn.out_binders) if v.aval is UNTYPED)
         if not places and not results:
             return True
         units.update(v for i, v in enumerate(eqn.out_binders) if i in results)
