@@ -19,10 +19,10 @@ PROGRAMS = (
     "",
 )
 # Options that write files, run commands or modules, or wait for other processes.
-_ACTING = frozenset(
-    "-o --output --consts --residuals-to --save-values --keep-good --test --crash --plugin --from-dump --coordinator "
-    "--num-processes --process-id --devices -j --jobs --in-place".split()
-)
+_ACTING = frozenset((
+    "-o", "--output", "--consts", "--residuals-to", "--save-values", "--keep-good", "--test", "--crash", "--plugin",
+    "--from-dump", "--coordinator", "--num-processes", "--process-id", "--devices", "-j", "--jobs", "--in-place",
+))  # fmt: skip
 
 
 def _options() -> dict[str, list[str]]:
