@@ -93,6 +93,20 @@ def test_what_xla_does_not_survive_is_reported():
         compile_program(nested_loops(600))
 
 
+@pytest.mark.parametrize("n", [120, 400])
+def test_what_jax_does_not_survive_is_reported(n):
+    head = "{ lambda ; a:f32[]. let b:f32[] = jit[name=f jaxpr="
+    program = jt.parse(
+        head * n + "{ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }" + "] a in (b,) }" * n
+    )
+    try:
+        (found,) = run(program, [np.float32(1)], through="jax")
+    except jt.UnsupportedError as e:
+        assert n > 120 and ("JAX does not survive" in str(e) or "too deep" in str(e))
+    else:
+        assert np.isclose(found, np.sin(1.0))
+
+
 CALLS = (lambda: jax.debug.callback(lambda: None), lambda: jax.debug.print("x {}", 1.5))
 
 

@@ -47,6 +47,9 @@ def to_jax_function(program: ClosedJaxpr) -> Callable[..., Any]:
 class FlatFunction:
     """The function of the leaves: values of the constants that a program does not hold, then of its arguments.
 
+    Attributes:
+      avals: the types of the leaves.
+
     Raises:
       UsageError: the program has 64-bit types, and JAX has them not; or, when it is called, an argument does not fit.
       UnsupportedError: as `to_jax`.
@@ -58,12 +61,12 @@ class FlatFunction:
         with jax.ensure_compile_time_eval():
             closed = to_jax(_with_open_arguments(program))
         self._run = private.jaxpr_as_fun(closed)
-        self._interface, self._avals = of_open(program), _open_avals(program)
+        self._interface, self.avals = of_open(program), _open_avals(program)
 
     def arguments(self, args: Sequence[Any]) -> list[Any]:
         """Arguments as JAX's arrays of their types."""
-        check_count(len(self._avals), len(args), self._interface)
-        pairs = enumerate(zip(args, self._avals, strict=True))
+        check_count(len(self.avals), len(args), self._interface)
+        pairs = enumerate(zip(args, self.avals, strict=True))
         return [_argument(x, aval, i, self._interface) for i, (x, aval) in pairs]
 
     def __call__(self, *args: Any) -> list[Any]:

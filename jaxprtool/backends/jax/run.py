@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import jax
 
+from jaxprtool.backends.arrays import generate
+from jaxprtool.backends.child import signal_of
 from jaxprtool.backends.jax.devices import devices_on
 from jaxprtool.backends.jax.from_jax import const_value
 from jaxprtool.backends.jax.function import FlatFunction, has_wide_types
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import nesting
+from jaxprtool.syntax.print import format_jaxpr
 
-__all__ = ["run_with_jax"]
+__all__ = ["compile_with_jax", "run_with_jax"]
 
 
 def run_with_jax(
@@ -36,14 +40,10 @@ def run_with_jax(
 
     Raises:
       UsageError: the platform is not there, or an argument does not fit.
-      UnsupportedError: JAX does not take the program, or fails while it runs.
+      UnsupportedError: JAX does not take the program, or fails while it runs, or ends the process.
     """
-    on = devices_on(platform or "cpu", devices) if platform or devices > 1 else None
-    with contextlib.ExitStack() as stack:
-        if on:
-            stack.enter_context(jax.default_device(on[0]))
-        if has_wide_types(program):
-            stack.enter_context(jax.enable_x64(True))
+    _check_survives(program, platform, devices)
+    with _settings(program, platform, devices):
         flat = FlatFunction(program)
         given = flat.arguments(args)
         try:
@@ -57,6 +57,49 @@ def run_with_jax(
             message = f"JAX does not run the program: {type(e).__name__}: {first}"
             fail(UnsupportedError, message, "jax-run")
         return [_held(x) for x in results]
+
+
+@contextlib.contextmanager
+def _settings(program: ClosedJaxpr, platform: str | None, devices: int) -> Generator[None]:
+    """JAX's settings for a program: its devices, and 64-bit types where it has any."""
+    on = devices_on(platform or "cpu", devices) if platform or devices > 1 else None
+    with contextlib.ExitStack() as stack:
+        if on:
+            stack.enter_context(jax.default_device(on[0]))
+        if has_wide_types(program):
+            stack.enter_context(jax.enable_x64(True))
+        yield
+
+
+def compile_with_jax(program: ClosedJaxpr, platform: str | None = None, devices: int = 1) -> None:
+    """Lower and compile a program as `run_with_jax` does, and run nothing."""
+    with _settings(program, platform, devices):
+        flat = FlatFunction(program)
+        zeros = [generate("zeros", 0, i, aval) for i, aval in enumerate(flat.avals)]
+        jax.jit(flat).lower(*flat.arguments(zeros)).compile()
+
+
+_DEEP = 100  # JAX 0.10 ends the process at calls that are 200 deep
+_CHILD = """
+import sys
+from jaxprtool.backends.jax.run import compile_with_jax
+from jaxprtool.core.stack import run_deep
+from jaxprtool.syntax.parse import parse
+program = parse(sys.stdin.read())
+run_deep(lambda: compile_with_jax(program, sys.argv[1] or None, int(sys.argv[2])))
+"""
+
+
+def _check_survives(program: ClosedJaxpr, platform: str | None, devices: int) -> None:
+    """Compile a deep program in another process first. Raises UnsupportedError where that is ended by a signal."""
+    if nesting(program.jaxpr) <= _DEEP:
+        return
+    text = format_jaxpr(program, lossless=True)
+    ended = signal_of(_CHILD, text, platform or "", str(devices))
+    if ended is not None:
+        message = f"JAX does not survive the program: it ends with {ended}"
+        help = "calls, loops and branches inside each other, hundreds deep, use up its stack; --jit takes deeper calls"
+        fail(UnsupportedError, message, "jax-run", help=help)
 
 
 def _held(x: Any) -> Any:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
 
 from jaxprtool import ops as lax
+from jaxprtool.backends.child import signal_of
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -160,27 +157,12 @@ def try_in_child(program: StableHLO) -> None:
         "callbacks": len(program.callbacks),
         "devices": program.devices,
     }
-    path = os.pathsep.join(p for p in sys.path if p)
-    done = subprocess.run(
-        [sys.executable, "-c", _CHILD],
-        input=json.dumps(fields).encode(),
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    if done.returncode < 0:
+    ended = signal_of(_CHILD, json.dumps(fields))
+    if ended is not None:
         fail(
             UnsupportedError,
-            f"XLA does not survive the lowered program: it ends with {_signal_name(-done.returncode)}",
+            f"XLA does not survive the lowered program: it ends with {ended}",
             "xla-compile",
             help="loops and branches inside each other, hundreds deep, or thousands of operations one after the "
             "other use up its stack, and it fails at calls of the host in loops that take no step; run the program on NumPy",
         )
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
