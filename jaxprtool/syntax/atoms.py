@@ -221,9 +221,9 @@ class Atoms:
         return undrop(scope.drops[min(count, len(scope.drops) - 1)])
 
     def _not_an_atom(self, word: str, at: int) -> None:
-        if word == "in":  # which is no name: the results, without their parentheses
-            message = "the results of a jaxpr stand in parentheses"
-            self.errors.lose(message, at, at + len(word), "write `in (a,) }`")
+        if word == "in":  # most probably the results, without their parentheses
+            help = "the results of a jaxpr stand in parentheses: `in (a,) }`"
+            self.errors.lose("in is not bound", "unbound-variable", at, at + len(word), help)
         elif _NAME.fullmatch(word):
             self.errors.add(f"{word} is not bound", "unbound-variable", at, at + len(word))
         else:

@@ -36,9 +36,9 @@ class Errors:
         found = self.types if code in _OF_TYPES else self.syntax
         found.append(Diagnostic(message, code, Span(self.source, start, end), help))
 
-    def lose(self, message: str, start: int, end: int, help: str) -> None:
-        """Add an error of syntax that explains all those behind it, which are not reported."""
-        self.add(message, "syntax", start, end, help)
+    def lose(self, message: str, code: str, start: int, end: int, help: str) -> None:
+        """Add an error that explains all those behind it, which are not reported."""
+        self.add(message, code, start, end, help)
         self.lost = min(self.lost, start)
 
     def include(self, inner: Errors) -> None:
