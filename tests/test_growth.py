@@ -19,6 +19,8 @@ from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import set_verify
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
+from jaxprtool.passes.pipeline import Stage, run_pipeline
+from jaxprtool.passes.registry import all_passes
 
 SMALL, FACTOR, MARGIN = 1000, 10, 3.0
 DEPTH = 1000
@@ -53,6 +55,7 @@ def fresh(n: int) -> jt.ClosedJaxpr:
     return jt.parse(text_of(n))
 
 
+LINEAR_PASSES = [Stage(p, {}) for p in all_passes() if "linear-time" in p.laws]
 ARGS = [np.array([0.1, 0.2, 0.3]), np.array([0.5, -0.5, 0.25])]
 VERBS = {
     "parse": (text_of, jt.parse),
@@ -64,6 +67,7 @@ VERBS = {
     "vjp": (fresh, vjp_jaxpr),
     "dce": (fresh, lambda p: dce_jaxpr(p.jaxpr)),
     "eval": (fresh, lambda p: jt.eval_jaxpr(p, ARGS)),
+    "passes": (fresh, lambda p: run_pipeline(p, LINEAR_PASSES)),
     "lower": (fresh, lambda p: str(jt.lower(p))),
     "diff": (
         lambda n: (fresh(n), fresh(n)),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.walk import count_eqns
 from jaxprtool.makers.calls import CallImpl
+from jaxprtool.passes.bodies import in_each_body
+from jaxprtool.passes.registry import define_pass
 
 __all__ = ["called", "inline"]
 
@@ -22,16 +25,35 @@ def called(eqn: JaxprEqn) -> ClosedJaxpr | None:
     return inner if len(inner.jaxpr.in_binders) == len(eqn.inputs) else None
 
 
+@define_pass("inline", "bits types linear-time")
 @deep
-def inline(program: ClosedJaxpr) -> ClosedJaxpr:
-    """A program with the equations of each call (`jit`, `remat`, `custom_jvp_call`, ...) in its place, at any depth of calls.
+def inline(program: ClosedJaxpr, *, name: str = "", size: int | None = None) -> ClosedJaxpr:
+    """Put the equations of calls (`jit`, `remat2`, `custom_jvp_call`, ...) in their place: of all, or of those of a name or of at most size equations.
 
-    Derivative rules of functions, and what says how a call is compiled, are lost; results are the same. Jaxprs in params of
-    other equations stay as they are. A jaxpr that is called several times is there as often.
+    Derivative rules of functions, and what says how a call is compiled, are lost; results are the same. Without options calls
+    inside of calls are inlined too, and jaxprs in params of other equations stay as they are. A jaxpr that is called several
+    times is there as often.
     """
-    if not any(called(eqn) for eqn in program.eqns):
+
+    def takes(eqn: JaxprEqn, inner: ClosedJaxpr) -> bool:
+        if name and str(eqn.params.get("name", eqn.primitive.name)) != name:
+            return False
+        return size is None or count_eqns(inner.jaxpr) <= size
+
+    def wanted(eqn: JaxprEqn) -> ClosedJaxpr | None:
+        inner = called(eqn)
+        return inner if inner is not None and takes(eqn, inner) else None
+
+    if name or size is not None:
+        return in_each_body(program, lambda closed: _inlined(closed, wanted))
+    return _inlined(program, called)
+
+
+def _inlined(program: ClosedJaxpr, wanted: Callable[[JaxprEqn], ClosedJaxpr | None]) -> ClosedJaxpr:
+    """The program with the equations of the calls that are wanted."""
+    if not any(wanted(eqn) for eqn in program.eqns):
         return program
-    inlining = _Inlining()
+    inlining = _Inlining(wanted)
     ins = [*program.jaxpr.in_binders]
     outs = inlining.run(program, ins)
     binders = [v for v, _ in inlining.consts]
@@ -42,7 +64,8 @@ def inline(program: ClosedJaxpr) -> ClosedJaxpr:
 class _Inlining:
     """The equations and the constants so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: Callable[[JaxprEqn], ClosedJaxpr | None]) -> None:
+        self.wanted = wanted
         self.eqns: list[JaxprEqn] = []
         self.consts: list[tuple[Var, Any]] = []
 
@@ -55,7 +78,7 @@ class _Inlining:
             self.consts.append((env[v], c))
         for eqn in jaxpr.eqns:
             ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
-            inner = called(eqn)
+            inner = self.wanted(eqn)
             if inner is not None:
                 outs = self.run(inner, ins)
             else:

@@ -27,6 +27,16 @@ from jaxprtool.rules.define import define
 # -- orders on NumPy: numbers as integers that compare as they should ---------------------------------
 
 
+def _along(xp: Namespace, values: Any, order: Any, axis: int) -> Any:
+    """The values at positions along an axis. With three axes at most, since NumPy indexes fewer than an array may have."""
+    shape, n = values.shape, values.ndim
+    axis %= max(n, 1)
+    before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    flat = values.reshape(before, shape[axis], after)
+    places = order.reshape(before, order.shape[axis], after)
+    return xp.take_along_axis(flat, places, axis=1).reshape(order.shape)
+
+
 def _ordinals(xp: Namespace, x: Value, dtype: DType) -> Value:
     """Integers in the order of the elements; floats by sign, then by magnitude, NaN being the largest."""
     if dtype.kind == "b":
@@ -112,7 +122,7 @@ def _sort_impl(
     def run(*values: Value) -> list[Value]:
         keys = [k for v, a in zip(values, avals, strict=False) for k in _keys(xp, v, a.dtype)]
         order = _order(xp, keys, dimension)
-        return [xp.take_along_axis(v, order, axis=dimension) for v in values]
+        return [_along(xp, v, order, dimension) for v in values]
 
     return run
 
@@ -276,7 +286,7 @@ def _first(xp: Namespace, key: Value, axis: int, k: int) -> Value:
 def _top_k_impl(xp: Namespace, x: Value, *, k: int, axis: int, is_stable: bool) -> Value:
     def run(v: Value) -> list[Value]:
         order = _first(xp, ~_ordinals(xp, v, x.dtype), axis, k)
-        return [xp.take_along_axis(v, order, axis=axis), order.astype(xp.int32)]
+        return [_along(xp, v, order, axis), order.astype(xp.int32)]
 
     return run
 
@@ -389,7 +399,7 @@ def _approx_impl(xp: Namespace, x: Value, *, is_max_k: bool, **params: Any) -> V
         signed = v.astype(xp.float32) if narrow else v
         key = _ordinals(xp, _plain(xp, -signed if is_max_k else signed), dtype)
         order = _first(xp, key, axis, n)
-        return [xp.take_along_axis(v, order, axis=axis), order.astype(xp.int32)]
+        return [_along(xp, v, order, axis), order.astype(xp.int32)]
 
     return run
 

@@ -204,6 +204,13 @@ def test_verbs_that_look_for_faults(program):
     assert run("check", small)
 
 
+def test_opt(program):
+    """What passes make computes the same, and other verbs take it."""
+    made = write(program, "opt", "--passes", "inline,hoist,simplify,fold,cse,dce", "--until-fixed")
+    assert run("check", made)
+    assert run("compare", program.path, made, "--args", program.values).endswith("equal\n")
+
+
 def refused(status, code, *argv, stdin=""):
     """A command that has to end with a status and a message of this code."""
     done = invoke([str(word) for word in argv], stdin)

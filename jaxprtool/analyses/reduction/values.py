@@ -10,6 +10,7 @@ from typing import Any
 from jaxprtool.analyses.reduction.candidate import Candidate, Edit
 from jaxprtool.analyses.reduction.record import Values
 from jaxprtool.analyses.reduction.rounds import Rounds, State
+from jaxprtool.core.kinds.functions import neutral_names
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Value, Var
@@ -156,11 +157,7 @@ def with_neutral_names(jaxpr: Jaxpr) -> Jaxpr:
     """
 
     def neutral(eqn: JaxprEqn) -> JaxprEqn:
-        declared = eqn.primitive.params
-        params = {
-            k: "f" if k in declared and declared[k].kind.spelling == "name" and v else v
-            for k, v in eqn.params.items()
-        }
+        params = {**eqn.params, **neutral_names(eqn)}
         return JaxprEqn(eqn.primitive, eqn.inputs, params, eqn.out_binders, eqn.span)
 
     return _unnamed(_map_eqns(jaxpr, neutral), {})

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import NOTHING, either
 from jaxprtool.core.kinds.numbers import INTEGER
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import REQUIRED, ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.kinds import Kind, Style
 from jaxprtool.ir.params import Opaque, ParamValue, Record
 
@@ -22,6 +22,7 @@ __all__ = [
     "SolverLengths",
     "Text",
     "TextKind",
+    "neutral_names",
 ]
 
 
@@ -129,3 +130,15 @@ SOLVER_LENGTHS = SolverTuple("SolverLengths", INTEGER)
 SolverJaxprs = Annotated[Any, SOLVER_JAXPRS]
 SolverLengths = Annotated[Any, SOLVER_LENGTHS]
 Text = Annotated[str, TEXT]
+
+
+def neutral_names(eqn: JaxprEqn) -> dict[str, str]:
+    """The params that name functions and say nothing of what is computed, with the names that they have by default.
+
+    Of operations that hold jaxprs, since others may be told what to do by a name (the algorithm of a key, say).
+    """
+    if not eqn.primitive.holds_jaxprs:
+        return {}
+    declared = eqn.primitive.params.items()
+    names = {k: d.default for k, d in declared if d.kind is NAME and d.default is not REQUIRED}
+    return {k: name for k, name in names.items() if eqn.params.get(k)}

@@ -1,0 +1,38 @@
+"""`jt.opt` and what passes of a user's own are written with. See `driver.api`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxprtool.driver import opt as optimising
+from jaxprtool.driver.api import as_program
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.passes.pipeline import DEFAULT
+from jaxprtool.passes.registry import define_pass
+from jaxprtool.passes.rules import Match, rewrite_rule
+
+__all__ = ["Match", "define_pass", "opt", "rewrite_rule"]
+
+
+def opt(
+    program: Any,
+    *args: Any,
+    passes: str = DEFAULT,
+    until_fixed: bool = False,
+    verify_each: bool = False,
+) -> ClosedJaxpr:
+    """A program, or that of a function on arguments, after passes, as `jaxprtool opt` makes it.
+
+        jt.opt(loss, params, batch, passes="inline,simplify,cse,dce")
+
+    Args:
+      program, args: see `as_program`.
+      passes: the passes with their options, see `passes.pipeline`.
+      until_fixed: run them again until nothing changes.
+      verify_each: type-check the program after each.
+
+    Raises:
+      JaxprTypeError, UsageError, PassError: as `driver.opt`.
+    """
+    found = as_program(program, *args)
+    return optimising.opt(found, passes, until_fixed=until_fixed, verify_each=verify_each)

@@ -1,0 +1,88 @@
+"""opt: passes over a program."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+
+from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.verify import check_input
+from jaxprtool.interpreters.check import typecheck_jaxpr
+from jaxprtool.ir.diagnostics import JaxprToolError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import count_eqns
+from jaxprtool.passes.pipeline import DEFAULT, Step, pipeline, run_pipeline
+from jaxprtool.passes.registry import all_passes
+
+__all__ = ["PassError", "described", "listed", "opt"]
+
+
+class PassError(JaxprToolError):
+    """A pass made a program that is ill-typed, or of another type than it promises."""
+
+    exit_code = 1
+
+
+def opt(
+    program: ClosedJaxpr,
+    passes: str = DEFAULT,
+    *,
+    until_fixed: bool = False,
+    verify_each: bool = False,
+    after: Callable[[Step], None] = lambda step: None,
+) -> ClosedJaxpr:
+    """A program after passes: what it computes stays the same, as far as the laws of the passes say.
+
+    Args:
+      program: a well-typed program.
+      passes: the passes with their options, see `passes.pipeline`.
+      until_fixed: run them again until nothing changes.
+      verify_each: look after each pass whether the program is well-typed, and of the type that the pass promises.
+      after: is given each pass that has run, with the programs before and after it.
+
+    Raises:
+      JaxprTypeError: the program is ill-typed.
+      UsageError: there is no such pass or option.
+      PassError: with verify_each, a pass went wrong.
+    """
+    stages = pipeline(passes)
+    check_input(program)
+
+    def told(step: Step) -> None:
+        if verify_each:
+            _verify(step)
+        after(step)
+
+    return run_pipeline(load_constants(program), stages, until_fixed=until_fixed, after=told)
+
+
+def _verify(step: Step) -> None:
+    name = step.stage.of.name
+    try:
+        typecheck_jaxpr(step.after, allow_unknown=True)
+    except JaxprToolError as e:
+        fail(PassError, f"after {name} the program is ill-typed: {e}", "pass")
+    kept = (step.before.in_avals, step.before.out_avals)
+    if "types" in step.stage.of.laws and kept != (step.after.in_avals, step.after.out_avals):
+        fail(PassError, f"after {name} the program has another type", "pass")
+
+
+def described(step: Step) -> str:
+    """What a pass did, in a line: `cse: 41 equations, 7 fewer (0.3 ms)`."""
+    before, after = count_eqns(step.before.jaxpr), count_eqns(step.after.jaxpr)
+    change = before - after
+    what = "unchanged" if step.after is step.before else "changed"
+    if change:
+        what = f"{abs(change):,} {'fewer' if change > 0 else 'more'}"
+    return f"{step.stage}: {after:,} equations, {what} ({step.seconds * 1e3:.1f} ms)"
+
+
+def listed() -> Iterator[str]:
+    """The passes, with their options and the laws that they keep."""
+    for found in all_passes():
+        options = " ".join(f"{k}={v}" for k, v in found.options.items())
+        yield f"{found.name} {options}".rstrip()
+        doc = inspect.getdoc(found.run) or ""
+        yield from (f"  {line}".rstrip() for line in doc.splitlines())
+        yield f"  keeps: {', '.join(law for law in sorted(found.laws)) or 'nothing'}"
+        yield ""

@@ -1,0 +1,144 @@
+"""A program whose jaxprs are written anew, one by one, with other equations and the same types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxprtool.core.stack import deep
+from jaxprtool.interpreters.dce import has_effects
+from jaxprtool.interpreters.stage import stage
+from jaxprtool.ir.avals import RefType
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Lit, Var
+from jaxprtool.ir.walk import map_jaxprs
+
+__all__ = ["NewBody", "in_each_body", "is_pure"]
+
+
+@deep
+def in_each_body(program: ClosedJaxpr, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> ClosedJaxpr:
+    """Change the program and every jaxpr in params of its equations, the inner ones first, each once.
+
+    Args:
+      change: takes a jaxpr whose inner jaxprs are done; returns one of the same type, the same object where nothing changes.
+    """
+    done: dict[ClosedJaxpr, ClosedJaxpr] = {}
+
+    def changed(closed: ClosedJaxpr) -> ClosedJaxpr:
+        found = done.get(closed)
+        if found is None:
+            found = done[closed] = change(_with_inner(closed, changed))
+        return found
+
+    return changed(program)
+
+
+def _with_inner(closed: ClosedJaxpr, changed: Callable[[ClosedJaxpr], ClosedJaxpr]) -> ClosedJaxpr:
+    """The program with its inner jaxprs changed."""
+    eqns: list[JaxprEqn] = []
+    for eqn in closed.eqns:
+        if eqn.primitive.holds_jaxprs:
+            params = {k: map_jaxprs(v, changed) for k, v in eqn.params.items()}
+            if any(params[k] is not v for k, v in eqn.params.items()):
+                eqn = eqn.replace(params=params)
+        eqns.append(eqn)
+    if all(new is old for new, old in zip(eqns, closed.eqns, strict=True)):
+        return closed
+    return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))
+
+
+def is_pure(eqn: JaxprEqn) -> bool:
+    """Whether an equation has no effects, neither on the world nor on references, so that its results are all there is of it."""
+    if has_effects(eqn):
+        return False
+    atoms = (*eqn.inputs, *eqn.out_binders)
+    return not any(isinstance(x.aval, RefType) for x in atoms)
+
+
+class NewBody:
+    """A jaxpr that is written anew, equation by equation.
+
+    Attributes:
+      eqns: the equations so far.
+      defined: the equation that each variable of theirs is a result of.
+    """
+
+    def __init__(self, program: ClosedJaxpr):
+        self.program = program
+        self.eqns: list[JaxprEqn] = []
+        self.defined: dict[Var, JaxprEqn] = {}
+        self._instead: dict[Any, Atom] = {}
+        self._consts: list[tuple[Var, Any]] = []
+        self._changed = False
+
+    def atom(self, x: Atom) -> Atom:
+        """What stands in the place of an atom of the old jaxpr."""
+        return x if type(x) is Lit else self._instead.get(x, x)
+
+    def renamed(self, eqn: JaxprEqn) -> JaxprEqn:
+        """An equation of the old jaxpr with the operands of the new one."""
+        if not self._instead or self._instead.keys().isdisjoint(
+            x for x in eqn.inputs if type(x) is not Lit
+        ):
+            return eqn
+        return eqn.replace(inputs=map(self.atom, eqn.inputs))
+
+    def keep(self, eqn: JaxprEqn) -> None:
+        """Add an equation of the old jaxpr, renamed."""
+        self.add(eqn)
+
+    def add(self, eqn: JaxprEqn) -> None:
+        """Add an equation."""
+        self.eqns.append(eqn)
+        self.defined.update(dict.fromkeys(eqn.out_binders, eqn))
+
+    def drop(self) -> None:
+        """Say that an equation of the old jaxpr is not added."""
+        self._changed = True
+
+    def put_instead(self, v: Var, x: Atom) -> None:
+        """Let an atom of the new jaxpr stand in the place of a result of the old one; their types have to be equal."""
+        self._instead[v] = x
+        self._changed = True
+
+    def constant(self, value: Any, aval: Any) -> Var:
+        """A new constant."""
+        v = Var(aval)
+        self._consts.append((v, value))
+        self._changed = True
+        return v
+
+    def put(self, eqn: JaxprEqn, f: Callable[..., Any], operands: tuple[Atom, ...]) -> bool:
+        """Put the equations of a function of atoms in the place of an equation with one result; whether the types agree."""
+        (binder,) = eqn.out_binders
+        piece = stage(lambda *xs: [f(*xs)], [x.aval for x in operands])
+        if piece.out_avals[0] != binder.aval:
+            return False
+        names: dict[Any, Atom] = dict(zip(piece.jaxpr.in_binders, operands, strict=True))
+        for v, c in zip(piece.jaxpr.const_binders, piece.consts, strict=True):
+            names[v] = self.constant(c, v.aval)
+        for e in piece.eqns:
+            new = [Var(v.aval) for v in e.out_binders]
+            ins = [x if type(x) is Lit else names.get(x, x) for x in e.inputs]
+            names.update(zip(e.out_binders, new, strict=True))
+            self.add(e.replace(inputs=ins, out_binders=new, span=eqn.span, origin=eqn.origin))
+        x = piece.jaxpr.outs[0]
+        self.put_instead(binder, x if type(x) is Lit else names.get(x, x))
+        return True
+
+    def result(self) -> ClosedJaxpr:
+        """The new jaxpr; the old one where nothing changed."""
+        old = self.program
+        if not self._changed and len(self.eqns) == len(old.eqns):
+            same = all(a is b for a, b in zip(self.eqns, old.eqns, strict=True))
+            if same:
+                return old
+        binders = [*old.jaxpr.const_binders, *(v for v, _ in self._consts)]
+        outs = [self.atom(x) for x in old.jaxpr.outs]
+        jaxpr = old.jaxpr.replace(eqns=self.eqns, outs=outs, const_binders=binders)
+        return old.replace(jaxpr=jaxpr, consts=[*old.consts, *(c for _, c in self._consts)])
+
+
+def is_dropped(v: Var) -> bool:
+    """Whether nobody reads a result."""
+    return isinstance(v, DropVar)

@@ -1,0 +1,86 @@
+"""Keys of equations and jaxprs: those with equal keys compute the same, from operands that are the same."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from jaxprtool.core.stack import deep
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Lit
+
+__all__ = ["Keys"]
+
+
+class Keys:
+    """Makes keys; those of different objects of this class do not compare."""
+
+    def __init__(self) -> None:
+        self._jaxprs: dict[ClosedJaxpr, int] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._held: list[Any] = []  # what has no hash, so that its address stays its own
+
+    def equation(self, eqn: JaxprEqn, atom: Callable[[Any], Hashable] | None = None) -> Hashable:
+        """The key of an equation: of its operation, params, operands and the types of its results.
+
+        Args:
+          eqn: the equation.
+          atom: the key of an operand that is a variable; by default the variable itself.
+        """
+        ins = tuple(
+            [self.literal(x) if type(x) is Lit else atom(x) if atom else x for x in eqn.inputs]
+        )
+        params = tuple([(k, self.value(v)) for k, v in sorted(eqn.params.items())])
+        return eqn.primitive, ins, params, tuple([v.aval for v in eqn.out_binders])
+
+    def literal(self, x: Lit) -> Hashable:
+        """The key of a literal, by the bits of its value."""
+        return "literal", x.aval, self.value(x.val)
+
+    def value(self, x: Any) -> Hashable:
+        """The key of a param's value, or of a literal's."""
+        kind = type(x)
+        if kind is ClosedJaxpr:
+            return "jaxpr", self.jaxpr(x)
+        if kind is float:
+            return "float", struct.pack("d", x)
+        if kind is complex:
+            return "complex", struct.pack("dd", x.real, x.imag)
+        if isinstance(x, (tuple, list)):
+            return kind, tuple([self.value(v) for v in x])
+        if isinstance(x, dict):
+            return kind, tuple([(self.value(k), self.value(v)) for k, v in x.items()])
+        if hasattr(x, "tobytes"):  # an array, or a number of NumPy's
+            return "array", str(x.dtype), x.shape, x.tobytes()
+        try:
+            hash(x)
+        except TypeError:
+            self._held.append(x)
+            return "object", id(x)
+        return kind, x
+
+    @deep
+    def jaxpr(self, closed: ClosedJaxpr) -> int:
+        """The number of a jaxpr, that of others with the same equations, types and objects as constants."""
+        found = self._jaxprs.get(closed)
+        if found is None:
+            found = self._jaxprs[closed] = self._numbers.setdefault(
+                self._structure(closed), len(self._numbers)
+            )
+        return found
+
+    def _structure(self, closed: ClosedJaxpr) -> Hashable:
+        jaxpr = closed.jaxpr
+        numbers: dict[Any, int] = {}
+        for v in jaxpr.all_binders:
+            numbers[v] = len(numbers)
+        self._held += closed.consts
+        eqns: list[Hashable] = []
+        for eqn in jaxpr.eqns:
+            dropped = tuple([isinstance(v, DropVar) for v in eqn.out_binders])
+            eqns.append((self.equation(eqn, numbers.__getitem__), dropped))
+            for v in eqn.out_binders:
+                numbers[v] = len(numbers)
+        outs = [self.literal(x) if type(x) is Lit else numbers[x] for x in jaxpr.outs]
+        types = tuple([v.aval for v in jaxpr.all_binders])
+        return types, tuple(map(id, closed.consts)), tuple(eqns), tuple(outs)

@@ -1,0 +1,133 @@
+"""Pipelines: several passes, one after the other, as `opt --passes` has them.
+
+    dce, inline size=8, specialise a=8 x=0.5, cast f32->bf16 scope=attn, strip source|names
+
+A pass has its options behind it, with blanks between: `key=value`, the name of an option that is yes or no, or the value of its
+first option. Parentheses around them do no harm: `inline(size=8)`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.passes.registry import Pass, find_pass
+
+__all__ = ["DEFAULT", "Stage", "Step", "pipeline", "run_pipeline"]
+
+DEFAULT = "simplify,fold,cse,dce"
+_MOST_ROUNDS = 100
+_STAGE = re.compile(r"\s*([\w-]+)\s*(?:\(([^()]*)\)|([^(),]*))\s*")
+
+
+class Stage(NamedTuple):
+    """A pass with its options."""
+
+    of: Pass
+    options: dict[str, Any]
+
+    def __str__(self) -> str:
+        return " ".join([self.of.name, *(f"{k}={v}" for k, v in self.options.items())])
+
+    def __call__(self, program: ClosedJaxpr) -> ClosedJaxpr:
+        return self.of.run(program, **self.options)
+
+
+class Step(NamedTuple):
+    """A pass that has run.
+
+    Attributes:
+      stage: the pass.
+      before, after: the programs; the same object where nothing changed.
+      seconds: how long it took.
+      round: how often the pipeline ran before, under `--until-fixed`.
+    """
+
+    stage: Stage
+    before: ClosedJaxpr
+    after: ClosedJaxpr
+    seconds: float
+    round: int
+
+
+def pipeline(text: str) -> list[Stage]:
+    """The stages of a text. Raises UsageError where it is malformed, or there is no such pass or option."""
+    stages: list[Stage] = []
+    pos = 0
+    while pos < len(text):
+        m = _STAGE.match(text, pos)
+        if m is None or (m.end() < len(text) and text[m.end()] != ","):
+            help = "write `dce,inline size=8,cse`"
+            fail(UsageError, f"--passes: {text[pos:]!r} is no pass", "bad-value", help=help)
+        found = find_pass(m[1])
+        words = (m[2] or m[3] or "").replace(",", " ").split()
+        stages.append(Stage(found, _options(found, words)))
+        pos = m.end() + 1
+    if not stages:
+        fail(UsageError, "--passes names no pass", "bad-value", help="`--list` shows them")
+    return stages
+
+
+def _options(of: Pass, words: Sequence[str]) -> dict[str, Any]:
+    """The options that words say."""
+    found: dict[str, Any] = {}
+    known = of.options
+    for word in words:
+        key, equals, value = word.partition("=")
+        flags = [known.get(part) is False for part in word.split("|")]
+        if not equals and all(flags):
+            found.update(dict.fromkeys(word.split("|"), True))
+            continue
+        first = next((k for k, x in known.items() if not isinstance(x, bool)), None)
+        if not equals and first is not None:
+            key, value = first, word
+        if key not in known and not of.takes_any:
+            help = f"it has {', '.join(known)}" if known else "it has none"
+            fail(UsageError, f"{of.name}: there is no option {key}", "bad-value", help=help)
+        found[key] = _value(of, key, value, known.get(key))
+    return found
+
+
+def _value(of: Pass, key: str, text: str, default: Any) -> Any:
+    """The value of an option: of the type of its default, a number where that is None or there is none."""
+    if isinstance(default, str):
+        return text
+    if isinstance(default, bool) or text in ("true", "false"):
+        if text not in ("true", "false"):
+            fail(UsageError, f"{of.name}: {key} is true or false, and not {text!r}", "bad-value")
+        return text == "true"
+    for kind in (int,) if isinstance(default, int) else (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    fail(UsageError, f"{of.name}: {key} is a number, and not {text!r}", "bad-value")
+
+
+def run_pipeline(
+    program: ClosedJaxpr,
+    stages: Sequence[Stage],
+    *,
+    until_fixed: bool = False,
+    after: Callable[[Step], None] = lambda step: None,
+) -> ClosedJaxpr:
+    """Run passes one after the other.
+
+    Args:
+      until_fixed: run them all again as long as one changes anything, a hundred times at most.
+      after: is given each pass that has run.
+    """
+    for round in range(_MOST_ROUNDS if until_fixed else 1):
+        begin = program
+        for stage in stages:
+            start = time.perf_counter()
+            made = stage(program)
+            after(Step(stage, program, made, time.perf_counter() - start, round))
+            program = made
+        if program is begin:
+            break
+    return program

@@ -1,0 +1,149 @@
+"""Rewrite rules: what takes the place of an equation, as far as the equations that made its operands tell.
+
+    @rewrite_rule("neg")
+    def neg_of_neg(match: Match):
+        '''neg (neg x) is x.'''
+        inner = match.made(0, "neg")
+        return inner and inner.inputs[0]
+
+A rule is a function of a `Match`. It returns None where it does not apply; an atom, where that is the result; or `match.new(f, *atoms)`,
+for the result of a function of atoms, written with `jaxprtool.lax`. What has another type than the result is not used.
+A rule is a pass of its own, under its name with `-` for `_`, and so are all rules of a module that it is loaded from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.passes.bodies import NewBody, in_each_body, is_pure
+from jaxprtool.passes.registry import define_pass
+
+__all__ = ["Match", "New", "Rule", "apply_rules", "rewrite_rule"]
+
+
+class New(NamedTuple):
+    """The result of a function of atoms."""
+
+    function: Callable[..., Any]
+    operands: tuple[Atom, ...]
+
+
+class Match:
+    """An equation with one result, and the equations of its jaxpr that made its operands.
+
+    Attributes:
+      eqn: the equation.
+      inputs: its operands.
+      params: its params.
+      out: the type of its result.
+    """
+
+    def __init__(self, eqn: JaxprEqn, defined: Mapping[Any, JaxprEqn]):
+        self.eqn, self._defined = eqn, defined
+        self.inputs, self.params = eqn.inputs, eqn.params
+        self.out = eqn.out_binders[0].aval
+
+    def made(self, i: int, *primitives: str) -> JaxprEqn | None:
+        """The equation that made operand i, where it is one of these operations."""
+        found = self._made(self.inputs[i])
+        return found if found is not None and found.primitive.name in primitives else None
+
+    def value(self, i: int) -> Any:
+        """The number that operand i is, or that all of its elements are; None where none is known."""
+        x = self.inputs[i]
+        for _ in range(_STEPS):
+            if type(x) is Lit:
+                return x.val if isinstance(x.val, (bool, int, float, complex)) else None
+            eqn = self._made(x)
+            if eqn is None or eqn.primitive.name not in _SPREADING:
+                return None
+            x = eqn.inputs[0]
+        return None
+
+    def _made(self, x: Atom) -> JaxprEqn | None:
+        return None if type(x) is Lit else self._defined.get(x)
+
+    def is_zero(self, i: int, *, negative: bool) -> bool:
+        """Whether operand i is zero with this sign; integers have one zero, which counts for both."""
+        value = self.value(i)
+        if value is None or isinstance(value, complex) or value != 0:
+            return False
+        return not isinstance(value, float) or (math.copysign(1.0, value) < 0) == negative
+
+    def new(self, function: Callable[..., Any], *operands: Atom) -> New:
+        """The result of a function of atoms."""
+        return New(function, operands)
+
+
+_SPREADING = frozenset(
+    {"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "copy"}
+)
+_STEPS = 8
+
+Rule = Callable[[Match], "Atom | New | None"]
+
+
+def rewrite_rule(*primitives: str, laws: str = "bits types") -> Callable[[Rule], Rule]:
+    """Make a function a rewrite rule of equations of some primitives, and a pass; returns a decorator.
+
+    Args:
+      primitives: names.
+      laws: what the pass promises; see `registry.LAWS`.
+    """
+
+    def define(rule: Rule) -> Rule:
+        own = {name: [rule] for name in primitives}
+
+        def run(program: ClosedJaxpr) -> ClosedJaxpr:
+            return apply_rules(program, own)
+
+        run.__doc__, run.__module__ = rule.__doc__, rule.__module__
+        define_pass(rule.__name__.replace("_", "-"), laws)(run)
+        return rule
+
+    return define
+
+
+def apply_rules(
+    program: ClosedJaxpr, rules: Mapping[str, Sequence[Rule]], first: Rule | None = None
+) -> ClosedJaxpr:
+    """Apply rules to the equations of a program in order, at any depth; of several rules the first that applies.
+
+    Args:
+      rules: by the name of the primitive.
+      first: a rule of all equations, which is tried before.
+    """
+    return in_each_body(program, lambda closed: _rewritten(closed, rules, first))
+
+
+def _rewritten(
+    closed: ClosedJaxpr, rules: Mapping[str, Sequence[Rule]], first: Rule | None
+) -> ClosedJaxpr:
+    body = NewBody(closed)
+    for old in closed.eqns:
+        eqn = body.renamed(old)
+        own = rules.get(eqn.primitive.name, ())
+        own = own if first is None else [first, *own]
+        if not own or len(eqn.out_binders) != 1 or not is_pure(eqn):
+            body.add(eqn)
+            continue
+        match = Match(eqn, body.defined)
+        if not any(_applied(body, eqn, rule(match)) for rule in own):
+            body.add(eqn)
+    return body.result()
+
+
+def _applied(body: NewBody, eqn: JaxprEqn, found: Any) -> bool:
+    """Put what a rule gives in the place of an equation; whether it gives anything that fits."""
+    if found is None:
+        return False
+    if isinstance(found, New):
+        return body.put(eqn, found.function, found.operands)
+    (binder,) = eqn.out_binders
+    if found.aval != binder.aval:
+        return False
+    body.put_instead(binder, found)
+    return True

@@ -1,0 +1,251 @@
+"""simplify: operations that change nothing, or that two of them do what one does. Each is exact to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxprtool import ops as lax
+from jaxprtool.interpreters.stage import identity_rules
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ops.arrays.shaping import SHAPING
+from jaxprtool.passes.registry import define_pass
+from jaxprtool.passes.rules import Match, Rule, apply_rules
+
+__all__ = ["simplify"]
+
+_EXACT: dict[str, list[Rule]] = {}
+_FAST: dict[str, list[Rule]] = {}
+
+
+@define_pass("simplify", "bits types no-more-equations linear-time")
+def simplify(program: ClosedJaxpr, *, fast_math: bool = False) -> ClosedJaxpr:
+    """Leave out operations that change nothing (x * 1, x + 0 where exact), and put one for two (transpositions, converts, reshapes).
+
+    Exact to the bit as IEEE arithmetic goes, unless fast_math is given, which takes x * 0 for 0, x - x for 0, x / c for
+    x * (1 / c) and x + 0 for x. A conversion to a narrower type rounds, and stays.
+    """
+    rules = {name: [*own] for name, own in _EXACT.items()}
+    for name, own in _FAST.items() if fast_math else ():
+        rules.setdefault(name, []).extend(own)
+    return apply_rules(program, rules, first=_identity)
+
+
+def _of(*names: str, fast: bool = False) -> Callable[[Rule], Rule]:
+    """A rule of equations of these primitives."""
+
+    def add(rule: Rule) -> Rule:
+        for name in names:
+            (_FAST if fast else _EXACT).setdefault(name, []).append(rule)
+        return rule
+
+    return add
+
+
+def _identity(m: Match) -> Any:
+    same = identity_rules.find(m.eqn.primitive)
+    return m.inputs[0] if same is not None and same(m.params) else None
+
+
+@_of("mul")
+def _times_one(m: Match) -> Any:
+    """x * 1 and 1 * x."""
+    for i in (0, 1):
+        if _is_one(m.value(i)):
+            return m.inputs[1 - i]
+    return None
+
+
+@_of("div")
+def _over_one(m: Match) -> Any:
+    return m.inputs[0] if _is_one(m.value(1)) else None
+
+
+def _is_one(value: Any) -> bool:
+    return value == 1 and not isinstance(value, (bool, complex))
+
+
+@_of("integer_pow")
+def _to_the_first(m: Match) -> Any:
+    return m.inputs[0] if m.params["y"] == 1 else None
+
+
+@_of("add", "add_any")
+def _plus_zero(m: Match) -> Any:
+    """x + -0.0 is x for every x; x + 0.0 is not for -0.0. Integers have one zero."""
+    for i in (0, 1):
+        if m.is_zero(i, negative=True):
+            return m.inputs[1 - i]
+    return None
+
+
+@_of("sub")
+def _minus_zero(m: Match) -> Any:
+    return m.inputs[0] if m.is_zero(1, negative=False) else None
+
+
+@_of("neg", "not", "conj")
+def _twice(m: Match) -> Any:
+    """An operation that is its own inverse, done twice."""
+    inner = m.made(0, m.eqn.primitive.name)
+    return inner and inner.inputs[0]
+
+
+@_of("rev")
+def _reversed_twice(m: Match) -> Any:
+    inner = m.made(0, "rev")
+    same = inner is not None and set(inner.params["dimensions"]) == set(m.params["dimensions"])
+    return inner.inputs[0] if inner is not None and same else None
+
+
+@_of("max", "min", "and", "or")
+def _of_equals(m: Match) -> Any:
+    return m.inputs[0] if m.inputs[0] is m.inputs[1] else None
+
+
+@_of("abs")
+def _abs_of_abs(m: Match) -> Any:
+    inner = m.made(0, "abs")
+    return inner and inner.out_binders[0]
+
+
+@_of("real")
+def _real_of_complex(m: Match) -> Any:
+    inner = m.made(0, "complex")
+    return inner and inner.inputs[0]
+
+
+@_of("imag")
+def _imag_of_complex(m: Match) -> Any:
+    inner = m.made(0, "complex")
+    return inner and inner.inputs[1]
+
+
+@_of("select_n")
+def _of_equal_cases(m: Match) -> Any:
+    """Equal cases, or a predicate that is known."""
+    cases = m.inputs[1:]
+    if len(cases) == 1 or all(x is cases[0] for x in cases):
+        return cases[0]
+    value = m.value(0)
+    return cases[int(value)] if isinstance(value, (bool, int)) and 0 <= value < len(cases) else None
+
+
+@_of("transpose")
+def _transposed_twice(m: Match) -> Any:
+    order = m.params["permutation"]
+    if tuple(order) == tuple(range(len(order))):
+        return m.inputs[0]
+    inner = m.made(0, "transpose")
+    if inner is None:
+        return None
+    both = tuple([inner.params["permutation"][i] for i in order])
+    x = inner.inputs[0]
+    if both == tuple(range(len(both))):
+        return x
+    return m.new(lambda x: lax.transpose(x, permutation=both), x)
+
+
+@_of("reshape")
+def _reshaped_twice(m: Match) -> Any:
+    if m.params.get("dimensions") is not None:
+        return None
+    if m.inputs[0].aval == m.out:
+        return m.inputs[0]
+    inner = m.made(0, "reshape", "squeeze", "expand_dims")
+    if (
+        inner is None
+        or inner.params.get("dimensions" if inner.primitive.name == "reshape" else "") is not None
+    ):
+        return None
+    if inner.inputs[0].aval == m.out:
+        return inner.inputs[0]
+    rest = {k: v for k, v in m.params.items() if k != "dimensions"}
+    return m.new(lambda x: lax.reshape(x, **rest), inner.inputs[0])
+
+
+@_of("squeeze", "expand_dims")
+def _of_no_axes(m: Match) -> Any:
+    if not m.params["dimensions"]:
+        return m.inputs[0]
+    inner = m.made(0, "expand_dims" if m.eqn.primitive.name == "squeeze" else "squeeze")
+    return inner.inputs[0] if inner is not None and inner.inputs[0].aval == m.out else None
+
+
+@_of("broadcast_in_dim")
+def _broadcast_twice(m: Match) -> Any:
+    inner = m.made(0, "broadcast_in_dim")
+    if inner is None or len(inner.inputs) != 1 or len(m.inputs) != 1:
+        return None
+    if m.params.get("sharding") is not None or inner.params.get("sharding") is not None:
+        return None
+    outer = m.params["broadcast_dimensions"]
+    both = tuple([outer[i] for i in inner.params["broadcast_dimensions"]])
+    shape = m.params["shape"]
+    return m.new(
+        lambda x: lax.broadcast_in_dim(x, shape=shape, broadcast_dimensions=both), inner.inputs[0]
+    )
+
+
+@_of("convert_element_type")
+def _converted_twice(m: Match) -> Any:
+    """A conversion after one that lost nothing: there and back is nothing, and else one is enough."""
+    inner = m.made(0, "convert_element_type")
+    if inner is None or not _holds(inner.inputs[0].aval, m.inputs[0].aval):
+        return None
+    x = inner.inputs[0]
+    if x.aval == m.out:
+        return x
+    params = m.params
+    return m.new(lambda x: lax.convert_element_type(x, **params), x)
+
+
+# Bits of the significand and of the exponent.
+_FLOATS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}
+
+
+def _holds(narrow: Any, wide: Any) -> bool:
+    """Whether every number of a type is one of another."""
+    if not isinstance(narrow, ShapedArray) or not isinstance(wide, ShapedArray):
+        return False
+    a, b = narrow.dtype, wide.dtype
+    if a.short in _FLOATS and b.short in _FLOATS:
+        return all(x <= y for x, y in zip(_FLOATS[a.short], _FLOATS[b.short], strict=True))
+    if a.kind in "iu" and b.short in _FLOATS:
+        return a.bits - (a.kind == "i") <= _FLOATS[b.short][0] + 1
+    if a.kind == "b":
+        return b.kind in "iuf"
+    if a.kind == b.kind and a.kind in "iu":
+        return a.bits <= b.bits
+    return a.kind == "u" and b.kind == "i" and a.bits < b.bits
+
+
+@_of("mul", fast=True)
+def _times_zero(m: Match) -> Any:
+    for i in (0, 1):
+        if m.value(i) == 0:
+            return m.new(SHAPING["zeros_like"], m.inputs[1 - i])
+    return None
+
+
+@_of("add", "add_any", fast=True)
+def _plus_any_zero(m: Match) -> Any:
+    for i in (0, 1):
+        if m.value(i) == 0:
+            return m.inputs[1 - i]
+    return None
+
+
+@_of("sub", fast=True)
+def _minus_itself(m: Match) -> Any:
+    same = m.inputs[0] is m.inputs[1]
+    return m.new(SHAPING["zeros_like"], m.inputs[0]) if same else None
+
+
+@_of("div", fast=True)
+def _over_constant(m: Match) -> Any:
+    value = m.value(1)
+    if not isinstance(value, float) or value == 0:
+        return None
+    return m.new(lambda x: x * (1 / value), m.inputs[0])
