@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import replace
 from math import inf
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from jaxprtool.ir.avals import ARRAY_LIMIT
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.spans import Source, Span
 
 __all__ = ["Errors"]
 
 _MOST = 200
+_START = attrgetter("start")
 _OF_TYPES = frozenset({"unbound-variable", "bound-twice", "interface-count", ARRAY_LIMIT})
 
 
@@ -46,6 +50,18 @@ class Errors:
         self.syntax += inner.syntax
         self.types += inner.types
         self.lost = min(self.lost, inner.lost)
+
+    def give_origins(self, eqns: Iterable[JaxprEqn]) -> None:
+        """Give errors of names and types the origins of the equations that they are in, the lines of Python."""
+        if not self.types:
+            return
+        spans = sorted([e.span for e in eqns if e.span is not None], key=_START)
+        starts = [span.start for span in spans]
+        for i, error in enumerate(self.types):
+            at = error.span.start if error.span else -1
+            k = bisect_right(starts, at) - 1
+            if error.span and k >= 0 and at < spans[k].end:
+                self.types[i] = replace(error, span=error.span._replace(origin=spans[k].origin))
 
     def __len__(self) -> int:
         return len(self.syntax) + len(self.types)

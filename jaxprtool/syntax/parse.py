@@ -121,6 +121,7 @@ def _read(source: Source) -> tuple[dict[str, ClosedJaxpr], Reading]:
         builder.errors.syntax.append(_unexpected(reading, e))
     if annotated:
         annotated.give(builder.places)
+        builder.errors.give_origins([eqn for _, eqn in builder.places])
     builder.finish(programs)
     return programs, reading
 
