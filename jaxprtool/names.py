@@ -40,6 +40,7 @@ from jaxprtool.driver.api_faults import blame as blame
 from jaxprtool.driver.api_faults import run as run
 from jaxprtool.driver.api_passes import Match as Match
 from jaxprtool.driver.api_passes import define_pass as define_pass
+from jaxprtool.driver.api_passes import hash_program as hash_program
 from jaxprtool.driver.api_passes import opt as opt
 from jaxprtool.driver.api_passes import rewrite_rule as rewrite_rule
 from jaxprtool.driver.api_reduce import reduce as reduce

@@ -61,6 +61,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "Compare the results of two jaxprs, or of two backends.",
     ),
     "reduce": ("jaxprtool.cli.reduce:reduce", "Make a failing program small."),
+    "hash": ("jaxprtool.cli.hash:hash", "Print a hash of what a jaxpr computes."),
     "opt": ("jaxprtool.cli.opt:opt", "Improve a jaxpr by passes: cse, fold, inline, ..."),
 }
 

@@ -1,17 +1,20 @@
-"""`jt.opt` and what passes of a user's own are written with. See `driver.api`."""
+"""`jt.opt`, what passes of a user's own are written with, and `jt.hash_program`. See `driver.api`."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from jaxprtool.driver import hash as hashing
 from jaxprtool.driver import opt as optimising
-from jaxprtool.driver.api import as_program
+from jaxprtool.driver.api import as_program, of_program
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.passes.pipeline import DEFAULT
 from jaxprtool.passes.registry import define_pass
 from jaxprtool.passes.rules import Match, rewrite_rule
 
-__all__ = ["Match", "define_pass", "opt", "rewrite_rule"]
+__all__ = ["Match", "define_pass", "hash_program", "opt", "rewrite_rule"]
+
+hash_program = of_program(hashing.hash_program)
 
 
 def opt(

@@ -194,6 +194,7 @@ reduce: bisect minimize creduce
 gradcheck: check_grads
 equiv: equivalent same
 precision: ulp rounding
+hash: digest fingerprint sha256 checksum
 opt: optimize optimise simplify cse fold dce passes
 """)
 

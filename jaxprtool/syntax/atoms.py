@@ -221,11 +221,11 @@ class Atoms:
         return undrop(scope.drops[min(count, len(scope.drops) - 1)])
 
     def _not_an_atom(self, word: str, at: int) -> None:
-        if word == "in":  # most probably the results, without their parentheses
-            help = "the results of a jaxpr stand in parentheses: `in (a,) }`"
-            self.errors.lose("in is not bound", "unbound-variable", at, at + len(word), help)
-        elif _NAME.fullmatch(word):
-            self.errors.add(f"{word} is not bound", "unbound-variable", at, at + len(word))
+        if _NAME.fullmatch(word):
+            help = (
+                "the results of a jaxpr stand in parentheses: `in (a,) }`" if word == "in" else ""
+            )
+            self.errors.add(f"{word} is not bound", "unbound-variable", at, at + len(word), help)
         else:
             help = "operands are separated by blanks" if word[-1] == "," else ""
             self.errors.add(f"{word} is not an operand", "syntax", at, at + len(word), help)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
-from math import inf
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 
 from jaxprtool.ir.avals import ARRAY_LIMIT
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
@@ -26,30 +25,22 @@ class Errors:
     Attributes:
       syntax: of a text that is malformed.
       types: of names and types in a text that is well formed.
-      lost: the offset from which on the text makes no sense, since the reader took what follows for something else.
     """
 
     def __init__(self, source: Source):
         self.source = source
         self.syntax: list[Diagnostic] = []
         self.types: list[Diagnostic] = []
-        self.lost: float = inf
 
     def add(self, message: str, code: str, start: int, end: int, help: str = "") -> None:
         """Add an error between two offsets."""
         found = self.types if code in _OF_TYPES else self.syntax
         found.append(Diagnostic(message, code, Span(self.source, start, end), help))
 
-    def lose(self, message: str, code: str, start: int, end: int, help: str) -> None:
-        """Add an error that explains all those behind it, which are not reported."""
-        self.add(message, code, start, end, help)
-        self.lost = min(self.lost, start)
-
     def include(self, inner: Errors) -> None:
         """Add the errors of a part of the text that was read on its own."""
         self.syntax += inner.syntax
         self.types += inner.types
-        self.lost = min(self.lost, inner.lost)
 
     def give_origins(self, eqns: Iterable[JaxprEqn]) -> None:
         """Give errors of names and types the origins of the equations that they are in, the lines of Python."""
@@ -72,8 +63,7 @@ class Errors:
         Args:
           programs: what was read; a text without errors of syntax is good enough to be printed with its errors of types.
         """
-        places = [(d.span.start if d.span else 0, d) for d in (*self.syntax, *self.types)]
-        errors = [d for at, d in sorted(places, key=itemgetter(0)) if at <= self.lost]
+        errors = sorted([*self.syntax, *self.types], key=lambda d: d.span.start if d.span else 0)
         if not errors:
             return
         if len(errors) > _MOST:

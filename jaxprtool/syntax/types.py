@@ -45,7 +45,7 @@ _ARRAY = pattern(
     rf"(\w+(?:<(?:fry|threefry2x32|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{_VARYING})?)"
 )
 _REF = pattern(r"Ref(?:<(\w+)>)?\{(.*)\}")
-_NAME = pattern(r"\w+(?=[\[<])")
+_NAME = pattern(r"\w+(?:<\w+>)?")  # of an element type: `f32`, `key<fry>`
 _SPELLED = pattern(TYPE)
 _GROUP = pattern(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")
 _FUTURE = pattern(r"AbstractFuture\{(.*)\}")
@@ -139,7 +139,8 @@ def _other_type(text: str) -> AbstractType:
     if found := dtype_meant(text):
         raise ValueError(f"unknown type {text}, did you mean {found}[]?")
     m = _NAME.match(text)
-    if not _SPELLED.fullmatch(text) or (m and find_dtype(m[0]) is not None):
+    known = m is not None and any(map(find_dtype, (m[0], m[0].partition("<")[0])))
+    if known or not _SPELLED.fullmatch(text):
         raise ValueError(f"malformed type {text}")
     return OpaqueType(text)
 

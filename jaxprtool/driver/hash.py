@@ -1,0 +1,20 @@
+"""hash: a name for what a program computes."""
+
+from __future__ import annotations
+
+from jaxprtool.analyses.hashing import program_hash
+from jaxprtool.driver.constants import load_constants
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+
+__all__ = ["hash_program"]
+
+
+def hash_program(program: ClosedJaxpr) -> str:
+    """The hash of a program, values of its constants included: 64 hexadecimal digits.
+
+    Equal for programs that differ in names, origins, comments, layout and dialect alone; see `analyses.hashing`.
+
+    Raises:
+      UsageError: a file with constants cannot be read.
+    """
+    return program_hash(load_constants(program))

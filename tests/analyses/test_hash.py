@@ -1,0 +1,89 @@
+"""The hash of a program: the same for equal structure, another for another."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from tests.invoke import invoke
+from tests.programs.catalogue import PROGRAMS, case_of
+
+TEXT = (
+    "{ lambda ; a:f32[3] b:f32[]. let\n    c:f32[3] = mul a b\n    d:f32[3] = add c 1e-05:f32[]\n"
+    "    e:f32[3] = jit[name=f jaxpr={ lambda ; g:f32[3]. let h:f32[3] = sin g in (h,) }] d\n  in (e,) }\n"
+)
+
+
+def hash_of(text: str) -> str:
+    return jt.hash_program(jt.parse(text))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        TEXT.replace("c:f32[3] = mul a b", "zz:f32[3] = mul a b").replace("add c", "add zz"),
+        TEXT.replace("1e-05", "9.999999747378752e-06"),
+        TEXT.replace("name=f", "name=another"),
+        TEXT.replace("jit[", "pjit["),
+        TEXT.replace("mul a b\n", "mul a b # model.py:3:4 (loss)\n"),
+        TEXT + "args (x=*, y=*) -> *\n",
+        TEXT.replace("\n", "\n\n"),
+    ],
+)
+def test_what_does_not_enter(other):
+    assert other != TEXT and hash_of(other) == hash_of(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("mul a b", "mul b a"),
+        ("1e-05", "2e-05"),
+        ("add", "sub"),
+        ("name=f", "name=f donated_invars=(True,)"),
+        ("sin g", "cos g"),
+        ("f32", "f64"),
+    ],
+)
+def test_what_enters(old, new):
+    other = TEXT.replace(old, new)
+    assert other != TEXT and hash_of(other) != hash_of(TEXT)
+
+
+def test_values_of_constants_enter():
+    def of(x):
+        return jt.hash_program(jt.trace(lambda y: jt.lax.mul(x, y), np.ones(3)))
+
+    assert of(np.arange(3.0)) == of(np.arange(3.0)) != of(np.arange(3.0) + 1)
+
+
+def test_weak_types_of_arguments_enter():
+    def f(x):
+        return x * 2
+
+    assert jt.hash_program(jt.trace(f, 1.0)) != jt.hash_program(jt.trace(f, np.float32(1)))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_dialect_and_style_has_the_hash(name):
+    program = case_of(name).program
+    text = jt.format_jaxpr(program, lossless=True)
+    assert hash_of(text) == jt.hash_program(program)
+    for dialect in ("jax-0.9.2", "jax-0.12"):
+        done = invoke(["fmt", "--dialect", dialect, "-"], text)
+        if not done.status:
+            assert hash_of(done.output) == jt.hash_program(program), dialect
+
+
+def test_it_is_the_same_in_every_process_and_release():
+    """A cache that was written by an earlier release stays valid."""
+    command = [sys.executable, "-m", "jaxprtool", "hash", "-"]
+    found = subprocess.run(command, input=TEXT, capture_output=True, text=True, check=True).stdout
+    assert found == f"{GOLDEN}  <stdin>\n"
+
+
+GOLDEN = "ea993d266b663b92b3d7e94b43afdf409c48910b91469ed8b93fe519dd064190"
