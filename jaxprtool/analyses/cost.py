@@ -1,0 +1,309 @@
+"""What a program costs: operations, bytes, communication and memory, equation by equation, loops times their turns.
+
+Of an equation that runs jaxprs the cost is that of what they contain; all others have a row of their own. Of branches
+the dearest counts. Figures are `Count`s, whose upper end is None where a loop turns as often as it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.devices import Device
+from jaxprtool.analyses.liveness import Memory, memory
+from jaxprtool.analyses.places import Place
+from jaxprtool.analyses.stats import grouping
+from jaxprtool.analyses.tally import (
+    ALL,
+    Count,
+    Entry,
+    Nested,
+    Site,
+    Table,
+    in_order,
+    sites,
+    tally,
+)
+from jaxprtool.interpreters.communication import bytes_sent
+from jaxprtool.interpreters.cost import Cost, Costs
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ops.parallel import collective_names
+
+__all__ = ["Each", "Estimate", "Group", "Row", "Sums", "costs"]
+
+
+class Each(NamedTuple):
+    """What one execution of an equation costs.
+
+    Attributes:
+      flops, transcendentals: as `interpreters.cost` counts them; lower bounds where is_known is False.
+      read, written: bytes of operands and of results.
+      is_known: whether the operation contains no loop of unknown length.
+    """
+
+    flops: int
+    transcendentals: int
+    read: int
+    written: int
+    is_known: bool = True
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes read and written."""
+        return self.read + self.written
+
+
+class Sums(NamedTuple):
+    """Figures of all executions of some equations."""
+
+    executed: Count
+    flops: Count
+    transcendentals: Count
+    read: Count
+    written: Count
+
+    @property
+    def nbytes(self) -> Count:
+        """Bytes read and written."""
+        return self.read + self.written
+
+
+class Row(NamedTuple):
+    """An equation that is executed, and what it costs in all.
+
+    Attributes:
+      site: the jaxpr that it is in.
+      eqn: the equation.
+      each: the cost of one execution.
+      sums: that of all of them.
+      axes: the names that it communicates along; () for none.
+      sent: the bytes that each member sends, in all executions.
+      seconds: what a device takes at least for all of them, on each device where there are several; None: nobody asked.
+      bound: what that is bound by: `compute` or `memory`.
+    """
+
+    site: Site
+    eqn: JaxprEqn
+    each: Each
+    sums: Sums
+    axes: tuple[str, ...] = ()
+    sent: Count = Count()
+    seconds: float | None = None
+    bound: str = ""
+
+    @property
+    def place(self) -> Place:
+        """The place of the equation."""
+        return self.site.place(self.eqn)
+
+
+class Group(NamedTuple):
+    """Equations with the same key: how many there are, and what they cost."""
+
+    written: int
+    sums: Sums
+
+
+class Estimate(NamedTuple):
+    """What a program costs.
+
+    Attributes:
+      written: how many equations there are, those of a jaxpr as often as it is used.
+      total: what they cost.
+      rows: the equations that run nothing else, in the order of the program.
+      groups: the costs by key, where one was asked for.
+      sent: by the axes of a mesh, `x` or `x,y`, what each member sends.
+      seconds: what a device takes at least; None: nobody asked, or it is not known.
+      unknown: the places of loops whose turns are not known.
+      memory: see `liveness.Memory`.
+      sites: the jaxprs that run.
+    """
+
+    written: int
+    total: Sums
+    rows: list[Row]
+    groups: dict[Any, Group]
+    sent: dict[str, Count]
+    seconds: float | None
+    unknown: list[Place]
+    memory: Memory
+    sites: list[Site]
+
+
+def costs(
+    program: ClosedJaxpr,
+    by: str | None = None,
+    trips: int | None = None,
+    device: Device | None = None,
+) -> Estimate:
+    """What a well-typed program costs.
+
+    Args:
+      program: the program.
+      by: one of `stats.KEYS`, for groups, or None.
+      trips: the turns of a loop whose number of turns is not known; None: unknown.
+      device: the device for which times are estimated, or None.
+    """
+    order = in_order(program.jaxpr)
+    own = _own_costs(order, trips)
+    table = _table(order, own, by, trips)
+    whole = table.pop(ALL)
+    where = sites(order, trips)
+    rows = [*_rows(where, own, device)]
+    sent: dict[str, Count] = {}
+    for row in rows:
+        if row.axes:
+            name = ",".join(row.axes)
+            sent[name] = sent.get(name, Count()) + row.sent
+    known = whole.counts[0].high is not None and all(r.seconds is not None for r in rows)
+    return Estimate(
+        whole.written,
+        Sums(*whole.counts),
+        rows,
+        {key: Group(e.written, Sums(*e.counts)) for key, e in table.items()},
+        sent,
+        sum(r.seconds or 0.0 for r in rows) if device is not None and known else None,
+        _unknown_loops(where, order) if trips is None else [],
+        memory(program, order),
+        where,
+    )
+
+
+Own = dict[Jaxpr, list[tuple[JaxprEqn, Each | None]]]
+
+
+def _own_costs(order: dict[Jaxpr, Nested], trips: int | None) -> Own:
+    """For each jaxpr its equations, with their costs where they run nothing else."""
+    found: Own = {}
+    known, each = Costs(), {}
+    for jaxpr, nested in order.items():
+        calls = {eqn for eqn, _ in nested}
+        pairs: list[tuple[JaxprEqn, Each | None]] = []
+        for eqn in jaxpr.eqns:
+            if eqn in calls:
+                pairs.append((eqn, None))
+                continue
+            cost = known.of(eqn)
+            made = each.get(id(cost))  # `known` keeps it alive
+            if made is None:
+                made = each[id(cost)] = _each(eqn, cost, trips)
+            pairs.append((eqn, made))
+        found[jaxpr] = pairs
+    return found
+
+
+def _each(eqn: JaxprEqn, cost: Cost, trips: int | None) -> Each:
+    if trips is not None:
+        cost = cost.at(trips)
+    written = sum(getattr(v.aval, "nbytes", 0) for v in eqn.out_binders)
+    read = max((cost.bytes or 0) - written, 0)
+    return Each(cost.flops, cost.transcendentals, read, written, cost.is_known)
+
+
+def _figures(each: Each | None) -> tuple[Count, ...]:
+    """One execution of an equation, as `Sums` has them."""
+    if each is None:
+        return _CALL
+    if each.is_known:
+        return (_ONE, *[Count(n, n) for n in each[:4]])
+    return (_ONE, *[Count(n, None) for n in each[:2]], *[Count(n, n) for n in each[2:4]])
+
+
+_ONE = Count(1, 1)
+_CALL = (_ONE, Count(), Count(), Count(), Count())
+
+
+def _table(order: dict[Jaxpr, Nested], own: Own, by: str | None, trips: int | None) -> Table:
+    kind = None if by is None else grouping(by)
+
+    def measure(jaxpr: Jaxpr) -> Table:
+        table: Table = {ALL: _summed(own[jaxpr])}
+        if kind is None:
+            return table
+        parts: dict[Any, list[tuple[JaxprEqn, Each | None]]] = {}
+        for pair in own[jaxpr]:
+            parts.setdefault(kind.read(pair[0]), []).append(pair)
+        for key, pairs in parts.items():
+            name, entry = kind.spell(key), _summed(pairs)
+            table[name] = table[name] + entry if name in table else entry
+        return table
+
+    return tally(order, measure, (lambda _: None) if kind is None else kind.within, trips)
+
+
+def _summed(pairs: Sequence[tuple[JaxprEqn, Each | None]]) -> Entry:
+    """The sums over equations of one jaxpr, each executed once."""
+    kinds: dict[int, list[Any]] = {}
+    for _, each in pairs:
+        found = kinds.get(id(each))
+        if found is None:
+            kinds[id(each)] = [each, 1]
+        else:
+            found[1] += 1
+    total = Entry(0, (Count(),) * 5)
+    for each, n in kinds.values():
+        total += Entry(n, tuple([c * Count(n, n) for c in _figures(each)]))
+    return total
+
+
+def _rows(where: Sequence[Site], own: Own, device: Device | None) -> list[Row]:
+    found: list[Row] = []
+    for site in where:
+        sums: dict[int, Sums] = {}
+        for eqn, each in own[site.jaxpr]:
+            if each is None:
+                continue
+            all_of = sums.get(id(each))
+            if all_of is None:
+                times = site.times
+                all_of = sums[id(each)] = Sums(*[c * times for c in _figures(each)])
+            row = Row(site, eqn, each, all_of)
+            if eqn.primitive.acts_along:
+                row = _communicating(row)
+            if device is not None:
+                row = _timed(row, device)
+            found.append(row)
+    return found
+
+
+def _communicating(row: Row) -> Row:
+    names = collective_names(row.eqn)
+    sizes = {} if row.site.axes is None else row.site.axes.sizes
+    sent = bytes_sent(row.eqn, names, sizes)
+    if not sent:
+        return row
+    return row._replace(axes=names, sent=_on_each(row.site) * Count(sent, sent))
+
+
+def _on_each(site: Site) -> Count:
+    """How often a jaxpr runs on each device."""
+    low, high = site.times
+    return Count(low // site.devices, None if high is None else high // site.devices)
+
+
+def _timed(row: Row, device: Device) -> Row:
+    each, times = row.each, _on_each(row.site)
+    compute = (each.flops + each.transcendentals) / device.peak(_bits(row.eqn))
+    moving = each.nbytes / device.bandwidth
+    known = times.high is not None and each.is_known
+    seconds = max(compute, moving) * times.high if known and times.high is not None else None
+    return row._replace(seconds=seconds, bound="compute" if compute > moving else "memory")
+
+
+def _bits(eqn: JaxprEqn) -> int:
+    """The bits of the widest element among what is multiplied; the parts of complex numbers count by themselves."""
+    widest = 8
+    for x in eqn.inputs or eqn.out_binders:
+        dtype = getattr(x.aval, "dtype", None)
+        if dtype is not None:
+            widest = max(widest, dtype.itemsize * 8 // (2 if dtype.kind == "c" else 1))
+    return widest
+
+
+def _unknown_loops(where: Sequence[Site], order: dict[Jaxpr, Nested]) -> list[Place]:
+    return [
+        site.place(eqn)
+        for site in where
+        for eqn, runs in order[site.jaxpr]
+        if any(run.turns for run in runs)
+    ]

@@ -1,0 +1,74 @@
+"""Which values of a program are there when its memory is at its peak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.liveness import Memory, lifetimes, size_of
+from jaxprtool.analyses.places import Place, Step
+from jaxprtool.analyses.tally import Site
+from jaxprtool.ir.interface import argument_labels
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+
+__all__ = ["Live", "live_at_peak"]
+
+
+class Live(NamedTuple):
+    """A value that is there at the peak.
+
+    Attributes:
+      name: the variable, or what an argument is called.
+      type: its type.
+      nbytes: its size, on all devices that hold it.
+      what: `argument`, `constant`, or the equation that makes it.
+      place: the equation that makes it; None for arguments and constants.
+    """
+
+    name: str
+    type: str
+    nbytes: int
+    what: str
+    place: Place | None
+
+
+def live_at_peak(program: ClosedJaxpr, memory: Memory, where: Sequence[Site]) -> list[Live]:
+    """The values that are there at the peak as the program is written, the largest first.
+
+    Where the peak is inside of a nested jaxpr, that is what the program holds then, and what the jaxpr has made.
+    """
+    found = _held(program)
+    jaxpr: Jaxpr | None = program.jaxpr
+    path: tuple[Step, ...] = ()
+    devices = 1
+    while jaxpr is not None:
+        peak = memory.peaks[jaxpr]
+        if peak.index < 0:
+            break
+        eqn = jaxpr.eqns[peak.index]
+        inner = peak.run
+        gives = (
+            set()
+            if inner is None or inner.turns or inner.times != inner.devices
+            else {*eqn.out_binders}
+        )
+        for life in lifetimes(jaxpr):
+            if 0 <= life.made <= peak.index <= life.last and life.variable not in gives:
+                place = Place(jaxpr.eqns[life.made], path)
+                name, kind = life.variable.name or "", str(life.variable.aval)
+                found.append(Live(name, kind, life.nbytes * devices, str(place), place))
+        if inner is None:
+            break
+        path = (*path, Step(eqn, inner.param, inner.branch))
+        devices *= inner.devices
+        jaxpr = inner.jaxpr.jaxpr
+    return sorted([x for x in found if x.nbytes], key=lambda x: -x.nbytes)
+
+
+def _held(program: ClosedJaxpr) -> list[Live]:
+    jaxpr = program.jaxpr
+    labels = argument_labels([v.name for v in jaxpr.in_binders], program.interface)
+    named: list[tuple[Any, str, str]] = [(v, v.name or "", "constant") for v in jaxpr.const_binders]
+    pairs = zip(jaxpr.in_binders, labels, strict=True)
+    named += [(v, n.removeprefix("argument "), "argument") for v, n in pairs]
+    return [Live(n, str(v.aval), size_of(v.aval), what, None) for v, n, what in named]
