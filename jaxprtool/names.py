@@ -38,10 +38,9 @@ from jaxprtool.driver.api_checks import precision as precision
 from jaxprtool.driver.api_compare import compare as compare
 from jaxprtool.driver.api_faults import blame as blame
 from jaxprtool.driver.api_faults import run as run
-from jaxprtool.driver.api_passes import Match as Match
-from jaxprtool.driver.api_passes import define_pass as define_pass
-from jaxprtool.driver.api_passes import opt as opt
-from jaxprtool.driver.api_passes import rewrite_rule as rewrite_rule
+from jaxprtool.driver.api_figures import cost as cost
+from jaxprtool.driver.api_figures import growth as growth
+from jaxprtool.driver.api_figures import stats as stats
 from jaxprtool.driver.api_reduce import reduce as reduce
 from jaxprtool.driver.check import Signature as Signature
 from jaxprtool.driver.compile import Compiled as Compiled

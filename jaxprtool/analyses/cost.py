@@ -7,10 +7,11 @@ the dearest counts. Figures are `Count`s, whose upper end is None where a loop t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.devices import Device
-from jaxprtool.analyses.liveness import Memory, memory
+from jaxprtool.analyses.liveness import Memory, best_order, memory
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.stats import grouping
 from jaxprtool.analyses.tally import (
@@ -29,7 +30,7 @@ from jaxprtool.interpreters.cost import Cost, Costs
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ops.parallel import collective_names
 
-__all__ = ["Each", "Estimate", "Group", "Row", "Sums", "costs"]
+__all__ = ["Each", "Estimate", "Group", "Row", "Sums"]
 
 
 class Each(NamedTuple):
@@ -104,69 +105,80 @@ class Group(NamedTuple):
     sums: Sums
 
 
-class Estimate(NamedTuple):
-    """What a program costs.
+class Estimate:
+    """What a program costs. Figures are computed when they are first read.
 
     Attributes:
       written: how many equations there are, those of a jaxpr as often as it is used.
       total: what they cost.
-      rows: the equations that run nothing else, in the order of the program.
       groups: the costs by key, where one was asked for.
-      sent: by the axes of a mesh, `x` or `x,y`, what each member sends.
-      seconds: what a device takes at least; None: nobody asked, or it is not known.
-      unknown: the places of loops whose turns are not known.
-      memory: see `liveness.Memory`.
-      sites: the jaxprs that run.
     """
 
-    written: int
-    total: Sums
-    rows: list[Row]
-    groups: dict[Any, Group]
-    sent: dict[str, Count]
-    seconds: float | None
-    unknown: list[Place]
-    memory: Memory
-    sites: list[Site]
+    def __init__(
+        self,
+        program: ClosedJaxpr,
+        by: str | None = None,
+        trips: int | None = None,
+        device: Device | None = None,
+    ):
+        """Sum up what a well-typed program costs.
 
+        Args:
+          program: the program.
+          by: one of `stats.KEYS`, for groups, or None.
+          trips: the turns of a loop whose number of turns is not known; None: unknown.
+          device: the device for which times are estimated, or None.
+        """
+        self.program, self.trips, self.device = program, trips, device
+        self.order = in_order(program.jaxpr)
+        self._own = _own_costs(self.order, trips)
+        table = _table(self.order, self._own, by, trips)
+        whole = table.pop(ALL)
+        self.written, self.total = whole.written, Sums(*whole.counts)
+        self.groups = {key: Group(e.written, Sums(*e.counts)) for key, e in table.items()}
 
-def costs(
-    program: ClosedJaxpr,
-    by: str | None = None,
-    trips: int | None = None,
-    device: Device | None = None,
-) -> Estimate:
-    """What a well-typed program costs.
+    @cached_property
+    def sites(self) -> list[Site]:
+        """The jaxprs that run."""
+        return sites(self.order, self.trips)
 
-    Args:
-      program: the program.
-      by: one of `stats.KEYS`, for groups, or None.
-      trips: the turns of a loop whose number of turns is not known; None: unknown.
-      device: the device for which times are estimated, or None.
-    """
-    order = in_order(program.jaxpr)
-    own = _own_costs(order, trips)
-    table = _table(order, own, by, trips)
-    whole = table.pop(ALL)
-    where = sites(order, trips)
-    rows = [*_rows(where, own, device)]
-    sent: dict[str, Count] = {}
-    for row in rows:
-        if row.axes:
-            name = ",".join(row.axes)
-            sent[name] = sent.get(name, Count()) + row.sent
-    known = whole.counts[0].high is not None and all(r.seconds is not None for r in rows)
-    return Estimate(
-        whole.written,
-        Sums(*whole.counts),
-        rows,
-        {key: Group(e.written, Sums(*e.counts)) for key, e in table.items()},
-        sent,
-        sum(r.seconds or 0.0 for r in rows) if device is not None and known else None,
-        _unknown_loops(where, order) if trips is None else [],
-        memory(program, order),
-        where,
-    )
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The equations that run nothing else, in the order of the program."""
+        return _rows(self.sites, self._own, self.device)
+
+    @cached_property
+    def sent(self) -> dict[str, Count]:
+        """By the axes of a mesh, `x` or `x,y`, what each member sends."""
+        found: dict[str, Count] = {}
+        for row in self.rows:
+            if row.axes:
+                name = ",".join(row.axes)
+                found[name] = found.get(name, Count()) + row.sent
+        return found
+
+    @cached_property
+    def seconds(self) -> float | None:
+        """What the device takes at least; None where there is none, or it is not known."""
+        times = [row.seconds for row in self.rows]
+        if self.device is None or None in times:
+            return None
+        return sum(t or 0.0 for t in times)
+
+    @cached_property
+    def unknown(self) -> list[Place]:
+        """The places of loops whose turns are not known."""
+        return [] if self.trips is not None else _unknown_loops(self.sites, self.order)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The memory of its values."""
+        return memory(self.program, self.order)
+
+    @cached_property
+    def reordered(self) -> int:
+        """The bytes at the peak of memory in the best order that is found."""
+        return best_order(self.program, self.order, self.memory)
 
 
 Own = dict[Jaxpr, list[tuple[JaxprEqn, Each | None]]]

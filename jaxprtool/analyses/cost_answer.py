@@ -14,6 +14,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["SORTS", "CostReport", "Limit"]
 
+_LARGE = 2_000  # equations; to look for an order takes longer than to read so many
 SORTS = ("flops", "transcendentals", "bytes", "intensity", "seconds")
 
 
@@ -40,10 +41,11 @@ class CostReport(Report):
       sort: the figure whose largest come first; one of `SORTS`.
       top: how many rows people see.
       chart: whether people see the lifetimes of values.
+      reorder: whether a better order of the equations is looked for also in a large program.
       budget: the figures that are limited.
     """
 
-    __slots__ = ("budget", "by", "chart", "estimate", "program", "sort", "top")
+    __slots__ = ("budget", "by", "chart", "estimate", "program", "reorder", "sort", "top")
 
     def __init__(
         self,
@@ -53,10 +55,11 @@ class CostReport(Report):
         sort: str,
         top: int,
         chart: bool = False,
+        reorder: bool = False,
         budget: Sequence[Limit] = (),
     ):
         self.program, self.estimate, self.by, self.sort = program, estimate, by, sort
-        self.top, self.chart, self.budget = top, chart, [*budget]
+        self.top, self.chart, self.reorder, self.budget = top, chart, reorder, [*budget]
 
     @property
     def total(self) -> dict[str, Any]:
@@ -66,7 +69,7 @@ class CostReport(Report):
             "flops": t.flops.high,
             "transcendentals": t.transcendentals.high,
             "bytes": t.nbytes.high,
-            "peak_bytes": e.memory.written,
+            "peak_bytes": e.memory.nbytes,
             "equations": e.written,
         }
 
@@ -133,10 +136,9 @@ class CostReport(Report):
     def _memory(self) -> list[str | Table]:
         m = self.estimate.memory
         live = self.live
-        better = f"{size_text(m.reordered)} reordered" if m.reordered < m.written else ""
         found: list[str | Table] = [
             "",
-            f"peak memory: {size_text(m.written)} as written, {better or 'no better order found'}; "
+            f"peak memory: {size_text(m.nbytes)} as written{self._better()}; "
             f"{size_text(m.held)} of it arguments and constants",
         ]
         cells = [
@@ -152,6 +154,17 @@ class CostReport(Report):
             found += ["", *chart(self.program.jaxpr, self.top)]
         return found
 
+    @property
+    def is_reordered(self) -> bool:
+        """Whether a better order is looked for: of programs that are not large, and of those for which one is asked."""
+        return self.reorder or self.estimate.written <= _LARGE
+
+    def _better(self) -> str:
+        if not self.is_reordered:
+            return "; --reorder looks for a better order"
+        found, written = self.estimate.reordered, self.estimate.memory.nbytes
+        return f", {size_text(found)} reordered" if found < written else ", no better order found"
+
     def json(self) -> dict[str, Any]:
         e, t = self.estimate, self.estimate.total
         found: dict[str, Any] = {
@@ -161,7 +174,7 @@ class CostReport(Report):
                 "executed": t.executed.high,
                 "bytes_read": t.read.high,
                 "bytes_written": t.written.high,
-                "reordered_peak_bytes": e.memory.reordered,
+                "reordered_peak_bytes": e.reordered if self.is_reordered else None,
                 "held_bytes": e.memory.held,
                 "seconds": e.seconds,
                 "communication": {axes: sent.high for axes, sent in e.sent.items()},

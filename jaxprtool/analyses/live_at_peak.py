@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.liveness import Memory, lifetimes, size_of
+from jaxprtool.analyses.liveness import Memory, Sizes, lifetimes
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.tally import Site
 from jaxprtool.ir.interface import argument_labels
@@ -66,9 +66,9 @@ def live_at_peak(program: ClosedJaxpr, memory: Memory, where: Sequence[Site]) ->
 
 
 def _held(program: ClosedJaxpr) -> list[Live]:
-    jaxpr = program.jaxpr
+    jaxpr, sizes = program.jaxpr, Sizes()
     labels = argument_labels([v.name for v in jaxpr.in_binders], program.interface)
     named: list[tuple[Any, str, str]] = [(v, v.name or "", "constant") for v in jaxpr.const_binders]
     pairs = zip(jaxpr.in_binders, labels, strict=True)
     named += [(v, n.removeprefix("argument "), "argument") for v, n in pairs]
-    return [Live(n, str(v.aval), size_of(v.aval), what, None) for v, n, what in named]
+    return [Live(n, str(v.aval), sizes[v.aval], what, None) for v, n, what in named]

@@ -12,18 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.schedules import reordered
+from jaxprtool.analyses.schedules import least_bytes
 from jaxprtool.analyses.tally import Nested
 from jaxprtool.interpreters.runs import Run
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 
-__all__ = ["Lifetime", "Memory", "Peak", "lifetimes", "memory", "size_of"]
-
-
-def size_of(aval: Any) -> int:
-    """The bytes of a value; of a reference those of its cell."""
-    found = getattr(aval, "nbytes", None)
-    return size_of(aval.inner) if found is None and hasattr(aval, "inner") else found or 0
+__all__ = ["Lifetime", "Memory", "Peak", "Sizes", "best_order", "lifetimes", "memory"]
 
 
 class Peak(NamedTuple):
@@ -57,36 +51,50 @@ class Lifetime(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The memory that a program takes.
+    """The memory that a program takes in the order of its equations.
 
     Attributes:
       held: bytes of arguments and constants.
       peaks: for each jaxpr that runs, what its values take at most, without its arguments.
-      written: bytes at the peak, in the order of the equations.
-      reordered: bytes at the peak in the best order that was found.
+      nbytes: bytes at the peak of the program, arguments and constants among them.
     """
 
     held: int
     peaks: dict[Jaxpr, Peak]
-    written: int
-    reordered: int
+    nbytes: int
+
+
+class Sizes(dict[Any, int]):
+    """Type -> the bytes of a value of it; of a reference those of its cell."""
+
+    def __missing__(self, aval: Any) -> int:
+        found = getattr(aval, "nbytes", None)
+        size = self[aval.inner] if found is None and hasattr(aval, "inner") else found or 0
+        self[aval] = size
+        return size
 
 
 def memory(program: ClosedJaxpr, order: dict[Jaxpr, Nested]) -> Memory:
     """The memory that a program takes; `order` is `tally.in_order` of it."""
-    peaks: dict[Jaxpr, Peak] = {}
-    inside: dict[Jaxpr, int] = {}
-    best: dict[Jaxpr, int] = {}
+    sizes, peaks, inside = Sizes(), {}, {}
     for jaxpr, nested in order.items():
-        own = [sum([size_of(v.aval) for v in eqn.out_binders]) for eqn in jaxpr.eqns]
-        runs_of = dict(nested)
-        peaks[jaxpr] = peak = _peak(jaxpr, own, runs_of, inside)
+        peaks[jaxpr] = peak = _peak(jaxpr, sizes, dict(nested), inside)
         inside[jaxpr] = peak.nbytes
-        extra = [_extra(eqn, n, runs_of, best)[0] for eqn, n in zip(jaxpr.eqns, own, strict=True)]
-        best[jaxpr] = min(peak.nbytes, reordered(jaxpr, own, extra, size_of))
-    jaxpr = program.jaxpr
-    held = sum([size_of(v.aval) for v in jaxpr.all_binders])
-    return Memory(held, peaks, held + peaks[jaxpr].nbytes, held + best[jaxpr])
+    held = sum([sizes[v.aval] for v in program.jaxpr.all_binders])
+    return Memory(held, peaks, held + inside[program.jaxpr])
+
+
+def best_order(program: ClosedJaxpr, order: dict[Jaxpr, Nested], written: Memory) -> int:
+    """The bytes at the peak where the equations of each jaxpr come in the best order that is found."""
+    sizes, best = Sizes(), {}
+    for jaxpr, nested in order.items():
+        runs_of = dict(nested)
+        own = [sum([sizes[v.aval] for v in eqn.out_binders]) for eqn in jaxpr.eqns]
+        pairs = zip(jaxpr.eqns, own, strict=True)
+        extra = [_extra(eqn, n, runs_of, best)[0] for eqn, n in pairs] if nested else [0] * len(own)
+        least = least_bytes(jaxpr, own, extra, sizes)
+        best[jaxpr] = min(written.peaks[jaxpr].nbytes, least)
+    return written.held + best[program.jaxpr]
 
 
 def _extra(
@@ -105,21 +113,27 @@ def _extra(
 
 def _peak(
     jaxpr: Jaxpr,
-    own: Sequence[int],
+    sizes: Sizes,
     runs_of: dict[JaxprEqn, Sequence[Run]],
     inside: dict[Jaxpr, int],
 ) -> Peak:
     dies = [0] * (len(jaxpr.eqns) + 1)
     for v, i in last_uses(jaxpr).items():
-        dies[i] += size_of(v.aval)
-    alive, found = 0, Peak(0, -1, None)
+        dies[i] += sizes[v.aval]
+    alive, most, at, ran = 0, -1, -1, None
     for i, eqn in enumerate(jaxpr.eqns):
-        alive += own[i]
-        extra, run = _extra(eqn, own[i], runs_of, inside) if runs_of else (0, None)
-        if alive + extra > found.nbytes or found.index < 0:
-            found = Peak(alive + extra, i, run)
+        own = 0
+        for v in eqn.out_binders:
+            own += sizes[v.aval]
+        alive += own
+        if runs_of and eqn in runs_of:
+            extra, run = _extra(eqn, own, runs_of, inside)
+            if alive + extra > most:
+                most, at, ran = alive + extra, i, run
+        elif alive > most:
+            most, at, ran = alive, i, None
         alive -= dies[i]
-    return found
+    return Peak(max(most, 0), at, ran)
 
 
 def last_uses(jaxpr: Jaxpr) -> dict[Any, int]:
@@ -139,8 +153,8 @@ def last_uses(jaxpr: Jaxpr) -> dict[Any, int]:
 
 def lifetimes(jaxpr: Jaxpr) -> list[Lifetime]:
     """The values of a jaxpr, arguments and constants first, then in the order in which they are made."""
-    n, last = len(jaxpr.eqns), last_uses(jaxpr)
-    found = [Lifetime(v, size_of(v.aval), -1, n) for v in jaxpr.all_binders]
+    n, last, sizes = len(jaxpr.eqns), last_uses(jaxpr), Sizes()
+    found = [Lifetime(v, sizes[v.aval], -1, n) for v in jaxpr.all_binders]
     for i, eqn in enumerate(jaxpr.eqns):
-        found += [Lifetime(v, size_of(v.aval), i, last[v]) for v in eqn.out_binders]
+        found += [Lifetime(v, sizes[v.aval], i, last[v]) for v in eqn.out_binders]
     return found

@@ -15,7 +15,7 @@ from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Jaxpr
 
-__all__ = ["bytes_in_order", "orders", "reordered"]
+__all__ = ["bytes_in_order", "least_bytes", "orders"]
 
 
 class _Graph:
@@ -46,7 +46,7 @@ class _Graph:
                     before.add(ordered)
                 ordered = i
             self.reads.append(reads)
-            self.values.append([[0, sizes(v.aval)] for v in eqn.out_binders])
+            self.values.append([[0, sizes[v.aval]] for v in eqn.out_binders])
             for k, v in enumerate(eqn.out_binders):
                 made[v] = i, k
             self.needs[i] = sorted(before)
@@ -65,14 +65,14 @@ def _is_ordered(eqn: Any) -> bool:
     return has_effects(eqn)
 
 
-def reordered(jaxpr: Jaxpr, own: Sequence[int], extra: Sequence[int], sizes: Any) -> int:
+def least_bytes(jaxpr: Jaxpr, own: Sequence[int], extra: Sequence[int], sizes: Any) -> int:
     """The bytes at the peak in the best order that is found.
 
     Args:
       jaxpr: the jaxpr.
       own: for each equation the bytes of its results.
       extra: for each equation the bytes that it takes while it runs, besides.
-      sizes: type -> bytes.
+      sizes: type -> bytes, as `liveness.Sizes`.
     """
     graph = _Graph(jaxpr, sizes)
     found = [bytes_in_order(graph, order, own, extra) for order in orders(graph, own, extra)]

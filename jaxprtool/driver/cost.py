@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
-from jaxprtool.analyses.cost import Estimate, costs
+from jaxprtool.analyses.cost import Estimate
 from jaxprtool.analyses.cost_answer import SORTS, CostReport, Limit
 from jaxprtool.analyses.devices import DEVICES, Device
 from jaxprtool.analyses.stats import KEYS
@@ -32,6 +33,7 @@ def cost(
     bandwidth: float | None = None,
     budget: str | None = None,
     chart: bool = False,
+    reorder: bool = False,
 ) -> CostReport:
     """What a program costs.
 
@@ -45,6 +47,7 @@ def cost(
       peak_flops, bandwidth: operations and bytes a second, in the place of those of the device.
       budget: limits, such as `peak=2GiB,flops=1e12`; or None.
       chart: whether people see the lifetimes of values.
+      reorder: whether a better order of the equations is looked for also in a program of more than 2,000.
 
     Raises:
       JaxprTypeError: the program is ill-typed.
@@ -62,9 +65,9 @@ def cost(
     limits = _limits(budget)
     chosen = device_of(device, peak_flops, bandwidth)
     program = check_input(with_places(program))
-    found = costs(program, by, trips, chosen)
+    found = Estimate(program, by, trips, chosen)
     checked = [Limit(k, limit, _value(found, k)) for k, limit in limits.items()]
-    return CostReport(program, found, by, sort, top, chart, checked)
+    return CostReport(program, found, by, sort, top, chart, reorder, checked)
 
 
 def device_of(name: str | None, peak: float | None, bandwidth: float | None) -> Device | None:
@@ -118,16 +121,16 @@ def _limits(text: str | None) -> dict[str, float]:
 def _value(found: Estimate, figure: str) -> float:
     """What a program has of a figure. Raises UsageError where nobody knows."""
     total = found.total
-    values: dict[str, float | None] = {
-        "flops": total.flops.high,
-        "transcendentals": total.transcendentals.high,
-        "bytes": total.nbytes.high,
-        "peak": found.memory.written,
-        "communication": _all_sent(found),
-        "seconds": found.seconds,
-        "equations": found.written,
+    values: dict[str, Callable[[], float | None]] = {
+        "flops": lambda: total.flops.high,
+        "transcendentals": lambda: total.transcendentals.high,
+        "bytes": lambda: total.nbytes.high,
+        "peak": lambda: found.memory.nbytes,
+        "communication": lambda: _all_sent(found),
+        "seconds": lambda: found.seconds,
+        "equations": lambda: found.written,
     }
-    value = values[figure]
+    value = values[figure]()
     if value is not None:
         return value
     if figure == "seconds" and not found.unknown:

@@ -146,8 +146,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 LIKE = "train.py:loss --like example_args"
 
 
-# Verbs that take two programs or none, and one whose answer names the file.
-NOT_ALONE = {"trace", "diff", "compare", "equiv", "precision", "reduce"}
+# Verbs that take two programs or none, and those whose answer names the file.
+NOT_ALONE = {"trace", "diff", "compare", "cost", "equiv", "precision", "reduce", "stats"}
 
 
 @pytest.mark.parametrize("verb", sorted(set(VERBS) - NOT_ALONE))

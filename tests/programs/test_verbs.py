@@ -186,6 +186,21 @@ def test_verbs_that_look_for_faults(program):
     run(f"run {small} --args {small}.args.npz")
 
 
+def test_stats_and_cost(program):
+    """Executed equations and operations are known where no loop is a while loop, or its turns are given."""
+    _, path = program
+    counted, cost = (
+        json.loads(run(f"{verb} --json --trips 3 {path}")) for verb in ("stats", "cost")
+    )
+    executed = counted["equations"]["executed"]
+    assert counted["equations"]["written"] == cost["total"]["equations"]
+    assert executed["high"] == cost["total"]["executed"] >= executed["low"]
+    assert run(f"stats {path} --vs {path}").endswith("nothing changed, by primitive\n")
+    assert run(f"cost {path} --budget equations=1e9 --chart --device h100")
+    done = invoke(f"cost {path} --trips 3 --budget peak=0")
+    assert done.status == 1 and "over budget: peak" in done.output
+
+
 @pytest.mark.parametrize("name", ["mlp", "attention", "deep_scan"])
 def test_gradcheck(name, tmp_path):
     np.savez(tmp_path / "args.npz", *case_of(name).args)
