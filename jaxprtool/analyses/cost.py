@@ -7,6 +7,7 @@ the dearest counts. Figures are `Count`s, whose upper end is None where a loop t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from jaxprtool.analyses.tally import (
 )
 from jaxprtool.interpreters.communication import bytes_sent
 from jaxprtool.interpreters.cost import Cost, Costs
+from jaxprtool.ir.diagnostics import MissingRuleError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ops.parallel import collective_names
 
@@ -55,18 +57,21 @@ class Each(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Figures of all executions of some equations."""
+    """Figures of all executions of some equations.
+
+    Attributes:
+      executed: how many equations are executed.
+      flops, transcendentals: see `Each`.
+      nbytes: bytes read and written; less than the sum of the two where the dearest branch of one is not that of the other.
+      read, written: bytes of operands and of results.
+    """
 
     executed: Count
     flops: Count
     transcendentals: Count
+    nbytes: Count
     read: Count
     written: Count
-
-    @property
-    def nbytes(self) -> Count:
-        """Bytes read and written."""
-        return self.read + self.written
 
 
 class Row(NamedTuple):
@@ -195,13 +200,20 @@ def _own_costs(order: dict[Jaxpr, Nested], trips: int | None) -> Own:
             if eqn in calls:
                 pairs.append((eqn, None))
                 continue
-            cost = known.of(eqn)
+            cost = _of(known, eqn)
             made = each.get(id(cost))  # `known` keeps it alive
             if made is None:
                 made = each[id(cost)] = _each(eqn, cost, trips)
             pairs.append((eqn, made))
         found[jaxpr] = pairs
     return found
+
+
+def _of(known: Costs, eqn: JaxprEqn) -> Cost:
+    try:
+        return known.of(eqn)
+    except MissingRuleError as e:
+        raise MissingRuleError(replace(e.diagnostics[0], span=eqn.span), eqn.primitive.name) from e
 
 
 def _each(eqn: JaxprEqn, cost: Cost, trips: int | None) -> Each:
@@ -216,13 +228,13 @@ def _figures(each: Each | None) -> tuple[Count, ...]:
     """One execution of an equation, as `Sums` has them."""
     if each is None:
         return _CALL
-    if each.is_known:
-        return (_ONE, *[Count(n, n) for n in each[:4]])
-    return (_ONE, *[Count(n, None) for n in each[:2]], *[Count(n, n) for n in each[2:4]])
+    moved = (each.nbytes, each.read, each.written)
+    computed = [Count(n, n if each.is_known else None) for n in each[:2]]
+    return (_ONE, *computed, *[Count(n, n) for n in moved])
 
 
 _ONE = Count(1, 1)
-_CALL = (_ONE, Count(), Count(), Count(), Count())
+_CALL = (_ONE, *[Count()] * 5)
 
 
 def _table(order: dict[Jaxpr, Nested], own: Own, by: str | None, trips: int | None) -> Table:
@@ -252,7 +264,7 @@ def _summed(pairs: Sequence[tuple[JaxprEqn, Each | None]]) -> Entry:
             kinds[id(each)] = [each, 1]
         else:
             found[1] += 1
-    total = Entry(0, (Count(),) * 5)
+    total = Entry(0, (Count(),) * 6)
     for each, n in kinds.values():
         total += Entry(n, tuple([c * Count(n, n) for c in _figures(each)]))
     return total

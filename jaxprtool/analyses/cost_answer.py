@@ -85,11 +85,11 @@ class CostReport(Report):
 
     def parts(self) -> Parts:
         e, t = self.estimate, self.estimate.total
+        ratio = "" if (x := _intensity(t)) is None else f"; {x:.3g} operations a byte"
         found: list[str | Table] = [
-            f"equations: {e.written:,}, {t.executed} executed",
+            f"equations: {e.written:,} written, {t.executed} executed",
             f"flops: {t.flops}; transcendentals: {t.transcendentals}",
-            f"bytes: {_size(t.read)} read, {_size(t.written)} written; "
-            f"{_ratio(_intensity(t))} operations a byte",
+            f"bytes: {_size(t.read)} read, {_size(t.written)} written{ratio}",
         ]
         ranges = [c for c in (t.flops, t.transcendentals, t.read, t.written) if c.high != c.low]
         if any(c.high is not None for c in ranges):
@@ -263,7 +263,7 @@ def _size(count: Count) -> str:
 
 
 def _ratio(x: float | None) -> str:
-    return "unknown" if x is None else f"{x:.3g}"
+    return "-" if x is None else f"{x:.3g}"
 
 
 def _cells(sums: Sums) -> list[str]:

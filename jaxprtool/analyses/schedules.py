@@ -15,10 +15,10 @@ from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Jaxpr
 
-__all__ = ["bytes_in_order", "least_bytes", "orders"]
+__all__ = ["Graph", "bytes_in_order", "least_bytes", "orders"]
 
 
-class _Graph:
+class Graph:
     """What equations need of each other.
 
     Attributes:
@@ -74,18 +74,18 @@ def least_bytes(jaxpr: Jaxpr, own: Sequence[int], extra: Sequence[int], sizes: A
       extra: for each equation the bytes that it takes while it runs, besides.
       sizes: type -> bytes, as `liveness.Sizes`.
     """
-    graph = _Graph(jaxpr, sizes)
+    graph = Graph(jaxpr, sizes)
     found = [bytes_in_order(graph, order, own, extra) for order in orders(graph, own, extra)]
     return min(found)
 
 
-def orders(graph: _Graph, own: Sequence[int], extra: Sequence[int]) -> list[list[int]]:
+def orders(graph: Graph, own: Sequence[int], extra: Sequence[int]) -> list[list[int]]:
     """The orders that are tried."""
     return [_freeing_most(graph, own), _results_apart(graph, own, extra)]
 
 
 def bytes_in_order(
-    graph: _Graph, order: Sequence[int], own: Sequence[int], extra: Sequence[int]
+    graph: Graph, order: Sequence[int], own: Sequence[int], extra: Sequence[int]
 ) -> int:
     """The bytes at the peak where the equations come in an order."""
     left = [[count for count, _ in values] for values in graph.values]
@@ -103,7 +103,7 @@ def bytes_in_order(
     return peak
 
 
-def _freeing_most(graph: _Graph, own: Sequence[int]) -> list[int]:
+def _freeing_most(graph: Graph, own: Sequence[int]) -> list[int]:
     """Of the equations that can be next the one after which least memory is taken, else the first."""
     n = len(own)
     waits = [len(needs) for needs in graph.needs]
@@ -141,7 +141,7 @@ def _freeing_most(graph: _Graph, own: Sequence[int]) -> list[int]:
     return order
 
 
-def _results_apart(graph: _Graph, own: Sequence[int], extra: Sequence[int]) -> list[int]:
+def _results_apart(graph: Graph, own: Sequence[int], extra: Sequence[int]) -> list[int]:
     """What each equation needs just before it, that which takes most first."""
     n = len(own)
     most = [0] * n  # what making the result of an equation takes, as if nothing were shared

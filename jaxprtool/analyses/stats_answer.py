@@ -35,24 +35,24 @@ class Stats(Report):
     def parts(self) -> Parts:
         f = self.figures
         aside = f", {f.aside:,} in jaxprs that are not evaluated as they stand" * bool(f.aside)
-        held = f"{plural(f.constants, 'constant')}, {size_text(f.constant_bytes)}"
+        held = f"{plural(f.constants, 'array')} of {size_text(f.constant_bytes)}"
+        dead, effects = (plural(len(x), "equation") if x else "none" for x in (f.dead, f.effects))
         found: list[str | Table] = [
             f"equations: {f.written:,} written{aside}, {f.executed} executed; depth {f.depth}",
-            f"constants: {held}; dead: {plural(len(f.dead), 'equation')}; "
-            f"effects: {plural(len(f.effects), 'equation')}",
+            f"constants: {held if f.constants else 'none'}; dead: {dead}; effects: {effects}",
         ]
         if self.before is not None:
             return [*found, *self._changes(self.before)]
-        rows = [[f"{n:,}", str(x), _key(k)] for k, (n, x) in f.groups.items()]
+        rows = [[f"{n:,}", str(x), _key(k, self.by)] for k, (n, x) in f.groups.items()]
         found += _shortened("", ["written", "executed", f"{self.by}<"], rows, self.top)
         values = [[size_text(v.nbytes), v.type, str(v.place), v.place.located()] for v in f.largest]
         found += _shortened("largest values", ["size", "type<", "equation<", "<"], values, self.top)
-        dead = [[str(p), p.located()] for p in f.dead]
-        found += _shortened("dead equations", ["equation<", "<"], dead, self.top)
-        effects = [
+        rows = [[str(p), p.located()] for p in f.dead]
+        found += _shortened("dead equations", ["equation<", "<"], rows, self.top)
+        rows = [
             ["ordered" if e.ordered else "", str(e.place), e.place.located()] for e in f.effects
         ]
-        return [*found, *_shortened("effects", ["order<", "equation<", "<"], effects, self.top)]
+        return [*found, *_shortened("effects", ["order<", "equation<", "<"], rows, self.top)]
 
     def _changes(self, before: Figures) -> Parts:
         f = self.figures
@@ -66,7 +66,7 @@ class Stats(Report):
         ]
         changed = [f"{what}: {a} -> {b}" for what, a, b in pairs if a != b]
         rows = [
-            [str(a[0]), str(b[0]), f"{b[0] - a[0]:+,}", str(a[1]), str(b[1]), _key(k)]
+            [str(a[0]), str(b[0]), f"{b[0] - a[0]:+,}", str(a[1]), str(b[1]), _key(k, self.by)]
             for k, a, b in self._compared(before)
         ]
         titles = ["written before", "after", "change", "executed before", "after", f"{self.by}<"]
@@ -117,8 +117,8 @@ def _figures_json(f: Figures, by: str, top: int) -> dict[str, Any]:
     }
 
 
-def _key(key: Any) -> str:
-    return "(none)" if key is None else str(key)
+def _key(key: Any, by: str) -> str:
+    return f"(no {by})" if key is None else str(key)
 
 
 def _shortened(
@@ -190,7 +190,7 @@ class Growth(Report):
                 "-" if t.exponent is None else f"n^{t.exponent:.2f}",
                 *["unknown" if v is None else f"{v:,}" for v in t.values],
                 t.figure,
-                ("* " if t.is_steep else "  ") + _key(t.key),
+                ("* " if t.is_steep else "  ") + _key(t.key, self.by),
             ]
             for t in self.trends
         ]

@@ -77,9 +77,10 @@ def device_of(name: str | None, peak: float | None, bandwidth: float | None) -> 
     found = None if name is None else DEVICES.get(name.lower().replace(" ", "-"))
     if name is not None and found is None:
         near = close_names(name.lower(), DEVICES)
-        help = f"did you mean {near[0]}?" if near else f"known are {', '.join(DEVICES)}"
-        message = f"there is no device {name} in the table"
-        fail(UsageError, message, "option", help=f"{help}; or give --peak-flops and --bandwidth")
+        hint = f", did you mean {near[0]}?" if near else ""
+        message = f"there is no device {name} in the table{hint}"
+        help = f"it has {', '.join(DEVICES)}; of others give --peak-flops and --bandwidth"
+        fail(UsageError, message, "option", help=help)
     if found is None and (peak is None or bandwidth is None):
         message = (
             "a roofline takes both the operations and the bytes that a device does in a second"

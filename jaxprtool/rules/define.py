@@ -175,19 +175,15 @@ def define(
       memory: whether results are in the memory of the operands, or `abstract_eval` says in which.
       layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape.
       keys: how its batch rule applies it to arrays of keys; None: it takes no keys, or its other rules handle them.
-      runs: the jaxprs in its params that are evaluated with it, and how often; None: it is one operation.
-      sends: of a collective, the bytes that each member sends; None: it sends nothing.
+      runs, sends: which of its jaxprs are evaluated, and how often; the bytes that each member of a collective sends.
       varying: whether results vary as the operands or by `abstract_eval`; None: the latter with a `partial_eval` rule.
       residual: where all operands are literals, whether its result is saved for the linear part or computed again there.
       derivative: whether the derivative is made of those of the jaxprs in the params, or follows a rule of its own.
       masks, steers: which of NaN and infinity it may drop, and what of it decides something (`interpreters.flow`).
       identity: says which equations return their first operand unchanged, if the types agree; None: no equation does.
-      monoid: the NumPy function that computes a reduction by it; None: there is no such function.
-      algebra: which laws of commutativity and associativity hold exactly; None: none does.
+      monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`).
 
-    Raises:
-      TypeError: a rule is not a function; a primitive of ours lacks a column.
-      ValueError: the primitive has a rule in a column already.
+    Raises TypeError where a rule is no function, or a column lacks; ValueError where there is a rule in a column already.
     """
     _fill(op, locals())
 
