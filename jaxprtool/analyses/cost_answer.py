@@ -81,7 +81,7 @@ class CostReport(Report):
     @property
     def live(self) -> list[Live]:
         """The values that are there at the peak of memory, the largest first."""
-        return live_at_peak(self.program, self.estimate.memory, self.estimate.sites)
+        return live_at_peak(self.program, self.estimate.memory)
 
     def parts(self) -> Parts:
         e, t = self.estimate, self.estimate.total

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.liveness import Memory, Sizes, lifetimes
+from jaxprtool.analyses.liveness import Memory, Sizes, last_uses
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.analyses.tally import Site
 from jaxprtool.ir.interface import argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 
@@ -32,31 +30,29 @@ class Live(NamedTuple):
     place: Place | None
 
 
-def live_at_peak(program: ClosedJaxpr, memory: Memory, where: Sequence[Site]) -> list[Live]:
+def live_at_peak(program: ClosedJaxpr, memory: Memory) -> list[Live]:
     """The values that are there at the peak as the program is written, the largest first.
 
     Where the peak is inside of a nested jaxpr, that is what the program holds then, and what the jaxpr has made.
     """
-    found = _held(program)
+    sizes = Sizes()
+    found = _held(program, sizes)
     jaxpr: Jaxpr | None = program.jaxpr
     path: tuple[Step, ...] = ()
     devices = 1
     while jaxpr is not None:
         peak = memory.peaks[jaxpr]
-        if peak.index < 0:
+        if peak.at < 0:
             break
-        eqn = jaxpr.eqns[peak.index]
+        eqn = jaxpr.eqns[peak.at]
         inner = peak.run
-        gives = (
-            set()
-            if inner is None or inner.turns or inner.times != inner.devices
-            else {*eqn.out_binders}
-        )
-        for life in lifetimes(jaxpr):
-            if 0 <= life.made <= peak.index <= life.last and life.variable not in gives:
-                place = Place(jaxpr.eqns[life.made], path)
-                name, kind = life.variable.name or "", str(life.variable.aval)
-                found.append(Live(name, kind, life.nbytes * devices, str(place), place))
+        made_inside = inner is not None and not inner.turns and inner.times == inner.devices
+        last = last_uses(jaxpr)
+        for maker in jaxpr.eqns[: peak.at + (not made_inside)]:
+            for v in maker.out_binders:
+                if last[v] >= peak.at:
+                    place, nbytes = Place(maker, path), sizes[v.aval] * devices
+                    found.append(Live(v.name or "", str(v.aval), nbytes, str(place), place))
         if inner is None:
             break
         path = (*path, Step(eqn, inner.param, inner.branch))
@@ -65,8 +61,8 @@ def live_at_peak(program: ClosedJaxpr, memory: Memory, where: Sequence[Site]) ->
     return sorted([x for x in found if x.nbytes], key=lambda x: -x.nbytes)
 
 
-def _held(program: ClosedJaxpr) -> list[Live]:
-    jaxpr, sizes = program.jaxpr, Sizes()
+def _held(program: ClosedJaxpr, sizes: Sizes) -> list[Live]:
+    jaxpr = program.jaxpr
     labels = argument_labels([v.name for v in jaxpr.in_binders], program.interface)
     named: list[tuple[Any, str, str]] = [(v, v.name or "", "constant") for v in jaxpr.const_binders]
     pairs = zip(jaxpr.in_binders, labels, strict=True)

@@ -17,7 +17,7 @@ from jaxprtool.analyses.tally import Nested
 from jaxprtool.interpreters.runs import Run
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 
-__all__ = ["Lifetime", "Memory", "Peak", "Sizes", "best_order", "lifetimes", "memory"]
+__all__ = ["Lifetime", "Memory", "Peak", "Sizes", "best_order", "last_uses", "lifetimes", "memory"]
 
 
 class Peak(NamedTuple):
@@ -25,12 +25,12 @@ class Peak(NamedTuple):
 
     Attributes:
       nbytes: the bytes.
-      index: the equation during which that is so; -1 where the jaxpr has none.
+      at: the equation during which that is so; -1 where the jaxpr has none.
       run: what that equation runs then, or None.
     """
 
     nbytes: int
-    index: int
+    at: int
     run: Run | None
 
 
