@@ -142,7 +142,13 @@ class CostReport(Report):
             f"{size_text(m.held)} of it arguments and constants",
         ]
         cells = [
-            [size_text(x.nbytes), x.type, x.name, x.what, x.place.located() if x.place else ""]
+            [
+                size_text(x.nbytes),
+                str(x.aval),
+                x.name,
+                str(x.maker),
+                x.place.located() if x.place else "",
+            ]
             for x in live[: self.top]
         ]
         if cells:
@@ -189,7 +195,7 @@ class CostReport(Report):
             "live_at_peak": [
                 {
                     "name": x.name,
-                    "type": x.type,
+                    "type": str(x.aval),
                     "bytes": x.nbytes,
                     "place": x.place.json() if x.place else None,
                 }

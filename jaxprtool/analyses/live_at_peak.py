@@ -17,17 +17,20 @@ class Live(NamedTuple):
 
     Attributes:
       name: the variable, or what an argument is called.
-      type: its type.
+      aval: its type.
       nbytes: its size, on all devices that hold it.
-      what: `argument`, `constant`, or the equation that makes it.
-      place: the equation that makes it; None for arguments and constants.
+      maker: the place of the equation that makes it, or `argument` or `constant`.
     """
 
     name: str
-    type: str
+    aval: Any
     nbytes: int
-    what: str
-    place: Place | None
+    maker: Place | str
+
+    @property
+    def place(self) -> Place | None:
+        """The equation that makes it; None for arguments and constants."""
+        return None if isinstance(self.maker, str) else self.maker
 
 
 def live_at_peak(program: ClosedJaxpr, memory: Memory) -> list[Live]:
@@ -51,8 +54,8 @@ def live_at_peak(program: ClosedJaxpr, memory: Memory) -> list[Live]:
         for maker in jaxpr.eqns[: peak.at + (not made_inside)]:
             for v in maker.out_binders:
                 if last[v] >= peak.at:
-                    place, nbytes = Place(maker, path), sizes[v.aval] * devices
-                    found.append(Live(v.name or "", str(v.aval), nbytes, str(place), place))
+                    nbytes = sizes[v.aval] * devices
+                    found.append(Live(v.name or "", v.aval, nbytes, Place(maker, path)))
         if inner is None:
             break
         path = (*path, Step(eqn, inner.param, inner.branch))
@@ -67,4 +70,4 @@ def _held(program: ClosedJaxpr, sizes: Sizes) -> list[Live]:
     named: list[tuple[Any, str, str]] = [(v, v.name or "", "constant") for v in jaxpr.const_binders]
     pairs = zip(jaxpr.in_binders, labels, strict=True)
     named += [(v, n.removeprefix("argument "), "argument") for v, n in pairs]
-    return [Live(n, str(v.aval), sizes[v.aval], what, None) for v, n, what in named]
+    return [Live(n, v.aval, sizes[v.aval], what) for v, n, what in named]
