@@ -26,7 +26,7 @@ FILES = [f for f in FILES if f.stem != "multiply_add"]  # of a plug-in
 QUICK = [
     f
     for f in FILES
-    if f.stem in ("attention", "deep_scan", "kmeans", "data_parallel", "convnet", "quantised")
+    if f.stem in ("attention", "deep_scan", "kmeans", "convnet", "quantised")
 ]
 LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*"(?:\("[^"]*":\d+:\d+\))?\)')
 
