@@ -23,11 +23,7 @@ from tests.programs.catalogue import EXAMPLES
 
 FILES = sorted(EXAMPLES.glob("*.jaxpr")) + sorted((EXAMPLES / "zoo").glob("*.jaxpr"))
 FILES = [f for f in FILES if f.stem != "multiply_add"]  # of a plug-in
-QUICK = [
-    f
-    for f in FILES
-    if f.stem in ("attention", "deep_scan", "kmeans", "convnet", "quantised")
-]
+QUICK = [f for f in FILES if f.stem in ("attention", "deep_scan", "kmeans", "convnet", "quantised")]
 LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*"(?:\("[^"]*":\d+:\d+\))?\)')
 
 
