@@ -40,6 +40,7 @@ from jaxprtool.driver.api_faults import blame as blame
 from jaxprtool.driver.api_faults import run as run
 from jaxprtool.driver.api_figures import cost as cost
 from jaxprtool.driver.api_figures import growth as growth
+from jaxprtool.driver.api_figures import residuals as residuals
 from jaxprtool.driver.api_figures import stats as stats
 from jaxprtool.driver.api_reduce import reduce as reduce
 from jaxprtool.driver.check import Signature as Signature

@@ -44,7 +44,19 @@ ASKED = {
     "partial-eval": ("partial-eval --known 1 FILE", False),
     "transpose": ("transpose --linear 0 linear.jaxpr", False),
 }
-PLAIN = ("check", "stats", "cost", "fmt", "jvp", "linearize", "vjp", "grad", "discharge", "lower")
+PLAIN = (
+    "check",
+    "stats",
+    "cost",
+    "residuals",
+    "fmt",
+    "jvp",
+    "linearize",
+    "vjp",
+    "grad",
+    "discharge",
+    "lower",
+)
 ASKED.update({verb: (f"{verb} FILE", False) for verb in PLAIN})
 
 # An installation without JAX, one with JAX and no jaxlib, and one whose JAX fails while it is imported.

@@ -25,6 +25,7 @@ class Kept(NamedTuple):
       is_computed: whether it takes memory besides the arguments and constants.
       producer: the equation that computes it, or that from which differentiation made it; None for arguments and constants.
       consumer: the first equation whose derivative reads it, or None.
+      result: of what an equation computes its place, its primitive and the position of the result; None for others.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Kept(NamedTuple):
     is_computed: bool
     producer: Place | None
     consumer: Place | None
+    result: tuple[str, Any, int] | None = None
 
     @property
     def key(self) -> Any:
@@ -82,7 +84,9 @@ def keeping(program: ClosedJaxpr, primal: ClosedJaxpr, linear: ClosedJaxpr) -> K
         )
         consumer = _consumer(binders[x], readers)
         origin = old.origin if producer is None else producer.eqn.primitive.name
-        found.append(Kept(name, x.aval, old.nbytes, origin, old.is_computed, producer, consumer))
+        result = None if producer is None else _result(producer.eqn, k)
+        computed = old.is_computed
+        found.append(Kept(name, x.aval, old.nbytes, origin, computed, producer, consumer, result))
     found.sort(key=lambda v: (-v.nbytes, str(v.key)))
     return Keeping(found, _operations(primal, linear))
 
@@ -107,7 +111,7 @@ def _names(program: ClosedJaxpr) -> dict[Any, str]:
     return {_result(eqn, i): v.name or "" for eqn, i, v in pairs}
 
 
-def _result(eqn: JaxprEqn, i: int) -> Any:
+def _result(eqn: JaxprEqn, i: int) -> tuple[str, Any, int]:
     """What the result of an equation has in common with that of its copy after a transformation."""
     return str(eqn.span), eqn.primitive, i
 

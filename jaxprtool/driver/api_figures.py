@@ -1,4 +1,4 @@
-"""What programs consist of and cost, as functions of Python: each takes a program, or a JAX function with its arguments."""
+"""What programs consist of, cost and keep, as functions of Python: each takes a program, or a JAX function with its arguments."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.analyses.cost_answer import CostReport
+from jaxprtool.analyses.kept_answer import Residuals
 from jaxprtool.analyses.stats_answer import Growth, Stats
 from jaxprtool.driver import cost as costing
+from jaxprtool.driver import residuals as keeping
 from jaxprtool.driver import stats as counting
 from jaxprtool.driver.api import as_program, is_function
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["cost", "growth", "stats"]
+__all__ = ["cost", "growth", "residuals", "stats"]
 
 
 def stats(program: Any, *args: Any, vs: Any = None, **how: Any) -> Stats:
@@ -69,6 +71,29 @@ def cost(program: Any, *args: Any, **how: Any) -> CostReport:
       JaxprTypeError, MissingRuleError, UsageError: as `driver.cost`.
     """
     return costing.cost(_placed(program, args), **how)
+
+
+def residuals(
+    program: Any, *args: Any, best: int | None = None, **how: Any
+) -> Residuals | tuple[Residuals, ClosedJaxpr]:
+    """What a reverse pass of a program, or of a function on arguments, keeps.
+
+    Args:
+      program, args: see `jaxprtool.trace`.
+      best: a number of bytes: find the program that computes least again and keeps no more, besides arguments and constants.
+      how: keywords of `driver.residuals`: `wrt`, `policy`, `vs`, `top`.
+
+    Returns:
+      An object with `kept` (values, their bytes and places), `recomputed`, `scopes` and, with `vs`, `more` and `less`; `str` of
+      it is what `jaxprtool residuals` prints. With `best` a pair of it and the program that was found.
+
+    Raises:
+      JaxprTypeError, MissingRuleError, UnsupportedError, UsageError: as `driver.residuals`.
+    """
+    found = _placed(program, args)
+    if best is None:
+        return keeping.residuals(found, **how)
+    return keeping.best(found, best, **how)
 
 
 def _placed(program: Any, args: Sequence[Any]) -> ClosedJaxpr:

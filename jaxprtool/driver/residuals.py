@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.analyses.kept import Keeping, keeping
 from jaxprtool.analyses.kept_answer import Residuals
+from jaxprtool.analyses.recomputation import values_to_keep
 from jaxprtool.core.stack import deep
 from jaxprtool.driver.arguments import Position, differentiated
 from jaxprtool.driver.places import with_places
@@ -16,9 +18,9 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Record, Word
 from jaxprtool.ir.synonyms import close_names
-from jaxprtool.passes.checkpointing import checkpointed
+from jaxprtool.passes.checkpointing import checkpointed, with_names
 
-__all__ = ["policy_of", "residuals", "under_policy"]
+__all__ = ["best", "policy_of", "residuals", "under_policy"]
 
 
 @deep
@@ -54,6 +56,64 @@ def residuals(
     return Residuals(kept, policy, plain, top, other, vs)
 
 
+@deep
+def best(
+    program: ClosedJaxpr,
+    limit: int,
+    *,
+    wrt: Sequence[Position] | None = None,
+    vs: str | None = None,
+    top: int = 20,
+) -> tuple[Residuals, ClosedJaxpr]:
+    """The program that computes least again among those whose reverse pass keeps no more than a limit.
+
+    Of the results of equations of the program itself (not of jaxprs inside of them) the best choice is looked for with HiGHS;
+    it is compared with the policies that have names.
+
+    Args:
+      program: (a) -> (b).
+      limit: the bytes that may be kept besides arguments and constants.
+      wrt, vs, top: as of `residuals`.
+
+    Returns:
+      What it keeps, and the program; its policy is among the words of the answer.
+
+    Raises:
+      JaxprTypeError, UsageError, UnsupportedError, MissingRuleError: as `residuals`.
+    """
+    program = with_places(program)
+    check_arrays(check_input(program), "residuals")
+    flags, _ = differentiated(program, wrt)
+    plain = _kept(under_policy(program, "everything"), flags)
+    tried = {words: under_policy(program, words) for words in _NAMED}
+    tried = {"as it is": program, **tried, **_chosen(program, plain, limit)}
+    kept = {words: _kept(made, flags) for words, made in tried.items()}
+    fitting = [words for words, found in kept.items() if found.computed <= limit]
+    if not fitting:
+        least = min(found.computed for found in kept.values())
+        message = f"--best: {least:,} bytes are the least that was found, more than {limit:,}"
+        fail(UsageError, message, "too-large", span=program.jaxpr.span)
+    words = min(fitting, key=lambda w: (kept[w].flops or 0, kept[w].computed))
+    other = None if vs is None else _kept(under_policy(program, vs), flags)
+    return Residuals(kept[words], words, plain, top, other, vs), tried[words]
+
+
+def _chosen(program: ClosedJaxpr, plain: Keeping, limit: int) -> dict[str, ClosedJaxpr]:
+    """The program that keeps the values that the solver chooses, by the words of its policy."""
+    from jaxprtool.backends.choice import cheapest  # noqa: PLC0415 (gateway: SciPy)
+
+    saved = [v for v in plain.values if v.producer is not None]
+    solve = functools.partial(cheapest, seconds=_SECONDS)
+    found = values_to_keep(program, saved, limit, solve)
+    if found is None:
+        return {}
+    names = {v: f"keep_{v.name or i}" for i, v in enumerate(found)}
+    if not names:
+        return {}
+    words = f"names={','.join(names.values())}"
+    return {words: under_policy(with_names(program, names), words)}
+
+
 def _kept(program: ClosedJaxpr, flags: Sequence[bool]) -> Keeping:
     primal, linear, _ = linearize_jaxpr(program, flags)
     return keeping(program, primal, linear)
@@ -64,6 +124,7 @@ def under_policy(program: ClosedJaxpr, policy: str | None) -> ClosedJaxpr:
     return program if policy is None else checkpointed(program, policy_of(policy))
 
 
+_SECONDS = 10.0  # for which the solver is given time
 _NAMED = {
     "nothing": "nothing_saveable",
     "everything": "everything_saveable",

@@ -196,6 +196,7 @@ equiv: equivalent same
 precision: ulp rounding
 stats: count statistics summary summarize info
 cost: flops flop memory roofline
+residuals: saved checkpoint remat
 """)
 
 

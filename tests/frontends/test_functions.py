@@ -147,7 +147,17 @@ LIKE = "train.py:loss --like example_args"
 
 
 # Verbs that take two programs or none, and those whose answer names the file.
-NOT_ALONE = {"trace", "diff", "compare", "cost", "equiv", "precision", "reduce", "stats"}
+NOT_ALONE = {
+    "trace",
+    "diff",
+    "compare",
+    "cost",
+    "equiv",
+    "precision",
+    "reduce",
+    "residuals",
+    "stats",
+}
 
 
 @pytest.mark.parametrize("verb", sorted(set(VERBS) - NOT_ALONE))

@@ -217,6 +217,16 @@ def test_stats_and_cost(program):
     assert run("cost", program.path, "--by", "scope", "--chart")
 
 
+def test_residuals(program):
+    """Nothing but arguments and constants is kept where all is computed again, which is written and checked."""
+    out = program.folder / "again.jaxpr"
+    found = json.loads(run("residuals", "--json", "--policy", "nothing", "-o", out, program.path))
+    assert run("check", out)
+    if not program.only_forward:
+        assert found["total"]["computed_bytes"] == 0
+    assert run("residuals", program.path, "--vs", "dots")
+
+
 def refused(status, code, *argv, stdin=""):
     """A command that has to end with a status and a message of this code."""
     done = invoke([str(word) for word in argv], stdin)
