@@ -69,20 +69,20 @@ class Keeping(NamedTuple):
 def keeping(program: ClosedJaxpr, primal: ClosedJaxpr, linear: ClosedJaxpr) -> Keeping:
     """What the linear part of a program reads of its primal part (see `linearize_jaxpr`)."""
     jaxpr, n = primal.jaxpr, len(program.jaxpr.outs)
-    makers = {v: (eqn, i) for eqn in jaxpr.eqns for i, v in enumerate(eqn.out_binders)}
+    links = _Links()
+    makers = links.makers(jaxpr)
     saved = jaxpr.outs[n:]
     binders = dict(zip(saved, linear.jaxpr.in_binders, strict=False))
-    readers = _readers(linear.jaxpr)
     names = _names(program)
     found: list[Kept] = []
     kept = dict.fromkeys(x for x in saved if not isinstance(x, Lit))
     for x, old in zip(kept, residuals(program, primal), strict=True):
         eqn, i = makers.get(x, (None, 0))
-        producer, k = (None, 0) if eqn is None else _producer(eqn, i)
+        producer, k = (None, 0) if eqn is None else links.producer(eqn, i)
         name = (
             _label(x, old.origin) if producer is None else names.get(_result(producer.eqn, k), "")
         )
-        consumer = _consumer(binders[x], readers)
+        consumer = links.consumer(linear.jaxpr, binders[x])
         origin = old.origin if producer is None else producer.eqn.primitive.name
         result = None if producer is None else _result(producer.eqn, k)
         computed = old.is_computed
@@ -116,44 +116,59 @@ def _result(eqn: JaxprEqn, i: int) -> tuple[str, Any, int]:
     return str(eqn.span), eqn.primitive, i
 
 
-def _producer(eqn: JaxprEqn, i: int) -> tuple[Place, int]:
-    """The equation that computes a result of an equation, inside of what that runs, and which of its results that is."""
-    path: tuple[Step, ...] = ()
-    while True:
-        runs = runs_of(eqn)
-        inner = runs[0].jaxpr.jaxpr if len(runs) == 1 else None
-        if inner is None or len(inner.outs) != len(eqn.out_binders):
-            return Place(eqn, path), i
-        x = inner.outs[i]
-        makers = {v: (e, k) for e in inner.eqns for k, v in enumerate(e.out_binders)}
-        if x not in makers:
-            return Place(eqn, path), i
-        path = (*path, Step(eqn, runs[0].param))
-        eqn, i = makers[x]
+class _Links:
+    """For each jaxpr which equation makes each value, and which one reads it first, with the position there."""
 
+    def __init__(self) -> None:
+        self._makers: dict[Jaxpr, dict[Any, tuple[JaxprEqn, int]]] = {}
+        self._readers: dict[Jaxpr, dict[Any, tuple[JaxprEqn, int]]] = {}
 
-def _readers(jaxpr: Jaxpr) -> dict[Any, tuple[JaxprEqn, int]]:
-    """The first equation that reads each value, and at which position."""
-    found: dict[Any, tuple[JaxprEqn, int]] = {}
-    for eqn in jaxpr.eqns:
-        for i, x in enumerate(eqn.inputs):
-            if not isinstance(x, Lit):
-                found.setdefault(x, (eqn, i))
-    return found
+    def makers(self, jaxpr: Jaxpr) -> dict[Any, tuple[JaxprEqn, int]]:
+        found = self._makers.get(jaxpr)
+        if found is None:
+            pairs = ((e, i, v) for e in jaxpr.eqns for i, v in enumerate(e.out_binders))
+            found = self._makers[jaxpr] = {v: (e, i) for e, i, v in pairs}
+        return found
 
+    def readers(self, jaxpr: Jaxpr) -> dict[Any, tuple[JaxprEqn, int]]:
+        found = self._readers.get(jaxpr)
+        if found is None:
+            found = self._readers[jaxpr] = {}
+            for eqn in jaxpr.eqns:
+                for i, x in enumerate(eqn.inputs):
+                    if not isinstance(x, Lit):
+                        found.setdefault(x, (eqn, i))
+        return found
 
-def _consumer(x: Var, readers: dict[Any, tuple[JaxprEqn, int]]) -> Place | None:
-    """The first equation that reads a value, inside of what runs it."""
-    path: tuple[Step, ...] = ()
-    found = readers.get(x)
-    while found is not None:
-        eqn, i = found
-        runs = runs_of(eqn)
-        inner = runs[0].jaxpr.jaxpr if len(runs) == 1 else None
-        if inner is None or len(inner.in_binders) != len(eqn.inputs):
-            return Place(eqn, path)
-        below = _readers(inner).get(inner.in_binders[i])
-        if below is None:
-            return Place(eqn, path)
-        path, found = (*path, Step(eqn, runs[0].param)), below
-    return None
+    def producer(self, eqn: JaxprEqn, i: int) -> tuple[Place, int]:
+        """The equation that computes a result of an equation, inside of what that runs, and which of its results that is."""
+        path: list[Step] = []
+        while True:
+            runs = runs_of(eqn)
+            inner = runs[0].jaxpr.jaxpr if len(runs) == 1 else None
+            if inner is None or len(inner.outs) != len(eqn.out_binders):
+                return Place(eqn, tuple(path)), i
+            below = (
+                None if isinstance(inner.outs[i], Lit) else self.makers(inner).get(inner.outs[i])
+            )
+            if below is None:
+                return Place(eqn, tuple(path)), i
+            path.append(Step(eqn, runs[0].param))
+            eqn, i = below
+
+    def consumer(self, jaxpr: Jaxpr, x: Var) -> Place | None:
+        """The first equation of a jaxpr that reads a value, inside of what runs it."""
+        path: list[Step] = []
+        found = self.readers(jaxpr).get(x)
+        while found is not None:
+            eqn, i = found
+            runs = runs_of(eqn)
+            inner = runs[0].jaxpr.jaxpr if len(runs) == 1 else None
+            if inner is None or len(inner.in_binders) != len(eqn.inputs):
+                return Place(eqn, tuple(path))
+            below = self.readers(inner).get(inner.in_binders[i])
+            if below is None:
+                return Place(eqn, tuple(path))
+            path.append(Step(eqn, runs[0].param))
+            found = below
+        return None

@@ -47,11 +47,11 @@ def values_to_keep(
         for e in jaxpr.eqns
     ]
     needed = {known[v.result] for v in saved if v.result in known}
-    derived = {_place(v.producer) for v in saved if v.result not in known or _is_own(v)}
+    places = {_place(v.producer) for v in saved if v.result not in known or _is_own(v)}
     for eqn, values in zip(jaxpr.eqns, reads, strict=True):
         # What differentiation makes of an equation is computed again of its operands, and so is what is inside of one. A
         # name is given to a result behind its equation, whose own derivative does not read what has the name.
-        if str(eqn.span) in derived or (runs_of(eqn) and _has_inner(eqn, derived)):
+        if str(eqn.span) in places or (runs_of(eqn) and _has_inner(eqn, places)):
             needed.update(values)
     chosen = solve(
         [sizes[v.aval] for v in variables],

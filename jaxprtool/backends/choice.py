@@ -23,8 +23,8 @@ def cheapest(
     """Which values to keep, such that the others can be computed again at the least cost.
 
     Of each value the equation that makes it is known. A value is there for the second computation if it is kept, or if its
-    equation is computed again, for which all values that the equation reads have to be there. (Each equation is computed again at most
-    once; Jain et al. 2020, "Checkmate", where a value may be computed several times.)
+    equation is computed again, for which all values that the equation reads have to be there. (Each equation is computed
+    again at most once; Jain et al. 2020, "Checkmate", where a value may be computed several times.)
 
     Args:
       sizes: the bytes of each value.
@@ -38,41 +38,37 @@ def cheapest(
     Returns:
       For each value whether it is kept; None where no choice was found.
     """
-    n, m = len(sizes), len(costs)
-    rows: list[
-        tuple[int, int, int]
-    ] = []  # (row, variable, coefficient): kept values, then equations
-    lower: list[float] = []
-
-    def there(value: int, unless: int | None) -> None:
-        row = len(lower)
-        rows.extend([(row, value, 1), (row, n + makers[value], 1)])
-        if unless is not None:
-            rows.append((row, n + unless, -1))
-        lower.append(1.0 if unless is None else 0.0)
-
-    for value in needed:
-        there(value, None)
-    for equation, values in enumerate(reads):
-        for value in values:
-            there(value, equation)
-    row = len(lower)
+    n = len(sizes)
+    # One variable for each value (kept or not), then one for each equation (computed again or not); they are 0 or 1.
+    rows = _rows(n, makers, reads, needed)
     scale = max(limit, 1)
-    rows += [(row, value, -size) for value, size in enumerate(sizes)]
-    lower.append(-float(limit))
-    r, c, v = (np.array(column) for column in zip(*rows, strict=True))
-    v = np.where(r == row, v / scale, v)
-    lower[row] /= scale
-    matrix = coo_array((v, (r, c)), shape=(len(lower), n + m))
+    entries = [(i, j, float(x)) for i, (row, _) in enumerate(rows) for j, x in row]
+    entries += [(len(rows), value, -size / scale) for value, size in enumerate(sizes)]
+    lower = np.array([*[least for _, least in rows], -limit / scale])
+    i, j, x = (np.array(column) for column in zip(*entries, strict=True))
+    matrix = coo_array((x, (i, j)), shape=(len(lower), n + len(costs)))
     # between choices of one cost the one that keeps less
-    total = max(sum(costs), 1)
-    small = 1e-6 / max(sum(sizes), 1)
-    objective = np.array([*[s * small for s in sizes], *[x / total for x in costs]])
+    total, small = max(sum(costs), 1), 1e-6 / max(sum(sizes), 1)
     found = milp(
-        objective,
-        constraints=LinearConstraint(matrix.tocsr(), np.array(lower), np.inf),
-        integrality=np.ones(n + m),
+        np.array([*[s * small for s in sizes], *[c / total for c in costs]]),
+        constraints=LinearConstraint(matrix.tocsr(), lower, np.inf),  # type: ignore[arg-type] (SciPy's types say a number)
+        integrality=np.ones(n + len(costs)),
         bounds=Bounds(0, 1),
         options={"time_limit": seconds},
     )
-    return None if found.x is None else [bool(x > 0.5) for x in found.x[:n]]
+    return None if found.x is None else [bool(kept > 0.5) for kept in found.x[:n]]
+
+
+_Row = tuple[list[tuple[int, int]], int]
+
+
+def _rows(
+    n: int, makers: Sequence[int], reads: Sequence[Sequence[int]], needed: Sequence[int]
+) -> list[_Row]:
+    """The constraints that values are there: coefficients of variables, and the least that their sum may be."""
+    found: list[_Row] = [([(value, 1), (n + makers[value], 1)], 1) for value in needed]
+    for equation, values in enumerate(reads):
+        for value in values:
+            if makers[value] != equation:
+                found.append(([(value, 1), (n + makers[value], 1), (n + equation, -1)], 0))
+    return found
