@@ -39,6 +39,8 @@ def cheapest(
       For each value whether it is kept; None where no choice was found.
     """
     n = len(sizes)
+    if not n:
+        return []
     # One variable for each value (kept or not), then one for each equation (computed again or not); they are 0 or 1.
     rows = _rows(n, makers, reads, needed)
     scale = max(limit, 1)

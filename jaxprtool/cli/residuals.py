@@ -44,7 +44,7 @@ def residuals(
       jaxprtool residuals loss.jaxpr
       jaxprtool residuals loss.jaxpr --policy dots --vs everything
       jaxprtool residuals loss.jaxpr --best 2G -o smaller.jaxpr
-      jaxprtool residuals train.py:loss --like example_args --policy nothing -o loss.jaxpr
+      jaxprtool residuals train.py:loss --like example_args --policy nothing
     """
     program = session.placed(file)
     if best is None:
