@@ -42,6 +42,10 @@ from jaxprtool.driver.api_figures import cost as cost
 from jaxprtool.driver.api_figures import growth as growth
 from jaxprtool.driver.api_figures import residuals as residuals
 from jaxprtool.driver.api_figures import stats as stats
+from jaxprtool.driver.api_passes import Match as Match
+from jaxprtool.driver.api_passes import define_pass as define_pass
+from jaxprtool.driver.api_passes import opt as opt
+from jaxprtool.driver.api_passes import rewrite_rule as rewrite_rule
 from jaxprtool.driver.api_reduce import reduce as reduce
 from jaxprtool.driver.check import Signature as Signature
 from jaxprtool.driver.compile import Compiled as Compiled

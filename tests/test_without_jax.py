@@ -45,17 +45,8 @@ ASKED = {
     "transpose": ("transpose --linear 0 linear.jaxpr", False),
 }
 PLAIN = (
-    "check",
-    "stats",
-    "cost",
-    "residuals",
-    "fmt",
-    "jvp",
-    "linearize",
-    "vjp",
-    "grad",
-    "discharge",
-    "lower",
+    *("check", "fmt", "jvp", "linearize", "vjp", "grad", "discharge", "lower", "opt"),
+    *("stats", "cost", "residuals"),
 )
 ASKED.update({verb: (f"{verb} FILE", False) for verb in PLAIN})
 

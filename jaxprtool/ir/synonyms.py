@@ -194,6 +194,7 @@ reduce: bisect minimize creduce
 gradcheck: check_grads
 equiv: equivalent same
 precision: ulp rounding
+opt: optimize optimise simplify cse fold dce passes
 stats: count statistics summary summarize info
 cost: flops flop memory roofline
 residuals: saved checkpoint remat

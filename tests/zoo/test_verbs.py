@@ -205,6 +205,13 @@ def test_verbs_that_look_for_faults(program):
     assert run("check", small)
 
 
+def test_opt(program):
+    """What passes make computes the same, and other verbs take it."""
+    made = write(program, "opt", "--passes", "inline,hoist,simplify,fold,cse,dce", "--until-fixed")
+    assert run("check", made)
+    assert run("compare", program.path, made, "--args", program.values).endswith("equal\n")
+
+
 def test_stats_and_cost(program):
     """With the turns of loops given everything is known; groups add up to the whole."""
     for by in ("primitive", "source", "scope", "shape", "dtype", "depth"):
