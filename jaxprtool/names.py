@@ -38,6 +38,10 @@ from jaxprtool.driver.api_checks import precision as precision
 from jaxprtool.driver.api_compare import compare as compare
 from jaxprtool.driver.api_faults import blame as blame
 from jaxprtool.driver.api_faults import run as run
+from jaxprtool.driver.api_figures import cost as cost
+from jaxprtool.driver.api_figures import growth as growth
+from jaxprtool.driver.api_figures import residuals as residuals
+from jaxprtool.driver.api_figures import stats as stats
 from jaxprtool.driver.api_passes import Match as Match
 from jaxprtool.driver.api_passes import define_pass as define_pass
 from jaxprtool.driver.api_passes import hash_program as hash_program

@@ -32,6 +32,9 @@ LIGHT = {
     "grad": "grad FILE",
     "discharge": "discharge FILE",
     "lower": "lower FILE",
+    "stats": "stats FILE",
+    "cost": "cost FILE",
+    "residuals": "residuals FILE",
 }
 HEAVY = ("numpy", "scipy", "jax", "jaxlib", "lark", "rich", "ml_dtypes")
 # On the machine of the budget (150 ms; 350 ms for run) the interpreter with click takes about 50 ms.

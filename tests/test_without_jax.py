@@ -44,7 +44,10 @@ ASKED = {
     "partial-eval": ("partial-eval --known 1 FILE", False),
     "transpose": ("transpose --linear 0 linear.jaxpr", False),
 }
-PLAIN = ("check", "fmt", "jvp", "linearize", "vjp", "grad", "discharge", "lower", "opt", "hash")
+PLAIN = (
+    *("check", "fmt", "jvp", "linearize", "vjp", "grad", "discharge", "lower", "opt", "hash"),
+    *("stats", "cost", "residuals"),
+)
 ASKED.update({verb: (f"{verb} FILE", False) for verb in PLAIN})
 
 # An installation without JAX, one with JAX and no jaxlib, and one whose JAX fails while it is imported.

@@ -49,6 +49,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "lower": ("jaxprtool.cli.lower:lower", "Lower to StableHLO text."),
     "compile": ("jaxprtool.cli.compile:compile", "Compile with XLA: HLO, cost and memory."),
     "trace": ("jaxprtool.cli.trace:trace", "Record a Python function as a jaxpr."),
+    "stats": ("jaxprtool.cli.stats:stats", "What a jaxpr consists of, and how it grows."),
+    "cost": ("jaxprtool.cli.cost:cost", "What a jaxpr costs: operations, bytes, memory."),
+    "residuals": ("jaxprtool.cli.residuals:residuals", "What a reverse pass keeps."),
     "equiv": ("jaxprtool.cli.equiv:equiv", "Whether two jaxprs compute the same."),
     "gradcheck": (
         "jaxprtool.cli.gradcheck:gradcheck",

@@ -155,7 +155,12 @@ class Session:
 
     def answer(self, found: Answer, *, as_json: bool) -> None:
         """Print the answer of an analysis, for people or as one line of JSON."""
-        self.echo_lines([json.dumps(found.json())] if as_json else found.lines())
+        if not as_json and standard_output().isatty() and hasattr(found, "parts"):
+            from jaxprtool.backends import terminal  # noqa: PLC0415 (gateway: rich, 80 ms)
+
+            terminal.show(found.parts(), color=colored(sys.stdout))  # type: ignore[attr-defined]
+        else:
+            self.echo_lines([json.dumps(found.json())] if as_json else found.lines())
 
     def write(
         self,

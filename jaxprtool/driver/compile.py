@@ -13,7 +13,14 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.stablehlo.module import StableHLO
 
-__all__ = ["Compiled", "compile", "compile_without_excess", "from_bytes", "is_enough"]
+__all__ = [
+    "Compiled",
+    "compile",
+    "compile_located",
+    "compile_without_excess",
+    "from_bytes",
+    "is_enough",
+]
 
 
 class Compiled:
@@ -68,6 +75,26 @@ class Compiled:
         """Bytes for `arguments`, `results` and `temporaries`, and the `peak`, as XLA lays them out."""
         return self._executable.memory_analysis()
 
+    def cost_with_turns(self, trips: int | None = None) -> tuple[dict[str, float], bool] | None:
+        """`cost_analysis` where loops turn as often as they do, and whether that is known; None without such an analysis.
+
+        Args:
+          trips: the turns of a loop of which XLA does not know them; None: unknown.
+        """
+        return self._executable.cost_with_turns(trips)
+
+    def loops(self) -> list[Any]:
+        """The loops of the HLO: `name`, `trips` (None: not known) and `op_name`, where each comes from."""
+        return self._executable.loops()
+
+    def aliases(self) -> list[Any]:
+        """Which results lie where arguments did: `output` and `input`, their positions, and `kind`."""
+        return self._executable.aliases()
+
+    def alias_bytes(self) -> int:
+        """How many bytes of the results lie where arguments did."""
+        return self._executable.alias_bytes()
+
     def check_size(self, max_bytes: int) -> None:
         """Raise UsageError when running the program takes more than `max_bytes`."""
         self._executable.check_size(max_bytes)
@@ -104,6 +131,18 @@ def compile(
     if platform is None:
         return Compiled(_xla().compile_jaxpr(program, most))
     return Compiled(_xla().compile_jaxpr(program, most, platform, _devices_on()))
+
+
+def compile_located(program: ClosedJaxpr) -> Compiled:
+    """Compile a program such that the metadata of its HLO lead back to its text and to Python.
+
+    The name of an operation is `[loss.jaxpr:12:5]/attn/dot_general`, with those of calls before it; its file and line are
+    Python's, where they are known, else those of the text.
+
+    Raises:
+      UsageError, MissingRuleError, UnsupportedError: as `compile`.
+    """
+    return Compiled(_xla().compile_located(program, _MAX_DEVICES))
 
 
 def compile_without_excess(program: ClosedJaxpr) -> Compiled:

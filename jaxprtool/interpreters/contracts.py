@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jaxprtool.interpreters.monoids import Algebra, Monoid
     from jaxprtool.interpreters.partial_eval import PartialEvalTrace
     from jaxprtool.interpreters.remat import Saves, Saving
+    from jaxprtool.interpreters.runs import Run
     from jaxprtool.ir.jaxpr import JaxprEqn
 
 # The functions on values that impl rules are written with: NumPy's and SciPy's, on arrays of all of our element types.
@@ -50,7 +51,9 @@ __all__ = [
     "PartialEvalRule",
     "PrimalAndTangent",
     "Residual",
+    "RunsRule",
     "SavingRule",
+    "SendsRule",
     "Steers",
     "TransposeRule",
 ]
@@ -185,6 +188,20 @@ class IdentityRule(Protocol):
     """(params) -> whether an operation returns its first operand unchanged, where the result has that operand's type."""
 
     def __call__(self, params: dict[str, Any], /) -> bool: ...
+
+
+class RunsRule(Protocol):
+    """(params) -> the jaxprs that are evaluated, and how often."""
+
+    def __call__(self, params: dict[str, Any], /) -> Sequence[Run]: ...
+
+
+class SendsRule(Protocol):
+    """(types of operands, types of results, number of members) -> bytes that each member sends."""
+
+    def __call__(
+        self, in_avals: Sequence[Any], out_avals: Sequence[Any], members: int, /, **params: Any
+    ) -> int: ...
 
 
 class AlgebraRule(Protocol):

@@ -25,7 +25,17 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import ParamValue
 
-__all__ = ["FREE", "PER_OUTPUT", "Cost", "Loop", "cost_eqn", "cost_jaxpr", "cost_rules", "dearest"]
+__all__ = [
+    "FREE",
+    "PER_OUTPUT",
+    "Cost",
+    "Costs",
+    "Loop",
+    "cost_eqn",
+    "cost_jaxpr",
+    "cost_rules",
+    "dearest",
+]
 
 cost_rules = RuleTable("cost")
 
@@ -130,6 +140,21 @@ def PER_OUTPUT(in_avals: Sequence[Aval], out_avals: Sequence[Aval], **_: ParamVa
     return sum(max(a.size, 0) for a in out_avals)
 
 
+class Costs:
+    """The costs of the equations of a well-typed program, each kind of equation computed once."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Value, ...], Cost] = {}
+
+    def of(self, eqn: JaxprEqn) -> Cost:
+        """`cost_eqn`. The program has to stay alive, since its params are known by their identity."""
+        key = (eqn.primitive, id(eqn.params), *[x.aval for x in eqn.inputs])
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = cost_eqn(eqn)
+        return found
+
+
 def cost_eqn(eqn: JaxprEqn) -> Cost:
     """The cost of one equation; calls cost what they call."""
     ins, outs = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
@@ -148,9 +173,10 @@ def cost_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Cost:
     found = _COST.find(jaxpr)
     if found is None:
         total = Cost(0, 0, 0)
+        costs = Costs()
         with interpreting():
             for eqn in interpreted(jaxpr.eqns):
-                total += cost_eqn(eqn)
+                total += costs.of(eqn)
         found = _COST.keep(jaxpr, total)
     return found
 

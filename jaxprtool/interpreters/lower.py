@@ -381,12 +381,15 @@ def _passing_token(function: Callable[..., Sequence[Value]]) -> Callable[..., Se
 
 
 @deep
-def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
+def lower_jaxpr(
+    closed: ClosedJaxpr, name: str = "main", context: type[LoweringContext] = LoweringContext
+) -> StableHLO:
     """Lower a program to a StableHLO module whose function is `main`.
 
     Args:
       closed: the program. Constants without a value become its first arguments, others are part of the text.
       name: the module is called `jit_<name>`.
+      context: what writes the functions.
 
     Raises:
       MissingRuleError: a primitive has no `lower` rule; the diagnostic has the equation's position.
@@ -394,7 +397,7 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
     """
     closed = pure(closed)
     module = Module()
-    ctx = LoweringContext(module)
+    ctx = context(module)
     jaxpr = closed.jaxpr
     consts = closed.consts or [None] * len(jaxpr.const_binders)
     missing = [v for v, c in zip(jaxpr.const_binders, consts, strict=True) if c is None]
@@ -407,7 +410,7 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
     outs = ctx.body(jaxpr, [*values, *(args[v] for v in jaxpr.in_binders)])
     functions = [ctx.finish("main", "public", list(args.values()), outs)]
     while module.pending:  # a worklist: calls nested to any depth do not nest here
-        functions.append(_lower_function(module, module.pending.pop()))
+        functions.append(_lower_function(module, module.pending.pop(), context))
     n = module.devices
     if n > 1 and is_ordered(closed):
         fail(
@@ -424,9 +427,9 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str = "main") -> StableHLO:
     return StableHLO(text, in_avals, out_avals, module.callbacks, n, of_open(closed))
 
 
-def _lower_function(module: Module, function: Function) -> str:
+def _lower_function(module: Module, function: Function, context: type[LoweringContext]) -> str:
     token = HloValue("%token", _TOKEN) if is_ordered(function.closed) else None
-    ctx = LoweringContext(module, function.place, token)
+    ctx = context(module, function.place, token)
     avals = function.closed.in_avals
     args = [new_value((f"%arg{i}", a.physical)) for i, a in enumerate(avals)]
     with interpreting():

@@ -196,6 +196,9 @@ equiv: equivalent same
 precision: ulp rounding
 hash: digest fingerprint sha256 checksum
 opt: optimize optimise simplify cse fold dce passes
+stats: count statistics summary summarize info
+cost: flops flop memory roofline
+residuals: saved checkpoint remat
 """)
 
 

@@ -20,6 +20,7 @@ from jaxprtool.interpreters.limits import count_call
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_part, split_call
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
+from jaxprtool.interpreters.runs import call_of
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.interpreters.transpose import backward_pass, is_linear, transpose_jaxpr
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
@@ -128,6 +129,7 @@ class CallRules:
             "batch": self.batch,
             "lower": lambda ctx, *args, **params: ctx.inline(params[param], args),
             "cost": lambda ins, outs, **params: cost_jaxpr(params[param]),
+            "runs": call_of(param),
             "partial_eval": self.partial_eval,
             "saving": self.saving,
             "dce": call_dce_rule(param),

@@ -15,6 +15,7 @@ from jaxprtool.interpreters.check import (
     abstract_eval_rules,
     ill_typed,
 )
+from jaxprtool.interpreters.communication import sends_rules
 from jaxprtool.interpreters.cost import FREE, cost_rules
 from jaxprtool.ir.avals import FutureType
 from jaxprtool.ir.jaxpr import Aval
@@ -60,6 +61,7 @@ for _start, _whole in (
         impl=unbound_impl,
         **_DISCHARGED,
         cost=cost_rules[primitive_of(_whole)],
+        sends=sends_rules[primitive_of(_whole)],
         discharge=_whole,
         varying="rule",
     )

@@ -16,6 +16,7 @@ from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
+from jaxprtool.interpreters.runs import call_of
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import UndefPrimal, not_linear
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UnsupportedError, fail
@@ -118,6 +119,7 @@ _CUSTOM = {
     "transpose": lambda cts, *args, call_jaxpr, **_: inline_transpose(cts, args, call_jaxpr),
     "lower": lambda ctx, *args, call_jaxpr, **_: ctx.inline(call_jaxpr, args),
     "cost": lambda ins, outs, *, call_jaxpr, **_: cost_jaxpr(call_jaxpr),
+    "runs": call_of("call_jaxpr"),
     "partial_eval": _custom_partial_eval,
     "derivative": "rule",
 }

@@ -15,6 +15,7 @@ from jaxprtool.interpreters.check import (
     memory_facts,
     varying_facts,
 )
+from jaxprtool.interpreters.communication import sends_rules
 from jaxprtool.interpreters.cost import cost_rules
 from jaxprtool.interpreters.dce import dce_rules, effect_facts
 from jaxprtool.interpreters.discharge import discharge_rules
@@ -29,6 +30,7 @@ from jaxprtool.interpreters.monoids import algebra_rules, monoid_rules
 from jaxprtool.interpreters.ordering import order_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_facts
 from jaxprtool.interpreters.remat import saving_rules
+from jaxprtool.interpreters.runs import runs_rules
 from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_rules
 from jaxprtool.ir.jaxpr import Primitive
@@ -57,7 +59,9 @@ if TYPE_CHECKING:
         OrderRule,
         PartialEvalRule,
         Residual,
+        RunsRule,
         SavingRule,
+        SendsRule,
         Steers,
         TransposeRule,
     )
@@ -94,6 +98,8 @@ FEW: dict[str, RuleTable] = {
     "identity": identity_rules,
     "layout": layout_rules,
     "keys": key_rules,
+    "runs": runs_rules,
+    "sends": sends_rules,
     "monoid": monoid_rules,
     "algebra": algebra_rules,
 }
@@ -141,6 +147,8 @@ def define(
     memory: Follows = "operands",
     layout: LayoutRule | None = None,
     keys: KeysRule | None = None,
+    runs: RunsRule | None = None,
+    sends: SendsRule | None = None,
     varying: Follows | None = None,
     residual: Residual = "saved",
     derivative: Derivative = "jaxprs",
@@ -167,17 +175,15 @@ def define(
       memory: whether results are in the memory of the operands, or `abstract_eval` says in which.
       layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape.
       keys: how its batch rule applies it to arrays of keys; None: it takes no keys, or its other rules handle them.
+      runs, sends: which of its jaxprs are evaluated, and how often; the bytes that each member of a collective sends.
       varying: whether results vary as the operands or by `abstract_eval`; None: the latter with a `partial_eval` rule.
       residual: where all operands are literals, whether its result is saved for the linear part or computed again there.
       derivative: whether the derivative is made of those of the jaxprs in the params, or follows a rule of its own.
       masks, steers: which of NaN and infinity it may drop, and what of it decides something (`interpreters.flow`).
       identity: says which equations return their first operand unchanged, if the types agree; None: no equation does.
-      monoid: the NumPy function that computes a reduction by it; None: there is no such function.
-      algebra: which laws of commutativity and associativity hold exactly; None: none does.
+      monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`).
 
-    Raises:
-      TypeError: a rule is not a function; a primitive of ours lacks a column.
-      ValueError: the primitive has a rule in a column already.
+    Raises TypeError where a rule is no function, or a column lacks; ValueError where there is a rule in a column already.
     """
     _fill(op, locals())
 

@@ -15,6 +15,7 @@ from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
+from jaxprtool.interpreters.runs import Run
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
@@ -215,4 +216,5 @@ define(
     batch=_batch,
     lower=_lower,
     cost=lambda ins, outs, *, jaxprs, **_: cost_jaxpr(_four("jaxprs", jaxprs).solve),
+    runs=lambda params: [Run("jaxprs", _four("jaxprs", params["jaxprs"]).solve)],
 )

@@ -10,6 +10,7 @@ from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
+from jaxprtool.interpreters.runs import call_of
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
@@ -75,6 +76,7 @@ define(
     batch=_batch,
     lower=_lower,
     cost=lambda ins, outs, *, solve_jaxpr, **_: cost_jaxpr(solve_jaxpr),
+    runs=call_of("solve_jaxpr"),
     partial_eval=lambda trace, args, *, solve_jaxpr, **_: apply_jaxpr(
         solve_jaxpr, _own(solve_jaxpr, args)
     ),

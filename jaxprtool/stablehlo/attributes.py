@@ -18,7 +18,7 @@ from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
 from jaxprtool.ir.trees import TreeDefinition
 from jaxprtool.stablehlo.text import dense, element_type, mlir_type, scalar_text
 
-__all__ = ["composite_attributes"]
+__all__ = ["composite_attributes", "quoted"]
 
 _BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _PYTHON = {"bool": "bool", "int": "int64", "float": "float64"}
@@ -49,7 +49,7 @@ def _unflatten(tree: Any, leaves: Sequence[Value]) -> Value:
 
 def _dictionary(fields: dict[str, Any]) -> str:
     pairs = (
-        f"{k if _BARE_NAME.fullmatch(k) else _string(k)} = {_value(v)}" for k, v in fields.items()
+        f"{k if _BARE_NAME.fullmatch(k) else quoted(k)} = {_value(v)}" for k, v in fields.items()
     )
     return f"{{{', '.join(pairs)}}}"
 
@@ -67,7 +67,7 @@ def _value(value: Value) -> str:
     if isinstance(value, Word):
         return _BOOLEANS.get(value) or _type(find_dtype(value))
     if isinstance(value, str):
-        return _string(value)
+        return quoted(value)
     if isinstance(value, DType):
         return _type(value)
     if isinstance(value, Record):
@@ -119,7 +119,8 @@ def _type(dtype: DType | None) -> str:
     return element_type(dtype)
 
 
-def _string(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as a string of MLIR."""
     return '"' + "".join(map(_character, text.encode())) + '"'
 
 

@@ -39,6 +39,8 @@ def growth_rows(sizes: list[int]) -> list[Row]:
             "jvp": lambda p=program: jt.jvp_jaxpr(ClosedJaxpr(p.jaxpr)),
             "linearize": lambda p=program: linearize_jaxpr(ClosedJaxpr(p.jaxpr)),
             "vjp": lambda p=program: vjp_jaxpr(ClosedJaxpr(p.jaxpr)),
+            "stats": lambda p=program: jt.stats(p).lines(),
+            "cost": lambda p=program: jt.cost(p).lines(),
             "eval": lambda p=program: jt.eval_jaxpr(p.jaxpr, [np.ones(3, np.float32)]),
         }
         for what, run in steps.items():

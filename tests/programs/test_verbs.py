@@ -186,6 +186,36 @@ def test_verbs_that_look_for_faults(program):
     run(f"run {small} --args {small}.args.npz")
 
 
+def test_stats_and_cost(program):
+    """Executed equations and operations are known where no loop is a while loop, or its turns are given."""
+    _, path = program
+    counted, cost = (
+        json.loads(run(f"{verb} --json --trips 3 {path}")) for verb in ("stats", "cost")
+    )
+    executed = counted["equations"]["executed"]
+    assert counted["equations"]["written"] == cost["total"]["equations"]
+    assert executed["high"] == cost["total"]["executed"] >= executed["low"]
+    assert run(f"stats {path} --vs {path}").endswith("nothing changed, by primitive\n")
+    assert run(f"cost {path} --budget equations=1e9 --chart --device h100")
+    done = invoke(f"cost {path} --trips 3 --budget peak=0")
+    assert done.status == 1 and "over budget: peak" in done.output
+
+
+def test_residuals(program):
+    """Less is kept under a limit, of a program of the same gradient; a while loop has no reverse pass."""
+    case, path = program
+    found = json.loads(run(f"residuals --json {path}"))
+    kept = found["total"]["computed_bytes"]
+    assert kept == sum(s["bytes"] for s in found["scopes"])
+    small = path.parent / "small.jaxpr"
+    less = json.loads(run(f"residuals --json --best {kept // 2} -o {small} {path}"))["total"]
+    assert less["computed_bytes"] <= kept // 2
+    if case.reverse:
+        given = [*case.args, *case.cotangents]
+        got = results(path, "-", given, run(f"vjp {small}"))
+        case.close(got, [*case.want, *case.want_cotangents], 10)
+
+
 @pytest.mark.parametrize("name", ["mlp", "attention", "deep_scan"])
 def test_gradcheck(name, tmp_path):
     np.savez(tmp_path / "args.npz", *case_of(name).args)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -209,6 +210,28 @@ def test_opt(program):
     made = write(program, "opt", "--passes", "inline,hoist,simplify,fold,cse,dce", "--until-fixed")
     assert run("check", made)
     assert run("compare", program.path, made, "--args", program.values).endswith("equal\n")
+
+
+def test_stats_and_cost(program):
+    """With the turns of loops given everything is known; groups add up to the whole."""
+    for by in ("primitive", "source", "scope", "shape", "dtype", "depth"):
+        found = json.loads(run("stats", "--json", "--trips", 2, "--by", by, program.path))
+        assert sum(g["equations"] for g in found["groups"]) == found["equations"]["written"]
+    cost = json.loads(run("cost", "--json", "--trips", 2, "--device", "a100", program.path))
+    assert None not in [cost["total"][k] for k in ("flops", "bytes", "peak_bytes", "seconds")]
+    assert cost["total"]["flops"] <= sum(e["flops"] for e in cost["equations"])
+    assert cost["total"]["reordered_peak_bytes"] <= cost["total"]["peak_bytes"]
+    assert run("cost", program.path, "--by", "scope", "--chart")
+
+
+def test_residuals(program):
+    """Nothing but arguments and constants is kept where all is computed again, which is written and checked."""
+    out = program.folder / "again.jaxpr"
+    found = json.loads(run("residuals", "--json", "--policy", "nothing", "-o", out, program.path))
+    assert run("check", out)
+    if not program.only_forward:
+        assert found["total"]["computed_bytes"] == 0
+    assert run("residuals", program.path, "--vs", "dots")
 
 
 def refused(status, code, *argv, stdin=""):

@@ -33,9 +33,11 @@ __all__ = [
     "MemoryAnalysis",
     "Runtime",
     "Tiling",
+    "alias_bytes",
     "by_device",
     "copy_buffer",
     "cost_analysis",
+    "cost_of_hlo",
     "distributed_client",
     "distributed_runtime",
     "distributed_service",
@@ -368,6 +370,22 @@ def memory_analysis(loaded: Any) -> MemoryAnalysis:
 def cost_analysis(loaded: Any) -> dict[str, float]:
     """XLA's estimates: `flops`, `transcendentals`, `bytes accessed` and others."""
     return dict(loaded.cost_analysis())
+
+
+def cost_of_hlo(r: Runtime, text: str) -> dict[str, float] | None:
+    """XLA's estimates for an HLO module, given as text; None where this jaxlib does not read it."""
+    try:
+        from jaxlib import _hlo  # noqa: PLC0415  # pyright: ignore[reportAttributeAccessIssue]
+
+        module = _hlo.hlo_module_from_text(text)
+    except (ImportError, RuntimeError):
+        return None
+    return dict(_jax.hlo_module_cost_analysis(r._client, module))
+
+
+def alias_bytes(loaded: Any) -> int:
+    """How many bytes of the results lie where arguments did."""
+    return loaded.get_compiled_memory_stats().alias_size_in_bytes
 
 
 def optimised_hlo(loaded: Any) -> str:

@@ -19,6 +19,7 @@ from jaxprtool.backends.xla.precautions import (
     check_text_survives,
 )
 from jaxprtool.backends.xla.spmd_executable import SharedExecutable, SpmdExecutable
+from jaxprtool.interpreters.located import LocatedContext
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -28,6 +29,7 @@ from jaxprtool.stablehlo.module import StableHLO
 __all__ = [
     "check_devices",
     "compile_jaxpr",
+    "compile_located",
     "compile_stablehlo",
     "compile_text",
     "is_only_for_host",
@@ -122,6 +124,14 @@ def compile_jaxpr(
 
 
 _COMPILED = Memo[Executable]("compiled")
+
+
+def compile_located(closed: ClosedJaxpr, max_devices: int) -> Executable:
+    """`compile_jaxpr` for the host, such that the metadata of instructions say where they come from."""
+    program = lower_jaxpr(closed)
+    check_devices(program, max_devices)
+    check_survives(closed, program)
+    return compile_stablehlo(lower_jaxpr(closed, context=LocatedContext))
 
 
 def _compile_on(closed: ClosedJaxpr, platform: str, devices_on: Any) -> Executable:

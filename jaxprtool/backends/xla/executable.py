@@ -13,6 +13,7 @@ from jaxprtool.backends.xla import client
 from jaxprtool.backends.xla.client import MemoryAnalysis, Runtime
 from jaxprtool.backends.xla.device_array import DeviceArray
 from jaxprtool.backends.xla.failures import cannot_run
+from jaxprtool.backends.xla.hlo_text import Alias, HloLoop, HloText, with_turns
 from jaxprtool.backends.xla.host_types import host_type
 from jaxprtool.backends.xla.placed_call import placed_call
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -132,6 +133,33 @@ class Executable:
     def as_text(self) -> str:
         """The HLO after XLA's optimisation."""
         return client.optimised_hlo(self._loaded)
+
+    def loops(self) -> list[HloLoop]:
+        """The loops that are left after optimisation."""
+        return self._hlo.loops
+
+    def aliases(self) -> list[Alias]:
+        """Which results lie where arguments did."""
+        return self._hlo.aliases
+
+    @property
+    def _hlo(self) -> HloText:
+        return HloText(self.as_text())
+
+    def alias_bytes(self) -> int:
+        """How many bytes of the results lie where arguments did."""
+        return client.alias_bytes(self._loaded)
+
+    def cost_with_turns(self, trips: int | None = None) -> tuple[dict[str, float], bool] | None:
+        """XLA's estimates where loops turn as often as they do, and whether they are the whole; None where it says none.
+
+        Args:
+          trips: the turns of a loop of which XLA does not know them; None: unknown.
+        """
+        hlo = self._hlo
+        return with_turns(
+            hlo, lambda name: client.cost_of_hlo(self._runtime, hlo.alone(name)), trips
+        )
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimates: `flops`, `transcendentals`, `bytes accessed` and others."""

@@ -26,6 +26,7 @@ from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.observe import take_branch
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
+from jaxprtool.interpreters.runs import Run
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import is_linear, not_linear, transpose_jaxpr
@@ -412,6 +413,7 @@ define(
     batch=_batch,
     lower=_lower,
     cost=lambda ins, outs, *, branches, **_: dearest([cost_jaxpr(b) for b in branches]),
+    runs=lambda params: [Run("branches", b, branch=i) for i, b in enumerate(params["branches"])],
     partial_eval=_partial_eval,
     saving=_saving,
     linearize=_linearize,

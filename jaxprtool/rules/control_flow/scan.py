@@ -23,6 +23,7 @@ from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.limits import steps
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
+from jaxprtool.interpreters.runs import Run
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
@@ -332,6 +333,7 @@ define(
     batch=_batch,
     lower=_lower,
     cost=_cost,
+    runs=lambda params: [Run("jaxpr", params["jaxpr"], params["length"])],
     partial_eval=partial_eval_scan,
     saving=saving_scan,
     linearize=linearize_scan,

@@ -23,6 +23,7 @@ from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.limits import steps
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
+from jaxprtool.interpreters.runs import Run
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
@@ -301,6 +302,10 @@ define(
     cost=lambda ins, outs, *, cond_jaxpr, body_jaxpr, **_: (
         cost_jaxpr(cond_jaxpr) + Cost(0, 0, 0, ((Loop(cond_jaxpr, body_jaxpr), 1),))
     ),
+    runs=lambda params: [
+        Run("cond_jaxpr", params["cond_jaxpr"], 1, turns=1),
+        Run("body_jaxpr", params["body_jaxpr"], 0, turns=1),
+    ],
     partial_eval=_partial_eval,
     dce=_dce,
     steers="cond_jaxpr",

@@ -36,6 +36,7 @@ from jaxprtool.rules.parallel.lowering import (
     reducer,
 )
 from jaxprtool.rules.parallel.reductions import MOVES, sum_along, unbound_impl, varied
+from jaxprtool.rules.parallel.traffic import sent_along, sent_parts, sent_whole
 from jaxprtool.rules.parallel.types import (
     all_gather_type,
     all_to_all_type,
@@ -85,6 +86,7 @@ define(
     batch=_ppermute_batch,
     lower=_ppermute_lower,
     varying="rule",
+    sends=sent_along,
 )
 
 
@@ -138,6 +140,7 @@ define(
     batch=_pbroadcast_batch,
     lower=_pbroadcast_lower,
     varying="rule",
+    sends=sent_along,
 )
 
 
@@ -198,6 +201,7 @@ define(
     batch=_gather_batch,
     lower=_gather_lower,
     varying="rule",
+    sends=sent_whole,
 )
 
 
@@ -221,6 +225,7 @@ define(
     batch=_gather_batch,
     lower=_gather_lower,
     varying="rule",
+    sends=sent_whole,
 )
 
 
@@ -304,6 +309,7 @@ define(
     batch=_all_to_all_batch,
     lower=_all_to_all_lower,
     varying="rule",
+    sends=sent_parts,
 )
 
 
@@ -360,6 +366,7 @@ define(
     lower=_scatter_lower,
     cost=PER_OUTPUT,
     varying="rule",
+    sends=sent_parts,
 )
 
 

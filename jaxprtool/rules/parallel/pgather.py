@@ -31,6 +31,7 @@ from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.groups import mapped
 from jaxprtool.rules.parallel.reductions import varied
+from jaxprtool.rules.parallel.traffic import sent_rows
 from jaxprtool.rules.parallel.types import check_bound, positions_of
 
 __all__: list[str] = []
@@ -119,4 +120,5 @@ define(
     batch=_pgather_batch,
     lower=_pgather_lower,
     cost=FREE,
+    sends=sent_rows,
 )

@@ -18,6 +18,7 @@ from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.observe import runs_as
 from jaxprtool.interpreters.partial_eval import partial_eval_rules
+from jaxprtool.interpreters.runs import Run
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_rules
@@ -134,5 +135,8 @@ define(
     batch=_by(batch_rules),
     lower=_by(lowering_rules),
     cost=_by(cost_rules),
+    runs=lambda params: [
+        Run("call_jaxpr", params["call_jaxpr"], params["axis_size"], devices=params["axis_size"])
+    ],
     partial_eval=_by(partial_eval_rules),
 )

@@ -33,6 +33,7 @@ from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.groups import Grouped, grouped, refuse
 from jaxprtool.rules.parallel.lowering import mesh_groups, pairs_text
 from jaxprtool.rules.parallel.reductions import unbound_impl, varied
+from jaxprtool.rules.parallel.traffic import sent_parts
 from jaxprtool.rules.parallel.types import group_size
 
 __all__: list[str] = []
@@ -218,4 +219,5 @@ define(
     batch=_ragged_batch,
     lower=_ragged_lower,
     cost=FREE,
+    sends=sent_parts,
 )

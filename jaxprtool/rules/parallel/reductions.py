@@ -25,6 +25,7 @@ from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.groups import Grouped, refuse
 from jaxprtool.rules.parallel.lowering import all_reduce
+from jaxprtool.rules.parallel.traffic import sent_twice
 from jaxprtool.rules.parallel.types import positions_of, pvary_type, reduction_type
 
 __all__ = ["MOVES", "sum_along", "unbound_impl", "varied"]
@@ -194,6 +195,7 @@ for _op, _transpose in (
         batch=_reduction_batch(lax.reduce_sum, True),
         lower=_reduction_lower("add", lambda dtype: 0),
         cost=_cost,
+        sends=sent_twice,
         varying="rule",
     )
 
@@ -210,6 +212,7 @@ for _op, _whole, _name, _sign in (
         batch=_reduction_batch(_whole, False),
         lower=_reduction_lower(_name, functools.partial(lowest, sign=_sign)),
         cost=_cost,
+        sends=sent_twice,
         varying="rule",
     )
 

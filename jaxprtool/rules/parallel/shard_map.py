@@ -24,6 +24,7 @@ from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr
 from jaxprtool.interpreters.observe import runs_as
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
+from jaxprtool.interpreters.runs import Run
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
@@ -448,6 +449,12 @@ def _cost(ins: Value, outs: Value, **params: Any) -> Cost:
     return cost_jaxpr(params["jaxpr"]) * Layout(params).count(Layout(params).names)
 
 
+def _runs(params: dict[str, Any]) -> list[Run]:
+    """The body on each device."""
+    devices = Layout(params).count(Layout(params).names)
+    return [Run("jaxpr", params["jaxpr"], devices, devices=devices)]
+
+
 def _discharge(*operands: Value, **params: Any) -> list[Value]:
     with Layout(params).scope():
         body = pure(params["jaxpr"])
@@ -463,6 +470,7 @@ define(
     batch=_batch,
     lower=_lower,
     cost=_cost,
+    runs=_runs,
     partial_eval=_partial_eval,
     saving=_saving,
     dce=_dce,

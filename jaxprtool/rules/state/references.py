@@ -18,6 +18,7 @@ from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTang
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
 from jaxprtool.interpreters.jvp import instantiate
+from jaxprtool.interpreters.runs import call_of
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.avals import RefType, ShapedArray
@@ -431,6 +432,7 @@ define(
     abstract_eval=_run_types,
     impl=_run,
     cost=lambda ins, outs, *, jaxpr, **_: cost_jaxpr(jaxpr),
+    runs=call_of("jaxpr"),
     discharge=_discharge_run,
     **_NO_RULES,
 )

@@ -1,0 +1,270 @@
+"""How often the equations of a program are executed, and sums over them: loops times their turns, branches as ranges.
+
+A jaxpr that is used many times is looked at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.places import Place, Step
+from jaxprtool.core.bind import state
+from jaxprtool.interpreters.runs import Run, runs_of
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
+
+__all__ = [
+    "ALL",
+    "Count",
+    "Entry",
+    "Nested",
+    "Site",
+    "Table",
+    "in_order",
+    "nested_runs",
+    "sites",
+    "tally",
+]
+
+
+class Count(NamedTuple):
+    """A number that branches and loops leave open.
+
+    Attributes:
+      low: the least that it can be.
+      high: the most; None where nobody knows, since a loop turns as often as it likes.
+    """
+
+    low: int = 0
+    high: int | None = 0
+
+    def __add__(self, other: Any) -> Count:
+        high = None if self.high is None or other.high is None else self.high + other.high
+        return Count(self.low + other.low, high)
+
+    def __mul__(self, other: Any) -> Count:
+        """The number of things of which there are so many for each of so many."""
+        if self.high == 0 or other.high == 0:
+            return Count()
+        high = None if self.high is None or other.high is None else self.high * other.high
+        return Count(self.low * other.low, high)
+
+    @property
+    def exact(self) -> int | None:
+        """The number, where it is known."""
+        return self.low if self.low == self.high else None
+
+    def json(self) -> dict[str, int | None]:
+        """The number with the keys low and high."""
+        return {"low": self.low, "high": self.high}
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return f"{self.low:,} + unknown" if self.low else "unknown"
+        return f"{self.low:,}" if self.low == self.high else f"{self.low:,} to {self.high:,}"
+
+
+def times_of(run: Run, trips: int | None) -> Count:
+    """How often a jaxpr runs when its equation does, where loops of unknown length turn `trips` times (None: unknown)."""
+    if run.branch is not None:
+        return Count(0, 1)
+    if not run.turns:
+        return Count(run.times, run.times)
+    if trips is None:
+        return Count(run.times, None)
+    times = run.times + run.turns * trips
+    return Count(times, times)
+
+
+# The equations of a jaxpr that run others, with what they run.
+Nested = Sequence[tuple[JaxprEqn, Sequence[Run]]]
+
+
+def nested_runs(jaxpr: Jaxpr) -> Nested:
+    """The equations of a jaxpr that run others, with what they run."""
+    found = [(eqn, runs_of(eqn)) for eqn in jaxpr.eqns if eqn.primitive.holds_jaxprs]
+    return [(eqn, runs) for eqn, runs in found if runs]
+
+
+def in_order(root: Jaxpr) -> dict[Jaxpr, Nested]:
+    """The jaxprs that a program runs, each once, after all those that it runs itself. Not recursive."""
+    found: dict[Jaxpr, Nested] = {}
+    open_: dict[Jaxpr, Nested] = {}
+    stack = [root]
+    while stack:
+        jaxpr = stack[-1]
+        if jaxpr in found:
+            stack.pop()
+        elif jaxpr in open_:
+            found[jaxpr] = open_[jaxpr]
+            stack.pop()
+        else:
+            nested = open_[jaxpr] = nested_runs(jaxpr)
+            stack += [run.jaxpr.jaxpr for _, runs in reversed(nested) for run in runs]
+    return found
+
+
+# -- where equations are, and how often they are executed ---------------------------------------------
+
+
+class Site:
+    """A jaxpr that a program runs.
+
+    Attributes:
+      jaxpr: the jaxpr.
+      step: the equation that runs it, on the first way to it; None for the program itself.
+      above: the site of that equation.
+      times: how often it runs.
+      ways: in how many places it is used.
+      devices: on how many devices it runs at the same time.
+      axes: the names in scope in it, as `bound_axes` has them; None: no name.
+    """
+
+    __slots__ = ("above", "axes", "devices", "jaxpr", "step", "times", "ways")
+
+    def __init__(self, jaxpr: Jaxpr, step: Step | None = None, above: Site | None = None):
+        self.jaxpr, self.step, self.above = jaxpr, step, above
+        self.times, self.ways, self.devices, self.axes = Count(), 0, 1, None
+
+    @property
+    def path(self) -> tuple[Step, ...]:
+        """The way to it, the outermost enclosing equation first."""
+        found: list[Step] = []
+        site: Site | None = self
+        while site is not None and site.step is not None:
+            found.append(site.step)
+            site = site.above
+        return tuple(reversed(found))
+
+    def place(self, eqn: JaxprEqn) -> Place:
+        """The place of an equation of it."""
+        return Place(eqn, self.path)
+
+
+def sites(order: dict[Jaxpr, Nested], trips: int | None) -> list[Site]:
+    """The jaxprs that a program runs, the program first and each before those that it runs.
+
+    Args:
+      order: `in_order` of the program.
+      trips: the turns of a loop whose number of turns is not known; None: unknown.
+    """
+    jaxprs = [*reversed(order)]
+    found = {jaxprs[0]: Site(jaxprs[0])}
+    found[jaxprs[0]].times = Count(1, 1)
+    for jaxpr in jaxprs:
+        site = found[jaxpr]
+        for eqn, runs in order[jaxpr]:
+            for run in runs:
+                inner = run.jaxpr.jaxpr
+                below = found.get(inner)
+                if below is None:
+                    below = found[inner] = Site(inner, Step(eqn, run.param, run.branch), site)
+                    below.devices = site.devices * run.devices
+                    below.axes = _axes_inside(eqn, site)
+                below.ways += 1
+                below.times += site.times * times_of(run, trips)
+    return [found[jaxpr] for jaxpr in jaxprs]
+
+
+def _axes_inside(eqn: JaxprEqn, site: Site) -> Any:
+    if eqn.primitive.binds is None:
+        return site.axes
+    outer, state.axes = state.axes, site.axes
+    try:
+        return eqn.primitive.binds(eqn.params)
+    finally:
+        state.axes = outer
+
+
+# -- sums by key --------------------------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    """Sums over equations.
+
+    Attributes:
+      written: how many equations there are, each as often as its jaxpr is used.
+      counts: sums of figures over the executed equations.
+    """
+
+    written: int
+    counts: tuple[Count, ...]
+
+    def __add__(self, other: Any) -> Entry:
+        counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
+        return Entry(self.written + other.written, tuple(counts))
+
+    def run(self, times: Count) -> Entry:
+        """These sums where the equations are executed so many times as often."""
+        return Entry(self.written, tuple([c * times for c in self.counts]))
+
+
+Table = dict[Any, Entry]
+ALL = object()  # as a key of a table: all equations
+
+
+def tally(
+    order: dict[Jaxpr, Nested],
+    measure: Callable[[Jaxpr], Table],
+    within: Callable[[JaxprEqn], Callable[[Any], Any] | None],
+    trips: int | None,
+) -> Table:
+    """Sums over all equations of a program by a key of the equation.
+
+    Args:
+      order: `in_order` of the program.
+      measure: the sums over the equations of one jaxpr, without those that it runs.
+      within: what becomes of the key of an equation that a given equation runs; None: it stays.
+      trips: the turns of a loop whose number of turns is not known; None: unknown.
+
+    Returns:
+      The sums by key. Of branches there is the least and the most that one of them may do.
+    """
+    tables: dict[Jaxpr, Table] = {}
+    for jaxpr, nested in order.items():
+        table = measure(jaxpr)
+        for eqn, runs in nested:
+            rename = within(eqn)
+            for found in _of_runs(runs, tables, trips):
+                _add(table, found.items() if rename is None else _renamed(found, rename))
+        tables[jaxpr] = table
+    return tables[next(reversed(order))]
+
+
+def _renamed(table: Table, rename: Callable[[Any], Any]) -> Iterator[tuple[Any, Entry]]:
+    return ((rename(key), entry) for key, entry in table.items())
+
+
+def _add(table: Table, more: Iterable[tuple[Any, Entry]]) -> None:
+    for key, entry in more:
+        found = table.get(key)
+        table[key] = entry if found is None else found + entry
+
+
+def _of_runs(runs: Sequence[Run], tables: dict[Jaxpr, Table], trips: int | None) -> Iterator[Table]:
+    branches = [tables[run.jaxpr.jaxpr] for run in runs if run.branch is not None]
+    if branches:
+        yield _one_of(branches)
+    for run in runs:
+        if run.branch is None:
+            times = times_of(run, trips)
+            inner = tables[run.jaxpr.jaxpr]
+            yield inner if times == (1, 1) else {k: e.run(times) for k, e in inner.items()}
+
+
+def _one_of(branches: Sequence[Table]) -> Table:
+    """The sums where one of several jaxprs runs."""
+    found: Table = {}
+    for key in dict.fromkeys(key for table in branches for key in table):
+        entries = [table.get(key) for table in branches]
+        written = sum(e.written for e in entries if e is not None)
+        width = max(len(e.counts) for e in entries if e is not None)
+        columns = [[e.counts[i] if e else Count() for e in entries] for i in range(width)]
+        found[key] = Entry(written, tuple(map(_either, columns)))
+    return found
+
+
+def _either(counts: Sequence[Count]) -> Count:
+    highs = [c.high for c in counts]
+    high = None if None in highs else max(h for h in highs if h is not None)
+    return Count(min(c.low for c in counts), high)

@@ -1,0 +1,164 @@
+"""residuals: what a reverse pass keeps, under a policy, beside another one, and the cheapest under a limit."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.analyses.kept import Keeping, keeping
+from jaxprtool.analyses.kept_answer import Residuals
+from jaxprtool.analyses.recomputation import values_to_keep
+from jaxprtool.core.stack import deep
+from jaxprtool.driver.arguments import Position, differentiated
+from jaxprtool.driver.places import with_places
+from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.interpreters.linearize import linearize_jaxpr
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.params import Record, Word
+from jaxprtool.ir.synonyms import close_names
+from jaxprtool.passes.checkpointing import checkpointed, with_names
+
+__all__ = ["best", "policy_of", "residuals", "under_policy"]
+
+
+@deep
+def residuals(
+    program: ClosedJaxpr,
+    *,
+    wrt: Sequence[Position] | None = None,
+    policy: str | None = None,
+    vs: str | None = None,
+    top: int = 20,
+) -> Residuals:
+    """What a reverse pass of a program keeps.
+
+    Args:
+      program: (a) -> (b).
+      wrt: positions of leaves, or names of arguments or of parts of them, with a derivative; all inexact leaves by default.
+      policy: what is kept: see `policy_of`; None: what the program says itself.
+      vs: a policy to compare it with.
+      top: how many rows people see.
+
+    Raises:
+      JaxprTypeError, UnsupportedError, MissingRuleError: as `linearize`.
+      UsageError: an option that makes no sense.
+    """
+    if top < 1:
+        fail(UsageError, f"--top {top}: at least one row is shown", "option")
+    program = with_places(program)
+    check_arrays(check_input(program), "residuals")
+    flags, _ = differentiated(program, wrt)
+    kept = _kept(under_policy(program, policy), flags)
+    plain = kept if policy == "everything" else _kept(under_policy(program, "everything"), flags)
+    other = None if vs is None else _kept(under_policy(program, vs), flags)
+    return Residuals(kept, policy, plain, top, other, vs)
+
+
+@deep
+def best(
+    program: ClosedJaxpr,
+    limit: int,
+    *,
+    wrt: Sequence[Position] | None = None,
+    vs: str | None = None,
+    top: int = 20,
+) -> tuple[Residuals, ClosedJaxpr]:
+    """The program that computes least again among those whose reverse pass keeps no more than a limit.
+
+    Of the results of equations of the program itself (not of jaxprs inside of them) the best choice is looked for with HiGHS;
+    it is compared with the policies that have names.
+
+    Args:
+      program: (a) -> (b).
+      limit: the bytes that may be kept besides arguments and constants.
+      wrt, vs, top: as of `residuals`.
+
+    Returns:
+      What it keeps, and the program; its policy is among the words of the answer.
+
+    Raises:
+      JaxprTypeError, UsageError, UnsupportedError, MissingRuleError: as `residuals`.
+    """
+    program = with_places(program)
+    check_arrays(check_input(program), "residuals")
+    flags, _ = differentiated(program, wrt)
+    plain = _kept(under_policy(program, "everything"), flags)
+    tried = {words: under_policy(program, words) for words in _NAMED}
+    tried = {"as it is": program, **tried, **_chosen(program, plain, limit)}
+    kept = {words: _kept(made, flags) for words, made in tried.items()}
+    fitting = [words for words, found in kept.items() if found.computed <= limit]
+    if not fitting:
+        least = min(found.computed for found in kept.values())
+        message = f"--best: {least:,} bytes are the least that was found, more than {limit:,}"
+        fail(UsageError, message, "too-large", span=program.jaxpr.span)
+    words = min(fitting, key=lambda w: (kept[w].flops or 0, kept[w].computed))
+    other = None if vs is None else _kept(under_policy(program, vs), flags)
+    return Residuals(kept[words], words, plain, top, other, vs), tried[words]
+
+
+def _chosen(program: ClosedJaxpr, plain: Keeping, limit: int) -> dict[str, ClosedJaxpr]:
+    """The program that keeps the values that the solver chooses, by the words of its policy."""
+    from jaxprtool.backends.choice import cheapest  # noqa: PLC0415 (gateway: SciPy)
+
+    saved = [v for v in plain.values if v.producer is not None]
+    solve = functools.partial(cheapest, seconds=_SECONDS)
+    found = values_to_keep(program, saved, limit, solve)
+    if found is None:
+        return {}
+    names = {v: f"keep_{v.name or i}" for i, v in enumerate(found)}
+    if not names:
+        return {}
+    words = f"names={','.join(names.values())}"
+    return {words: under_policy(with_names(program, names), words)}
+
+
+def _kept(program: ClosedJaxpr, flags: Sequence[bool]) -> Keeping:
+    primal, linear, _ = linearize_jaxpr(program, flags)
+    return keeping(program, primal, linear)
+
+
+def under_policy(program: ClosedJaxpr, policy: str | None) -> ClosedJaxpr:
+    """The program as one `remat2` with a policy (see `policy_of`); itself for None."""
+    return program if policy is None else checkpointed(program, policy_of(policy))
+
+
+_SECONDS = 10.0  # for which the solver is given time
+_NAMED = {
+    "nothing": "nothing_saveable",
+    "everything": "everything_saveable",
+    "dots": "dots_saveable",
+    "dots_no_batch": "dots_with_no_batch_dims_saveable",
+}
+
+
+def policy_of(words: str) -> Any:
+    """A policy as `remat2` has it.
+
+    Args:
+      words: `nothing`, `everything`, `dots`, `dots_no_batch` (matrix products, those without batch dimensions), `names=a,b`
+        or `offload=a,b`: values that `checkpoint_name` gives these names, which are kept, or moved to the host's memory.
+
+    Raises:
+      UsageError: it is none of these.
+    """
+    kind, _, rest = words.partition("=")
+    names = tuple(filter(None, (name.strip() for name in rest.split(","))))
+    if kind in _NAMED and not rest:
+        return Word(_NAMED[kind])
+    if kind == "names" and names:
+        return Record("SaveOnlyTheseNames", saveable_names=frozenset(names))
+    if kind == "offload" and names:
+        return Record(
+            "save_and_offload_only_these_names",
+            names_which_can_be_saved=(),
+            names_which_can_be_offloaded=names,
+            offload_src="device",
+            offload_dst="pinned_host",
+        )
+    known = [*_NAMED, "names", "offload"]
+    near = close_names(kind, known)
+    message = f"there is no policy {words!r}" + (f", did you mean {near[0]}?" if near else "")
+    help = "policies are nothing, everything, dots, dots_no_batch, names=a,b and offload=a,b"
+    fail(UsageError, message, "remat-policy", help=help)

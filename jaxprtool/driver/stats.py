@@ -1,0 +1,101 @@
+"""stats: what a program consists of, what another one has more or less of, and how it grows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from jaxprtool.analyses.growth import trends
+from jaxprtool.analyses.stats import KEYS, collect
+from jaxprtool.analyses.stats_answer import Growth, Stats
+from jaxprtool.core.stack import deep
+from jaxprtool.driver.places import with_places
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+
+__all__ = ["growth", "stats"]
+
+
+@deep
+def stats(
+    program: ClosedJaxpr,
+    *,
+    vs: ClosedJaxpr | None = None,
+    by: str = "primitive",
+    top: int = 20,
+    trips: int | None = None,
+) -> Stats:
+    """What a program consists of.
+
+    Args:
+      program: the program.
+      vs: a program that it is compared with: what that one has and what this one has.
+      by: the key of the groups: primitive, source, scope, shape, dtype or depth (1: the program itself).
+      top: how many of the largest values the answer has, and rows people see.
+      trips: the turns of a loop whose number of turns is not known; None: unknown.
+
+    Raises:
+      UsageError: an option that makes no sense.
+    """
+    _check_options(by, top, trips)
+    before = None if vs is None else collect(with_places(vs), by, top, trips)
+    return Stats(collect(with_places(program), by, top, trips), by, top, before)
+
+
+@deep
+def growth(
+    programs: Sequence[ClosedJaxpr],
+    names: Sequence[str],
+    *,
+    sizes: Sequence[int] = (),
+    by: str = "scope",
+    top: int = 20,
+    trips: int | None = None,
+) -> Growth:
+    """How the parts of a program grow with its size.
+
+    Args:
+      programs: the program in several sizes, two or more.
+      names: what they are called, in the same order.
+      sizes: a number for each; () for the last number that differs in the names, else the elements of the arguments.
+      by, top, trips: as of `stats`.
+
+    Raises:
+      UsageError: an option that makes no sense; sizes that are equal, or not one for each program.
+    """
+    _check_options(by, top, trips)
+    found = [*sizes] or _numbers_in(names) or [_elements(p) for p in programs]
+    if len(found) != len(programs):
+        message = f"{len(found)} sizes are given for {len(programs)} programs"
+        fail(UsageError, message, "option", help="--sizes takes a number for each program")
+    if len({*found}) < len(found) or min(found) < 1:
+        message = f"the sizes {', '.join(map(str, found))} are not different positive numbers"
+        fail(UsageError, message, "option", help="say them with --sizes 8,16,32")
+    order = sorted(range(len(found)), key=found.__getitem__)
+    chosen, n = [programs[i] for i in order], [found[i] for i in order]
+    return Growth([names[i] for i in order], n, by, trends(chosen, n, by, trips), top)
+
+
+def _check_options(by: str, top: int, trips: int | None) -> None:
+    if by not in KEYS:
+        fail(UsageError, f"by {by!r}: it is one of {', '.join(KEYS)}", "option")
+    if top < 1:
+        fail(UsageError, f"--top {top}: at least one row is shown", "option")
+    if trips is not None and trips < 0:
+        fail(UsageError, f"--trips {trips}: a loop turns 0 times or more", "option")
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def _numbers_in(names: Sequence[str]) -> list[int]:
+    """The last numbers of names that are the same but for numbers, and differ in one place: 8, 16 of a_8, a_16; or []."""
+    if len({_NUMBER.sub("#", name) for name in names}) > 1:
+        return []
+    columns = zip(*[map(int, _NUMBER.findall(name)) for name in names], strict=True)
+    differing = [[*c] for c in columns if len({*c}) == len(names)]
+    return differing[-1] if differing else []
+
+
+def _elements(program: ClosedJaxpr) -> int:
+    return sum(max(getattr(a, "size", 0), 0) for a in program.in_avals)
