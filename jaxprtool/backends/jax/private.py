@@ -580,7 +580,12 @@ def hi_primitive(name: str, in_avals: Sequence[Any], out_avals: Sequence[Any], p
         if base is not None and isinstance(cls, type) and issubclass(cls, base):
             wanted = inspect.signature(cls).parameters
             more = {"out_dtype": out_avals[0].dtype} if "out_dtype" in wanted and out_avals else {}
-            operands = list(wanted)[: len(in_avals)]  # some print the types of these too
+            by_place = [k for k, p in wanted.items() if p.kind is not p.KEYWORD_ONLY]
+            operands = by_place[: len(in_avals)]  # some print the types of these too
             rest = {k: v for k, v in params.items() if k not in operands}
+            try:
+                inspect.signature(cls).bind(*in_avals, **{**rest, **more})
+            except TypeError:  # a class of this name, in a release that prints another one
+                continue
             return cls(*in_avals, **{**rest, **more})
     return None

@@ -204,7 +204,7 @@ class _Writer:
         elif name in _CALLS and not has_primitive(name):
             called, label = self.closed(params["call_jaxpr"]), str(params.get("name", name))
             return inputs, outs, *_jit_of(called, label, False, len(inputs), len(outs))
-        elif not eqn.primitive.known and type(eqn.primitive) is not LivePrimitive:
+        elif type(eqn.primitive) is not LivePrimitive and not has_primitive(name):
             found = self.hi_primitive(eqn, inputs, outs)
             if found is not None:
                 return inputs, outs, jax_primitive("call_hi_primitive"), {"_prim": found}
