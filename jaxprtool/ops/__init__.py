@@ -33,6 +33,7 @@ from jaxprtool.ops.linalg.triangular import *
 from jaxprtool.ops.linalg.tridiagonal import *
 from jaxprtool.ops.linear_solve import *
 from jaxprtool.ops.outside import *
+from jaxprtool.ops.pallas import *
 from jaxprtool.ops.parallel import *
 from jaxprtool.ops.placement import *
 from jaxprtool.ops.polynomials import *

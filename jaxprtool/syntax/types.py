@@ -44,7 +44,7 @@ _VARYING = rf"\{{(?:[VUR]:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?=[VUR]:))?)+\}
 _ARRAY = pattern(
     rf"(\w+(?:<(?:fry|threefry2x32|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{_VARYING})?)"
 )
-_REF = pattern(r"Ref(?:<(\w+)>)?\{(.*)\}")
+_REF = pattern(r"(?:Mem)?Ref(?:<(?:None|(\w+))>)?\{(.*)\}")
 _NAME = pattern(r"\w+(?=[\[<])")
 _SPELLED = pattern(TYPE)
 _GROUP = pattern(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")

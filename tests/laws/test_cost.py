@@ -125,6 +125,7 @@ DIFFERENT = {
     "Frexp": within("JAX takes numbers apart in another way", 0.5, 2),
     "Ldexp": within("JAX of this release raises 2 to a power", 0.3, 2),
     "Nonzero": within("JAX of this release sums and scatters", 0.1, 10),
+    "pallas_call": within("XLA counts the loop over the grid too, and its body once", 0.1, 5),
     "polynomial": within("its oracle adds a product with 0, and none of many terms", 0.3, 1.5),
     "SearchSorted": within("XLA counts a loop once; the row counts all halvings", 0, 8),
     "cos": EXPANDED,

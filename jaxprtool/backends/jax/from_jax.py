@@ -18,6 +18,7 @@ import numpy as np
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.batching import LiveVmapRule
 from jaxprtool.backends.jax.foreign import give_rules
+from jaxprtool.backends.jax.kernels import kernel_from_jax, plain_reference
 from jaxprtool.backends.jax.live import (
     LiveFunction,
     LiveOpaque,
@@ -163,7 +164,7 @@ class _Reader:
         return Lit(array if array.shape else array.item(), self.aval(x.aval).strong)
 
     def eqn(self, eqn: Any, env: dict[Any, Var]) -> JaxprEqn:
-        eqn = by_own_name(eqn)
+        eqn = plain_reference(by_own_name(eqn))
         primitive = primitive_from_jax(eqn.primitive)
         if isinstance(primitive, LivePrimitive):
             give_rules(primitive, from_jax, _aval)
@@ -207,11 +208,14 @@ class _Reader:
         if name == "linear_call":
             params["transpose_jaxpr"] = self.linear_transpose(eqn)
         if primitive.notation:
-            params = {"index": index_from_jax(eqn)}
+            flags = {k: True for k in ("mask", "other") if eqn.params.get(k)}
+            params = {"index": index_from_jax(eqn), **flags}
         if name == "remat2":
             params["policy"] = policy_from_jax(eqn.params["policy"], self.value, eqn_to_jax)
         if name == "jit":
             params.update(dict.fromkeys(jit_says_nothing(eqn.params)))
+        if name == "pallas_call":
+            params.update(kernel_from_jax(eqn.params, self.closed))
         return params
 
     def linear_transpose(self, eqn: Any) -> ClosedJaxpr:

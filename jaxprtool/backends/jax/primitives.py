@@ -14,6 +14,7 @@ from jaxprtool.backends.jax.vocabulary import our_name, their_name
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Primitive
+from jaxprtool.ops import pallas
 
 __all__ = ["by_own_name", "has_primitive", "jax_primitive", "primitive_from_jax"]
 
@@ -91,12 +92,21 @@ def has_primitive(name: str) -> bool:
     return _registry_entry(their_name(name)) is not None
 
 
+def _load_module_of(name: str) -> None:
+    """Import the part of JAX that declares a primitive of ours, where `import jax` alone does not."""
+    declared = PRIMITIVES.get(name)
+    if name.startswith("masked_") or (declared and declared.stub.__module__ == pallas.__name__):
+        private.own_module("pallas.pallas_call")
+
+
 def jax_primitive(name: str) -> Any:
     """The primitive of this name: JAX's, else the one that a module of this process has, else any there is.
 
     Raises:
       UnsupportedError: there is none, or there are several in no module.
     """
+    if their_name(name) not in _registry():
+        _load_module_of(name)
     for find in (_registry_entry, _in_modules, _anywhere):
         found = find(their_name(name))
         if found is not None:

@@ -62,6 +62,7 @@ ADDED: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
 }
 # Params that a release took away, and the value that says nothing.
 LOST: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
+    ("pallas_call", "backend"): ((0, 9, 1), None),
     ("scan", "_split_transpose"): ((0, 10), False),
     ("scan", "linear"): ((0, 10), None),
 }
@@ -73,6 +74,7 @@ _OURS: dict[str, frozenset[str]] = {
     "conj": frozenset({"_input_dtype"}),
     "jit": frozenset({"backend"}),
     "linear_call": frozenset({"transpose_jaxpr"}),
+    "pallas_call": frozenset({"index_maps", "vmapped_dims"}),
     "polynomial": frozenset({"unroll"}),
     "reduce_prod": frozenset({"out_sharding"}),
 }
