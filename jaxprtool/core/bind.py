@@ -45,6 +45,7 @@ class _State(threading.local):
     Attributes:
       trace: the current trace.
       axes: the axes with names in scope, an `axes.AxisEnv`; None for no axes.
+      grid: the point of the grid for which a kernel runs, an `interpreters.grid.Grid`; None where none runs.
       eqn: the equation that is being interpreted, or `NO_EQN`. Equations that are made from it get its span and its
         origin, and errors get its place.
     """
@@ -53,6 +54,7 @@ class _State(threading.local):
 
     def __init__(self) -> None:
         self.axes: AxisEnv | None = None
+        self.grid: Any = None
         self.eqn: JaxprEqn = NO_EQN
 
     def __getattr__(self, name: str) -> Any:

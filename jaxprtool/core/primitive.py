@@ -50,6 +50,7 @@ __all__ = [
     "primitive",
     "primitive_of",
     "shown",
+    "types_of_results",
 ]
 
 PRIMITIVES: dict[str, Primitive] = {}
@@ -116,6 +117,11 @@ def shown(value: Any) -> Any:
 def optional(value: Any) -> Any:
     """The default of a param that is printed where the text had it: JAX prints it in some releases or cases only."""
     return _Declared(value, hidden="never", optional=True)
+
+
+def types_of_results(value: Any, out_avals: Sequence[Any]) -> Any:
+    """What recovers a param that has the types of the results, where the text does not say them."""
+    return tuple([a.strong for a in out_avals]) if value is None else value
 
 
 def find_primitive(name: str) -> Primitive:

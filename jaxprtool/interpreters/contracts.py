@@ -34,6 +34,7 @@ __all__ = [
     "DceRule",
     "Derivative",
     "DischargeRule",
+    "Effects",
     "Follows",
     "IdentityRule",
     "ImplRule",
@@ -217,6 +218,7 @@ class MonoidRule(Protocol):
 
 
 Follows = Literal["operands", "rule"]  # what says a part of the result's type
+Effects = Literal[False, True, "inside"]  # on whom an operation has effects
 Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
 Derivative = Literal["jaxprs", "rule"]  # what the derivative of an operation with jaxprs is made of
 Residual = Literal["saved", "made again"]  # what becomes of a known result of literals alone

@@ -35,7 +35,8 @@ __all__ = [
 ]
 
 dce_rules = RuleTable("dce")
-effect_facts = FactTable("effects", False, True)  # whether it has side effects
+# Whether it has side effects; those "inside" are on references of its own jaxprs, of which nobody outside knows.
+effect_facts = FactTable("effects", False, True, "inside")
 
 
 def has_effects(eqn: JaxprEqn) -> bool:
@@ -44,8 +45,11 @@ def has_effects(eqn: JaxprEqn) -> bool:
     Undeclared primitives are taken to have effects, and so are equations without results and those whose jaxprs have effects.
     """
     primitive = eqn.primitive
-    if not primitive.known or not eqn.out_binders or primitive in effect_facts:
+    effects = effect_facts[primitive]
+    if not primitive.known or not eqn.out_binders or effects is True:
         return True
+    if effects == "inside":
+        return False
     return any(jaxpr_has_effects(c.jaxpr) for c in sub_jaxprs(eqn))
 
 

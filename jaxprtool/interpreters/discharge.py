@@ -19,6 +19,7 @@ from jaxprtool.core.bind import interpreted, set_current_trace
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
+from jaxprtool.interpreters.dce import effect_facts
 from jaxprtool.interpreters.interfaces import of_discharge, with_interface
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.avals import FutureType, RefType
@@ -85,7 +86,7 @@ def _search(root: Jaxpr) -> bool:
             for v in eqn.out_binders:
                 if type(v.aval) in _DISCHARGED:
                     return True
-            if eqn.primitive.holds_jaxprs:
+            if eqn.primitive.holds_jaxprs and effect_facts[eqn.primitive] != "inside":
                 pending += [c.jaxpr for c in sub_jaxprs(eqn)]
     for jaxpr in visited:
         _HAS_REFS.keep(jaxpr, False)
@@ -98,6 +99,8 @@ def _uses_refs(eqn: JaxprEqn) -> bool:
         return True
     if any(type(v.aval) is RefType for v in eqn.out_binders):
         return True
+    if effect_facts[eqn.primitive] == "inside":
+        return False
     return any(has_refs(c.jaxpr) for c in sub_jaxprs(eqn))
 
 

@@ -81,7 +81,10 @@ class _Impl:
         self, xp: Namespace, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any
     ) -> Callable[..., Value]:
         closed = _staged(self.f, tuple([a.strong for a in in_avals]), hashable_params(params))
-        return _on_words(xp, runner(closed), in_avals, out_avals)
+        run = _on_words(xp, runner(closed), in_avals, out_avals)
+        if not self.op.primitive.multiple_results or len(out_avals) != 1:
+            return run
+        return lambda *values: [run(*values)]
 
 
 def _on_words(

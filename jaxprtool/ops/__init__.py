@@ -19,6 +19,7 @@ from jaxprtool.ops.custom_vmap import *
 from jaxprtool.ops.dot_general import *
 from jaxprtool.ops.effects import *
 from jaxprtool.ops.exponential import *
+from jaxprtool.ops.exponents import *
 from jaxprtool.ops.fft import *
 from jaxprtool.ops.gather import *
 from jaxprtool.ops.joining import *
@@ -31,8 +32,11 @@ from jaxprtool.ops.linalg.svd import *
 from jaxprtool.ops.linalg.triangular import *
 from jaxprtool.ops.linalg.tridiagonal import *
 from jaxprtool.ops.linear_solve import *
+from jaxprtool.ops.outside import *
+from jaxprtool.ops.pallas import *
 from jaxprtool.ops.parallel import *
 from jaxprtool.ops.placement import *
+from jaxprtool.ops.polynomials import *
 from jaxprtool.ops.precision import *
 from jaxprtool.ops.ragged import *
 from jaxprtool.ops.random import *

@@ -1,19 +1,11 @@
 """Functions with derivatives of their own."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from jaxprtool.core.kinds.numbers import Types
 from jaxprtool.core.kinds.objects import Bookkeeping
-from jaxprtool.core.primitive import param, primitive, shown
+from jaxprtool.core.primitive import param, primitive, shown, types_of_results
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["custom_jvp_call", "custom_lin", "custom_vjp_call"]
-
-
-def _types_of_results(value: Any, out_avals: Sequence[Any]) -> Any:
-    """The types of the results, where the text does not say them."""
-    return tuple([a.strong for a in out_avals]) if value is None else value
 
 
 @primitive(multiple_results=True)
@@ -72,7 +64,7 @@ def custom_lin(
     bwd_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
     bwd: str = shown("bwd"),
     in_zeros: tuple[bool, ...] = shown(()),
-    out_avals: Types | None = param(None, hidden="always", recover=_types_of_results),
+    out_avals: Types | None = param(None, hidden="always", recover=types_of_results),
     symbolic_zeros: bool = shown(False),
 ):
     """The linear map of a custom_vjp_call, known only by its transpose.

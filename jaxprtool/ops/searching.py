@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.core.kinds.numbers import Axis
+from jaxprtool.core.kinds.numbers import Axes, Axis, Size
 from jaxprtool.core.primitive import param, primitive
 from jaxprtool.ir.dtypes import INT32, DType
 
-__all__ = ["search_sorted"]
+__all__ = ["nonzero", "search_sorted"]
 
 
 def _dtype_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
@@ -36,4 +36,23 @@ def search_sorted(
     batch_dims: how many batch axes there are.
     method: how JAX looks: `scan`, `scan_unrolled`, `compare_all` or `sort`.
     out_dtype: the element type of the result.
+    """
+
+
+@primitive(name="Nonzero", multiple_results=True)
+def nonzero(
+    a,
+    *fill_value,
+    size: Size = param(first=True),
+    axes: Axes = param(first=True),
+    out_dtype: DType = param(INT32, hidden="never", first=True),
+):
+    """For each of some axes the indices along it of the first elements that are not zero, in row-major order.
+
+    The other axes are batch axes, and the first ones of the results.
+
+    size: how many elements there are in the results.
+    axes: the axes.
+    out_dtype: the element type of the results.
+    fill_value: for each axis what stands where there are no more such elements, else 0.
     """

@@ -1,6 +1,6 @@
 """What programs wrap around calls: plain calls, named ones, barriers, a choice by platform."""
 
-from jaxprtool.core.kinds.objects import Function
+from jaxprtool.core.kinds.objects import Bookkeeping, Function, TreeDef
 from jaxprtool.core.kinds.placement import Platforms
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -9,6 +9,7 @@ __all__ = [
     "call",
     "closed_call",
     "core_call",
+    "custom_partitioning",
     "linear_call",
     "named_call",
     "optimization_barrier",
@@ -97,4 +98,31 @@ def remat_opt(
     fun_jaxpr_thunk: JAX's function that gives the function without residuals.
     num_consts: how many of the first operands are constants.
     num_res: how many of the results are residuals.
+    """
+
+
+@primitive(multiple_results=True)
+def custom_partitioning(
+    *args,
+    call: ClosedJaxpr,
+    decode_shardings: bool = shown(True),
+    in_tree: TreeDef | None = shown(None),
+    infer_sharding_from_operands: Function | None = shown(None),
+    out_tree: TreeDef | None = shown(None),
+    partition: Function | None = shown(None),
+    propagate_user_sharding: Function | None = shown(None),
+    sharding_rule: Bookkeeping = shown(None),
+    static_args: Bookkeeping = shown(()),
+):
+    """call(*args), which functions of the user's spread over several devices.
+
+    call: the function.
+    decode_shardings: whether those functions are given shardings with names of axes.
+    in_tree: JAX's structure of the arguments.
+    infer_sharding_from_operands: says how the results are spread.
+    out_tree: JAX's structure of the results.
+    partition: makes what each device computes.
+    propagate_user_sharding: says what a wish for a result means for the arguments.
+    sharding_rule: which dimensions of arguments and results belong together.
+    static_args: arguments that are no arrays.
     """

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         DceRule,
         Derivative,
         DischargeRule,
+        Effects,
         Follows,
         IdentityRule,
         ImplRule,
@@ -141,7 +142,7 @@ def define(
     linearize: LinearizeRule | Other = None,
     dce: DceRule | Other = None,
     discharge: DischargeRule | Other = None,
-    effects: bool = False,
+    effects: Effects = False,
     order: OrderRule | None = None,
     liveness: Liveness = "borrows",
     memory: Follows = "operands",
@@ -169,7 +170,7 @@ def define(
       jvp, transpose, batch, cost: derivatives in forward mode; transposition; vectorisation; the number of operations.
       partial_eval, saving, linearize, dce: rules of primitives whose params hold jaxprs; they transform those jaxprs.
       discharge: for primitives that make, use or pass on references or futures.
-      effects: whether it has side effects; dead-code elimination then keeps it although nobody reads its results.
+      effects: whether it has side effects, for which dead-code elimination keeps it; "inside": on references of its jaxprs.
       order: says which equations have effects that keep the order of the program; None: no equation has.
       liveness: whether later equations may use its operands ("borrows") or not ("consumes").
       memory: whether results are in the memory of the operands, or `abstract_eval` says in which.

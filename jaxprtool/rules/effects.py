@@ -15,16 +15,14 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import DEBUG_EFFECT
-from jaxprtool.core.partition import merge_lists, partition_list
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.batch import materialize, moveaxis
+from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.state_values import Token
 from jaxprtool.ir.avals import AbstractToken, AbstractType
 from jaxprtool.ir.diagnostics import (
@@ -37,6 +35,7 @@ from jaxprtool.ir.diagnostics import (
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
+from jaxprtool.makers.mapped_calls import one_by_one
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.formats import format_fields, print_options
 
@@ -235,34 +234,10 @@ def _lower_call(name: str, pure: bool) -> Callable[..., Value]:
     return rule
 
 
-def _one_by_one(
-    op: Any,
-    vals: Sequence[Value],
-    dims: Sequence[int | None],
-    axis_size: int,
-    params: dict[str, ParamValue],
-) -> OutAndDim:
-    """Call the function for each example in turn."""
-    batched = [d is not None for d in dims]
-    moved = [x if d is None else moveaxis(x, d, 0) for x, d in zip(vals, dims, strict=True)]
-    fixed, examples = partition_list(batched, moved)
-    slices = [get_aval(x) for x in examples]
-    slices = [a.update(shape=a.shape[1:]) for a in slices]
-
-    def step(*args: Value) -> list[Value]:
-        return op(*merge_lists(batched, args[: len(fixed)], args[len(fixed) :]), **params)
-
-    body = stage(step, [*[get_aval(x).strong for x in fixed], *slices])
-    outs = lax.scan_call(
-        *fixed, *examples, jaxpr=body, length=axis_size, num_consts=len(fixed), num_carry=0
-    )
-    return outs, [0] * len(outs)
-
-
 def _pure_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     method = params["vmap_method"]
     if method in ("sequential", "sequential_unrolled"):
-        return _one_by_one(lax.pure_callback, vals, dims, axis_size, params)
+        return one_by_one(lax.pure_callback, vals, dims, axis_size, params)
     if method not in ("expand_dims", "broadcast_all", "legacy_vectorized"):
         fail(
             UnsupportedError,
@@ -285,7 +260,7 @@ def _io_batch(
 ) -> OutAndDim:
     if params["ordered"]:
         fail(UnsupportedError, "an ordered io_callback cannot be mapped", "no-rule")
-    return _one_by_one(lax.io_callback, vals, dims, axis_size, params)
+    return one_by_one(lax.io_callback, vals, dims, axis_size, params)
 
 
 for _op, _batch, _pure, _order in (

@@ -1,4 +1,4 @@
-"""The row of `SearchSorted`: binary search, for all queries at a time."""
+"""Rows of `SearchSorted`, a binary search for all queries at a time, and of `Nonzero`, a stable sort."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.partition import split_list
 from jaxprtool.core.trace import get_aval, scalar_lit
-from jaxprtool.interpreters.batch import moveaxis
+from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
@@ -135,6 +135,104 @@ define(
     **LOCALLY_CONSTANT,
     batch=_batch,
     **decomposed(_search),
+    cost=AS_LOWERED,
+    masks="both",
+    steers="all",
+)
+
+
+# -- Nonzero -----------------------------------------------------------------------------------
+
+
+def _nonzero_types(
+    a: Aval, *fill_value: Aval, size: int, axes: tuple[int, ...], out_dtype: DType
+) -> list[Aval]:
+    name = "Nonzero"
+    check_axes(name, "axes", axes, a.ndim, a)
+    if size < 0:
+        ill_typed(f"{name}: size is {size}, and has to be a number of elements", "param-value")
+    if out_dtype.kind not in "iu":
+        ill_typed(f"{name} gives integers, and out_dtype is {out_dtype}", "param-value")
+    if fill_value and len(fill_value) != len(axes):
+        ill_typed(f"{name}: {len(fill_value)} values for {len(axes)} axes", "operand-count")
+    batch = tuple(n for i, n in enumerate(a.shape) if i not in axes)
+    for f in fill_value:
+        own = f.shape[-len(batch) :] if batch else ()
+        fits = len(f.shape) <= len(batch) and all(
+            n in (1, m) for n, m in zip(reversed(own), reversed(batch), strict=False)
+        )
+        if f.dtype is not out_dtype or not fits:
+            ill_typed(f"{name}: the value {f} does not stretch to {out_dtype}{list(batch)}")
+    return [ShapedArray((*batch, size), out_dtype) for _ in axes]
+
+
+def _nonzero(
+    in_avals: Sequence[Aval],
+    a: Value,
+    *fill_value: Value,
+    size: int,
+    axes: tuple[int, ...],
+    out_dtype: DType,
+) -> list[Value]:
+    """Sort the places, those of elements that are not zero first, and keep as many as are asked for."""
+    shape, axes = in_avals[0].shape, tuple(sorted(axes))
+    others = tuple(i for i in range(len(shape)) if i not in axes)
+    batch, sizes = tuple(shape[i] for i in others), [shape[i] for i in axes]
+    n, last = math.prod(sizes), len(batch)
+    fills = [
+        _stretched(f, (*batch, size)) for f in fill_value or [scalar_lit(0, out_dtype)] * len(axes)
+    ]
+    if not n or not size:
+        return fills
+    rows = lax.reshape(lax.transpose(a, permutation=(*others, *axes)), new_sizes=(*batch, n))
+    zero = scalar_lit(False if in_avals[0].dtype.kind == "b" else 0, in_avals[0].dtype)
+    is_zero = lax.eq(rows, lax.broadcast_in_dim(zero, shape=(*batch, n)))
+    places = lax.iota(dtype=INT32, shape=(*batch, n), dimension=last)
+    found, order = lax.sort(is_zero, places, dimension=last, num_keys=1, is_stable=True)
+    kept = [(0, 0, 0)] * last + [(0, size - n, 0)]
+    missing = lax.pad(found, scalar_lit(True, found.dtype), padding_config=tuple(kept))
+    order = lax.pad(order, _i32(0), padding_config=tuple(kept))
+    outs, step = [], n
+    for width, fill in zip(sizes, fills, strict=True):
+        step = step // width
+        along = lax.rem(lax.div(order, _i32(step)), _i32(width))
+        along = lax.convert_element_type(along, new_dtype=out_dtype)
+        outs.append(lax.select_n(missing, along, fill))
+    return outs
+
+
+def _stretched(fill: Value, shape: tuple[int, ...]) -> Value:
+    """A value for each row of a batch in the shape of the result, whose last axis is not a batch axis."""
+    own = get_aval(fill).shape
+    first = len(shape) - 1 - len(own)
+    return lax.broadcast_in_dim(
+        fill, shape=shape, broadcast_dimensions=tuple(range(first, first + len(own)))
+    )
+
+
+def _nonzero_batch(
+    axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: Any
+) -> OutAndDim:
+    a, *fills = [
+        x if i and d is None else materialize(x, d, axis_size)
+        for i, (x, d) in enumerate(zip(vals, dims, strict=True))
+    ]
+    n_batch = get_aval(a).ndim - len(params["axes"])
+    for i, (x, d) in enumerate(zip(fills, dims[1:], strict=True)):
+        if d is not None:
+            own = get_aval(x).shape
+            ones = (1,) * (n_batch - len(own))
+            fills[i] = lax.reshape(x, new_sizes=(own[0], *ones, *own[1:]))
+    outs = lax.nonzero(a, *fills, **{**params, "axes": tuple(i + 1 for i in params["axes"])})
+    return outs, [0] * len(outs)
+
+
+define(
+    lax.nonzero,
+    abstract_eval=_nonzero_types,
+    **LOCALLY_CONSTANT,
+    batch=_nonzero_batch,
+    **decomposed(_nonzero),
     cost=AS_LOWERED,
     masks="both",
     steers="all",

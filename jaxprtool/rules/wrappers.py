@@ -234,3 +234,26 @@ define(
     lower=lambda ctx, *, platforms: ctx.constant(platform_position(platforms), _INDEX),
     cost=FREE,
 )
+
+
+# -- custom_partitioning -----------------------------------------------------------------------
+
+
+def _partitioned_batch(
+    axis_size: int, vals: Value, dims: Any, *, call: ClosedJaxpr, **_: Any
+) -> OutAndDim:
+    """Batch the function, in the place of the call: what its user says of how it is spread is for other shapes."""
+    batched, out_dims = vmap_jaxpr(call, axis_size, dims, None)
+    return apply_jaxpr(batched, vals, call), out_dims
+
+
+define(
+    lax.custom_partitioning,
+    **{
+        **CallRules(lax.custom_partitioning, "call").columns(),
+        "jvp": lambda primals, tangents, *, call, **_: inline_jvp(call, primals, tangents),
+        "transpose": lambda cts, *args, call, **_: inline_transpose(cts, args, call),
+        "batch": _partitioned_batch,
+        "partial_eval": lambda trace, args, *, call, **_: apply_jaxpr(call, args),
+    },
+)

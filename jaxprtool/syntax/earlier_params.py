@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import ElementClass, Record, Word
 from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
@@ -185,6 +186,38 @@ def custom_vjp(params: Params, inputs: Inputs) -> Params:
     text = str(new.pop("bwd", ""))
     m = _FUNCTION.fullmatch(text) or _CORE.search(text)
     return {**new, "bwd": m[1]} if m else new
+
+
+def kernel(params: Params, inputs: Inputs) -> Params:
+    """A `pallas_call` to 0.5.2: maps of indices, and axes that `vmap` added, in its grid mapping; shapes beside it."""
+    del inputs
+    dropped = ("in_shapes", "out_shapes", "which_linear", "name_and_src_info")
+    new: dict[str, Any] = {k: v for k, v in params.items() if k not in dropped}
+    mapping = new["grid_mapping"]
+    fields = mapping.fields
+    blocks = tuple(map(_current_block, fields["block_mappings"]))
+    new["grid_mapping"] = Record(mapping.name, (), **{**fields, "block_mappings": blocks})
+    vmapped = fields.get("vmapped_dims", fields.get("mapped_dims", ()))
+    if vmapped and "vmapped_dims" not in new:
+        new["vmapped_dims"] = vmapped
+    shapes = params.get("out_shapes")
+    if shapes is not None and "out_avals" not in new:
+        new["out_avals"] = tuple(
+            ShapedArray(tuple(s.fields["shape"]), find_dtype(s.fields["dtype"])) for s in shapes
+        )
+    return new
+
+
+def _current_block(block: Any) -> Any:
+    """A block whose dimensions say how they are indexed: `Unblocked` ones by elements."""
+    if not isinstance(block, Record) or "indexing_mode" not in block.fields:
+        return block
+    fields = dict(block.fields)
+    if "Unblocked" in str(fields.pop("indexing_mode")):
+        shape = fields["block_shape"]
+        sizes = [None if n is None else Record("Element", block_size=n) for n in shape]
+        fields["block_shape"] = tuple(sizes)
+    return Record(block.name, (), **fields)
 
 
 def broadcast(params: Params, inputs: Inputs) -> Params:

@@ -121,6 +121,7 @@ OLDER: dict[str, Older] = {
     "scan": Older(until="0.1.65", convert=changed.forward, told_by=("forward", "ft_in")),
     "for": Older(until="0.7.1", expand=equations.references),
     "platform_index": Older(until="0.6.0", convert=changed.platform_index),
+    "pallas_call": Older(until="0.5.2", convert=changed.kernel, foreign=True),
     # ---- several devices
     "psum": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
     "pmax": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),

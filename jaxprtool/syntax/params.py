@@ -50,6 +50,7 @@ _WORDS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis, "...
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _ESCAPE = pattern(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
 _BRACKET = pattern(r"[()\[\]{}]")
+_END_OF_FIELD = pattern(r"[()\[\]{}]|,(?= \w+=)")
 _SHAPED_ARRAY = pattern(r"([\w<>]+\[[^\]]*\])(, weak_type=True)?\)")
 _FUNCTION = pattern(r"<function ([\w.<>]+) at 0x\w+>")
 _MEMBER = pattern(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
@@ -85,7 +86,9 @@ def read_value(
         if kind.spelling == "type" and (aval := _array_type(text.strip())) is not None:
             return aval
         found = kind.read_text(text)
-        return kind.read(_literal(text, read_jaxpr, read_name)) if found is UNREAD else found
+        if found is not UNREAD:
+            return found
+        return kind.read(_literal(text, read_jaxpr, read_name, kind.has_loose_fields))
     return _literal(text, read_jaxpr, read_name)
 
 
@@ -101,13 +104,16 @@ def _array_type(text: str) -> ShapedArray | None:
     return aval.update(weak_type=True) if weak else aval
 
 
-def _literal(raw: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None) -> Any:
+def _literal(
+    raw: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None, loose: bool = False
+) -> Any:
     """The value of a text in the literal grammar; an `Opaque` for one outside of it."""
     text = raw.rstrip()
     value = untyped_scalar(text)
     if value is not None:
         return value
     reader = _Reader(text, read_jaxpr, read_name)
+    reader.loose = loose
     try:
         value = reader.value(0)
         if reader.pos < len(text) and text[reader.pos :].strip():
@@ -123,6 +129,7 @@ class _Reader:
     def __init__(self, text: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None = None):
         self.text, self.pos, self.read_jaxpr, self.read_name = text, 0, read_jaxpr, read_name
         self.placing = self.in_tree = False  # inside a mesh, inside a tree definition
+        self.loose = False  # whether a field may hold any text
 
     def next(self) -> re.Match[str]:
         m = _TOKEN.match(self.text, self.pos)
@@ -324,7 +331,7 @@ class _Reader:
             m = self.next()
             if m.lastgroup == "word" and self.text.startswith("=", self.pos):
                 self.pos += 1
-                fields[m["word"]] = self.value(depth + 1)
+                fields[m["word"]] = (self.field if self.loose else self.value)(depth + 1)
             else:
                 self.pos = start
                 args.append(self.value(depth + 1))
@@ -333,6 +340,26 @@ class _Reader:
             if self.peek() != ")" and (not self.take(",") or self.peek() == ")"):
                 raise _Outside
         return tuple(args), fields
+
+    def field(self, depth: int) -> Any:
+        """The value of a field, or its text as far as the next field where it is no value."""
+        start = self.pos
+        try:
+            found = self.value(depth)
+            if self.peek() in (",", ")"):
+                return found
+        except _Outside:
+            pass
+        self.pos, level = start, 0
+        for m in _END_OF_FIELD.finditer(self.text, start):
+            if m[0] in "([{":
+                level += 1
+            elif m[0] in ")]}" and level:
+                level -= 1
+            elif not level and m[0] not in "]}":
+                self.pos = m.start()
+                return Opaque(self.text[start : self.pos])
+        raise _Outside
 
 
 def _object(text: str) -> Any:

@@ -141,6 +141,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     # ---- elements, sorting and matrices
     "eig": (Spelling((0, 10, 1), added={"enable_eigvec_derivs": False}),),
     "eigh": (Spelling((0, 8, 1), added={"algorithm": None}),),
+    **dict.fromkeys(("Frexp", "Ldexp", "Nonzero", "polynomial"), _born(0, 12)),
     "log2": _born(0, 11, 2),
     "one_minus_square": _born(0, 11, 2),
     "top_k": (

@@ -22,6 +22,9 @@ _OF_TESTS = ("_for_lowering", "_without_rule")  # primitives that tests of lower
 DECLARED = frozenset(PRIMITIVES)  # before a test loads a plugin
 # The linear map of a custom_vjp_call has no value, only a transpose: the examples of that one reach it.
 NO_VALUE = {"custom_lin"}
+# What is outside of a program has types alone: tests/rules/test_outside. What only kernels hold: tests/control_flow/test_kernels.
+NO_VALUE |= {"ffi_call", "call_exported", "infeed", "outfeed"}
+NO_VALUE |= {"multiple_of", "program_id", "num_programs", "run_scoped"}
 
 
 def test_every_primitive_has_an_example():

@@ -58,7 +58,7 @@ STATEFUL = {"rng_uniform"}
 # or whose reference in JAX is not the primitive.
 APART = {
     *("pure_callback", "io_callback", "psum", "random_seed", "custom_linear_solve"),
-    *("rng_bit_generator", "empty_ref"),
+    *("rng_bit_generator", "empty_ref", "Ldexp", "Frexp", "polynomial"),
 }
 
 # JAX's type rule takes these kinds, and it fails to lower them: infinity is no integer, complex

@@ -16,7 +16,7 @@ HINTS = {
     *("in_tree", "tree", "out_trees", "err_tree", "logging_record", "computation", "effect"),
     *("which_linear", "transpose_thunk", "attributes", "jvp", "fwd", "bwd", "name", "ordered"),
     *("implementation", "algorithm", "recall_target", "_input_dtype", "ft_in", "ft_out", "pin"),
-    *("is_stable", "method"),
+    *("is_stable", "method", "unroll"),
 }
 
 # One value is right for these primitives, with the reason.
@@ -29,6 +29,21 @@ ONE_VALUE = {
     **{
         ("remat_opt", p): "programs"
         for p in ("num_consts", "num_res", "fwd_jaxpr", "fun_jaxpr_thunk")
+    },
+    **{
+        ("pallas_call", p): "kernels of tests/control_flow"
+        for p in ("input_output_aliases", "vmapped_dims")
+    },
+    **{
+        ("pallas_call", p): "for compilers of other devices, and for JAX's own print"
+        for p in (*("compiler_params", "cost_estimate", "debug", "interpret", "mesh", "metadata"),)
+    },
+    **{
+        ("custom_partitioning", p): "says how values are spread over devices"
+        for p in (
+            *("decode_shardings", "infer_sharding_from_operands", "out_tree", "partition"),
+            *("propagate_user_sharding", "sharding_rule", "static_args"),
+        )
     },
     ("CustomRoot", "solve_jaxpr"): "closed_call",
     ("CustomRoot", "has_aux"): "says how many results there are",

@@ -1,4 +1,4 @@
-"""Sample operands of SearchSorted."""
+"""Sample operands of SearchSorted and Nonzero."""
 
 from __future__ import annotations
 
@@ -42,6 +42,36 @@ def _search(a: Any, query: Any, dimension: int = 0, out: str = "int32", **params
     )
 
 
+def _nonzero(a: Any, *fill: Any, size: int, axes: tuple[int, ...], out: str = "int32") -> Example:
+    params = {"size": size, "axes": axes, "out_dtype": find_dtype(out)}
+    return Example(
+        lax.nonzero,
+        (a, *fill),
+        params,
+        smooth=False,
+        jax=functools.partial(_nonzero_in_jax, of=params),
+    )
+
+
+def _nonzero_in_jax(a: Any, *fill: Any, of: dict[str, Any], **_: Any) -> Any:
+    """The axes that are no batch axes are the last ones in these examples, or all there are."""
+    import jax
+    import jax.numpy as jnp
+
+    batch = [i for i in range(a.ndim) if i not in of["axes"]]
+    shape = tuple(a.shape[i] for i in batch)
+    given = fill or [jnp.zeros((), of["out_dtype"].name)] * len(of["axes"])
+    values = [jnp.broadcast_to(f, shape) for f in given]
+
+    def find(x: Any, *fs: Any) -> Any:
+        found = jnp.nonzero(x, size=of["size"], fill_value=fs)
+        return tuple(i.astype(of["out_dtype"].name) for i in found)
+
+    for _ in batch:
+        find = jax.vmap(find)
+    return list(find(a, *values))
+
+
 def _sorted(t: str, *values: Any) -> Any:
     return arg(t, values=[*values])
 
@@ -69,4 +99,17 @@ EXAMPLES = [
     ),
     _search(arg("f32[0]"), arg("f32[3]")),
     _search(arg("f32[3]"), arg("f32[0]")),
+    _nonzero(_sorted("i32[4]", 0, 2, 0, 1), _sorted("i32[]", -1), size=6, axes=(0,)),
+    _nonzero(_sorted("f32[5]", 0, 2, -0.0, _NAN, 1), size=2, axes=(0,)),
+    _nonzero(_sorted("f64[5]", 0, 2, 0, _INF, 0), size=4, axes=(0,)),
+    _nonzero(_sorted("bool[2,3]", [True, False, True], [False, True, True]), size=3, axes=(0, 1)),
+    _nonzero(
+        _sorted("i32[2,3]", [0, 1, 1], [0, 0, 5]),
+        _sorted("i64[2]", 7, -7),
+        size=2,
+        axes=(1,),
+        out="int64",
+    ),
+    _nonzero(arg("f32[0]"), size=2, axes=(0,)),
+    _nonzero(arg("f32[3]"), size=0, axes=(0,)),
 ]

@@ -84,7 +84,23 @@ def _remat_opt():
     return Example(lax.remat_opt, args, params, label="squares", jax=_squares_in_jax)
 
 
+def _partitioned(label, f, *types):
+    params = {"call": body(f, *types)}
+    args = tuple(map(arg, types))
+    return Example(lax.custom_partitioning, args, params, label=label, jax=_called_in_jax)
+
+
+def _called_in_jax(*xs, call, **_):
+    from jax.extend.core import jaxpr_as_fun
+
+    import jaxprtool as jt
+
+    return jaxpr_as_fun(jt.to_jax(call))(*xs)
+
+
 EXAMPLES = [
+    _partitioned("product", lambda x, y: lax.mul(lax.sin(x), y), "f64[3]", "f64[3]"),
+    _partitioned("two", lambda x: (lax.neg(x), lax.exp(x)), "f64[2,2]"),
     _custom_vmap(),
     _remat_opt(),
     _linear("times", _scaled, _scaled, (["i32[3]", "f64[3]"], ["i32[3]", "f64[3]"]), (0, 1)),

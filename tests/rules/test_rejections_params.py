@@ -111,6 +111,9 @@ ANY_NUMBER = {
     ("after_all", "none"): "it joins any number of tokens",
     ("CustomRoot", "one fewer"): _OF_DERIVATIVE,
     ("CustomRoot", "one more"): _OF_DERIVATIVE,
+    ("Nonzero", "one fewer"): "what fills is 0 where it is not said",
+    ("polynomial", "one fewer"): "it has any number of terms",
+    ("polynomial", "one more"): "it has any number of terms",
     ("select_n", "one fewer"): "of one case there is nothing to choose",
 }
 # Where any number is accepted, and the types of the results, or their number, say that this one is wrong.

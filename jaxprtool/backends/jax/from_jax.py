@@ -18,6 +18,7 @@ import numpy as np
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.batching import LiveVmapRule
 from jaxprtool.backends.jax.foreign import give_rules
+from jaxprtool.backends.jax.kernels import kernel_from_jax, plain_reference
 from jaxprtool.backends.jax.live import (
     LiveFunction,
     LiveOpaque,
@@ -29,13 +30,14 @@ from jaxprtool.backends.jax.live import (
 )
 from jaxprtool.backends.jax.origins import origin_of
 from jaxprtool.backends.jax.policies import policy_from_jax
-from jaxprtool.backends.jax.primitives import primitive_from_jax
+from jaxprtool.backends.jax.primitives import by_own_name, primitive_from_jax
 from jaxprtool.backends.jax.refs import index_from_jax, references_and_indices
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.rules import capture_custom_rule
 from jaxprtool.backends.jax.to_jax import eqn_to_jax
 from jaxprtool.backends.jax.vocabulary import entering, jit_says_nothing, keep_hints
 from jaxprtool.backends.numpy_eval import KeyArray
+from jaxprtool.core.kinds.numbers import TypeKind
 from jaxprtool.ir.avals import (
     AbstractToken,
     AxisGroups,
@@ -162,6 +164,7 @@ class _Reader:
         return Lit(array if array.shape else array.item(), self.aval(x.aval).strong)
 
     def eqn(self, eqn: Any, env: dict[Any, Var]) -> JaxprEqn:
+        eqn = plain_reference(by_own_name(eqn))
         primitive = primitive_from_jax(eqn.primitive)
         if isinstance(primitive, LivePrimitive):
             give_rules(primitive, from_jax, _aval)
@@ -170,11 +173,14 @@ class _Reader:
             operands = references_and_indices(eqn)
         inputs = [self.atom(x, env) for x in operands]
         params: dict[str, Any] = self.params(eqn, primitive)
+        outs = [self.binder(v, env) for v in eqn.outvars]
         if primitive.known:
-            absent = primitive.optional - params.keys()
+            absent, given = primitive.optional - params.keys(), params.keys()
             params = {**primitive.defaults, **params}
             params = {k: v for k, v in params.items() if k not in absent} if absent else params
-        outs = [self.binder(v, env) for v in eqn.outvars]
+            for name, recover in primitive.recovered:
+                if name not in given:
+                    params[name] = recover(params[name], [v.aval for v in outs])
         key = primitive, *params, *map(_exact, params.values())
         params = self.shared_params.setdefault(key, Params(params))
         return JaxprEqn(primitive, inputs, params, outs, origin=origin_of(eqn.source_info))
@@ -186,7 +192,12 @@ class _Reader:
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
             active = self.rules if self.captures else None
             return capture_custom_rule(eqn, self.closed, self.value, active)
-        params: dict[str, Any] = {k: self.value(v) for k, v in sorted(theirs.items())}
+        params: dict[str, Any] = {
+            k: self.aval(v)
+            if k in primitive.params and _is_type(primitive, k, v)
+            else self.value(v)
+            for k, v in sorted(theirs.items())
+        }
         keep_hints(name, eqn.params, params)
         if name in _HIDES_SHARDING and _is_unsharded(eqn):
             params["sharding"] = None
@@ -197,13 +208,14 @@ class _Reader:
         if name == "linear_call":
             params["transpose_jaxpr"] = self.linear_transpose(eqn)
         if primitive.notation:
-            params = {"index": index_from_jax(eqn)}
-        if name == "empty_ref" and isinstance(ty := self.aval(eqn.params["ty"]), ShapedArray):
-            params["ty"] = ty
+            flags = {k: True for k in ("mask", "other") if eqn.params.get(k)}
+            params = {"index": index_from_jax(eqn), **flags}
         if name == "remat2":
             params["policy"] = policy_from_jax(eqn.params["policy"], self.value, eqn_to_jax)
         if name == "jit":
             params.update(dict.fromkeys(jit_says_nothing(eqn.params)))
+        if name == "pallas_call":
+            params.update(kernel_from_jax(eqn.params, self.closed))
         return params
 
     def linear_transpose(self, eqn: Any) -> ClosedJaxpr:
@@ -273,6 +285,11 @@ class _Reader:
 
 # Primitives that do not print the param `sharding`; before 0.9 one of them did.
 _HIDES_SHARDING = {"broadcast_in_dim", "convert_element_type" if since(0, 9) else ""}
+
+
+def _is_type(primitive: Primitive, key: str, v: Any) -> bool:
+    """Whether a value is the type of an array in a param that is for types."""
+    return isinstance(v, private.ShapedArray) and isinstance(primitive.params[key].kind, TypeKind)
 
 
 def _is_unsharded(eqn: Any) -> bool:

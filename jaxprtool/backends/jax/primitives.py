@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.live import LivePrimitive
@@ -14,8 +14,9 @@ from jaxprtool.backends.jax.vocabulary import our_name, their_name
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Primitive
+from jaxprtool.ops import pallas
 
-__all__ = ["has_primitive", "jax_primitive", "primitive_from_jax"]
+__all__ = ["by_own_name", "has_primitive", "jax_primitive", "primitive_from_jax"]
 
 _live: dict[int, LivePrimitive] = {}  # by the identity of JAX's, which each of these keeps alive
 
@@ -33,6 +34,37 @@ def primitive_from_jax(theirs: Any) -> Primitive:
     if id(theirs) not in _live:
         _live[id(theirs)] = LivePrimitive(theirs)
     return _live[id(theirs)]
+
+
+class _Named(NamedTuple):
+    """An equation of one of JAX's primitives that are classes, as if its primitive were called by the class's name."""
+
+    primitive: Any
+    invars: list[Any]
+    outvars: list[Any]
+    params: dict[str, Any]
+    source_info: Any
+
+
+class _ByName(NamedTuple):
+    name: str
+
+
+def by_own_name(eqn: Any) -> Any:
+    """An equation of JAX's; where its primitive is a class that we declare by its name, as an equation of that one.
+
+    One that holds jaxprs stays what it is: its object knows more of them than its params say.
+    """
+    if eqn.primitive.name != "call_hi_primitive":
+        return eqn
+    theirs = eqn.params["_prim"]
+    name = type(theirs).__name__
+    ours = PRIMITIVES.get(name)
+    if ours is None or ours.holds_jaxprs:
+        return eqn
+    if not theirs.params.keys() >= ours.params.keys() - dict(ours.recovered).keys():
+        return eqn
+    return _Named(_ByName(name), eqn.invars, eqn.outvars, theirs.params, eqn.source_info)
 
 
 def _is_namesake(theirs: Any) -> bool:
@@ -60,12 +92,21 @@ def has_primitive(name: str) -> bool:
     return _registry_entry(their_name(name)) is not None
 
 
+def _load_module_of(name: str) -> None:
+    """Import the part of JAX that declares a primitive of ours, where `import jax` alone does not."""
+    declared = PRIMITIVES.get(name)
+    if name.startswith("masked_") or (declared and declared.stub.__module__ == pallas.__name__):
+        private.own_module("pallas.pallas_call")
+
+
 def jax_primitive(name: str) -> Any:
     """The primitive of this name: JAX's, else the one that a module of this process has, else any there is.
 
     Raises:
       UnsupportedError: there is none, or there are several in no module.
     """
+    if their_name(name) not in _registry():
+        _load_module_of(name)
     for find in (_registry_entry, _in_modules, _anywhere):
         found = find(their_name(name))
         if found is not None:

@@ -50,6 +50,7 @@ __all__ = [
     "jaxpr_as_fun",
     "new_equation",
     "new_jaxpr",
+    "own_module",
     "open_and_consts",
     # types
     "ABSTRACT_TOKEN",
@@ -166,6 +167,14 @@ def open_and_consts(jaxpr: Any) -> tuple[Any, list[Any]]:
     if isinstance(jaxpr, ClosedJaxpr):
         return jaxpr.jaxpr, list(jaxpr.consts)
     return jaxpr, [None] * len(jaxpr.constvars)
+
+
+_CONSTANTS_HAVE_VALUES = ClosedJaxpr is Jaxpr
+
+
+def with_constants(jaxpr: Any, n: int) -> Any:
+    """A `Jaxpr` whose first n arguments are constants without values."""
+    return ClosedJaxpr(jaxpr, (None,) * n) if _CONSTANTS_HAVE_VALUES else jaxpr
 
 
 def with_outputs(jaxpr: Any, outvars: Sequence[Any]) -> Any:
@@ -333,16 +342,9 @@ _generators: dict[str, Any] = first_module("jax._src.random.prng", "jax._src.prn
 # Params: what differs between our declarations and this release.
 
 # Primitives and their params that hold a `Jaxpr`, where others hold a `ClosedJaxpr`.
+_OPEN = ("remat2", "checkpoint", "shard_map", "run_state", "pallas_call", "run_scoped")
 OPEN_JAXPRS = frozenset(
-    {
-        ("remat2", "jaxpr"),
-        ("checkpoint", "jaxpr"),
-        ("shard_map", "jaxpr"),
-        ("run_state", "jaxpr"),
-        ("core_call", "call_jaxpr"),
-        ("call", "call_jaxpr"),
-        ("pallas_call", "jaxpr"),
-    }
+    [*[(name, "jaxpr") for name in _OPEN], ("core_call", "call_jaxpr"), ("call", "call_jaxpr")]
 )
 
 
@@ -430,7 +432,7 @@ def traced_forward(params: Mapping[str, Any], taken: Sequence[bool]) -> tuple[An
       `constvars`, and the residuals as atoms of that jaxpr.
     """
     jaxpr, consts = call_function(params["fwd_jaxpr_thunk"], *taken)
-    # A residual that is an argument is not among the results: its position, constants counted, stands here.
+    # A residual that is an argument is no result: its position, constants counted, stands here.
     _, res_tree, forwards = params["out_trees"]()
     n_given = res_tree.num_leaves - sum(f is not None for f in forwards)
     given = iter(jaxpr.outvars[:n_given])
@@ -469,12 +471,9 @@ POLICY_CLASSES = tuple(
 )
 # Functions in `jax.checkpoint_policies` that make policies as closures.
 POLICY_MAKERS = (
-    "offload_dot_with_no_batch_dims",
-    "save_any_names_but_these",
-    "save_and_offload_only_these_names",
-    "save_anything_except_these_names",
-    "save_from_both_policies",
-    "save_only_these_names",
+    *("offload_dot_with_no_batch_dims", "save_any_names_but_these"),
+    *("save_and_offload_only_these_names", "save_anything_except_these_names"),
+    *("save_from_both_policies", "save_only_these_names"),
 )
 
 
@@ -507,6 +506,11 @@ def policy_maker_of(policy: Any) -> str | None:
     maker = getattr(policy, "__qualname__", "").partition(".<locals>")[0]
     own = getattr(policy, "__module__", "") == ad_checkpoint.__name__
     return maker if own and maker in POLICY_MAKERS else None
+
+
+def own_module(name: str) -> Any:
+    """A module that JAX keeps for itself: `pallas.core`, `frozen_dict`."""
+    return first_module(f"jax._src.{name}")
 
 
 # Indices of references.
@@ -580,7 +584,12 @@ def hi_primitive(name: str, in_avals: Sequence[Any], out_avals: Sequence[Any], p
         if base is not None and isinstance(cls, type) and issubclass(cls, base):
             wanted = inspect.signature(cls).parameters
             more = {"out_dtype": out_avals[0].dtype} if "out_dtype" in wanted and out_avals else {}
-            operands = list(wanted)[: len(in_avals)]  # some print the types of these too
+            by_place = [k for k, p in wanted.items() if p.kind is not p.KEYWORD_ONLY]
+            operands = by_place[: len(in_avals)]  # some print the types of these too
             rest = {k: v for k, v in params.items() if k not in operands}
+            try:
+                inspect.signature(cls).bind(*in_avals, **{**rest, **more})
+            except TypeError:  # a class of this name, in a release that prints another one
+                continue
             return cls(*in_avals, **{**rest, **more})
     return None

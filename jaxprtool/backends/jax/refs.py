@@ -11,10 +11,14 @@ from jaxprtool.backends.jax.private import (
     Literal,
     Var,
     indexer,
+    own_module,
     shown_transform,
     strided_slice,
     type_of,
 )
+from jaxprtool.backends.jax.releases import named
+from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.params import Opaque
@@ -29,7 +33,7 @@ from jaxprtool.ir.references import (
     Step,
     Transpose,
 )
-from jaxprtool.rules.state.indices import Range, resolved, selected_shape
+from jaxprtool.rules.state.indices import Range, resolved, selected_shape, viewed
 
 __all__ = ["index_from_jax", "index_to_jax", "references_and_indices"]
 
@@ -43,12 +47,13 @@ def index_from_jax(eqn: Any) -> RefIndex:
 
 def references_and_indices(eqn: Any) -> list[Any]:
     """The operands of JAX's equation on a reference that are operands of ours: a literal is a part of the index."""
-    n = _first_index(eqn)
-    return [*eqn.invars[:n], *filter(_is_var, eqn.invars[n:])]
+    n, end = _first_index(eqn), len(eqn.invars) - eqn.params.get("n_more", 0)
+    return [*eqn.invars[:n], *filter(_is_var, eqn.invars[n:end]), *eqn.invars[end:]]
 
 
 def _indices(eqn: Any) -> list[Any]:
-    return eqn.invars[_first_index(eqn) :]
+    """The operands of the index, without those after it: who is masked, and what stands there."""
+    return eqn.invars[_first_index(eqn) : len(eqn.invars) - eqn.params.get("n_more", 0)]
 
 
 def _first_index(eqn: Any) -> int:
@@ -97,21 +102,37 @@ def index_to_jax(eqn: JaxprEqn, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
     """
     n = _first_index(eqn)
     avals = [x.aval for x in eqn.inputs[n:]]
-    shape = eqn.inputs[0].aval.strong.inner.shape
+    name, inner = eqn.primitive.name, eqn.inputs[0].aval.strong.inner
     transforms = []
     ours = eqn.params["index"]
     # one index for each step, and one for the whole cell where there is no step
-    for step, index in zip(ours.steps, resolved(eqn.primitive.name, ours, shape), strict=False):
+    for step, index in zip(ours.steps, resolved(name, ours, inner.shape), strict=False):
+        if not isinstance(index, tuple):
+            transforms.append(_view(index))
+            inner = viewed(name, index, inner)
+            continue
+        shape = inner.shape
         items = [
             own if isinstance(own, int) else _item_to_jax(x, inputs[n:])
             for own, x in zip(step.items, index, strict=True)
         ]
         arrays = [avals[x.position].shape for x in index if isinstance(x, Operand)]
         transforms.append(indexer(items, shape, max(arrays, key=len, default=())))
-        shape = selected_shape(index, avals)
+        inner = inner.update(shape=selected_shape(index, avals))
     leaves, tree = jax.tree.flatten(tuple(transforms))
     atoms = [Literal(x, type_of(x)) if type(x) is int else x for x in leaves]
     return [*inputs[:n], *atoms], tree
+
+
+def _view(step: Reshape | Transpose | Bitcast) -> Any:
+    """JAX's object for a view of a reference; its classes are called so since 0.9."""
+    name = type(step).__name__
+    cls = getattr(own_module("state.types"), f"{name}Transform", None)
+    if cls is None:
+        fail(UnsupportedError, f"{named()} has no view {step} of a reference", "opaque-param")
+    if isinstance(step, Bitcast):
+        return cls(np_dtype(step.dtype))
+    return cls(step.permutation if isinstance(step, Transpose) else step.shape)
 
 
 def _item_to_jax(x: int | Operand | Range, operands: Sequence[Any]) -> Any:

@@ -12,6 +12,12 @@ import numpy as np
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.custom_rules import rebuild_custom_rule
+from jaxprtool.backends.jax.kernels import (
+    grid_mapping_to_jax,
+    masked_to_jax,
+    memory_space,
+    without_empty_hints,
+)
 from jaxprtool.backends.jax.live import (
     LiveFunction,
     LiveOpaque,
@@ -204,7 +210,7 @@ class _Writer:
         elif name in _CALLS and not has_primitive(name):
             called, label = self.closed(params["call_jaxpr"]), str(params.get("name", name))
             return inputs, outs, *_jit_of(called, label, False, len(inputs), len(outs))
-        elif not eqn.primitive.known and type(eqn.primitive) is not LivePrimitive:
+        elif type(eqn.primitive) is not LivePrimitive and not has_primitive(name):
             found = self.hi_primitive(eqn, inputs, outs)
             if found is not None:
                 return inputs, outs, jax_primitive("call_hi_primitive"), {"_prim": found}
@@ -212,10 +218,11 @@ class _Writer:
         if name == "reshard":
             return inputs, outs, prim, self.reshard(eqn)
         if eqn.primitive.notation:
-            inputs, tree = index_to_jax(eqn, inputs)
-            return inputs, outs, prim, {"tree": tree}
+            return self.reference(eqn, inputs, outs, prim)
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
             return inputs, outs, prim, rebuild_custom_rule(eqn, self.closed, self.aval)
+        if name == "pallas_call":
+            return inputs, outs, prim, self.kernel(eqn, prim)
         with self.on(self.inner_mesh(prim, params)):
             restored = self.params(prim, self.with_thunk(eqn) if name == "linear_call" else params)
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
@@ -226,6 +233,30 @@ class _Writer:
             computation = _computation(restored["jaxpr"])
             restored["computation"] = Named(computation, restored["computation"].text)
         return inputs, outs, prim, leaving(name, restored, params, len(inputs), len(outs))
+
+    def reference(
+        self, eqn: JaxprEqn, inputs: list[Any], outs: list[Any], prim: Any
+    ) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """The parts of an equation on a reference."""
+        n = len(inputs) - sum(bool(eqn.params.get(k)) for k in ("mask", "other"))
+        extra = inputs[n:]
+        inputs, tree = index_to_jax(eqn, inputs[:n])
+        if not extra:
+            return inputs, outs, prim, {"tree": tree}
+        inputs, name, params = masked_to_jax(eqn, inputs, tree, extra)
+        return inputs, outs, jax_primitive(name), params
+
+    def kernel(self, eqn: JaxprEqn, prim: Any) -> dict[str, Any]:
+        """The params of a `pallas_call`: its grid mapping is JAX's own where it came from JAX."""
+        params = without_empty_hints(eqn.params)
+        mapping = params.pop("grid_mapping")
+        restored = leaving("pallas_call", self.params(prim, params), eqn.params, 0, 0)
+        live = isinstance(mapping, LiveRecord)
+        avals = [v.aval for v in restored["jaxpr"].invars]
+        restored["grid_mapping"] = (
+            mapping.value if live else grid_mapping_to_jax(eqn, avals, self.closed)
+        )
+        return restored
 
     def hi_primitive(self, eqn: JaxprEqn, inputs: list[Any], outs: list[Any]) -> Any:
         """JAX's object for an equation that has its name from a class, as `SearchSorted`; None where there is none."""
@@ -302,7 +333,9 @@ class _Writer:
             if live is not None and not find_primitive(prim.name).known:
                 return live  # rules of others may ask for the very object
             if (prim.name, key) in private.OPEN_JAXPRS or key == "update_jaxpr":
-                return self.jaxpr(v.jaxpr)
+                made = self.jaxpr(v.jaxpr)
+                n = len(v.jaxpr.const_binders)
+                return private.with_constants(made, n) if n else made
             return self.closed(v)
         if isinstance(v, (LiveFunction, LiveOpaque, LiveRecord, LiveWord)):
             return v.value
@@ -452,8 +485,10 @@ def _aval(aval: Any, mesh: Any = None) -> Any:
         return private.ABSTRACT_TOKEN
     if isinstance(aval, FutureType):
         return private.future_type(_aval(aval.inner, mesh))
-    if isinstance(aval, RefType) and not aval.space:
-        return private.AbstractRef(_aval(aval.inner, mesh))
+    if isinstance(aval, RefType):
+        space = memory_space(aval.space) if aval.space else None
+        if space is not None or not aval.space:
+            return private.AbstractRef(_aval(aval.inner, mesh), space)
     if isinstance(aval, ShapedArray) and aval.memory in _MEMORIES and aval.dtype.kind != "?":
         shape = tuple([_size(d) for d in aval.shape])
         dtype, on_host = _dtype(aval.dtype), aval.memory == "host"

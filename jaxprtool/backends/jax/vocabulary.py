@@ -62,15 +62,20 @@ ADDED: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
 }
 # Params that a release took away, and the value that says nothing.
 LOST: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
+    ("pallas_call", "backend"): ((0, 9, 1), None),
     ("scan", "_split_transpose"): ((0, 10), False),
     ("scan", "linear"): ((0, 10), None),
 }
-# Params of our declarations that none of these releases has (`branches_platforms`: only when None).
+# Params of our declarations that none of these releases has, or not when it is None.
+_UNLESS_NONE = frozenset({"branches_platforms", "unroll"})
 _OURS: dict[str, frozenset[str]] = {
+    "call_exported": frozenset({"out_avals"}),
     "cond": frozenset({"branches_platforms"}),
     "conj": frozenset({"_input_dtype"}),
     "jit": frozenset({"backend"}),
     "linear_call": frozenset({"transpose_jaxpr"}),
+    "pallas_call": frozenset({"index_maps", "vmapped_dims"}),
+    "polynomial": frozenset({"unroll"}),
     "reduce_prod": frozenset({"out_sharding"}),
 }
 # Params that are hints to a compiler: where JAX has them and we do not, or the other way round, they are left out.
@@ -256,7 +261,7 @@ def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out
     """
     params = {**_added(name), **params}
     for key in _OURS.get(name, ()):
-        if key in params and (key != "branches_platforms" or params[key] is None):
+        if key in params and (key not in _UNLESS_NONE or params[key] is None):
             params = {k: v for k, v in params.items() if k != key}
     for key, nothing in _ABSENT.get(name, {}).items():
         if key in params:

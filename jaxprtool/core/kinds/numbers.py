@@ -22,6 +22,7 @@ __all__ = [
     "PERMUTATION",
     "SHAPE",
     "TYPE",
+    "TypeKind",
     "Axes",
     "Axis",
     "ElementType",

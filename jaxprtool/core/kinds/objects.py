@@ -16,9 +16,11 @@ __all__ = [
     "Bookkeeping",
     "Constants",
     "Effect",
+    "Exported",
     "Function",
     "LogRecord",
     "NamedParams",
+    "OperandType",
     "Options",
     "Policy",
     "RefIndex",
@@ -83,10 +85,18 @@ class TypeOrText(TypeKind):
         return Opaque(f"{'~' if value.weak_type else ''}{value.str_short()}")
 
 
+class ShortType(TypeOrText):
+    """Types as binders have them, with the short names of element types."""
+
+    def printed(self, value: ParamValue, style: Style) -> Any:
+        return Opaque(repr(value)) if isinstance(value, ShapedArray) else value
+
+
 BOOKKEEPING = BookkeepingKind("Bookkeeping")
 FUNCTION = ObjectOfJax("Function", "a function of Python", "functions of Python")
 TREE = ObjectOfJax("TreeDef", "a tree definition", "tree definitions")
 EFFECT = ObjectOfJax("Effect", "an effect", "effects")
+EXPORTED = ObjectOfJax("Exported", "an exported program", "exported programs")
 POLICY = ObjectOfJax("Policy", "a policy", "policies", "which results are saved")
 RECORD = ObjectOfJax("LogRecord", "a place in Python", "places in Python")
 OPTIONS = TupleOf(
@@ -100,6 +110,7 @@ REF_INDEX = IndexOfReference(
     "RefIndex", "an index of a reference", "indices of references", "what of the cell is meant"
 )
 REF_TYPE = TypeOrText("RefType", "a type", "types")
+OPERAND_TYPE = ShortType("OperandType", "a type", "types", "of an operand")
 CONSTANTS = TupleOf(
     Anything("Constant"), name="Constants", one="a tuple of values", note="of constants"
 )
@@ -108,10 +119,12 @@ Bookkeeping = Annotated[Any, BOOKKEEPING]
 Function = Annotated[Any, FUNCTION]
 TreeDef = Annotated[Any, TREE]
 Effect = Annotated[Any, EFFECT]
+Exported = Annotated[Any, EXPORTED]
 Policy = Annotated[Any, POLICY]
 LogRecord = Annotated[Any, RECORD]
 Options = Annotated[Any, OPTIONS]
 NamedParams = Annotated[Any, NAMED_PARAMS]
 RefIndex = Annotated[RefIndex_, REF_INDEX]
 RefType = Annotated[Any, REF_TYPE]
+OperandType = Annotated[Any, OPERAND_TYPE]
 Constants = Annotated[tuple[Any, ...], CONSTANTS]

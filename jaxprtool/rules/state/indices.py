@@ -8,24 +8,40 @@ numbers those that are outside read the nearest element and write nothing.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Aval, Value
-from jaxprtool.ir.references import Fragments, Indexer, Item, Operand, RefIndex
+from jaxprtool.ir.params import Opaque
+from jaxprtool.ir.references import (
+    Bitcast,
+    Fragments,
+    Indexer,
+    Item,
+    Operand,
+    RefIndex,
+    Reshape,
+    Transpose,
+)
 from jaxprtool.makers.indexing import CLIP_MODE, DROP_MODE, Windows, scatter_added
 
 __all__ = [
     "Index",
+    "Path",
     "Range",
     "add_at",
+    "look",
+    "look_back",
     "read",
     "resolved",
     "selected_shape",
+    "viewed",
     "where_numbers_go",
     "write",
 ]
@@ -45,11 +61,12 @@ class Range(NamedTuple):
 
 
 Index = tuple[int | Operand | Range, ...]  # for each dimension; a number is not negative
+Path = tuple[Index | Reshape | Transpose | Bitcast, ...]  # one after the other
 
 
 @functools.lru_cache(maxsize=1024)
-def resolved(name: str, index: RefIndex, shape: tuple[int, ...]) -> tuple[Index, ...]:
-    """The index of an equation, for a cell of that shape: one `Index` after the other.
+def resolved(name: str, index: RefIndex, shape: tuple[int, ...]) -> Path:
+    """The index of an equation, for a cell of that shape: one `Index`, or other view of the cell, after the other.
 
     Ill-typed when it is more than indices of dimensions, or is for other dimensions.
 
@@ -60,16 +77,63 @@ def resolved(name: str, index: RefIndex, shape: tuple[int, ...]) -> tuple[Index,
     """
     if not index.steps:
         return (tuple([Range(0, n) for n in shape]),)
-    found = []
+    found: list[Any] = []
     for step in index.steps:
-        if not isinstance(step, Indexer):
+        if isinstance(step, Opaque):
             ill_typed(f"{name}: the index {index} transforms the reference", "unsupported-index")
+        if not isinstance(step, Indexer):
+            shape = _viewed_shape(name, step, shape)
+            found.append(step)
+            continue
         if len(step.items) != len(shape):
             ill_typed(f"{name}: the index {step} is for {len(step.items)} axes of {list(shape)}")
         one = tuple(_resolved_item(name, x, n) for x, n in zip(step.items, shape, strict=True))
         found.append(one)
         shape = tuple(x.size for x in one if isinstance(x, Range))
     return tuple(found)
+
+
+def _viewed_shape(
+    name: str, step: Reshape | Transpose | Bitcast, shape: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The shape in which a view shows the elements of a cell."""
+    if isinstance(step, Bitcast):
+        return shape
+    if isinstance(step, Transpose):
+        if sorted(step.permutation) != [*range(len(shape))]:
+            ill_typed(f"{name}: the index {step} is for other axes than those of {list(shape)}")
+        return tuple(shape[i] for i in step.permutation)
+    if math.prod(step.shape) != math.prod(shape):
+        ill_typed(f"{name}: the index {step} is for another size than that of {list(shape)}")
+    return step.shape
+
+
+def viewed(name: str, step: Reshape | Transpose | Bitcast, aval: ShapedArray) -> ShapedArray:
+    """The type of what a view shows of an array."""
+    if not isinstance(step, Bitcast):
+        return aval.update(shape=_viewed_shape(name, step, aval.shape))
+    if step.dtype.bits != aval.dtype.bits:
+        ill_typed(f"{name}: the index {step} changes the size of {aval.dtype}", "unsupported-index")
+    return aval.update(dtype=step.dtype)
+
+
+def look(x: Value, step: Reshape | Transpose | Bitcast) -> Value:
+    """An array as a view shows it."""
+    if isinstance(step, Bitcast):
+        return lax.bitcast_convert_type(x, new_dtype=step.dtype)
+    if isinstance(step, Transpose):
+        return lax.transpose(x, permutation=step.permutation)
+    return lax.reshape(x, new_sizes=step.shape)
+
+
+def look_back(x: Value, step: Reshape | Transpose | Bitcast, aval: ShapedArray) -> Value:
+    """The array of type aval that a view shows as x."""
+    if isinstance(step, Bitcast):
+        return lax.bitcast_convert_type(x, new_dtype=aval.dtype)
+    if isinstance(step, Transpose):
+        order = sorted(range(len(step.permutation)), key=step.permutation.__getitem__)
+        return lax.transpose(x, permutation=tuple(order))
+    return lax.reshape(x, new_sizes=aval.shape)
 
 
 def _resolved_item(name: str, item: Item, size: int) -> int | Operand | Range:

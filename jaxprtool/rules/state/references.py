@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
+from jaxprtool.core.bind import base_trace, set_current_trace
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import moveaxis
@@ -30,11 +31,15 @@ from jaxprtool.ir.references import Operand
 from jaxprtool.rules.define import define
 from jaxprtool.rules.state.indices import (
     Index,
+    Path,
     Range,
     add_at,
+    look,
+    look_back,
     read,
     resolved,
     selected_shape,
+    viewed,
     where_numbers_go,
     write,
 )
@@ -137,9 +142,7 @@ define(
 # -- get, swap, addupdate ----------------------------------------------------------------------
 
 
-def _path(
-    name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]
-) -> Sequence[Index]:
+def _path(name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]) -> Path:
     """The index of an equation, checked against the types of its operands."""
     index = params["index"]
     path, used = resolved(name, index, inner.shape), [x.position for x in index.operands()]
@@ -181,8 +184,12 @@ def _selected(
             "operand-count",
         )
     given = _operands(operands, params)
-    for index in _path(name, inner, given.positions, params):
-        inner = inner.update(shape=selected_shape(index, given.positions))
+    for step in _path(name, inner, given.positions, params):
+        inner = (
+            inner.update(shape=selected_shape(step, given.positions))
+            if isinstance(step, tuple)
+            else viewed(name, step, inner)
+        )
     mask_type = inner.update(dtype=BOOL)
     if given.mask is not None and given.mask is not mask_type:
         ill_typed(f"{name} takes the mask {given.mask}, and {mask_type} is needed", "mask-type")
@@ -251,7 +258,7 @@ def _inside(
 def _part(xp: Namespace, cell: Cell, operands: Sequence[Value], params: Any) -> tuple[Value, Value]:
     """The array that the last index of an equation is for (a view of the cell's), and that index."""
     array, index = cell.value, ()
-    path = resolved("reference", params["index"], array.shape)
+    path: Any = resolved("reference", params["index"], array.shape)
     for i, one in enumerate(path):
         index = _numpy_index(xp, one, operands, array.shape)
         if i + 1 < len(path):
@@ -259,19 +266,36 @@ def _part(xp: Namespace, cell: Cell, operands: Sequence[Value], params: Any) -> 
     return array, index
 
 
+def _is_plain(shape: tuple[int, ...], params: dict[str, Any]) -> bool:
+    """Whether NumPy can take the index as it is: it selects elements, and no mask says which there are."""
+    path = resolved("reference", params["index"], shape)
+    return not params["mask"] and all(isinstance(step, tuple) for step in path)
+
+
+def _in_pure_operations(rule: Callable[..., Value], cell: Cell, args: Any, params: Any) -> Value:
+    """A discharge rule applied to a cell."""
+    state = State(cell.value, cell.aval)
+    with set_current_trace(base_trace()):
+        out = rule(state, *args, **params)
+    if state.value is not cell.value:
+        cell.value[...] = state.value
+    return out
+
+
 def _get(xp: Namespace, cell: Cell, *operands: Value, **params: ParamValue) -> Value:
+    if not _is_plain(cell.value.shape, params):
+        return _in_pure_operations(_discharge_get, cell, operands, params)
     given = _operands(operands, params)
     array, index = _part(xp, cell, given.positions, params)
-    found = xp.array(array[_clipped(xp, index, array.shape)])[()]
-    return found if given.other is None else xp.where(given.mask, found, given.other)
+    return xp.array(array[_clipped(xp, index, array.shape)])[()]
 
 
 def _swap(xp: Namespace, cell: Cell, value: Value, *operands: Value, **params: ParamValue) -> Value:
+    if not _is_plain(cell.value.shape, params):
+        return _in_pure_operations(_discharge_swap, cell, (value, *operands), params)
     given = _operands(operands, params)
     array, index = _part(xp, cell, given.positions, params)
     old = xp.array(array[_clipped(xp, index, array.shape)])[()]
-    if given.mask is not None:
-        old, value = xp.where(given.mask, old, value), xp.where(given.mask, value, old)
     index, value = _inside(xp, index, value, array.shape)
     array[index] = value
     return old
@@ -280,40 +304,66 @@ def _swap(xp: Namespace, cell: Cell, value: Value, *operands: Value, **params: P
 def _addupdate(
     xp: Namespace, cell: Cell, value: Value, *operands: Value, **params: ParamValue
 ) -> list[Value]:
+    if not _is_plain(cell.value.shape, params):
+        return _in_pure_operations(_discharge_add, cell, (value, *operands), params)
     given = _operands(operands, params)
     array, index = _part(xp, cell, given.positions, params)
-    if given.mask is not None:
-        value = xp.where(given.mask, value, xp.zeros_like(value))
     xp.add.at(array, *_inside(xp, index, value, array.shape))
     return []
 
 
-def _read_path(x: Value, path: Sequence[Index], operands: Sequence[Value]) -> Value:
-    for index in path:
-        x = read(x, index, operands)
+def _read_path(x: Value, path: Path, operands: Sequence[Value]) -> Value:
+    for step in path:
+        x = read(x, step, operands) if isinstance(step, tuple) else look(x, step)
     return x
 
 
 def _write_path(
-    x: Value,
-    path: Sequence[Index],
-    operands: Sequence[Value],
-    value: Value,
-    put: Callable[..., Value],
+    x: Value, path: Path, operands: Sequence[Value], value: Value, put: Callable[..., Value]
 ) -> Value:
     if not path:
         return value
     first, *rest = path
+    if not isinstance(first, tuple):
+        part = _write_path(look(x, first), tuple(rest), operands, value, put)
+        return look_back(part, first, get_aval(x).strong)
     if not rest:
         return put(x, first, operands, value)
-    part = _write_path(read(x, first, operands), rest, operands, value, put)
+    part = _write_path(read(x, first, operands), tuple(rest), operands, value, put)
     return write(x, first, operands, part)
+
+
+class _Room:
+    """A cell with room behind its end while a masked slice is read or written: JAX does not move it into the cell."""
+
+    def __init__(self, ref: State, path: Path, mask: Any):
+        one = path[0] if len(path) == 1 else ()
+        last = one if isinstance(one, tuple) else ()
+        moves = any(isinstance(x, Range) and isinstance(x.start, Operand) for x in last)
+        self.ref, self.aval = ref, get_aval(ref.value).strong
+        widths = [x.span if isinstance(x, Range) else 1 for x in last]
+        self.needed = mask is not None and moves
+        self.config = tuple((0, n, 0) for n in widths)
+
+    @property
+    def value(self) -> Value:
+        if not self.needed:
+            return self.ref.value
+        zero = scalar_lit(False if self.aval.dtype.kind == "b" else 0, self.aval.dtype)
+        return lax.pad(self.ref.value, zero, padding_config=self.config)
+
+    def without(self, x: Value) -> Value:
+        """The cell in what has the room."""
+        if not self.needed:
+            return x
+        starts = (0,) * self.aval.ndim
+        return lax.slice(x, start_indices=starts, limit_indices=self.aval.shape)
 
 
 def _discharge_get(ref: State, *operands: Value, **params: Any) -> Value:
     given = _operands(operands, params)
     path = resolved("get", params["index"], get_aval(ref.value).shape)
-    found = _read_path(ref.value, path, given.positions)
+    found = _read_path(_Room(ref, path, given.mask).value, path, given.positions)
     return found if given.other is None else _choose(given.mask, found, given.other)
 
 
@@ -328,10 +378,12 @@ def _choose(mask: Value, yes: Value, no: Value) -> Value:
 def _discharge_swap(ref: State, value: Value, *operands: Value, **params: Any) -> Value:
     given = _operands(operands, params)
     path = resolved("swap", params["index"], get_aval(ref.value).shape)
-    old = _read_path(ref.value, path, given.positions)
+    room = _Room(ref, path, given.mask)
+    cell = room.value
+    old = _read_path(cell, path, given.positions)
     if given.mask is not None:
         old, value = _choose(given.mask, old, value), _choose(given.mask, value, old)
-    ref.value = _write_path(ref.value, path, given.positions, value, write)
+    ref.value = room.without(_write_path(cell, path, given.positions, value, write))
     return old
 
 

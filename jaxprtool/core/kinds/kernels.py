@@ -1,0 +1,45 @@
+"""Kinds of what says how a kernel is called: the grid, and the blocks of arrays."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from jaxprtool.core.kinds.containers import TupleOf
+from jaxprtool.ir.kinds import Kind
+from jaxprtool.ir.params import ParamValue, Record
+
+__all__ = ["GridMapping"]
+
+
+class GridMappingKind(Kind):
+    """Records of the sizes of a grid, and of the blocks that a kernel gets at each of its points."""
+
+    code = "grid-mapping"
+    # Releases to 0.5 print the maps of indices, and where in Python they are from.
+    holds_jaxprs = has_loose_fields = True
+
+    def fits(self, value: ParamValue) -> bool:
+        if not isinstance(value, Record) or value.name != "GridMapping":
+            return False
+        grid, blocks = value.fields.get("grid"), value.fields.get("block_mappings")
+        return isinstance(grid, tuple) and BLOCKS.fits(blocks)
+
+
+class BlockKind(Kind):
+    """Records of the shape of a block; None for a whole array, to 0.4.30."""
+
+    def fits(self, value: ParamValue) -> bool:
+        return value is None or (
+            isinstance(value, Record) and isinstance(value.fields.get("block_shape"), tuple)
+        )
+
+
+BLOCKS = TupleOf(BlockKind("BlockMapping", "a BlockMapping(block_shape)", "block mappings"))
+GRID_MAPPING = GridMappingKind(
+    "GridMapping",
+    "a GridMapping(grid, block_mappings)",
+    "grid mappings",
+    "the grid of a kernel, and a BlockMapping(block_shape) for each of its blocks",
+)
+
+GridMapping = Annotated[Any, GRID_MAPPING]

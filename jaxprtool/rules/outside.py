@@ -1,0 +1,163 @@
+"""Rows of calls of what is outside of a program: they have types, and cannot run here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from jaxprtool import ops as lax
+from jaxprtool.core.rule_table import unsupported
+from jaxprtool.interpreters.batch import materialize
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim
+from jaxprtool.interpreters.cost import FREE
+from jaxprtool.ir.avals import AbstractToken, ShapedArray
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
+from jaxprtool.makers.mapped_calls import one_by_one
+from jaxprtool.rules.define import define
+
+__all__: list[str] = []
+
+_TOKEN = AbstractToken()
+
+
+def _refused(what: str, help: str = "") -> Callable[..., Value]:
+    """The impl rule of what cannot run here; `what` is formatted with the params."""
+
+    def rule(xp: Namespace, *values: Value, **params: ParamValue) -> NoReturn:
+        fail(UsageError, what.format(**params), "outside", help=help)
+
+    return rule
+
+
+def _is_token(name: str, token: Aval) -> None:
+    if token is not _TOKEN:
+        ill_typed(f"{name} takes a token first, and its operand is {token}")
+
+
+def _arrays(name: str, avals: Sequence[Aval]) -> list[Aval]:
+    """Types of results, which have to be arrays."""
+    for a in avals:
+        if not isinstance(a, ShapedArray):
+            ill_typed(f"{name}: {a} is not the type of an array", "param-value")
+    return [a.strong for a in avals]
+
+
+# -- ffi_call ----------------------------------------------------------------------------------
+
+
+def _ffi_types(
+    *avals: Aval, result_avals: Sequence[Aval], target_name: str, **params: Any
+) -> list[Aval]:
+    name = f"ffi_call of {target_name}"
+    outs = _arrays(name, result_avals)
+    for i, o in params["input_output_aliases"]:
+        if not (0 <= i < len(avals) and 0 <= o < len(outs)):
+            ill_typed(
+                f"{name}: input_output_aliases={params['input_output_aliases']}, and there are "
+                f"{len(avals)} operands and {len(outs)} results",
+                "param-value",
+            )
+    return outs
+
+
+def _ffi_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> OutAndDim:
+    method = params["vmap_method"]
+    if method in ("sequential", "sequential_unrolled"):
+        return one_by_one(lax.ffi_call, vals, dims, axis_size, params)
+    if method not in ("expand_dims", "broadcast_all"):
+        fail(
+            UnsupportedError,
+            f"ffi_call of {params['target_name']} with vmap_method={method} cannot be mapped",
+            "no-rule",
+            help="trace it with vmap_method 'sequential', 'expand_dims' or 'broadcast_all'",
+        )
+    size = 1 if method == "expand_dims" else axis_size
+    args = [
+        materialize(x, d, size if d is None else axis_size) for x, d in zip(vals, dims, strict=True)
+    ]
+    avals = tuple(a.update(shape=(axis_size, *a.shape)) for a in params["result_avals"])
+    layouts = {
+        "input_layouts": _with_front(params["input_layouts"]),
+        "output_layouts": _with_front(params["output_layouts"]),
+    }
+    outs = lax.ffi_call(*args, **{**params, **layouts, "result_avals": avals})
+    return outs, [0] * len(outs)
+
+
+def _with_front(layouts: Any) -> Any:
+    """The orders of dimensions of arrays that have one more, in front, which is the slowest."""
+    if not isinstance(layouts, tuple):
+        return layouts
+    return tuple(
+        (*[d + 1 for d in order], 0) if isinstance(order, tuple) else order for order in layouts
+    )
+
+
+_FOREIGN = unsupported("what the foreign function does is not known; give it a custom_jvp rule")
+
+define(
+    lax.ffi_call,
+    abstract_eval=_ffi_types,
+    impl=_refused(
+        "ffi_call: the foreign function {target_name} is not in the program",
+        help="`run --jit --through jax` runs it in a process that has registered it",
+    ),
+    jvp=_FOREIGN,
+    transpose=_FOREIGN,
+    batch=_ffi_batch,
+    lower=unsupported("the foreign function is not in the program; --through jax lowers it"),
+    cost=FREE,
+    effects=True,
+)
+
+
+# -- call_exported -----------------------------------------------------------------------------
+
+_EXPORTED = unsupported("the exported program is not in the text")
+
+define(
+    lax.call_exported,
+    abstract_eval=lambda *avals, out_avals, **_: _arrays("call_exported", out_avals),
+    impl=_refused(
+        "call_exported: the program of {exported} is not in the text",
+        help="it runs with `--through jax` in the process that traced the call",
+    ),
+    jvp=_EXPORTED,
+    transpose=_EXPORTED,
+    batch=_EXPORTED,
+    lower=_EXPORTED,
+    cost=FREE,
+)
+
+
+# -- infeed, outfeed ---------------------------------------------------------------------------
+
+
+def _infeed_types(token: Aval, *, shapes: Sequence[Aval], **_: ParamValue) -> list[Aval]:
+    _is_token("infeed", token)
+    return [*_arrays("infeed", shapes), _TOKEN]
+
+
+def _outfeed_type(token: Aval, *operands: Aval, **_: ParamValue) -> Aval:
+    _is_token("outfeed", token)
+    _arrays("outfeed", operands)
+    return _TOKEN
+
+
+_QUEUE = unsupported("there is no queue between host and device here")
+
+for _op, _type in ((lax.infeed, _infeed_types), (lax.outfeed, _outfeed_type)):
+    define(
+        _op,
+        abstract_eval=_type,
+        impl=_refused(f"{_op.primitive}: there is no queue between host and device here"),
+        jvp=_QUEUE,
+        transpose=_QUEUE,
+        batch=_QUEUE,
+        lower=_QUEUE,
+        cost=FREE,
+        effects=True,
+    )

@@ -1,0 +1,104 @@
+"""Calls of what is outside of a program have types, are printed as JAX prints them, and refuse to run."""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.custom_partitioning import custom_partitioning
+
+import jaxprtool as jt
+from jaxprtool.interpreters.check import typecheck_jaxpr
+from jaxprtool.ir.walk import all_eqns
+
+_ADDRESS = re.compile(r" at 0x\w+")
+INFEED = """\
+{ lambda ; a:f32[3]. let
+    b:Tok = create_token{blank}
+    c:f32[3] d:Tok = infeed[partitions=None shapes=(ShapedArray(float32[3]),)] b
+    e:f32[3] = add c a
+    f:Tok = outfeed[partitions=None] d e
+  in (c, f) }""".replace("{blank}", " ")
+
+
+def _ffi(vmap_method=None, **options):
+    shape = jax.ShapeDtypeStruct((3,), np.float32)
+    call = jax.ffi.ffi_call("a_target", shape, vmap_method=vmap_method, **options)
+    return lambda x: call(x, eps=np.float32(1e-5), mode="fast")
+
+
+def _exported():
+    return jax.export.export(jax.jit(lambda x: x + 1))(jax.ShapeDtypeStruct((3,), np.float32)).call
+
+
+X = np.float32([1, 2, 3])
+PROGRAMS = {
+    "ffi_call": _ffi(),
+    "ffi_call with effects": _ffi(has_side_effect=True),
+    "call_exported": _exported(),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_call_of_what_is_outside(name):
+    closed = jax.make_jaxpr(PROGRAMS[name])(X)
+    for program in (jt.from_jax(closed), jt.parse(str(closed))):
+        assert str(program) == str(closed)
+        assert [str(t) for t in typecheck_jaxpr(program.jaxpr).out_types] == ["f32[3]"]
+        with pytest.raises(jt.JaxprToolError) as error:
+            jt.eval_jaxpr(program.jaxpr, [*program.consts, X])
+        assert error.value.diagnostics[0].code == "outside"
+        with pytest.raises(jt.JaxprToolError):
+            jt.lower(program)
+    assert str(jt.to_jax(jt.from_jax(closed))) == str(closed)
+
+
+def test_queues():
+    program = jt.parse(INFEED)
+    assert str(program) == INFEED
+    assert [str(t) for t in typecheck_jaxpr(program.jaxpr).out_types] == ["f32[3]", "Tok"]
+    with pytest.raises(jt.JaxprToolError, match="queue"):
+        jt.eval_jaxpr(program.jaxpr, [X])
+
+
+@pytest.mark.parametrize("method", ["expand_dims", "broadcast_all", "sequential"])
+def test_vmap_of_a_foreign_function(method):
+    f = _ffi(method)
+    mine = jt.vmap_jaxpr(jt.from_jax(jax.make_jaxpr(f)(X)), 4, [0])[0]
+    theirs = jt.from_jax(jax.make_jaxpr(jax.vmap(f))(np.zeros((4, 3), np.float32)))
+    assert _calls(mine) == _calls(theirs)
+
+
+def _calls(program):
+    return [
+        ([str(v.aval) for v in e.out_binders], e.params["result_avals"], e.params["output_layouts"])
+        for e in all_eqns(program.jaxpr)
+        if e.primitive.name == "ffi_call"
+    ]
+
+
+def test_a_foreign_function_that_says_nothing_of_batches_is_not_mapped():
+    program = jt.from_jax(jax.make_jaxpr(_ffi())(X))
+    with pytest.raises(jt.JaxprToolError, match="vmap_method"):
+        jt.vmap_jaxpr(program, 4, [0])
+
+
+def test_partitioning_is_about_several_devices_and_not_about_values():
+    f = custom_partitioning(lambda x, y: jnp.sin(x) * y)
+    f.def_partition(partition=lambda *_: None, sharding_rule="i, i -> i")
+    closed = jax.make_jaxpr(f)(X, X)
+    for program in (jt.from_jax(closed), jt.parse(str(closed))):
+        assert _ADDRESS.sub("", str(program)) == _ADDRESS.sub("", str(closed))
+        run = jt.jaxpr_as_fun(program)
+        np.testing.assert_allclose(run(X, X)[0], np.sin(X) * X, rtol=1e-6)
+        np.testing.assert_allclose(jt.compile(program)(X, X)[0], np.sin(X) * X, rtol=1e-6)
+        (tangent,) = jt.jvp(run, (X, X), (X, X * 0))[1]
+        np.testing.assert_allclose(tangent, np.cos(X) * X * X, rtol=1e-6)
+        (grad,) = jt.vjp(run, X, X)[1]([X])[:1]
+        np.testing.assert_allclose(grad, np.cos(X) * X * X, rtol=1e-6)
+        batched = np.stack([X, X + 1])
+        (mapped,) = jt.vmap(run, in_axes=(0, None))(batched, X)
+        np.testing.assert_allclose(mapped, np.sin(batched) * X, rtol=1e-6)
