@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 from jaxprtool.analyses.kept import Keeping, keeping
 from jaxprtool.analyses.kept_answer import Residuals
@@ -16,9 +15,7 @@ from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.params import Record, Word
-from jaxprtool.ir.synonyms import close_names
-from jaxprtool.passes.checkpointing import checkpointed, with_names
+from jaxprtool.passes.checkpointing import POLICY_WORDS, checkpointed, policy_of, with_names
 
 __all__ = ["best", "policy_of", "residuals", "under_policy"]
 
@@ -85,7 +82,7 @@ def best(
     check_arrays(check_input(program), "residuals")
     flags, _ = differentiated(program, wrt)
     plain = _kept(under_policy(program, "everything"), flags)
-    tried = {words: under_policy(program, words) for words in _NAMED}
+    tried = {words: under_policy(program, words) for words in POLICY_WORDS}
     tried = {"as it is": program, **tried, **_chosen(program, plain, limit)}
     kept = {words: _kept(made, flags) for words, made in tried.items()}
     fitting = [words for words, found in kept.items() if found.computed <= limit]
@@ -125,40 +122,3 @@ def under_policy(program: ClosedJaxpr, policy: str | None) -> ClosedJaxpr:
 
 
 _SECONDS = 10.0  # for which the solver is given time
-_NAMED = {
-    "nothing": "nothing_saveable",
-    "everything": "everything_saveable",
-    "dots": "dots_saveable",
-    "dots_no_batch": "dots_with_no_batch_dims_saveable",
-}
-
-
-def policy_of(words: str) -> Any:
-    """A policy as `remat2` has it.
-
-    Args:
-      words: `nothing`, `everything`, `dots`, `dots_no_batch` (matrix products, those without batch dimensions), `names=a,b`
-        or `offload=a,b`: values that `checkpoint_name` gives these names, which are kept, or moved to the host's memory.
-
-    Raises:
-      UsageError: it is none of these.
-    """
-    kind, _, rest = words.partition("=")
-    names = tuple(filter(None, (name.strip() for name in rest.split(","))))
-    if kind in _NAMED and not rest:
-        return Word(_NAMED[kind])
-    if kind == "names" and names:
-        return Record("SaveOnlyTheseNames", saveable_names=frozenset(names))
-    if kind == "offload" and names:
-        return Record(
-            "save_and_offload_only_these_names",
-            names_which_can_be_saved=(),
-            names_which_can_be_offloaded=names,
-            offload_src="device",
-            offload_dst="pinned_host",
-        )
-    known = [*_NAMED, "names", "offload"]
-    near = close_names(kind, known)
-    message = f"there is no policy {words!r}" + (f", did you mean {near[0]}?" if near else "")
-    help = "policies are nothing, everything, dots, dots_no_batch, names=a,b and offload=a,b"
-    fail(UsageError, message, "remat-policy", help=help)

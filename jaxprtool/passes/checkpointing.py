@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.primitive import primitive_of
+from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.params import Record, Word
+from jaxprtool.ir.synonyms import close_names
 
-__all__ = ["checkpointed", "with_names"]
+__all__ = ["POLICY_WORDS", "checkpointed", "policy_of", "with_names"]
 
 
 def checkpointed(program: ClosedJaxpr, policy: Any) -> ClosedJaxpr:
@@ -45,3 +49,43 @@ def with_names(program: ClosedJaxpr, names: Mapping[Var, str]) -> ClosedJaxpr:
                 eqns.append(JaxprEqn(primitive, [v], name, [named[v]], eqn.span, None, eqn.origin))
     outs = [x if isinstance(x, Lit) else named.get(x, x) for x in jaxpr.outs]
     return program.replace(jaxpr=jaxpr.replace(eqns=eqns, outs=outs))
+
+
+# Policies by what is kept, and JAX's names for them.
+POLICY_WORDS = {
+    "nothing": "nothing_saveable",
+    "everything": "everything_saveable",
+    "dots": "dots_saveable",
+    "dots_no_batch": "dots_with_no_batch_dims_saveable",
+}
+
+
+def policy_of(words: str) -> Any:
+    """A policy as `remat2` has it.
+
+    Args:
+      words: `nothing`, `everything`, `dots`, `dots_no_batch` (matrix products, those without batch dimensions), `names=a,b`
+        (or `names=a+b`), or `offload=a,b`: values that `checkpoint_name` gives these names, which are kept, or moved to the host's memory.
+
+    Raises:
+      UsageError: it is none of these.
+    """
+    kind, _, rest = words.partition("=")
+    names = tuple(filter(None, (name.strip() for name in re.split(r"[,+]", rest))))
+    if kind in POLICY_WORDS and not rest:
+        return Word(POLICY_WORDS[kind])
+    if kind == "names" and names:
+        return Record("SaveOnlyTheseNames", saveable_names=frozenset(names))
+    if kind == "offload" and names:
+        return Record(
+            "save_and_offload_only_these_names",
+            names_which_can_be_saved=(),
+            names_which_can_be_offloaded=names,
+            offload_src="device",
+            offload_dst="pinned_host",
+        )
+    known = [*POLICY_WORDS, "names", "offload"]
+    near = close_names(kind, known)
+    message = f"there is no policy {words!r}" + (f", did you mean {near[0]}?" if near else "")
+    help = "policies are nothing, everything, dots, dots_no_batch, names=a,b and offload=a,b"
+    fail(UsageError, message, "remat-policy", help=help)

@@ -44,13 +44,8 @@ _VARYING = rf"\{{(?:[VUR]:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?=[VUR]:))?)+\}
 _ARRAY = pattern(
     rf"(\w+(?:<(?:fry|threefry2x32|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{_VARYING})?)"
 )
-<<<<<<< HEAD
-_REF = pattern(r"Ref(?:<(\w+)>)?\{(.*)\}")
-_NAME = pattern(r"\w+(?:<\w+>)?")  # of an element type: `f32`, `key<fry>`
-=======
 _REF = pattern(r"(?:Mem)?Ref(?:<(?:None|(\w+))>)?\{(.*)\}")
-_NAME = pattern(r"\w+(?=[\[<])")
->>>>>>> pallas
+_NAME = pattern(r"\w+(?:<\w+>)?")  # of an element type: `f32`, `key<fry>`
 _SPELLED = pattern(TYPE)
 _GROUP = pattern(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")
 _FUTURE = pattern(r"AbstractFuture\{(.*)\}")
