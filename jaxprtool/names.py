@@ -38,11 +38,15 @@ from jaxprtool.driver.api_checks import precision as precision
 from jaxprtool.driver.api_compare import compare as compare
 from jaxprtool.driver.api_faults import blame as blame
 from jaxprtool.driver.api_faults import run as run
+from jaxprtool.driver.api_fuzz import fuzz as fuzz
+from jaxprtool.driver.api_fuzz import random_program as random_program
 from jaxprtool.driver.api_passes import Match as Match
 from jaxprtool.driver.api_passes import define_pass as define_pass
 from jaxprtool.driver.api_passes import opt as opt
 from jaxprtool.driver.api_passes import rewrite_rule as rewrite_rule
 from jaxprtool.driver.api_reduce import reduce as reduce
+from jaxprtool.driver.api_repro import replay as replay
+from jaxprtool.driver.api_repro import repro as repro
 from jaxprtool.driver.check import Signature as Signature
 from jaxprtool.driver.compile import Compiled as Compiled
 from jaxprtool.driver.diff import Difference as Difference

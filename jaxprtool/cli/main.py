@@ -62,6 +62,8 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "reduce": ("jaxprtool.cli.reduce:reduce", "Make a failing program small."),
     "opt": ("jaxprtool.cli.opt:opt", "Improve a jaxpr by passes: cse, fold, inline, ..."),
+    "repro": ("jaxprtool.cli.repro:repro", "Put a failing command in an archive, or replay it."),
+    "fuzz": ("jaxprtool.cli.fuzz:fuzz", "Draw random programs; find what differs on them."),
 }
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "CostRule",
     "DceRule",
     "Derivative",
+    "DeterminedRule",
     "DischargeRule",
     "Follows",
     "IdentityRule",
@@ -185,6 +186,12 @@ class IdentityRule(Protocol):
     """(params) -> whether an operation returns its first operand unchanged, where the result has that operand's type."""
 
     def __call__(self, params: dict[str, Any], /) -> bool: ...
+
+
+class DeterminedRule(Protocol):
+    """(types of the operands, params) -> whether they determine the results; `finite`: where all values are finite."""
+
+    def __call__(self, in_avals: Any, params: dict[str, Any], /) -> bool | Literal["finite"]: ...
 
 
 class AlgebraRule(Protocol):

@@ -195,6 +195,8 @@ gradcheck: check_grads
 equiv: equivalent same
 precision: ulp rounding
 opt: optimize optimise simplify cse fold dce passes
+fuzz: random generate quickcheck
+repro: bundle bugreport reproduce replay archive
 """)
 
 
