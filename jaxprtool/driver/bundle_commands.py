@@ -20,68 +20,15 @@ _PLAIN_VERBS = (
 )
 # Options that choose what is computed and how it is shown. What is not here is refused: commands, plug-ins, modules, other
 # files, the network.
-_OPTIONS = frozenset(
-    [
-        "--above",
-        "--allow-unknown",
-        "--arbiter",
-        "--atol",
-        "--axis-size",
-        "--backends",
-        "--check",
-        "--check-error",
-        "--check-nans",
-        "--color",
-        "--denormal",
-        "--devices",
-        "--dialect",
-        "--differs",
-        "--digest",
-        "--domain",
-        "--eps",
-        "--error-format",
-        "--every",
-        "--first",
-        "--fail-regex",
-        "--in-axes",
-        "--inf",
-        "--jit",
-        "--json",
-        "--known",
-        "--linear",
-        "--max-bytes",
-        "--mode",
-        "--modes",
-        "--names",
-        "--nan",
-        "--no-value",
-        "--order",
-        "--out-axes",
-        "--print",
-        "--prove",
-        "--quiet",
-        "--report",
-        "--residuals",
-        "--rtol",
-        "--samples",
-        "--scrub",
-        "--seed",
-        "--select",
-        "--shadow",
-        "--slow",
-        "--step-limit",
-        "--style",
-        "--through",
-        "--time",
-        "--top",
-        "--trees",
-        "--ulp",
-        "--unified",
-        "--value",
-        "--verify",
-        "--wrt",
-    ]
-)
+_ALLOWED = """
+--above --allow-unknown --arbiter --atol --axis-size --backends --check --check-error --check-nans --color --denormal
+--devices --dialect --differs --digest --domain --eps --error-format --every --fail-regex --first --in-axes --inf
+--jit --json --known --linear --list --max-bytes --mode --modes --names --nan --no-value --order --out-axes --passes
+--print --print-after-all --prove --quiet --report --residuals --rtol --samples --scrub --seed --select --shadow
+--slow --step-limit --style --through --time --top --trees --ulp --unified --until-fixed --value --verify
+--verify-each --wrt
+"""
+_OPTIONS = frozenset(_ALLOWED.split())
 _OUTPUTS = ("--output", "--save-values", "--keep-good")  # their value has to be OUT
 
 
