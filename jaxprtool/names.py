@@ -42,12 +42,16 @@ from jaxprtool.driver.api_figures import cost as cost
 from jaxprtool.driver.api_figures import growth as growth
 from jaxprtool.driver.api_figures import residuals as residuals
 from jaxprtool.driver.api_figures import stats as stats
+from jaxprtool.driver.api_fuzz import fuzz as fuzz
+from jaxprtool.driver.api_fuzz import random_program as random_program
 from jaxprtool.driver.api_passes import Match as Match
 from jaxprtool.driver.api_passes import define_pass as define_pass
 from jaxprtool.driver.api_passes import hash_program as hash_program
 from jaxprtool.driver.api_passes import opt as opt
 from jaxprtool.driver.api_passes import rewrite_rule as rewrite_rule
 from jaxprtool.driver.api_reduce import reduce as reduce
+from jaxprtool.driver.api_repro import replay as replay
+from jaxprtool.driver.api_repro import repro as repro
 from jaxprtool.driver.check import Signature as Signature
 from jaxprtool.driver.compile import Compiled as Compiled
 from jaxprtool.driver.diff import Difference as Difference

@@ -25,6 +25,7 @@ LAYERS = (
     "rules",
     "backends",
     "passes",
+    "generation",
     "analyses",
     "driver",
     "cli",

@@ -21,7 +21,7 @@ from typing import ClassVar
 from jaxprtool.core.primitive import find_primitive, loading_plugin
 from jaxprtool.ir.diagnostics import JaxprToolWarning
 
-__all__ = ["BUILT_IN", "GROUP", "PluginWarning", "load_plugins"]
+__all__ = ["BUILT_IN", "GROUP", "PluginWarning", "load_plugins", "only_built_in"]
 
 GROUP = "jaxprtool.plugins"
 # The modules of `jaxprtool.plugins`, and what each declares. `pyproject.toml` has an entry point for each primitive; the
@@ -63,6 +63,16 @@ def load_plugins(primitive: str) -> None:
             return
 
 
+def only_built_in() -> None:
+    """From now on import plug-ins of this package alone, for a program of which nothing else is to be run."""
+    global _others
+    _others = False
+    _modules.cache_clear()
+
+
+_others = True
+
+
 @functools.cache
 def _modules() -> dict[str, list[str]]:
     """The modules that declare each primitive, as the entry points of what is installed say."""
@@ -71,7 +81,7 @@ def _modules() -> dict[str, list[str]]:
 
     found: dict[str, list[str]] = {}
     own = {p: module for module, names in BUILT_IN.items() for p in names}
-    for entry in entry_points(group=GROUP):
+    for entry in entry_points(group=GROUP) if _others else ():
         if entry.value not in BUILT_IN:
             found.setdefault(entry.name, []).append(entry.value)
     for primitive, module in own.items():

@@ -33,6 +33,7 @@ __all__ = [
     "CostRule",
     "DceRule",
     "Derivative",
+    "DeterminedRule",
     "DischargeRule",
     "Effects",
     "Follows",
@@ -203,6 +204,12 @@ class SendsRule(Protocol):
     def __call__(
         self, in_avals: Sequence[Any], out_avals: Sequence[Any], members: int, /, **params: Any
     ) -> int: ...
+
+
+class DeterminedRule(Protocol):
+    """(types of the operands, params) -> whether they determine the results; `finite`: where all values are finite."""
+
+    def __call__(self, in_avals: Any, params: dict[str, Any], /) -> bool | Literal["finite"]: ...
 
 
 class AlgebraRule(Protocol):

@@ -199,6 +199,8 @@ opt: optimize optimise simplify cse fold dce passes
 stats: count statistics summary summarize info
 cost: flops flop memory roofline
 residuals: saved checkpoint remat
+fuzz: random generate quickcheck
+repro: bundle bugreport reproduce replay archive
 """)
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "scatter_added",
     "stablehlo_numbers",
     "update_jaxpr_of",
+    "without_promises",
     "window_sizes",
     "wide_indices",
     "windows_of",
@@ -163,6 +164,12 @@ def window_sizes(w: Windows, ndim: int, shape: Sequence[int]) -> tuple[int, ...]
 
 
 # -- operations ------------------------------------------------------------------------------------
+
+
+def without_promises(in_avals: Any, params: Any) -> bool:
+    """The rule `determined` of what takes promises on its indices: those of random ones would not be kept."""
+    del in_avals
+    return not (params["unique_indices"] or params["indices_are_sorted"])
 
 
 @functools.cache

@@ -46,8 +46,15 @@ def _warn_rule_missing(kind: str, name: str, rule: str) -> None:
     )
 
 
+def _of_arguments(tangents: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The tangents of a custom call: its constants are not differentiated, with a rule or without."""
+    n, call = params["num_consts"], params["call_jaxpr"]
+    return [*map(Zero, call.in_avals[:n]), *tangents[n:]]
+
+
 def _custom_jvp_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
     call: ClosedJaxpr = params["call_jaxpr"]
+    tangents = _of_arguments(tangents, params)
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
     if rule is None:
         _warn_rule_missing("jvp", params["name"], params["jvp"])
@@ -139,6 +146,7 @@ define(
 
 def _custom_vjp_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
     call: ClosedJaxpr = params["call_jaxpr"]
+    tangents = _of_arguments(tangents, params)
     fwd: ClosedJaxpr | None = params["fwd_jaxpr"]
     if fwd is None or params["bwd_jaxpr"] is None:
         _warn_rule_missing("vjp", params["name"], params["bwd"])

@@ -18,6 +18,7 @@ from jaxprtool.interpreters.check import (
 from jaxprtool.interpreters.communication import sends_rules
 from jaxprtool.interpreters.cost import cost_rules
 from jaxprtool.interpreters.dce import dce_rules, effect_facts
+from jaxprtool.interpreters.determined import determined_rules
 from jaxprtool.interpreters.discharge import discharge_rules
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.flow import mask_facts, steering_facts
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         CostRule,
         DceRule,
         Derivative,
+        DeterminedRule,
         DischargeRule,
         Effects,
         Follows,
@@ -103,6 +105,7 @@ FEW: dict[str, RuleTable] = {
     "sends": sends_rules,
     "monoid": monoid_rules,
     "algebra": algebra_rules,
+    "determined": determined_rules,
 }
 FACTS: dict[str, FactTable] = {
     "effects": effect_facts,
@@ -158,6 +161,7 @@ def define(
     identity: IdentityRule | None = None,
     monoid: MonoidRule | None = None,
     algebra: AlgebraRule | None = None,
+    determined: DeterminedRule | None = None,
 ) -> None:
     """Give a primitive its row: a rule for each column.
 
@@ -168,21 +172,21 @@ def define(
       op: the binding function that `primitive` returned.
       abstract_eval, impl, lower: types, evaluation on NumPy, StableHLO.
       jvp, transpose, batch, cost: derivatives in forward mode; transposition; vectorisation; the number of operations.
-      partial_eval, saving, linearize, dce: rules of primitives whose params hold jaxprs; they transform those jaxprs.
-      discharge: for primitives that make, use or pass on references or futures.
+      partial_eval, saving, linearize, dce: for params that hold jaxprs; discharge: for references and futures.
       effects: whether it has side effects, for which dead-code elimination keeps it; "inside": on references of its jaxprs.
       order: says which equations have effects that keep the order of the program; None: no equation has.
       liveness: whether later equations may use its operands ("borrows") or not ("consumes").
       memory: whether results are in the memory of the operands, or `abstract_eval` says in which.
       layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape.
-      keys: how its batch rule applies it to arrays of keys; None: it takes no keys, or its other rules handle them.
+      keys: how its batch rule applies it to arrays of keys; None: it takes none, or its other rules handle them.
       runs, sends: which of its jaxprs are evaluated, and how often; the bytes that each member of a collective sends.
       varying: whether results vary as the operands or by `abstract_eval`; None: the latter with a `partial_eval` rule.
       residual: where all operands are literals, whether its result is saved for the linear part or computed again there.
       derivative: whether the derivative is made of those of the jaxprs in the params, or follows a rule of its own.
       masks, steers: which of NaN and infinity it may drop, and what of it decides something (`interpreters.flow`).
-      identity: says which equations return their first operand unchanged, if the types agree; None: no equation does.
+      identity: which equations return their first operand unchanged, if the types agree; None: no equation does.
       monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`).
+      determined: whether operands and params determine the results.
 
     Raises TypeError where a rule is no function, or a column lacks; ValueError where there is a rule in a column already.
     """

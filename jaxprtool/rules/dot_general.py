@@ -362,6 +362,12 @@ def _dot_layout(
     return [*batch, *free, *[s for i, s in enumerate(y) if i not in (*right, *right_batch)]]
 
 
+def _dot_determined(in_avals: Any, params: Any) -> bool:
+    """Not with an algorithm, whose types of operands and sums a platform has or has not."""
+    del in_avals
+    return _algorithm(params["precision"]) is None
+
+
 define(
     lax.dot_general,
     abstract_eval=_dot_type,
@@ -372,4 +378,5 @@ define(
     lower=_dot_lower,
     cost=_dot_cost,
     layout=_dot_layout,
+    determined=_dot_determined,
 )

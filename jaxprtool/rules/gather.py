@@ -32,6 +32,7 @@ from jaxprtool.makers.indexing import (
     stablehlo_numbers,
     wide_indices,
     windows_of,
+    without_promises,
 )
 from jaxprtool.makers.keys import MOVES_KEYS
 from jaxprtool.makers.selection import Selection
@@ -264,4 +265,5 @@ define(
     keys=MOVES_KEYS,
     masks="both",
     steers="operand 1",
+    determined=without_promises,
 )

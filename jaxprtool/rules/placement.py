@@ -11,6 +11,7 @@ from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
+from jaxprtool.interpreters.determined import undetermined
 from jaxprtool.interpreters.jvp import Zero, linear
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.memory_spaces import put_in_memory
@@ -216,4 +217,5 @@ for _op, _type in ((lax.empty, _empty_type), (lax.empty2, _scalar_type)):
         batch=unsupported("it has no operands"),
         lower=_zeros_lower,
         cost=FREE,
+        determined=undetermined,
     )

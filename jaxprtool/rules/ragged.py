@@ -361,6 +361,12 @@ def _ragged_cost(
     return 2 * max(x.size, 0) * math.prod(free)
 
 
+def _ragged_determined(in_avals: Any, params: Any) -> bool:
+    """Sizes of groups may be negative, or have a sum that is too large, and then nothing says what is computed."""
+    del in_avals, params
+    return False
+
+
 define(
     lax.ragged_dot_general,
     abstract_eval=_ragged_type,
@@ -375,4 +381,5 @@ define(
     lower=_ragged_lower,
     cost=_ragged_cost,
     masks="both",
+    determined=_ragged_determined,
 )

@@ -42,6 +42,7 @@ from jaxprtool.makers.indexing import (
     wide_indices,
     window_sizes,
     windows_of,
+    without_promises,
 )
 from jaxprtool.makers.keys import MOVES_KEYS
 from jaxprtool.makers.reducers import check_reducer, with_consts
@@ -141,7 +142,17 @@ def _apply_jaxpr(closed: ClosedJaxpr) -> Combine:
     return run
 
 
-def _scatter_impl(ufunc: str) -> Callable[..., Value]:
+def _is_that_of(update_jaxpr: Any, op: Any) -> bool:
+    """Whether a jaxpr is one operation on its two arguments, in order: what the name of the primitive says."""
+    jaxpr = update_jaxpr.jaxpr
+    if len(jaxpr.eqns) != 1 or jaxpr.const_binders:
+        return False
+    (eqn,) = jaxpr.eqns
+    same = eqn.primitive is op.primitive and [*jaxpr.outs] == [*eqn.out_binders]
+    return same and [*eqn.inputs] == [*jaxpr.in_binders]
+
+
+def _scatter_impl(op: Any, ufunc: str) -> Callable[..., Value]:
     def make(
         xp: Namespace,
         x: Value,
@@ -161,7 +172,7 @@ def _scatter_impl(ufunc: str) -> Callable[..., Value]:
         sizes = window_sizes(w, x.ndim, updates.shape)
         selection = Selection(xp, x.shape, indices.shape, w, sizes)
         combine: Any = _replace
-        if ufunc:
+        if ufunc and (update_jaxpr is None or _is_that_of(update_jaxpr, op)):
             combine = _combine(ufunc, unique_indices)
         elif update_jaxpr is not None:
             combine = _apply_jaxpr(with_consts(update_jaxpr, update_consts))
@@ -455,6 +466,14 @@ def _scatter_lower(op: Any) -> Callable[..., Value]:
     return lower
 
 
+# What the updates are combined with, where the name says it.
+COMBINED_BY: dict[str, Any] = {
+    "scatter-add": lax.add,
+    "scatter-sub": lax.sub,
+    "scatter-mul": lax.mul,
+    "scatter-min": lax.min,
+    "scatter-max": lax.max,
+}
 _ROWS: Any = (
     (lax.scatter, None, "", _scatter_jvp, _scatter_transpose, MOVES_KEYS),
     (lax.scatter_add, lax.add, "add", None, _add_transpose(lax.scatter_add), None),
@@ -467,7 +486,7 @@ for _op, _scalar_op, _ufunc, _jvp, _transpose, _keys in _ROWS:
     define(
         _op,
         abstract_eval=_scatter_type(_op.primitive.name),
-        impl=_scatter_impl(_ufunc),
+        impl=_scatter_impl(_scalar_op, _ufunc),
         jvp=_jvp or _linear_jvp(_op),
         transpose=_transpose,
         batch=_scatter_batch(_op),
@@ -476,4 +495,5 @@ for _op, _scalar_op, _ufunc, _jvp, _transpose, _keys in _ROWS:
         keys=_keys,
         masks="both",
         steers="operand 1",
+        determined=without_promises,
     )

@@ -127,6 +127,12 @@ def _select_n_lower(ctx: LoweringContext, which: Any, *cases: HloValue) -> HloVa
     return between(0, cases)
 
 
+def _select_n_determined(in_avals: Any, params: Any) -> bool:
+    """Not where the choice is an integer, which may be out of range."""
+    del params
+    return in_avals[0].dtype.kind == "b"
+
+
 define(
     lax.select_n,
     abstract_eval=_select_n_type,
@@ -139,6 +145,7 @@ define(
     keys=MOVES_KEYS,
     masks="both",
     steers="operand 0",
+    determined=_select_n_determined,
 )
 
 

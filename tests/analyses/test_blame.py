@@ -20,6 +20,8 @@ from jaxprtool.driver.blame import blame
 from jaxprtool.driver.check_nans import NanError
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.generation.changes import draw_program
+from jaxprtool.generation.wrapping import wrapped
 from tests.analyses.faults import (
     STEPS,
     Recorder,
@@ -30,8 +32,6 @@ from tests.analyses.faults import (
     same,
     spots,
 )
-from tests.fuzz.equations import draw_program
-from tests.fuzz.wrapping import wrapped
 from tests.programs.catalogue import EXAMPLES, PROGRAMS
 
 FILES = sorted(EXAMPLES.glob("*.jaxpr")) + sorted((EXAMPLES / "zoo").glob("*.jaxpr"))

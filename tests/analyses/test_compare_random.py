@@ -18,16 +18,19 @@ from jaxprtool.driver.compare import compare
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
 from jaxprtool.driver.values import open_binders
+from jaxprtool.generation.changes import draw_program
+from jaxprtool.generation.seeds import seeds
+from jaxprtool.generation.wrapping import wrapped
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from jaxprtool.passes.double import in_double
+from jaxprtool.rules.scatter import COMBINED_BY
 from tests.analyses.exchanged import exchanges
-from tests.fuzz.equations import base_programs, draw_program
-from tests.fuzz.wrapping import wrapped
 
 SEEDS = 2000 if os.environ.get("JAXPRTOOL_ALL") else 2500
 SMALL = 1 << 20
 REDUCERS = {"reduce", "reduce_window", "select_and_scatter", "scatter", "custom_linear_solve"}
+REDUCERS |= {*COMBINED_BY}
 
 
 def drawn(seed):
@@ -87,10 +90,10 @@ def test_exchanged_equations_of_random_programs(part):
     assert tried and found
 
 
-@pytest.mark.parametrize("name", sorted(base_programs()))
+@pytest.mark.parametrize("name", sorted(seeds()))
 def test_every_primitive_in_double_precision(name):
     """Raised programs are well typed, and where they can be raised none of their values is narrow."""
-    for program in base_programs()[name]:
+    for program in seeds()[name]:
         made = in_double(program)
         jt.typecheck_jaxpr(made)
         wide = [str(a).replace("f32[", "f64[") for a in program.out_avals]
@@ -102,9 +105,9 @@ def test_every_primitive_in_double_precision(name):
             )
 
 
-@pytest.mark.parametrize("name", sorted(base_programs())[:: 1 if SEEDS > 2500 else 4])
+@pytest.mark.parametrize("name", sorted(seeds())[:: 1 if SEEDS > 2500 else 4])
 def test_double_precision_is_near_the_own_one(name):
-    for program in base_programs()[name][:2]:
+    for program in seeds()[name][:2]:
         binders = open_binders(program)
         narrow = {str(getattr(v.aval, "dtype", "")) for v in binders}
         if not narrow <= {"f32", "i32", "u32", "bool", "c64"}:

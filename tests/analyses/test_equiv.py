@@ -12,12 +12,12 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.normal_form import same_normal_form
+from jaxprtool.generation.changes import draw_program
 from jaxprtool.interpreters.dce import dce_closed, has_effects
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit
 from jaxprtool.ir.walk import all_eqns
 from tests.analyses.planting import REAL, count, has_rule, real_program, replaced
-from tests.fuzz.equations import draw_program
 from tests.invoke import invoke
 from tests.programs.catalogue import PROGRAMS
 

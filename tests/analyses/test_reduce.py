@@ -29,9 +29,9 @@ from jaxprtool.driver.places import with_places
 from jaxprtool.driver.reduce import How, reduce
 from jaxprtool.driver.run import run
 from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.generation.seeds import seeds
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.walk import all_eqns
-from tests.fuzz.equations import base_programs
 from tests.invoke import invoke
 from tests.programs.catalogue import EXAMPLES
 from tests.random.programs import programs
@@ -264,7 +264,7 @@ def test_any_equation_is_found_at_any_depth(path, valued):
 @pytest.mark.parametrize("part", range(4) if ALL else [1])
 def test_programs_of_every_primitive(part):
     """What comes out is well-typed and runs, whatever shapes and params were changed on the way."""
-    for name, examples in [*base_programs().items()][part::4]:
+    for name, examples in [*seeds().items()][part::4]:
         for program in examples:
             if not all(
                 isinstance(x.aval, jt.ShapedArray)

@@ -154,8 +154,10 @@ NOT_ALONE = {
     "compile",
     "cost",
     "equiv",
+    "fuzz",
     "precision",
     "reduce",
+    "repro",
     "residuals",
     "stats",
 }
@@ -176,6 +178,12 @@ def test_every_verb_takes_a_function(folder: Path, verb: str) -> None:
     direct = invoke(f"{verb} {how} {own}")
     assert direct.status == 0 and not direct.error, direct.error
     assert direct.output == invoke(f"{verb} {own}", invoke(f"trace {how}").output).output
+
+
+def test_an_archive_of_a_function(folder: Path) -> None:
+    made = invoke(f"repro {LIKE} --args random:0 -o bug.zip -- run")
+    assert made.status == 0 and "jaxprtool run program.jaxpr" in made.output, made.error
+    assert invoke("repro bug.zip").output.startswith("still happens")
 
 
 def test_diff_of_two_functions_and_of_a_function_and_a_file(folder: Path) -> None:

@@ -184,6 +184,15 @@ def test_verbs_that_look_for_faults(program):
     run(f"reduce --slow 0 --time 20 {given} -o {small}")
     assert len(jt.load(small).eqns) <= len(case.program.eqns)
     run(f"run {small} --args {small}.args.npz")
+    archive = path.parent / "bug.zip"
+    run(f"repro {given} -o {archive} -- blame --nan")
+    assert run(f"repro {archive}").startswith("still happens")
+
+
+def test_random_programs_run(tmp_path):
+    run(f"fuzz -n 3 -o {tmp_path}")
+    for seed in range(3):
+        run(f"check {tmp_path}/fuzz-{seed}.jaxpr")
 
 
 def test_stats_and_cost(program):

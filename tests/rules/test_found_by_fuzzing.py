@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -100,3 +101,57 @@ def test_symbolic_dimensions_that_a_derivative_would_compute_with_are_refused():
     p = jt.parse("{ lambda ; a:f64[2*n + 1,3]. let b:f64[] = reduce_prod[axes=(0, 1)] a in (b,) }")
     with pytest.raises(jt.UnsupportedError, match="no transformation for symbolic dimensions"):
         jt.jvp_jaxpr(p)
+
+
+COMBINED = {
+    "scatter-add": "add",
+    "scatter-sub": "sub",
+    "scatter-mul": "mul",
+    "scatter-min": "min",
+    "scatter-max": "max",
+}
+
+
+@pytest.mark.parametrize("update", ["", "mul", "sub", "max", "second"])
+@pytest.mark.parametrize("name", COMBINED)
+def test_what_updates_are_combined_with_is_the_same_everywhere(name, update):
+    """What the param says; what the name says where it says nothing: on NumPy, in our lowering, and in JAX."""
+    combine = {
+        "": "None",
+        "second": "{ lambda ; e:f32[] f:f32[]. let  in (f,) }",
+    }.get(update, f"{{ lambda ; e:f32[] f:f32[]. let g:f32[] = {update} e f in (g,) }}")
+    text = SCATTER.replace("scatter-mul", name).replace(
+        "unique_indices=True", "unique_indices=False"
+    )
+    start = text.index("update_jaxpr=")
+    p = jt.parse(f"{text[:start]}update_jaxpr={combine}] a b c in (d,) }}")
+    x = np.arange(12, dtype=np.float32).reshape(4, 3) - 4
+    args = [x, np.array([[1], [1]], np.int32), np.full((2, 3), 2, np.float32)]
+    (expected,) = jt.run(p, *args)
+    np.testing.assert_array_equal(jt.run(p, *args, jit=True)[0], expected)
+    np.testing.assert_array_equal(jt.run(p, *args, through="jax")[0], expected)
+    own = {"add": x[1] + 4, "sub": x[1] - 4, "mul": x[1] * 4, "max": np.maximum(x[1], 2)}
+    own |= {"min": np.minimum(x[1], 2), "second": args[2][0]}
+    np.testing.assert_array_equal(expected[1], own[update or COMBINED[name]])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "",
+        "jvp_jaxpr={ lambda ; d:f32[] e:f32[] f:f32[] g:f32[]. let h:f32[] = add f g in (d, h) } ",
+    ],
+)
+def test_constants_of_a_custom_call_are_not_differentiated(rule):
+    """With its rule and without, as in JAX."""
+    p = jt.parse(
+        "{ lambda ; a:f32[] b:f32[]. let c:f32[] = custom_jvp_call[name=f call_jaxpr={ lambda ; d:f32[] e:f32[]. let "
+        f"g:f32[] = add d e in (g,) }} jvp=jvp {rule}num_consts=1 symbolic_zeros=False] a b in (c,) }}"
+    )
+    one, two = np.float32(1), np.float32(2)
+    _, (tangent,) = jt.jvp(jt.jaxpr_as_fun(p), [one, one], [one, two])
+    assert tangent == 2
+    if not rule:  # JAX has one that reads constants in no program
+        f = jt.to_jax_function(p)
+        assert jax.jvp(f, (one, one), (one, two))[1] == [2]

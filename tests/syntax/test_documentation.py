@@ -90,7 +90,7 @@ PAGES = {
     "xla_call": Page(nested, [F32(1.5)], same=False),
     "pmap": Page(mapped, [np.full((1, 3), 2.0, F32), F32(5.0)], same=False),
 }
-NOT_THESE = {"trace", "transpose"}  # they take no file, or a linear program
+NOT_THESE = {"trace", "fuzz", "transpose"}  # they take no file, or a linear program
 
 
 @pytest.fixture(params=PAGES)
@@ -289,6 +289,7 @@ def test_no_verb_fails(verb, page, tmp_path):
         "blame": f"blame {path} --args ones",
         "reduce": f"reduce --slow 0 {path} --args ones",
         "precision": f"precision {path} --args ones",
+        "repro": f"repro {path} -- check",
         "partial-eval": f"partial-eval --known 0 {path}",
     }.get(verb, f"{verb} {path}")
     done = invoke(argv)

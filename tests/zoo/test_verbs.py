@@ -203,6 +203,13 @@ def test_verbs_that_look_for_faults(program):
         "reduce", "--slow", "0", "--time", "20", program.path, "--args", program.values, "-o", small
     )
     assert run("check", small)
+    archive = program.folder / "bug.zip"
+    run("repro", program.path, "-o", archive, "--", "check")
+    assert run("repro", archive).startswith("still happens")
+
+
+def test_fuzz_draws_from_no_file():
+    assert run("fuzz", "--seed", "1") == run("fuzz", "--seed", "1")
 
 
 def test_opt(program):

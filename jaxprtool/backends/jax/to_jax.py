@@ -69,6 +69,8 @@ from jaxprtool.ir.params import (
     Word,
 )
 from jaxprtool.ir.walk import all_eqns
+from jaxprtool.makers.indexing import update_jaxpr_of
+from jaxprtool.rules.scatter import COMBINED_BY
 
 __all__ = ["eqn_to_jax", "jax_params", "key_array", "to_jax"]
 
@@ -229,6 +231,9 @@ class _Writer:
             restored["input_dtype"] = inputs[0].aval.dtype
         if name == "jit":
             fill_jit(restored, len(inputs), len(outs))
+        if name in COMBINED_BY and restored["update_jaxpr"] is None:  # JAX's rules would overwrite
+            combined = update_jaxpr_of(COMBINED_BY[name], eqn.inputs[0].aval.dtype)
+            restored["update_jaxpr"] = self.jaxpr(combined.jaxpr)
         if isinstance(restored.get("computation"), Opaque):
             computation = _computation(restored["jaxpr"])
             restored["computation"] = Named(computation, restored["computation"].text)

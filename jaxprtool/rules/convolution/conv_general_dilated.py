@@ -346,6 +346,13 @@ def _meetings(
     return count
 
 
+def _determined(in_avals: Any, params: Any) -> Any:
+    """Zeros of the padding, and between the elements, may be multiplied with a NaN or an infinity, or left out."""
+    del in_avals
+    holes = any(n > 1 for n in params["lhs_dilation"] or ())
+    return "finite" if holes or any(map(any, params["padding"])) else True
+
+
 define(
     lax.conv_general_dilated,
     abstract_eval=conv_type,
@@ -356,4 +363,5 @@ define(
     lower=_conv_lower,
     cost=_conv_cost,
     masks="both",
+    determined=_determined,
 )

@@ -17,6 +17,7 @@ from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import broadcast_batch, moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim
+from jaxprtool.interpreters.determined import undetermined
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR
@@ -339,6 +340,7 @@ define(
     batch=_generator_batch,
     lower=_generator_lower,
     cost=AS_LOWERED,
+    determined=undetermined,
 )
 
 
@@ -391,4 +393,5 @@ define(
     batch=unsupported("JAX has none either: the generator keeps a state of its own"),
     lower=_uniform_lower,
     cost=AS_LOWERED,
+    determined=undetermined,
 )

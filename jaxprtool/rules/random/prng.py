@@ -285,6 +285,12 @@ def _leading_batch(op: Any) -> Value:
     return rule
 
 
+def _by_threefry(in_avals: Any, params: Any) -> bool:
+    """Not where bits are those of a generator which draws a batch at once, and differs by platform."""
+    keys = [a.dtype.name for a in in_avals if a.dtype.kind == "k"]
+    return all("fry" in name for name in (*keys, *([params["impl"]] if "impl" in params else [])))
+
+
 define(
     lax.random_seed,
     abstract_eval=_seed_type,
@@ -292,6 +298,7 @@ define(
     **LOCALLY_CONSTANT,
     batch=elementwise_batch,
     cost=AS_LOWERED,
+    determined=_by_threefry,
 )
 
 define(
@@ -321,6 +328,7 @@ define(
     **LOCALLY_CONSTANT,
     batch=elementwise_batch,
     cost=AS_LOWERED,
+    determined=_by_threefry,
 )
 
 define(
@@ -330,6 +338,7 @@ define(
     **LOCALLY_CONSTANT,
     batch=broadcast_batch,
     cost=AS_LOWERED,
+    determined=_by_threefry,
 )
 
 define(
@@ -339,6 +348,7 @@ define(
     **LOCALLY_CONSTANT,
     batch=elementwise_batch,
     cost=AS_LOWERED,
+    determined=_by_threefry,
 )
 
 define(

@@ -388,6 +388,16 @@ def _scatter_general_lower(
     )
 
 
+def _is_determined(in_avals: Any, params: Any) -> bool:
+    """Whether no element is in two windows, which are visited in any order, or in the padding, which XLA's CPU backend reads."""
+    del in_avals
+    windows = windows_of(
+        **{k: params[k] for k in ("window_dimensions", "window_strides", "padding")}
+    )
+    apart = all(n <= s for n, s in zip(windows.dimensions, windows.strides, strict=True))
+    return apart and not any(map(any, windows.padding))
+
+
 define(
     lax.select_and_scatter,
     abstract_eval=_scatter_type,
@@ -399,4 +409,5 @@ define(
     cost=AS_LOWERED,
     masks="both",
     steers="operand 0",
+    determined=_is_determined,
 )

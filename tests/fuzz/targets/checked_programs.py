@@ -22,11 +22,11 @@ from jaxprtool.driver.transpose import transpose
 from jaxprtool.driver.values import open_binders
 from jaxprtool.driver.vjp import vjp
 from jaxprtool.driver.vmap import vmap
+from jaxprtool.generation.changes import draw_program
+from jaxprtool.generation.wrapping import wrapped
 from jaxprtool.interpreters.check import set_verify
 from jaxprtool.ir.avals import ShapedArray
-from tests.fuzz.equations import draw_program
 from tests.fuzz.target import Failure, Target
-from tests.fuzz.wrapping import wrapped
 
 SMALL = 1 << 22  # bytes of what is evaluated
 

@@ -7,13 +7,13 @@ import random
 from typing import NamedTuple
 
 import jaxprtool as jt
+from jaxprtool.generation.seeds import seeds
+from jaxprtool.generation.wrapping import wrapped
 from jaxprtool.syntax.parse import parse_file
 from tests.fuzz.choice import choose
-from tests.fuzz.equations import base_programs
 from tests.fuzz.target import Target
 from tests.fuzz.targets import checked_programs
 from tests.fuzz.targets.mutated_text import mutate, texts
-from tests.fuzz.wrapping import wrapped
 
 
 class Case(NamedTuple):
@@ -25,7 +25,7 @@ class Case(NamedTuple):
 def _printed() -> list[str]:
     """The examples of all primitives, as text, and as many inside of calls and loops."""
     rng, found = random.Random(0), []
-    for programs in base_programs().values():
+    for programs in seeds().values():
         for p in programs[:4]:
             found += [jt.format_jaxpr(q, lossless=True) for q in (p, wrapped(rng, p))]
     return found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import jaxprtool as jt
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ops.calls import jit_call
@@ -16,7 +16,7 @@ from jaxprtool.ops.control_flow import cond_call, scan_call, while_call
 from jaxprtool.ops.custom_functions import custom_jvp_call, custom_vjp_call
 from jaxprtool.ops.remat import remat_call
 
-__all__ = ["wrapped"]
+__all__ = ["WRAPS", "wrapped"]
 
 Wrap = Callable[[random.Random, ClosedJaxpr], ClosedJaxpr]
 
@@ -100,7 +100,7 @@ def _scan(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
 def _longer(aval: Any, length: int) -> Any:
     try:
         return aval.update(shape=(length, *aval.shape))
-    except (AttributeError, jt.JaxprToolError):
+    except (AttributeError, JaxprToolError):
         return aval
 
 
@@ -171,9 +171,19 @@ def _custom_vjp(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
     return _around(custom_vjp_call, program, [], outs, **rules, **params)
 
 
-_WRAPS: tuple[Wrap, ...] = (_jit, _remat, _cond, _scan, _while, _custom_jvp, _custom_vjp)
+WRAPS: dict[str, Wrap] = {
+    "jit": _jit,
+    "remat2": _remat,
+    "cond": _cond,
+    "scan": _scan,
+    "while": _while,
+    "custom_jvp_call": _custom_jvp,
+    "custom_vjp_call": _custom_vjp,
+}
 
 
-def wrapped(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
-    """A program of one equation that holds the given one in its params."""
-    return rng.choice(_WRAPS)(rng, _closed(program))
+def wrapped(
+    rng: random.Random, program: ClosedJaxpr, wraps: Sequence[Wrap] = tuple(WRAPS.values())
+) -> ClosedJaxpr:
+    """A program of one equation that holds the given one in its params, put there by one of `wraps`."""
+    return rng.choice(wraps)(rng, _closed(program))

@@ -1,4 +1,4 @@
-"""Programs of one to three equations, which are those of the examples of all primitives with something changed."""
+"""Programs of one to three equations, which are seeds with something changed: right or wrong in any way."""
 
 from __future__ import annotations
 
@@ -7,26 +7,18 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import jaxprtool as jt
+from jaxprtool.generation.seeds import seeds
 from jaxprtool.interpreters.check import typecheck_eqn
 from jaxprtool.ir.avals import AbstractToken, FutureType, OpaqueType, RefType, ShapedArray
+from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.dtypes import FLOAT32, INT32, custom_dtype, find_dtype
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import (
-    ClosedJaxpr,
-    Jaxpr,
-    JaxprEqn,
-    Lit,
-    Params,
-    Primitive,
-    Var,
-)
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Params, Var
 from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
-from tests.laws.oracle import EXAMPLES, by_structure, ours
 
-__all__ = ["base_programs", "draw_program"]
+__all__ = ["copied", "draw_program", "mutated", "retyped"]
 
-DTYPES = [
+_DTYPES = [
     "f32",
     "f32",
     "f64",
@@ -46,7 +38,7 @@ DTYPES = [
     "key<fry>",
     "key<rbg>",
 ]
-SCALARS = [
+_SCALARS = [
     None,
     True,
     False,
@@ -83,21 +75,11 @@ SCALARS = [
 
 
 @functools.cache
-def base_programs() -> dict[str, list[ClosedJaxpr]]:
-    """Small programs that use each primitive, by its name."""
-    found: dict[str, list[ClosedJaxpr]] = {}
-    for example in by_structure(EXAMPLES):
-        program = jt.make_jaxpr(ours(example))(*[a.aval for a in example.args])
-        found.setdefault(example.primitive.name, []).append(program)
-    return found
-
-
-@functools.cache
 def _jaxprs() -> list[ClosedJaxpr]:
     """Jaxprs that stand in params of the examples."""
     values = [
         v
-        for programs in base_programs().values()
+        for programs in seeds().values()
         for p in programs
         for e in p.eqns
         for v in e.params.values()
@@ -106,17 +88,17 @@ def _jaxprs() -> list[ClosedJaxpr]:
     return [x for x in flat if isinstance(x, ClosedJaxpr)]
 
 
-def draw_aval(rng: random.Random) -> Any:
+def _aval(rng: random.Random) -> Any:
     """A type, or f32[] in place of one that no array has."""
     try:
-        return _any_aval(rng)
-    except jt.JaxprTypeError:
+        return _any_type(rng)
+    except JaxprTypeError:
         return ShapedArray((), FLOAT32)
 
 
-def _any_aval(rng: random.Random) -> Any:
+def _any_type(rng: random.Random) -> Any:
     """A type: most often a small array, sometimes a key, float0, a reference, a token or an unreadable one."""
-    dtype = find_dtype(rng.choice(DTYPES))
+    dtype = find_dtype(rng.choice(_DTYPES))
     if rng.random() < 0.03:
         dtype = custom_dtype("odd_type")
     pick = rng.random()
@@ -139,11 +121,11 @@ def _any_aval(rng: random.Random) -> Any:
 def _near(rng: random.Random, aval: Any) -> Any:
     """A type that differs from one in the element type, a dimension or the rank."""
     if not isinstance(aval, ShapedArray) or rng.random() < 0.2:
-        return draw_aval(rng)
+        return _aval(rng)
     shape = list(aval.shape)
     pick = rng.random()
     if pick < 0.4:
-        dtype = find_dtype(rng.choice(DTYPES))
+        dtype = find_dtype(rng.choice(_DTYPES))
         return aval.update(dtype=dtype) if aval.ndim < 64 else aval
     if pick < 0.7 and shape:
         shape[rng.randrange(len(shape))] = rng.choice((0, 1, 2, 3, 4, 5))
@@ -153,14 +135,14 @@ def _near(rng: random.Random, aval: Any) -> Any:
         del shape[rng.randrange(len(shape))]
     try:
         return aval.update(shape=tuple(shape))
-    except jt.JaxprTypeError:
+    except JaxprTypeError:
         return aval
 
 
 def _changed(rng: random.Random, value: Any, depth: int = 0) -> Any:
     """A value of a param with something in it changed."""
     if isinstance(value, ClosedJaxpr) and rng.random() < 0.8:
-        return rng.choice(_jaxprs()) if rng.random() < 0.4 else _mutated(rng, value)
+        return rng.choice(_jaxprs()) if rng.random() < 0.4 else mutated(rng, value)
     if isinstance(value, (tuple, list)) and rng.random() < 0.85:
         items = list(value)
         pick = rng.random()
@@ -170,7 +152,7 @@ def _changed(rng: random.Random, value: Any, depth: int = 0) -> Any:
         elif items and pick < 0.75:
             del items[rng.randrange(len(items))]
         else:
-            items.insert(rng.randint(0, len(items)), rng.choice([*items, *SCALARS]))
+            items.insert(rng.randint(0, len(items)), rng.choice([*items, *_SCALARS]))
         return type(value)(items) if type(value) in (tuple, list) else tuple(items)
     if isinstance(value, Record) and rng.random() < 0.8:
         fields = dict(value.fields)
@@ -185,20 +167,20 @@ def _changed(rng: random.Random, value: Any, depth: int = 0) -> Any:
     if type(value) is int and rng.random() < 0.6:
         return value + rng.choice((-2, -1, 1, 2))
     if depth < 3 and rng.random() < 0.25:
-        return tuple(rng.choice(SCALARS) for _ in range(rng.randrange(4)))
-    return rng.choice(SCALARS)
+        return tuple(rng.choice(_SCALARS) for _ in range(rng.randrange(4)))
+    return rng.choice(_SCALARS)
 
 
 def _literal(rng: random.Random) -> Lit:
     """A literal, of rank 0 most often; one of higher rank has no value in a text."""
-    dtype = find_dtype(rng.choice(DTYPES[:-3]))
+    dtype = find_dtype(rng.choice(_DTYPES[:-3])) or FLOAT32
     if rng.random() < 0.15:
         return Lit(None, ShapedArray((rng.randrange(4),), dtype))
     value = {"b": True, "f": 1.5, "c": 1 + 2j}.get(dtype.kind, 1)
     return Lit(rng.choice((value, value, type(value)(0))), ShapedArray((), dtype))
 
 
-def _retyped(eqns: Sequence[JaxprEqn]) -> None:
+def retyped(eqns: Sequence[JaxprEqn]) -> None:
     """Give results the types that the rules say, so that more of what is drawn is accepted."""
     for eqn in eqns:
         try:
@@ -212,7 +194,7 @@ def _retyped(eqns: Sequence[JaxprEqn]) -> None:
         amend(eqn, out_binders=(*binders, *more))
 
 
-def _copy(jaxpr: Jaxpr) -> Jaxpr:
+def copied(jaxpr: Jaxpr) -> Jaxpr:
     """The same program with variables and equations of its own, which can be amended."""
     new: dict[Any, Var] = {}
 
@@ -273,16 +255,16 @@ def _mutate(rng: random.Random, jaxpr: Jaxpr) -> None:
         elif params:
             del params[rng.choice([*params])]
         else:
-            params["extra"] = rng.choice(SCALARS)
+            params["extra"] = rng.choice(_SCALARS)
         amend(eqn, params=Params(params))
 
 
-def _mutated(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
+def mutated(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
     """A program with a thing or two changed, and types of results to match."""
-    jaxpr = _copy(program.jaxpr)
+    jaxpr = copied(program.jaxpr)
     for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3))):
         _mutate(rng, jaxpr)
-    _retyped(jaxpr.eqns)
+    retyped(jaxpr.eqns)
     known = {*jaxpr.all_binders, *(v for e in jaxpr.eqns for v in e.out_binders)}
     outs = [x for x in jaxpr.outs if isinstance(x, Lit) or x in known]
     return ClosedJaxpr(jaxpr.replace(outs=outs), program.consts)
@@ -308,17 +290,12 @@ def _joined(rng: random.Random, first: Jaxpr, second: Jaxpr) -> Jaxpr:
 
 def draw_program(rng: random.Random) -> ClosedJaxpr:
     """A program of a few equations that may be wrong in any way."""
-    bases = base_programs()
+    bases = seeds()
     base = rng.choice(bases[rng.choice([*bases])])
-    program = _mutated(rng, base)
+    program = mutated(rng, base)
     for _ in range(rng.choice((0, 0, 0, 1, 2))):
-        other = _mutated(rng, rng.choice(bases[rng.choice([*bases])]))
+        other = mutated(rng, rng.choice(bases[rng.choice([*bases])]))
         jaxpr = _joined(rng, program.jaxpr, other.jaxpr)
-        _retyped(jaxpr.eqns)
+        retyped(jaxpr.eqns)
         program = ClosedJaxpr(jaxpr, [*program.consts, *other.consts])
     return program
-
-
-def primitives_of(program: ClosedJaxpr) -> list[Primitive]:
-    """The primitives of a program's own equations."""
-    return [e.primitive for e in program.jaxpr.eqns]

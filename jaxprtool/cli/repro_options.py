@@ -1,0 +1,63 @@
+"""Options of `repro`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from jaxprtool.cli.param_types import Size
+from jaxprtool.driver.bundle import MOST_BYTES
+from jaxprtool.driver.replaying import TIME_LIMIT
+
+__all__ = ["repro_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _made_with(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Put the value of an option into the dict `how`."""
+    ctx.params.setdefault("how", {})[param.name] = value
+
+
+_OPTIONS: list[Callable[[Any], Any]] = [
+    click.option("-o", "--output", metavar="OUT.zip", help="Write the archive to this file."),
+    click.option(
+        "--expect",
+        metavar="TEXT",
+        callback=_made_with,
+        expose_value=False,
+        help="What the command should have written.",
+    ),
+    click.option(
+        "--scrub",
+        is_flag=True,
+        callback=_made_with,
+        expose_value=False,
+        help="Replace names and values by neutral ones.",
+    ),
+    click.option(
+        "--time-limit",
+        type=click.FloatRange(0, min_open=True),
+        default=TIME_LIMIT,
+        show_default=True,
+        metavar="S",
+        help="Seconds that the command may take.",
+    ),
+    click.option(
+        "--max-bytes",
+        type=Size(),
+        default=MOST_BYTES,
+        show_default="1G",
+        metavar="N",
+        help="Refuse arguments, or an archive, of more than this.",
+    ),
+]
+
+
+def repro_options(f: F) -> F:
+    """All of them; `how` is a dict of those that only making an archive has."""
+    for option in reversed(_OPTIONS):
+        f = option(f)
+    return f

@@ -1,0 +1,283 @@
+"""fuzz: random programs, run through columns that have to agree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaxprtool.analyses.answer import Answer
+from jaxprtool.analyses.reduction.candidate import Candidate
+from jaxprtool.driver import reduce as reducing
+from jaxprtool.driver.columns import Deviation, Refused, column_named, deviation
+from jaxprtool.driver.generate import (
+    Generated,
+    Recipe,
+    generated,
+    made_folder,
+    names_of,
+    write_generated,
+    write_pair,
+)
+from jaxprtool.driver.interest import Failure, Interest, names_in, normalised
+from jaxprtool.generation.seeds import primitives_in
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, counted, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+
+__all__ = [
+    "FOLDER",
+    "PATIENCE",
+    "SECONDS",
+    "Finding",
+    "Fuzzer",
+    "Fuzzing",
+    "fuzz",
+    "fuzzer",
+    "refuse_without_check",
+]
+
+FOLDER = "fuzz-found"
+SECONDS = 60.0  # of drawing, by default
+PATIENCE = 20.0  # seconds for the reduction of one finding
+
+
+def refuse_without_check(*, seconds: float | None, no_reduce: bool, as_json: bool) -> None:
+    """Raise UsageError for options that programs alone do not need."""
+    given = ("--seconds" if seconds is not None else "") or ("--no-reduce" if no_reduce else "")
+    if given:
+        fail(UsageError, f"{given} goes with --check", "option", help="--check numpy,xla")
+    if as_json:
+        fail(UsageError, "--json goes with -o, or with --check", "option", help="-o programs")
+
+
+class _Deviates(Interest):
+    """A program fails in a column as it did: its results differ, or the same exception is raised."""
+
+    def __init__(self, found: Deviation):
+        self.found = found
+
+    def failure(self, c: Candidate) -> Failure | None:
+        found = self._of(c)
+        return None if found is None else Failure(found.kind, found.message)
+
+    def __call__(self, c: Candidate) -> bool:
+        return self._of(c) is not None
+
+    def _of(self, c: Candidate) -> Deviation | None:
+        try:
+            found = deviation(self.found.column, c.program, c.args or ())
+        except Refused:
+            return None
+        if found is None or (found.kind, found.of) != (self.found.kind, self.found.of):
+            return None
+        if found.kind == "crash":
+            before, after = (normalised(d.message, names_in(c.jaxpr)) for d in (self.found, found))
+            return found if before == after else None
+        return found
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A program that fails in a column.
+
+    Attributes:
+      seed: of the random program.
+      found: how it fails.
+      program, args: the reduced program.
+      original: the random program.
+      files: of the reduced program, its arguments, and the random program with its own.
+    """
+
+    seed: int
+    found: Deviation
+    program: ClosedJaxpr
+    args: Sequence[Value]
+    original: Generated
+    files: Sequence[str] = ()
+
+    def explains(self, case: Generated, found: Deviation) -> bool:
+        """Whether another program most likely fails for the same reason: it has the primitives of this one, too."""
+        same = (found.column, found.kind, found.of) == (
+            self.found.column,
+            self.found.kind,
+            self.found.of,
+        )
+        return same and primitives_in(self.program) <= primitives_in(case.program)
+
+    def json(self) -> dict[str, Any]:
+        """The finding as plain values."""
+        files = dict(zip(("file", "args", "original", "original_args"), self.files, strict=False))
+        return {
+            "seed": self.seed,
+            "column": self.found.column,
+            "kind": self.found.kind,
+            "message": self.found.message,
+            "primitives": sorted(primitives_in(self.program)),
+            **files,
+        }
+
+    def lines(self) -> Sequence[str]:
+        """The finding for people."""
+        first = f"{self.found.column} {self.found.kind}: {self.found.message}"
+        of = ", ".join(sorted(primitives_in(self.program)))
+        return [first, f"  of {of or 'no equation'}, from --seed {self.seed}: {self.files[0]}"]
+
+
+@dataclass(frozen=True)
+class Fuzzing(Answer):
+    """What came of running random programs through columns.
+
+    Attributes:
+      programs: how many programs were drawn.
+      compared: by column how many of them both sides took.
+      refused: by column how many one side did not take, and said so.
+      findings: the programs that fail, one of each kind.
+      alike: how many more fail as one of them does.
+      seconds: how long it took.
+    """
+
+    programs: int
+    compared: dict[str, int]
+    refused: dict[str, int]
+    findings: Sequence[Finding]
+    alike: int
+    seconds: float
+
+    def lines(self) -> Sequence[str]:
+        found = [line for f in self.findings for line in f.lines()]
+        if self.alike:
+            found.append(f"{self.alike} more that fail in the same way")
+        columns = ", ".join(f"{name} {n:,}" for name, n in self.compared.items())
+        n = len(self.findings)
+        end = "nothing differs" if not n else f"{counted(n, 'finding')}"
+        drawn = f"{counted(self.programs, 'program')} in {self.seconds:.0f} s"
+        return [*found, f"{end}: {drawn} (compared: {columns})"]
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "found": len(self.findings),
+            "programs": self.programs,
+            "compared": self.compared,
+            "refused": self.refused,
+            "findings": [f.json() for f in self.findings],
+            "alike": self.alike,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def _nothing(_line: str) -> None:
+    pass
+
+
+@dataclass
+class Fuzzer:
+    """A run through the columns.
+
+    Attributes:
+      columns: names of them.
+      recipe: what programs are drawn.
+      folder: where findings are kept.
+      patience: seconds that the reduction of one finding may take.
+      show: is given a line for each finding.
+    """
+
+    columns: Sequence[str]
+    recipe: Recipe = field(default_factory=Recipe)
+    folder: str = FOLDER
+    patience: float = PATIENCE
+    show: Callable[[str], None] = _nothing
+
+    def __post_init__(self) -> None:
+        self.columns = [column_named(name) for name in self.columns]
+        if not self.columns:
+            fail(UsageError, "--check needs a column", "option", help="--check numpy,xla")
+        self.compared = dict.fromkeys(self.columns, 0)
+        self.refused = dict.fromkeys(self.columns, 0)
+        self.findings: list[Finding] = []
+        self.alike = 0
+
+    def try_one(self, case: Generated) -> None:
+        """Run a program through all columns, and keep what fails."""
+        for column in self.columns:
+            try:
+                found = deviation(column, case.program, case.args)
+            except Refused:
+                self.refused[column] += 1
+                continue
+            self.compared[column] += 1
+            if found is not None:
+                self._keep(case, found)
+
+    def _keep(self, case: Generated, found: Deviation) -> None:
+        if any(f.explains(case, found) for f in self.findings):
+            self.alike += 1
+            return
+        finding = self._reduced(case, found)
+        folder = made_folder(self.folder)
+        name = f"{case.name}-{found.column}"
+        files = [
+            *write_pair(finding.program, finding.args, folder, name),
+            *write_generated(case, folder),
+        ]
+        finding = Finding(case.seed, finding.found, finding.program, finding.args, case, files)
+        self.findings.append(finding)
+        for line in finding.lines():
+            self.show(line)
+
+    def _reduced(self, case: Generated, found: Deviation) -> Finding:
+        """The finding with a smaller program, where it fails each time."""
+        if not self.patience:
+            return Finding(case.seed, found, case.program, case.args, case)
+        how = reducing.How(seconds=self.patience)
+        try:
+            small = reducing.reduce(case.program, case.args, _Deviates(found), how)
+        except JaxprToolError:
+            return Finding(case.seed, found, case.program, case.args, case)
+        args = small.args or ()
+        again = deviation(found.column, small.program, args) or found
+        return Finding(case.seed, again, small.program, args, case)
+
+
+def fuzzer(
+    columns: str,
+    recipe: Recipe,
+    folder: str | None,
+    *,
+    show: Callable[[str], None],
+    no_reduce: bool,
+    seconds: float | None,
+) -> Fuzzer:
+    """A fuzzer as the options of the verb describe it."""
+    del seconds
+    patience = 0.0 if no_reduce else PATIENCE
+    return Fuzzer(names_of(columns), recipe, folder or FOLDER, patience, show)
+
+
+def fuzz(
+    fuzzer: Fuzzer,
+    seed: int,
+    count: int | None = None,
+    seconds: float | None = None,
+) -> Fuzzing:
+    """Run random programs through columns; program i is that of the seed `seed + i`.
+
+    Args:
+      fuzzer: what is drawn and compared, and where it is kept.
+      seed: of the first program.
+      count: how many programs.
+      seconds: how long new ones are begun; reductions are not counted. A minute where there is no count either.
+    """
+    if seconds is None and count is None:
+        seconds = SECONDS
+    begin = time.monotonic()
+    done, drawing = 0, 0.0
+    while (count is None or done < count) and (seconds is None or drawing < seconds):
+        start, kept = time.monotonic(), len(fuzzer.findings) + fuzzer.alike
+        fuzzer.try_one(generated(seed + done, fuzzer.recipe))
+        done += 1
+        if len(fuzzer.findings) + fuzzer.alike == kept:
+            drawing += time.monotonic() - start
+    took = time.monotonic() - begin
+    return Fuzzing(done, fuzzer.compared, fuzzer.refused, fuzzer.findings, fuzzer.alike, took)

@@ -1,0 +1,181 @@
+"""fuzz --check: it comes out clean, and finds what is planted, in every column."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool import ops as lax
+from jaxprtool.backends.stability import plain, stable_differences
+from jaxprtool.driver.columns import COLUMNS, deviation
+from jaxprtool.generation.programs import draw_typed
+from jaxprtool.interpreters.batch import batch_rules
+from jaxprtool.interpreters.determined import is_determined
+from jaxprtool.interpreters.evaluate import impl_rules
+from jaxprtool.interpreters.jvp import jvp_rules
+from jaxprtool.interpreters.lower import lowering_rules
+from jaxprtool.interpreters.transpose import transpose_rules
+from jaxprtool.passes.jitter import jittered
+from tests.invoke import invoke
+
+MANY = 40 if os.environ.get("JAXPRTOOL_ALL") else 1
+
+
+@pytest.mark.parametrize(
+    ("column", "count"),
+    [("numpy", 60), ("vmap", 60), ("xla", 25), ("jax", 10), ("jvp", 8), ("vjp", 8)],
+)
+def test_nothing_differs(column: str, count: int, tmp_path: Path) -> None:
+    found = jt.fuzz([column], seed=900_000, count=count * MANY, output=tmp_path / "found")
+    assert not found.findings, str(found)
+    assert found.compared[column] > count * MANY * 0.4 and not (tmp_path / "found").exists()
+
+
+def _wrong(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A rule whose result is 1 too large."""
+
+    def changed(*args: Any, **params: Any) -> Any:
+        return rule(*args, **params) + 1
+
+    return changed
+
+
+# column, table, primitive, another rule, whether a program of its derivative has it
+PLANTED = {
+    "xla": (impl_rules, lax.tanh, lambda rule: _wrong(rule)),
+    "jax": (impl_rules, lax.mul, lambda rule: _wrong(rule)),
+    "xla lowering": (lowering_rules, lax.sin, lambda rule: lowering_rules[lax.cos.primitive]),
+    "jvp": (jvp_rules, lax.sin, lambda rule: jvp_rules[lax.tanh.primitive]),
+    "vjp": (transpose_rules, lax.neg, lambda rule: lambda cts, x, **p: [cts[0]]),
+    "vmap": (batch_rules, lax.cumsum, lambda rule: _as_if_not_batched),
+}
+
+
+def _as_if_not_batched(axis_size: Any, vals: Any, dims: Any, **params: Any) -> Any:
+    """The rule of a cumulative sum that takes the batch axis for an axis of the operand."""
+    (x,), (d,) = vals, dims
+    return lax.cumsum(x, **{**params, "axis": d}), d
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found_and_reduced(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    column, (table, op, change) = name.split()[0], PLANTED[name]
+    primitive = op.primitive
+    monkeypatch.setitem(table.rules, primitive, change(table[primitive]))
+    folder = tmp_path / "found"
+    line = (
+        f"fuzz --check {column} --size 3 --primitives {primitive},add,neg -n 40 -o {folder} --json"
+    )
+    done = invoke(line)
+    assert done.status == 1, (done.output, done.error)
+    found = json.loads(done.output)
+    mine = [f for f in found["findings"] if primitive.name in f["primitives"]]
+    assert found["found"] == len(found["findings"]) and mine, found
+    first = mine[0]
+    assert first["column"] == column and first["kind"] in ("differs", "crash")
+    small = jt.load(first["file"])
+    assert primitive.name in first["primitives"] and len(small.eqns) <= 2
+    assert len(jt.load(first["original"]).eqns) >= len(small.eqns)
+    args = np.load(first["args"])
+    assert deviation(column, small, [args[k] for k in args]) is not None
+    assert Path(first["original_args"]).exists()
+
+
+def test_a_rule_that_raises_is_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_args: Any, **_params: Any) -> Any:
+        raise KeyError("nothing there")
+
+    monkeypatch.setitem(batch_rules.rules, lax.sin.primitive, broken)
+    done = invoke(f"fuzz --check vmap --primitives sin,add -n 20 -o {tmp_path / 'found'}")
+    assert done.status == 1
+    assert "vmap crash: KeyError: 'nothing there'" in done.output and "of sin, from" in done.output
+    assert "in the same way" in done.output
+
+
+def test_without_reduction_the_program_is_kept_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(impl_rules.rules, lax.sin.primitive, _wrong(impl_rules[lax.sin.primitive]))
+    line = f"fuzz --check xla --size 3 --primitives sin,add -n 6 --no-reduce --json -o {tmp_path}"
+    for finding in json.loads(invoke(line).output)["findings"]:
+        assert Path(finding["file"]).read_text() == Path(finding["original"]).read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("--check numpy,tpu", "option"),
+        ("--check ,", "option"),
+        ("--seconds 3", "option"),
+        ("--no-reduce", "option"),
+        ("--json", "option"),
+        ("--primitives add,mull", "unknown-primitive"),
+        ("--primitives ppermute", "option"),
+        ("--size 0", "usage"),
+        ("-n 0", "usage"),
+        ("--check numpy --seconds -1", "usage"),
+        ("-o /dev/null/x", "unwritable-file"),
+        ("file.jaxpr", "usage"),
+    ],
+)
+def test_wrong_usage(line: str, code: str) -> None:
+    done = invoke(f"fuzz {line}")
+    assert done.status == 2 and f"[{code}]" in done.error, done.error
+
+
+def test_programs_without_determined_results_are_refused() -> None:
+    program = jt.parse(
+        "{ lambda ; a:f32[] b:f32[]. let c:f32[3] = rng_uniform[shape=(3,)] a b in (c,) }"
+    )
+    assert not is_determined(program)
+    for column in COLUMNS:
+        with pytest.raises(Exception, match="determine"):
+            deviation(column, program, [np.float32(0), np.float32(1)])
+
+
+# -- what rounding explains --------------------------------------------------------------------------
+
+
+def test_jitter_keeps_types_and_moves_results_a_little() -> None:
+    moved = 0
+    for seed in range(60):
+        program = draw_typed(random.Random(seed), 3, ["add", "mul", "sin", "scan", "cond", "while"])
+        made = jittered(program, seed)
+        jt.typecheck_jaxpr(made)
+        assert made.out_avals == program.out_avals
+        moved += len(made.eqns) > len(program.eqns)
+    assert moved > 20
+
+
+def of(values: list[float]) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def test_a_difference_is_one_where_no_rounding_explains_it() -> None:
+    def constant(x: float) -> tuple[Any, Any]:
+        return [of([x])], lambda args: [of([x])]
+
+    def steep(args: Any) -> Any:
+        return [of([np.float32(1e6) * (args[0] - np.float32(1.0))])]
+
+    args = [np.float32(1.0)]
+    assert stable_differences(constant(1.0), constant(1.1), args)
+    assert not stable_differences(constant(1.0), constant(1.0 + 1e-6), args)
+    assert not stable_differences((steep(args), steep), constant(0.3), args)
+    assert stable_differences((steep(args), steep), constant(1e9), args)
+
+
+def test_what_implementations_may_choose() -> None:
+    assert plain(of([1e-40, 1.0])).tolist() == [0.0, 1.0]
+    assert np.isnan(plain(np.array([complex(np.inf, 0)]))).all()
+    assert np.isinf(plain(of([np.inf]))).all() and np.isnan(plain(of([np.inf]), poles=True)).all()
