@@ -19,6 +19,7 @@ import functools
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from itertools import count
 from typing import Any, NoReturn
 
 from jaxprtool.core.bind import base_trace, in_place, interpreted, interpreting, state
@@ -30,7 +31,7 @@ from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval, typecheck_jaxpr
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes
-from jaxprtool.interpreters.observe import observed_by, observer
+from jaxprtool.interpreters.observe import Observer, observed_by, observer
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value, Var
@@ -195,23 +196,35 @@ class _Program:
 class _Observed(_Program):
     """A program that tells the observer of each equation (`interpreters.observe`)."""
 
-    __slots__ = ("jaxpr",)
+    __slots__ = ("holds", "jaxpr")
 
     def __init__(self, jaxpr: Jaxpr, xp: Any):
         super().__init__(jaxpr, xp)
         self.jaxpr = jaxpr
+        self.holds = [eqn.primitive.holds_jaxprs for eqn in jaxpr.eqns]
 
     def run(self, args: Sequence[Value]) -> list[Value]:
         watching = observer()
-        if watching is None or not watching.enter(self.jaxpr, args):
+        how = False if watching is None else watching.enter(self.jaxpr, args)
+        if watching is None or how is False:
             with observed_by(None):
                 return super().run(args)
         env = self.template.copy()
         env[: self.n_in] = args
+        if how is True:
+            self._seen(env, watching)
+        else:
+            self._noted(env, watching, how)
+        outs = [env[i] for i in self.outs]
+        watching.leave(self.jaxpr, outs)
+        return outs
+
+    def _seen(self, env: list[Any], watching: Observer) -> None:
+        """Run all equations; the observer sees each."""
         see, begin = watching.see, watching.begin
-        for eqn, (f, pick, out, dead) in zip(self.eqns, self.code, strict=True):
+        for eqn, holds, (f, pick, out, dead) in zip(self.eqns, self.holds, self.code, strict=True):
             ins = pick(env)
-            if eqn.primitive.holds_jaxprs:
+            if holds:
                 begin(eqn, ins)
             result = self._apply(f, ins, eqn)
             if type(out) is int:
@@ -223,9 +236,31 @@ class _Observed(_Program):
                 see(eqn, ins, result)
             for i in dead:
                 env[i] = None
-        outs = [env[i] for i in self.outs]
-        watching.leave(self.jaxpr, outs)
-        return outs
+
+    def _noted(self, env: list[Any], watching: Observer, log: list[Any]) -> None:
+        """Run all equations; what each gives is added to the log."""
+        begin, note = watching.begin, log.append
+        out: Any = None
+        try:
+            for n, holds, (f, pick, out, dead) in zip(count(), self.holds, self.code, strict=False):
+                ins = pick(env)
+                if holds:
+                    begin(self.eqns[n], ins)
+                result = f(*ins)
+                note(result)
+                if type(out) is int:
+                    env[out] = result
+                else:
+                    for i, value in zip(out, result, strict=True):
+                        env[i] = value
+                for i in dead:
+                    env[i] = None
+        except MemoryError:
+            eqn = self._equation(out)
+            _no_room(eqn.primitive, eqn.out_binders, eqn.span)
+        except JaxprToolError as e:
+            e.placed_at(self._equation(out))
+            raise
 
     @staticmethod
     def _apply(f: Callable[..., Value], ins: Sequence[Value], eqn: JaxprEqn) -> Value:

@@ -2,9 +2,13 @@
 
 Contract of an observer: while `observed_by(observer)` holds, the evaluation of a jaxpr calls
 
-    observer.enter(jaxpr, args) -> bool     before its first equation; False: nobody looks into it
+    observer.enter(jaxpr, args)             before its first equation; what it returns says how the jaxpr is observed:
+        False       nobody looks into it
+        True        the observer sees each equation
+        a list      what each equation gives (a list, where its primitive has multiple results) is added to that list, which
+                    costs little, in the place of `see`; the observer looks at it whenever it is called
     observer.begin(eqn, ins)                before an equation that holds jaxprs, which run before its `see`
-    observer.see(eqn, ins, outs)            after each equation, with the values of its operands and its results
+    observer.see(eqn, ins, outs)            after each equation (but see above), with the values of its operands and its results
     observer.leave(jaxpr, outs)             after its last equation
 
 for the jaxpr itself and for those that its equations hold, in the order in which they run. Values belong to the evaluation:
@@ -37,7 +41,7 @@ __all__ = [
 class Observer(Protocol):
     """What sees an evaluation; see the contract of the module."""
 
-    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool: ...
+    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool | list[Any]: ...
     def begin(self, eqn: JaxprEqn, ins: Sequence[Any]) -> None: ...
     def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None: ...
     def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None: ...
