@@ -288,24 +288,51 @@ class Flow(Logging):
         marks = frame.marks
         if not marks:
             start = min(bad, default=end)
-        if start >= end:
-            return
-        eqns, codes, get = plans.eqns, frame.codes, marks.get
-        alone = frame.above is None
-        for i in range(start, end):
+        eqns, get, alone = plans.eqns, marks.get, frame.above is None
+        i = start
+        while i < end:
+            if alone and bad:
+                i = self._go_on(plans, frame, i, end, bad)
+                if i == end:
+                    break
             plan, found = eqns[i], bad.get(i)
             if found is not None and found[2] is not None:
-                v = plan.eqn.out_binders[0]
-                codes[v] = found[2]
-                if alone and plan.plain:
-                    mark = self._goes_on(frame, plan, found)
-                    if mark is not None:
-                        marks[v] = mark
-                        continue
+                frame.codes[plan.eqn.out_binders[0]] = found[2]
             known = (*map(get, plan.operands),)
             if found is not None or any(known):
                 self._follow_equation(Seen(frame, log, i, plan, *(found or _GOOD)), known)
-        codes.clear()
+            i += 1
+        frame.codes.clear()
+
+    def _go_on(self, plans: Plans, frame: Frame, start: int, end: int, bad: dict[int, Any]) -> int:
+        """Follow elementwise equations of the program that hand on what is bad, up to one of which there is more to say.
+
+        It says what `_follow_equation` says, and is quicker: the program itself runs once, and may be long.
+        """
+        marks, codes, made_by = frame.marks, frame.codes, frame.context().made
+        get, coded, plain = marks.get, codes.get, plans.plain
+        for i in range(start, end):
+            found, plan = bad.get(i), plain[i]
+            if found is None or plan is None:
+                return i
+            eqn, operands, v = plan
+            code = found[2]
+            same, parents, origins, taint, decided = False, (), 0, 0, 0
+            for x in operands:
+                mark = get(x)
+                if mark is not None:
+                    more, b, t, d = mark
+                    if b and coded(x) == code:
+                        same = True
+                    if more is not parents:
+                        parents = parents + more if parents else more
+                        origins, taint, decided = origins | b, taint | t, decided | d
+            if code is None or not same or any([m.source is not None for m in parents]):  # noqa: C419
+                return i
+            made = made_by[eqn] = Made(eqn, frame, None, parents, origins, found[0])
+            marks[v] = Mark((made,), origins, taint, decided)
+            codes[v] = code
+        return end
 
     def _follow_equation(self, seen: Seen, known: tuple[Any, ...]) -> None:
         """Follow an equation of which something is known: of its operands, or of its results."""
@@ -326,33 +353,6 @@ class Flow(Logging):
             self.events.changed = True
             entries[plan.eqn] = Entry(known, seen.spoilt, *result)
             marks.update(zip(plan.eqn.out_binders, result[0], strict=True))
-
-    def _goes_on(self, frame: Frame, plan: Plan, found: tuple[int, Any, Any]) -> Mark | None:
-        """What is known of an elementwise equation of the program that hands on what is bad; None where there is more to say.
-
-        It says what `_follow_equation` says, and is quicker: the program itself runs once, and may be long.
-        """
-        same, coded, get = False, frame.codes.get, frame.marks.get
-        whole: Mark | None = None
-        for x in plan.operands:
-            mark = get(x)
-            if mark is None:
-                continue
-            if mark[1] and coded(x) == found[2]:
-                same = True
-            if whole is None:
-                whole = mark
-            elif mark is not whole:
-                whole = merged((whole, mark))
-        if not same or whole is None:
-            return None
-        parents, bad, taint, decided = whole
-        for parent in parents:
-            if parent.source is not None:
-                return None
-        return Mark(
-            (self.events.goes_on(frame, plan.eqn, parents, bad, found[0]),), bad, taint, decided
-        )
 
     def _bad_of_few(self, log: Log, plans: Plans, start: int, end: int) -> dict[int, Any]:
         """Of the equations with bad results the worst state, which results are bad, and codes where there are some."""

@@ -30,7 +30,6 @@ class Plan(NamedTuple):
       cells: whether a result is a reference.
       steering: positions of the operands that decide something.
       elementwise: whether each element of the result is computed from those of the operands at its index.
-      plain: whether it is so, has a single floating result, and neither steers nor has bad literals.
     """
 
     eqn: JaxprEqn
@@ -43,7 +42,6 @@ class Plan(NamedTuple):
     cells: bool
     steering: tuple[int, ...]
     elementwise: bool
-    plain: bool
 
 
 class Plans:
@@ -51,15 +49,21 @@ class Plans:
 
     Attributes:
       eqns: the plan of each equation.
-      floats: the binders of floating types, by position.
+      plain: the equation, its operands and its result, where it is elementwise, has a single floating result, and neither
+        steers nor has bad literals; else None.
       outs: positions of the results that are bad literals.
     """
 
-    __slots__ = ("eqns", "floats", "outs")
+    __slots__ = ("eqns", "outs", "plain")
 
     def __init__(self, jaxpr: Jaxpr, sought: Sought):
         self.eqns = [_plan(eqn, sought) for eqn in jaxpr.eqns]
-        self.floats = [i for i, v in enumerate(jaxpr.all_binders) if is_float(v.aval)]
+        self.plain = [
+            (p.eqn, p.operands, p.eqn.out_binders[0])
+            if p.single and p.elementwise and not p.steering and not p.literals
+            else None
+            for p in self.eqns
+        ]
         self.outs = bad_literals(jaxpr.outs, sought)
 
 
@@ -89,7 +93,6 @@ def _plan(eqn: JaxprEqn, sought: Sought) -> Plan:
         any(type(v.aval) is RefType for v in outs),
         steering,
         elementwise,
-        single and elementwise and not steering and not literals,
     )
 
 

@@ -143,13 +143,6 @@ class Origins:
         made.origins |= bits
         return Mark((made,), bits, whole.taint | bits, whole.decided)
 
-    def goes_on(
-        self, frame: Frame, eqn: JaxprEqn, parents: tuple[Made, ...], bad: int, worst: int
-    ) -> Made:
-        """What stands for an equation that hands on what is bad, the first time."""
-        made = frame.context().made[eqn] = Made(eqn, frame, None, parents, bad, worst)
-        return made
-
     def _is_fresh(self, seen: Seen) -> bool:
         """Whether an elementwise operation with bad operands makes a bad element of good ones, or a NaN of infinities."""
         if not seen.plan.elementwise or not seen.spoilt:
