@@ -184,20 +184,17 @@ class Logging:
         """Look at what is new in the log of the program and in those inside. Closed logs inside are gone afterwards."""
         raise NotImplementedError
 
-    def takes(self, log: Log) -> bool:
-        """Whether a jaxpr inside is looked at."""
+    def takes(self, step: int | None) -> bool:
+        """Whether a step of a loop is looked at (None: a jaxpr inside that is no loop's)."""
         return True
 
     def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool | list[Any]:
         """Begin the log of a jaxpr of the program; what a rule runs besides is a part of its equation."""
         loops = running_loops()
-        if not self.open:
-            layout = layout_of(jaxpr)
-            log = Log(layout, args, None, len(loops))
-            self.at_once = self.at_once or _CHANGING.of(jaxpr, lambda: _has_references(jaxpr))
-        else:
+        if self.open:
             above = self.open[-1]
-            if above.now is None:
+            step = loops[-1].position if len(loops) > above.loops else None
+            if above.now is None or not self.takes(step):
                 return False
             found = self._inside.get((above.now, jaxpr))
             if found is None:
@@ -207,19 +204,19 @@ class Logging:
                 found = self._inside[above.now, jaxpr] = layout_of(jaxpr), *held
             layout, param, positions = found
             log = Log(layout, args, above, len(loops))
-            log.eqn, log.param = above.now, param
+            log.eqn, log.param, log.number = above.now, param, step
             if positions:
                 taken = branch_taken()
                 log.branch = taken if taken in positions else positions[0]
-            if len(loops) > above.loops:
-                log.number = loops[-1].position
-            if not self.takes(log):
-                return False
             n = len(above.results)
             if above.inside and above.inside[-1][0] == n:
                 above.inside[-1][1].append(log)
             else:
                 above.inside.append((n, [log]))
+        else:
+            layout = layout_of(jaxpr)
+            log = Log(layout, args, None, len(loops))
+            self.at_once = self.at_once or _CHANGING.of(jaxpr, lambda: _has_references(jaxpr))
         self.open.append(log)
         if self.at_once or layout.nbytes > _BYTES:
             return True

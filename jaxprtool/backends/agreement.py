@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxprtool.backends.numpy_eval import KeyArray
 
-__all__ = ["Gap", "error_of", "gap", "larger"]
+__all__ = ["Gap", "error_of", "gap", "larger", "unit_of"]
 
 _RTOL = ((40, 1e-9), (16, 1e-4), (0, 2e-2))  # by the number of bits after the point
 
@@ -120,14 +120,14 @@ def error_of(x: Any, exact: np.ndarray) -> tuple[float, float]:
     with np.errstate(all="ignore"):
         size = np.abs(exact)
         away = np.abs(x.astype(exact.dtype) - exact)
-        relative = away / _unit(x.dtype, size)
+        relative = away / unit_of(x.dtype, size)
         most, worst, largest = (float(v.max(initial=0.0)) for v in (away, relative, size))
         if not math.isfinite(most + worst + largest):
             most, worst, largest = map(_most, (away, relative, size))
         return worst, most / largest if largest else 0.0
 
 
-def _unit(dtype: np.dtype, size: np.ndarray) -> np.ndarray:
+def unit_of(dtype: np.dtype, size: np.ndarray) -> np.ndarray:
     """A unit in the last place of numbers of some sizes in a type, in double precision."""
     if dtype in (np.float32, np.float16):
         return np.spacing(size.astype(dtype)).astype(np.float64)

@@ -18,6 +18,14 @@ from jaxprtool.driver import precision as driver
     "--shadow", type=click.Choice(["f64"]), default="f64", help="What errors are against."
 )
 @click.option("--top", type=int, default=20, show_default=True, metavar="N", help="How many.")
+@click.option(
+    "--tries",
+    type=int,
+    default=12,
+    show_default=True,
+    metavar="N",
+    help="How many are tried in f64.",
+)
 @options.max_bytes_option
 @options.json_option
 def precision(
@@ -30,7 +38,7 @@ def precision(
     double precision; and how much it amplifies the relative errors of its operands (cancellation). An ulp is a unit in the
     last place. The equations that add most are then done in double precision, each with those that read its result, and the
     errors of the results measured again. Where the two runs take other branches, what is inside has no error in all. Of a loop the
-    first fifty steps are looked at, and every fiftieth.
+    first fifty steps are looked at, and ever fewer of those that follow.
 
     JSON: {"schema", "shadow", "outputs": [{"index", "type", "max_ulp", "max_rel"}], "equations": [{"place", "count",
     "local_ulp", "local_rel", "total_ulp", "amplification"}], "raised": [{"place", "before", "after"}]}; equations are in the

@@ -31,7 +31,7 @@ from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval, typecheck_jaxpr
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes
-from jaxprtool.interpreters.observe import Observer, observed_by, observer
+from jaxprtool.interpreters.observe import Observer, observe, observer
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value, Var
@@ -205,10 +205,15 @@ class _Observed(_Program):
 
     def run(self, args: Sequence[Value]) -> list[Value]:
         watching = observer()
-        how = False if watching is None else watching.enter(self.jaxpr, args)
-        if watching is None or how is False:
-            with observed_by(None):
+        if watching is None:
+            return super().run(args)
+        how = watching.enter(self.jaxpr, args)
+        if how is False:
+            observe(None)
+            try:
                 return super().run(args)
+            finally:
+                observe(watching)
         env = self.template.copy()
         env[: self.n_in] = args
         if how is True:

@@ -28,6 +28,7 @@ from jaxprtool.ir.memo import Memo
 __all__ = [
     "Observer",
     "branch_taken",
+    "observe",
     "observed_by",
     "observer",
     "runs_as",
@@ -55,14 +56,20 @@ def observer() -> Observer | None:
     return _current[0]
 
 
+def observe(watching: Observer | None) -> Observer | None:
+    """From now on `watching` sees what is evaluated (None: nobody does); gives who has seen it."""
+    _current[0], before = watching, _current[0]
+    return before
+
+
 @contextmanager
 def observed_by(watching: Observer | None) -> Generator[None]:
     """Inside the block `watching` sees what is evaluated (None: nobody does)."""
-    _current[0], outer = watching, _current[0]
+    outer = observe(watching)
     try:
         yield
     finally:
-        _current[0] = outer
+        observe(outer)
 
 
 _branch = [0]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import io_callback
 
 import jaxprtool as jt
+from jaxprtool.analyses import logs, shadow
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.dtypes import BFLOAT16
 from tests.analyses.planting import REAL, count, has_rule, real_program, replaced
@@ -124,3 +127,57 @@ def test_a_literal_has_the_value_of_its_own_type():
     program = jt.parse("{ lambda ; a:f32[]. let b:f32[] = mul a 0.1:f32[] in (b,) }")
     (equation,) = jt.precision(program, np.float32(1)).equations
     assert equation.local == 0
+
+
+def test_devices_have_the_equations_of_the_text():
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+
+    def body(x):
+        return jax.lax.psum((jnp.exp(x) + 1000.0) - 1000.0, "i")
+
+    spec = jax.sharding.PartitionSpec
+    f = jax.shard_map(body, mesh=mesh, in_specs=spec("i"), out_specs=spec())
+    found = jt.precision(f, np.linspace(0, 1, 4).astype(np.float32))
+    names: dict[str, Any] = {e.place.eqn.primitive.name: e for e in reversed(found.equations)}
+    assert {"exp", "add", "sub", "shard_map"} <= names.keys()
+    assert str(names["add"].place).startswith("shard_map at") and names["add"].local > 0
+    assert names["sub"].amplification > 100
+    assert found.trials[0].place.eqn.primitive.name == "add"
+    assert found.trials[0].after < 0.1 * found.trials[0].before
+
+
+@pytest.mark.parametrize("kept", [4 << 20, 100])
+def test_what_is_kept_says_the_same(kept, monkeypatch):
+    """Equations and steps that are measured together have the errors that they have one by one, also out of the file."""
+
+    def body(c, x):
+        c = jnp.tanh(c * x + 1) - jax.lax.cond(x > 0.5, jnp.sin, lambda x: jnp.exp(x) / 3, x)
+        return c, (c.sum(), x * 3)
+
+    def f(xs):
+        c, ys = jax.lax.scan(body, jnp.ones((3, 2)), xs)
+        return jnp.sort(c @ c.T), ys
+
+    xs = np.linspace(0, 1, 120).astype(np.float32)
+    expected = jt.precision(f, xs, tries=0, top=100).json()
+    monkeypatch.setattr(logs, "_BYTES", kept)
+    monkeypatch.setattr(logs, "_LOGS", 3)
+    monkeypatch.setattr(shadow, "_MEMORY", 0)
+    found = jt.precision(f, xs, tries=0, top=100).json()
+    assert found == expected and len(expected["equations"]) > 10
+
+
+def test_long_loops_are_looked_at_ever_more_seldom():
+    steps = [i for i in range(1_000_000) if shadow.is_looked_at(i)]
+    assert steps[:51] == [*range(50), 50] and len(steps) < 900
+
+
+def test_effects_are_not_repeated_for_the_errors_of_an_equation():
+    seen = []
+
+    def f(x):
+        y = io_callback(lambda x: (seen.append(1), x)[1], jax.ShapeDtypeStruct((), np.float32), x)
+        return jnp.exp(y)
+
+    jt.precision(f, np.float32(1), tries=0)
+    assert len(seen) == 2  # once in each of the two runs
