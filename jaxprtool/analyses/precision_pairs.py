@@ -72,16 +72,20 @@ class Pair:
         return found
 
 
-def pairing(raised: Any, functions: Functions) -> Callable[[Jaxpr, Log | None, Any], Pair]:
+def pairing(
+    raised: Any, functions: Functions, *, kept: bool
+) -> Callable[[Jaxpr, Log | None, Any], Pair]:
     """A function of a jaxpr that has run and the log of the wider run in its place that gives their pair.
 
     Its last argument says where the jaxpr is, in case the wider run has none: the pair around it, the position of the equation
-    that holds it, and its log. Pairs are kept with the jaxpr.
+    that holds it, and its log.
 
     Args:
       raised: the wider program, with the equation that each of its equations stands for.
       functions: the operations of its equations.
+      kept: whether pairs are kept with the jaxprs.
     """
+    made: dict[Any, Pair] = {}
 
     def pair_of(own: Jaxpr, log: Log | None, around: Any) -> Pair:
         wide = None
@@ -89,7 +93,11 @@ def pairing(raised: Any, functions: Functions) -> Callable[[Jaxpr, Log | None, A
             wide = log.jaxpr
         elif around is not None:
             wide = _held(*around)
-        return _PAIRS.of(own, (wide, functions), lambda: Pair(own, wide, raised.before, functions))
+        if kept:
+            return _PAIRS.of(own, wide, lambda: Pair(own, wide, raised.before, functions))
+        if (own, wide) not in made:
+            made[own, wide] = Pair(own, wide, raised.before, functions)
+        return made[own, wide]
 
     return pair_of
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import IO, Any, NamedTuple
 
 from jaxprtool.analyses.logs import Log, Logging
 from jaxprtool.interpreters.evaluate import numpy_namespace
 
-__all__ = ["Kept", "Shadow", "inside", "is_looked_at", "is_rounded"]
+__all__ = ["Kept", "Shadow", "in_f64", "inside", "is_looked_at", "is_rounded"]
 
 _STEPS = 50
 _MEMORY = 64 << 20  # bytes of results that are kept in memory; the others wait in a file
@@ -30,6 +31,12 @@ def is_rounded(aval: Any) -> bool:
     return dtype is not None and dtype.kind in "fc"
 
 
+def in_f64(x: Any) -> Any:
+    """A value of a floating or complex type in double precision."""
+    xp = numpy_namespace()
+    return x.astype(xp.complex128 if x.dtype.kind == "c" else xp.float64)
+
+
 class Kept(NamedTuple):
     """A value in the file: where it begins, its type and shape."""
 
@@ -43,13 +50,17 @@ class Shadow(Logging):
 
     Attributes:
       root: the log of the program.
+      widened: a function of a value of a floating or complex type that gives it in the wider precision.
       in_file: whether some results are in the file.
       full: whether as much is kept as is allowed; what comes then is not kept.
     """
 
-    def __init__(self, file: IO[bytes], max_bytes: int | None, functions: Any = None):
+    def __init__(
+        self, file: IO[bytes], max_bytes: int | None, widened: Callable[[Any], Any] | None = None
+    ):
         super().__init__()
-        self.file, self.left, self.functions = file, max_bytes, functions
+        self.file, self.left = file, max_bytes
+        self.widened = widened or in_f64
         self.root: Log | None = None
         self.full = self.in_file = False
         self.logs = self.held = 0
@@ -105,11 +116,6 @@ class Shadow(Logging):
                 log.results[i] = parts if several else parts[0]
         self._waiting.clear()
         self.held = 0
-
-    def widened(self, x: Any) -> Any:
-        """A value of a floating or complex type in the wider precision."""
-        xp = numpy_namespace()
-        return x.astype(xp.complex128 if x.dtype.kind == "c" else xp.float64)
 
     def value(self, x: Any) -> Any:
         """A value that is kept."""

@@ -31,7 +31,7 @@ from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval, typecheck_jaxpr
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes
-from jaxprtool.interpreters.observe import Observer, observe, observer
+from jaxprtool.interpreters.observe import Observer, functions, observe, observer
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value, Var
@@ -147,11 +147,16 @@ class _Program:
         last_use = _last_uses(jaxpr)
         self.code: list[tuple[Any, Callable[..., Sequence[Value]], Any, tuple[int, ...]]] = []
         self.peak = alive = 0
+        given = functions()
         with interpreting():
             for i, eqn in enumerate(interpreted(jaxpr.eqns)):
                 out_avals = [v.aval for v in eqn.out_binders]
                 in_avals = [x.aval for x in eqn.inputs]
-                f = prepare_impl(xp, eqn.primitive, in_avals, out_avals, eqn.params)
+                f = (
+                    prepare_impl(xp, eqn.primitive, in_avals, out_avals, eqn.params)
+                    if given is None
+                    else given.of(eqn)
+                )
                 alive += sum(getattr(a, "nbytes", 0) for a in out_avals)
                 self.peak = max(self.peak, alive)
                 ins = [slot(x) for x in eqn.inputs]
@@ -311,6 +316,12 @@ def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Any]]:
 def prepared(jaxpr: Jaxpr) -> _Program:
     """The program of a jaxpr, made once and kept with it."""
     memo, make = (_PREPARED, _Program) if observer() is None else (_OBSERVED, _Observed)
+    given = functions()
+    if given is not None:
+        program = given.programs.get((jaxpr, make))
+        if program is None:
+            program = given.programs[jaxpr, make] = make(jaxpr, numpy_namespace())
+        return program
     program = memo.find(jaxpr)
     if program is None:
         program = memo.keep(jaxpr, make(jaxpr, numpy_namespace()))

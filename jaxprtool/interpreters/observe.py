@@ -18,16 +18,20 @@ an exception to end the evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from jaxprtool.ir.cells import holding
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.ir.memo import Memo
 
 __all__ = [
+    "Functions",
     "Observer",
     "branch_taken",
+    "computed_by",
+    "functions",
     "observe",
     "observed_by",
     "observer",
@@ -62,14 +66,30 @@ def observe(watching: Observer | None) -> Observer | None:
     return before
 
 
-@contextmanager
-def observed_by(watching: Observer | None) -> Generator[None]:
+def observed_by(watching: Observer | None) -> AbstractContextManager[None]:
     """Inside the block `watching` sees what is evaluated (None: nobody does)."""
-    outer = observe(watching)
-    try:
-        yield
-    finally:
-        observe(outer)
+    return holding(_current, watching)
+
+
+class Functions(Protocol):
+    """What gives equations their functions in the place of impl rules; `programs` keeps what was prepared with them."""
+
+    programs: dict[Any, Any]
+
+    def of(self, eqn: JaxprEqn) -> Callable[..., Any]: ...
+
+
+_functions: list[Functions | None] = [None]
+
+
+def functions() -> Functions | None:
+    """What gives equations their functions now; None: impl rules."""
+    return _functions[0]
+
+
+def computed_by(given: Functions | None) -> AbstractContextManager[None]:
+    """Inside the block equations are computed by these functions (None: by impl rules)."""
+    return holding(_functions, given)
 
 
 _branch = [0]
@@ -87,13 +107,13 @@ def branch_taken() -> int:
 
 
 def set_aside() -> tuple[Any, ...]:
-    """The observer and the branch, for `take_up`: of an evaluation that waits while another one runs."""
-    return _current[0], _branch[0]
+    """The observer, the functions and the branch, for `take_up`: of an evaluation that waits while another one runs."""
+    return _current[0], _functions[0], _branch[0]
 
 
 def take_up(held: tuple[Any, ...]) -> None:
     """Go on with what was set aside."""
-    _current[0], _branch[0] = held
+    _current[0], _functions[0], _branch[0] = held
 
 
 def runs_as(jaxpr: Jaxpr, made: Jaxpr) -> Jaxpr:

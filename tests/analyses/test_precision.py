@@ -13,7 +13,7 @@ from jax.experimental import io_callback
 
 import jaxprtool as jt
 from jaxprtool.analyses import logs, shadow
-from jaxprtool.ir.diagnostics import UnsupportedError
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError
 from jaxprtool.ir.dtypes import BFLOAT16
 from tests.analyses.planting import REAL, count, has_rule, real_program, replaced
 
@@ -181,3 +181,58 @@ def test_effects_are_not_repeated_for_the_errors_of_an_equation():
 
     jt.precision(f, np.float32(1), tries=0)
     assert len(seen) == 2  # once in each of the two runs
+
+
+EXTENDED = np.finfo(np.longdouble).nmant > 52
+needs_long_double = pytest.mark.skipif(not EXTENDED, reason="long double is f64 here")
+
+
+@needs_long_double
+def test_f64_beside_long_double():
+    """Cancellation in f64 is seen, and done in long double it is gone; a rule without long double is named."""
+
+    def f(x):
+        y = (jnp.sin(x) * 3 + 1e9) - 1e9
+        c, ys = jax.lax.scan(lambda c, z: (c * 0.9 + jnp.tanh(z), c), y[0], y)
+        return y, jnp.linalg.cholesky(jnp.eye(4) * 2 + jnp.outer(x, x)).sum() + c, ys
+
+    with jax.enable_x64(True):
+        found = jt.precision(f, np.linspace(0, 1, 4), shadow="f128")
+    assert found.outputs[0].ulps > 1e6
+    names: dict[str, Any] = {e.place.eqn.primitive.name: e for e in reversed(found.equations)}
+    assert names["sub"].amplification > 1e6 and 0 < names["tanh"].local < 2
+    assert {p.eqn.primitive.name for p in found.in_f64} == {"cholesky"}
+    assert "cholesky" in str(found) and len(found.json()["in_f64"]) == 1
+
+
+@needs_long_double
+def test_what_is_tried_in_long_double_helps():
+    with jax.enable_x64(True):
+        f = lambda x: (jnp.sin(x) * 3 + 1e9) - 1e9
+        trials = jt.precision(f, np.linspace(0, 1, 4), shadow="f128").trials
+    add = next(t for t in trials if t.place.eqn.primitive.name == "add")
+    assert add.after < 1e-6 * add.before
+
+
+@needs_long_double
+@pytest.mark.parametrize("name", NARROW)
+def test_long_double_agrees_with_f64(name):
+    """Beside long double, the errors of f32 are those beside f64."""
+    program, args = real_program(name)
+    narrow, wide = (jt.precision(program, *args, shadow=s, tries=0) for s in ("f64", "f128"))
+    for a, b in zip(narrow.outputs, wide.outputs, strict=True):
+        assert b.ulps == pytest.approx(a.ulps, rel=0.01, abs=0.01)
+
+
+@needs_long_double
+@pytest.mark.parametrize("name", ["kalman", "newton", "ode", "ridge", "root"])
+def test_wide_programs_beside_long_double(name):
+    program, args = real_program(name)
+    found = jt.precision(program, *args, shadow="f128", tries=1)
+    assert any(e.local for e in found.equations)
+    assert all(o.relative < 1e-6 for o in found.outputs)
+
+
+def test_there_is_no_other_shadow():
+    with pytest.raises(UsageError):
+        jt.precision(lambda x: x, np.float32(1), shadow="f256")
