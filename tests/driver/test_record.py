@@ -201,16 +201,14 @@ def test_digests_of_two_runs_are_the_same(name, tmp_path):
     values = arguments(open_binders(program), ["random:1"])
     paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for path in paths:
-        lines = []
+        lines, line_of = [], digest_lines()
+
+        def take(record, lines=lines, line_of=line_of):
+            lines.append(line_of(record))
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            run(
-                program,
-                values,
-                observer=Recorder(
-                    lambda r, lines=lines, line=digest_lines(): lines.append(line(r))
-                ),
-            )
+            run(program, values, observer=Recorder(take))
         text = [json.dumps(line, allow_nan=False) for line in lines]
         path.write_text("\n".join(text) + "\n")
         assert len({line["key"] for line in lines}) == len(lines), "keys are unique"
