@@ -41,9 +41,9 @@ class Flow(Logging):
       root: the frame of the program.
     """
 
-    def __init__(self, sought: Sought, *, stop: bool = False):
+    def __init__(self, sought: Sought, *, stop: bool = False, keep: bool = False):
         super().__init__()
-        self.events = Origins(sought, stop=stop)
+        self.events = Origins(sought, stop=stop, keep=keep)
         self.sought, self.stop = sought, stop
         self.outs: Sequence[Mark] = []
         self.root = Frame(None, None)

@@ -69,12 +69,13 @@ class Origins:
       sought: what a bad value is.
       origins: where bad values began, in the order in which they were met.
       stop: whether evaluation ends (by `Stop`) at the first equation whose result is bad.
+      keep: whether origins have the values of operands and results.
       changed: whether something has become known since that was set to False.
       met: the equations that have made bad values since that was emptied.
     """
 
-    def __init__(self, sought: Sought, *, stop: bool = False):
-        self.sought, self.stop = sought, stop
+    def __init__(self, sought: Sought, *, stop: bool = False, keep: bool = False):
+        self.sought, self.stop, self.keep = sought, stop, keep
         self.origins: list[Origin] = []
         self.changed = False
         self.met: list[Made] = []
@@ -200,6 +201,8 @@ class Origins:
         origin.operands = [
             range_of(x, a.aval, at, shape) for x, a in zip(ins, eqn.inputs, strict=True)
         ]
+        if self.keep:
+            origin.seen = ins, outs
         if self.stop:
             raise Stop(origin)
 

@@ -134,6 +134,7 @@ class Origin:
       source: what gave the value, where no equation made it.
       result: which result of the equation, the type of it, how many elements are bad, where the first of them are, and their values.
       operands: the range of each operand.
+      seen: the values of operands and results, where they are kept.
       earlier: of one that appears in an equation whose operands are bad at other indices, or are infinite, their origins.
     """
 
@@ -150,6 +151,7 @@ class Origin:
         self.values: list[Any] = []
         self.operands: list[Range | None] = []
         self.earlier = 0
+        self.seen: tuple[Sequence[Any], Sequence[Any]] = (), ()
 
     @property
     def place(self) -> Place | None:
