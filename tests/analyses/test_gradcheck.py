@@ -246,3 +246,57 @@ def test_wrong_usage():
             np.float32(1),
             modes="rev",
         )
+
+
+ANALYTIC = {
+    "elementwise": lambda x: jnp.exp(jnp.sin(x)) / (1 + x * x) - jnp.tanh(x) ** 3,
+    "sums": lambda x: (jnp.outer(x, jnp.cos(x)) @ x).sum() + jnp.cumsum(jnp.log(x * x + 1)),
+    "loop": lambda x: jax.lax.fori_loop(0, 5, lambda i, c: jnp.sin(c) * x, x),
+    "call": lambda x: jax.nn.silu(jax.jit(jnp.sqrt)(x * x + 0.1)),
+}
+OTHER = {
+    "abs": lambda x: jnp.abs(x) * x,
+    "where": lambda x: jnp.where(x > 0.3, x * x, -x),
+    "erf": lambda x: jax.scipy.special.erf(x),
+    "rounded": lambda x: jnp.round(x) * x,
+    "sign": lambda x: jnp.sign(x) * x,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ANALYTIC)
+def test_complex_steps_where_all_is_analytic(name, dtype):
+    with jax.enable_x64(dtype == np.float64):
+        found = jt.gradcheck(ANALYTIC[name], np.array([0.3, -0.7, 1.1], dtype))
+    checks = [c for c in found.derivatives[0].checks if c.mode in ("fwd", "rev")]
+    assert found.passed and {c.steps for c in checks} == {"complex"}
+    assert "by complex steps" in str(found) and found.json()["derivatives"][0]["modes"][0]["steps"]
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_real_steps_elsewhere(name):
+    found = jt.gradcheck(OTHER[name], np.array([0.4, -0.7, 1.1], np.float32))
+    assert {c.steps for c in found.derivatives[0].checks} == {"real"}, str(found)
+    assert "complex" not in str(found)
+
+
+def test_a_wrong_rule_is_wrong_by_complex_steps_too():
+    @jax.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    f.defjvp(lambda p, t: (jnp.sin(p[0]), t[0] * jnp.cos(p[0]) * 1.01))
+    found = jt.gradcheck(lambda x: f(x) * x, np.array([0.3, 0.4], np.float32))
+    assert not found.passed
+    assert {c.steps for c in found.derivatives[0].checks if c.mode == "fwd"} == {"complex"}
+
+
+@pytest.mark.parametrize("f", [*ANALYTIC.values(), *OTHER.values()])
+@pytest.mark.parametrize("size", [1e-40, 3e-45, 1.5e-38])
+def test_denormal_numbers_are_not_called_wrong(f, size):
+    """A denormal number has few bits, and so have the differences and the derivatives there."""
+    x = (np.array([1.0, -2.0, 3.0]) * size).astype(np.float32)
+    assert jt.gradcheck(f, x).passed
+    assert jt.gradcheck(
+        lambda x: f(x) * np.float32(1e-39), np.array([0.3, -0.7, 1.1], np.float32)
+    ).passed
