@@ -19,6 +19,11 @@ from jaxprtool.analyses.gradcheck import (
     differentiable,
     directions_of,
 )
+from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.places import with_places
+from jaxprtool.driver.run import run
+from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError
 from tests.analyses.planting import (
     REAL,
@@ -29,7 +34,10 @@ from tests.analyses.planting import (
     wrong_jvp,
     wrong_vjp,
 )
+from tests.fuzz.equations import draw_program
+from tests.fuzz.wrapping import wrapped
 from tests.laws.oracle import EXAMPLES, by_structure, inputs, is_differentiable, ours
+from tests.programs.catalogue import EXAMPLES as FOLDER
 from tests.programs.catalogue import PROGRAMS
 
 ALL = bool(os.environ.get("JAXPRTOOL_ALL"))
@@ -97,6 +105,54 @@ def test_a_wrong_rule_is_named_wherever_it_is(name, make, mode):
         blamed = {f.place.eqn.params.get("name") for f in found.blame}
         assert blamed == {"planted"} if changed else blamed <= {"planted"}, f"{k}\n{found}"
         assert found.passed is (not blamed)
+
+
+NAMES = {"multiply_add", *REAL}  # a plug-in; those of the law above
+FILES = sorted([*FOLDER.glob("*.jaxpr"), *(FOLDER / "zoo").glob("*.jaxpr")])
+LEFT = [path for path in FILES if path.stem not in NAMES or path.parent.name == "zoo"]
+LEFT = [path for path in LEFT if ALL or path.stem in ("square", "quantised")]
+
+
+@pytest.mark.parametrize("path", LEFT, ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_a_wrong_rule_in_any_file_is_named(path):
+    program = load_constants(jt.load(path))
+    args = arguments(open_binders(program), ["random:0"])
+    n = count(program, has_rule)
+    for k in random.Random(path.stem).sample(range(n), min(n, 6 if ALL else 1)):
+        check_planted(program, args, k, wrong_jvp)
+
+
+def check_planted(program, args, k, make):
+    """Where a fault makes the check of a program fail that passes without it, the fault is named; whether it does."""
+    try:
+        planted = replaced(program, has_rule, k, make)
+        assert planted is not None
+        before, found = jt.gradcheck(program, *args), jt.gradcheck(planted, *args)
+    except (JaxprToolError, OverflowError):  # it has no derivative
+        return False
+    blamed = {f.place.eqn.params.get("name") for f in found.blame}
+    if before.passed and not found.passed:
+        assert "planted" in blamed, f"{k}\n{planted}\n{found}"
+    assert found.passed or not before.passed or blamed
+    return before.passed and not found.passed
+
+
+def test_a_wrong_rule_in_random_programs_is_named():
+    wrong = 0
+    for seed in range(400 if ALL else 60):
+        rng = random.Random(seed)
+        try:
+            program = with_places(wrapped(rng, draw_program(rng)))
+            args = arguments(open_binders(program), [f"random:{seed}"])
+            run(program, args)
+        except Exception:  # a draw may be wrong in any way
+            continue
+        n = count(program, has_rule)
+        if n and not any(e.primitive.holds_jaxprs and has_effects(e) for e in program.eqns):
+            wrong += check_planted(
+                program, args, rng.randrange(n), rng.choice([wrong_jvp, wrong_vjp])
+            )
+    assert wrong >= 3
 
 
 @jax.custom_jvp

@@ -415,6 +415,20 @@ def test_backends_that_differ_in_double_precision():
     assert "sub" in names and "cos" not in names
 
 
+def test_the_body_of_a_shard_map_is_opened():
+    """What is inside comes out with the values of all devices, also where no value says which equation it is."""
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec
+
+    def body(x):
+        y = (jnp.sin(x) + 1e8) - 1e8
+        return jax.lax.psum(y + jnp.cos(x), "i")
+
+    f = jax.shard_map(body, mesh=mesh, in_specs=spec("i"), out_specs=spec())
+    small = jt.reduce(f, np.linspace(0.1, 1, 4).astype(np.float32), differs="numpy,f64")
+    assert [e.primitive.name for e in small.program.eqns] == ["add", "sub"]
+
+
 def test_what_is_slow():
     def f(x):
         y = jnp.cos(x)
