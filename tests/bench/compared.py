@@ -9,6 +9,7 @@ import numpy as np
 import jaxprtool as jt
 from jaxprtool.driver.blame import blame
 from jaxprtool.driver.compare import compare
+from jaxprtool.driver.precision import precision
 from jaxprtool.driver.record import Recording, recorded
 from jaxprtool.driver.run import run
 
@@ -54,6 +55,7 @@ def _rows(name: str, f: Any, runs: int) -> list[Row]:
             lambda: blaming([x * np.float32(np.nan), x], True),
             3.0,
         ),
+        (f"precision, {name}", lambda: precision(a, [x, x], tries=0), 3.0),
     ):
         ours, theirs = best(runs, measured, plain)
         rows.append(Row(label, ours * 1e3, theirs * 1e3, budget, "ms"))
