@@ -206,9 +206,12 @@ class Measure(Logging):
         env = [*wide, *needed, *block.literals]
         found = [*wide]
         for f, pick, several, outs in block.code:
+            if not several:
+                found[outs[0][1]] = f(*pick(env))
+                continue
             result = f(*pick(env))
             for k, c in outs:
-                found[c] = result[k] if several else result
+                found[c] = result[k]
         return found
 
     def _compare(
@@ -242,7 +245,8 @@ class Worst(Sequence[Errors]):
     def __init__(self, tables: Sequence[Table], written: Callable[[Place], Place]):
         xp, self._written = numpy_namespace(), written
         some = [table for table in tables if len(table.counts)]
-        self._tables = sorted(some, key=lambda table: _begin(table.pair.own))
+        in_order = sorted(some, key=lambda table: _begin(table.pair.own)) if len(some) > 1 else some
+        self._tables = in_order
         self._numbers = [
             xp.maximum.reduceat(table.numbers, table.pair.firsts, axis=1) for table in self._tables
         ]

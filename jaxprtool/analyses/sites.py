@@ -42,7 +42,7 @@ class Sites:
     """
 
     def __init__(self, program: ClosedJaxpr):
-        self._eqns, self._all = _WRITTEN.of(program, lambda: _written(program))
+        self._eqns, self._all = _WRITTEN.of(program.jaxpr, lambda: _written(program))
 
     def written(self, eqn: JaxprEqn) -> JaxprEqn:
         """The equation of the program in whose place an equation runs; mostly itself."""

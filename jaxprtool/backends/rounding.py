@@ -16,7 +16,12 @@ def joined(values: Sequence[Any], *, scalars: bool) -> np.ndarray:
     """The elements of values of one type, one after the other; of scalars, or of arrays."""
     if scalars:
         return np.array(values)
-    return np.concatenate([x if x.ndim == 1 else x.reshape(-1) for x in values])
+    try:
+        return np.concatenate(values).reshape(
+            -1
+        )  # quicker, and right where only the first axes differ
+    except ValueError:
+        return np.concatenate([x.reshape(-1) for x in values])
 
 
 def errors(dtype: Any, own: np.ndarray, exact: np.ndarray, sizes: Sequence[int]) -> tuple[Any, Any]:
