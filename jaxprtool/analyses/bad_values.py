@@ -40,10 +40,11 @@ class Sought:
     Attributes:
       kinds: of `nan`, `inf`, `denormal` and `above`, those that are sought, in this order.
       above: with `above`, the absolute value that a bad value exceeds.
+      key: two that seek the same have the same key.
       may_hold: a quick function that is false only of a value that holds no bad one.
     """
 
-    __slots__ = ("_finite", "_xp", "above", "kinds", "may_hold")
+    __slots__ = ("_xp", "above", "key", "kinds", "may_hold")
 
     def __init__(
         self,
@@ -59,8 +60,9 @@ class Sought:
         self.kinds = tuple([kind for kind, wanted in flags.items() if wanted])
         self.above = above
         self._xp = numpy_namespace()
-        self._finite = not (denormal or above is not None)
-        self.may_hold = _is_not_finite(self._xp) if self._finite else self._holds
+        self.key = self.kinds, above
+        finite = not (denormal or above is not None)
+        self.may_hold = _is_not_finite(self._xp) if finite else self._holds
 
     def __contains__(self, x: Any) -> bool:
         """Whether a value of a floating or complex type holds a bad value."""
@@ -95,6 +97,42 @@ class Sought:
         for kind in self.kinds[1:]:
             found = found | self._of_kind(kind, x)
         return found
+
+    def codes(self, x: Any) -> Any:
+        """What is bad in an array: of each element 1 if it is bad, 3 if it is a NaN, else 0, as bytes; None where all are 0."""
+        xp = self._xp
+        if self.kinds == ("nan", "inf"):
+            finite = xp.isfinite(x)
+            if finite.all():
+                return None
+            which = ~finite
+        else:
+            which = self.where(x)
+            if not which.any():
+                return None
+        found = which.astype(xp.uint8)
+        if "nan" in self.kinds:
+            found[xp.isnan(x)] = 3
+        return found
+
+    def code(self, x: Any) -> bytes:
+        """`codes` of the elements of a value in their order, as one object."""
+        xp = self._xp
+        flat = xp.asarray(x).reshape(-1)
+        codes = self.codes(flat)
+        return bytes(flat.size) if codes is None else codes.tobytes()
+
+    def states(self, xs: Sequence[Any]) -> Any:
+        """The states of values of one type, as an array."""
+        xp = self._xp
+        if xs[0] is xs[-1] and all([x is xs[0] for x in xs]):  # noqa: C419 (quicker)
+            return self.state(xs[0])
+        whole = xp.concatenate(xs) if xp.ndim(xs[0]) else xp.array(xs)
+        codes = self.codes(whole)
+        if codes is None or not codes.size:
+            return 0
+        codes = codes.reshape(len(xs), -1)
+        return 2 * (codes > 0).sum(1) + (codes == 3).any(1)
 
     def kind_of(self, x: Any) -> str:
         """The first kind of which the value holds one."""

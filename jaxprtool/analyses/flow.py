@@ -1,140 +1,168 @@
 """How bad values flow through a program while it runs on NumPy: where each began, and what it reaches.
 
-`Flow` observes one evaluation. Of each jaxpr that runs it keeps which variables hold bad values, or good ones that were
-computed from bad ones, with the equations that made them. Equations of a loop are kept once, not once for each step, so that
-memory grows with the program and not with the number of steps.
+`Flow` observes one evaluation, and looks at its logs (`analyses.logs`). Of each jaxpr that runs it keeps which variables hold
+bad values, or good ones that were computed from bad ones, with the equations that made them. Equations of a loop are kept once,
+not once for each step, so that memory grows with the program and not with the number of steps; steps in which nothing new
+happens are looked at many at a time (`analyses.repeats`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import repeat
-from typing import Any, NamedTuple
+from itertools import accumulate, repeat
+from typing import Any
 
-from jaxprtool.analyses.bad_values import Sought, range_of, values_at
-from jaxprtool.analyses.places import Level, Watch
-from jaxprtool.analyses.provenance import (
-    CLEAN,
-    Call,
-    Entry,
-    Frame,
-    Made,
-    Mark,
-    Origin,
-    Source,
-    merged,
-)
-from jaxprtool.interpreters.batch import is_elementwise
+from jaxprtool.analyses.bad_values import Sought
+from jaxprtool.analyses.flow_plans import Plan, Plans, is_float, plans_of
+from jaxprtool.analyses.logs import Log, Logging
+from jaxprtool.analyses.origins import Origins, Seen
+from jaxprtool.analyses.provenance import CLEAN, Call, Entry, Frame, Made, Mark, Source, merged
+from jaxprtool.analyses.repeats import FEW, Group, Repeats, steers
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.flow import steering_facts
 from jaxprtool.interpreters.state_values import Cell
-from jaxprtool.ir.avals import RefType
-from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
 
-__all__ = ["Flow", "Stop"]
+__all__ = ["Flow"]
 
-
-class Plan(NamedTuple):
-    """What is looked at in an equation.
-
-    Attributes:
-      floats: positions of floating results.
-      single: whether it has one result, a floating one.
-      operands: the operands that are variables; positions: where they are among all.
-      literals: positions of the literals that are bad.
-      refs: positions of the operands that are references.
-      cells: whether a result is a reference.
-      holds: whether it may run jaxprs.
-      steering: positions of the operands that decide something.
-    """
-
-    floats: tuple[int, ...]
-    single: bool
-    operands: tuple[Var, ...]
-    positions: tuple[int, ...]
-    literals: tuple[int, ...]
-    refs: tuple[int, ...]
-    cells: bool
-    holds: bool
-    steering: tuple[int, ...]
+_MANY = 12  # so many equations are looked at together
+_GOOD = (
+    0,
+    (),
+    None,
+)  # of results that are not bad: the worst state, which are bad, and what is bad in a single one
 
 
-class Seen(NamedTuple):
-    """An equation that has run: the frame, its operands and results, and which results are bad."""
-
-    frame: Frame
-    eqn: JaxprEqn
-    ins: Sequence[Any]
-    outs: Sequence[Any]
-    spoilt: tuple[int, ...] = ()
-
-
-class Stop(Exception):
-    """Ends an evaluation at the first origin."""
-
-    def __init__(self, origin: Origin):
-        super().__init__()
-        self.origin = origin
-
-
-class Flow(Watch):
+class Flow(Logging):
     """The observer.
 
     Attributes:
-      sought: what a bad value is.
-      origins: where bad values began, in the order in which they were met.
+      events: where bad values began, and what happened to them.
       outs: what is known of the results of the program.
       root: the frame of the program.
-      stop: whether evaluation ends (by `Stop`) at the first equation whose result is bad.
     """
 
-    def __init__(self, sought: Sought, *, stop: bool = False):
+    def __init__(self, sought: Sought, *, stop: bool = False, keep: bool = False):
         super().__init__()
+        self.events = Origins(sought, stop=stop, keep=keep)
         self.sought, self.stop = sought, stop
-        self.origins: list[Origin] = []
-        self.outs: list[Mark] = []
+        self.outs: Sequence[Mark] = []
         self.root = Frame(None, None)
-        self._frame = self.root
-        self._may_hold = sought.may_hold
-        self._plans: dict[JaxprEqn, Plan] = {}
         self._cells: dict[int, tuple[Any, Mark]] = {}
         self._bad_consts: dict[Jaxpr, dict[Var, Mark]] = {}
-        self._bad_outs: dict[Jaxpr, tuple[int, ...]] = {}
-        self._good: dict[tuple[int, int], Mark] = {}
-        self._events = 0
+
+    @property
+    def origins(self) -> Sequence[Any]:
+        """Where bad values began, in the order in which they were met."""
+        return self.events.origins
+
+    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool | list[Any]:
+        found = super().enter(jaxpr, args)
+        return True if self.stop and found is not False else found
+
+    def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        super().see(eqn, ins, outs)
+        if self.stop and not self.at_once:
+            pairs = zip(eqn.out_binders, outs, strict=True)
+            if any(is_float(v.aval) and self.sought.may_hold(x) for v, x in pairs):
+                self.flush()
+
+    # -- logs ----------------------------------------------------------------------------------
+
+    def look(self, root: Log) -> None:
+        self._follow_log(root)
+        if root.outs is not None:
+            self._close(root, root.found)
+
+    def _follow_log(self, log: Log) -> Frame:
+        """Follow what is new in a log."""
+        frame: Frame = log.found if log.found is not None else self._open(log)
+        for i, logs in log.inside:
+            self._go_to(log, frame, i)
+            if frame.group is None:
+                self._begin(log, frame, i)
+            self._follow_group(frame, logs)
+        self._go_to(log, frame, len(log.results))
+        log.inside = [(i, logs[-1:]) for i, logs in log.inside[-1:] if logs[-1].outs is None]
+        log.forget()
+        return frame
+
+    def _go_to(self, log: Log, frame: Frame, end: int) -> None:
+        """Follow the equations before a position."""
+        group = frame.group
+        if group is not None and group.i < end:
+            self._follow_call(log, frame, group.i)
+            frame.call = frame.group = None
+            log.seen = group.i + 1
+        self._follow_range(log, frame, end)
+
+    def _follow_group(self, frame: Frame, logs: list[Log]) -> None:
+        """Follow the jaxprs that have run inside an equation, in their order; the last of them may run still."""
+        group: Group = frame.group
+        n = len(logs) - (logs[-1].outs is None)
+        many = Repeats(logs[:n], self.sought) if n >= FEW else None
+        i = 0
+        while i < n:
+            end = i if many is None else group.end_of_repeats(many, i)
+            if many is not None and end > i:
+                group.skip(many, i, end, inner=frame.above is not None)
+                self._go_past(frame, logs[i:end])
+                i = end
+            else:
+                self._follow_one(frame, group, logs[i], many, i)
+                i += 1
+        if many is not None:
+            group.tail = [*group.tail, *many.kinds][-len(group.known) - 1 :]
+        if n < len(logs):
+            group.calm = 0
+            self._follow_log(logs[n])
+
+    def _follow_one(
+        self, frame: Frame, group: Group, log: Log, many: Repeats | None, i: int
+    ) -> None:
+        """Follow a jaxpr inside that has run; where there are many, say whether anything was new in it."""
+        events, begun = self.events, log.found is not None
+        events.changed, events.met = False, []
+        outs = self._close(log, self._follow_log(log))
+        if many is None or begun:
+            group.calm = 0
+        else:
+            group.note(many, i, outs, events.met, events.changed)
+
+    def _go_past(self, frame: Frame, logs: Sequence[Log]) -> None:
+        """Say what has run last, after jaxprs in which nothing was new."""
+        last = next((log for log in reversed(logs) if not steers(log)), None)
+        if frame.call is not None and last is not None:
+            frame.call.outs = last.outs or ()
 
     # -- jaxprs --------------------------------------------------------------------------------
 
-    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
-        if not super().enter(jaxpr, args):
-            return False
-        step = self.levels[-1].step
-        if step is None:
-            self._frame = self.root
-            self._read_arguments(jaxpr, args)
-            return True
-        above = self._frame
-        above.entered = True
-        frame = self._frame = Frame(above, step)
+    def _open(self, log: Log) -> Frame:
+        """The frame of a jaxpr that has begun to run."""
+        step = log.step()
+        if step is None or log.above is None:
+            frame = log.found = self.root
+            self._read_arguments(log.jaxpr, log.args)
+            return frame
+        above: Frame = log.above.found
+        frame = log.found = Frame(above, step)
         call = above.call
         if call is not None and (call.marks or call.out_marks or call.by_position):
-            self._pass_arguments(frame, call, jaxpr, args)
-        if jaxpr.const_binders:
-            self._read_constants(frame, jaxpr, args)
-        return True
+            self._pass_arguments(frame, call, log)
+        if log.jaxpr.const_binders:
+            self._read_constants(frame, log.jaxpr, log.args)
+        return frame
 
     def _read_arguments(self, jaxpr: Jaxpr, args: Sequence[Any]) -> None:
         """Look for bad values among the constants and arguments of the program."""
-        n_consts = len(jaxpr.const_binders)
+        n_consts, source_of = len(jaxpr.const_binders), self.events.source
         for i, (v, value) in enumerate(zip(jaxpr.all_binders, args, strict=True)):
             kind, index = ("constant", i) if i < n_consts else ("argument", i - n_consts)
             source = Source(kind, index, v.name or "")
             if isinstance(value, Cell):
                 if self._holds_bad(value):
-                    self._write(value, self._source(source, value.value))
-            elif _is_float(v.aval) and value in self.sought:
-                self.root.marks[v] = self._source(source, value)
+                    self._write(value, source_of(source, value.value))
+            elif is_float(v.aval) and value in self.sought:
+                self.root.marks[v] = source_of(source, value)
 
     def _read_constants(self, frame: Frame, jaxpr: Jaxpr, args: Sequence[Any]) -> None:
         """Look for bad values among the constants of a jaxpr inside, the first time."""
@@ -142,65 +170,75 @@ class Flow(Watch):
         if found is None:
             found = self._bad_consts[jaxpr] = {}
             for i, v in enumerate(jaxpr.const_binders):
-                if v not in frame.marks and _is_float(v.aval) and args[i] in self.sought:
-                    found[v] = self._source(Source("constant", i, v.name or ""), args[i])
+                if v not in frame.marks and is_float(v.aval) and args[i] in self.sought:
+                    source = Source("constant", i, v.name or "")
+                    found[v] = self.events.source(source, args[i])
         frame.marks.update(found)
 
-    def _pass_arguments(self, frame: Frame, call: Call, jaxpr: Jaxpr, args: Sequence[Any]) -> None:
-        binders = jaxpr.all_binders
+    def _pass_arguments(self, frame: Frame, call: Call, log: Log) -> None:
+        """Say what is known of the arguments of a jaxpr inside."""
+        binders, sought = log.jaxpr.all_binders, self.sought
         n = len(binders)
-        for i, (v, value) in enumerate(zip(binders, args, strict=True)):
+        asked: list[int] = []
+        entry: list[Mark | None] = []
+        for i, (v, value) in enumerate(zip(binders, log.args, strict=True)):
             mark, exact = call.mark_of(value, n - i)
-            if (
-                mark is None
-            ):  # neither an operand nor a result of the last step, but perhaps made of some
-                if not (_is_float(v.aval) and value in self.sought):
-                    continue
-                mark = call.any_mark()
-            if mark.bad and not exact and not (_is_float(v.aval) and value in self.sought):
-                mark = self._good_mark(mark.taint, mark.decided)
-            if mark.taint:
+            if not exact and (mark is None or mark.bad):
+                bad = is_float(v.aval) and value in sought
+                if is_float(v.aval):
+                    asked.append(i)
+                if (
+                    mark is None
+                ):  # neither an operand nor a result of the last step, but perhaps made of some
+                    mark = call.any_mark() if bad else CLEAN
+                elif not bad:
+                    mark = self.events.good_mark(mark.taint, mark.decided)
+            entry.append(mark)
+            if mark is not None and mark.taint:
                 frame.marks[v] = mark
+        frame.entry, frame.asked = entry, asked
 
-    def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
-        step = self.levels[-1].step
-        self.levels.pop()
-        frame = self._frame
-        marks = self._known_outs(frame, jaxpr, outs)
-        if step is None or frame.above is None:
+    def _close(self, log: Log, frame: Frame) -> Sequence[Mark]:
+        """A jaxpr has run: say what is known of its results."""
+        outs = log.outs or ()
+        marks = self._known_outs(frame, log)
+        above = frame.above
+        if frame.step is None or above is None:
             self.outs = marks or [CLEAN] * len(outs)
-            return
-        above = self._frame = frame.above
+            return marks
         call = above.call
         if call is None:
             if not marks:
-                return
-            call = above.call = Call(above.ins, ())
-        if steering_facts[step.eqn.primitive] == step.param:
+                return marks
+            assert log.above is not None
+            call = above.call = Call(log.above.ins(above.group.i), ())
+            self.events.changed = True
+        if steers(log):
             if marks:
-                call.steered = merged([call.steered, *marks])
-            return
+                steered = merged([call.steered, *marks])
+                self.events.changed |= steered != call.steered
+                call.steered = steered
+            return marks
         call.outs, call.out_marks = outs, marks or [CLEAN] * len(outs)
         for k, mark in enumerate(marks):
             before = call.by_position.get(k)
             if before is None:
                 if mark.taint:
                     call.by_position[k] = mark
+                    self.events.changed = True
             elif before is not mark and mark.taint:
                 both = merged([before, mark])
-                call.by_position[k] = before if both == before else both
+                if before != both:
+                    call.by_position[k] = both
+                    self.events.changed = True
+        return marks
 
-    def _known_outs(self, frame: Frame, jaxpr: Jaxpr, outs: Sequence[Any]) -> list[Mark]:
+    def _known_outs(self, frame: Frame, log: Log) -> Sequence[Mark]:
         """What is known of the results of a jaxpr; an empty list where nothing is known of any."""
-        literals = self._bad_outs.get(jaxpr)
-        if literals is None:
-            literals = self._bad_outs[jaxpr] = self._bad_literals(jaxpr.outs)
-        return self._known(frame, jaxpr.outs, outs, literals) if literals or frame.marks else []
-
-    def _bad_literals(self, atoms: Sequence[Any]) -> tuple[int, ...]:
-        """The positions of the literals that are bad."""
-        found = [i for i, x in enumerate(atoms) if type(x) is Lit and _is_float(x.aval)]
-        return tuple([i for i in found if numpy_namespace().value(atoms[i]) in self.sought])
+        literals = plans_of(log.jaxpr, self.sought).outs
+        if not literals and not frame.marks:
+            return []
+        return self._known(frame, log.jaxpr.outs, log.outs or (), literals)
 
     def _known(
         self, frame: Frame, atoms: Sequence[Any], values: Sequence[Any], literals: Sequence[int]
@@ -208,174 +246,252 @@ class Flow(Watch):
         """What is known of atoms of a frame; an empty list where nothing is known of any."""
         marks = [*map(frame.marks.get, atoms, repeat(CLEAN))]
         for i in literals:
-            marks[i] = self._literal(frame, atoms[i], i, values[i])
+            marks[i] = self.events.literal(frame, atoms[i], i, values[i])
         return marks if any([m is not CLEAN for m in marks]) else []  # noqa: C419 (quicker)
 
     # -- equations -----------------------------------------------------------------------------
 
-    def begin(self, eqn: JaxprEqn, ins: Sequence[Any]) -> None:
-        level: Level = self.levels[-1]
-        level.eqn = eqn
-        frame = self._frame
-        frame.eqn, frame.ins = eqn, ins
-        frame.entered = frame.masked = False
-        frame.call = None
-        literals = self._plan(eqn).literals
-        if frame.marks or literals:
-            known = self._known(frame, eqn.inputs, ins, literals)
+    def _begin(self, log: Log, frame: Frame, i: int) -> None:
+        """An equation begins to run jaxprs."""
+        frame.group, frame.masked, frame.call = Group(i), False, None
+        plan = plans_of(log.jaxpr, self.sought).eqns[i]
+        if frame.marks or plan.literals:
+            ins = log.ins(i)
+            known = self._known(frame, plan.eqn.inputs, ins, plan.literals)
             if known:
                 frame.call = Call(ins, known)
 
-    def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        frame = self._frame
-        plan = self._plans.get(eqn) or self._plan(eqn)
-        if plan.holds and frame.entered and frame.eqn is eqn:
-            self._follow_call(frame, plan, eqn, outs)
-            frame.call, frame.ins = None, ()
+    def _follow_range(self, log: Log, frame: Frame, end: int) -> None:
+        """Follow the equations that have run, up to one, and hold no jaxprs that are followed."""
+        start = log.seen
+        if start >= end:
             return
-        if plan.refs or plan.cells:
-            self._follow_cells(plan, Seen(frame, eqn, ins, outs))
+        log.seen = end
+        plans = plans_of(log.jaxpr, self.sought)
+        if self.at_once:
+            for i in range(start, end):
+                plan = plans.eqns[i]
+                if plan.refs or plan.cells:
+                    self._follow_cells(plan, frame, log, i)
+                else:
+                    self._follow_some(
+                        plans, frame, log, i, i + 1, self._bad_of_few(log, plans, i, i + 1)
+                    )
             return
-        if frame.marks:
-            self._follow(plan, frame, eqn, ins, outs)
-            return
-        may_hold = self._may_hold
-        for i in plan.floats:
-            if may_hold(outs[i]):
-                self._follow(plan, frame, eqn, ins, outs)
-                return
+        look = self._bad_of_many if end - start >= _MANY else self._bad_of_few
+        self._follow_some(plans, frame, log, start, end, look(log, plans, start, end))
 
-    def _plan(self, eqn: JaxprEqn) -> Plan:
-        found = self._plans.get(eqn)
-        if found is None:
-            floats = tuple([i for i, v in enumerate(eqn.out_binders) if _is_float(v.aval)])
-            inputs = [*enumerate(eqn.inputs)]
-            variables = [(i, x) for i, x in inputs if isinstance(x, Var)]
-            found = self._plans[eqn] = Plan(
-                floats,
-                floats == (0,) and len(eqn.out_binders) == 1,
-                tuple([x for _, x in variables]),
-                tuple([i for i, _ in variables]),
-                self._bad_literals(eqn.inputs),
-                tuple([i for i, x in inputs if type(x.aval) is RefType]),
-                any(type(v.aval) is RefType for v in eqn.out_binders),
-                eqn.primitive.holds_jaxprs,
-                _steering(eqn),
-            )
-        return found
-
-    def _follow(
-        self, plan: Plan, frame: Frame, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]
+    def _follow_some(
+        self, plans: Plans, frame: Frame, log: Log, start: int, end: int, bad: dict[int, Any]
     ) -> None:
-        """Say what is known of the results of an equation without jaxprs and references."""
-        marks, state = frame.marks, self.sought.state
-        get = marks.get
-        known = tuple([get(x) for x in plan.operands])
-        if plan.single:
-            worst = state(outs[0])
-            spoilt = (worst > 0,)
-        else:
-            states = [state(outs[i]) for i in plan.floats]
-            worst = max(states, default=0)
-            spoilt = tuple([s > 0 for s in states])
-        if not worst and not any(known):
-            return
-        entry = frame.context().entries.get(eqn)
-        if entry is not None and entry.spoilt == spoilt and entry.known == known:
+        """Follow equations without jaxprs and references; what is bad is known of those which have bad results."""
+        marks = frame.marks
+        if not marks:
+            start = min(bad, default=end)
+        eqns, get, alone = plans.eqns, marks.get, frame.above is None
+        i = start
+        while i < end:
+            if alone and bad:
+                i = self._go_on(plans, frame, i, end, bad)
+                if i == end:
+                    break
+            plan, found = eqns[i], bad.get(i)
+            if found is not None and found[2] is not None:
+                frame.codes[plan.eqn.out_binders[0]] = found[2]
+            known = (*map(get, plan.operands),)
+            if found is not None or any(known):
+                self._follow_equation(Seen(frame, log, i, plan, *(found or _GOOD)), known)
+            i += 1
+        frame.codes.clear()
+
+    def _go_on(self, plans: Plans, frame: Frame, start: int, end: int, bad: dict[int, Any]) -> int:
+        """Follow elementwise equations of the program that hand on what is bad, up to one of which there is more to say.
+
+        It says what `_follow_equation` says, and is quicker: the program itself runs once, and may be long.
+        """
+        marks, codes, made_by = frame.marks, frame.codes, frame.context().made
+        get, coded, plain = marks.get, codes.get, plans.plain
+        for i in range(start, end):
+            found, plan = bad.get(i), plain[i]
+            if found is None or plan is None:
+                return i
+            eqn, operands, v = plan
+            code = found[2]
+            same, parents, origins, taint, decided = False, (), 0, 0, 0
+            for x in operands:
+                mark = get(x)
+                if mark is not None:
+                    more, b, t, d = mark
+                    if b and coded(x) == code:
+                        same = True
+                    if more is not parents:
+                        parents = parents + more if parents else more
+                        origins, taint, decided = origins | b, taint | t, decided | d
+            if code is None or not same or any([m.source is not None for m in parents]):  # noqa: C419
+                return i
+            made = made_by[eqn] = Made(eqn, frame, None, parents, origins, found[0])
+            marks[v] = Mark((made,), origins, taint, decided)
+            codes[v] = code
+        return end
+
+    def _follow_equation(self, seen: Seen, known: tuple[Any, ...]) -> None:
+        """Follow an equation of which something is known: of its operands, or of its results."""
+        plan, worst, marks = seen.plan, seen.worst, seen.frame.marks
+        entries = seen.frame.context().entries
+        entry = entries.get(plan.eqn)
+        if entry is not None and entry.spoilt == seen.spoilt and entry.known == known:
             made = entry.made
             if made is None or (worst >> 1 <= made.count and (made.nan or not worst & 1)):
                 if made is not None:
                     made.times += 1
-                    made.last = frame
-                for v, mark in zip(eqn.out_binders, entry.marks, strict=True):
-                    marks[v] = mark
+                    self.events.met.append(made)
+                marks.update(zip(plan.eqn.out_binders, entry.marks, strict=True))
                 return
-        bad = tuple([i for i, b in zip(plan.floats, spoilt, strict=True) if b])
-        found = [(i, m) for i, m in zip(plan.positions, known, strict=True) if m is not None]
-        entry = self._entry(plan, Seen(frame, eqn, ins, outs, bad), found, worst)
-        if entry is not None:
-            frame.context().entries[eqn] = entry._replace(known=known, spoilt=spoilt)
-            for v, mark in zip(eqn.out_binders, entry.marks, strict=True):
-                marks[v] = mark
+        pairs = [(i, m) for i, m in zip(plan.positions, known, strict=True) if m is not None]
+        result = self._entry(seen, pairs)
+        if result is not None:
+            self.events.changed = True
+            entries[plan.eqn] = Entry(known, seen.spoilt, *result)
+            marks.update(zip(plan.eqn.out_binders, result[0], strict=True))
 
-    def _entry(
-        self, plan: Plan, seen: Seen, known: Sequence[tuple[int, Mark]], worst: int
-    ) -> Entry | None:
-        """What is known of the results of an equation; None where they depend on no bad value."""
-        whole = merged([m for _, m in known])
-        decided = whole.decided
-        for i, m in known:
-            # of a boolean, what made it has decided, or only asked whether a value is finite
-            if i in plan.steering and seen.eqn.inputs[i].aval.dtype.kind != "b":
-                decided |= m.taint
-        if decided & ~whole.decided:
-            self._decide(seen.frame, seen.eqn)
-        made = None
-        if seen.spoilt:
-            whole = self._makes(seen, whole, worst)
-            (made,) = whole.made
-        elif whole.bad and seen.eqn.out_binders:
-            self._mask(seen.frame, seen.eqn, whole)
-        if not whole.taint:
-            return None
-        good = self._good_mark(whole.taint, decided)
-        spoiled = Mark(whole.made, whole.bad, whole.taint, decided)
-        n = len(seen.eqn.out_binders)
-        marks = tuple([spoiled if i in seen.spoilt else good for i in range(n)])
-        return Entry((), (), marks, made)
-
-    def _good_mark(self, taint: int, decided: int) -> Mark:
-        """The one mark of good values that depend on these origins."""
-        found = self._good.get((taint, decided))
-        if found is None:
-            found = self._good[taint, decided] = Mark((), 0, taint, decided)
+    def _bad_of_few(self, log: Log, plans: Plans, start: int, end: int) -> dict[int, Any]:
+        """Of the equations with bad results the worst state, which results are bad, and codes where there are some."""
+        found: dict[int, Any] = {}
+        state = self.sought.state
+        for i in range(start, end):
+            plan = plans.eqns[i]
+            if plan.single:
+                worst = state(log.results[i])
+                if worst:
+                    found[i] = worst, (0,), None
+            elif plan.floats:
+                outs = log.given(i)
+                states = [state(outs[k]) for k in plan.floats]
+                worst = max(states)
+                if worst:
+                    pairs = zip(plan.floats, states, strict=True)
+                    found[i] = worst, tuple([k for k, s in pairs if s]), None
         return found
 
-    def _follow_call(self, frame: Frame, plan: Plan, eqn: JaxprEqn, outs: Sequence[Any]) -> None:
+    def _bad_of_many(self, log: Log, plans: Plans, start: int, end: int) -> dict[int, Any]:
+        """As `_bad_of_few`; the results of each type are looked at together."""
+        by_type: dict[Any, tuple[list[int], list[Any]]] = {}
+        several: list[int] = []
+        for i in range(start, end):
+            plan = plans.eqns[i]
+            if not plan.single:
+                if plan.floats:
+                    several.append(i)
+                continue
+            x = log.results[i]
+            shape = x.shape
+            if len(shape) != 1:
+                x = x.reshape(-1) if shape else x
+            key = x.dtype, not shape
+            found = by_type.get(key)
+            if found is None:
+                found = by_type[key] = [], []
+            found[0].append(i)
+            found[1].append(x)
+        bad: dict[int, Any] = {}
+        for (_, scalar), (where, values) in by_type.items():
+            self._bad_among(where, values, scalar, bad)
+        for i in several:
+            bad.update(self._bad_of_few(log, plans, i, i + 1))
+        return bad
+
+    def _bad_among(
+        self, where: Sequence[int], values: Sequence[Any], scalar: bool, bad: dict[int, Any]
+    ) -> None:
+        """Add those of some flat values of one type that are bad."""
+        xp = numpy_namespace()
+        codes = self.sought.codes(xp.array(values) if scalar else xp.concatenate(values))
+        if codes is None:
+            return
+        sizes = repeat(1, len(values)) if scalar else [x.size for x in values]
+        data, begin = codes.tobytes(), 0
+        for i, end in zip(where, accumulate(sizes), strict=True):
+            code = data[begin:end]
+            good = code.count(0)
+            if good < end - begin:
+                bad[i] = 2 * (end - begin - good) + (3 in code), (0,), code
+            begin = end
+
+    def _entry(
+        self, seen: Seen, known: Sequence[tuple[int, Mark]]
+    ) -> tuple[tuple[Mark, ...], Made | None] | None:
+        """What is known of the results of an equation, and what stands for it; None where they depend on no bad value."""
+        events, eqn = self.events, seen.plan.eqn
+        whole = known[0][1] if len(known) == 1 else merged([m for _, m in known])
+        decided = whole.decided
+        if seen.plan.steering:
+            for i, m in known:
+                # of a boolean, what made it has decided, or only asked whether a value is finite
+                if i in seen.plan.steering and eqn.inputs[i].aval.dtype.kind != "b":
+                    decided |= m.taint
+            if decided & ~whole.decided:
+                events.decide(seen.frame, eqn)
+        made = None
+        if seen.spoilt:
+            whole = events.makes(seen, whole)
+            (made,) = whole.made
+        elif whole.bad and eqn.out_binders:
+            events.mask(seen.frame, eqn, whole)
+        if not whole.taint:
+            return None
+        spoiled = whole if whole.decided == decided else whole._replace(decided=decided)
+        if seen.plan.single and seen.spoilt:
+            return (spoiled,), made
+        good = events.good_mark(whole.taint, decided)
+        n = len(eqn.out_binders)
+        return tuple([spoiled if i in seen.spoilt else good for i in range(n)]), made
+
+    def _follow_call(self, log: Log, frame: Frame, i: int) -> None:
         """Say what is known of the results of an equation whose jaxprs have run."""
-        call = frame.call
+        plan, outs, events = plans_of(log.jaxpr, self.sought).eqns[i], log.given(i), self.events
+        call, eqn = frame.call, plan.eqn
         if call is None:
-            if not self._cells and not any(self._may_hold(outs[i]) for i in plan.floats):
+            if not self._cells and not any(self.sought.may_hold(outs[k]) for k in plan.floats):
                 return
-            call = Call(frame.ins, ())
+            call = Call(log.ins(i), ())
         marks = call.marks
         decision = call.steered.taint
         if plan.steering and marks:
-            decision |= merged([marks[i] for i in plan.steering]).taint
+            decision |= merged([marks[k] for k in plan.steering]).taint
         if decision:
-            self._decide(frame, eqn)
-        reached = any_bad = False
+            events.decide(frame, eqn)
+        reached: list[Mark] = []
         for k, v in enumerate(eqn.out_binders):
             mark, exact = call.result_mark(k, outs[k])
             if mark is None:
                 mark = self._mark_of_cell(outs[k])
             if exact and (mark.bad or k not in plan.floats):
-                any_bad = any_bad or mark.bad > 0
+                pass  # known of this very value
             elif k in plan.floats and outs[k] in self.sought:
-                any_bad = True
                 if not mark.bad:  # the rule itself has made it, or a loop of its own
-                    mark = self._made_by_call(call, Seen(frame, eqn, frame.ins, outs, (k,)))
+                    seen = Seen(frame, log, i, plan, self.sought.state(outs[k]), (k,))
+                    mark = events.makes(seen, call.any_mark())
             elif mark.bad:
-                mark = self._good_mark(mark.taint, mark.decided)
+                mark = events.good_mark(mark.taint, mark.decided)
             if decision:
                 mark = Mark(mark.made, mark.bad, mark.taint | decision, mark.decided | decision)
             if mark.taint:
-                reached = True
+                reached.append(mark)
                 frame.marks[v] = mark
-        if reached and not any_bad and not frame.masked:
+        if reached and not any(m.bad for m in reached) and not frame.masked:
             whole = merged(call.marks)
             if whole.bad:
-                self._mask(frame, eqn, whole)
-
-    def _made_by_call(self, call: Call, seen: Seen) -> Mark:
-        """What is known of a bad result of an equation whose jaxprs have made none."""
-        return self._makes(seen, call.any_mark(), self.sought.state(seen.outs[seen.spoilt[0]]))
+                events.mask(frame, eqn, whole)
+        calls = frame.context().calls
+        if calls.get(eqn) != reached:
+            calls[eqn] = reached
+            events.changed = True
 
     # -- references ----------------------------------------------------------------------------
 
-    def _follow_cells(self, plan: Plan, seen: Seen) -> None:
+    def _follow_cells(self, plan: Plan, frame: Frame, log: Log, i: int) -> None:
         """Say what is known of the results of an equation on references, and of what these point to."""
-        frame, eqn, ins, outs = seen[:4]
+        ins, outs, events = log.ins(i), log.given(i), self.events
         get = frame.marks.get
         known = [
             (i, m) for i, x in zip(plan.positions, plan.operands, strict=True) if (m := get(x))
@@ -388,11 +504,11 @@ class Flow(Watch):
             return
         whole = merged([m for _, m in known])
         if turned and not spoilt:
-            whole = self._makes(seen, whole, 2)
-        entry = self._entry(plan, seen._replace(spoilt=spoilt), known, 2)
+            whole = events.makes(Seen(frame, log, i, plan, 2, ()), whole)
+        entry = self._entry(Seen(frame, log, i, plan, 2, spoilt), known)
         if entry is not None:
-            frame.marks.update(zip(eqn.out_binders, entry.marks, strict=True))
-            whole = merged([whole, *entry.marks])
+            frame.marks.update(zip(plan.eqn.out_binders, entry[0], strict=True))
+            whole = merged([whole, *entry[0]])
         for cell in cells:
             self._write(cell, whole)
 
@@ -404,7 +520,7 @@ class Flow(Watch):
         return CLEAN if found is None else found[1]
 
     def _holds_bad(self, cell: Cell) -> bool:
-        return _is_float(cell.aval.inner) and cell.value in self.sought
+        return is_float(cell.aval.inner) and cell.value in self.sought
 
     def _turned_bad(self, cell: Cell) -> bool:
         """Whether a cell that was good holds a bad value now."""
@@ -417,153 +533,9 @@ class Flow(Watch):
         if before is not None:
             mark = merged([before[1], mark])
         if not self._holds_bad(cell):
-            mark = self._good_mark(mark.taint, mark.decided)
+            mark = self.events.good_mark(mark.taint, mark.decided)
         if mark.taint:
             self._cells[id(base)] = (base, mark)
-
-    # -- events --------------------------------------------------------------------------------
-
-    def _source(self, source: Source, value: Any) -> Mark:
-        """What is known of a value that a source gives."""
-        made = Made(None, (), self._events, source)
-        bit = self._origin(made, self.sought.kind_of(value)).bit
-        return Mark((made,), bit, bit, 0)
-
-    def _literal(self, frame: Frame, lit: Lit, i: int, value: Any) -> Mark:
-        """What is known of a bad literal; at one place it is one source."""
-        made = frame.context().made.get(lit)
-        if made is None:
-            (made,) = self._source(Source("literal", i, str(lit)), value).made
-            frame.context().made[lit] = made
-        return Mark((made,), made.origins, made.origins, 0)
-
-    def _origin(self, made: Made, kind: str = "") -> Origin:
-        origin = made.origin = Origin(made, kind, 1 << len(self.origins))
-        self.origins.append(origin)
-        made.origins |= origin.bit
-        return origin
-
-    def _makes(self, seen: Seen, whole: Mark, worst: int) -> Mark:
-        """What is known of the bad results of an equation; it may be where they begin.
-
-        whole: what is known of the operands. worst: the state of the worst result (`Sought.state`).
-        """
-        frame, eqn = seen.frame, seen.eqn
-        self._events += 1
-        table = frame.context().made
-        made = table.get(eqn)
-        if made is None:
-            made = table[eqn] = Made(eqn, frame.path(), self._events)
-        made.last = frame
-        made.times += 1
-        made.count, made.nan = max(made.count, worst >> 1), made.nan or bool(worst & 1)
-        bits, parents = whole.bad, whole.made
-        if not bits:
-            found = [
-                self._literal(frame, lit, i, seen.ins[i])
-                for i in self._plan(eqn).literals
-                if isinstance(lit := eqn.inputs[i], Lit)
-            ]
-            bits, parents = merged(found).bad, merged(found).made
-        own = 0
-        if not bits or self._is_fresh(seen):
-            own = self._begins(made, seen, bits)
-        made.parents.update(dict.fromkeys(parents))
-        for parent in parents:
-            origin = parent.origin
-            if parent.source is not None and origin is not None and not origin.flows:
-                self._describe(origin, seen)
-        bits |= own
-        made.origins |= bits
-        return Mark((made,), bits, whole.taint | bits, whole.decided)
-
-    def _is_fresh(self, seen: Seen) -> bool:
-        """Whether an elementwise operation with bad operands makes a bad element of good ones, or a NaN of infinities."""
-        eqn = seen.eqn
-        if not is_elementwise(eqn.primitive) or not seen.spoilt:
-            return False
-        xp = numpy_namespace()
-        out, sought = seen.outs[0], self.sought
-        fresh = sought.where(out)
-        nan = xp.isnan(out) if "nan" in sought.kinds else xp.zeros_like(fresh)
-        for x, value in zip(eqn.inputs, seen.ins, strict=True):
-            if _is_float(x.aval):
-                fresh = fresh & ~sought.where(value)
-                nan = nan & ~xp.isnan(value)
-        return bool(fresh.any() or nan.any())
-
-    def _begins(self, made: Made, seen: Seen, earlier: int) -> int:
-        """The bit of the origin at an equation, which is described the first time."""
-        if made.origin is None:
-            origin = self._origin(made)
-            origin.earlier = earlier
-            self._describe(origin, seen)
-            return origin.bit
-        return made.origin.bit
-
-    def _describe(self, origin: Origin, seen: Seen) -> None:
-        """Say where an origin is, and what the values there are."""
-        eqn, ins, outs = seen.eqn, seen.ins, seen.outs
-        origin.eqn, origin.path, origin.order = eqn, seen.frame.path(), self._events
-        origin.flows = True
-        shape: tuple[int, ...] = ()
-        if seen.spoilt:
-            origin.result = k = min(seen.spoilt)
-            which = self.sought.where(outs[k])
-            shape = which.shape
-            origin.kind = self.sought.kind_of(outs[k])
-            origin.type = str(eqn.out_binders[k].aval)
-            origin.count, origin.size = int(which.sum()), which.size
-            origin.indices = self.sought.indices(which)
-            origin.values = values_at(outs[k], origin.indices)
-        elif not origin.kind:
-            origin.kind = self.sought.kinds[0]
-        at = origin.indices if is_elementwise(eqn.primitive) else ()
-        origin.operands = [
-            range_of(x, a.aval, at, shape) for x, a in zip(ins, eqn.inputs, strict=True)
-        ]
-        if self.stop:
-            raise Stop(origin)
-
-    def _decide(self, frame: Frame, eqn: JaxprEqn) -> None:
-        """Remember an equation that decides something by a value which depends on a bad one."""
-        self._events += 1
-        frame.context().deciding.setdefault(eqn, (self._events, frame.path()))
-
-    def _mask(self, frame: Frame, eqn: JaxprEqn, whole: Mark) -> None:
-        """Remember an equation that has a bad operand and good results."""
-        self._events += 1
-        frame.context().masks.setdefault(eqn, (self._events, frame.path()))
-        above = frame.above
-        while above is not None:
-            above.masked = True
-            above = above.above
-        for made in whole.made:
-            origin = made.origin
-            if origin is not None and origin.eqn is None:
-                origin.eqn, origin.path, origin.order = eqn, frame.path(), self._events
-
-
-def _is_float(aval: Any) -> bool:
-    dtype = getattr(aval, "dtype", None)
-    return dtype is not None and dtype.is_inexact
-
-
-def _is_infinite(x: Any) -> bool:
-    return type(x) is Lit and isinstance(x.val, float) and math.isinf(x.val)
-
-
-def _steering(eqn: JaxprEqn) -> tuple[int, ...]:
-    """Positions of the operands that decide something in an equation."""
-    fact = steering_facts[eqn.primitive]
-    n = len(eqn.inputs)
-    if fact == "all":
-        # what compares a value with itself, or with an infinity, asks whether it is good, and decides nothing else
-        asks = n == 2 and (eqn.inputs[0] is eqn.inputs[1] or any(map(_is_infinite, eqn.inputs)))
-        return () if asks else tuple(range(n))
-    if fact == "indices":
-        return tuple(range(min(eqn.primitive.index_from, n), n))
-    return {"operand 0": (0,), "operand 1": (1,)}.get(fact, ())
 
 
 def _base(array: Any) -> Any:

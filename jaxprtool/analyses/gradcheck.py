@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.answer import json_number
+from jaxprtool.analyses.gradcheck_found import Check, Mismatch, largest_of
 from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.evaluate import eval_jaxpr, impl_rules, numpy_namespace
@@ -22,12 +22,11 @@ from jaxprtool.ir.diagnostics import (
 )
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
+from jaxprtool.passes.double import in_complex
 
 __all__ = [
     "MODES",
-    "Check",
     "How",
-    "Mismatch",
     "check_point",
     "derivative_of",
     "differentiable",
@@ -36,6 +35,8 @@ __all__ = [
 
 MODES = ("fwd", "rev")
 _NO_DERIVATIVE = (UnsupportedError, MissingRuleError)
+# What a rule may raise that takes no complex numbers although its types do.
+_NO_COMPLEX = (JaxprToolError, TypeError, ValueError)
 _RTOL = {"fine": 1e-6, "single": 2e-3, "half": 5e-2}
 _NEGLIGIBLE = 1e-3  # of a result: what a difference does not show of it is no reason for doubt
 _SMALL = 24  # up to so many elements the whole Jacobian is checked
@@ -50,6 +51,7 @@ class How(NamedTuple):
       rtol, atol: how far a derivative may be from its difference, relative and absolute; None: by the type.
       directions: how many random directions a program with more than a few elements is checked along.
       seed: of the directions.
+      complex: whether steps in the imaginary direction are tried.
     """
 
     modes: Sequence[str] = MODES
@@ -58,117 +60,7 @@ class How(NamedTuple):
     atol: float | None = None
     directions: int = 3
     seed: int = 0
-
-
-class Mismatch(NamedTuple):
-    """A derivative that is not its difference.
-
-    Attributes:
-      mode: `fwd`, `rev`, `fwd=rev` (the two modes against each other) or `value` (the result that a rule computes).
-      output: the position of the result.
-      element: the index in the result; None for a sum over results.
-      argument: the position of the argument, with the index of the element in it; None along a random direction.
-      derivative, difference: what the rules give, and what the differences give.
-      tolerance: how far they might have been apart.
-    """
-
-    mode: str
-    output: int | None
-    element: tuple[int, ...] | None
-    argument: tuple[int, tuple[int, ...]] | None
-    derivative: Any
-    difference: Any
-    tolerance: float
-
-    def json(self) -> dict[str, Any]:
-        """The keys mode, output, index, argument, argument_index, derivative, difference, tolerance."""
-        argument, index = self.argument or (None, None)
-        return {
-            "mode": self.mode,
-            "output": self.output,
-            "index": None if self.element is None else list(self.element),
-            "argument": argument,
-            "argument_index": None if index is None else list(index),
-            "derivative": json_number(self.derivative),
-            "difference": json_number(self.difference),
-            "tolerance": json_number(self.tolerance),
-        }
-
-    def __str__(self) -> str:
-        return self.described()
-
-    def described(self, arguments: Sequence[str] = (), results: Sequence[str] = ()) -> str:
-        """The numbers, and what of; with names for arguments and results, or the operands and results of an equation."""
-        of, by = "the results", "along a direction"
-        if self.output is not None:
-            named = results[self.output] if results else f"result {self.output}"
-            of = f"{named}{_at(self.element)}"
-        if self.argument is not None:
-            i, element = self.argument
-            by = f"by {arguments[i] if arguments else f'operand {i}'}{_at(element)}"
-        names = {"fwd=rev": ("fwd", "rev"), "value": ("rule", "function")}
-        one, other = names.get(self.mode, (self.mode, "differences"))
-        what = "value" if self.mode == "value" else "derivative"
-        numbers = f"{one} {_number(self.derivative)}, {other} {_number(self.difference)}"
-        return f"{what} of {of}{'' if self.mode == 'value' else f' {by}'}: {numbers}"
-
-
-def _at(index: tuple[int, ...] | None) -> str:
-    return f"[{','.join(map(str, index))}]" if index else ""
-
-
-def _number(x: Any) -> str:
-    return f"{x:.6g}"
-
-
-class Check:
-    """What the check of one mode has found.
-
-    Attributes:
-      mode: `fwd`, `rev`, `fwd=rev` or `value`.
-      compared: how many numbers were compared.
-      max_abs, max_rel: the largest difference.
-      wrong: those that differ, for each result the worst; the derivatives by one element first.
-      kinks: at how many the function has a kink or a jump; what they are there is a choice of the rule.
-      unsure: how many agree only because the differences are not known better, or are not known at all.
-      reason: why the mode is not available; else "".
-    """
-
-    __slots__ = ("compared", "kinks", "max_abs", "max_rel", "mode", "reason", "unsure", "wrong")
-
-    def __init__(self, mode: str, reason: str = ""):
-        self.mode, self.reason = mode, reason
-        self.compared = self.kinks = self.unsure = 0
-        self.max_abs = self.max_rel = 0.0
-        self.wrong: list[Mismatch] = []
-
-    @property
-    def status(self) -> str:
-        """`unavailable`, `differs`, `kink`, `unsure` or `agrees`."""
-        if self.reason:
-            return "unavailable"
-        if self.wrong:
-            return "differs"
-        return "kink" if self.kinks else "unsure" if self.unsure else "agrees"
-
-    def largest(self, differences: Any, sizes: Any) -> None:
-        """Take in the largest of some differences, and relative to the sizes of what was expected."""
-        relative = differences[sizes > 0] / sizes[sizes > 0]
-        self.max_abs = max(self.max_abs, _largest(differences))
-        self.max_rel = max(self.max_rel, _largest(relative))
-
-    def json(self) -> dict[str, Any]:
-        """The keys mode, status, compared, max_abs, max_rel, kinks, unsure and reason."""
-        return {
-            "mode": self.mode,
-            "status": self.status,
-            "compared": self.compared,
-            "max_abs": json_number(self.max_abs),
-            "max_rel": json_number(self.max_rel),
-            "kinks": self.kinks,
-            "unsure": self.unsure,
-            "reason": self.reason or None,
-        }
+    complex: bool = False
 
 
 def differentiable(program: ClosedJaxpr) -> bool:
@@ -214,8 +106,14 @@ class _Point:
         self.given = [*compress(args, self.live)]
         self.outputs = [i for i, flag in enumerate(self.flags) if flag]
         self.positions = [i for i, flag in enumerate(self.live) if flag]
-        bits = coarsest(program, finite_differences.fraction_bits)
-        self.steps = finite_differences.steps_for(bits, how.step)
+        dtypes = _dtypes(program)
+        bits = min(map(finite_differences.fraction_bits, dtypes), default=52)
+        tiny = max(map(finite_differences.smallest_normal, dtypes), default=0.0)
+        self.steps = finite_differences.steps_for(bits, how.step, tiny)
+        # what is not known of a number of the size of denormal ones
+        self.floor = 16 * self.steps.epsilon * tiny
+        real = all(d.kind == "f" for d in dtypes)
+        self.complex = in_complex(program) if how.complex and real else None
         tolerance = _RTOL["fine" if bits > 40 else "single" if bits > 16 else "half"]
         self.rtol = tolerance if how.rtol is None else how.rtol
         self.atol = how.atol
@@ -225,6 +123,13 @@ class _Point:
         rest = iter(given)
         args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
         return [*compress(eval_jaxpr(self.program, args), self.flags)]
+
+    def complex_results(self, given: Sequence[Any]) -> list[Any]:
+        """The same of complex numbers."""
+        assert self.complex is not None
+        rest = iter(given)
+        args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
+        return [*compress(eval_jaxpr(self.complex, args), self.flags)]
 
 
 def directions_of(
@@ -237,12 +142,12 @@ def directions_of(
     return _typed(found, like)
 
 
-def coarsest(program: ClosedJaxpr, bits_of: Callable[[Any], int]) -> int:
-    """The least number of bits after the point among the types that a program computes with."""
+def _dtypes(program: ClosedJaxpr) -> set[Any]:
+    """The floating and complex types that a program computes with."""
     atoms = [*program.jaxpr.all_binders]
     atoms += [v for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders]
     dtypes = {x.aval.dtype for x in atoms if isinstance(x.aval, ShapedArray)}
-    return min((bits_of(d) for d in dtypes if d.is_inexact), default=52)
+    return {d for d in dtypes if d.is_inexact}
 
 
 def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Check]:
@@ -332,6 +237,7 @@ class _Checking:
                     element = point.positions[which], _unravel(k, x.shape)
                     self.along(tangents, element, abs(tangents[which].flat[k].item()))
         for check in self.checks.values():  # those of one element say most
+            check.steps = "real" if point.complex is None else "complex"
             check.wrong.sort(key=lambda m: m.argument is None)
         found = [self.value] if self.value.wrong else []
         return [*found, self.both] if len(self.made) == 2 else found
@@ -343,8 +249,7 @@ class _Checking:
         length: float = 1.0,
     ) -> None:
         """Compare along one direction."""
-        point = self.point
-        found = self.numeric.estimate(point.results, point.given, tangents, point.steps)
+        found = self.estimate(tangents)
         direction = _Direction(tangents, found, argument, length or 1.0)
         if not self.gaps:
             gaps = [e.high - e.low + abs(e.high) + abs(e.low) for e in found]
@@ -363,6 +268,22 @@ class _Checking:
         elif "rev" in self.made:
             for seed in range(2):
                 self.pull(seed, direction, pushed)
+
+    def estimate(self, tangents: list[Any]) -> Sequence[Any]:
+        """The derivatives of the results along a direction: by complex steps as long as these fit the differences."""
+        point = self.point
+        found = self.numeric.estimate(point.results, point.given, tangents, point.steps)
+        if point.complex is None:
+            return found
+        try:
+            better = self.numeric.by_complex_step(
+                point.complex_results, point.given, tangents, found, point.steps
+            )
+        except _NO_COMPLEX:
+            better = None
+        if better is None:
+            point.complex = None
+        return better or found
 
     def pushed(self, tangents: list[Any]) -> list[Any]:
         """The tangents of the results."""
@@ -387,14 +308,14 @@ class _Checking:
         ):
             got, wanted = self.numeric.wide(y), self.numeric.wide(base)
             size = abs(wanted)
-            room = self.point.rtol * size + 64 * self.point.steps.epsilon * _largest(size)
+            room = self.point.rtol * size + 64 * self.point.steps.epsilon * largest_of(size)
             wrong = ~(abs(got - wanted) <= room) & (size < math.inf)
             self.note(self.value, k, got, wanted, room, wrong, None)
 
     def compare(self, k: int, t: Any, e: Any, direction: _Direction) -> None:
         """Compare the tangent of a result with its estimate."""
         check, point = self.checks["fwd"], self.point
-        own = point.rtol * abs(e.value) + self.absolute(e.value) * direction.length
+        own = point.rtol * abs(e.value) + self.absolute(e.value) * direction.length + point.floor
         unknown = ~(e.error < math.inf)
         off = ~(abs(t - e.value) <= own + 3 * e.error) & ~unknown
         kink = off & (e.kink | (self.gaps[k] > 0)) & self.between(k, t, e)
@@ -423,7 +344,7 @@ class _Checking:
         """What is small against the other elements of a derivative."""
         if self.point.atol is not None:
             return self.point.atol
-        return 0.01 * self.point.rtol * _largest(abs(values)) + 1e-300
+        return 0.01 * self.point.rtol * largest_of(abs(values)) + 1e-300
 
     def note(
         self,
@@ -464,12 +385,13 @@ class _Checking:
         own = (
             self.point.rtol * (abs(wanted) + 0.05 * among)
             + (self.point.atol or 0) * direction.length
+            + self.point.floor
         )
         self.scalar("rev", got, complex(wanted).real, own, 3 * error, size, where, direction)
         if pushed is not None:
             t = complex(pushed[k].reshape(-1)[flat].item()).real
-            rounding = 16 * self.point.steps.epsilon * _largest(e.size)
-            own = 0.1 * self.point.rtol * (abs(t) + among) + rounding
+            rounding = 16 * self.point.steps.epsilon * largest_of(e.size)
+            own = 0.1 * self.point.rtol * (abs(t) + among) + rounding + self.point.floor
             if math.isfinite(t) and got == got:
                 self.scalar("fwd=rev", t, got, own, 0.0, 0.0, where, direction)
 
@@ -493,11 +415,12 @@ class _Checking:
         weights = [abs(numeric.wide(ct)) for ct in cts]
         error, _ = total([e.error for e in found], weights)
         values, _ = total([e.size for e in found], weights)
-        own = point.rtol * (abs(wanted) + 0.05 * (size + among)) + (point.atol or 0.0)
+        floor = point.floor * (_size(point.given) + _size(self.base))
+        own = point.rtol * (abs(wanted) + 0.05 * (size + among)) + (point.atol or 0.0) + floor
         self.scalar("rev", got, wanted, own, 3 * error, values, None, direction)
         if pushed is not None:
             forward, among = total(pushed)
-            own = 0.1 * point.rtol * (abs(forward) + size + among)
+            own = 0.1 * point.rtol * (abs(forward) + size + among) + floor
             if math.isfinite(forward) and got == got:
                 self.scalar("fwd=rev", forward, got, own, 0.0, 0.0, None, direction)
 
@@ -537,11 +460,6 @@ def _typed(values: Sequence[Any], like: Sequence[Any]) -> list[Any]:
 
 def _size(xs: Sequence[Any]) -> int:
     return sum(math.prod(x.shape) for x in xs)
-
-
-def _largest(sizes: Any) -> float:
-    """The largest of finite numbers."""
-    return float(sizes[sizes < math.inf].max(initial=0.0))
 
 
 def _is_element(x: Any, flat: int) -> Any:

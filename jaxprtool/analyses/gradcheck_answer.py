@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxprtool.analyses.answer import Answer
-from jaxprtool.analyses.gradcheck import Check, Mismatch
 from jaxprtool.analyses.gradcheck_equations import Finding
+from jaxprtool.analyses.gradcheck_found import Check, Mismatch
 
 __all__ = ["Derivative", "GradCheck"]
 
@@ -96,7 +96,8 @@ class Derivative:
 def _row(c: Check) -> str:
     if c.reason:
         return f"{c.mode:<8}not available: {c.reason}"
-    rest = f"{c.compared} compared, largest difference {c.max_abs:.2g}"
+    by = ", by complex steps" if c.steps == "complex" else ""
+    rest = f"{c.compared} compared{by}, largest difference {c.max_abs:.2g}"
     if c.kinks:
         rest += f", {c.kinks} at kinks"
     if c.unsure:

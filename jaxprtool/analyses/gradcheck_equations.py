@@ -7,13 +7,12 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.gradcheck import (
-    Check,
     How,
-    Mismatch,
     check_point,
     differentiable,
     directions_of,
 )
+from jaxprtool.analyses.gradcheck_found import Check, Mismatch
 from jaxprtool.analyses.places import Place, Watch
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.dce import has_effects

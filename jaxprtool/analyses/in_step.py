@@ -73,7 +73,7 @@ class Stepped:
         self._go, self._ready = threading.Semaphore(0), threading.Semaphore(0)
         self._ended = self._closing = False
         self._error: BaseException | None = None
-        self._held = ((None, 0), ([], *limits.set_aside()[1:]))
+        self._held = ((None, None, 0), ([], *limits.set_aside()[1:]))
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 

@@ -12,7 +12,7 @@ from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.ir.origin import stack_of
 from jaxprtool.ir.walk import jaxprs_in
 
-__all__ = ["Level", "Place", "Step", "Watch"]
+__all__ = ["Held", "Level", "Place", "Step", "Watch", "jaxprs_of"]
 
 _MOST_STEPS = 200  # of a way that are told: a deeper one has its first and its last half of these
 
@@ -178,7 +178,7 @@ class Watch:
     def _held(self, eqn: JaxprEqn) -> Held:
         found = self._jaxprs.get(eqn)
         if found is None:
-            found = self._jaxprs[eqn] = _jaxprs_of(eqn)
+            found = self._jaxprs[eqn] = jaxprs_of(eqn)
         return found
 
     def begin(self, eqn: JaxprEqn, ins: Sequence[Any]) -> None:
@@ -197,7 +197,8 @@ class Watch:
         return Place(eqn, tuple([x.step for x in self.levels if x.step is not None]))
 
 
-def _jaxprs_of(eqn: JaxprEqn) -> Held:
+def jaxprs_of(eqn: JaxprEqn) -> Held:
+    """The jaxprs that an equation holds, by where they are in its params."""
     found: Held = {}
     for key, value in eqn.params.items():
         inner = [closed.jaxpr for closed in jaxprs_in(value)]

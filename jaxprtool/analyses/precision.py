@@ -1,143 +1,25 @@
-"""What rounding does in each equation of a program, beside a run in double precision.
+"""What rounding does in each equation of a program, beside a run in a wider precision.
 
-The program in double precision (`passes.double`) runs first, and its results wait in a file. Then the program itself runs
-in its own types. Of each equation there are two errors: what it adds, its result against the same operation on the same
-operands in double precision; and what has come together, its result against that of the run in double precision. Where the
-two runs take other branches or another number of steps, what is inside has no second error. In loops the first fifty steps
-are looked at, and every fiftieth.
+The program in double precision (`passes.double`) runs first, and its logs are kept (`analyses.shadow`). Then the program itself
+runs in its own types. Of each equation there are two errors: what it adds, its result against the same operation on the same
+operands in the wider precision; and what has come together, its result against that of the wider run. Where the two runs take
+other branches or another number of steps, what is inside has no second error. Many equations, and many steps of a loop, are
+measured together.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
-from typing import IO, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from jaxprtool.analyses.places import Place, Watch
-from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
-from jaxprtool.ir.dtypes import dtype_of
-from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
-from jaxprtool.passes.double import Raised
+from jaxprtool.analyses.logs import Log, Logging
+from jaxprtool.analyses.places import Place, Step
+from jaxprtool.analyses.precision_pairs import Block, Group, Pair
+from jaxprtool.analyses.shadow import Shadow, inside, is_looked_at
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.ir.jaxpr import Jaxpr
 
-__all__ = ["Errors", "Measure", "Shadow"]
-
-_STEPS = 50
-_HEAD, _LENGTH = struct.Struct("<qI"), struct.Struct("<Q")
-
-
-class _Keyed(Watch):
-    """An observer that has a number for each equation that runs, which is the same in both runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.prefixes: list[int] = []
-
-    def meant(self, eqn: JaxprEqn) -> JaxprEqn | None:
-        """The equation of the program that an equation of this run stands for."""
-        return eqn
-
-    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
-        """Follow a jaxpr of the program."""
-        if not super().enter(jaxpr, args):
-            return False
-        step = self.levels[-1].step
-        prefix = 0
-        if step is not None:
-            if not _is_looked_at(step.step):
-                self.levels.pop()
-                return False
-            eqn = self.meant(step.eqn)
-            prefix = hash((self.prefixes[-1], id(eqn), step.param, step.branch, step.step))
-        self.prefixes.append(prefix)
-        return True
-
-    def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
-        """Go back to the enclosing jaxpr."""
-        super().leave(jaxpr, outs)
-        self.prefixes.pop()
-
-    def key(self, eqn: JaxprEqn) -> int:
-        """The number of an equation of the program at this place."""
-        return hash((self.prefixes[-1], id(eqn)))
-
-
-def _is_looked_at(step: int | None) -> bool:
-    """Whether a step of a loop is: the first ones, and some of the later ones, so that a long loop costs little."""
-    return step is None or step < _STEPS or step % _STEPS == 0
-
-
-def is_rounded(x: Any) -> bool:
-    """Whether a value is of a floating or complex type."""
-    kind = getattr(getattr(x, "dtype", None), "kind", "")
-    if kind != "V":  # that of types which NumPy lacks
-        return kind in ("f", "c")
-    found = dtype_of(x.dtype)
-    return found is not None and found.is_inexact
-
-
-def _wide(x: Any) -> Any:
-    xp = numpy_namespace()
-    return xp.asarray(x).astype(xp.complex128 if x.dtype.kind == "c" else xp.float64)
-
-
-class Shadow(_Keyed):
-    """Watches the run in double precision, and keeps its results in a file.
-
-    Attributes:
-      full: whether the file has as many bytes as are allowed; what comes then is not kept.
-    """
-
-    def __init__(self, raised: Raised, file: IO[bytes], max_bytes: int | None):
-        super().__init__()
-        self.raised, self.file, self.left = raised, file, max_bytes
-        self.full = False
-        self._next: tuple[int, list[bytes]] | None = None
-
-    def meant(self, eqn: JaxprEqn) -> JaxprEqn | None:
-        """The equation of the program that one of the raised program stands for."""
-        return self.raised.before.get(eqn)
-
-    def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        """Keep the results of an equation."""
-        meant = self.meant(eqn)
-        if meant is None or self.full:
-            return
-        data = [_wide(x).tobytes() for x in outs if is_rounded(x)]
-        if self.left is not None:
-            self.left -= sum(map(len, data)) + _HEAD.size
-            self.full = self.left < 0
-        self.file.write(_HEAD.pack(self.key(meant), len(data)))
-        for part in data:
-            self.file.write(_LENGTH.pack(len(part)) + part)
-
-    def rewind(self) -> None:
-        """Go to the first of the results."""
-        self.file.seek(0)
-        self._read()
-
-    def _read(self) -> None:
-        head = self.file.read(_HEAD.size)
-        if len(head) < _HEAD.size:
-            self._next = None
-            return
-        key, count = _HEAD.unpack(head)
-        parts: list[bytes] = []
-        for _ in range(count):
-            (length,) = _LENGTH.unpack(self.file.read(_LENGTH.size))
-            parts.append(self.file.read(length))
-        self._next = key, parts
-
-    def take(self, key: int, *, ahead: bool) -> list[bytes] | None:
-        """The results of the next equation, where it has this number; with `ahead`, of the next one that has it."""
-        while self._next is not None:
-            found, parts = self._next
-            if found == key:
-                self._read()
-                return parts
-            if not ahead:
-                return None
-            self._read()
-        return None
+__all__ = ["Errors", "Measure", "Worst"]
 
 
 class Errors:
@@ -154,89 +36,240 @@ class Errors:
 
     __slots__ = ("amplification", "count", "local", "local_relative", "place", "total")
 
-    def __init__(self, place: Place):
-        self.place, self.count = place, 0
-        self.local: float | None = None
-        self.local_relative = 0.0
-        self.total: float | None = None
-        self.amplification: float | None = None
+    def __init__(self, place: Place, count: int, numbers: Sequence[float]):
+        self.place, self.count = place, count
+        local, relative, total, amplification = [None if x < 0 else float(x) for x in numbers]
+        self.local, self.total, self.amplification = local, total, amplification
+        self.local_relative = relative or 0.0
 
 
-class Measure(_Keyed):
+class Table:
+    """The errors of the equations of a jaxpr so far: by column (`Pair`), negative where one is not known.
+
+    Attributes:
+      numbers: four rows: what is added, in units in the last place and relative to the largest element; what has come
+        together; how much larger the relative error is than those of the operands.
+      paths: where what is added is largest.
+      counts: how often each equation ran.
+    """
+
+    __slots__ = ("counts", "numbers", "pair", "paths")
+
+    def __init__(self, pair: Pair):
+        xp = numpy_namespace()
+        self.pair = pair
+        self.numbers = xp.full((4, len(pair.columns)), -1.0)
+        self.paths: list[tuple[Step, ...]] = [()] * len(pair.columns)
+        self.counts = xp.zeros(len(pair.columns), xp.int64)
+
+    def note(self, block: Block, runs: Sequence[_Run], found: Any) -> None:
+        """Add the errors that were found in several logs."""
+        xp, columns = numpy_namespace(), block.columns
+        before, most = self.numbers[:, columns], found.max(axis=1)
+        if any(run.path for run in runs):
+            new = (most[0] > before[0]) | (self.counts[columns] == 0)
+            which = found[0].argmax(axis=0)
+            for n in xp.flatnonzero(new).tolist():
+                self.paths[columns[n]] = runs[which[n]].path
+        self.numbers[:, columns] = xp.maximum(before, most)
+        self.counts[columns] += len(runs)
+
+
+class _Run:
+    """A log of the program, beside the log of the wider run; None where that has taken another way.
+
+    Attributes:
+      relative: of each column the relative error that has come together, NaN where it is not known.
+      path: the way to it.
+    """
+
+    __slots__ = ("_inside", "pair", "path", "relative", "shadow")
+
+    def __init__(self, pair: Pair, shadow: Log | None, path: tuple[Step, ...]):
+        self.pair, self.shadow, self.path = pair, shadow, path
+        self.relative = numpy_namespace().full(len(pair.columns) + 1, -1.0)
+        self._inside: dict[tuple[Any, ...], list[Log]] | None = None
+
+    def counterpart(self, i: int, inner: Log) -> Log | None:
+        """The log of the wider run for one inside equation i."""
+        if self.shadow is None:
+            return None
+        if self._inside is None:
+            self._inside = inside(self.shadow)
+        key = self.pair.positions[i], inner.param, inner.branch, inner.number
+        found = self._inside.get(key)
+        return found.pop(0) if found else None
+
+
+class Measure(Logging):
     """Watches the program itself, beside what a `Shadow` has kept.
 
     Attributes:
-      errors: by equation.
+      tables: by the pair of a jaxpr and its wider one.
     """
 
-    def __init__(self, raised: Raised, shadow: Shadow):
+    def __init__(self, shadow: Shadow, pair_of: Callable[[Jaxpr, Log | None, Any], Pair]):
         super().__init__()
-        from jaxprtool.backends.agreement import error_of  # noqa: PLC0415 (gateway: NumPy)
+        from jaxprtool.backends import rounding  # noqa: PLC0415 (gateway: NumPy)
 
-        self.error_of = error_of
-        self.raised, self.shadow = raised, shadow
-        self.own = set(raised.before.values())
-        self.errors: dict[JaxprEqn, Errors] = {}
-        self.relative: list[dict[Any, float]] = []
-        self.functions: dict[JaxprEqn, Any] = {}
+        self.rounding = rounding
+        self.shadow, self.pair_of = shadow, pair_of
+        self.tables: dict[Pair, Table] = {}
+        self._tasks: dict[Block, list[Log]] = {}
 
-    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
-        """Follow a jaxpr of the program."""
-        if not super().enter(jaxpr, args):
-            return False
-        self.relative.append({})
-        return True
+    def takes(self, step: int | None) -> bool:
+        return is_looked_at(step)
 
-    def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
-        """Go back to the enclosing jaxpr."""
-        super().leave(jaxpr, outs)
-        self.relative.pop()
+    def look(self, root: Log) -> None:
+        if root.found is None:
+            pair = self.pair_of(root.jaxpr, self.shadow.root, None)
+            root.found = _Run(pair, self.shadow.root, ())
+        self._collect(root)
+        for block, logs in self._tasks.items():
+            self._measure(block, logs)
+        self._tasks.clear()
+        self._forget(root)
 
-    def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        """Measure the results of an equation."""
-        if eqn not in self.own:
-            return
-        parts = self.shadow.take(self.key(eqn), ahead=eqn.primitive.holds_jaxprs)
-        rounded = [(v, x) for v, x in zip(eqn.out_binders, outs, strict=True) if is_rounded(x)]
-        if not rounded:
-            return
-        found = self.errors.get(eqn)
-        if found is None:
-            found = self.errors[eqn] = Errors(self.place(eqn))
-        found.count += 1
-        if parts is not None:
-            self.together(eqn, found, rounded, parts)
-        self.added(eqn, found, ins, outs)
+    def _collect(self, log: Log) -> None:
+        """Say what there is to measure in a log and in those inside."""
+        run: _Run = log.found
+        n = len(log.results)
+        for i, logs in log.inside:
+            for inner in logs:
+                if inner.found is None:
+                    shadow = run.counterpart(i, inner)
+                    pair = self.pair_of(inner.jaxpr, shadow, (run.pair, i, inner))
+                    path = (*run.path, step) if (step := inner.step()) is not None else run.path
+                    inner.found = _Run(pair, shadow, path)
+                self._collect(inner)
+        if n > log.seen:
+            block = run.pair.block(log.seen, n)
+            if block.columns:
+                self._tasks.setdefault(block, []).append(log)
 
-    def together(
-        self, eqn: JaxprEqn, found: Errors, rounded: Sequence[Any], parts: Sequence[bytes]
+    def _forget(self, log: Log) -> None:
+        """Let go of what was measured."""
+        log.inside = [(i, logs[-1:]) for i, logs in log.inside[-1:] if logs[-1].outs is None]
+        for _, logs in log.inside:
+            self._forget(logs[0])
+        log.forget()
+
+    def _measure(self, block: Block, logs: Sequence[Log]) -> None:
+        """Measure the same equations in several logs."""
+        values = [block.values(log) for log in logs]
+        wide = [[None] * len(block.columns) for _ in logs]
+        flat = [self._widened(group, values, wide) for group in block.groups]
+        again = [self._done_again(block, log, own) for log, own in zip(logs, wide, strict=True)]
+        runs: list[_Run] = [log.found for log in logs]
+        shadows = [self._shadows(block, r, own) for r, own in zip(runs, wide, strict=True)]
+        xp = numpy_namespace()
+        found = xp.empty((4, len(logs), len(block.columns)))
+        for group, own in zip(block.groups, flat, strict=True):
+            dtype = values[0][group.where[0]].dtype
+            self._compare(group, dtype, own, again, found[:2])
+            self._compare(group, dtype, own, [row for _, row in shadows], found[2:])
+        found[:2, :, ~block.measured] = -1.0
+        found[2:, ~xp.array([known for known, _ in shadows])] = -1.0
+        table = self.tables.get(block.pair)
+        if table is None:
+            table = self.tables[block.pair] = Table(block.pair)
+        _amplify(block, runs, found)
+        table.note(block, runs, found)
+
+    def _shadows(self, block: Block, run: _Run, own: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+        """Which columns the wider run has, and its values of them; its own value in the place of one that it has not."""
+        log = run.shadow
+        if log is None or len(log.results) < block.last:
+            return numpy_namespace().zeros(len(own), bool), own
+        return block.paired, block.shadows(log, own, self.shadow)
+
+    def _widened(self, group: Group, values: Sequence[Any], wide: list[list[Any]]) -> Any:
+        """Values of one type in the wider precision, together; each of them is put into `wide` as well."""
+        rows = [x for row in values for x in group.pick(row)]
+        flat = self.shadow.widened(self.rounding.joined(rows, scalars=group.scalars))
+        at = 0
+        for k, row in enumerate(values):
+            out = wide[k]
+            for c, size in zip(group.where, group.sizes, strict=True):
+                if group.scalars:
+                    out[c] = flat[at]
+                else:
+                    part, shape = flat[at : at + size], row[c].shape
+                    out[c] = part if len(shape) == 1 else part.reshape(shape)
+                at += size
+        return flat
+
+    def _done_again(self, block: Block, log: Log, wide: Sequence[Any]) -> list[Any]:
+        """The results of the same operations on the same operands in the wider precision; of others, what they are."""
+        widened = self.shadow.widened
+        needed = [widened(log.value(x)) if rounded else log.value(x) for x, rounded in block.needed]
+        env = [*wide, *needed, *block.literals]
+        found = [*wide]
+        for f, pick, several, outs in block.code:
+            if not several:
+                found[outs[0][1]] = f(*pick(env))
+                continue
+            result = f(*pick(env))
+            for k, c in outs:
+                found[c] = result[k]
+        return found
+
+    def _compare(
+        self, group: Group, dtype: Any, own: Any, exact: Sequence[Any], found: Any
     ) -> None:
-        """Compare results with those of the run in double precision."""
-        xp, known = numpy_namespace(), self.relative[-1]
-        for (v, x), part in zip(rounded, parts, strict=True):
-            dtype = xp.complex128 if x.dtype.kind == "c" else xp.float64
-            ulps, known[v] = self.error_of(x, xp.frombuffer(part, dtype).reshape(x.shape))
-            found.total = max(found.total or 0.0, ulps)
-            before = [known[y] for y in eqn.inputs if type(y) is not Lit and y in known]
-            if any(before):
-                ratio = known[v] / max(before)
-                found.amplification = max(found.amplification or 0.0, ratio)
+        """Compare values of one type with exact ones."""
+        rows = [x for row in exact for x in group.pick(row)]
+        right = self.rounding.joined(rows, scalars=group.scalars)
+        errors = self.rounding.errors(dtype, own, right, group.sizes * len(exact))
+        for n in range(2):
+            found[n][:, group.where] = errors[n].reshape(len(exact), -1)
 
-    def added(self, eqn: JaxprEqn, found: Errors, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        """Compare results with those of the same operation on the same operands in double precision."""
-        made = self.raised.after.get(eqn)
-        if made is None or eqn.primitive.holds_jaxprs:
-            return
-        f = self.functions.get(eqn)
-        if f is None:
-            avals = [x.aval for x in made.inputs], [v.aval for v in made.out_binders]
-            f = prepare_impl(numpy_namespace(), eqn.primitive, *avals, made.params)
-            self.functions[eqn] = f
-        exact = f(*[_wide(x) if is_rounded(x) else x for x in ins])
-        exact = exact if eqn.primitive.multiple_results else [exact]
-        for x, y in zip(outs, exact, strict=True):
-            if is_rounded(x):
-                ulps, relative = self.error_of(x, _wide(y))
-                if found.local is None or ulps > found.local:
-                    found.local, found.place = ulps, self.place(eqn)
-                found.local_relative = max(found.local_relative, relative)
+
+def _amplify(block: Block, runs: Sequence[_Run], found: Any) -> None:
+    """Put how much larger relative errors are than those of the operands in the place of the relative errors."""
+    xp = numpy_namespace()
+    relative = found[3]
+    for run, row in zip(runs, relative, strict=True):
+        run.relative[block.columns] = row
+    before = xp.stack([run.relative for run in runs])[:, block.operands].max(axis=2)
+    known = (before > 0) & (relative >= 0)
+    found[3] = xp.where(known, relative / xp.where(known, before, 1.0), -1.0)
+
+
+class Worst(Sequence[Errors]):
+    """The errors of all equations, the one that adds most first. They are made when they are asked for.
+
+    `written` gives the place in the program of a place that has run (`analyses.sites`).
+    """
+
+    def __init__(self, tables: Sequence[Table], written: Callable[[Place], Place]):
+        xp, self._written = numpy_namespace(), written
+        some = [table for table in tables if len(table.counts)]
+        in_order = sorted(some, key=lambda table: _begin(table.pair.own)) if len(some) > 1 else some
+        self._tables = in_order
+        self._numbers = [
+            xp.maximum.reduceat(table.numbers, table.pair.firsts, axis=1) for table in self._tables
+        ]
+        adds = [xp.maximum(numbers[1], 0.0) for numbers in self._numbers]
+        order = xp.argsort(-xp.concatenate(adds), kind="stable") if adds else xp.empty(0, int)
+        sizes = [len(x) for x in adds]
+        table = xp.repeat(xp.arange(len(adds)), sizes)
+        which = xp.concatenate([xp.arange(n) for n in sizes]) if adds else order
+        self._order = [*zip(table[order].tolist(), which[order].tolist(), strict=True)]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        t, n = self._order[i]
+        table = self._tables[t]
+        column = table.pair.firsts[n]
+        place = Place(table.pair.eqn(column), table.paths[column])
+        return Errors(self._written(place), int(table.counts[column]), self._numbers[t][:, n])
+
+
+def _begin(jaxpr: Jaxpr) -> int:
+    """Where the equations of a jaxpr begin in the text."""
+    return min([eqn.span.start for eqn in jaxpr.eqns if eqn.span is not None], default=0)

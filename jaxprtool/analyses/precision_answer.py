@@ -34,7 +34,7 @@ class OutputError(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What becomes of the results' error when an equation and those that read it are done in double precision.
+    """What becomes of the results' error when an equation and those that read it are done in the wider precision.
 
     Attributes:
       place: of the equation.
@@ -61,14 +61,18 @@ class Precision(Answer):
     Attributes:
       outputs: of each result of a floating or complex type.
       equations: by what they add, the worst first.
-      trials: what was tried in double precision, what helps most first.
+      trials: what was tried in the wider precision, what helps most first.
       top: how many of each are shown.
+      shadow: the wider precision.
+      in_f64: the equations that were done in f64, since their rules have no long double.
     """
 
     outputs: Sequence[OutputError] = field(default_factory=list[OutputError])
     equations: Sequence[Errors] = field(default_factory=list[Errors])
     trials: Sequence[Trial] = field(default_factory=list[Trial])
     top: int = 20
+    shadow: str = "f64"
+    in_f64: Sequence[Place] = ()
 
     def lines(self) -> list[str]:
         """The answer for people."""
@@ -84,19 +88,22 @@ class Precision(Answer):
         if self.trials:
             found += [
                 "",
-                "done in f64 with what reads it, the largest error of the results becomes",
+                f"done in {self.shadow} with what reads it, the largest error of the results becomes",
             ]
             found += [
                 f"{t.before:>9.2g} -> {t.after:<9.2g}  {t.place}  {t.place.located()}"
                 for t in self.trials[: self.top]
             ]
+        if self.in_f64:
+            found += ["", "done in f64 in the wider run, since they have no long double"]
+            found += [f"  {place}  {place.located()}" for place in self.in_f64]
         return found
 
     def json(self) -> dict[str, Any]:
         """One document; the help of the verb has its keys."""
         return {
             "schema": 1,
-            "shadow": "f64",
+            "shadow": self.shadow,
             "outputs": [o.json() for o in self.outputs],
             "equations": [
                 {
@@ -110,6 +117,7 @@ class Precision(Answer):
                 for e in self.equations[: self.top]
             ],
             "raised": [t.json() for t in self.trials[: self.top]],
+            "in_f64": [place.json() for place in self.in_f64],
         }
 
 

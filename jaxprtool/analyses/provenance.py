@@ -48,11 +48,9 @@ class Made:
     Attributes:
       eqn: the equation; None for a source that no equation has taken yet.
       source: the source, or None.
-      first: the way to it the first time.
-      last: the frame in which it ran the last time; None for a source.
+      frame: the frame in which it ran the first time; None for a source.
       times: how often.
       count: how many elements of its results were bad, at most; nan: whether some have been NaN.
-      order: the number of the event at which it was first made.
       origins: the origins of its bad values, as bits.
       parents: what made the bad operands.
       origin: the origin that it is, or None.
@@ -61,10 +59,8 @@ class Made:
     __slots__ = (
         "count",
         "eqn",
-        "first",
-        "last",
+        "frame",
         "nan",
-        "order",
         "origin",
         "origins",
         "parents",
@@ -72,19 +68,27 @@ class Made:
         "times",
     )
 
-    def __init__(self, eqn: JaxprEqn | None, path: Path, order: int, source: Source | None = None):
-        self.eqn, self.source, self.order = eqn, source, order
-        self.first = path
-        self.last: Frame | None = None
-        self.times = self.origins = self.count = 0
-        self.nan = False
-        self.parents: dict[Made, None] = {}
+    def __init__(
+        self,
+        eqn: JaxprEqn | None,
+        frame: Frame | None,
+        source: Source | None = None,
+        parents: tuple[Made, ...] = (),
+        origins: int = 0,
+        worst: int = 0,
+    ):
+        self.eqn, self.frame, self.source = eqn, frame, source
+        self.times, self.origins = int(worst > 0), origins
+        self.count, self.nan = worst >> 1, worst & 1 > 0
+        self.parents = parents
         self.origin: Origin | None = None
 
     @property
     def place(self) -> Place | None:
         """Its place the first time; None for a source."""
-        return None if self.eqn is None else Place(self.eqn, self.first)
+        if self.eqn is None or self.frame is None:
+            return None
+        return Place(self.eqn, self.frame.path())
 
 
 class Mark(NamedTuple):
@@ -110,12 +114,11 @@ def merged(marks: Sequence[Mark]) -> Mark:
     """What is known of a value that depends on several."""
     if len(marks) == 1:
         return marks[0]
-    bad = taint = decided = 0
-    made: dict[Made, None] = {}
-    for m in marks:
-        bad, taint, decided = bad | m.bad, taint | m.taint, decided | m.decided
-        made.update(dict.fromkeys(m.made))
-    return Mark(tuple(made), bad, taint, decided)
+    made, bad, taint, decided = marks[0] if marks else CLEAN
+    for more, b, t, d in marks[1:]:
+        bad, taint, decided = bad | b, taint | t, decided | d
+        made += more
+    return Mark(tuple(dict.fromkeys(made)), bad, taint, decided)
 
 
 class Origin:
@@ -131,6 +134,7 @@ class Origin:
       source: what gave the value, where no equation made it.
       result: which result of the equation, the type of it, how many elements are bad, where the first of them are, and their values.
       operands: the range of each operand.
+      seen: the values of operands and results, where they are kept.
       earlier: of one that appears in an equation whose operands are bad at other indices, or are infinite, their origins.
     """
 
@@ -147,6 +151,7 @@ class Origin:
         self.values: list[Any] = []
         self.operands: list[Range | None] = []
         self.earlier = 0
+        self.seen: tuple[Sequence[Any], Sequence[Any]] = (), ()
 
     @property
     def place(self) -> Place | None:
@@ -159,13 +164,13 @@ class Entry(NamedTuple):
 
     Attributes:
       known: what was known of its operands.
-      spoilt: which of its floating results held a bad value.
+      spoilt: which of its results held a bad value.
       marks: what was known of its results.
       made: what stands for the equation, if a result held a bad value.
     """
 
     known: tuple[Mark | None, ...]
-    spoilt: tuple[bool, ...]
+    spoilt: tuple[int, ...]
     marks: tuple[Mark, ...]
     made: Made | None
 
@@ -179,9 +184,10 @@ class Context:
       entries: what was known at each equation the last time.
       masks: equations with a bad operand and good results: the number of the event, and the way to it the first time.
       deciding: equations whose decision depends on a bad value, likewise.
+      calls: what was known of the results of equations whose jaxprs have run, the last time.
     """
 
-    __slots__ = ("deciding", "entries", "inner", "made", "masks")
+    __slots__ = ("calls", "deciding", "entries", "inner", "made", "masks")
 
     def __init__(self) -> None:
         self.inner: dict[tuple[JaxprEqn, str, int | None], Context] = {}
@@ -189,6 +195,7 @@ class Context:
         self.entries: dict[JaxprEqn, Entry] = {}
         self.masks: dict[JaxprEqn, tuple[int, Path]] = {}
         self.deciding: dict[JaxprEqn, tuple[int, Path]] = {}
+        self.calls: dict[JaxprEqn, Sequence[Mark]] = {}
 
     def all_inside(self) -> Iterator[Context]:
         """This one and those of the jaxprs inside. Not recursive."""
@@ -262,9 +269,11 @@ class Frame:
       above: the frame of the equation that holds it; None for the program.
       step: that equation, with the step of the loop; None for the program.
       marks: what is known of its variables.
-      eqn, ins: the equation that runs jaxprs now, and its operands.
-      entered: whether one of those has run under observation.
-      masked: whether an equation inside them has masked something.
+      codes: of bad results of elementwise equations, what is bad in them (`Sought.code`), while many are looked at.
+      entry: what was known of its arguments.
+      asked: which of its arguments were looked at.
+      group: the equation whose jaxprs run now.
+      masked: whether an equation inside those has masked something.
       call: what is known at that equation, as soon as something is.
     """
 
@@ -272,10 +281,11 @@ class Frame:
         "_context",
         "_path",
         "above",
+        "asked",
         "call",
-        "entered",
-        "eqn",
-        "ins",
+        "codes",
+        "entry",
+        "group",
         "marks",
         "masked",
         "step",
@@ -284,9 +294,11 @@ class Frame:
     def __init__(self, above: Frame | None, step: Step | None):
         self.above, self.step = above, step
         self.marks: dict[Any, Mark] = {}
-        self.eqn: JaxprEqn | None = None
-        self.ins: Sequence[Any] = ()
-        self.entered = self.masked = False
+        self.codes: dict[Any, bytes] = {}
+        self.entry: Sequence[Any] = ()
+        self.asked: Sequence[int] = ()
+        self.group: Any = None
+        self.masked = False
         self.call: Call | None = None
         self._context: Context | None = None
         self._path: Path | None = None

@@ -6,9 +6,33 @@ from typing import overload
 
 from jaxprtool.analyses.places import Place
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import all_eqns
 
 __all__ = ["Sites"]
+
+
+Written = tuple[dict[tuple[int, int], list[JaxprEqn]], set[JaxprEqn]]
+
+
+def _written(program: ClosedJaxpr) -> Written:
+    """The equations of a program by where they are in its text, and all of them."""
+    at: dict[tuple[int, int], list[JaxprEqn]] = {}
+    every: set[JaxprEqn] = set()
+    for eqn in all_eqns(program.jaxpr):
+        every.add(eqn)
+        if eqn.span is not None:
+            at.setdefault((id(eqn.span.source), eqn.span.start), []).append(eqn)
+    return at, every
+
+
+_WRITTEN = Memo[Written]("equations by where they are written")
+
+
+def _difference(eqn: JaxprEqn, other: JaxprEqn) -> tuple[bool, bool]:
+    """How much an equation differs from another one of its place in the text (what was put in place of one has its place)."""
+    dtypes = [[getattr(v.aval, "dtype", None) for v in e.out_binders] for e in (eqn, other)]
+    return eqn.primitive is not other.primitive, dtypes[0] != dtypes[1]
 
 
 class Sites:
@@ -18,22 +42,24 @@ class Sites:
     """
 
     def __init__(self, program: ClosedJaxpr):
-        self._eqns: dict[tuple[int, int], JaxprEqn] = {}
-        self._all: set[JaxprEqn] = set()
-        for eqn in all_eqns(program.jaxpr):
-            self._all.add(eqn)
-            if eqn.span is not None:
-                self._eqns[id(eqn.span.source), eqn.span.start] = eqn
+        self._eqns, self._all = _WRITTEN.of(program.jaxpr, lambda: _written(program))
 
     def written(self, eqn: JaxprEqn) -> JaxprEqn:
         """The equation of the program in whose place an equation runs; mostly itself."""
         if eqn in self._all or eqn.span is None:
             return eqn
-        return self._eqns.get((id(eqn.span.source), eqn.span.start), eqn)
+        there = self._eqns.get((id(eqn.span.source), eqn.span.start), [eqn])
+        if len(there) == 1:
+            return there[0]
+        return min(there, key=lambda other: _difference(eqn, other))
 
     def of(self, place: Place) -> Place:
         """A place, with the equations as they are written."""
-        path = tuple([step._replace(eqn=self.written(step.eqn)) for step in place.path])
+        path = place.path
+        if path:
+            path = tuple([step._replace(eqn=self.written(step.eqn)) for step in path])
+        elif place.eqn in self._all:
+            return place
         return Place(self.written(place.eqn), path)
 
     @overload

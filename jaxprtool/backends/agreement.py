@@ -10,10 +10,10 @@ import ml_dtypes
 import numpy as np
 
 from jaxprtool.backends.numpy_eval import KeyArray
+from jaxprtool.backends.tolerances import Tolerance
+from jaxprtool.ir.dtypes import dtype_of
 
-__all__ = ["Gap", "error_of", "gap", "larger"]
-
-_RTOL = ((40, 1e-9), (16, 1e-4), (0, 2e-2))  # by the number of bits after the point
+__all__ = ["Gap", "error_of", "gap", "larger", "unit_of"]
 
 
 class Gap(NamedTuple):
@@ -49,8 +49,8 @@ def larger(room: Any, x: Any, y: Any) -> Any:
 def gap(a: Any, b: Any, rtol: float | None, atol: float | None, extra: Any = 0.0) -> Gap:
     """Compare two results.
 
-    NaNs are equal, and zeros of both signs. Numbers of types with rounding are equal when |a - b| is at most
-    atol + rtol * max(|a|, |b|); where no tolerance is given, a hundredth of rtol times the largest element besides.
+    NaNs are equal, and zeros of both signs. Numbers of types with rounding are equal within the tolerance, and where none
+    is given within what rounding explains (`backends.tolerances`).
 
     Args:
       a, b: arrays, or keys.
@@ -66,15 +66,14 @@ def gap(a: Any, b: Any, rtol: float | None, atol: float | None, extra: Any = 0.0
         index = _first(size + differs, differs)
         return Gap(int(differs.sum()), _most(size), _relative(size, x), 0.0, index, True, False)
     wide = np.complex128 if x.dtype.kind == "c" else np.float64
-    bits = int(ml_dtypes.finfo(x.dtype).nmant)
+    bits, dtype = int(ml_dtypes.finfo(x.dtype).nmant), dtype_of(x.dtype)
+    assert dtype is not None
     x, y = x.astype(wide), y.astype(wide)
     with np.errstate(all="ignore"):
         size = np.abs(x - y)
         largest = np.maximum(np.abs(x), np.abs(y))
-        relative = next(r for least, r in _RTOL if bits >= least) if rtol is None else rtol
-        room = relative * largest + (atol or 0.0) + extra
-        if rtol is None and atol is None:
-            room = room + 0.01 * relative * _most(largest)
+        tolerance = Tolerance(rtol, atol, rounding=True)
+        room = tolerance.room(largest, _most(largest), dtype) + extra
         same = (x == y) | (np.isnan(x) & np.isnan(y)) | (size <= room)
         ulp = size / np.ldexp(1.0, np.frexp(np.maximum(largest, 1e-300))[1] - 1 - bits)
         count = int((~same).sum())
@@ -120,14 +119,14 @@ def error_of(x: Any, exact: np.ndarray) -> tuple[float, float]:
     with np.errstate(all="ignore"):
         size = np.abs(exact)
         away = np.abs(x.astype(exact.dtype) - exact)
-        relative = away / _unit(x.dtype, size)
+        relative = away / unit_of(x.dtype, size)
         most, worst, largest = (float(v.max(initial=0.0)) for v in (away, relative, size))
         if not math.isfinite(most + worst + largest):
             most, worst, largest = map(_most, (away, relative, size))
         return worst, most / largest if largest else 0.0
 
 
-def _unit(dtype: np.dtype, size: np.ndarray) -> np.ndarray:
+def unit_of(dtype: np.dtype, size: np.ndarray) -> np.ndarray:
     """A unit in the last place of numbers of some sizes in a type, in double precision."""
     if dtype in (np.float32, np.float16):
         return np.spacing(size.astype(dtype)).astype(np.float64)

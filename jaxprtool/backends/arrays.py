@@ -7,6 +7,7 @@ are kept as their words, u32[..., n].
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 import zipfile
@@ -46,8 +47,17 @@ _NAMES_SHOWN = 12
 
 def type_name(array: Any) -> str:
     """The type of an array, spelt as in a jaxpr: `f32[2,3]`."""
-    dtype = dtype_of(array.dtype) or array.dtype
-    return f"{dtype}[{','.join(map(str, array.shape))}]"
+    return spelt(array.dtype, array.shape)
+
+
+def spelt(dtype: Any, shape: Sequence[int]) -> str:
+    """A type of arrays, as in a jaxpr."""
+    return f"{_spelt(dtype)}[{','.join(map(str, shape))}]"
+
+
+@functools.cache
+def _spelt(dtype: Any) -> str:
+    return str(dtype_of(dtype) or dtype)
 
 
 class Slot(NamedTuple):

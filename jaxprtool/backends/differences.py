@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxprtool.backends.arrays import type_name
 from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
+from jaxprtool.backends.tolerances import Tolerance, epsilon
 from jaxprtool.interpreters.state_values import Cell, Token
 from jaxprtool.ir.dtypes import DType, dtype_of
 
@@ -116,8 +117,7 @@ def difference(
       a, b: arrays, keys, cells or tokens. Arrays of floats of different types are compared in the coarser type.
       rtol, atol: floats differ where their difference exceeds `atol + rtol * max(|a|, |b|)`.
       ulp: floats differ where their distance exceeds this. With none of the three they differ where they are not equal.
-      rounding: floats differ where their difference exceeds what rounding explains: eps^(2/3) of the type, of the larger
-        element or of the largest in the array. Integers, booleans and keys are always compared exactly.
+      rounding: floats differ where their difference exceeds what rounding explains (`backends.tolerances`). Integers, booleans and keys are always compared exactly.
     """
     if a is NOTHING or b is NOTHING:
         return _alone(a, b)
@@ -141,7 +141,7 @@ def difference(
     if same(a, b):
         return _nothing(found, kinds)
     if kinds & {"f", "c"}:
-        return _floats(x, y, found, _Tolerance(rtol, atol, ulp, rounding))
+        return _floats(x, y, found, Tolerance(rtol, atol, ulp, rounding))
     return _exact(x, y, found, numbers=kinds == {"i"})
 
 
@@ -152,31 +152,6 @@ def _alone(a: Any, b: Any) -> Found:
     return Found(
         "-" if a is NOTHING else kind, "-" if b is NOTHING else kind, x.size, max(x.size, 1)
     )
-
-
-class _Tolerance(NamedTuple):
-    rtol: float | None
-    atol: float | None
-    ulp: float | None
-    rounding: bool
-
-    def exceeded(self, apart: Any, size: Any, ulps: Any, scale: float, dtype: DType) -> Any:
-        """Where elements differ: their differences, magnitudes and distances, the largest magnitude, their type."""
-        if self.ulp is not None:
-            return ulps > self.ulp
-        if self.rtol is not None or self.atol is not None:
-            return ~(apart <= (self.atol or 0.0) + (self.rtol or 0.0) * size)
-        if self.rounding:
-            allowed = epsilon(dtype.real) ** (2 / 3)
-            return ~(apart <= allowed * np.maximum(size, scale))
-        return ulps > 0
-
-
-def epsilon(dtype: DType) -> float:
-    """The distance from 1 to the next larger number of a type of floats."""
-    import ml_dtypes  # noqa: PLC0415
-
-    return float(ml_dtypes.finfo(np_dtype(dtype)).eps)
 
 
 def _kind(x: np.ndarray) -> str:
@@ -244,7 +219,7 @@ def _element(x: np.ndarray, y: np.ndarray, at: int) -> tuple[tuple[int, ...], An
     return where, x.reshape(-1)[at].item(), y.reshape(-1)[at].item()
 
 
-def _floats(x: np.ndarray, y: np.ndarray, found: Found, tolerance: _Tolerance) -> Found:
+def _floats(x: np.ndarray, y: np.ndarray, found: Found, tolerance: Tolerance) -> Found:
     a, b = dtype_of(x.dtype), dtype_of(y.dtype)
     assert a is not None and b is not None
     dtype = a if a is b or epsilon(a.real) >= epsilon(b.real) else b

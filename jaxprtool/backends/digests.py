@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import Any
 
 import numpy as np
 
-from jaxprtool.backends.arrays import type_name
+from jaxprtool.backends.arrays import spelt, type_name
 from jaxprtool.backends.numpy_eval import KeyArray, float0
 from jaxprtool.interpreters.state_values import Cell, Token
 from jaxprtool.ir.dtypes import dtype_of
 
-__all__ = ["digest", "hash_of"]
+__all__ = ["Hashes", "digest", "hash_of"]
+
+_SMALL, _MANY = (
+    1024,
+    4096,
+)  # bytes of a value whose hash is remembered, and how many of these there are at most
+
+
+class Hashes:
+    """Hashes of values; those of small ones are remembered, since most operands are results that were hashed before."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, str]] = {}
+
+    def of(self, x: Any) -> str:
+        """The hash of a value (`hash_of`)."""
+        found = self._known.get(id(x))
+        if found is not None and found[0] is x:
+            return found[1]
+        return self.keep(x, hash_of(x))
+
+    def keep(self, x: Any, text: str) -> str:
+        """Remember the hash of a value; returns it."""
+        if isinstance(x, (np.ndarray, np.generic)) and x.nbytes <= _SMALL and x.base is None:
+            if len(self._known) >= _MANY:
+                self._known.clear()
+            self._known[id(x)] = x, text
+        return text
 
 
 def _held(x: Any) -> Any:
@@ -27,14 +55,21 @@ def hash_of(x: Any) -> str:
     if isinstance(x, Token):
         return "token"
     array = _held(x)
-    found = hashlib.blake2b(type_name(array).encode(), digest_size=8)
+    found = _begun(array.dtype, array.shape).copy()
     if array.dtype != float0:
-        with np.errstate(all="ignore"):
-            nan = array != array
-            if array.dtype.kind not in "biu" and nan.any():
-                array = np.where(nan, np.array(np.nan, array.dtype), array)
-        found.update(np.ascontiguousarray(array).tobytes())
+        if array.dtype.kind not in "biu":
+            with np.errstate(all="ignore"):
+                nan = array != array
+                if nan.any():
+                    array = np.where(nan, np.array(np.nan, array.dtype), array)
+        found.update(array.tobytes())
     return found.hexdigest()
+
+
+@functools.lru_cache(4096)
+def _begun(dtype: np.dtype, shape: tuple[int, ...]) -> Any:
+    """The hash of a type."""
+    return hashlib.blake2b(spelt(dtype, shape).encode(), digest_size=8)
 
 
 def digest(x: Any) -> dict[str, Any]:
@@ -49,13 +84,16 @@ def digest(x: Any) -> dict[str, Any]:
         return found
     with np.errstate(all="ignore"):
         wide = array.astype(np.complex128 if dtype.kind == "c" else np.float64)
-        nans, infs = np.isnan(wide), np.isinf(wide)
-        usual = np.abs(wide[~(nans | infs)])
-        scale = float(usual.max(initial=0.0))
+        nans = infs = 0
+        plain = usual = np.abs(wide) if dtype.kind == "c" else wide
+        if not np.isfinite(usual).all():
+            nan, inf = np.isnan(wide), np.isinf(wide)
+            nans, infs = int(nan.sum()), int(inf.sum())
+            plain, usual = usual[~(nan | inf) if dtype.kind == "c" else ~nan], usual[~(nan | inf)]
+        scale = float(np.abs(usual).max(initial=0.0))
         norm = scale * float(np.sqrt(np.sum((usual / scale) ** 2))) if scale else 0.0
-        plain = usual if dtype.kind == "c" else wide[~nans]
     found["norm"] = norm
     found["min"], found["max"] = (
         (float(plain.min()), float(plain.max())) if plain.size else (None, None)
     )
-    return {**found, "nans": int(nans.sum()), "infs": int(infs.sum())}
+    return {**found, "nans": nans, "infs": infs}

@@ -17,7 +17,18 @@ import numpy as np
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.dtypes import DType
 
-__all__ = ["Estimate", "Steps", "basis", "directions", "dot", "estimate", "steps_for", "wide"]
+__all__ = [
+    "Estimate",
+    "Steps",
+    "basis",
+    "by_complex_step",
+    "directions",
+    "dot",
+    "estimate",
+    "smallest_normal",
+    "steps_for",
+    "wide",
+]
 
 Function = Callable[[Sequence[Any]], Sequence[Any]]
 
@@ -29,11 +40,13 @@ class Steps(NamedTuple):
       sizes: the steps, the largest first.
       factor: how much smaller each is than the one before.
       epsilon: the relative error of a value of the function.
+      tiny: below this absolute value the error is that of this value (of denormal numbers).
     """
 
     sizes: tuple[float, ...]
     factor: float
     epsilon: float
+    tiny: float = 0.0
 
 
 class Estimate(NamedTuple):
@@ -60,18 +73,25 @@ def fraction_bits(dtype: DType) -> int:
     return int(ml_dtypes.finfo(np_dtype(dtype.real)).nmant)
 
 
-def steps_for(bits: int, size: float | None = None) -> Steps:
+def steps_for(bits: int, size: float | None = None, tiny: float = 0.0) -> Steps:
     """The steps for values with so many bits after the point.
 
     Args:
       bits: of the coarsest type that the function computes with.
       size: the smallest step, where the caller chooses it.
+      tiny: the smallest normal number of the types, the largest of them.
     """
     epsilon = 2.0**-bits
     if size is not None:
-        return Steps((4 * size, 2 * size, size), 2.0, epsilon)
+        return Steps((4 * size, 2 * size, size), 2.0, epsilon, tiny)
     first, count, factor = (5, 7, 4) if bits > 40 else (4, 5, 4) if bits > 16 else (2, 4, 2)
-    return Steps(tuple(2.0**-first / factor**k for k in range(count)), float(factor), epsilon)
+    sizes = tuple(2.0**-first / factor**k for k in range(count))
+    return Steps(sizes, float(factor), epsilon, tiny)
+
+
+def smallest_normal(dtype: DType) -> float:
+    """The smallest normal number of a floating or complex type."""
+    return float(ml_dtypes.finfo(np_dtype(dtype.real)).smallest_normal)
 
 
 def wide(x: Any) -> np.ndarray:
@@ -177,6 +197,7 @@ def _noise(
     size = np.maximum(np.abs(y), np.maximum(np.abs(pairs[0][0]), np.abs(pairs[0][1])))
     size = np.where(np.isfinite(size), size, np.abs(y))
     size = np.maximum(size, 0.1 * size.max(initial=0.0, where=np.isfinite(size)))
+    size = np.maximum(size, steps.tiny)
     seen = np.abs(central[-1] - central[-2])
     seen = np.where(np.isfinite(seen), seen, 0.0)
     last = steps.sizes[-1]
@@ -219,6 +240,40 @@ def _sides(
     jump = (last > 0.01 * np.abs(y)) & (last > 0.5 * first)
     kink = kink | jump
     return kink, np.minimum(low, high), np.maximum(low, high)
+
+
+def by_complex_step(
+    f: Function,
+    args: Sequence[Any],
+    direction: Sequence[np.ndarray],
+    found: Sequence[Estimate],
+    steps: Steps,
+) -> list[Estimate] | None:
+    """Derivatives by a step in the imaginary direction, which have no cancellation; None where they do not fit the differences.
+
+    Of an analytic function that is real on real numbers, Im f(x + i h t) / h is the derivative along t up to the square
+    of h (Squire and Trapp, SIAM Review 40, 1998). A function that is not analytic gives something else, which the
+    differences show.
+
+    Args:
+      f: the function on complex numbers.
+      args, direction: real arrays.
+      found: what the differences give, with these steps.
+    """
+    h = 1e-30
+    share = (
+        0.01 if steps.epsilon < 2.0**-40 else 1.0
+    )  # the derivative itself has the rounding of its own types
+    moved = [wide(x) + 1j * h * t for x, t in zip(args, direction, strict=True)]
+    better: list[Estimate] = []
+    with np.errstate(all="ignore"):
+        for y, e in zip(f(moved), found, strict=True):
+            value = np.imag(np.asarray(y)) / h
+            near = np.abs(value - e.value) <= 3 * e.error + 1e-3 * np.abs(e.value)
+            if not (np.isfinite(value) & near & ~e.kink).all():
+                return None
+            better.append(e._replace(value=value, error=1e-12 * np.abs(value) + share * e.error))
+    return better
 
 
 def dot(xs: Sequence[Any], ys: Sequence[Any]) -> tuple[float, float]:

@@ -36,16 +36,18 @@ def gradcheck(
     """Check the derivatives of FILE at --args against finite differences, and forward mode against reverse.
 
     Central differences of several steps are extrapolated on NumPy in the program's own types; what is not known of
-    them is allowed besides --rtol and --atol. Programs of up to 24 elements are checked element by element, others along
+    them is allowed besides --rtol and --atol. Where all operations take complex numbers, steps in the imaginary direction,
+    which have no cancellation, are taken instead, as long as they fit the differences. Programs of up to 24 elements are checked element by element, others along
     random directions. Where derivatives differ, each equation is checked at its own values, those inside of loops, branches
     and calls too, and the equations whose rules disagree are named. Kinks (max at a tie, abs at 0) and what stops
     derivatives (stop_gradient, round) are reported, and are no failure. Status 1 when a derivative is wrong.
 
     JSON: {"schema", "passed", "derivatives": [{"order", "of", "passed", "modes": [{"mode", "status", "compared", "max_abs",
-    "max_rel", "kinks", "unsure", "reason"}], "mismatches", "notes"}], "blame": [{"kind", "place", "mode", "output",
+    "max_rel", "kinks", "unsure", "reason", "steps"}], "mismatches", "notes"}], "blame": [{"kind", "place", "mode", "output",
     "index", "argument", "argument_index", "derivative", "difference", "tolerance"}]}; mismatches have the keys of blame but
     kind and place, notes have kind kink, stopped or unsure. Modes are fwd, rev, fwd=rev (one against the other) and value
-    (the result that a rule computes); a status is agrees, differs, kink, unsure or unavailable.
+    (the result that a rule computes); a status is agrees, differs, kink, unsure or unavailable;
+    steps are complex or real.
 
     \b
     Example:

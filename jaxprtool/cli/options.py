@@ -171,67 +171,50 @@ def file_argument(f: F) -> F:
     return click.argument("file", default="-", metavar="[FILE]")(f)
 
 
-def output_option(f: F) -> F:
-    """`-o OUT`."""
-    return click.option(
-        "-o",
-        "--output",
-        default="-",
-        metavar="OUT",
-        help="Write to this file (whole, or not at all) instead of standard output.",
-    )(f)
+output_option = click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="OUT",
+    help="Write to this file (whole, or not at all) instead of standard output.",
+)
 
+args_option = click.option(
+    "--args",
+    "args",
+    multiple=True,
+    metavar="VALUE...",
+    help="Values of the arguments, one or more words: 3.0, [[1,2],[3,4]], x.npy, inputs.npz, "
+    "random:SEED, zeros, ones, ramp. One of the last four as the last word gives all arguments left. "
+    "By name: a=1 b=x.npy; other words are for those not named. Trees of them: params={w:x.npy,b:zeros}, "
+    '{"params": {...}, "x": [1,2]}, params.w=ones. Of a PRNG key: its seed, or its words.',
+)
 
-def args_option(f: F) -> F:
-    """`--args WORD...`."""
-    return click.option(
-        "--args",
-        "args",
-        multiple=True,
-        metavar="VALUE...",
-        help="Values of the arguments, one or more words: 3.0, [[1,2],[3,4]], x.npy, inputs.npz, "
-        "random:SEED, zeros, ones, ramp. One of the last four as the last word gives all arguments left. "
-        "By name: a=1 b=x.npy; other words are for those not named. Trees of them: params={w:x.npy,b:zeros}, "
-        '{"params": {...}, "x": [1,2]}, params.w=ones. Of a PRNG key: its seed, or its words.',
-    )(f)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document, whose keys are above."
+)
 
+step_limit_option = click.option(
+    "--step-limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="On NumPy, stop a loop that would take more steps than this.",
+)
 
-def json_option(f: F) -> F:
-    """`--json`."""
-    return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON document, whose keys are above."
-    )(f)
+check_nans_option = click.option(
+    "--check-nans",
+    is_flag=True,
+    help="On NumPy, stop at the first equation that makes a NaN, with exit status 1.",
+)
 
-
-def step_limit_option(f: F) -> F:
-    """`--step-limit N`."""
-    return click.option(
-        "--step-limit",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="On NumPy, stop a loop that would take more steps than this.",
-    )(f)
-
-
-def check_nans_option(f: F) -> F:
-    """`--check-nans`."""
-    return click.option(
-        "--check-nans",
-        is_flag=True,
-        help="On NumPy, stop at the first equation that makes a NaN, with exit status 1.",
-    )(f)
-
-
-def max_bytes_option(f: F) -> F:
-    """`--max-bytes N`."""
-    return click.option(
-        "--max-bytes",
-        type=Size(),
-        default=default_max_bytes,
-        show_default="3/4 of the memory",
-        metavar="N",
-        help="Refuse programs that need more memory than this: 1000000, 512M, 2G.",
-    )(f)
+max_bytes_option = click.option(
+    "--max-bytes",
+    type=Size(),
+    default=default_max_bytes,
+    show_default="3/4 of the memory",
+    metavar="N",
+    help="Refuse programs that need more memory than this: 1000000, 512M, 2G.",
+)
 
 
 def wrt_option(what: str) -> Callable[[F], F]:

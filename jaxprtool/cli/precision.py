@@ -15,26 +15,36 @@ from jaxprtool.driver import precision as driver
 @options.file_argument
 @options.args_option
 @click.option(
-    "--shadow", type=click.Choice(["f64"]), default="f64", help="What errors are against."
+    "--shadow", type=click.Choice(["f64", "f128"]), default="f64", help="What errors are against."
 )
 @click.option("--top", type=int, default=20, show_default=True, metavar="N", help="How many.")
+@click.option(
+    "--tries",
+    type=int,
+    default=12,
+    show_default=True,
+    metavar="N",
+    help="How many are tried in the wider precision.",
+)
 @options.max_bytes_option
 @options.json_option
 def precision(
-    session: Session, file: str, args: tuple[str, ...], shadow: str, as_json: bool, **how: Any
+    session: Session, file: str, args: tuple[str, ...], as_json: bool, **how: Any
 ) -> None:
     """What rounding does in each equation of FILE at --args, and where more precision helps.
 
-    The program runs on NumPy in its own types and in double precision. Of each equation there is what it adds, against the
+    The program runs on NumPy in its own types and in double precision, or with
+    --shadow f128 in the platform's long double. Of each equation there is what it adds, against the
     same operation on the same operands in double precision; what has come together in its result, against the run in
     double precision; and how much it amplifies the relative errors of its operands (cancellation). An ulp is a unit in the
     last place. The equations that add most are then done in double precision, each with those that read its result, and the
     errors of the results measured again. Where the two runs take other branches, what is inside has no error in all. Of a loop the
-    first fifty steps are looked at, and every fiftieth.
+    first fifty steps are looked at, and ever fewer of those that follow.
 
     JSON: {"schema", "shadow", "outputs": [{"index", "type", "max_ulp", "max_rel"}], "equations": [{"place", "count",
-    "local_ulp", "local_rel", "total_ulp", "amplification"}], "raised": [{"place", "before", "after"}]}; equations are in the
-    order of what they add relative to their largest element, raised in the order of the largest relative error of a result that is left.
+    "local_ulp", "local_rel", "total_ulp", "amplification"}], "raised": [{"place", "before", "after"}], "in_f64": [places]}; equations are in the
+    order of what they add relative to their largest element, raised in the order of the largest relative error of a result that
+    is left; in_f64 are those that have no long double, and were done in f64 with --shadow f128.
 
     \b
     Example:

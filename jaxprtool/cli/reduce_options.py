@@ -40,7 +40,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     _test_option(
         "differs",
         metavar="A,B",
-        help="The results of two backends differ: two of numpy, xla, jax.",
+        help="The results of two backends differ: two of numpy, xla, jax, f64.",
     ),
     click.option(
         "--crash",

@@ -69,7 +69,7 @@ def precision(program: Any, *args: Any, **how: Any) -> Precision:
 
     Args:
       program, args: as `run` takes them.
-      how: keywords of `driver.precision`: `top`, `max_bytes`.
+      how: keywords of `driver.precision`: `shadow`, `top`, `tries`, `max_bytes`.
 
     Returns:
       An object with `outputs` (the errors of the results), `equations` (those of the equations, with their places) and

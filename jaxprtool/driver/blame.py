@@ -65,6 +65,7 @@ def blame(
     except (
         UsageError
     ) as e:  # a NaN may be why a loop has no end, or why a check of the program fails
+        flow.flush()
         if not flow.origins:
             raise
         stopped = e.diagnostics[0].message

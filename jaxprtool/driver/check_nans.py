@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.flow import Flow, Stop
+from jaxprtool.analyses.flow import Flow
+from jaxprtool.analyses.origins import Stop
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.provenance import Origin
 from jaxprtool.driver import run as running

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.driver.interest import Failure, Interest, names_in, normalised
+from jaxprtool.driver.plugins import loaded_plugins
 from jaxprtool.driver.small import ARGS_MARK, write_small
 from jaxprtool.ir.diagnostics import UsageError, fail
 
@@ -138,6 +139,8 @@ class Command(External):
 class Crash(External):
     """A verb fails on a candidate as it fails on the program: by the same signal, or with the same code and message.
 
+    Plug-ins that are loaded here are loaded there too.
+
     Args:
       words: the verb with its options; `{}` stands for the file, `{args}` for that of the arguments.
       fail_regex: what its output has to hold, instead of the same message.
@@ -145,7 +148,8 @@ class Crash(External):
 
     def __init__(self, words: Sequence[str], fail_regex: str | None, needs_values: bool):
         python = [sys.executable, "-m", "jaxprtool"]
-        super().__init__([*python, *words, "--error-format", "json"], fail_regex)
+        plugins = [word for name in loaded_plugins() for word in ("--plugin", name)]
+        super().__init__([*python, *words, *plugins, "--error-format", "json"], fail_regex)
         self.verb, self.needs_values = words[0], needs_values
         self.recorded: tuple[Any, ...] | None = None
 

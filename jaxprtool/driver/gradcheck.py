@@ -7,7 +7,6 @@ from typing import Any
 
 from jaxprtool.analyses.gradcheck import (
     MODES,
-    Check,
     How,
     check_point,
     derivative_of,
@@ -16,6 +15,7 @@ from jaxprtool.analyses.gradcheck import (
 )
 from jaxprtool.analyses.gradcheck_answer import Derivative, GradCheck
 from jaxprtool.analyses.gradcheck_equations import Finding, decides, find_equations
+from jaxprtool.analyses.gradcheck_found import Check
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import checked_arguments, run
@@ -51,7 +51,8 @@ def gradcheck(
         booleans or keys have no derivatives.
       modes: `fwd` (jvp), `rev` (vjp) or both; both are compared with central differences, and with each other.
       order: 2 checks the derivatives of the derivatives too.
-      eps: the step of the differences, relative to the size of an argument; by default several, by the type.
+      eps: the step of the differences, relative to the size of an argument; by default several, by the type, and steps in
+        the imaginary direction where all operations take complex numbers and the two agree.
       rtol, atol: how far a derivative may be from its difference, besides what is not known of the difference.
       seed: of the random directions.
 
@@ -96,7 +97,7 @@ def _how(
     for name, x in (("eps", eps), ("rtol", rtol), ("atol", atol)):
         if x is not None and not (x > 0 or (x == 0 and name != "eps")):
             fail(UsageError, f"{name} is a positive number, and not {x}", "option")
-    return How(tuple(dict.fromkeys(modes)), eps, rtol, atol, seed=seed)
+    return How(tuple(dict.fromkeys(modes)), eps, rtol, atol, seed=seed, complex=eps is None)
 
 
 def _with_arguments(program: ClosedJaxpr, args: Sequence[Value]) -> tuple[ClosedJaxpr, list[Value]]:
@@ -118,7 +119,7 @@ def _checked(
         def evaluate(observer: Any) -> Any:
             return run(program, args, observer=observer)
 
-        alone = how._replace(directions=2)
+        alone = how._replace(directions=2, complex=False)
         equations = find_equations(evaluate, alone)
         differs = any(c.wrong for c in checks)
         found = {f.kind for f in equations}

@@ -14,6 +14,7 @@ from jaxprtool.driver.run import evaluated, printing_aside, ready, run
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.passes.double import doubled, in_double
+from jaxprtool.passes.once import cut
 
 __all__ = ["Limits", "Results", "Side", "differences", "search", "side"]
 
@@ -38,16 +39,19 @@ class Side(NamedTuple):
         """Whether it runs equation by equation."""
         return self.backend not in ("xla", "jax")
 
-    def whole(self) -> Program:
-        """The program for `first_of_prefixes`."""
+    def cut(self) -> tuple[list[Value], Program]:
+        """The results of one run, and the program for `first_of_prefixes`, whose parts do not do what was done in that run."""
+        parts = cut(self.program)
         given = iter(self.args)
         consts = [next(given) if c is None else c for c in self.program.consts]
+        found = self._replace(program=parts.whole).results()
 
         def run_part(part: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
             return self._replace(program=part, args=args).results()
 
-        args = [*map(numpy_namespace().value, consts), *given]
-        return Program(self.program.jaxpr, args, run_part)
+        args = [*consts, *given, *found[parts.outs :]]
+        program = Program(parts.rest, [*map(numpy_namespace().value, args)], run_part)
+        return found[: parts.outs], program
 
     def results(self) -> list[Value]:
         """The results of the program."""
@@ -86,14 +90,13 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
     """
     compare, how = differences(), tolerance._asdict()
     if not (a.steps and b.steps):
-        results = a.results(), b.results()
+        (x, whole_a), (y, whole_b) = a.cut(), b.cut()
+        results = x, y
         pairs = zip_longest(*results, fillvalue=compare.NOTHING)
         if not any(compare.difference(x, y, **how).n_different for x, y in pairs):
             return Results(results)
-        sides = a.whole(), b.whole()
-        return Results(
-            results, first_of_prefixes(*sides, lambda x, y: compare.difference(x, y, **how))
-        )
+        first = first_of_prefixes(whole_a, whole_b, lambda x, y: compare.difference(x, y, **how))
+        return Results(results, first)
     runs = a.stepped(), b.stepped()
     found = Search(*runs, compare.same, lambda x, y: compare.difference(x, y, **how))
     try:

@@ -7,6 +7,7 @@ in which it begins. A candidate is interesting only if it fails in the same way.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import time
@@ -17,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxprtool.analyses.places import Place
-from jaxprtool.analyses.reduction.appearance import KINDS, Origin, appearances, origin_key
+from jaxprtool.analyses.reduction.appearance import Origin, appearances, has_some, origin_key
 from jaxprtool.analyses.reduction.candidate import Candidate
+from jaxprtool.driver.in_step import Limits, side
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.limits import limited_bytes
@@ -113,12 +115,13 @@ class Appears(Interest):
     """A result has a NaN (or an infinity) which begins in the same equation as in the program, and no argument has one.
 
     Args:
-      kind: a key of `KINDS`.
+      kind: `nan` or `inf`.
       max_bytes: for the arrays of a run.
     """
 
     def __init__(self, kind: str, max_bytes: int | None):
-        self.kind, self.has, self.max_bytes = kind, KINDS[kind], max_bytes
+        self.kind, self.max_bytes = kind, max_bytes
+        self.has = functools.partial(has_some, kind)
         self.origin: Origin | None = None
         self.given = False  # whether an argument of the program has such a value
 
@@ -143,7 +146,7 @@ class Appears(Interest):
 
     def _reached(self, c: Candidate) -> list[Origin]:
         with silent(), limited_bytes(self.max_bytes):
-            return appearances(c, self.has)[1]
+            return appearances(c, self.kind)[1]
 
     def shortcuts(self) -> Iterable[Candidate]:
         alone = None if self.origin is None else self.origin.alone(self.has)
@@ -161,24 +164,20 @@ class Appears(Interest):
                 f"no {noun} that reaches a result begins in the program: {given[0]} has one already"
             )
         with silent():
-            origins = appearances(c, self.has)[0]
+            origins = appearances(c, self.kind)[0]
         if origins:
             return f"a value of the program has an {noun}, but no result".replace("an NaN", "a NaN")
         return f"no result has an {noun}".replace("an NaN", "a NaN")
 
 
-BACKENDS: dict[str, dict[str, Any]] = {
-    "numpy": {},
-    "xla": {"jit": True},
-    "jax": {"through": "jax"},
-}
+BACKENDS = ("numpy", "xla", "jax", "f64")  # as `compare` has them
 
 
 class Differs(Interest):
     """The results of two backends differ by more than a tolerance.
 
     Args:
-      backends: two keys of `BACKENDS`.
+      backends: two of `BACKENDS`.
       rtol, atol: results a and b differ where |a - b| > atol + rtol |b|; integers and booleans differ where they are not
         equal. The default of rtol is eps^(3/4) of the element type, that of atol 0.
     """
@@ -209,9 +208,9 @@ class Differs(Interest):
         from jaxprtool.backends.differences import difference  # noqa: PLC0415 (gateway: NumPy)
 
         with silent():
+            limits = Limits(self.max_bytes)
             first, second = (
-                run(c.program, c.args or (), max_bytes=self.max_bytes, **BACKENDS[b])
-                for b in self.backends
+                side(c.program, c.args or (), b, limits).results() for b in self.backends
             )
         given = self.rtol is not None or self.atol > 0
         tolerance: dict[str, Any] = (

@@ -9,13 +9,13 @@ from typing import Any
 from jaxprtool.analyses.bad_values import Sought
 from jaxprtool.analyses.blame import located
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.core.kinds.objects import FUNCTION
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.dce import jaxpr_has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Lit, Value, Var
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+from jaxprtool.passes.once import calls_python
 
 __all__ = ["OnlyCompiled", "only_compiled", "why_not_twice"]
 
@@ -61,8 +61,7 @@ def why_not_twice(program: ClosedJaxpr) -> str:
     if jaxpr_has_effects(program.jaxpr):
         return "it has effects"
     for eqn in all_eqns(program.jaxpr):
-        functions = [p.name for p in eqn.primitive.params.values() if FUNCTION in p.kind.parts]
-        if not eqn.primitive.holds_jaxprs and any(eqn.params.get(n) for n in functions):
+        if calls_python(eqn):
             return f"{eqn.primitive.name} calls a function of Python"
     return ""
 

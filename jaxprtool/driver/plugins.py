@@ -12,7 +12,7 @@ import traceback
 from jaxprtool.driver.modules import module_of_file
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
 
-__all__ = ["load_plugin"]
+__all__ = ["load_plugin", "loaded_plugins"]
 
 
 def load_plugin(name: str) -> None:
@@ -25,10 +25,15 @@ def load_plugin(name: str) -> None:
     key = os.path.abspath(name) if is_path else name
     if key not in _loaded:
         _load(key, name, is_path)
-        _loaded.add(key)
+        _loaded[key] = None
 
 
-_loaded: set[str] = set()
+def loaded_plugins() -> list[str]:
+    """What has been loaded: paths of files, and names of modules."""
+    return [*_loaded]
+
+
+_loaded: dict[str, None] = {}
 
 
 def _load(key: str, name: str, is_path: bool) -> None:

@@ -2,74 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, NamedTuple
 
-from jaxprtool.analyses.precision import Errors, Measure, Shadow, is_rounded
+from jaxprtool.analyses.memory import check_memory
+from jaxprtool.analyses.places import Place
+from jaxprtool.analyses.precision import Errors, Measure, Worst
 from jaxprtool.analyses.precision_answer import OutputError, Precision, Trial
+from jaxprtool.analyses.precision_pairs import pairing
+from jaxprtool.analyses.shadow import Shadow, in_f64, is_rounded
+from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.run import checked_arguments, run
+from jaxprtool.driver.progress import evaluating
+from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, run
 from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.discharge import transformable
-from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
 from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.interpreters.observe import Functions, computed_by
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Value
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.passes.double import Raised, raised
+from jaxprtool.passes.double import Raised, doubled, raised
 from jaxprtool.passes.raising import raise_some
 from jaxprtool.syntax.open_programs import is_open
 
 __all__ = ["precision", "precision_words"]
 
-_TRIALS = 12  # equations that are tried in double precision
-
 
 def precision(
-    program: ClosedJaxpr, args: Sequence[Value], *, top: int = 20, max_bytes: int | None = None
+    program: ClosedJaxpr,
+    args: Sequence[Value],
+    *,
+    shadow: str = "f64",
+    top: int = 20,
+    tries: int = 12,
+    max_bytes: int | None = None,
 ) -> Precision:
-    """The errors that rounding makes in a program, beside a run in double precision.
+    """The errors that rounding makes in a program, beside a run in a wider precision.
 
     Args:
       program: the program.
       args: values of the constants that the program does not hold, then of its arguments.
-      top: how many equations the answer shows; as many of the worst, but not more than twelve, are tried in double
-        precision, each with the equations that read its results.
-      max_bytes: how many bytes of results are kept of the run in double precision, and what a run may take.
+      shadow: the wider precision: `f64`, or `f128`, which is the platform's long double. An equation whose rule has no long
+        double is done in f64; the answer names it.
+      top: how many equations the answer shows.
+      tries: how many of these are done in the wider precision, each with the equations that read its results, to see whether
+        that helps: the program runs again for each.
+      max_bytes: how many bytes of results are kept of the wider run, and what a run may take.
 
     Raises:
       JaxprTypeError, UsageError: as `run`.
-      UnsupportedError: the program computes with nothing narrower than f64.
+      UnsupportedError: the program computes with nothing narrower than `shadow`.
     """
+    if shadow not in _SHADOWS:
+        fail(UsageError, f"--shadow {shadow!r}: there is f64 and f128", "option")
+    if tries < 0:
+        fail(UsageError, f"--tries {tries}: not fewer than none are tried", "option")
     if top < 1:
         fail(UsageError, f"--top {top}: at least one equation is shown", "option")
     if is_open(program.jaxpr):
         program = with_types(program, args)
     check_arrays(check_input(program), "precision", sized=True)
+    if max_bytes is not None:
+        check_memory(program, max_bytes)
     args = checked_arguments(program, args)
     program = load_constants(program)
     given = iter(args)
     consts = [next(given) if c is None else c for c in program.consts]
-    program, args = with_places(transformable(program.replace(consts=consts))), [*given]
-    high = raised(program)
+    program, args = with_places(transformable(program)).replace(consts=consts), [*given]
+    high = _RAISED.of(program.jaxpr, lambda: raised(_without_values(program)))
+    wider = _SHADOWS[shadow](program, high)
+    with TemporaryFile() as file, printing_aside(), evaluating():
+        watching = Shadow(file, max_bytes, wider.widened)
+        with computed_by(wider.functions):
+            doubles = high.program.replace(consts=[doubled(c) for c in consts])
+            exact = evaluated(doubles, _widened(args, doubles), max_bytes, None, watching)
+        measure = Measure(watching, pairing(high, wider.of, kept=wider.functions is None))
+        outs = evaluated(program, args, max_bytes, None, measure)
+    outputs = _outputs(program, outs, exact)
+    order, sites = Worst([*measure.tables.values()], Sites(program).of), Sites(program)
+    trials = _trials(program, args, high, exact, outputs, order, min(top, tries), wider)
+    narrow = [high.before.get(eqn, eqn) for eqn in wider.narrow]
+    done_in_f64 = [Place(eqn) for eqn in dict.fromkeys(map(sites.written, narrow))]
+    return Precision(outputs, order, trials, top, shadow, done_in_f64)
+
+
+class _Wider(NamedTuple):
+    """A wider precision.
+
+    Attributes:
+      of: the operation of an equation in double precision as a function of values in this precision.
+      widened: a function of a value that gives it in this precision.
+      functions: of a whole run (`interpreters.observe`); None: impl rules.
+      tried: of some equations in a trial.
+      narrow: the equations of the wider run that were done in f64, when it has run.
+    """
+
+    of: Callable[[JaxprEqn], Callable[..., Value]]
+    widened: Callable[[Value], Value]
+    functions: Functions | None
+    tried: Callable[[Collection[JaxprEqn]], Functions | None]
+    narrow: Collection[JaxprEqn] = ()
+
+
+def _f64(program: ClosedJaxpr, high: Raised) -> _Wider:
     if not _is_raised(high):
         message = "the program computes with nothing narrower than f64, so that f64 shows no error"
-        fail(UnsupportedError, message, "no-wider-type", span=program.jaxpr.span)
-    with TemporaryFile() as file:
-        shadow = Shadow(high, file, max_bytes)
-        wide = _widened(args, high.program)
-        exact = run(high.program, wide, max_bytes=max_bytes, observer=shadow)
-        shadow.rewind()
-        measure = Measure(high, shadow)
-        outs = run(program, args, max_bytes=max_bytes, observer=measure)
-    outputs = _outputs(outs, exact)
-    order = sorted(measure.errors.values(), key=lambda e: -e.local_relative)
-    trials = _trials(program, args, high, exact, outputs, measure.errors, min(top, _TRIALS))
-    return Precision(outputs, order, trials, top)
+        help = "--shadow f128 runs it in long double"
+        fail(UnsupportedError, message, "no-wider-type", span=program.jaxpr.span, help=help)
+
+    def tried(eqns: Collection[JaxprEqn]) -> None:
+        return None
+
+    return _Wider(prepared, in_f64, None, tried)
+
+
+def _f128(program: ClosedJaxpr, high: Raised) -> _Wider:
+    from jaxprtool.backends import extended  # noqa: PLC0415 (gateway: NumPy)
+
+    extended.check_long_double()
+    functions = extended.Extended()
+
+    def tried(eqns: Collection[JaxprEqn]) -> Functions:
+        places = {eqn.span.start for eqn in eqns if eqn.span is not None}
+        # what has no place are the conversions between those that are raised and others
+        return extended.Extended(lambda e: e.span is None or e.span.start in places)
+
+    return _Wider(functions.of, extended.widened, functions, tried, functions.narrow)
+
+
+_SHADOWS = {"f64": _f64, "f128": _f128}
+
+
+_RAISED = Memo[Raised]("in double precision")
+
+
+def _without_values(program: ClosedJaxpr) -> ClosedJaxpr:
+    return program.replace(consts=[None] * len(program.consts))
+
+
+def prepared(eqn: JaxprEqn) -> Callable[..., Value]:
+    """The operation of an equation as a function of values."""
+    avals = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
+    return prepare_impl(numpy_namespace(), eqn.primitive, *avals, eqn.params)
 
 
 def _is_raised(high: Raised) -> bool:
@@ -81,15 +162,19 @@ def _is_raised(high: Raised) -> bool:
 def _widened(args: Sequence[Value], program: ClosedJaxpr) -> list[Value]:
     dtype_of = numpy_namespace().dtype_of_aval
     pairs = zip(args, program.in_avals, strict=True)
-    return [x.astype(dtype_of(a.dtype)) if is_rounded(x) else x for x, a in pairs]
+    return [x.astype(dtype_of(a.dtype)) if is_rounded(a) else x for x, a in pairs]
 
 
-def _outputs(outs: Sequence[Value], exact: Sequence[Value]) -> list[OutputError]:
+def _outputs(
+    program: ClosedJaxpr, outs: Sequence[Value], exact: Sequence[Value]
+) -> list[OutputError]:
     from jaxprtool.backends import agreement, arrays  # noqa: PLC0415 (gateway: NumPy)
 
     found: list[OutputError] = []
-    for i, (x, y) in enumerate(zip(outs, exact, strict=True)):
-        if is_rounded(x):
+    dtype_of = numpy_namespace().dtype_of_aval
+    for i, (x, y, aval) in enumerate(zip(outs, exact, program.out_avals, strict=True)):
+        if is_rounded(aval):
+            x = x.astype(dtype_of(aval.dtype), copy=False)
             found.append(OutputError(i, arrays.type_name(x), *agreement.error_of(x, y)))
     return found
 
@@ -100,22 +185,29 @@ def _trials(
     high: Raised,
     exact: Sequence[Value],
     outputs: Sequence[OutputError],
-    errors: dict[JaxprEqn, Errors],
+    worst: Sequence[Errors],
     count: int,
+    wider: _Wider,
 ) -> list[Trial]:
-    """What becomes of the results when one equation and those that read it are done in double precision.
+    """What becomes of the results when one equation and those that read it are done in the wider precision.
 
     The worst by what they add are tried. What reads a result in its own type would round it as the equation does.
     """
+    if not count:
+        return []
     before = max((o.relative for o in outputs), default=0.0)
-    able = [e for e, found in errors.items() if found.local and e in high.after]
-    tried = sorted(able, key=lambda e: -errors[e].local_relative)[:count]
     readers = _readers(program)
     found: list[Trial] = []
-    for eqn in tried:
-        made = raise_some(program, high, {eqn, *readers.get(eqn, ())})
-        after = max((o.relative for o in _outputs(run(made, args), exact)), default=0.0)
-        found.append(Trial(errors[eqn].place, before, after))
+    for errors in worst:
+        eqn = errors.place.eqn
+        if not errors.local_relative or len(found) == count:
+            break
+        if eqn in high.after and errors.local:
+            chosen = {eqn, *readers.get(eqn, ())}
+            with computed_by(wider.tried(chosen)):
+                outs = run(raise_some(program, high, chosen), args)
+            after = max((o.relative for o in _outputs(program, outs, exact)), default=0.0)
+            found.append(Trial(errors.place, before, after))
     return sorted(found, key=lambda t: t.after)
 
 

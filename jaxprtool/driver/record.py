@@ -91,7 +91,8 @@ def recorded(
         only = frozenset([eqn for name in what.variables for eqn in binding[name]])
         takers.append(lambda r: _print(r, what.variables, names, echo))
     if what.digests:
-        takers.append(lambda r: write(json.dumps(digest_line(r))))
+        digested = digest_lines()
+        takers.append(lambda r: write(json.dumps(digested(r))))
     saved = _Folder(what, names) if what.folder else None
     if saved is not None:
         takers.append(saved.take)
@@ -113,17 +114,28 @@ def recorded(
                 )
 
 
-def digest_line(record: Record) -> dict[str, Any]:
-    """A record without its values: the keys key, place, ins (hashes), and outs (type, hash, norm, min, max, nans, infs)."""
+def digest_lines() -> Callable[[Record], dict[str, Any]]:
+    """A function that gives records without their values.
+
+    They have the keys key, place, ins (hashes), and outs (type, hash, norm, min, max, nans, infs).
+    """
     from jaxprtool.backends import digests  # noqa: PLC0415 (gateway: NumPy)
 
-    outs = [digests.digest(x) for x in record.outs]
-    return {
-        "key": record.key,
-        "place": record.place.json(),
-        "ins": [digests.hash_of(x) for x in record.ins],
-        "outs": [{k: json_number(x) for k, x in out.items()} for out in outs],
-    }
+    hashes = digests.Hashes()
+
+    def line(record: Record) -> dict[str, Any]:
+        ins = [hashes.of(x) for x in record.ins]
+        outs = [digests.digest(x) for x in record.outs]
+        for x, out in zip(record.outs, outs, strict=True):
+            hashes.keep(x, out["hash"])
+        return {
+            "key": record.key,
+            "place": record.place.json(),
+            "ins": ins,
+            "outs": [{k: json_number(x) for k, x in out.items()} for out in outs],
+        }
+
+    return line
 
 
 # -- names of variables ------------------------------------------------------------------------------
@@ -246,8 +258,10 @@ class _Folder:
 
     def close(self, name: str) -> None:
         """Write the index."""
-        index = {"schema": 1, "program": name, "left_out": self.left_out, "values": self.values}
-        write_output(os.path.join(self.folder, INDEX), json.dumps(index, indent=1) + "\n")
+        head = {"schema": 1, "program": name, "left_out": self.left_out}
+        values = ",\n".join(map(json.dumps, self.values))
+        text = f'{json.dumps(head)[:-1]}, "values": [\n{values}\n]}}\n'
+        write_output(os.path.join(self.folder, INDEX), text)
 
 
 def _make_folder(path: str) -> None:

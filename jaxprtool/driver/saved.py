@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 from jaxprtool.analyses.comparison import Comparison, First, Output, Tolerance, Written
 from jaxprtool.analyses.recording import Record, Recorder
 from jaxprtool.driver.in_step import Limits, differences
-from jaxprtool.driver.record import INDEX, digest_line
+from jaxprtool.driver.record import INDEX, digest_lines
 from jaxprtool.driver.run import evaluated, printing_aside, ready
 from jaxprtool.driver.shapes import parse_shape
 from jaxprtool.interpreters.state_values import Cell
@@ -136,10 +136,10 @@ def compare_with_run(
 ) -> Comparison:
     """Compare a program that runs on NumPy now with what another run has left; values are compared as they are computed."""
     found = _Table(*((saved.name, name) if swap else (name, saved.name)), tolerance)
-    left = {key for key, _ in saved.results}
+    left, digested = {key for key, _ in saved.results}, digest_lines()
 
     def take(record: Record) -> None:
-        line = None if saved.folder else digest_line(record)
+        line = None if saved.folder else digested(record)
         left.discard(record.key)
         for k, x in enumerate(record.outs):
             key = record.key, k

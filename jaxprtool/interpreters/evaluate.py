@@ -19,6 +19,7 @@ import functools
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from itertools import count
 from typing import Any, NoReturn
 
 from jaxprtool.core.bind import base_trace, in_place, interpreted, interpreting, state
@@ -30,7 +31,7 @@ from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval, typecheck_jaxpr
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes
-from jaxprtool.interpreters.observe import observed_by, observer
+from jaxprtool.interpreters.observe import Observer, functions, observe, observer
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value, Var
@@ -146,11 +147,16 @@ class _Program:
         last_use = _last_uses(jaxpr)
         self.code: list[tuple[Any, Callable[..., Sequence[Value]], Any, tuple[int, ...]]] = []
         self.peak = alive = 0
+        given = functions()
         with interpreting():
             for i, eqn in enumerate(interpreted(jaxpr.eqns)):
                 out_avals = [v.aval for v in eqn.out_binders]
                 in_avals = [x.aval for x in eqn.inputs]
-                f = prepare_impl(xp, eqn.primitive, in_avals, out_avals, eqn.params)
+                f = (
+                    prepare_impl(xp, eqn.primitive, in_avals, out_avals, eqn.params)
+                    if given is None
+                    else given.of(eqn)
+                )
                 alive += sum(getattr(a, "nbytes", 0) for a in out_avals)
                 self.peak = max(self.peak, alive)
                 ins = [slot(x) for x in eqn.inputs]
@@ -195,23 +201,40 @@ class _Program:
 class _Observed(_Program):
     """A program that tells the observer of each equation (`interpreters.observe`)."""
 
-    __slots__ = ("jaxpr",)
+    __slots__ = ("holds", "jaxpr")
 
     def __init__(self, jaxpr: Jaxpr, xp: Any):
         super().__init__(jaxpr, xp)
         self.jaxpr = jaxpr
+        self.holds = [eqn.primitive.holds_jaxprs for eqn in jaxpr.eqns]
 
     def run(self, args: Sequence[Value]) -> list[Value]:
         watching = observer()
-        if watching is None or not watching.enter(self.jaxpr, args):
-            with observed_by(None):
+        if watching is None:
+            return super().run(args)
+        how = watching.enter(self.jaxpr, args)
+        if how is False:
+            observe(None)
+            try:
                 return super().run(args)
+            finally:
+                observe(watching)
         env = self.template.copy()
         env[: self.n_in] = args
+        if how is True:
+            self._seen(env, watching)
+        else:
+            self._noted(env, watching, how)
+        outs = [env[i] for i in self.outs]
+        watching.leave(self.jaxpr, outs)
+        return outs
+
+    def _seen(self, env: list[Any], watching: Observer) -> None:
+        """Run all equations; the observer sees each."""
         see, begin = watching.see, watching.begin
-        for eqn, (f, pick, out, dead) in zip(self.eqns, self.code, strict=True):
+        for eqn, holds, (f, pick, out, dead) in zip(self.eqns, self.holds, self.code, strict=True):
             ins = pick(env)
-            if eqn.primitive.holds_jaxprs:
+            if holds:
                 begin(eqn, ins)
             result = self._apply(f, ins, eqn)
             if type(out) is int:
@@ -223,9 +246,31 @@ class _Observed(_Program):
                 see(eqn, ins, result)
             for i in dead:
                 env[i] = None
-        outs = [env[i] for i in self.outs]
-        watching.leave(self.jaxpr, outs)
-        return outs
+
+    def _noted(self, env: list[Any], watching: Observer, log: list[Any]) -> None:
+        """Run all equations; what each gives is added to the log."""
+        begin, note = watching.begin, log.append
+        out: Any = None
+        try:
+            for n, holds, (f, pick, out, dead) in zip(count(), self.holds, self.code, strict=False):
+                ins = pick(env)
+                if holds:
+                    begin(self.eqns[n], ins)
+                result = f(*ins)
+                note(result)
+                if type(out) is int:
+                    env[out] = result
+                else:
+                    for i, value in zip(out, result, strict=True):
+                        env[i] = value
+                for i in dead:
+                    env[i] = None
+        except MemoryError:
+            eqn = self._equation(out)
+            _no_room(eqn.primitive, eqn.out_binders, eqn.span)
+        except JaxprToolError as e:
+            e.placed_at(self._equation(out))
+            raise
 
     @staticmethod
     def _apply(f: Callable[..., Value], ins: Sequence[Value], eqn: JaxprEqn) -> Value:
@@ -271,6 +316,12 @@ def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Any]]:
 def prepared(jaxpr: Jaxpr) -> _Program:
     """The program of a jaxpr, made once and kept with it."""
     memo, make = (_PREPARED, _Program) if observer() is None else (_OBSERVED, _Observed)
+    given = functions()
+    if given is not None:
+        program = given.programs.get((jaxpr, make))
+        if program is None:
+            program = given.programs[jaxpr, make] = make(jaxpr, numpy_namespace())
+        return program
     program = memo.find(jaxpr)
     if program is None:
         program = memo.keep(jaxpr, make(jaxpr, numpy_namespace()))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from typing import Any
 
+from jaxprtool.ir.cells import holding
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 __all__ = [
@@ -96,26 +97,16 @@ def _too_long(loop: Loop) -> None:
     )
 
 
-@contextmanager
-def limited_seconds(seconds: float | None) -> Iterator[None]:
+def limited_seconds(seconds: float | None) -> AbstractContextManager[None]:
     """Inside the block loops on NumPy raise UsageError once so many seconds are over (None: no limit)."""
-    previous = _end[0]
-    _end[0] = previous if seconds is None else time.monotonic() + seconds
-    try:
-        yield
-    finally:
-        _end[0] = previous
+    return holding(_end, _end[0] if seconds is None else time.monotonic() + seconds)
 
 
 @contextmanager
 def limited_steps(limit: int | None) -> Iterator[None]:
     """Inside the block no loop on NumPy takes more steps than `limit`, and there are no more calls (None: no limit)."""
-    _limit[0], previous = limit, _limit[0]
-    _calls[0], calls = 0, _calls[0]
-    try:
+    with holding(_limit, limit), holding(_calls, 0):
         yield
-    finally:
-        _limit[0], _calls[0] = previous, calls
 
 
 def count_call(span: Any = None) -> None:
@@ -134,14 +125,9 @@ def count_call(span: Any = None) -> None:
         )
 
 
-@contextmanager
-def limited_bytes(limit: int | None) -> Iterator[None]:
+def limited_bytes(limit: int | None) -> AbstractContextManager[None]:
     """Inside the block no operation on NumPy makes an array of more bytes than this on the way to its result."""
-    _bytes[0], previous = limit, _bytes[0]
-    try:
-        yield
-    finally:
-        _bytes[0] = previous
+    return holding(_bytes, limit)
 
 
 def check_room(nbytes: int, what: str) -> None:

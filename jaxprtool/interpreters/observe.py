@@ -2,9 +2,13 @@
 
 Contract of an observer: while `observed_by(observer)` holds, the evaluation of a jaxpr calls
 
-    observer.enter(jaxpr, args) -> bool     before its first equation; False: nobody looks into it
+    observer.enter(jaxpr, args)             before its first equation; what it returns says how the jaxpr is observed:
+        False       nobody looks into it
+        True        the observer sees each equation
+        a list      what each equation gives (a list, where its primitive has multiple results) is added to that list, which
+                    costs little, in the place of `see`; the observer looks at it whenever it is called
     observer.begin(eqn, ins)                before an equation that holds jaxprs, which run before its `see`
-    observer.see(eqn, ins, outs)            after each equation, with the values of its operands and its results
+    observer.see(eqn, ins, outs)            after each equation (but see above), with the values of its operands and its results
     observer.leave(jaxpr, outs)             after its last equation
 
 for the jaxpr itself and for those that its equations hold, in the order in which they run. Values belong to the evaluation:
@@ -14,16 +18,21 @@ an exception to end the evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from jaxprtool.ir.cells import holding
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.ir.memo import Memo
 
 __all__ = [
+    "Functions",
     "Observer",
     "branch_taken",
+    "computed_by",
+    "functions",
+    "observe",
     "observed_by",
     "observer",
     "runs_as",
@@ -37,7 +46,7 @@ __all__ = [
 class Observer(Protocol):
     """What sees an evaluation; see the contract of the module."""
 
-    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool: ...
+    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool | list[Any]: ...
     def begin(self, eqn: JaxprEqn, ins: Sequence[Any]) -> None: ...
     def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None: ...
     def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None: ...
@@ -51,14 +60,36 @@ def observer() -> Observer | None:
     return _current[0]
 
 
-@contextmanager
-def observed_by(watching: Observer | None) -> Generator[None]:
+def observe(watching: Observer | None) -> Observer | None:
+    """From now on `watching` sees what is evaluated (None: nobody does); gives who has seen it."""
+    _current[0], before = watching, _current[0]
+    return before
+
+
+def observed_by(watching: Observer | None) -> AbstractContextManager[None]:
     """Inside the block `watching` sees what is evaluated (None: nobody does)."""
-    _current[0], outer = watching, _current[0]
-    try:
-        yield
-    finally:
-        _current[0] = outer
+    return holding(_current, watching)
+
+
+class Functions(Protocol):
+    """What gives equations their functions in the place of impl rules; `programs` keeps what was prepared with them."""
+
+    programs: dict[Any, Any]
+
+    def of(self, eqn: JaxprEqn) -> Callable[..., Any]: ...
+
+
+_functions: list[Functions | None] = [None]
+
+
+def functions() -> Functions | None:
+    """What gives equations their functions now; None: impl rules."""
+    return _functions[0]
+
+
+def computed_by(given: Functions | None) -> AbstractContextManager[None]:
+    """Inside the block equations are computed by these functions (None: by impl rules)."""
+    return holding(_functions, given)
 
 
 _branch = [0]
@@ -76,13 +107,13 @@ def branch_taken() -> int:
 
 
 def set_aside() -> tuple[Any, ...]:
-    """The observer and the branch, for `take_up`: of an evaluation that waits while another one runs."""
-    return _current[0], _branch[0]
+    """The observer, the functions and the branch, for `take_up`: of an evaluation that waits while another one runs."""
+    return _current[0], _functions[0], _branch[0]
 
 
 def take_up(held: tuple[Any, ...]) -> None:
     """Go on with what was set aside."""
-    _current[0], _branch[0] = held
+    _current[0], _functions[0], _branch[0] = held
 
 
 def runs_as(jaxpr: Jaxpr, made: Jaxpr) -> Jaxpr:

@@ -18,7 +18,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.params import Record
 from jaxprtool.ops.parallel import inner_axes
 
-__all__ = ["Raised", "conversion", "doubled", "in_double", "raised"]
+__all__ = ["Raised", "conversion", "doubled", "in_complex", "in_double", "raised"]
 
 
 class Raised:
@@ -56,15 +56,36 @@ def in_double(program: ClosedJaxpr) -> ClosedJaxpr:
 def raised(program: ClosedJaxpr) -> Raised:
     """`in_double`, with the equation of the program that each equation stands for."""
     found = Raised()
-    found.program = _Raising(found).closed(program)
+    found.program = _Raising(found, _wide_dtype).closed(program)
     return found
+
+
+@deep
+def in_complex(program: ClosedJaxpr) -> ClosedJaxpr | None:
+    """The program with c128 in the place of every type of floats; None where an operation takes no complex operands.
+
+    Args:
+      program: a well-typed program without complex numbers, whose constants' values are known.
+    """
+    try:
+        return _Raising(Raised(), _complex_dtype, convert=False).closed(program)
+    except _Unraised:
+        return None
+
+
+class _Unraised(Exception):
+    """An equation cannot be raised."""
 
 
 def doubled(x: Value) -> Value:
     """A value in double precision, if it is a float or complex number."""
+    return _value(x, _wide_dtype)
+
+
+def _value(x: Value, to: _Wide) -> Value:
     xp = numpy_namespace()
     x = xp.value(x)
-    wide = _wide_dtype(dtype_of(getattr(x, "dtype", None)))
+    wide = to(dtype_of(getattr(x, "dtype", None)))
     return x if wide is None else x.astype(xp.dtype_of_aval(wide))
 
 
@@ -75,18 +96,26 @@ def _wide_dtype(dtype: DType | None) -> DType | None:
     return FLOAT64 if dtype.kind == "f" else COMPLEX128
 
 
-def _wide(aval: Any) -> Any:
+def _complex_dtype(dtype: DType | None) -> DType | None:
+    """c128 for a type of floats or complex numbers, None for any other."""
+    return None if _wide_dtype(dtype) is None else COMPLEX128
+
+
+_Wide = Callable[[DType | None], DType | None]
+
+
+def _wide(aval: Any, to: _Wide) -> Any:
     """A type with its floats raised; itself where it has none."""
     if isinstance(aval, ShapedArray):
-        dtype = _wide_dtype(aval.dtype)
+        dtype = to(aval.dtype)
         return aval if dtype is None or dtype is aval.dtype else aval.update(dtype=dtype)
     if isinstance(aval, RefType):
-        return RefType(_wide(aval.inner), aval.space)
-    return FutureType(_wide(aval.inner)) if isinstance(aval, FutureType) else aval
+        return RefType(_wide(aval.inner, to), aval.space)
+    return FutureType(_wide(aval.inner, to)) if isinstance(aval, FutureType) else aval
 
 
-def _lit(x: Lit) -> Lit:
-    aval = _wide(x.aval)
+def _lit(x: Lit, to: _Wide) -> Lit:
+    aval = _wide(x.aval, to)
     if aval is x.aval or x.val is None:
         return x
     held = numpy_namespace().value(x)  # the value that its own type has
@@ -96,15 +125,15 @@ def _lit(x: Lit) -> Lit:
 class _Raising:
     """One pass; a jaxpr that occurs twice is raised once for each set of axis names in scope."""
 
-    def __init__(self, found: Raised) -> None:
-        self.found = found
+    def __init__(self, found: Raised, to: _Wide, *, convert: bool = True) -> None:
+        self.found, self.to, self.convert = found, to, convert
         self.done: dict[tuple[ClosedJaxpr, Any], ClosedJaxpr] = {}
 
     def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
         key = program, state.axes
         found = self.done.get(key)
         if found is None:
-            consts = [c if c is None else doubled(c) for c in program.consts]
+            consts = [c if c is None else _value(c, self.to) for c in program.consts]
             found = program.replace(jaxpr=self.jaxpr(program.jaxpr), consts=consts)
             self.done[key] = found
         return found
@@ -114,11 +143,11 @@ class _Raising:
 
         def binder(v: Var) -> Var:
             kind = DropVar if isinstance(v, DropVar) else Var
-            names[v] = kind(_wide(v.aval), v.name, v.span)
+            names[v] = kind(_wide(v.aval, self.to), v.name, v.span)
             return names[v]
 
         def atom(x: Any) -> Any:
-            return _lit(x) if type(x) is Lit else names[x]
+            return _lit(x, self.to) if type(x) is Lit else names[x]
 
         consts, ins = [[*map(binder, vs)] for vs in (jaxpr.const_binders, jaxpr.in_binders)]
         eqns: list[JaxprEqn] = []
@@ -140,7 +169,7 @@ class _Raising:
         outer = state.axes
         try:
             state.axes = inner_axes(eqn) or outer
-            params = {k: _raised(v, self.closed) for k, v in eqn.params.items()}
+            params = {k: _raised(v, self.closed, self.to) for k, v in eqn.params.items()}
         finally:
             state.axes = outer
         made = eqn.replace(inputs=inputs, params=params, out_binders=outs)
@@ -157,6 +186,8 @@ class _Raising:
         self, eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
     ) -> list[JaxprEqn]:
         """The equation as it was, on raised operands that are converted before, with results that are converted after."""
+        if not self.convert:
+            raise _Unraised
         before, operands = _converted_before(eqn, inputs)
         after, results = _converted_after(eqn, outs)
         made = eqn.replace(inputs=operands, out_binders=results)
@@ -176,21 +207,21 @@ def _pairs(eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]) -> Any:
     return zip(old, (*inputs, *outs), strict=True)
 
 
-def _raised(value: Any, closed: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
+def _raised(value: Any, closed: Callable[[ClosedJaxpr], ClosedJaxpr], to: _Wide) -> Any:
     """A param with its element types and its jaxprs raised."""
     if isinstance(value, DType):
-        return _wide_dtype(value) or value
+        return to(value) or value
     if isinstance(value, ClosedJaxpr):
         return closed(value)
     if isinstance(value, (tuple, list)):
-        new = [_raised(v, closed) for v in value]
+        new = [_raised(v, closed, to) for v in value]
         same = all(x is y for x, y in zip(new, value, strict=True))
         return value if same else type(value)(new)
     if isinstance(value, dict):
-        mapped = {k: _raised(v, closed) for k, v in value.items()}
+        mapped = {k: _raised(v, closed, to) for k, v in value.items()}
         return value if all(mapped[k] is v for k, v in value.items()) else type(value)(mapped)
     if isinstance(value, Record):
-        args, fields = _raised(value.args, closed), _raised(value.fields, closed)
+        args, fields = _raised(value.args, closed, to), _raised(value.fields, closed, to)
         same = args is value.args and fields is value.fields
         return value if same else Record(value.name, args, **fields)
     return value

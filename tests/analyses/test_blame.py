@@ -506,19 +506,28 @@ def test_custom_rules_and_keys() -> None:
 DRAWN = 400 if os.environ.get("JAXPRTOOL_ALL") else 15
 
 
-def drawn(seed: int) -> tuple[Any, list[Any]] | None:
-    """A random program with arguments, one of which holds a NaN; None where the draw is no program that runs."""
+def drawn(seed: int, *, nan: bool = True) -> tuple[Any, list[Any]] | None:
+    """A random program with arguments, one of which may hold a NaN; None where the draw is no program that runs."""
     rng = random.Random(seed)
     try:
         program = with_places(wrapped(rng, draw_program(rng)))
-        args = [np.array(x) for x in arguments(open_binders(program), [f"random:{seed}"])]
+        given = arguments(open_binders(program), [f"random:{seed}"])
+        if not all(isinstance(x, np.ndarray) for x in given) or _gives_keys(program):
+            return None  # keys and references are no numbers
+        args = [np.array(x) for x in given]
         floats = [x for x in args if x.dtype.kind == "f" and x.size]
-        if floats:
+        if floats and nan:
             rng.choice(floats).reshape(-1)[0] = np.nan
         results(program, args)
     except Exception:  # a draw may be wrong in any way
         return None
     return program, args
+
+
+def _gives_keys(program: Any) -> bool:
+    return any(
+        getattr(a, "dtype", None) is not None and a.dtype.kind == "k" for a in program.out_avals
+    )
 
 
 def test_random_programs() -> None:
@@ -533,3 +542,22 @@ def test_random_programs() -> None:
             assert (output.reached == "reaching") == bad or x.dtype.kind == "V", (
                 f"{program}\n{found}"
             )
+
+
+def test_a_planted_nan_in_random_programs() -> None:
+    """The equation that makes it is named, whatever is around it, and each result says what has become of it."""
+    good = (found for seed in itertools.count() if (found := drawn(seed, nan=False)) is not None)
+    for program, args in itertools.islice(good, DRAWN):
+        before = results(program, args)
+        if any(map(has_nan, before)) or blamed(program, args, nan=True).found:
+            continue
+        for spot in spots(str(program), program, args, 2):
+            text = jt.format_jaxpr(planted(program, spot), lossless=True)
+            faulty = with_places(jt.parse(text, "drawn"))
+            try:
+                after = results(faulty, args)
+            except jt.UsageError:  # with the NaN a loop has no end
+                continue
+            found = blamed(faulty, args, nan=True)
+            assert found.found and is_planted(found.first.eqn), f"{spot}\n{text}\n{found}"
+            check_outputs(found, before, after)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from jax.experimental import io_callback
 
 import jaxprtool as jt
 from jaxprtool.analyses.comparison import Tolerance
@@ -438,3 +439,33 @@ def test_memory_is_bounded_by_what_is_alive_and_not_by_the_steps():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found.first is not None and peak < 60e6, f"{peak:,} bytes"
+
+
+def test_effects_run_once_on_each_side():
+    """A compiled side is searched by parts of the program, and none of them does again what the program does."""
+    seen = []
+
+    def note(x):
+        seen.append("note")
+
+    def host(x):
+        seen.append("host")
+        return np.asarray(x) * 3
+
+    def f(x):
+        y = jax.pure_callback(host, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+        z = io_callback(host, jax.ShapeDtypeStruct(x.shape, x.dtype), y + 1)
+
+        def body(c, v):
+            jax.debug.callback(note, v)
+            return c * 0.5 + jnp.exp(v), c
+
+        c, ys = jax.lax.scan(body, jnp.float32(0), z)
+        jax.debug.callback(note, c)
+        return jnp.tanh(c * 1e-3) + ys
+
+    x = np.linspace(0, 1, 3).astype(np.float32)
+    found = jt.compare(f, None, x, backends=("numpy", "xla"), first=True, rtol=0.0, atol=0.0)
+    assert seen.count("host") == 4 and seen.count("note") == 8
+    if not found.equal:
+        assert found.first is not None

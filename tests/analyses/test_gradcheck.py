@@ -19,6 +19,11 @@ from jaxprtool.analyses.gradcheck import (
     differentiable,
     directions_of,
 )
+from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.places import with_places
+from jaxprtool.driver.run import run
+from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError
 from tests.analyses.planting import (
     REAL,
@@ -29,7 +34,10 @@ from tests.analyses.planting import (
     wrong_jvp,
     wrong_vjp,
 )
+from tests.fuzz.equations import draw_program
+from tests.fuzz.wrapping import wrapped
 from tests.laws.oracle import EXAMPLES, by_structure, inputs, is_differentiable, ours
+from tests.programs.catalogue import EXAMPLES as FOLDER
 from tests.programs.catalogue import PROGRAMS
 
 ALL = bool(os.environ.get("JAXPRTOOL_ALL"))
@@ -97,6 +105,54 @@ def test_a_wrong_rule_is_named_wherever_it_is(name, make, mode):
         blamed = {f.place.eqn.params.get("name") for f in found.blame}
         assert blamed == {"planted"} if changed else blamed <= {"planted"}, f"{k}\n{found}"
         assert found.passed is (not blamed)
+
+
+NAMES = {"multiply_add", *REAL}  # a plug-in; those of the law above
+FILES = sorted([*FOLDER.glob("*.jaxpr"), *(FOLDER / "zoo").glob("*.jaxpr")])
+LEFT = [path for path in FILES if path.stem not in NAMES or path.parent.name == "zoo"]
+LEFT = [path for path in LEFT if ALL or path.stem in ("square", "quantised")]
+
+
+@pytest.mark.parametrize("path", LEFT, ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_a_wrong_rule_in_any_file_is_named(path):
+    program = load_constants(jt.load(path))
+    args = arguments(open_binders(program), ["random:0"])
+    n = count(program, has_rule)
+    for k in random.Random(path.stem).sample(range(n), min(n, 6 if ALL else 1)):
+        check_planted(program, args, k, wrong_jvp)
+
+
+def check_planted(program, args, k, make):
+    """Where a fault makes the check of a program fail that passes without it, the fault is named; whether it does."""
+    try:
+        planted = replaced(program, has_rule, k, make)
+        assert planted is not None
+        before, found = jt.gradcheck(program, *args), jt.gradcheck(planted, *args)
+    except (JaxprToolError, OverflowError):  # it has no derivative
+        return False
+    blamed = {f.place.eqn.params.get("name") for f in found.blame}
+    if before.passed and not found.passed:
+        assert "planted" in blamed, f"{k}\n{planted}\n{found}"
+    assert found.passed or not before.passed or blamed
+    return before.passed and not found.passed
+
+
+def test_a_wrong_rule_in_random_programs_is_named():
+    wrong = 0
+    for seed in range(400 if ALL else 60):
+        rng = random.Random(seed)
+        try:
+            program = with_places(wrapped(rng, draw_program(rng)))
+            args = arguments(open_binders(program), [f"random:{seed}"])
+            run(program, args)
+        except Exception:  # a draw may be wrong in any way
+            continue
+        n = count(program, has_rule)
+        if n and not any(e.primitive.holds_jaxprs and has_effects(e) for e in program.eqns):
+            wrong += check_planted(
+                program, args, rng.randrange(n), rng.choice([wrong_jvp, wrong_vjp])
+            )
+    assert wrong >= 3
 
 
 @jax.custom_jvp
@@ -246,3 +302,57 @@ def test_wrong_usage():
             np.float32(1),
             modes="rev",
         )
+
+
+ANALYTIC = {
+    "elementwise": lambda x: jnp.exp(jnp.sin(x)) / (1 + x * x) - jnp.tanh(x) ** 3,
+    "sums": lambda x: (jnp.outer(x, jnp.cos(x)) @ x).sum() + jnp.cumsum(jnp.log(x * x + 1)),
+    "loop": lambda x: jax.lax.fori_loop(0, 5, lambda i, c: jnp.sin(c) * x, x),
+    "call": lambda x: jax.nn.silu(jax.jit(jnp.sqrt)(x * x + 0.1)),
+}
+OTHER = {
+    "abs": lambda x: jnp.abs(x) * x,
+    "where": lambda x: jnp.where(x > 0.3, x * x, -x),
+    "erf": lambda x: jax.scipy.special.erf(x),
+    "rounded": lambda x: jnp.round(x) * x,
+    "sign": lambda x: jnp.sign(x) * x,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ANALYTIC)
+def test_complex_steps_where_all_is_analytic(name, dtype):
+    with jax.enable_x64(dtype == np.float64):
+        found = jt.gradcheck(ANALYTIC[name], np.array([0.3, -0.7, 1.1], dtype))
+    checks = [c for c in found.derivatives[0].checks if c.mode in ("fwd", "rev")]
+    assert found.passed and {c.steps for c in checks} == {"complex"}
+    assert "by complex steps" in str(found) and found.json()["derivatives"][0]["modes"][0]["steps"]
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_real_steps_elsewhere(name):
+    found = jt.gradcheck(OTHER[name], np.array([0.4, -0.7, 1.1], np.float32))
+    assert {c.steps for c in found.derivatives[0].checks} == {"real"}, str(found)
+    assert "complex" not in str(found)
+
+
+def test_a_wrong_rule_is_wrong_by_complex_steps_too():
+    @jax.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    f.defjvp(lambda p, t: (jnp.sin(p[0]), t[0] * jnp.cos(p[0]) * 1.01))
+    found = jt.gradcheck(lambda x: f(x) * x, np.array([0.3, 0.4], np.float32))
+    assert not found.passed
+    assert {c.steps for c in found.derivatives[0].checks if c.mode == "fwd"} == {"complex"}
+
+
+@pytest.mark.parametrize("f", [*ANALYTIC.values(), *OTHER.values()])
+@pytest.mark.parametrize("size", [1e-40, 3e-45, 1.5e-38])
+def test_denormal_numbers_are_not_called_wrong(f, size):
+    """A denormal number has few bits, and so have the differences and the derivatives there."""
+    x = (np.array([1.0, -2.0, 3.0]) * size).astype(np.float32)
+    assert jt.gradcheck(f, x).passed
+    assert jt.gradcheck(
+        lambda x: f(x) * np.float32(1e-39), np.array([0.3, -0.7, 1.1], np.float32)
+    ).passed

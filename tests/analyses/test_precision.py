@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import io_callback
 
 import jaxprtool as jt
-from jaxprtool.ir.diagnostics import UnsupportedError
+from jaxprtool.analyses import logs, shadow
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError
 from jaxprtool.ir.dtypes import BFLOAT16
 from tests.analyses.planting import REAL, count, has_rule, real_program, replaced
 
@@ -124,3 +127,112 @@ def test_a_literal_has_the_value_of_its_own_type():
     program = jt.parse("{ lambda ; a:f32[]. let b:f32[] = mul a 0.1:f32[] in (b,) }")
     (equation,) = jt.precision(program, np.float32(1)).equations
     assert equation.local == 0
+
+
+def test_devices_have_the_equations_of_the_text():
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+
+    def body(x):
+        return jax.lax.psum((jnp.exp(x) + 1000.0) - 1000.0, "i")
+
+    spec = jax.sharding.PartitionSpec
+    f = jax.shard_map(body, mesh=mesh, in_specs=spec("i"), out_specs=spec())
+    found = jt.precision(f, np.linspace(0, 1, 4).astype(np.float32))
+    names: dict[str, Any] = {e.place.eqn.primitive.name: e for e in reversed(found.equations)}
+    assert {"exp", "add", "sub", "shard_map"} <= names.keys()
+    assert str(names["add"].place).startswith("shard_map at") and names["add"].local > 0
+    assert names["sub"].amplification > 100
+    assert found.trials[0].place.eqn.primitive.name == "add"
+    assert found.trials[0].after < 0.1 * found.trials[0].before
+
+
+@pytest.mark.parametrize("kept", [4 << 20, 100])
+def test_what_is_kept_says_the_same(kept, monkeypatch):
+    """Equations and steps that are measured together have the errors that they have one by one, also out of the file."""
+
+    def body(c, x):
+        c = jnp.tanh(c * x + 1) - jax.lax.cond(x > 0.5, jnp.sin, lambda x: jnp.exp(x) / 3, x)
+        return c, (c.sum(), x * 3)
+
+    def f(xs):
+        c, ys = jax.lax.scan(body, jnp.ones((3, 2)), xs)
+        return jnp.sort(c @ c.T), ys
+
+    xs = np.linspace(0, 1, 120).astype(np.float32)
+    expected = jt.precision(f, xs, tries=0, top=100).json()
+    monkeypatch.setattr(logs, "_BYTES", kept)
+    monkeypatch.setattr(logs, "_LOGS", 3)
+    monkeypatch.setattr(shadow, "_MEMORY", 0)
+    found = jt.precision(f, xs, tries=0, top=100).json()
+    assert found == expected and len(expected["equations"]) > 10
+
+
+def test_long_loops_are_looked_at_ever_more_seldom():
+    steps = [i for i in range(1_000_000) if shadow.is_looked_at(i)]
+    assert steps[:51] == [*range(50), 50] and len(steps) < 900
+
+
+def test_effects_are_not_repeated_for_the_errors_of_an_equation():
+    seen = []
+
+    def f(x):
+        y = io_callback(lambda x: (seen.append(1), x)[1], jax.ShapeDtypeStruct((), np.float32), x)
+        return jnp.exp(y)
+
+    jt.precision(f, np.float32(1), tries=0)
+    assert len(seen) == 2  # once in each of the two runs
+
+
+EXTENDED = np.finfo(np.longdouble).nmant > 52
+needs_long_double = pytest.mark.skipif(not EXTENDED, reason="long double is f64 here")
+
+
+@needs_long_double
+def test_f64_beside_long_double():
+    """Cancellation in f64 is seen, and done in long double it is gone; a rule without long double is named."""
+
+    def f(x):
+        y = (jnp.sin(x) * 3 + 1e9) - 1e9
+        c, ys = jax.lax.scan(lambda c, z: (c * 0.9 + jnp.tanh(z), c), y[0], y)
+        return y, jnp.linalg.cholesky(jnp.eye(4) * 2 + jnp.outer(x, x)).sum() + c, ys
+
+    with jax.enable_x64(True):
+        found = jt.precision(f, np.linspace(0, 1, 4), shadow="f128")
+    assert found.outputs[0].ulps > 1e6
+    names: dict[str, Any] = {e.place.eqn.primitive.name: e for e in reversed(found.equations)}
+    assert names["sub"].amplification > 1e6 and 0 < names["tanh"].local < 2
+    assert {p.eqn.primitive.name for p in found.in_f64} == {"cholesky"}
+    assert "cholesky" in str(found) and len(found.json()["in_f64"]) == 1
+
+
+@needs_long_double
+def test_what_is_tried_in_long_double_helps():
+    with jax.enable_x64(True):
+        f = lambda x: (jnp.sin(x) * 3 + 1e9) - 1e9
+        trials = jt.precision(f, np.linspace(0, 1, 4), shadow="f128").trials
+    add = next(t for t in trials if t.place.eqn.primitive.name == "add")
+    assert add.after < 1e-6 * add.before
+
+
+@needs_long_double
+@pytest.mark.parametrize("name", NARROW)
+def test_long_double_agrees_with_f64(name):
+    """Beside long double, the errors of f32 are those beside f64."""
+    program, args = real_program(name)
+    narrow, wide = (jt.precision(program, *args, shadow=s, tries=0) for s in ("f64", "f128"))
+    for a, b in zip(narrow.outputs, wide.outputs, strict=True):
+        assert b.ulps == pytest.approx(a.ulps, rel=0.01, abs=0.01)
+
+
+@needs_long_double
+@pytest.mark.parametrize("name", ["kalman", "newton", "ode", "ridge", "root"])
+def test_wide_programs_beside_long_double(name):
+    program, args = real_program(name)
+    found = jt.precision(program, *args, shadow="f128", tries=1)
+    assert any(e.local for e in found.equations)
+    assert all(o.relative < 1e-6 for o in found.outputs)
+
+
+def test_there_is_no_other_shadow():
+    with pytest.raises(UsageError):
+        jt.precision(lambda x: x, np.float32(1), shadow="f256")

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import jaxprtool as jt
 from jaxprtool import ops as lax
-from jaxprtool.analyses.reduction.appearance import KINDS, appearances
+from jaxprtool.analyses.reduction.appearance import appearances
 from jaxprtool.analyses.reduction.candidate import first_candidate
 from jaxprtool.core.bind import bind
 from jaxprtool.driver import interest as interests
@@ -80,7 +80,7 @@ def planted(program, target):
 
 def reaching(program, args, kind="nan"):
     """The primitives where values of a kind begin that reach a result, with the starts of their places."""
-    found = appearances(first_candidate(program, args), KINDS[kind])[1]
+    found = appearances(first_candidate(program, args), kind)[1]
     return [(o.place.eqn.primitive.name, o.place.eqn.span.start) for o in found]
 
 
@@ -377,6 +377,56 @@ def test_a_verb_that_fails(tmp_path):
     (eqn,) = jt.load(out).eqns
     assert eqn.primitive.name == "while"
     assert "no transpose rule for while" in invoke(["grad", "--wrt", "0", str(out)]).error
+
+
+PLUGIN = """
+from jaxprtool.core.primitive import primitive
+from jaxprtool.core.rule_table import unsupported
+from jaxprtool.rules.define import define
+
+@primitive
+def planted_twice(x):
+    \"\"\"Twice x, without a derivative.\"\"\"
+
+define(planted_twice, abstract_eval=lambda x: x, impl=lambda xp, x: x * 2, jvp=unsupported("planted"))
+"""
+
+
+def test_a_verb_that_fails_has_the_plugins(tmp_path):
+    """The verb that runs in another process knows the primitives that are declared here."""
+    plugin, file, out = tmp_path / "mine.py", tmp_path / "f.jaxpr", tmp_path / "small.jaxpr"
+    plugin.write_text(PLUGIN)
+    file.write_text(
+        "{ lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = planted_twice b;"
+        " d:f32[] = mul c b in (d,) }"
+    )
+    words = ["reduce", "--plugin", str(plugin), "--crash", "grad --wrt 0", "-o", str(out)]
+    python = [sys.executable, "-m", "jaxprtool"]  # the primitive is not declared in this process
+    done = subprocess.run([*python, *words, str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "planted_twice" in out.read_text() and "sin" not in out.read_text()
+
+
+def test_backends_that_differ_in_double_precision():
+    """An equation that loses what double precision keeps."""
+    f = lambda x: (jnp.sin(x) + 1e8) - 1e8 + jnp.cos(x)
+    small = jt.reduce(f, np.float32(0.7), differs="numpy,f64")
+    names = {e.primitive.name for e in small.program.eqns}
+    assert "sub" in names and "cos" not in names
+
+
+def test_the_body_of_a_shard_map_is_opened():
+    """What is inside comes out with the values of all devices, also where no value says which equation it is."""
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec
+
+    def body(x):
+        y = (jnp.sin(x) + 1e8) - 1e8
+        return jax.lax.psum(y + jnp.cos(x), "i")
+
+    f = jax.shard_map(body, mesh=mesh, in_specs=spec("i"), out_specs=spec())
+    small = jt.reduce(f, np.linspace(0.1, 1, 4).astype(np.float32), differs="numpy,f64")
+    assert [e.primitive.name for e in small.program.eqns] == ["add", "sub"]
 
 
 def test_what_is_slow():

@@ -1,4 +1,4 @@
-"""`compare --first`, `run --print` and `run --digest` against the run on NumPy that they observe (in the column of JAX)."""
+"""The verbs that look for faults against the run on NumPy that they observe (in the column of JAX)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 import jaxprtool as jt
+from jaxprtool.driver.blame import blame
 from jaxprtool.driver.compare import compare
+from jaxprtool.driver.precision import precision
 from jaxprtool.driver.record import Recording, recorded
 from jaxprtool.driver.run import run
 
@@ -40,10 +42,20 @@ def _rows(name: str, f: Any, runs: int) -> list[Row]:
             run(a, [x, x], observer=observer)
         assert lines
 
+    def blaming(args: list[Any], found: bool) -> None:
+        assert blame(a, args).found == found
+
     rows: list[Row] = []
     for label, measured, budget in (
         (f"compare --first, {name}", first, 10.0 if name == "flat" else None),
         (f"run --print, {name}", printing, 3.0),
+        (f"blame, {name}", lambda: blaming([x, x], False), 3.0),
+        (
+            f"blame of NaN everywhere, {name}",
+            lambda: blaming([x * np.float32(np.nan), x], True),
+            3.0,
+        ),
+        (f"precision, {name}", lambda: precision(a, [x, x], tries=0), 3.0),
     ):
         ours, theirs = best(runs, measured, plain)
         rows.append(Row(label, ours * 1e3, theirs * 1e3, budget, "ms"))

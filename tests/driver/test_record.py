@@ -17,7 +17,7 @@ from jaxprtool.analyses.recording import Recorder, Selection, selection_of
 from jaxprtool.backends.digests import digest, hash_of
 from jaxprtool.driver.in_step import Limits
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.record import Recording, digest_line, recorded, variable_names
+from jaxprtool.driver.record import Recording, digest_lines, recorded, variable_names
 from jaxprtool.driver.run import run
 from jaxprtool.driver.saved import compare_saved, compare_with_run, load_saved
 from jaxprtool.driver.values import arguments, open_binders
@@ -201,14 +201,14 @@ def test_digests_of_two_runs_are_the_same(name, tmp_path):
     values = arguments(open_binders(program), ["random:1"])
     paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for path in paths:
-        lines = []
+        lines, line_of = [], digest_lines()
+
+        def take(record, lines=lines, line_of=line_of):
+            lines.append(line_of(record))
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            run(
-                program,
-                values,
-                observer=Recorder(lambda r, lines=lines: lines.append(digest_line(r))),
-            )
+            run(program, values, observer=Recorder(take))
         text = [json.dumps(line, allow_nan=False) for line in lines]
         path.write_text("\n".join(text) + "\n")
         assert len({line["key"] for line in lines}) == len(lines), "keys are unique"

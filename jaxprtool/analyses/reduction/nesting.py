@@ -83,17 +83,17 @@ def _by_types(eqn: JaxprEqn, jaxpr: Jaxpr, valued: bool) -> Run:
     for k, (v, x) in enumerate(zip(eqn.out_binders, jaxpr.outs, strict=False)):
         if v.aval.strong == x.aval.strong:
             outs[k] = results[k]
-    return Run(jaxpr, args, outs, ins, results)
+    return Run(jaxpr, jaxpr, args, outs, ins, results)
 
 
 def _enter(c: Candidate, run: Run) -> Candidate | None:
-    binders = run.jaxpr.all_binders
-    if not run.jaxpr.eqns or not all(map(fits, run.args, binders)):
+    binders = run.ran.all_binders
+    if not run.ran.eqns or not all(map(fits, run.args, binders)):
         return None
-    made = {v for e in run.jaxpr.eqns for v in e.out_binders}
-    outs = [*dict.fromkeys(x for x in run.jaxpr.outs if x in made)]
+    made = {v for e in run.ran.eqns for v in e.out_binders}
+    outs = [*dict.fromkeys(x for x in run.ran.outs if x in made)]
     args = None if c.args is None else run.args
-    return Candidate(Jaxpr(binders, run.jaxpr.eqns, outs), args) if outs else None
+    return Candidate(Jaxpr(binders, run.ran.eqns, outs), args) if outs else None
 
 
 def _open(c: Candidate, eqn: JaxprEqn, run: Run, values: Values) -> Candidate | None:
@@ -104,7 +104,7 @@ def _open(c: Candidate, eqn: JaxprEqn, run: Run, values: Values) -> Candidate | 
     new: dict[Any, Any] = {}
     fresh: list[Var] = []
     given: dict[Var, Value] = {}
-    for v, value in zip(run.jaxpr.all_binders, run.args, strict=True):
+    for v, value in zip(run.ran.all_binders, run.args, strict=True):
         x = operands.get(id(value))
         if x is None or x.aval.strong != v.aval.strong:
             if not fits(value, v):
@@ -113,8 +113,8 @@ def _open(c: Candidate, eqn: JaxprEqn, run: Run, values: Values) -> Candidate | 
             fresh.append(x)
             given[x] = value
         new[v] = x
-    body = _renamed(run.jaxpr.eqns, new)
-    inner = _by_identity([new.get(x, x) for x in run.jaxpr.outs], run.outs)
+    body = _renamed(run.ran.eqns, new)
+    inner = _by_identity([new.get(x, x) for x in run.ran.outs], run.outs)
     replaced: dict[Var, Any] = {}
     for v, value in zip(eqn.out_binders, run.results, strict=True):
         x = inner.get(id(value))

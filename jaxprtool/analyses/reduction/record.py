@@ -23,12 +23,14 @@ class Run(NamedTuple):
 
     Attributes:
       jaxpr: the jaxpr, as the program holds it.
+      ran: what has run: itself, or what evaluation runs in its place, which any program can hold (shard_map: for all devices).
       args: values of its constants and arguments.
       outs: values of its results.
       ins, results: values of the operands and results of the equation, once it is done.
     """
 
     jaxpr: Jaxpr
+    ran: Jaxpr
     args: Sequence[Value]
     outs: Sequence[Value]
     ins: Sequence[Value] = ()
@@ -123,7 +125,7 @@ class _Recorder(Watch):
         n = self.counts[key] = self.counts.get(key, -1) + 1
         keep = n & (n - 1) == 0
         self.begun = [r for r in self.begun if r[0] or r[1].jaxpr is not original]
-        self.begun.append((keep, Run(original, args, outs)))
+        self.begun.append((keep, Run(original, jaxpr, args, outs)))
 
     def see(self, eqn: JaxprEqn, ins: Sequence[Value], outs: Sequence[Value]) -> None:
         if len(self.levels) > 1:

@@ -1,0 +1,125 @@
+"""What is looked at in each equation to follow bad values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.bad_values import Sought
+from jaxprtool.interpreters.batch import is_elementwise
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.interpreters.flow import steering_facts
+from jaxprtool.ir.avals import RefType
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.memo import MemoTable
+
+__all__ = ["Plan", "Plans", "bad_literals", "is_float", "plans_of"]
+
+
+class Plan(NamedTuple):
+    """What is looked at in an equation.
+
+    Attributes:
+      eqn: the equation.
+      floats: positions of floating results.
+      single: whether its primitive has one result, a floating one.
+      operands: the operands that are variables; positions: where they are among all.
+      literals: positions of the literals that are bad.
+      refs: positions of the operands that are references.
+      cells: whether a result is a reference.
+      steering: positions of the operands that decide something.
+      elementwise: whether each element of the result is computed from those of the operands at its index.
+    """
+
+    eqn: JaxprEqn
+    floats: tuple[int, ...]
+    single: bool
+    operands: tuple[Any, ...]
+    positions: tuple[int, ...]
+    literals: tuple[int, ...]
+    refs: tuple[int, ...]
+    cells: bool
+    steering: tuple[int, ...]
+    elementwise: bool
+
+
+class Plans:
+    """What is looked at in a jaxpr.
+
+    Attributes:
+      eqns: the plan of each equation.
+      plain: the equation, its operands and its result, where it is elementwise, has a single floating result, and neither
+        steers nor has bad literals; else None.
+      outs: positions of the results that are bad literals.
+    """
+
+    __slots__ = ("eqns", "outs", "plain")
+
+    def __init__(self, jaxpr: Jaxpr, sought: Sought):
+        self.eqns = [_plan(eqn, sought) for eqn in jaxpr.eqns]
+        self.plain = [
+            (p.eqn, p.operands, p.eqn.out_binders[0])
+            if p.single and p.elementwise and not p.steering and not p.literals
+            else None
+            for p in self.eqns
+        ]
+        self.outs = bad_literals(jaxpr.outs, sought)
+
+
+def plans_of(jaxpr: Jaxpr, sought: Sought) -> Plans:
+    """What is looked at in a jaxpr where some values are sought."""
+    return _PLANS.of(jaxpr, sought.key, lambda: Plans(jaxpr, sought))
+
+
+_PLANS = MemoTable[Plans]("what is looked at to follow bad values")
+
+
+def _plan(eqn: JaxprEqn, sought: Sought) -> Plan:
+    outs, inputs = eqn.out_binders, eqn.inputs
+    floats = tuple([i for i, v in enumerate(outs) if is_float(v.aval)])
+    single = floats == (0,) and not eqn.primitive.multiple_results
+    elementwise, steering = is_elementwise(eqn.primitive), _steering(eqn)
+    positions = tuple([i for i, x in enumerate(inputs) if type(x) is not Lit])
+    literals = bad_literals(inputs, sought) if len(positions) < len(inputs) else ()
+    return Plan(
+        eqn,
+        floats,
+        single,
+        tuple([inputs[i] for i in positions]),
+        positions,
+        literals,
+        tuple([i for i in positions if type(inputs[i].aval) is RefType]),
+        any(type(v.aval) is RefType for v in outs),
+        steering,
+        elementwise,
+    )
+
+
+def is_float(aval: Any) -> bool:
+    """Whether a type is one of floats or complex numbers."""
+    dtype = getattr(aval, "dtype", None)
+    return dtype is not None and dtype.is_inexact
+
+
+def bad_literals(atoms: Sequence[Any], sought: Sought) -> tuple[int, ...]:
+    """The positions of the literals that are bad."""
+    found = [i for i, x in enumerate(atoms) if type(x) is Lit and is_float(x.aval)]
+    return tuple([i for i in found if numpy_namespace().value(atoms[i]) in sought])
+
+
+def _is_infinite(x: Any) -> bool:
+    return type(x) is Lit and isinstance(x.val, float) and math.isinf(x.val)
+
+
+def _steering(eqn: JaxprEqn) -> tuple[int, ...]:
+    """Positions of the operands that decide something in an equation."""
+    fact = steering_facts[eqn.primitive]
+    n = len(eqn.inputs)
+    if fact == "all":
+        # what compares a value with itself, or with an infinity, asks whether it is good, and decides nothing else
+        asks = n == 2 and (eqn.inputs[0] is eqn.inputs[1] or any(map(_is_infinite, eqn.inputs)))
+        return () if asks else tuple(range(n))
+    if fact == "indices":
+        return tuple(range(min(eqn.primitive.index_from, n), n))
+    return {"operand 0": (0,), "operand 1": (1,)}.get(fact, ())

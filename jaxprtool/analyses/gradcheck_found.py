@@ -1,0 +1,140 @@
+"""What the check of derivatives finds: of each mode, and the derivatives that are wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.answer import json_number
+
+__all__ = ["Check", "Mismatch", "largest_of"]
+
+
+class Mismatch(NamedTuple):
+    """A derivative that is not its difference.
+
+    Attributes:
+      mode: `fwd`, `rev`, `fwd=rev` (the two modes against each other) or `value` (the result that a rule computes).
+      output: the position of the result.
+      element: the index in the result; None for a sum over results.
+      argument: the position of the argument, with the index of the element in it; None along a random direction.
+      derivative, difference: what the rules give, and what the differences give.
+      tolerance: how far they might have been apart.
+    """
+
+    mode: str
+    output: int | None
+    element: tuple[int, ...] | None
+    argument: tuple[int, tuple[int, ...]] | None
+    derivative: Any
+    difference: Any
+    tolerance: float
+
+    def json(self) -> dict[str, Any]:
+        """The keys mode, output, index, argument, argument_index, derivative, difference, tolerance."""
+        argument, index = self.argument or (None, None)
+        return {
+            "mode": self.mode,
+            "output": self.output,
+            "index": None if self.element is None else list(self.element),
+            "argument": argument,
+            "argument_index": None if index is None else list(index),
+            "derivative": json_number(self.derivative),
+            "difference": json_number(self.difference),
+            "tolerance": json_number(self.tolerance),
+        }
+
+    def __str__(self) -> str:
+        return self.described()
+
+    def described(self, arguments: Sequence[str] = (), results: Sequence[str] = ()) -> str:
+        """The numbers, and what of; with names for arguments and results, or the operands and results of an equation."""
+        of, by = "the results", "along a direction"
+        if self.output is not None:
+            named = results[self.output] if results else f"result {self.output}"
+            of = f"{named}{_at(self.element)}"
+        if self.argument is not None:
+            i, element = self.argument
+            by = f"by {arguments[i] if arguments else f'operand {i}'}{_at(element)}"
+        names = {"fwd=rev": ("fwd", "rev"), "value": ("rule", "function")}
+        one, other = names.get(self.mode, (self.mode, "differences"))
+        what = "value" if self.mode == "value" else "derivative"
+        numbers = f"{one} {_number(self.derivative)}, {other} {_number(self.difference)}"
+        return f"{what} of {of}{'' if self.mode == 'value' else f' {by}'}: {numbers}"
+
+
+def _at(index: tuple[int, ...] | None) -> str:
+    return f"[{','.join(map(str, index))}]" if index else ""
+
+
+def _number(x: Any) -> str:
+    return f"{x:.6g}"
+
+
+class Check:
+    """What the check of one mode has found.
+
+    Attributes:
+      mode: `fwd`, `rev`, `fwd=rev` or `value`.
+      compared: how many numbers were compared.
+      max_abs, max_rel: the largest difference.
+      wrong: those that differ, for each result the worst; the derivatives by one element first.
+      kinks: at how many the function has a kink or a jump; what they are there is a choice of the rule.
+      unsure: how many agree only because the differences are not known better, or are not known at all.
+      reason: why the mode is not available; else "".
+      steps: `complex` where all derivatives are compared with those by steps in the imaginary direction, else `real`.
+    """
+
+    __slots__ = (
+        "compared",
+        "kinks",
+        "max_abs",
+        "max_rel",
+        "mode",
+        "reason",
+        "steps",
+        "unsure",
+        "wrong",
+    )
+
+    def __init__(self, mode: str, reason: str = ""):
+        self.mode, self.reason = mode, reason
+        self.compared = self.kinks = self.unsure = 0
+        self.max_abs = self.max_rel = 0.0
+        self.wrong: list[Mismatch] = []
+        self.steps = "real"
+
+    @property
+    def status(self) -> str:
+        """`unavailable`, `differs`, `kink`, `unsure` or `agrees`."""
+        if self.reason:
+            return "unavailable"
+        if self.wrong:
+            return "differs"
+        return "kink" if self.kinks else "unsure" if self.unsure else "agrees"
+
+    def largest(self, differences: Any, sizes: Any) -> None:
+        """Take in the largest of some differences, and relative to the sizes of what was expected."""
+        relative = differences[sizes > 0] / sizes[sizes > 0]
+        self.max_abs = max(self.max_abs, largest_of(differences))
+        self.max_rel = max(self.max_rel, largest_of(relative))
+
+    def json(self) -> dict[str, Any]:
+        """The keys mode, status, compared, max_abs, max_rel, kinks, unsure, reason and steps."""
+        return {
+            "mode": self.mode,
+            "status": self.status,
+            "compared": self.compared,
+            "max_abs": json_number(self.max_abs),
+            "max_rel": json_number(self.max_rel),
+            "kinks": self.kinks,
+            "unsure": self.unsure,
+            "reason": self.reason or None,
+            "steps": self.steps,
+        }
+
+
+def largest_of(sizes: Any) -> float:
+    """The largest of finite numbers."""
+    return float(sizes[sizes < math.inf].max(initial=0.0))

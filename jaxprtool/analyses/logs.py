@@ -1,0 +1,262 @@
+"""Logs: what the jaxprs of a program compute, kept for a while and handed on in large parts.
+
+An observer that looks at each equation as it runs costs more than small equations do. `Logging` only notes what they give,
+and hands that on when enough has come together: then many equations, or many steps of a loop, are looked at at once. How much
+is kept has a bound, so that memory grows neither with the number of steps nor with the length of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.analyses.places import Step, jaxprs_of
+from jaxprtool.core.stack import run_deep
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.interpreters.limits import running_loops
+from jaxprtool.interpreters.observe import branch_taken, written_as
+from jaxprtool.ir.avals import RefType
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.memo import Memo
+from jaxprtool.ir.walk import all_eqns, nesting
+
+__all__ = ["Layout", "Log", "Logging", "layout_of"]
+
+_BYTES = 4 << 20  # how much is kept, besides one equation's results
+_LOGS = 2_000  # how many jaxprs that have run are kept
+_DEEP = 40  # levels that fit on any stack
+
+
+class Layout:
+    """Where values of a jaxpr are in its log.
+
+    Attributes:
+      args: the position of each binder.
+      made: which equation gives each variable, and as which of its results.
+      dies: the last equation that reads what an equation gives; the number of equations for a result of the jaxpr.
+      sizes: how many bytes each equation gives; nbytes: all of them together.
+    """
+
+    __slots__ = ("args", "dies", "jaxpr", "made", "nbytes", "sizes")
+
+    def __init__(self, jaxpr: Jaxpr):
+        self.jaxpr = jaxpr
+        self.args: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.all_binders)}
+        self.made: dict[Any, tuple[int, int]] = {}
+        self.dies = [0] * len(jaxpr.eqns)
+        self.sizes = [0] * len(jaxpr.eqns)
+        for i, eqn in enumerate(jaxpr.eqns):
+            for k, v in enumerate(eqn.out_binders):
+                self.made[v] = i, k
+            self.sizes[i] = sum(getattr(v.aval, "nbytes", 0) for v in eqn.out_binders)
+            self._read(eqn.inputs, i)
+        self._read(jaxpr.outs, len(jaxpr.eqns))
+        self.nbytes = sum(self.sizes)
+
+    def _read(self, atoms: Sequence[Any], i: int) -> None:
+        for x in atoms:
+            if type(x) is not Lit and x in self.made:
+                self.dies[self.made[x][0]] = i
+
+
+def _has_references(jaxpr: Jaxpr) -> bool:
+    """Whether what is in a value may change later, at any depth."""
+    atoms = [*jaxpr.all_binders, *(v for e in all_eqns(jaxpr) for v in e.out_binders)]
+    return any(type(v.aval) is RefType for v in atoms)
+
+
+def layout_of(jaxpr: Jaxpr) -> Layout:
+    """Where values of a jaxpr are in its log."""
+    return _LAYOUTS.find(jaxpr) or _LAYOUTS.keep(jaxpr, Layout(jaxpr))
+
+
+_LAYOUTS = Memo[Layout]("layout of logs")
+_CHANGING = Memo[bool]("whether there are references")
+
+
+class Log:
+    """A jaxpr that runs, or has run.
+
+    Attributes:
+      layout: where values are.
+      args: the values of its binders.
+      above: the log of the jaxpr whose equation holds it; None for the program.
+      eqn, param, branch, number: that equation, and which of its jaxprs this is, in which step; see `Step`.
+      results: what each equation has given, as evaluation has it; None where nobody reads it any more.
+      inside: the jaxprs inside that have run since the log was looked at, by the position of the equation that holds them.
+      outs: its results, when it has run.
+      seen: how many equations have been looked at.
+      found: for whoever looks at it.
+    """
+
+    __slots__ = (
+        "above",
+        "args",
+        "branch",
+        "eqn",
+        "found",
+        "inside",
+        "layout",
+        "loops",
+        "now",
+        "number",
+        "outs",
+        "param",
+        "results",
+        "seen",
+        "waiting",
+    )
+
+    def __init__(self, layout: Layout, args: Sequence[Any], above: Log | None, loops: int):
+        self.layout, self.args, self.above, self.loops = layout, args, above, loops
+        self.eqn: JaxprEqn | None = None
+        self.now: JaxprEqn | None = None
+        self.param = ""
+        self.branch: int | None = None
+        self.number: int | None = None
+        self.results: list[Any] = []
+        self.inside: list[tuple[int, list[Log]]] = []
+        self.outs: Sequence[Any] | None = None
+        self.seen = 0
+        self.waiting: list[int] = []
+        self.found: Any = None
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """The jaxpr."""
+        return self.layout.jaxpr
+
+    def step(self) -> Step | None:
+        """The equation that holds it, with the iteration; None for the program."""
+        return None if self.eqn is None else Step(self.eqn, self.param, self.branch, self.number)
+
+    def value(self, x: Any) -> Any:
+        """The value of an atom of the jaxpr."""
+        if type(x) is Lit:
+            return numpy_namespace().value(x)
+        made = self.layout.made.get(x)
+        if made is None:
+            return self.args[self.layout.args[x]]
+        i, k = made
+        result = self.results[i]
+        return result[k] if self.layout.jaxpr.eqns[i].primitive.multiple_results else result
+
+    def ins(self, i: int) -> list[Any]:
+        """The values of the operands of an equation."""
+        return [*map(self.value, self.layout.jaxpr.eqns[i].inputs)]
+
+    def given(self, i: int) -> Sequence[Any]:
+        """The results of an equation."""
+        result = self.results[i]
+        return result if self.layout.jaxpr.eqns[i].primitive.multiple_results else (result,)
+
+    def forget(self) -> None:
+        """Let go of what no later equation reads, of the equations that have been looked at."""
+        self.seen = n = len(self.results)
+        if self.outs is not None or not self.waiting:
+            return
+        dies = self.layout.dies
+        kept: list[int] = []
+        for i in self.waiting:
+            if dies[i] >= n:
+                kept.append(i)
+            else:
+                self.results[i] = None
+        self.waiting = kept
+
+
+class Logging:
+    """An observer (see `interpreters.observe`) that keeps logs, and hands them on with `look`.
+
+    Attributes:
+      open: the logs of the jaxprs that run now, the outermost first.
+      kept: how many bytes and logs are kept now.
+      at_once: whether each equation is looked at as soon as it has run.
+    """
+
+    def __init__(self) -> None:
+        self.open: list[Log] = []
+        self.kept = self.count = 0
+        self.at_once = False
+        self._inside: dict[tuple[JaxprEqn, Jaxpr], tuple[Layout, str, list[int]]] = {}
+
+    def look(self, root: Log) -> None:
+        """Look at what is new in the log of the program and in those inside. Closed logs inside are gone afterwards."""
+        raise NotImplementedError
+
+    def takes(self, step: int | None) -> bool:
+        """Whether a step of a loop is looked at (None: a jaxpr inside that is no loop's)."""
+        return True
+
+    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool | list[Any]:
+        """Begin the log of a jaxpr of the program; what a rule runs besides is a part of its equation."""
+        loops = running_loops()
+        if self.open:
+            above = self.open[-1]
+            step = loops[-1].position if len(loops) > above.loops else None
+            if above.now is None or not self.takes(step):
+                return False
+            found = self._inside.get((above.now, jaxpr))
+            if found is None:
+                held = jaxprs_of(above.now).get(written_as(jaxpr))
+                if held is None:
+                    return False
+                found = self._inside[above.now, jaxpr] = layout_of(jaxpr), *held
+            layout, param, positions = found
+            log = Log(layout, args, above, len(loops))
+            log.eqn, log.param, log.number = above.now, param, step
+            if positions:
+                taken = branch_taken()
+                log.branch = taken if taken in positions else positions[0]
+            n = len(above.results)
+            if above.inside and above.inside[-1][0] == n:
+                above.inside[-1][1].append(log)
+            else:
+                above.inside.append((n, [log]))
+        else:
+            layout = layout_of(jaxpr)
+            log = Log(layout, args, None, len(loops))
+            self.at_once = self.at_once or _CHANGING.of(jaxpr, lambda: _has_references(jaxpr))
+        self.open.append(log)
+        if self.at_once or layout.nbytes > _BYTES:
+            return True
+        return log.results
+
+    def begin(self, eqn: JaxprEqn, ins: Sequence[Any]) -> None:
+        """Remember which equation runs the jaxprs that are entered next."""
+        self.open[-1].now = eqn
+
+    def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Note what an equation gives that is looked at alone."""
+        log = self.open[-1]
+        i = len(log.results)
+        log.waiting.append(i)
+        log.results.append(outs if eqn.primitive.multiple_results else outs[0])
+        self.kept += log.layout.sizes[i]
+        if self.at_once or self.kept > _BYTES:
+            self.flush()
+
+    def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
+        """The jaxpr has run."""
+        log = self.open[-1]
+        log.outs = outs
+        if log.above is None:
+            self.flush()
+            self.open.pop()
+            return
+        self.open.pop()
+        self.kept += log.layout.nbytes
+        self.count += 1
+        if self.kept > _BYTES or self.count > _LOGS or self.at_once:
+            self.flush()
+
+    def flush(self) -> None:
+        """Look at what has come together."""
+        self.kept = self.count = 0
+        if not self.open:
+            return
+        root = self.open[0]
+        if nesting(root.jaxpr) > _DEEP:
+            run_deep(self.look, root)
+        else:
+            self.look(root)

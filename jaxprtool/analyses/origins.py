@@ -1,0 +1,232 @@
+"""Where bad values begin while a program runs: what `analyses.flow` tells of the equations that have or make some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.analyses.bad_values import Sought, range_of, values_at
+from jaxprtool.analyses.flow_plans import Plan
+from jaxprtool.analyses.logs import Log
+from jaxprtool.analyses.provenance import Frame, Made, Mark, Origin, Source, merged
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.ir.jaxpr import JaxprEqn, Lit
+
+__all__ = ["Origins", "Seen", "Stop"]
+
+
+class Seen:
+    """An equation that has run: the frame and the log, and its position there.
+
+    Attributes:
+      worst: the state of the worst result (`Sought.state`); spoilt: which results are bad.
+      codes: of a single result what is bad in it, as `Sought.codes` has it in bytes; None where nobody has looked.
+    """
+
+    __slots__ = ("codes", "frame", "i", "log", "plan", "spoilt", "worst")
+
+    def __init__(
+        self,
+        frame: Frame,
+        log: Log,
+        i: int,
+        plan: Plan,
+        worst: int,
+        spoilt: tuple[int, ...],
+        codes: bytes | None = None,
+    ):
+        self.frame, self.log, self.i, self.plan = frame, log, i, plan
+        self.worst, self.spoilt, self.codes = worst, spoilt, codes
+
+    @property
+    def eqn(self) -> JaxprEqn:
+        """The equation."""
+        return self.plan.eqn
+
+    @property
+    def ins(self) -> list[Any]:
+        """The values of its operands."""
+        return self.log.ins(self.i)
+
+    @property
+    def outs(self) -> Sequence[Any]:
+        """Its results."""
+        return self.log.given(self.i)
+
+
+class Stop(Exception):
+    """Ends an evaluation at the first origin."""
+
+    def __init__(self, origin: Origin):
+        super().__init__()
+        self.origin = origin
+
+
+class Origins:
+    """Where bad values began, and what happened to them.
+
+    Attributes:
+      sought: what a bad value is.
+      origins: where bad values began, in the order in which they were met.
+      stop: whether evaluation ends (by `Stop`) at the first equation whose result is bad.
+      keep: whether origins have the values of operands and results.
+      changed: whether something has become known since that was set to False.
+      met: the equations that have made bad values since that was emptied.
+    """
+
+    def __init__(self, sought: Sought, *, stop: bool = False, keep: bool = False):
+        self.sought, self.stop, self.keep = sought, stop, keep
+        self.origins: list[Origin] = []
+        self.changed = False
+        self.met: list[Made] = []
+        self._good: dict[tuple[int, int], Mark] = {}
+        self._events = 0
+
+    def good_mark(self, taint: int, decided: int) -> Mark:
+        """The one mark of good values that depend on these origins."""
+        found = self._good.get((taint, decided))
+        if found is None:
+            found = self._good[taint, decided] = Mark((), 0, taint, decided)
+        return found
+
+    def source(self, source: Source, value: Any) -> Mark:
+        """What is known of a value that a source gives."""
+        made = Made(None, None, source)
+        bit = self._origin(made, self.sought.kind_of(value)).bit
+        return Mark((made,), bit, bit, 0)
+
+    def literal(self, frame: Frame, lit: Lit, i: int, value: Any) -> Mark:
+        """What is known of a bad literal; at one place it is one source."""
+        made = frame.context().made.get(lit)
+        if made is None:
+            (made,) = self.source(Source("literal", i, str(lit)), value).made
+            frame.context().made[lit] = made
+        return Mark((made,), made.origins, made.origins, 0)
+
+    def _origin(self, made: Made, kind: str = "") -> Origin:
+        self.changed = True
+        origin = made.origin = Origin(made, kind, 1 << len(self.origins))
+        self.origins.append(origin)
+        made.origins |= origin.bit
+        return origin
+
+    def makes(self, seen: Seen, whole: Mark) -> Mark:
+        """What is known of the bad results of an equation, of whose operands `whole` is known; they may begin there."""
+        frame, eqn, worst = seen.frame, seen.plan.eqn, seen.worst
+        self._events += 1
+        table = frame.context().made
+        made = table.get(eqn)
+        if made is None:
+            self.changed = True
+            made = table[eqn] = Made(eqn, frame)
+        self.met.append(made)
+        made.times += 1
+        made.count, made.nan = max(made.count, worst >> 1), made.nan or bool(worst & 1)
+        bits, parents = whole.bad, whole.made
+        if not bits and seen.plan.literals:
+            found = [
+                self.literal(frame, lit, i, seen.ins[i])
+                for i in seen.plan.literals
+                if isinstance(lit := eqn.inputs[i], Lit)
+            ]
+            bits, parents = merged(found).bad, merged(found).made
+        own = 0
+        if not bits or self._is_fresh(seen):
+            own = self._begins(made, seen, bits)
+        for parent in parents:
+            if parent not in made.parents:
+                self.changed = True
+                made.parents += (parent,)
+            origin = parent.origin
+            if parent.source is not None and origin is not None and not origin.flows:
+                self._describe(origin, seen)
+        bits |= own
+        made.origins |= bits
+        return Mark((made,), bits, whole.taint | bits, whole.decided)
+
+    def _is_fresh(self, seen: Seen) -> bool:
+        """Whether an elementwise operation with bad operands makes a bad element of good ones, or a NaN of infinities."""
+        if not seen.plan.elementwise or not seen.spoilt:
+            return False
+        xp, marks = numpy_namespace(), seen.frame.marks
+        if seen.codes is None:
+            seen.codes = self.sought.code(seen.outs[0])
+        known = seen.frame.codes
+        inputs, parts = seen.plan.eqn.inputs, list[Any]()
+        for i in (*seen.plan.positions, *seen.plan.literals):
+            x = inputs[i]
+            if type(x) is not Lit:
+                mark = marks.get(x)
+                if mark is None or not mark.bad:
+                    continue
+            code = known.get(x)
+            if code is None:
+                code = self.sought.code(seen.log.value(x))
+            if code == seen.codes:
+                return False
+            parts.append((code, x))
+        own = xp.frombuffer(seen.codes, xp.uint8).reshape(xp.shape(seen.outs[0]))
+        for code, x in parts:
+            own = own & ~xp.frombuffer(code, xp.uint8).reshape(xp.shape(seen.log.value(x)))
+        return bool(own.any())
+
+    def _begins(self, made: Made, seen: Seen, earlier: int) -> int:
+        """The bit of the origin at an equation, which is described the first time."""
+        if made.origin is None:
+            origin = self._origin(made)
+            origin.earlier = earlier
+            self._describe(origin, seen)
+            return origin.bit
+        return made.origin.bit
+
+    def _describe(self, origin: Origin, seen: Seen) -> None:
+        """Say where an origin is, and what the values there are."""
+        self.changed = True
+        eqn, ins, outs = seen.eqn, seen.ins, seen.outs
+        origin.eqn, origin.path, origin.order = eqn, seen.frame.path(), self._events
+        origin.flows = True
+        shape: tuple[int, ...] = ()
+        if seen.spoilt:
+            origin.result = k = min(seen.spoilt)
+            which = self.sought.where(outs[k])
+            shape = which.shape
+            origin.kind = self.sought.kind_of(outs[k])
+            origin.type = str(eqn.out_binders[k].aval)
+            origin.count, origin.size = int(which.sum()), which.size
+            origin.indices = self.sought.indices(which)
+            origin.values = values_at(outs[k], origin.indices)
+        elif not origin.kind:
+            origin.kind = self.sought.kinds[0]
+        at = origin.indices if seen.plan.elementwise else ()
+        origin.operands = [
+            range_of(x, a.aval, at, shape) for x, a in zip(ins, eqn.inputs, strict=True)
+        ]
+        if self.keep:
+            origin.seen = ins, outs
+        if self.stop:
+            raise Stop(origin)
+
+    def decide(self, frame: Frame, eqn: JaxprEqn) -> None:
+        """Remember an equation that decides something by a value which depends on a bad one."""
+        table = frame.context().deciding
+        if eqn not in table:
+            self.changed = True
+            self._events += 1
+            table[eqn] = self._events, frame.path()
+
+    def mask(self, frame: Frame, eqn: JaxprEqn, whole: Mark) -> None:
+        """Remember an equation that has a bad operand and good results."""
+        table = frame.context().masks
+        if eqn not in table:
+            self.changed = True
+            self._events += 1
+            table[eqn] = self._events, frame.path()
+        above = frame.above
+        while above is not None:
+            above.masked = True
+            above = above.above
+        for made in whole.made:
+            origin = made.origin
+            if origin is not None and origin.eqn is None:
+                self.changed = True
+                origin.eqn, origin.path, origin.order = eqn, frame.path(), self._events

@@ -1,0 +1,196 @@
+"""Steps of loops in which nothing new happens: what is known of bad values in one of them is known of those that follow."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.analyses.bad_values import Sought
+from jaxprtool.analyses.flow_plans import plans_of
+from jaxprtool.analyses.logs import Log
+from jaxprtool.analyses.provenance import Frame, Made, Mark
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.interpreters.flow import steering_facts
+
+__all__ = ["FEW", "Group", "Repeats", "steers"]
+
+FEW = 4  # so many logs are looked at one by one
+
+
+def steers(log: Log) -> bool:
+    """Whether what a jaxpr gives says how often a loop runs."""
+    return log.eqn is not None and steering_facts[log.eqn.primitive] == log.param
+
+
+def _kind_of(log: Log) -> tuple[Any, ...]:
+    """What two logs have in common of which the same equations have run, in them and in those inside."""
+    if not log.inside:
+        return id(log.layout), log.branch
+    inner = [(i, *map(_kind_of, logs)) for i, logs in log.inside]
+    return id(log.layout), log.branch, *inner
+
+
+def _leaves(log: Log) -> list[Log]:
+    """A log and those inside."""
+    found = [log]
+    for _, logs in log.inside:
+        for inner in logs:
+            found += _leaves(inner)
+    return found
+
+
+class _Kind:
+    """What is known of logs of one kind, from the last of them that was looked at.
+
+    Attributes:
+      entry, outs: what was known of its arguments and results.
+      frames: the frames of it and of each log inside; asked: which of their arguments were looked at.
+      met: the equations that made bad values in it.
+      row: the state of each floating result in it (`Sought.state`), the worst so far of each.
+      settled: whether nothing new was in it.
+    """
+
+    __slots__ = ("asked", "entry", "frames", "met", "outs", "row", "settled")
+
+    def __init__(self, frames: Sequence[Frame], outs: Sequence[Mark], met: Sequence[Made]):
+        self.frames, self.entry, self.outs, self.met = frames, frames[0].entry, outs, met
+        self.asked = tuple([tuple(frame.asked) for frame in frames])
+        self.row: Any = None
+        self.settled = False
+
+    def agrees_at_ends(self, other: _Kind) -> bool:
+        """Whether the same was known of arguments and results."""
+        return self.entry == other.entry and self.outs == other.outs
+
+    def agrees(self, other: _Kind) -> bool:
+        """Whether the same was known, and the same looked at."""
+        return self.agrees_at_ends(other) and self.asked == other.asked
+
+
+class Repeats:
+    """The states of what many logs hold, those of each kind together.
+
+    Attributes:
+      kinds: the kind of each log.
+      leaves: each log and those inside.
+    """
+
+    def __init__(self, logs: Sequence[Log], sought: Sought):
+        self.sought = sought
+        self.kinds = [*map(_kind_of, logs)]
+        self.leaves = [*map(_leaves, logs)]
+        self._where: dict[Any, list[int]] = {}
+        for i, key in enumerate(self.kinds):
+            self._where.setdefault(key, []).append(i)
+        self._rows: dict[Any, Any] = {}
+        self._like: Any = None
+
+    def row(self, i: int, known: _Kind) -> Any:
+        """The states in a log."""
+        key = self.kinds[i]
+        return self._of(key, known)[bisect_left(self._where[key], i)]
+
+    def like(self, known: dict[Any, _Kind]) -> list[bool]:
+        """Of each log, whether the states in it are those that are known of its kind, or less of the same."""
+        key = tuple([(k, id(kind.row)) for k, kind in known.items() if kind.settled])
+        if self._like is None or self._like[0] != key:
+            found = [False] * len(self.kinds)
+            for k, kind in known.items():
+                if kind.settled and k in self._where:
+                    like = _like(self._of(k, kind), kind.row)
+                    for i, x in zip(self._where[k], like, strict=True):
+                        found[i] = x
+            self._like = key, [kind.row for kind in known.values()], found
+        return self._like[2]
+
+    def _of(self, key: Any, known: _Kind) -> Any:
+        found = self._rows.get((key, known.asked))
+        if found is None:
+            found = self._states([self.leaves[i] for i in self._where[key]], known)
+            self._rows[key, known.asked] = found
+        return found
+
+    def _states(self, logs: Sequence[list[Log]], known: _Kind) -> Any:
+        """A row for each log, with the state of each floating result and of each argument that is looked at."""
+        columns: list[Any] = []
+        for same, asked in zip(zip(*logs, strict=True), known.asked, strict=True):
+            for i, plan in enumerate(plans_of(same[0].jaxpr, self.sought).eqns):
+                if plan.eqn.primitive.multiple_results:
+                    columns += [[log.results[i][k] for log in same] for k in plan.floats]
+                elif plan.floats:
+                    columns.append([log.results[i] for log in same])
+            columns += [[log.args[k] for log in same] for k in asked]
+        xp = numpy_namespace()
+        rows = xp.empty((len(logs), len(columns)), xp.int64)
+        for k, column in enumerate(columns):
+            rows[:, k] = self.sought.states(column)
+        return rows
+
+
+def _like(rows: Any, row: Any) -> Any:
+    """Whether in each of some rows the same values are bad as in one, and not more of their elements."""
+    same = (rows > 0) == (row > 0)
+    less = (rows >> 1 <= row >> 1) & (rows & 1 <= row & 1)
+    return numpy_namespace().all(same & less, axis=-1).tolist()
+
+
+class Group:
+    """The jaxprs inside an equation that runs.
+
+    Attributes:
+      i: the position of the equation.
+      known: what is known of each kind of them.
+      tail: the kinds of those that ran last.
+      calm: in how many of them one after the other nothing was new.
+    """
+
+    __slots__ = ("calm", "i", "known", "tail")
+
+    def __init__(self, i: int):
+        self.i, self.calm = i, 0
+        self.known: dict[Any, _Kind] = {}
+        self.tail: list[Any] = []
+
+    def note(
+        self, many: Repeats, i: int, outs: Sequence[Mark], met: Sequence[Made], changed: bool
+    ) -> None:
+        """Remember what was known in a log that was looked at."""
+        key = many.kinds[i]
+        kind = _Kind([leaf.found for leaf in many.leaves[i]], outs, met)
+        before = self.known.get(key)
+        kind.row = many.row(i, kind)
+        if before is not None and before.agrees(kind) and _like(kind.row, before.row):
+            kind.row, kind.settled = before.row, not changed
+        self.known[key] = kind
+        self.calm = self.calm + 1 if kind.settled else 0
+        for k, other in self.known.items():
+            if k[:2] == key[:2] and not kind.agrees_at_ends(other):
+                other.settled = False
+
+    def skip(self, many: Repeats, start: int, end: int, *, inner: bool) -> None:
+        """Go past logs of which the same is known as of those before them. inner: whether they are inside of others."""
+        for key, n in Counter(many.kinds[start:end]).items():
+            for made in self.known[key].met:
+                made.times += n
+        for i in range(start, end) if inner else ():
+            frames = self.known[many.kinds[i]].frames
+            for leaf, frame in zip(many.leaves[i], frames, strict=True):
+                leaf.found = frame
+
+    def end_of_repeats(self, many: Repeats, i: int) -> int:
+        """Up to which log nothing is new from one on."""
+        period = len({key[:2] for key in self.known})
+        if self.calm < period or not period:
+            return i
+        kinds, like, start = [*self.tail, *many.kinds], many.like(self.known), len(self.tail)
+        n = len(like)
+        if len(self.known) == 1:
+            end = next((k for k in range(i, n) if not like[k]), n)
+            return end if start + i else i
+        while i < n and like[i] and start + i >= period:
+            if kinds[start + i - period][:2] != many.kinds[i][:2]:
+                break
+            i += 1
+        return i

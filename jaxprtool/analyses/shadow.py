@@ -1,0 +1,145 @@
+"""The run of a program in a wider precision, kept for the run beside which it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import IO, Any, NamedTuple
+
+from jaxprtool.analyses.logs import Log, Logging
+from jaxprtool.interpreters.evaluate import numpy_namespace
+
+__all__ = ["Kept", "Shadow", "in_f64", "inside", "is_looked_at", "is_rounded"]
+
+_STEPS = 50
+_MEMORY = 64 << 20  # bytes of results that are kept in memory; the others wait in a file
+_LOGS = 100_000  # how many jaxprs that have run are kept
+
+
+def is_looked_at(step: int | None) -> bool:
+    """Whether a step of a loop is: the first ones, and ever fewer of the later ones, so that a long loop costs little."""
+    if step is None or step < _STEPS:
+        return True
+    every = _STEPS
+    while step >= 200 * every:
+        every *= 10
+    return step % every == 0
+
+
+def is_rounded(aval: Any) -> bool:
+    """Whether a type is one of floats or complex numbers."""
+    dtype = getattr(aval, "dtype", None)
+    return dtype is not None and dtype.kind in "fc"
+
+
+def in_f64(x: Any) -> Any:
+    """A value of a floating or complex type in double precision."""
+    xp = numpy_namespace()
+    return x.astype(xp.complex128 if x.dtype.kind == "c" else xp.float64)
+
+
+class Kept(NamedTuple):
+    """A value in the file: where it begins, its type and shape."""
+
+    at: int
+    dtype: Any
+    shape: tuple[int, ...]
+
+
+class Shadow(Logging):
+    """Watches the run, and keeps its logs.
+
+    Attributes:
+      root: the log of the program.
+      widened: a function of a value of a floating or complex type that gives it in the wider precision.
+      in_file: whether some results are in the file.
+      full: whether as much is kept as is allowed; what comes then is not kept.
+    """
+
+    def __init__(
+        self, file: IO[bytes], max_bytes: int | None, widened: Callable[[Any], Any] | None = None
+    ):
+        super().__init__()
+        self.file, self.left = file, max_bytes
+        self.widened = widened or in_f64
+        self.root: Log | None = None
+        self.full = self.in_file = False
+        self.logs = self.held = 0
+        self._waiting: list[tuple[Log, int, int]] = []
+
+    def takes(self, step: int | None) -> bool:
+        return not self.full and is_looked_at(step)
+
+    def look(self, root: Log) -> None:
+        self.root = root
+        self._keep(root)
+        if self.held > _MEMORY:
+            self._write()
+
+    def _keep(self, log: Log) -> None:
+        n = len(log.results)
+        if n > log.seen:
+            sizes = log.layout.sizes[log.seen : n]
+            self.held += sum(sizes)
+            if self.left is not None:
+                self.left -= sum(sizes)
+            self.logs += not log.seen
+            self.full = self.full or self.logs > _LOGS or (self.left is not None and self.left < 0)
+            if self.at_once:
+                log.results[log.seen :] = [_copied(x) for x in log.results[log.seen :]]
+            self._waiting.append((log, log.seen, n))
+            log.seen = n
+        looked: int = log.found or 0
+        log.found = max(len(log.inside) - 1, 0)  # the last of them may go on
+        for _, logs in log.inside[looked:]:
+            for inner in logs:
+                if inner.outs != ():
+                    self._keep(inner)
+        if log.outs is not None:
+            log.args = log.outs = ()
+
+    def _write(self) -> None:
+        """Move results from memory to the file."""
+        at, self.in_file = self.file.seek(0, 2), True
+        for log, start, end in self._waiting:
+            for i in range(start, end):
+                result = log.results[i]
+                several = isinstance(result, (list, tuple))
+                parts: list[Any] = []
+                for x in result if several else (result,):
+                    if getattr(x, "nbytes", 0) and hasattr(x, "tobytes"):
+                        data = x.tobytes()
+                        self.file.write(data)
+                        parts.append(Kept(at, x.dtype, x.shape))
+                        at += len(data)
+                    else:
+                        parts.append(x)
+                log.results[i] = parts if several else parts[0]
+        self._waiting.clear()
+        self.held = 0
+
+    def value(self, x: Any) -> Any:
+        """A value that is kept."""
+        if type(x) is not Kept:
+            return x
+        xp = numpy_namespace()
+        self.file.seek(x.at)
+        size = x.dtype.itemsize
+        for n in x.shape:
+            size *= n
+        return xp.frombuffer(self.file.read(size), x.dtype).reshape(x.shape)[()]
+
+
+def _copied(x: Any) -> Any:
+    """A result that stays what it is now, where what is in references may change."""
+    if isinstance(x, (list, tuple)):
+        return [*map(_copied, x)]
+    return x.copy() if isinstance(x, numpy_namespace().ndarray) else x
+
+
+def inside(log: Log) -> dict[tuple[Any, ...], list[Log]]:
+    """The logs inside one that is kept, by the equation that holds each, and which of its jaxprs in which step it is."""
+    found: dict[tuple[Any, ...], list[Log]] = {}
+    for i, logs in log.inside:
+        for inner in logs:
+            found.setdefault((i, inner.param, inner.branch, inner.number), []).append(inner)
+    return found

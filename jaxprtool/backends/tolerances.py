@@ -1,0 +1,52 @@
+"""What counts as equal: tolerances of numbers that are rounded."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.ir.dtypes import DType
+
+__all__ = ["Tolerance", "epsilon"]
+
+
+class Tolerance(NamedTuple):
+    """Which differences of floats and complex numbers count.
+
+    Attributes:
+      rtol, atol: those over `atol + rtol * max(|a|, |b|)`.
+      ulp: those over so many units in the last place.
+      rounding: those that rounding does not explain: over eps^(2/3) of the type, of the larger element or of the largest in
+        the array. With none of the four all count.
+    """
+
+    rtol: float | None = None
+    atol: float | None = None
+    ulp: float | None = None
+    rounding: bool = False
+
+    def room(self, size: Any, scale: float, dtype: DType) -> Any:
+        """How far elements may be apart: of their magnitudes, the largest magnitude, their type; 0 where `ulp` says so."""
+        if self.rtol is not None or self.atol is not None:
+            return (self.atol or 0.0) + (self.rtol or 0.0) * size
+        if self.rounding:
+            return epsilon(dtype.real) ** (2 / 3) * np.maximum(size, scale)
+        return np.zeros_like(size)
+
+    def exceeded(self, apart: Any, size: Any, ulps: Any, scale: float, dtype: DType) -> Any:
+        """Where elements differ: their differences, magnitudes and distances, the largest magnitude, their type."""
+        if self.ulp is not None:
+            return ulps > self.ulp
+        if self.rtol is None and self.atol is None and not self.rounding:
+            return ulps > 0
+        return ~(apart <= self.room(size, scale, dtype))
+
+
+@functools.cache
+def epsilon(dtype: DType) -> float:
+    """The distance from 1 to the next larger number of a type of floats."""
+    return float(ml_dtypes.finfo(np_dtype(dtype)).eps)
