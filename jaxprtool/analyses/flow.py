@@ -25,11 +25,8 @@ from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
 __all__ = ["Flow"]
 
 _MANY = 12  # so many equations are looked at together
-_GOOD = (
-    0,
-    (),
-    None,
-)  # of results that are not bad: the worst state, which are bad, and what is bad in a single one
+# Of results that are not bad: the worst state, which are bad, and what is bad in a single one.
+_GOOD = 0, (), None
 
 
 class Flow(Logging):
@@ -300,7 +297,8 @@ class Flow(Logging):
                 frame.codes[plan.eqn.out_binders[0]] = found[2]
             known = (*map(get, plan.operands),)
             if found is not None or any(known):
-                self._follow_equation(Seen(frame, log, i, plan, *(found or _GOOD)), known)
+                worst, spoilt, codes = found or _GOOD
+                self._follow_equation(Seen(frame, log, i, plan, worst, spoilt, codes), known)
             i += 1
         frame.codes.clear()
 
