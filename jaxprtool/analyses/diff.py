@@ -7,35 +7,46 @@ the jaxprs in its params as indented blocks below.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from jaxprtool.analyses.align import align, align_equations
 from jaxprtool.analyses.canonical import canonical_consts, canonical_lit, canonical_params
 from jaxprtool.analyses.signature import Signatures
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Value
-from jaxprtool.ir.walk import sub_jaxprs
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
-__all__ = ["diff_programs", "unified"]
+__all__ = ["Change", "diff_programs", "summary", "unified"]
 
 Line = tuple[str, str]  # (" ", "-" or "+", text)
 Side = dict[Any, str]  # names of variables
 
 
+class Change(NamedTuple):
+    """Equations that correspond and differ, or one of one side alone (the other is None)."""
+
+    a: JaxprEqn | None
+    b: JaxprEqn | None
+
+
 @deep
-@deep
-def diff_programs(a: dict[str, ClosedJaxpr], b: dict[str, ClosedJaxpr]) -> list[Line]:
+def diff_programs(
+    a: dict[str, ClosedJaxpr], b: dict[str, ClosedJaxpr], changes: list[Change] | None = None
+) -> list[Line]:
     """The lines of both files, marked; none is marked `-` or `+` when they are equal.
 
     Args:
       a, b: the programs of two files, by name. A single program of each is compared whatever its name.
+      changes: is given the equations that differ, where it is a list; those of a nested jaxpr once.
     """
+    changes = [] if changes is None else changes
     if len(a) == len(b) == 1:
-        return _Diff().programs(next(iter(a.values())), next(iter(b.values())))
+        return _Diff(changes).programs(next(iter(a.values())), next(iter(b.values())))
     lines: list[Line] = []
     for name in dict.fromkeys([*a, *b]):
-        diff = _Diff()
+        diff = _Diff(changes)
         body = diff.programs(a.get(name), b.get(name))
         mark = " " if name in a and name in b else "-" if name in a else "+"
         lines += [(mark, f"{name} ="), *body]
@@ -43,9 +54,10 @@ def diff_programs(a: dict[str, ClosedJaxpr], b: dict[str, ClosedJaxpr]) -> list[
 
 
 class _Diff:
-    """One comparison: names handed out so far, and nested jaxprs printed already."""
+    """One comparison: names handed out so far, nested jaxprs printed already, and the equations that differ."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes: list[Change]) -> None:
+        self.changes = changes
         self.signatures = Signatures()
         self.names = _names()
         self.printed: dict[tuple[int, int], str] = {}
@@ -58,7 +70,11 @@ class _Diff:
             only = a or b
             assert only is not None  # a name comes from one side or the other
             mark = "+" if a is None else "-"
-            return [(mark, text) for _, text in self.programs(only, only, indent)]
+            lines = [(mark, text) for _, text in self.programs(only, only, indent)]
+            every = all_eqns(only.jaxpr)
+            alone = [Change(None, e) if a is None else Change(e, None) for e in every]
+            self.changes += alone
+            return lines
         in_a: Side = {}
         in_b: Side = {}
         lines = self._header(a, b, in_a, in_b, indent)
@@ -109,6 +125,8 @@ class _Diff:
         head_a = [] if a is None else [self._line(a, in_a, indent)]
         head_b = [] if b is None else [self._line(b, in_b, indent)]
         lines = _merge(head_a, head_b)
+        if head_a != head_b:
+            self.changes.append(Change(a, b))
         inner_a, inner_b = _inner(a), _inner(b)
         for k in range(max(len(inner_a), len(inner_b))):
             x = inner_a[k] if k < len(inner_a) else None
@@ -225,3 +243,24 @@ def unified(lines: Sequence[Line], name_a: str, name_b: str, context: int = 3) -
         out += [mark + text for mark, text in hunk]
         in_a, in_b, done = in_a + n_a, in_b + n_b, stop
     return out
+
+
+def summary(changes: Sequence[Change]) -> str:
+    """What differs, in a line: `3 added: 2 mul, 1 sin; 1 changed: add`. "" where no equation does."""
+    added = [c.b for c in changes if c.a is None and c.b is not None]
+    removed = [c.a for c in changes if c.b is None and c.a is not None]
+    both = [(c.a, c.b) for c in changes if c.a is not None and c.b is not None]
+    changed = [
+        a.primitive.name if a.primitive is b.primitive else f"{a.primitive} to {b.primitive}"
+        for a, b in both
+    ]
+    groups = (
+        ("added", [e.primitive.name for e in added]),
+        ("removed", [e.primitive.name for e in removed]),
+        ("changed", changed),
+    )
+    return "; ".join(f"{len(names)} {what}: {_counted(names)}" for what, names in groups if names)
+
+
+def _counted(names: Iterable[str]) -> str:
+    return ", ".join(f"{n} {name}" for name, n in Counter(names).most_common())

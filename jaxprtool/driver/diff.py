@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from jaxprtool.analyses.diff import diff_programs, unified
+from jaxprtool.analyses.diff import Change, diff_programs, summary, unified
 from jaxprtool.analyses.signature import same_program, same_programs
 from jaxprtool.driver.constants import has_references, load_constants
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 
 __all__ = ["Difference", "diff"]
 
@@ -16,10 +18,40 @@ Programs = dict[str, ClosedJaxpr]
 
 @dataclass(frozen=True)
 class Difference:
-    """Whether two files are equal up to names, layout and dialect; if not, a unified diff."""
+    """Whether two files are equal up to names, layout and dialect; if not, how they differ.
+
+    Attributes:
+      equal: whether they are.
+      lines: a unified diff.
+      changes: the equations that differ, pairs of those that correspond.
+    """
 
     equal: bool
     lines: list[str] = field(default_factory=list[str])
+    changes: Sequence[Change] = field(default=(), repr=False)
+
+    @property
+    def summary(self) -> str:
+        """How they differ, in a line: `3 added: 2 mul, 1 sin; 1 changed: 1 add`."""
+        if self.equal:
+            return "equal"
+        return summary(self.changes) or "the same equations; arguments, constants or results differ"
+
+    def json(self) -> dict[str, Any]:
+        """The keys schema, equal, summary, changes (kind, a, b: places or null) and lines."""
+        kinds = {(True, False): "added", (False, True): "removed", (False, False): "changed"}
+        changes = [
+            {"kind": kinds[c.a is None, c.b is None], "a": _place(c.a), "b": _place(c.b)}
+            for c in self.changes
+        ]
+        told = {"equal": self.equal, "summary": self.summary, "changes": changes}
+        return {"schema": 1, **told, "lines": self.lines}
+
+
+def _place(eqn: JaxprEqn | None) -> dict[str, Any] | None:
+    from jaxprtool.analyses.places import Place  # noqa: PLC0415 (only --json needs it)
+
+    return None if eqn is None else Place(eqn).json()
 
 
 def diff(
@@ -41,7 +73,9 @@ def diff(
         a, b = _loaded(a), _loaded(b)
         if _equal(a, b):
             return Difference(True)
-    return Difference(False, unified(diff_programs(a, b), name_a, name_b, context))
+    changes: list[Change] = []
+    lines = diff_programs(a, b, changes)
+    return Difference(False, unified(lines, name_a, name_b, context), changes)
 
 
 def _equal(a: Programs, b: Programs) -> bool:

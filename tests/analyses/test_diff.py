@@ -8,6 +8,7 @@ import time
 import numpy
 import pytest
 
+import jaxprtool as jt
 from jaxprtool.analyses.align import align
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.diff import diff
@@ -252,3 +253,26 @@ def test_the_order_of_params_does_not_count() -> None:
     turned = call.replace(params=dict(reversed(call.params.items())))
     live = program.replace(jaxpr=program.jaxpr.replace(eqns=[turned]))
     assert diff({"": live}, parse_file(CALL % ("jit", ""))).equal
+
+
+def test_changes_are_the_lines_that_are_marked():
+    """Every equation that was added, removed or changed is told, those of nested jaxprs too, and places are those of the texts."""
+    a = jt.parse(
+        "{ lambda ; a:f32[]. let\n b:f32[] = sin a\n"
+        " c:f32[] = jit[name=f jaxpr={ lambda ; d:f32[]. let e:f32[] = cos d in (e,) }] b\n in (c,) }",
+        "a.jaxpr",
+    )
+    b = jt.parse(
+        "{ lambda ; a:f32[]. let\n b:f32[] = sin a\n"
+        " c:f32[] = jit[name=f jaxpr={ lambda ; d:f32[]. let e:f32[] = tan d; g:f32[] = neg e in (g,) }] b\n"
+        " h:f32[] = exp c\n in (h,) }",
+        "b.jaxpr",
+    )
+    found = jt.diff(a, b)
+    told = {(c.a and c.a.primitive.name, c.b and c.b.primitive.name) for c in found.changes}
+    assert (None, "exp") in told and any("neg" in names for names in told)
+    marked = [line for line in found.lines[2:] if line[0] in "+-" and " = " in line]
+    assert len(marked) == sum((c.a is not None) + (c.b is not None) for c in found.changes)
+    places = [c["b"] for c in found.json()["changes"] if c["b"]]
+    assert {p["file"] for p in places} == {"b.jaxpr"} and 4 in {p["line"] for p in places}
+    assert "added" in found.summary and jt.diff(a, a).summary == "equal"
