@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import click
 
@@ -39,14 +40,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
     help="Whether to colour; auto: on a terminal, unless NO_COLOR is set.",
 )
 def diff(
-    session: Session,
-    a: str,
-    b: str,
-    quiet: bool,
-    context: int,
-    stat: bool,
-    as_json: bool,
-    color: str,
+    session: Session, a: str, b: str, quiet: bool, context: int, color: str, **how: Any
 ) -> None:
     """Compare A and B up to names, layout and dialect, and print a unified diff.
 
@@ -74,8 +68,8 @@ def diff(
     session.exit_code = 0 if found.equal else 1
     if quiet:
         return
-    if stat or as_json:
-        session.echo_lines([json.dumps(found.json()) if as_json else found.summary])
+    if how["stat"] or how["as_json"]:
+        session.echo_lines([json.dumps(found.json()) if how["as_json"] else found.summary])
     elif not found.equal:
         paint = color == "always" or (color == "auto" and colored(sys.stdout))
         session.echo_lines(found.lines, color_diff if paint else None)

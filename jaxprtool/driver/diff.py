@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxprtool.analyses.diff import Change, diff_programs, summary, unified
+from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.signature import same_program, same_programs
 from jaxprtool.driver.constants import has_references, load_constants
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
@@ -49,8 +50,6 @@ class Difference:
 
 
 def _place(eqn: JaxprEqn | None) -> dict[str, Any] | None:
-    from jaxprtool.analyses.places import Place  # noqa: PLC0415 (only --json needs it)
-
     return None if eqn is None else Place(eqn).json()
 
 

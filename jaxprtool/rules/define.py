@@ -184,9 +184,8 @@ def define(
       residual: where all operands are literals, whether its result is saved for the linear part or computed again there.
       derivative: whether the derivative is made of those of the jaxprs in the params, or follows a rule of its own.
       masks, steers: which of NaN and infinity it may drop, and what of it decides something (`interpreters.flow`).
-      identity: which equations return their first operand unchanged, if the types agree; None: no equation does.
+      identity, determined: which equations return their first operand unchanged; whether operands and params say the results.
       monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`).
-      determined: whether operands and params determine the results.
 
     Raises TypeError where a rule is no function, or a column lacks; ValueError where there is a rule in a column already.
     """
