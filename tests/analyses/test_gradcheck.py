@@ -23,6 +23,8 @@ from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
 from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.generation.changes import draw_program
+from jaxprtool.generation.wrapping import wrapped
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError
 from tests.analyses.planting import (
@@ -34,8 +36,6 @@ from tests.analyses.planting import (
     wrong_jvp,
     wrong_vjp,
 )
-from tests.fuzz.equations import draw_program
-from tests.fuzz.wrapping import wrapped
 from tests.laws.oracle import EXAMPLES, by_structure, inputs, is_differentiable, ours
 from tests.programs.catalogue import EXAMPLES as FOLDER
 from tests.programs.catalogue import PROGRAMS
