@@ -126,6 +126,7 @@ def _plain(data: bytes | None, folder: str) -> str:
 
 
 _FLOAT = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
+_LOG = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n?", re.MULTILINE)  # XLA's own
 _VERSIONS = re.compile(r"jaxprtool \d[\w.]*, Python \d[\w.]*")
 
 
@@ -142,7 +143,8 @@ def happens(before: Outcome, now: Outcome) -> bool:
 
 
 def _told(outcome: Outcome) -> str:
-    text = re.sub(r" at \w+\.py:\d+", "", _VERSIONS.sub("jaxprtool", outcome.messages))
+    text = _LOG.sub("", _VERSIONS.sub("jaxprtool", outcome.messages))
+    text = re.sub(r" at \w+\.py:\d+", "", text)
     return _rounded(text)
 
 

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Collection
 from typing import Any
 
+from jaxprtool import ops as lax
 from jaxprtool.generation.changes import copied, mutated, retyped
 from jaxprtool.generation.seeds import primitives_in, seeds
 from jaxprtool.generation.wrapping import WRAPS, wrapped
@@ -13,6 +14,7 @@ from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Lit, Var
+from jaxprtool.ir.walk import all_eqns
 
 __all__ = ["draw_typed", "is_sized"]
 
@@ -69,8 +71,16 @@ _SEEDS: dict[frozenset[str], dict[str, list[ClosedJaxpr]]] = {}
 
 
 def _is_usable(program: ClosedJaxpr) -> bool:
-    """Whether it can be written, run, and has arrays as arguments."""
-    return all(is_sized(v.aval) for v in program.jaxpr.in_binders) and not program.consts
+    """Whether it can be written and run from the text, and has arrays as arguments."""
+    of_python = any(e.primitive in _OF_PYTHON for e in all_eqns(program.jaxpr))
+    sized = all(is_sized(v.aval) for v in program.jaxpr.in_binders)
+    return sized and not program.consts and not of_python
+
+
+# What calls functions of Python, which no text holds.
+_OF_PYTHON = frozenset(
+    op.primitive for op in (lax.debug_callback, lax.io_callback, lax.pure_callback)
+)
 
 
 def _consists(program: ClosedJaxpr, primitives: Collection[str]) -> bool:

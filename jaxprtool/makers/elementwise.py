@@ -90,7 +90,7 @@ def boolean(aval: ShapedArray) -> ShapedArray:
 
 def check_kind(name: str, aval: ShapedArray, kinds: str) -> None:
     """Raise a type error when an operand's element type is not of one of the kinds."""
-    if aval.dtype.kind not in kinds:
+    if not isinstance(aval, ShapedArray) or aval.dtype.kind not in kinds:
         takes = " or ".join(_KINDS[k] for k in kinds)
         ill_typed(
             f"{name} does not take {aval}: its element type has to be {takes}", "operand-dtype"

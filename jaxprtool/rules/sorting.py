@@ -11,6 +11,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
+from jaxprtool.interpreters.determined import undetermined
 from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.stage import stage
@@ -464,6 +465,7 @@ define(
     batch=_approx_batch,
     lower=_approx_lower,
     cost=_sort_cost,
+    determined=undetermined,  # which of equal elements are taken
     masks="both",
     steers="all",
 )

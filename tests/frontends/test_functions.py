@@ -155,6 +155,7 @@ NOT_ALONE = {
     "cost",
     "equiv",
     "fuzz",
+    "hash",
     "precision",
     "reduce",
     "repro",

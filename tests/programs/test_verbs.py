@@ -235,6 +235,17 @@ def test_gradcheck(name, tmp_path):
     assert found["passed"]
 
 
+def test_passes_and_hashes(program):
+    """What passes make computes the same; a hash is that of the program, whatever the layout of its file."""
+    case, path = program
+    np.savez(path.parent / "args.npz", *case.args)
+    made = path.parent / "made.jaxpr"
+    run(f"opt --verify-each {path} -o {made}")
+    assert run(f"compare {path} {made} --args {path.parent / 'args.npz'}").endswith("equal\n")
+    digest = run(f"hash {path}").split()[0]
+    assert run("hash -", run(f"fmt --no-source {path}")).split()[0] == digest
+
+
 def test_these_are_all_the_verbs():
     here = Path(__file__).read_text() + "".join(f'"{line}"' for line in COMMANDS.values())
     here = here.replace("jaxprtool ", "")

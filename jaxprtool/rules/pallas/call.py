@@ -15,6 +15,7 @@ from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.grid import Grid, running_on
 from jaxprtool.interpreters.limits import check_room
+from jaxprtool.interpreters.runs import Run
 from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
@@ -23,7 +24,7 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.rules.define import define
 from jaxprtool.rules.pallas.expansion import lower_call
-from jaxprtool.rules.pallas.layout import Block, Layout, held, layout_of, nothing_in
+from jaxprtool.rules.pallas.layout import Block, Layout, grid_of, held, layout_of, nothing_in
 from jaxprtool.rules.pallas.places import index_map_of
 from jaxprtool.rules.pallas.transformed import batch_call, jvp_call
 
@@ -189,10 +190,11 @@ def _view(x: Value, block: Block, places: Sequence[Value]) -> Cell:
 
 def _cost(ins: Sequence[Aval], outs: Sequence[Aval], **params: Any) -> Any:
     """As often that of the kernel as the grid has points; a size that an operand says counts as 1."""
-    n = 1
-    for size in layout_of(ins, params).grid:
-        n *= 1 if size is None else size
-    return cost_jaxpr(params["jaxpr"]) * n
+    return cost_jaxpr(params["jaxpr"]) * _points(params)
+
+
+def _points(params: dict[str, Any]) -> int:
+    return math.prod(1 if size is None else size for size in grid_of(params))
 
 
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
@@ -215,4 +217,5 @@ define(
     dce=_dce,
     derivative="rule",
     effects="inside",
+    runs=lambda params: [Run("jaxpr", params["jaxpr"], _points(params))],
 )

@@ -13,6 +13,7 @@ from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
 from jaxprtool.interpreters.grid import current_grid
+from jaxprtool.interpreters.runs import call_of
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.avals import RefType, ShapedArray
@@ -158,4 +159,5 @@ define(
     **dict.fromkeys(("jvp", "transpose", "batch", "lower"), _DISCHARGED),
     cost=lambda ins, outs, *, jaxpr, **_: cost_jaxpr(jaxpr),
     discharge=_scoped_discharge,
+    runs=call_of("jaxpr"),
 )

@@ -90,6 +90,11 @@ class Layout(NamedTuple):
         return len(self.blocks) - self.n_out
 
 
+def grid_of(params: dict[str, Any]) -> tuple[int | None, ...]:
+    """The sizes of the grid; None for one that an operand says."""
+    return tuple([_grid_size(n) for n in params["grid_mapping"].grid])
+
+
 def layout_of(in_avals: Sequence[Aval], params: dict[str, Any]) -> Layout:
     """How a kernel is called, by the types of the operands and the params; ill-typed where they do not fit together."""
     jaxpr: ClosedJaxpr = params["jaxpr"]
@@ -98,7 +103,7 @@ def layout_of(in_avals: Sequence[Aval], params: dict[str, Any]) -> Layout:
         ill_typed(
             "pallas_call: out_avals is None, and has to be the types of the results", "bad-param"
         )
-    grid = tuple([_grid_size(n) for n in mapping.grid])
+    grid = grid_of(params)
     n_dynamic, n_out = grid.count(None), len(outs)
     records = mapping.block_mappings
     n_index = len(in_avals) - n_dynamic - (len(records) - n_out)
