@@ -31,10 +31,10 @@ MANY = 40 if os.environ.get("JAXPRTOOL_ALL") else 1
 
 @pytest.mark.parametrize(
     ("column", "count"),
-    [("numpy", 60), ("vmap", 60), ("xla", 25), ("jax", 10), ("jvp", 20), ("vjp", 20)],
+    [("numpy", 60), ("vmap", 60), ("xla", 25), ("jax", 10), ("jvp", 12), ("vjp", 12)],
 )
 def test_nothing_differs(column: str, count: int, tmp_path: Path) -> None:
-    found = jt.fuzz([column], seed=900_000, count=count * MANY, output=tmp_path / "found")
+    found = jt.fuzz([column], seed=5_000, count=count * MANY, output=tmp_path / "found")
     assert not found.findings, str(found)
     assert found.compared[column] > count * MANY * 0.4 and not (tmp_path / "found").exists()
 

@@ -164,7 +164,14 @@ def _block(i: int, record: Record | None, aval: Aval, index_map: Any) -> Block:
     if index_map is None:
         index_map = record.fields.get("index_map_jaxpr")
     found = index_map if isinstance(index_map, ClosedJaxpr) else None
-    return Block(aval.strong, tuple([_dim(i, d) for d in shape]), found)
+    block = Block(aval.strong, tuple([_dim(i, d) for d in shape]), found)
+    for n, d, (low, high) in zip(aval.shape, block.dims, block.padding, strict=True):
+        if n + low + high < d.size:  # of no elements, since a larger array is padded to a block
+            ill_typed(
+                f"pallas_call: block {i} of grid_mapping has {counted(d.size, 'element')} along an axis of {aval}",
+                "param-value",
+            )
+    return block
 
 
 def _dim(i: int, d: Any) -> Dim:

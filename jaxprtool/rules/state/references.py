@@ -28,6 +28,7 @@ from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.references import Operand
+from jaxprtool.makers.keys import MOVES_KEYS
 from jaxprtool.rules.define import define
 from jaxprtool.rules.state.indices import (
     Index,
@@ -540,4 +541,5 @@ define(
         x, ctx.out_aval, range(len(shape) - len(x.aval.shape), len(shape))
     ),
     cost=FREE,
+    keys=MOVES_KEYS,
 )
