@@ -235,7 +235,7 @@ class _Checking:
                 for k in range(math.prod(x.shape)):
                     tangents = self.numeric.basis(point.given, which, k, smallest)
                     element = point.positions[which], _unravel(k, x.shape)
-                    self.along(tangents, element, abs(tangents[which].flat[k].item()))
+                    self.along(tangents, element, abs(tangents[which].reshape(-1)[k].item()))
         for check in self.checks.values():  # those of one element say most
             check.steps = "real" if point.complex is None else "complex"
             check.wrong.sort(key=lambda m: m.argument is None)

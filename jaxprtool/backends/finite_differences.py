@@ -129,7 +129,8 @@ def basis(args: Sequence[Any], which: int, element: int, smallest: float) -> lis
     found = [np.zeros_like(wide(x)) for x in args]
     x = wide(args[which])
     size = np.abs(x)
-    found[which].flat[element] = size.flat[element] or _typical(size)
+    typical = size.reshape(-1)[element] or _typical(size)
+    found[which].reshape(-1)[element] = typical  # `.flat` takes 32 axes at most
     found[which] = _exact(args[which], found[which], smallest)
     return found
 
