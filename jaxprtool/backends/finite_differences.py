@@ -126,7 +126,7 @@ def directions(args: Sequence[Any], seed: int, smallest: float) -> list[np.ndarr
 
 def basis(args: Sequence[Any], which: int, element: int, smallest: float) -> list[np.ndarray]:
     """The direction of one element of one argument, as long as the argument is large."""
-    found = [np.zeros_like(wide(x)) for x in args]
+    found = [np.zeros_like(wide(x), order="C") for x in args]
     x = wide(args[which])
     size = np.abs(x)
     typical = size.reshape(-1)[element] or _typical(size)
