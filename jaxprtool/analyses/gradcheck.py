@@ -215,7 +215,7 @@ class _Checking:
 
     def __init__(self, point: _Point, made: dict[str, ClosedJaxpr], checks: Sequence[Check]):
         self.point, self.made, self.numeric = point, made, point.numeric
-        self.where = numpy_namespace().where
+        self.numpy = numpy_namespace()
         self.checks = {c.mode: c for c in checks}
         self.both, self.value = Check("fwd=rev"), Check("value")
         self.base = point.results(point.given)
@@ -226,6 +226,16 @@ class _Checking:
 
     def run(self) -> list[Check]:
         """Compare along each direction; returns what was found besides the checks of the modes."""
+        with self.numpy.errstate(all="ignore"):  # infinities are compared as well
+            self.along_all()
+        for check in self.checks.values():  # those of one element say most
+            check.steps = "real" if self.point.complex is None else "complex"
+            check.wrong.sort(key=lambda m: m.argument is None)
+        found = [self.value] if self.value.wrong else []
+        return [*found, self.both] if len(self.made) == 2 else found
+
+    def along_all(self) -> None:
+        """Compare along random directions or, for few arguments, along each element too."""
         point, smallest = self.point, self.point.steps.sizes[-1]
         for k in range(1 if self.small else point.how.directions):
             seed = 1000 * point.how.seed + k
@@ -236,11 +246,6 @@ class _Checking:
                     tangents = self.numeric.basis(point.given, which, k, smallest)
                     element = point.positions[which], _unravel(k, x.shape)
                     self.along(tangents, element, abs(tangents[which].reshape(-1)[k].item()))
-        for check in self.checks.values():  # those of one element say most
-            check.steps = "real" if point.complex is None else "complex"
-            check.wrong.sort(key=lambda m: m.argument is None)
-        found = [self.value] if self.value.wrong else []
-        return [*found, self.both] if len(self.made) == 2 else found
 
     def along(
         self,
@@ -254,7 +259,7 @@ class _Checking:
         if not self.gaps:
             gaps = [e.high - e.low + abs(e.high) + abs(e.low) for e in found]
             self.gaps = [
-                self.where(e.kink, 3 * gap, 0.0) for e, gap in zip(found, gaps, strict=True)
+                self.numpy.where(e.kink, 3 * gap, 0.0) for e, gap in zip(found, gaps, strict=True)
             ]
         pushed = None
         if "fwd" in self.made:
@@ -360,8 +365,8 @@ class _Checking:
         if not wrong.any():
             return
         excess = abs(got - wanted) / (room + 1e-300)
-        excess = self.where(excess == excess, excess, math.inf)
-        flat = int(self.where(wrong, excess, -1.0).argmax())
+        excess = self.numpy.where(excess == excess, excess, math.inf)
+        flat = int(self.numpy.where(wrong, excess, -1.0).argmax())
         length = 1.0 if direction is None else direction.length
         numbers = [x.reshape(-1)[flat].item() / length for x in (got, wanted, room)]
         index = _unravel(flat, got.shape)
@@ -378,7 +383,7 @@ class _Checking:
         back = self.rows.get((k, flat))
         if back is None:
             unit = [self.numeric.wide(x) * 0 for x in self.base]
-            unit[k] = self.where(_is_element(unit[k], flat), 1.0, 0.0)
+            unit[k] = self.numpy.where(_is_element(unit[k], flat), 1.0, 0.0)
             back = self.rows[k, flat] = self.pulled(unit)
         got, among = self.numeric.dot(back, direction.tangents)
         where = self.point.outputs[k], _unravel(flat, e.value.shape)
@@ -404,10 +409,12 @@ class _Checking:
             return
         like = [x * 0 + 1 for x in self.base]
         cts = numeric.directions(like, 77 + 2 * seed, 2.0**-4)
-        cts = _typed([self.where(g, ct, 0) for g, ct in zip(good, cts, strict=True)], self.base)
+        cts = _typed(
+            [self.numpy.where(g, ct, 0) for g, ct in zip(good, cts, strict=True)], self.base
+        )
 
         def total(values: Sequence[Any], weights: Sequence[Any] = cts) -> tuple[float, float]:
-            known = [self.where(g, x, 0) for g, x in zip(good, values, strict=True)]
+            known = [self.numpy.where(g, x, 0) for g, x in zip(good, values, strict=True)]
             return numeric.dot(known, weights)
 
         got, size = numeric.dot(self.pulled(cts), direction.tangents)

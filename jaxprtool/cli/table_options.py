@@ -30,7 +30,7 @@ def trips_option(f: F) -> F:
     """`--trips N`."""
     return click.option(
         "--trips",
-        type=int,
+        type=click.IntRange(0),
         metavar="N",
         help="Turns of a while loop, whose number is not known before it runs; else it is shown as unknown.",
     )(f)

@@ -11,6 +11,7 @@ from typing import Any
 from jaxprtool.analyses.comparison import EXACT, Comparison, Output, Tolerance
 from jaxprtool.driver.compile import compile_without_excess
 from jaxprtool.driver.in_step import Limits, Results, Side, differences, search, side
+from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.saved import compare_saved, compare_with_run, is_saved, load_saved
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
@@ -53,10 +54,12 @@ def compare(
       max_bytes, step_limit: as `driver.run` has them.
 
     Raises:
-      UsageError: an unknown backend, the same program twice on the same one, arguments that do not fit.
+      UsageError: an unknown backend, the same program twice on the same one, arguments that do not fit, a tolerance
+        below 0.
       JaxprTypeError, UnsupportedError: as `driver.run`.
     """
     on = _backends(backends, one=b is None)
+    check_not_negative(**tolerance._asdict())
     b = a if b is None else b
     tolerance = tolerance_between(tolerance, *on)
     _check_arguments(a, b)
@@ -121,6 +124,7 @@ def _compare_saved(
     step_limit: int | None = None,
 ) -> Comparison:
     """Compare what a run has left with what another one has, or with a program on NumPy; the first difference is always said."""
+    check_not_negative(**tolerance._asdict())
     if not b:
         help = "name a second one, or the program: compare DIR a.jaxpr --args ..."
         fail(UsageError, f"{a} is what one run has saved", "bad-usage", help=help)

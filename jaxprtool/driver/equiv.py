@@ -11,6 +11,7 @@ from jaxprtool.analyses.equiv import Argument, Equivalence, Sample, Samples, shr
 from jaxprtool.analyses.normal_form import same_normal_form
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.domains import parse_domains
+from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.run import checked_arguments, run
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
@@ -55,6 +56,7 @@ def equiv(
     Raises:
       JaxprTypeError, UsageError: as `run`; a domain that is none.
     """
+    check_not_negative(rtol=rtol, atol=atol, seed=seed)
     a, b = (_prepared(p) for p in (a, b))
     binders = open_binders(a)
     if args is not None:

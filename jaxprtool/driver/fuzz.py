@@ -21,6 +21,7 @@ from jaxprtool.driver.generate import (
     write_pair,
 )
 from jaxprtool.driver.interest import Failure, Interest, names_in, normalised
+from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.generation.seeds import primitives_in
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
@@ -269,6 +270,7 @@ def fuzz(
       count: how many programs.
       seconds: how long new ones are begun; reductions are not counted. A minute where there is no count either.
     """
+    check_not_negative(seconds=seconds)
     if seconds is None and count is None:
         seconds = SECONDS
     begin = time.monotonic()

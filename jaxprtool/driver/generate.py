@@ -10,6 +10,7 @@ from typing import Any
 
 from jaxprtool.analyses.answer import Answer
 from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.output import program_text, write_programs
 from jaxprtool.driver.packing import packed_args
 from jaxprtool.driver.writing import write_output
@@ -85,6 +86,7 @@ def generated(seed: int, recipe: Recipe = Recipe()) -> Generated:
     """
     from jaxprtool.backends import samples, stability  # noqa: PLC0415 (gateway: NumPy)
 
+    check_not_negative(seed=seed)
     rng = random.Random(seed)
     try:
         drawn = draw_typed(rng, recipe.size, recipe.primitives)

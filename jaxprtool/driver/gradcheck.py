@@ -17,6 +17,7 @@ from jaxprtool.analyses.gradcheck_answer import Derivative, GradCheck
 from jaxprtool.analyses.gradcheck_equations import Finding, decides, find_equations
 from jaxprtool.analyses.gradcheck_found import Check
 from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import checked_arguments, run
 from jaxprtool.driver.typing import with_types
@@ -94,9 +95,9 @@ def _how(
         fail(UsageError, message, "option", help=f"the modes are {' and '.join(MODES)}")
     if order not in (1, 2):
         fail(UsageError, f"the order is 1 or 2, and not {order}", "option")
-    for name, x in (("eps", eps), ("rtol", rtol), ("atol", atol)):
-        if x is not None and not (x > 0 or (x == 0 and name != "eps")):
-            fail(UsageError, f"{name} is a positive number, and not {x}", "option")
+    check_not_negative(rtol=rtol, atol=atol, seed=seed)
+    if eps is not None and not eps > 0:
+        fail(UsageError, f"eps is a positive number, and not {eps}", "option")
     return How(tuple(dict.fromkeys(modes)), eps, rtol, atol, seed=seed, complex=eps is None)
 
 

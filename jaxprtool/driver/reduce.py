@@ -14,6 +14,7 @@ from jaxprtool.analyses.reduction.values import drawn_args, is_generated, with_n
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.external_interest import Command, Crash, External
 from jaxprtool.driver.interest import Appears, CheckError, Differs, Failure, Interest, Slow, silent
+from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.run import default_max_bytes
 from jaxprtool.driver.small import as_read, write_small
 from jaxprtool.driver.verify import check_arrays, check_input
@@ -129,6 +130,7 @@ def interest_of(
             else "one of them"
         )
         fail(UsageError, message, "option", help=help)
+    check_not_negative(rtol=rtol, atol=atol, slow=slow)
     if fail_regex is not None and given[0] not in ("test", "crash"):
         fail(UsageError, "--fail-regex goes with --test and --crash", "option")
     if nan or inf:
@@ -210,6 +212,7 @@ def reduce(
       NotInteresting: the program does not fail so.
       UsageError: a test cannot be run, or the arguments do not fit.
     """
+    check_not_negative(seconds=how.seconds)
     if how.mode not in MODES:
         fail(UsageError, f"there is no mode {how.mode!r}, but {', '.join(MODES)}", "option")
     try:

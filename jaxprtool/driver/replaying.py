@@ -16,6 +16,7 @@ from typing import NamedTuple
 import jaxprtool
 from jaxprtool.driver.bundle import ARGS, PROGRAM
 from jaxprtool.driver.bundle_commands import command_words
+from jaxprtool.driver.numbers import check_not_negative
 
 __all__ = ["Outcome", "executed", "happens", "platform_of_here", "versions_of_here"]
 
@@ -77,7 +78,11 @@ def executed(
       program: the text of the program.
       args: the bytes of the file of its arguments; empty where there are none.
       limit: seconds that it may take.
+
+    Raises:
+      UsageError: the limit is no number from 0 on.
     """
+    check_not_negative(limit=limit)
     with tempfile.TemporaryDirectory(prefix="jaxprtool-repro-") as folder:
         Path(folder, PROGRAM).write_text(program, encoding="utf-8")
         if args:

@@ -205,8 +205,9 @@ def _additions(lines: Sequence[str], maybe_names: Container[int] = ()) -> set[in
 
 
 def as_comment(comment: str) -> str:
-    """A comment as it stands beside an equation: one that would be read as an annotation loses its blank, `#file.py:1:2 (f)`."""
-    return "#" + comment[2:] if _SOURCE.match(comment) else comment
+    """A comment as it stands beside an equation: an annotation at its end loses its blank, `#file.py:1:2 (f)`."""
+    last = comment.rfind("# ")
+    return f"{comment[:last]}#{comment[last + 2 :]}" if _SOURCE.match(comment, last) else comment
 
 
 def annotate(pieces: Sequence[str], places: Sequence[tuple[int, JaxprEqn]]) -> str:

@@ -33,6 +33,7 @@ _FLAT_KEY = pattern(rf"\s({IDENT})=")
 _KEY_BELOW = pattern(rf"\n\s*+({IDENT})=")
 _FLAT_END = pattern(r"\](?=[ \n]|\Z)")
 _EMPTY = pattern(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
+_COMMENT = pattern(r"\s++#")
 _SUSPECT = pattern(r"[=()\[\]{}]")
 _STRAY = pattern(rf"{IDENT}\s*+:?=")
 _JAXPR = pattern(LAMBDA)
@@ -76,7 +77,11 @@ class ValueScanner:
             m = None if end >= 0 else _FLAT_END.search(self.text, pos)
             return m.start() if m else end if end >= 0 else len(self.text)
         layout = _layout(column)
-        if end >= 0 and (declared_params(primitive) is not None or layout.match(self.text, end)):
+        if end >= 0 and (
+            declared_params(primitive) is not None
+            or layout.match(self.text, end)
+            or _COMMENT.match(self.text, end)
+        ):
             return end
         m = layout.search(self.text, pos)
         if m is not None and not m["equation"]:

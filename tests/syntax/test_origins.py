@@ -285,3 +285,21 @@ def test_a_comment_in_the_form_of_an_annotation_is_stable(call, note, gap, end, 
     except jt.JaxprToolError:
         return  # a comment that touches a word is none
     assert str(jt.parse(shown)) == shown
+
+
+@pytest.mark.parametrize("gap", ["  ", "     ", "                  "])
+@pytest.mark.parametrize("note", ["# f.py:1:2 (g)", "# []", "# [jvp(layer)]", "# more", "# "])
+@pytest.mark.parametrize("name", ["iota", "foo"])
+def test_comments_among_params_are_no_annotations_later(name, note, gap):
+    """Several that are joined beside the equation stay comments, and none becomes part of a value."""
+    text = (
+        f"{{ lambda ; . let\n    b:f32[3] = {name}[   # first\n{gap}{note}\n"
+        f"      dtype=float32   # of\n      dimension=0\n      shape=(3,){gap}{note}\n"
+        "      sharding=None\n    ]     # k.py:3:4 (h)\n  in (b,) }"
+    )
+    program = jt.parse(text)
+    shown = format_jaxpr(program, lossless=True)
+    again = jt.parse(shown)
+    assert format_jaxpr(again, lossless=True) == shown
+    assert all("#" not in str(value) for value in program.eqns[0].params.values())
+    assert [str(e.origin) for e in again.eqns] == [str(e.origin) for e in program.eqns]
