@@ -12,6 +12,7 @@ import pytest
 from jax import lax
 
 import jaxprtool as jt
+from tests.invoke import invoke
 from tests.programs.catalogue import GRADIENTS, PROGRAMS, case_of, quick_jit
 from tests.programs.catalogue import close as close_to
 from tests.zoo.oracle import NAMES, Program, close
@@ -297,3 +298,44 @@ def test_made_under_a_transformation():
     program = jt.trace(body, X)
     got = jax.jit(lambda x: jt.to_jax_function(program)(x))(X)
     close_to(got, body(X))
+
+
+# -- constants of custom rules ----------------------------------------------------------------------
+
+_CALL = "call_jaxpr={ lambda ; j:f32[] k:f32[]. let m:f32[] = mul j k; n:f32[] = sin m in (n,) }"
+_JVP = (
+    "jvp_jaxpr={ lambda ; j:f32[] k:f32[] s:f32[] t:f32[]. let m:f32[] = mul j k; n:f32[] = sin m; "
+    "u:f32[] = mul j t; v:f32[] = add u s; w:f32[] = mul v 10.0:f32[] in (n, w) }"
+)
+_VJP = (
+    "fwd_jaxpr={ lambda ; j:f32[] k:f32[]. let m:f32[] = mul j k; n:f32[] = sin m in (j, k, n) } "
+    "bwd_jaxpr={ lambda ; j:f32[] k:f32[] ct:f32[]. let u:f32[] = mul j ct; v:f32[] = mul u 10.0:f32[] in (k, v) }"
+)
+CONSTANTS = {
+    "jvp without a rule": f"custom_jvp_call[name=f {_CALL} jvp=jvp num_consts=1 symbolic_zeros=False]",
+    "jvp": f"custom_jvp_call[name=f {_CALL} jvp=jvp num_consts=1 symbolic_zeros=False {_JVP}]",
+    "vjp without a rule": f"custom_vjp_call[name=f {_CALL} fwd=fwd bwd=bwd num_consts=1 symbolic_zeros=False]",
+    "vjp": f"custom_vjp_call[name=f {_CALL} fwd=fwd bwd=bwd num_consts=1 symbolic_zeros=False {_VJP}]",
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_rules_that_read_constants_get_their_values(name):
+    """JAX gives rules no constants; a derivative that needs them is that of `jaxprtool grad` all the same."""
+    text = f"{{ lambda ; a:f32[] b:f32[]. let h:f32[] = {CONSTANTS[name]} a b in (h,) }}"
+    program = jt.parse(text)
+    ours = jt.parse(invoke("grad --wrt 0,1", text).output)
+    want = jt.eval_jaxpr(ours, [np.float32(2), np.float32(3)])
+    f = jt.to_jax_function(program)
+    derivative = jax.grad(lambda a, b: f(a, b)[0], (0, 1))
+    close([*derivative(2.0, 3.0)], want)
+    close([*jax.jit(derivative)(2.0, 3.0)], want)
+    batched = jax.vmap(derivative)(jnp.full(4, 2.0), jnp.full(4, 3.0))
+    close([*batched], [np.full(4, w) for w in want])
+    again = jt.to_jax(program)
+    assert "num_consts=1" in str(again)
+    back = jt.from_jax(again)
+    assert type(back.eqns[0].params["num_consts"]) is int
+    assert back.eqns[0].params["num_consts"] == 1
+    derived = jt.parse(invoke("grad --wrt 0,1", jt.format_jaxpr(back, lossless=True)).output)
+    close(jt.eval_jaxpr(derived, [np.float32(2), np.float32(3)]), want)

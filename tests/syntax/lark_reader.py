@@ -500,6 +500,8 @@ class _File:
             return tuple([self.jaxpr_or_name(c) for c in several.children[1:-1] if _counts(c)])
         texts = trees(tree, "text")
         start, end = (texts[0].meta.start_pos, texts[0].meta.end_pos) if texts else (0, 0)
+        if kind.spelling == "free" and texts:
+            start = self.free_start(tokens(tree, "KEY")[0], start)
         text = self.text[start:end]
         if kind.spelling == "name" and (primitive.known or primitive.name in OLDER):
             reject_fault(text, start)
@@ -522,6 +524,14 @@ class _File:
         if isinstance(value, (Opaque, str)) and (primitive.known or primitive.name in OLDER):
             reject_fault(text, start)
         return value
+
+    def free_start(self, key: Token, start: int) -> int:
+        """Where free text begins whose first word is at `start`: blanks count beside a `key=` as JAX writes it."""
+        beside = key.start_pos + len(key.rstrip(" \t\n"))
+        glued = key.rstrip("= \t\n") + "="
+        return (
+            beside if key.startswith(glued) and not self.text[beside:start].strip(" \t") else start
+        )
 
     def jaxpr_or_name(self, child: Any) -> ClosedJaxpr:
         if isinstance(child, Tree):

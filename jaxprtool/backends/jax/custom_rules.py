@@ -6,6 +6,7 @@ The inverse of `backends.jax.rules`. Where a program holds no rule, the function
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,10 +14,10 @@ import jax
 import numpy as np
 
 from jaxprtool.backends.jax.private import jaxpr_as_fun, wrapped, wrapped_backward
-from jaxprtool.backends.jax.rules import is_inexact
+from jaxprtool.backends.jax.rules import GivenConstants, is_inexact
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var
 
 __all__ = ["rebuild_custom_rule"]
 
@@ -37,16 +38,38 @@ def rebuild_custom_rule(
     if eqn.primitive.name == "custom_lin":
         return _lin_params(eqn, closed, to_aval)
     call = closed(p["call_jaxpr"], str(p["name"]))
-    shared = {
-        "call_jaxpr": call,
-        "num_consts": p["num_consts"],
-        "symbolic_zeros": p["symbolic_zeros"],
-    }
+    n, rule = p["num_consts"], p["jvp_jaxpr" if "jvp_jaxpr" in p else "fwd_jaxpr"]
+    if _reads_constants(rule, n):
+        n = GivenConstants(n)
+    shared = {"call_jaxpr": call, "num_consts": n, "symbolic_zeros": p["symbolic_zeros"]}
     if eqn.primitive.name == "custom_jvp_call":
-        rule = _jvp_function(call, p["jvp_jaxpr"], closed)
-        thunk = functools.partial(_jvp_thunk, call, p["num_consts"], rule)
+        differentiate = _jvp_function(call, rule, closed)
+        if isinstance(n, GivenConstants):
+            differentiate = _without_tangents(differentiate, call.in_avals, n.stated)
+        thunk = functools.partial(_jvp_thunk, call, n, differentiate)
         return {**shared, "jvp_jaxpr_fun": wrapped(functools.cache(thunk), p["jvp"])}
-    return {**shared, **_vjp_params(call, p, closed)}
+    return {**shared, **_vjp_params(call, p, closed, n)}
+
+
+def _reads_constants(rule: ClosedJaxpr | None, n: int) -> bool:
+    """Whether a rule needs the values of the first `n` operands, as the function itself does in place of a rule."""
+    if rule is None or not n:
+        return n > 0
+    constants = {*rule.jaxpr.in_binders[:n]}
+    atoms = itertools.chain(rule.jaxpr.outs, *(e.inputs for e in rule.jaxpr.eqns))
+    return any(isinstance(x, Var) and x in constants for x in atoms)
+
+
+def _without_tangents(rule: Callable[..., Any], in_avals: Sequence[Any], n: int) -> Any:
+    """The rule with zeros in place of the tangents of the first `n` operands."""
+    skipped = sum(map(is_inexact, in_avals[:n]))
+
+    def differentiate(*xs: Any) -> Any:
+        primals, tangents = split_list(xs, len(in_avals))
+        fixed = [_zeros(a) for a in in_avals[:n] if is_inexact(a)]
+        return rule(*primals, *fixed, *tangents[skipped:])
+
+    return differentiate
 
 
 def _jvp_function(call: Any, rule: ClosedJaxpr | None, closed: Closed) -> Callable[..., Any]:
@@ -69,8 +92,8 @@ def _jvp_function(call: Any, rule: ClosedJaxpr | None, closed: Closed) -> Callab
 def _jvp_thunk(call: Any, n: int, rule: Callable[..., Any], *in_zeros: bool) -> Any:
     """The rule traced for a pattern of zero tangents: (jaxpr, consts, which results' are zero).
 
-    As in JAX, constants (the first `n` operands) are given by nobody and have no tangents; a rule that
-    reads them cannot be given to JAX, and the ones that we build do not.
+    As in JAX, constants (the first `n` operands) are given by nobody and have no tangents; zeros stand for them, which the
+    rule does not read.
     """
     consts_in, in_avals = split_list(call.in_avals, n)
     given = [a for a, zero in zip(in_avals, in_zeros, strict=True) if not zero]
@@ -106,8 +129,8 @@ def _struct(aval: Any) -> Any:
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=getattr(aval, "weak_type", False))
 
 
-def _vjp_params(call: Any, p: dict[str, Any], closed: Closed) -> dict[str, Any]:
-    n = p["num_consts"]
+def _vjp_params(call: Any, p: dict[str, Any], closed: Closed, n: int) -> dict[str, Any]:
+    fixed = p["num_consts"]
     consts_in, in_avals = split_list(call.in_avals, n)
     fwd, bwd, n_res = _vjp_functions(call, p, closed)
 
@@ -126,7 +149,9 @@ def _vjp_params(call: Any, p: dict[str, Any], closed: Closed) -> dict[str, Any]:
 
     return {
         "fwd_jaxpr_thunk": wrapped(fwd_thunk, p["fwd"]),
-        "bwd": wrapped_backward(_flat_bwd(bwd, n_res, call.out_avals, call.in_avals, n), p["bwd"]),
+        "bwd": wrapped_backward(
+            _flat_bwd(bwd, n_res, call.out_avals, call.in_avals, n, fixed), p["bwd"]
+        ),
         "out_trees": out_trees,
     }
 
@@ -160,15 +185,22 @@ def _flat_bwd(
     out_avals: Sequence[Any],
     in_avals: Sequence[Any],
     n_consts: int,
+    fixed: int,
 ) -> Callable[..., list[Any]]:
-    """A backward rule as JAX calls it: cotangents of all results in, of all arguments but constants out."""
+    """A backward rule as JAX calls it: cotangents of all results in, of all arguments but `n_consts` constants out.
+
+    Those of the first `fixed` arguments are zero.
+    """
 
     def flat(*xs: Any) -> list[Any]:
         residuals, cotangents = split_list(xs, n_res)
         kept = [ct for ct, a in zip(cotangents, out_avals, strict=True) if is_inexact(a)]
         rest = iter(bwd(*residuals, *kept))
         full = [next(rest) if is_inexact(a) else _float0(a) for a in in_avals]
-        return full[n_consts:]
+        zeros = [
+            _zeros(a) if is_inexact(a) else x for a, x in zip(in_avals, full[:fixed], strict=False)
+        ]
+        return [*zeros, *full[fixed:]][n_consts:]
 
     return flat
 

@@ -46,6 +46,8 @@ def capture_custom_rule(
     for theirs, ours in replaced.items():
         if ours:
             params[ours] = private.function_name(eqn.params[theirs])
+    if isinstance(n := eqn.params.get("num_consts"), GivenConstants):
+        params["num_consts"] = n.stated
     if active is not None:
         params.update(_RULES[eqn.primitive.name](eqn, closed, active))
     return params
@@ -57,6 +59,29 @@ _HELD = {
     "custom_vjp_call": {"fwd_jaxpr_thunk": "fwd", "bwd": "bwd", "out_trees": ""},
     "custom_lin": {"bwd": "bwd"},
 }
+
+
+class GivenConstants(int):
+    """`num_consts` of a custom call whose rule reads its constants: 0 for JAX, and printed as the number that the program states.
+
+    JAX gives a rule no constants, for its own rules close over them. Here JAX takes them for arguments.
+
+    Attributes:
+      stated: the number.
+    """
+
+    stated: int
+
+    def __new__(cls, stated: int) -> GivenConstants:
+        self = super().__new__(cls, 0)
+        self.stated = stated
+        return self
+
+    def __bool__(self) -> bool:
+        return self.stated > 0
+
+    def __repr__(self) -> str:
+        return str(self.stated)
 
 
 def is_inexact(aval: Any) -> bool:
