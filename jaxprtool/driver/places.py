@@ -1,12 +1,12 @@
-"""Places for the equations of programs that were read from no text."""
+"""Places for the equations of programs that were read from no text, and names for their variables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxprtool.core.stack import deep
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import jaxprs_in, map_jaxprs, map_programs
 from jaxprtool.syntax.parse import parse
@@ -23,7 +23,7 @@ def with_places(program: ClosedJaxpr, name: str = "<program>") -> ClosedJaxpr:
       name: what the text is called: the function, say.
 
     Returns:
-      The same equations, whose spans are those of the lossless text of the program, as `jaxprtool trace` prints it. A
+      The same equations, whose spans and names are those of the lossless text of the program, as `jaxprtool trace` prints it. A
       program that was read is returned itself, and the same program gets the same places each time.
     """
     if all(e.span is not None for e in program.eqns):
@@ -48,21 +48,52 @@ def _without_values(program: ClosedJaxpr) -> ClosedJaxpr:
 def _located(
     program: ClosedJaxpr, text: ClosedJaxpr, done: dict[ClosedJaxpr, ClosedJaxpr]
 ) -> ClosedJaxpr:
-    """The program with the spans of the equations of its text; a jaxpr that occurs twice stays one object."""
+    """The program with the spans and names of its text; a jaxpr that occurs twice stays one object."""
     found = done.get(program)
     if found is None:
-        eqns = [_at(a, b, done) for a, b in zip(program.eqns, text.eqns, strict=True)]
-        found = program.replace(jaxpr=program.jaxpr.replace(eqns=eqns, span=text.jaxpr.span))
-        done[program] = found
+        ours, theirs = program.jaxpr, text.jaxpr
+        names = _Names()
+        consts = names.bind(ours.const_binders, theirs.const_binders)
+        binders = names.bind(ours.in_binders, theirs.in_binders)
+        pairs = zip(program.eqns, text.eqns, strict=True)
+        jaxpr = ours.replace(
+            const_binders=consts,
+            in_binders=binders,
+            eqns=[_at(a, b, names, done) for a, b in pairs],
+            outs=names.read(ours.outs),
+            span=theirs.span,
+        )
+        found = done[program] = program.replace(jaxpr=jaxpr)
     return found
 
 
-def _at(eqn: JaxprEqn, text: JaxprEqn, done: dict[ClosedJaxpr, ClosedJaxpr]) -> JaxprEqn:
+class _Names:
+    """Variables of a jaxpr by those that have no names yet."""
+
+    def __init__(self) -> None:
+        self.named: dict[Atom, Var] = {}
+
+    def bind(self, ours: Sequence[Var], texts: Sequence[Var]) -> list[Var]:
+        """The binders, with the names that they have in the text."""
+        for v, text in zip(ours, texts, strict=True):
+            if v.name is None and text.name and not isinstance(text, DropVar):
+                self.named[v] = Var(v.aval, text.name, v.span)
+        return [self.named.get(v, v) for v in ours]
+
+    def read(self, atoms: Sequence[Atom]) -> list[Atom]:
+        """The atoms, with the variables that have names now."""
+        return [self.named.get(x, x) if isinstance(x, Var) else x for x in atoms]
+
+
+def _at(
+    eqn: JaxprEqn, text: JaxprEqn, names: _Names, done: dict[ClosedJaxpr, ClosedJaxpr]
+) -> JaxprEqn:
+    inputs, binders = names.read(eqn.inputs), names.bind(eqn.out_binders, text.out_binders)
     params: dict[str, Any] = {}
     for key, value in eqn.params.items():
         inner = jaxprs_in(text.params.get(key))
         params[key] = map_jaxprs(value, _next_located(inner, done))
-    return eqn.replace(params=params, span=text.span)
+    return eqn.replace(params=params, inputs=inputs, out_binders=binders, span=text.span)
 
 
 def _next_located(texts: Iterator[ClosedJaxpr], done: dict[ClosedJaxpr, ClosedJaxpr]) -> Any:

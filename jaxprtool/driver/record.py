@@ -10,16 +10,14 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.answer import json_number
 from jaxprtool.analyses.recording import ALL, Record, Recorder, Selection, selection_of
-from jaxprtool.core.stack import deep
 from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.observe import Observer
 from jaxprtool.interpreters.state_values import Cell, Token
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.synonyms import close_names
-from jaxprtool.ir.walk import all_eqns, jaxprs_in
-from jaxprtool.syntax.parse import parse
+from jaxprtool.ir.walk import all_eqns
 
 __all__ = ["INDEX", "Recording", "recorded", "recording"]
 
@@ -142,38 +140,9 @@ def digest_lines() -> Callable[[Record], dict[str, Any]]:
 
 
 def variable_names(program: ClosedJaxpr) -> dict[Var, str]:
-    """The name that each variable an equation binds has in the text of the program, at any depth."""
-    return _NAMES.of(program, lambda: _names_of(program))
-
-
-@deep
-def _names_of(program: ClosedJaxpr) -> dict[Var, str]:
-    names: dict[Var, str] = {}
-    source = next((e.span.source for e in program.eqns if e.span is not None), None)
-    written = any(v.name for e in program.eqns for v in e.out_binders)
-    if written or source is None:
-        for eqn in all_eqns(program.jaxpr):
-            names.update((v, v.name) for v in eqn.out_binders if v.name)
-    else:
-        _name_all(program.jaxpr, parse(source.text, source.name).jaxpr, names, set())
-    return names
-
-
-def _name_all(jaxpr: Jaxpr, text: Jaxpr, names: dict[Var, str], seen: set[Jaxpr]) -> None:
-    """Names for a program that was traced, from its text."""
-    if jaxpr in seen:
-        return
-    seen.add(jaxpr)
-    for p, q in zip(jaxpr.eqns, text.eqns, strict=True):
-        pairs = zip(p.out_binders, q.out_binders, strict=True)
-        names.update((v, w.name) for v, w in pairs if w.name and not isinstance(w, DropVar))
-        for inner, other in zip(_held(p), _held(q), strict=True):
-            _name_all(inner, other, names, seen)
-
-
-def _held(eqn: JaxprEqn) -> list[Jaxpr]:
-    params = dict(sorted(eqn.params.items()))
-    return [closed.jaxpr for value in params.values() for closed in jaxprs_in(value)]
+    """The name that each variable an equation binds has in the text of the program, at any depth; a traced one has them from `with_places`."""
+    bound = (v for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders)
+    return {v: v.name for v in bound if v.name}
 
 
 def _check_variables(wanted: Sequence[str], known: Mapping[str, Any]) -> None:
@@ -196,7 +165,6 @@ def _binding(names: Mapping[Var, str], program: ClosedJaxpr) -> dict[str, list[J
 
 
 _BINDING = Memo[dict[str, list[JaxprEqn]]]("equations by the names of their variables")
-_NAMES = Memo[dict[Var, str]]("names of variables")
 
 
 def _print(

@@ -6,10 +6,12 @@ operation of each rule only, so that the linear part is one multiplication.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import ROUNDING_METHOD
+from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace
@@ -17,7 +19,8 @@ from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
-from jaxprtool.ir.dtypes import FLOAT32, FLOAT64, dtype_of
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import FLOAT32, FLOAT64, DType, dtype_of
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers import complex_values
@@ -91,9 +94,26 @@ def _complexified(aval: Aval) -> Value:
     return aval.update(dtype=f"c{2 * aval.dtype.bits}")
 
 
+_CONJ = elementwise("fc", _complexified)
+
+
+@Maker
+def _conj_type(op: Any) -> Callable[..., ShapedArray]:
+    whole = _CONJ["abstract_eval"](op)
+
+    def rule(x: ShapedArray, *, input_dtype: DType | None = None, **_params: ParamValue) -> Value:
+        if input_dtype is not None and input_dtype is not x.dtype:
+            ill_typed(
+                f"conj has input_dtype={input_dtype.name}, and its operand is {x}", "bad-param"
+            )
+        return whole(x)
+
+    return rule
+
+
 define(
     lax.conj,
-    **elementwise("fc", _complexified),
+    **{**_CONJ, "abstract_eval": _conj_type},
     impl=_conj_impl,
     jvp=linear,
     transpose=transpose_unary(
