@@ -8,6 +8,7 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.gradcheck_found import Check, Mismatch, largest_of
+from jaxprtool.analyses.memory import check_memory
 from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.evaluate import eval_jaxpr, impl_rules, numpy_namespace
@@ -52,6 +53,7 @@ class How(NamedTuple):
       directions: how many random directions a program with more than a few elements is checked along.
       seed: of the directions.
       complex: whether steps in the imaginary direction are tried.
+      max_bytes: what the program and its derivatives may need; None: no limit.
     """
 
     modes: Sequence[str] = MODES
@@ -61,6 +63,7 @@ class How(NamedTuple):
     directions: int = 3
     seed: int = 0
     complex: bool = False
+    max_bytes: int | None = None
 
 
 def differentiable(program: ClosedJaxpr) -> bool:
@@ -160,6 +163,9 @@ def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Che
 
     Returns:
       What was found, for each mode, and for one against the other where both are there.
+
+    Raises:
+      UsageError: a derivative needs more memory than is allowed.
     """
     point = _Point(program, args, how)
     made: dict[str, ClosedJaxpr] = {}
@@ -169,6 +175,8 @@ def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Che
             made[check.mode] = derivative_of(program, check.mode)
         except _NO_DERIVATIVE as e:
             check.reason = _reason(e)
+    for program_of_mode in made.values() if how.max_bytes is not None else ():
+        check_memory(program_of_mode, how.max_bytes)
     if made:
         checks += _Checking(point, made, checks).run()
     return checks

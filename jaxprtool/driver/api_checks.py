@@ -50,7 +50,7 @@ def gradcheck(
     Args:
       program, args: as `run` takes them.
       modes: `fwd` (jvp), `rev` (vjp), or both.
-      how: keywords of `driver.gradcheck`: `order`, `eps`, `rtol`, `atol`, `seed`.
+      how: keywords of `driver.gradcheck`: `order`, `eps`, `rtol`, `atol`, `seed`, `max_bytes`.
 
     Returns:
       An object with `passed`, `blame` (the equations whose rules are wrong, with their places) and `derivatives` (what

@@ -16,6 +16,7 @@ from jaxprtool.analyses.gradcheck import (
 from jaxprtool.analyses.gradcheck_answer import Derivative, GradCheck
 from jaxprtool.analyses.gradcheck_equations import Finding, decides, find_equations
 from jaxprtool.analyses.gradcheck_found import Check
+from jaxprtool.analyses.memory import check_memory
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.places import with_places
@@ -25,6 +26,7 @@ from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.interpreters.limits import limited_bytes
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_labels, result_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
@@ -43,6 +45,7 @@ def gradcheck(
     rtol: float | None = None,
     atol: float | None = None,
     seed: int = 0,
+    max_bytes: int | None = None,
 ) -> GradCheck:
     """Check the derivatives of a program at some arguments.
 
@@ -56,12 +59,13 @@ def gradcheck(
         the imaginary direction where all operations take complex numbers and the two agree.
       rtol, atol: how far a derivative may be from its difference, besides what is not known of the difference.
       seed: of the random directions.
+      max_bytes: what the program and its derivatives may need; None: no limit.
 
     Raises:
       JaxprTypeError, UsageError: as `run`; an option that is none.
       UnsupportedError, MissingRuleError: the program has no derivative in any of the modes.
     """
-    how = _how(modes, order, eps, rtol, atol, seed)
+    how = _how(modes, order, eps, rtol, atol, seed)._replace(max_bytes=max_bytes)
     if is_open(program.jaxpr):
         program = with_types(program, args)
     check_arrays(check_input(program), "gradcheck", sized=True)
@@ -70,15 +74,25 @@ def gradcheck(
     if not differentiable(program):
         message = "the program has no floating or complex argument and result, and so no derivative"
         fail(UnsupportedError, message, "no-derivative", span=program.jaxpr.span)
+    if max_bytes is not None:
+        check_memory(program, max_bytes)
+    with limited_bytes(max_bytes):
+        return GradCheck(_derivatives(program, args, how, order))
+
+
+def _derivatives(
+    program: ClosedJaxpr, args: Sequence[Value], how: How, order: int
+) -> list[Derivative]:
+    """What is found of the derivatives of a program and, for order 2, of theirs."""
     found = [_checked(program, args, how, 1, None)]
     if all(c.reason for c in found[0].checks):
         derivative_of(program, how.modes[0])  # raises
-    for mode in modes if order == 2 else ():
+    for mode in how.modes if order == 2 else ():
         if any(c.mode == mode and not c.reason for c in found[0].checks):
             made = derivative_of(program, mode)
             tangents = directions_of(program, args, mode, how)
             found.append(_checked(made, [*args, *tangents], how, 2, mode))
-    return GradCheck(found)
+    return found
 
 
 def _how(
@@ -118,7 +132,7 @@ def _checked(
     if any(c.status not in ("agrees", "unavailable") for c in checks):
 
         def evaluate(observer: Any) -> Any:
-            return run(program, args, observer=observer)
+            return run(program, args, observer=observer, max_bytes=how.max_bytes)
 
         alone = how._replace(directions=2, complex=False)
         equations = find_equations(evaluate, alone)
@@ -160,4 +174,4 @@ def gradcheck_words(
     check_arrays(check_input(program), "gradcheck", sized=True)
     binders, interface = open_binders(program), of_open(program)
     args = arguments(binders, words, interface=interface, max_bytes=max_bytes)
-    return gradcheck(program, args, **how)
+    return gradcheck(program, args, max_bytes=max_bytes, **how)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import random
+import resource
 import sys
 import traceback
 
 from tests.fuzz.target import Failure, all_targets, run_target
+
+LIMIT = 16 << 30  # bytes of addresses
 
 
 def main() -> int:
@@ -19,6 +22,11 @@ def main() -> int:
     parser.add_argument("--cases", type=int, help="this number of cases of each target instead")
     parser.add_argument("--trace", action="store_true", help="show where a failure comes from")
     options = parser.parse_args()
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    limit = LIMIT if hard == resource.RLIM_INFINITY else min(LIMIT, hard)
+    resource.setrlimit(
+        resource.RLIMIT_AS, (limit, hard)
+    )  # too much is an error, and no end of the process
     targets = [t for t in all_targets() if options.only in ("", t.name)]
     if not targets:
         parser.error(f"no target is called {options.only}")

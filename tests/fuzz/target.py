@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import random
+import resource
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -14,6 +16,8 @@ from typing import Any
 from tests.fuzz import targets
 
 __all__ = ["Failure", "Target", "all_targets", "run_target"]
+
+MOST_BYTES = 1 << 30  # what a case may need: all of them are small
 
 
 class Failure(AssertionError):
@@ -37,6 +41,12 @@ class Target:
     show: Callable[[Any], str] = str
 
 
+def _peak() -> int:
+    """The most memory that the process has had so far, in bytes."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else used << 10
+
+
 def all_targets() -> list[Target]:
     """Every target, in order of names."""
     found = []
@@ -56,10 +66,13 @@ def run_target(target: Target, seconds: float, seed: int, least: int = 1) -> int
     done = 0
     while done < least or time.monotonic() < end:
         case = target.draw(random.Random(seed + done))
+        before = _peak()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what a text makes the tool warn of is no failure
                 target.check(case)
+            if _peak() - before > MOST_BYTES:
+                raise Failure(f"it takes {_peak() - before:,} bytes more than the cases before it")
         except Exception as e:
             where = f"python -m tests.fuzz --only {target.name} --seed {seed + done} --cases 1"
             raise Failure(f"{type(e).__name__}: {e}\n  again: {where}\n{target.show(case)}") from e

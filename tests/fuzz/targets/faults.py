@@ -60,9 +60,9 @@ def _check(program: Any, rng: random.Random) -> None:
     if rng.random() < 0.3:
         _recorded(program, args, rng)
         if any(map(_has_nan, plain)):
-            _tried(lambda: jt.reduce(program, *args, nan=True, seconds=3))
+            _tried(lambda: jt.reduce(program, *args, nan=True, seconds=3, max_bytes=SMALL))
         _tried(lambda: jt.precision(program, *args, max_bytes=SMALL))
-        _tried(lambda: jt.gradcheck(program, *args))
+        _tried(lambda: jt.gradcheck(program, *args, max_bytes=SMALL))
         _tried(lambda: _equivalent(program))
     if rng.random() < 0.05:
         _tried(lambda: jt.compare(program, None, *args, backends="numpy,xla", first=True, **LIMITS))
