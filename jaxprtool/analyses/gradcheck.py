@@ -175,8 +175,9 @@ def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Che
             made[check.mode] = derivative_of(program, check.mode)
         except _NO_DERIVATIVE as e:
             check.reason = _reason(e)
-    for program_of_mode in made.values() if how.max_bytes is not None else ():
-        check_memory(program_of_mode, how.max_bytes)
+    if how.max_bytes is not None:
+        for derivative in made.values():
+            check_memory(derivative, how.max_bytes)
     if made:
         checks += _Checking(point, made, checks).run()
     return checks
