@@ -35,10 +35,11 @@ def check_function_options(ctx: click.Context) -> None:
         if isinstance(p, click.Argument):
             value = ctx.params[p.name or ""]
             words += value if isinstance(value, tuple) else (value,)
+    ctx.obj.functions = any(map(is_function, words))
     # origins are left out of programs in files too, and the texts of some leave types open
     modules = any(word.endswith(".py") for word in words)
     tracing = ctx.obj.tracing.keys() - ({"source"} if modules else {"source", "shapes"})
-    if tracing and not any(map(is_function, words)) and ctx.command.name != "trace":
+    if tracing and not ctx.obj.functions and ctx.command.name != "trace":
         given = next(p.opts[0] for p in ctx.command.params if p.name in tracing)
         fail(
             UsageError,

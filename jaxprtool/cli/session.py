@@ -54,6 +54,7 @@ class Session:
       exit_code: what the verb says when nothing goes wrong.
       inputs: the texts read so far, by name; a report of a fault of ours saves them.
       tracing: how functions that are given in the place of files are traced, as `driver.trace` takes it.
+      functions: whether a function is given in the place of a file; another one may be of a file.
       consts: what `--consts` says: an `.npz` file, `inline`, or "".
       allowed: folders that programs may read constants from, besides their own.
       rescue: what to do when the verb is interrupted, before the process ends.
@@ -65,6 +66,7 @@ class Session:
     inputs: dict[str, str] = field(default_factory=dict[str, str])
     warned: set[str] = field(default_factory=set[str])
     tracing: dict[str, Any] = field(default_factory=dict[str, Any])
+    functions: bool = False
     consts: str = ""
     allowed: tuple[str, ...] = ()
     rescue: Callable[[], None] | None = None
@@ -127,10 +129,11 @@ class Session:
         if self.consts not in ("", INLINE):
             programs = {key: with_consts(p, self.consts) for key, p in programs.items()}
         if shapes := self.tracing.get("shapes"):
-            if not any(is_open(p.jaxpr) for p in programs.values()):
+            if any(is_open(p.jaxpr) for p in programs.values()):
+                programs = {key: with_types(p, shapes) for key, p in programs.items()}
+            elif not self.functions:
                 message = f"--shape is for a function, and {name} is a file that has all its types"
                 fail(UsageError, message, "usage")
-            programs = {key: with_types(p, shapes) for key, p in programs.items()}
         return programs
 
     def program(self, path: str) -> ClosedJaxpr:

@@ -158,6 +158,9 @@ class Crash(External):
         if found is None:
             return None
         status, code, message = self.recorded = found
+        if code == "usage":  # of every candidate, whatever it is
+            help = "the verb and its options are one word: --crash 'vmap --in-axes 0'"
+            fail(UsageError, f"--crash {self.verb}: {message}", "usage", help=help)
         how = f"ends by signal {-status}" if status < 0 else f"ends with status {status}"
         return Failure(code, f"{self.verb} {how}" + (f": {message}" if message else ""))
 
