@@ -42,7 +42,7 @@ def stable_differences(
         zip(*(map(partial(plain, poles=poles), x) for x, _ in (ours, theirs)), strict=True)
     )
     differing = [(i, difference(x, y, rounding=True)) for i, (x, y) in pairs]
-    differing = [(i, found) for i, found in differing if found.n_different]
+    differing = [(i, f) for i, f in differing if f.n_different and not _is_tiny(ours[0][i], f)]
     if not differing:
         return []
     tries = [(ours[0], f, args) for f in shadows]
@@ -101,6 +101,16 @@ def normal(x: Any) -> Any:
         return found
     with np.errstate(all="ignore"):
         return np.where(np.abs(x) < tiny, np.zeros((), x.dtype), x)
+
+
+def _is_tiny(ours: Any, found: Found) -> bool:
+    """Whether complex numbers differ by less than the rounding error of 1.
+
+    XLA computes complex functions such as sinh from exponentials, which are close to 1 near 0: sinh(1e-20) is 0.
+    """
+    if not isinstance(ours, np.ndarray) or ours.dtype.kind != "c" or found.max_abs is None:
+        return False
+    return found.type_a == found.type_b and found.max_abs <= ml_dtypes.finfo(ours.dtype).eps
 
 
 def _explains(ours: Any, moved: Any, found: Found) -> bool:

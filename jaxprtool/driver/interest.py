@@ -25,6 +25,7 @@ from jaxprtool.driver.run import run
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.limits import limited_bytes
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError, UsageError, counted, fail
+from jaxprtool.ir.interface import argument_label
 from jaxprtool.ir.jaxpr import Jaxpr
 
 __all__ = [
@@ -155,7 +156,7 @@ class Appears(Interest):
     def why_not(self, c: Candidate) -> str:
         noun = {"nan": "NaN", "inf": "infinity"}[self.kind]
         given = [
-            v.name or f"argument {i}"
+            argument_label(i, v.name, None)
             for i, v in enumerate(c.jaxpr.in_binders)
             if self.has((c.args or ())[i])
         ]

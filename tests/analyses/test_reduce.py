@@ -201,7 +201,7 @@ def test_the_nan_that_counts_is_one_that_reaches_a_result():
     assert [e.primitive.name for e in small.program.eqns] == ["sqrt"]
     with pytest.raises(jt.UsageError, match="a value of the program has a NaN, but no result"):
         jt.reduce(lambda x: jnp.where(x > 0, jnp.log(x), 0.0), x, nan=True)
-    with pytest.raises(jt.UsageError, match="argument 0 has one already"):
+    with pytest.raises(jt.UsageError, match=r"argument 0 \(\w\) has one already"):
         jt.reduce(lambda x: jnp.sin(x), np.float32(np.nan), nan=True)
     with pytest.raises(jt.UsageError, match="no result has a NaN"):
         jt.reduce(lambda x: jnp.sin(x), np.float32(1), nan=True)
@@ -432,10 +432,17 @@ def test_the_body_of_a_shard_map_is_opened():
 def test_what_is_slow():
     def f(x):
         y = jnp.cos(x)
-        z = jax.lax.fori_loop(0, 30_000, lambda i, c: c * 0.5 + 1.0, y)
+        z = jax.lax.fori_loop(0, 100_000, lambda i, c: c * 0.5 + 1.0, y)
         return z + jnp.sin(x)
 
-    small = jt.reduce(f, np.float32(1), slow=0.02, seconds=20)
+    x = np.float32(1)
+    program = jt.trace(f, x)
+    begin = time.perf_counter()
+    jt.run(program, x)
+    slow = (
+        time.perf_counter() - begin
+    ) / 4  # however busy the machine is, the loop takes nearly all of it
+    small = jt.reduce(f, x, slow=slow, seconds=20)
     assert small.after.eqns < small.before.eqns
     assert any(e.primitive.holds_jaxprs for e in small.program.eqns)
 

@@ -175,6 +175,23 @@ def test_a_difference_is_one_where_no_rounding_explains_it() -> None:
     assert stable_differences((steep(args), steep), constant(1e9), args)
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "same"),
+    [(1e-20, 0.0, True), (1e-6, 0.0, False), (np.nan, 0.0, False), (1e-20, np.nan, False)],
+)
+def test_complex_numbers_near_0_differ_by_the_rounding_of_1(x: float, y: float, same: bool) -> None:
+    def constant(x: float) -> tuple[Any, Any]:
+        value = np.array([x], np.complex64)
+        return [value], lambda args: [value]
+
+    found = stable_differences(constant(x), constant(y), [])
+    assert bool(found) is not same
+    if same:  # a result of another type, or a real one, is no such number
+        real = [of([x])], lambda args: [of([x])]
+        assert stable_differences(constant(x), real, [])
+        assert stable_differences(real, ([of([y])], lambda args: [of([y])]), [])
+
+
 def test_what_implementations_may_choose() -> None:
     assert plain(of([1e-40, 1.0])).tolist() == [0.0, 1.0]
     assert np.isnan(plain(np.array([complex(np.inf, 0)]))).all()
