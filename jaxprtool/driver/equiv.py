@@ -16,9 +16,11 @@ from jaxprtool.driver.run import checked_arguments, run
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.discharge import transformable
+from jaxprtool.interpreters.evaluate import check_constant
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
 __all__ = ["equiv", "equiv_words", "packed_arguments"]
 
@@ -63,6 +65,8 @@ def equiv(
         args = checked_arguments(a, args)
     reason = _other_types(a, b)
     if reason:
+        _check_inner_constants(a)
+        _check_inner_constants(b)
         return Equivalence("refuted", reason)
     if samples < 0:
         fail(UsageError, f"{samples} samples cannot be tried", "option")
@@ -81,6 +85,14 @@ def equiv(
 def _prepared(program: ClosedJaxpr) -> ClosedJaxpr:
     check_arrays(check_input(program), "equiv", sized=True)
     return load_constants(program)
+
+
+def _check_inner_constants(program: ClosedJaxpr) -> None:
+    """Raise UsageError where a jaxpr inside has a constant without a value: it may be an argument of the other program."""
+    for eqn in all_eqns(program.jaxpr):
+        for inner in sub_jaxprs(eqn):
+            for v, c in zip(inner.jaxpr.const_binders, inner.consts, strict=True):
+                check_constant(v, c)
 
 
 def _other_types(a: ClosedJaxpr, b: ClosedJaxpr) -> str:

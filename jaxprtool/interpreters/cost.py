@@ -130,7 +130,7 @@ def dearest(costs: Sequence[Cost]) -> Cost:
     return Cost(flops, transcendentals, max(_int(c.bytes) for c in costs), loops)
 
 
-def FREE(in_avals: Sequence[Aval], out_avals: Sequence[Aval], **_: ParamValue) -> int:
+def FREE(in_avals: Sequence[Aval], out_avals: Sequence[Aval], /, **_: ParamValue) -> int:
     """No arithmetic: moves elements, or nothing at all."""
     return 0
 

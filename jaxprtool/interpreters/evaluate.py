@@ -387,7 +387,7 @@ def check_constant(v: Var, value: Value) -> None:
             f"the value of the constant {v.name or v} is not in the file",
             "missing-constant",
             span=v.span,
-            help="add it after the jaxpr: `where NAME = [...]`, or give it with the arguments",
+            help="add it after the jaxpr: `where NAME = [...]`, or give values by name: --consts FILE.npz",
         )
 
 

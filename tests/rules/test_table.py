@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.rules.__main__ import row_text
 from jaxprtool.rules.define import COLUMNS, FACTS, FEW
 from jaxprtool.syntax.history import history
@@ -144,3 +146,21 @@ def test_every_change_of_spelling_has_words(name):
     found = history(name)
     assert len(found) >= len(SPELLINGS[name])
     assert all(words for _, words in found), found
+
+
+GIVEN_BY_POSITION = {"jvp": 2, "batch": 3, "cost": 2}  # in other columns one, or operands
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_no_param_takes_the_place_of_an_argument(column):
+    """Params are given by name: an argument of a rule that has the name of one would be given twice."""
+    clashes = []
+    for primitive in PRIMITIVES.values():
+        rule = COLUMNS[column].find(primitive)
+        if rule is None or isinstance(rule, Unsupported):
+            continue
+        parameters = [*inspect.signature(rule).parameters.values()]
+        named = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        first = named[: GIVEN_BY_POSITION.get(column, 1)]
+        clashes += [(primitive.name, name) for name in first if name in primitive.params]
+    assert clashes == []
