@@ -89,7 +89,11 @@ def test_a_planted_nan_is_found_and_what_it_reaches(case: str) -> None:
         check_outputs(found, before, after)
         for output in found.outputs:
             if output.reached == "reaching":
-                assert output.chain and is_planted(output.chain[0].eqn), f"{spot}\n{found}"
+                assert output.chain, f"{spot}\n{found}"
+                begins = output.chain[0]
+                if not is_planted(begins.eqn):  # what a NaN decides may make another one
+                    assert found.deciding, f"{spot}\n{found}"
+                    assert begins in [a.place for a in found.appearances], f"{spot}\n{found}"
 
 
 def check_outputs(found: Any, before: Any, after: Any) -> None:
