@@ -194,6 +194,8 @@ reduce: bisect minimize creduce
 gradcheck: check_grads
 equiv: equivalent same
 precision: ulp rounding
+assert: expect require guard
+grep: find search match
 hash: digest fingerprint sha256 checksum
 opt: optimize optimise simplify cse fold dce passes
 stats: count statistics summary summarize info
