@@ -21,6 +21,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 @click.option("-e", "--expression", "more", multiple=True, help="An expression; repeatable.")
 @click.option("--vs", metavar="OTHER", help="The program that is called B.")
 @click.option("--sizes", metavar="S=N,M", help="Ask of the program in several sizes.")
+@click.option("--stage", type=click.Choice(driver.STAGES), help="Ask of what XLA gets, or makes.")
 @trips_option
 @top_option
 @json_option

@@ -9,14 +9,21 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.asking.evaluate import Asked, evaluate
 from jaxprtool.analyses.asking.items import Match
+from jaxprtool.analyses.asking.mesh_groups import read_meshes
+from jaxprtool.analyses.asking.stage_text import read_hlo, read_stablehlo
+from jaxprtool.analyses.asking.staged import Staged
 from jaxprtool.analyses.asking.subject import Program, Subject, Unknown
 from jaxprtool.analyses.asking.verdict import Found, Verdict, Verdicts
 from jaxprtool.core.stack import deep
 from jaxprtool.driver import residuals
+from jaxprtool.driver.compile import compile_located
+from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.loading import is_function
 from jaxprtool.driver.places import with_places
+from jaxprtool.driver.progress import working
 from jaxprtool.driver.verify import check_input
 from jaxprtool.driver.words import numbers
+from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.avals import SymbolicDim
 from jaxprtool.ir.diagnostics import Diagnostic, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -25,7 +32,9 @@ from jaxprtool.passes.specialise import specialise
 from jaxprtool.syntax.assertion_nodes import Claim
 from jaxprtool.syntax.assertions import read_claim, read_pattern
 
-__all__ = ["Assertion", "Sizes", "ask", "ask_at", "grep", "in_sizes", "sizes_of", "warnings_of"]
+__all__ = ["STAGES", "Assertion", "Sizes", "ask", "ask_at", "grep", "in_sizes", "sizes_of", "warnings_of"]
+
+STAGES = ("lowered", "compiled")
 
 
 class Assertion:
@@ -67,6 +76,7 @@ def ask(
     size: str = "",
     trips: int | None = None,
     top: int = 20,
+    stage: str = "",
     title: str = "<program>",
 ) -> Verdicts:
     """Whether expressions are true of a program.
@@ -79,10 +89,12 @@ def ask(
       size: what the sizes are of: the `S` in `growth(peak, S)`.
       trips: the turns of a loop whose number of turns is not known; None: unknown.
       top: how many matches of each expression people see.
+      stage: `lowered` or `compiled`: asked is the StableHLO or the optimised HLO of the programs; "": the programs.
       title: what the program is called.
 
     Raises:
       JaxprTypeError: a program is ill-typed.
+      MissingRuleError, UnsupportedError: it cannot be lowered or compiled.
       UsageError: an expression makes no sense, a figure is not known, there is no B, or no sizes.
     """
     if top < 1:
@@ -94,15 +106,37 @@ def ask(
         fail(UsageError, "there is nothing to assert: no expression is given", "usage", help=help)
     read = [x if isinstance(x, Assertion) else Assertion(x) for x in expressions]
 
+    if stage not in ("", *STAGES):
+        fail(UsageError, f"stage {stage!r}: it is one of {', '.join(STAGES)}", "option")
+
     def subject(of: ClosedJaxpr, name: str) -> Subject:
         placed = with_places(check_input(of), name)
-        return Program(placed, name, trips, residuals.kept)
+        return _staged(placed, stage) if stage else Program(placed, name, trips, residuals.kept)
 
     several = [(n, subject(p, f"{title} at {size} = {n}")) for n, p in sizes]
     first = several[-1][1] if several else subject(program, title)
     other = None if vs is None else subject(vs, "B")
     asked = Asked(first, other, several, size)
     return Verdicts(title, [x.of(asked) for x in read], top)
+
+
+def _staged(program: ClosedJaxpr, stage: str) -> Staged:
+    """The operations of a program that is lowered or compiled."""
+    loaded = load_constants(program)
+    lowered = lower_jaxpr(loaded).text
+    meshes = read_meshes(lowered)
+    if stage == "lowered":
+        return Staged(read_stablehlo(lowered), "StableHLO", meshes)
+    with working("compiling with XLA"):
+        compiled = compile_located(loaded)
+    costs = compiled.cost_analysis()
+    figures = {
+        "peak": compiled.memory_analysis().peak,
+        "flops": costs.get("flops", 0.0),
+        "transcendentals": costs.get("transcendentals", 0.0),
+        "bytes": costs.get("bytes accessed", 0.0),
+    }
+    return Staged(read_hlo(compiled.as_text()), "HLO", meshes, figures)
 
 
 @deep
