@@ -76,7 +76,7 @@ def ask(
     size: str = "",
     trips: int | None = None,
     top: int = 20,
-    stage: str = "",
+    stage: str | None = None,
     title: str = "<program>",
 ) -> Verdicts:
     """Whether expressions are true of a program.
@@ -89,7 +89,7 @@ def ask(
       size: what the sizes are of: the `S` in `growth(peak, S)`.
       trips: the turns of a loop whose number of turns is not known; None: unknown.
       top: how many matches of each expression people see.
-      stage: `lowered` or `compiled`: asked is the StableHLO or the optimised HLO of the programs; "": the programs.
+      stage: `lowered` or `compiled`: asked is the StableHLO or the optimised HLO of the programs; None: the programs.
       title: what the program is called.
 
     Raises:
@@ -106,7 +106,7 @@ def ask(
         fail(UsageError, "there is nothing to assert: no expression is given", "usage", help=help)
     read = [x if isinstance(x, Assertion) else Assertion(x) for x in expressions]
 
-    if stage not in ("", *STAGES):
+    if stage is not None and stage not in STAGES:
         fail(UsageError, f"stage {stage!r}: it is one of {', '.join(STAGES)}", "option")
 
     def subject(of: ClosedJaxpr, name: str) -> Subject:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from jaxprtool.core.primitive import PRIMITIVES
@@ -217,7 +216,9 @@ def flows(program: ClosedJaxpr, begin: Any, sinks: set[int]) -> bool:
             first, count = params["num_consts"], params["num_carry"]
             carry = ins[first : first + count]
             while True:
-                outs = run(params["jaxpr"].jaxpr, ins[:first] + carry + ins[first + count :], around)
+                outs = run(
+                    params["jaxpr"].jaxpr, ins[:first] + carry + ins[first + count :], around
+                )
                 new = [a or b for a, b in zip(carry, outs[:count], strict=True)]
                 if new == carry:
                     return new + outs[count:]

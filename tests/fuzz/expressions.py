@@ -51,7 +51,9 @@ def number(rng: random.Random, program: ClosedJaxpr) -> str:
     if kind < 2:
         return rng.choice(("0", "1", "2.5", "1e3", "2KiB", "10"))
     if kind < 5:
-        return f"{rng.choice(('', 'top.'))}count({pattern(rng, program)}{rng.choice(('', '', ', B'))})"
+        return (
+            f"{rng.choice(('', 'top.'))}count({pattern(rng, program)}{rng.choice(('', '', ', B'))})"
+        )
     if kind == 5:
         figure = rng.choice(FIGURES)
         return figure + rng.choice(("", "", "(B)", f"({pattern(rng, program)})"))

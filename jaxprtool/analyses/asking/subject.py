@@ -28,6 +28,7 @@ from jaxprtool.syntax.assertion_nodes import Head, Pattern
 __all__ = ["Program", "Subject", "Unknown"]
 
 _WORDS = re.compile(r"[_\-]")
+_OF_EQUATIONS = ("flops", "transcendentals", "bytes", "communication", "executed")
 # Words for primitives by what their rows say, beside the words of their names (`callback`).
 _CLASSES: dict[str, Callable[[Any], bool]] = {
     "collective": lambda primitive: sends_rules.find(primitive) is not None,
@@ -306,24 +307,19 @@ class Program(Subject):
         return {(row.site.jaxpr, row.eqn): row for row in self.estimate.rows}
 
     def figure_of(self, name: str, pattern: Pattern) -> float:
+        if name not in _OF_EQUATIONS:
+            help = f"of a pattern there are {', '.join(_OF_EQUATIONS)}"
+            fail(UsageError, f"{name} is of a whole program", "expression", help=help)
         total = Count()
         for item in self.find(pattern):
             if not isinstance(item, Equation):
                 message = f"{name} is of equations, and {pattern.text} is a type of values"
                 fail(UsageError, message, "expression")
             times = item.level.executed
-            if name == "executed":
-                total += times
-            elif name in ("flops", "transcendentals", "bytes", "communication"):
-                total += self._one(name, item, pattern) * times
-            else:
-                help = (
-                    "of a pattern there are flops, transcendentals, bytes, communication, executed"
-                )
-                fail(UsageError, f"{name} is of a whole program", "expression", help=help)
+            total += times if name == "executed" else self._one(name, item) * times
         return self._known(f"{name}({pattern.text})", total.high)
 
-    def _one(self, name: str, item: Equation, pattern: Pattern) -> Count:
+    def _one(self, name: str, item: Equation) -> Count:
         row = self._each.get((item.level.jaxpr, item.eqn))
         if row is None:
             message = f"{name}: {item.name} is what it runs, and costs nothing itself"

@@ -20,7 +20,7 @@ class Case(NamedTuple):
     program: ClosedJaxpr
     other: ClosedJaxpr
     text: str
-    stage: str
+    stage: str | None
 
 
 def draw(rng: random.Random) -> Case:
@@ -34,7 +34,7 @@ def draw(rng: random.Random) -> Case:
         text = " ".join(rng.choices(PIECES, k=rng.randrange(12)))
     elif kind < 0.6:
         text = "".join(rng.choices("()[]{}<>=!~.,'\"\\*+-/| _anfo0129\n\té", k=rng.randrange(60)))
-    return Case(program, other, text, "lowered" if rng.random() < 0.1 else "")
+    return Case(program, other, text, "lowered" if rng.random() < 0.1 else None)
 
 
 def _program(rng: random.Random) -> ClosedJaxpr:
