@@ -32,6 +32,7 @@ linear in the program.
            TYPED = NAME[...] OPERANDS {FILTER} with the types of results
            name=x                              for name[name=x]
   NAME     dot_general | sin|cos | reduce_* | callback | collective | _
+           (any) | 'a name in quotes'
   OPERAND  _ | _:TYPE | x | x:TYPE | 2.0       in this order; others may
                                                stand between them
   TYPE     f32 | f32[2, _] | bf16[..., 128] | f32<host>[8] | _[8]
@@ -42,13 +43,22 @@ linear in the program.
                                                or of one
            scope | source | primitive | inside | depth | axis | param.KEY
 
-A property without in or out is that of the results. `~` looks for a regular expression; of the two sides of `inside ==
-scan` one is any enclosing equation. In a VALUE of a param, `_` stands for any part: dimension_numbers=(((1,), _), _).
-
 Equations in a jaxpr that is used several times count as often as it is used. Looked into is what runs, not rules of
 derivatives and bodies of reductions. Values are results of equations, literals, and arguments and constants of the program.
-A name that is none of a primitive but a word in the names of some means those: callback is pure_callback, io_callback and
-debug_callback. Policies are those of `jaxprtool residuals`, names=a+b for several names.
+A name that is none of a primitive but a word in the names of some means those: callback is pure_callback, io_callback,
+debug_callback and debug_print. A name that a word of the language hides stands in quotes: 'not' before sin.
+
+A property without in or out is that of the results, and has to be so of each of them; any asks for one. `inside == scan` holds
+where one of the enclosing equations is a scan. `~` looks for a regular expression, which stands in quotes where it has
+marks. In the value of a param `_` stands for any part: dimension_numbers=(((1,), _), _). Where a function is used in
+several scopes, each use has its own. A figure that a loop of unknown length leaves open is an error; --trips says how often it
+turns. Policies are those of `jaxprtool residuals`, names=a+b for several names.
+
+With --stage the patterns are about operations of StableHLO (lowered) or of optimised HLO (compiled): all_gather,
+all_reduce, fusion. `collective` means all that communicate; an asynchronous one counts once. Besides types they have axis
+(of the mesh), dimension (that is gathered or scattered), groups and members (how many, and of how many devices each),
+target (of a custom_call) and scope. bytes(all_gather) is the bytes of the results on each device. Of a compiled program
+there are peak, flops, transcendentals and bytes, as XLA says.
 
 \b
 Examples:
@@ -63,4 +73,5 @@ Examples:
   residuals(dots).count(f32[2, 64, 64]) <= 1
   count(ppermute, A) < count(ppermute, B)
   growth(peak, S) <= 1.1
+  no all_gather {dtype == f32, axis == model} and bytes(all_reduce) <= 1MiB
 """

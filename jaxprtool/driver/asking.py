@@ -32,7 +32,17 @@ from jaxprtool.passes.specialise import specialise
 from jaxprtool.syntax.assertion_nodes import Claim
 from jaxprtool.syntax.assertions import read_claim, read_pattern
 
-__all__ = ["STAGES", "Assertion", "Sizes", "ask", "ask_at", "grep", "in_sizes", "sizes_of", "warnings_of"]
+__all__ = [
+    "STAGES",
+    "Assertion",
+    "Sizes",
+    "ask",
+    "ask_at",
+    "grep",
+    "in_sizes",
+    "sizes_of",
+    "warnings_of",
+]
 
 STAGES = ("lowered", "compiled")
 

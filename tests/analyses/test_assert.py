@@ -124,6 +124,30 @@ def test_shared_jaxprs_are_looked_at_once():
     assert json.dumps(done.json()) and "more than 2^2000 times" in str(done)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no f64 and no callback",
+        "count(mul {scope ~ '(a|b)*c'}) >= 0",
+        "all mul feed add or mul feeds sin",
+        "mul before add",
+        "count(mul _:f32[8]) >= 0 and flops(mul) >= 0 and peak >= 0",
+    ],
+)
+def test_time_is_linear_in_the_program(text):
+    def program(n):
+        eqns = "\n".join(f"v{i + 1}:f32[8] = {('mul', 'add')[i % 2]} v{i} v{i}" for i in range(n))
+        return jt.parse(f"{{ lambda ; v0:f32[8]. let\n{eqns}\n in (v{n},) }}")
+
+    def seconds(n):
+        start = time.process_time()
+        jt.holds(program(n), text)
+        return time.process_time() - start
+
+    seconds(100)
+    assert min(seconds(16_000) for _ in range(2)) < 40 * min(seconds(1000) for _ in range(3))
+
+
 # -- the parts of the language ------------------------------------------------------------------------
 
 

@@ -184,7 +184,10 @@ class _Evaluation:
             self.fault(claim, "flow is that of a program before it is lowered")
         flow = Flow(subject.program.jaxpr, _accepts(subject, claim.sink))
         found = subject.find(claim.source)
-        feeding = [item for item in found if _feeds(flow, subject, item)]
+        split: dict[bool, list[Item]] = {True: [], False: []}
+        for item in found:
+            split[_feeds(flow, subject, item)].append(item)
+        feeding, rest = split[True], split[False]
         what, sink = claim.source.text, claim.sink.text
         n, some = _times(found), _times(feeding)
         if not n:
@@ -192,7 +195,6 @@ class _Evaluation:
         said = f"{plain_number(some)} of {_matches(n)} of {what} feed {sink}"
         if not claim.every:
             return self.fact(claim, some > 0, said, some, feeding or found)
-        rest = [item for item in found if item not in feeding]
         return self.fact(claim, not rest, said, some, rest or feeding)
 
     def before(self, claim: Before) -> Fact:

@@ -86,7 +86,7 @@ def _of_dense(text: str, shape: str) -> Groups | None:
     """The rows of a dense array; a single number fills the shape."""
     if text.strip().isdecimal():
         dims = [int(n) for n in shape.split("x") if n]
-        rows, width = (dims + [1, 1])[:2]
+        rows, width = [*dims, 1, 1][:2]
         return [[int(text)] * width] * rows if rows * width <= _MOST else None
     if not text.strip().startswith("["):
         return None
@@ -149,9 +149,7 @@ def axes_of_pairs(pairs: Groups, meshes: Sequence[Mesh]) -> list[str]:
             differing: set[str] = set()
             for pair in pairs:
                 places = [_coordinates(mesh, d) for d in pair]
-                differing |= {
-                    x for x, *at in zip(mesh, *places, strict=True) if len({*at}) > 1
-                }
+                differing |= {x for x, *at in zip(mesh, *places, strict=True) if len({*at}) > 1}
             return [x for x in mesh if x in differing]
     return []
 

@@ -216,7 +216,8 @@ def _signature(line: str) -> tuple[list[ShapedArray], list[ShapedArray]]:
 
 def _tensors(text: str) -> list[ShapedArray]:
     found: list[Any] = [
-        _array(element, [d for d in dims.split("x") if d]) for dims, element in _TENSOR.findall(text)
+        _array(element, [d for d in dims.split("x") if d])
+        for dims, element in _TENSOR.findall(text)
     ]
     return [array for array in found if array is not None]
 

@@ -23,10 +23,11 @@ from jaxprtool.syntax.assertion_nodes import Pattern
 __all__ = ["Staged"]
 
 # Operations of StableHLO and HLO that a text may have: the collectives, and the others.
-_COLLECTIVES = (
-    "all_gather all_reduce reduce_scatter all_to_all collective_permute collective_broadcast ragged_all_to_all"
-).split()
-_OTHERS = """
+_COLLECTIVES, _OTHERS = (
+    re.findall(r"\w+", names)
+    for names in (
+        "all_gather all_reduce reduce_scatter all_to_all collective_permute collective_broadcast ragged_all_to_all",
+        """
 abs add and atan2 bitcast bitcast_convert broadcast broadcast_in_dim call case cbrt ceil ceiling cholesky clamp compare
 complex composite concatenate conditional constant convert convolution copy cosine count_leading_zeros custom_call divide dot
 dot_general dynamic_slice dynamic_update_slice exponential exponential_minus_one fft floor fusion gather get_tuple_element
@@ -34,7 +35,9 @@ infeed iota is_finite log log_plus_one logistic manual_computation map maximum m
 outputs pad parameter partition_id popcnt power real recv reduce reduce_precision reduce_window remainder replica_id reshape
 reverse rng rng_bit_generator round_nearest_afz round_nearest_even rsqrt scatter select select_and_scatter send sharding_constraint
 shift_left sign sine slice sort sqrt subtract tan tanh topk transpose triangular_solve tuple while xor
-""".split()
+""",
+    )
+)
 _LONGEST = 200
 _PLACE = re.compile(r"\[([^\[\]()]*:\d+:\d+)\]")
 _OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
@@ -175,5 +178,7 @@ class Staged(Subject):
     def misnamed(self, name: str) -> tuple[str, str]:
         said = meant(name, OPERATIONS)
         near = [said] if said else close_names(name, self.known())
-        help = f"did you mean {' or '.join(near)}?" if near else "names are those of HLO's operations"
+        help = (
+            f"did you mean {' or '.join(near)}?" if near else "names are those of HLO's operations"
+        )
         return f"{self.title} has no operation {name}, so that nothing ever matches it", help

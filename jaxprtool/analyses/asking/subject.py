@@ -29,6 +29,7 @@ __all__ = ["Program", "Subject", "Unknown"]
 
 _WORDS = re.compile(r"[_\-]")
 _OF_EQUATIONS = ("flops", "transcendentals", "bytes", "communication", "executed")
+_ALIKE = {"callback": ("debug",)}  # what prints calls the host, too
 # Words for primitives by what their rows say, beside the words of their names (`callback`).
 _CLASSES: dict[str, Callable[[Any], bool]] = {
     "collective": lambda primitive: sends_rules.find(primitive) is not None,
@@ -157,8 +158,9 @@ class Subject:
         return name in self.known()
 
     def by_word(self, name: str) -> list[str]:
-        """The known names that have a word among theirs."""
-        return [n for n in self.known() if name in _WORDS.split(n)]
+        """The known names that have a word among theirs, or one that means the same."""
+        words = {name, *_ALIKE.get(name, ())}
+        return [n for n in self.known() if not words.isdisjoint(_WORDS.split(n))]
 
     def misnamed(self, name: str) -> tuple[str, str]:
         """Message and help for a name that nothing has."""
