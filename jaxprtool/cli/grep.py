@@ -7,6 +7,7 @@ import click
 from jaxprtool.cli.options import json_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import asking as driver
+from jaxprtool.driver.places import with_places
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 
@@ -46,7 +47,11 @@ def grep(
             message = "there is nothing to look for: no pattern is given"
             fail(UsageError, message, "usage", help="for example: grep dot_general step.jaxpr")
         pattern, words = words[0], words[1:]
-    programs = [(file, session.placed(file)) for file in words or ("-",)]
+    programs = [
+        (f"{file}#{name}" if name else file, with_places(program, file))
+        for file in words or ("-",)
+        for name, program in session.programs(file).items()
+    ]
     found = driver.grep(pattern, programs, top=top, only_count=only_count)
     session.tell(*driver.warnings_of(pattern, found.warnings))
     session.exit_code = 0 if found else 1

@@ -68,7 +68,7 @@ class Assertion:
     def of(self, asked: Asked) -> Verdict:
         """Whether it is true. Raises UsageError where a figure is not known, or something is not given."""
         found = evaluate(self.claim, self.text, asked)
-        subjects = [asked.a, asked.b, *[subject for _, subject in asked.sizes]]
+        subjects = [asked.a, asked.b, *[s for _, *both in asked.sizes for s in both]]
         unknown = [u for s in subjects if s is not None for u in s.unknown]
         for s in subjects:
             if s is not None:
@@ -82,7 +82,7 @@ def ask(
     expressions: Sequence[str | Assertion],
     *,
     vs: ClosedJaxpr | None = None,
-    sizes: Sequence[tuple[int, ClosedJaxpr]] = (),
+    sizes: Sequence[tuple[int, ClosedJaxpr, ClosedJaxpr | None]] = (),
     size: str = "",
     trips: int | None = None,
     top: int = 20,
@@ -95,7 +95,7 @@ def ask(
       program: the program, A.
       expressions: what is asked (see `jaxprtool assert --help`).
       vs: program B, or None.
-      sizes: the program in several sizes, in the place of `program`.
+      sizes: each size with the programs A and B (or None) in this size, in the place of `program` and `vs`.
       size: what the sizes are of: the `S` in `growth(peak, S)`.
       trips: the turns of a loop whose number of turns is not known; None: unknown.
       top: how many matches of each expression people see.
@@ -123,10 +123,14 @@ def ask(
         placed = with_places(check_input(of), name)
         return _staged(placed, stage) if stage else Program(placed, name, trips, residuals.kept)
 
-    several = [(n, subject(p, f"{title} at {size} = {n}")) for n, p in sizes]
-    first = several[-1][1] if several else subject(program, title)
-    other = None if vs is None else subject(vs, "B")
-    asked = Asked(first, other, several, size)
+    several = [
+        (n, subject(p, f"{title} at {size} = {n}"), None if q is None else subject(q, "B"))
+        for n, p, q in sizes
+    ]
+    if several:
+        asked = Asked(*several[-1][1:], several, size)
+    else:
+        asked = Asked(subject(program, title), None if vs is None else subject(vs, "B"))
     return Verdicts(title, [x.of(asked) for x in read], top)
 
 
@@ -242,18 +246,17 @@ def ask_at(
       JaxprTypeError, UsageError: as `ask` and `in_sizes`.
     """
     read = [Assertion(text) for text in expressions]
-    other = None if vs is None else load(vs, tracing)
     if sizes is None:
+        other = None if vs is None else load(vs, tracing)
         return ask(load(file, tracing), read, vs=other, title=file, **how)
     wanted = sizes_of(sizes)
-    several = in_sizes(file, tracing, wanted, load)
-    first = several[0][1]
-    return ask(first, read, vs=other, sizes=several, size=wanted.name, title=file, **how)
+    programs = in_sizes(file, tracing, wanted, load)
+    others = [None] * len(programs) if vs is None else _others(vs, tracing, wanted, load)
+    several = [(n, p, q) for n, p, q in zip(wanted.values, programs, others, strict=True)]
+    return ask(programs[0], read, sizes=several, size=wanted.name, title=file, **how)
 
 
-def in_sizes(
-    file: str, tracing: dict[str, Any], sizes: Sizes, load: Load
-) -> list[tuple[int, ClosedJaxpr]]:
+def in_sizes(file: str, tracing: dict[str, Any], sizes: Sizes, load: Load) -> list[ClosedJaxpr]:
     """A program in several sizes.
 
     The name of the size stands in the types or static arguments of a function (`--shape f32[S,64]`, `--static n=S`), in
@@ -272,14 +275,22 @@ def in_sizes(
     word = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
     shapes, static = tracing.get("shapes", ()), _static(tracing)
     if f"{{{name}}}" in file:
-        return [(n, load(file.replace(f"{{{name}}}", str(n)), tracing)) for n in sizes.values]
+        return [load(file.replace(f"{{{name}}}", str(n)), tracing) for n in sizes.values]
     if any(map(word.search, shapes)) or name in static.values():
-        return [(n, load(file, _at_size(tracing, word, name, n))) for n in sizes.values]
+        return [load(file, _at_size(tracing, word, name, n)) for n in sizes.values]
     program = None if is_function(file) else load(file, tracing)
     if program is None or not _has_dimension(program, word):
         help = f"say --shape 'f32[{name},64]' of a function, or a_{{{name}}}.jaxpr for a file"
         fail(UsageError, f"--sizes: nothing in {file} depends on {name}", "option", help=help)
-    return [(n, specialise(program, **{name: n})) for n in sizes.values]
+    return [specialise(program, **{name: n}) for n in sizes.values]
+
+
+def _others(vs: str, tracing: dict[str, Any], sizes: Sizes, load: Load) -> list[ClosedJaxpr]:
+    """Program B in the same sizes; one that has a single size is the same in all."""
+    try:
+        return in_sizes(vs, tracing, sizes, load)
+    except UsageError:
+        return [load(vs, tracing)] * len(sizes.values)
 
 
 def _at_size(tracing: dict[str, Any], word: re.Pattern[str], name: str, n: int) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _ALLOWED = """
 --check-error --check-nans --color --count --denormal --device --devices --dialect --differs --digest --domain --eps --error-format --every --expression --fail-regex --first --in-axes --inf
 --jit --json --known --linear --list --max-bytes --mode --modes --names --nan --no-value --order --out-axes --passes
 --peak-flops --policy --reorder --print --print-after-all --prove --quiet --report --residuals --rtol --samples --scrub --seed --select --shadow --sizes
---slow --sort --stat --step-limit --style --through --time --top --trees --tries --trips --ulp --unified --until-fixed
+--slow --sort --stage --stat --step-limit --style --through --time --top --trees --tries --trips --ulp --unified --until-fixed
 --value --verify --verify-each --wrt
 """
 _OPTIONS = frozenset(_ALLOWED.split())

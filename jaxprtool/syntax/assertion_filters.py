@@ -12,7 +12,7 @@ from typing import Any
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.synonyms import close_names, dtype_meant
 from jaxprtool.syntax.assertion_nodes import At, Attribute, Comparison, Param
-from jaxprtool.syntax.assertion_types import FilterFault, read_dims
+from jaxprtool.syntax.assertion_types import FilterFault, memory_space, read_dims
 from jaxprtool.syntax.linear_regex import LinearRegex, RegexFault
 
 __all__ = ["FIELDS", "FilterFault", "amount", "comparison", "param", "regex", "value_tokens"]
@@ -24,7 +24,7 @@ OF_VALUES = {
     "rank": "number",
     "size": "number",
     "bytes": "number",
-    "memory": "text",
+    "memory": "memory",
     "type": "text",
     "weak": "text",
     "name": "text",
@@ -49,6 +49,7 @@ _OPS = {
     "shape": ("==", "!="),
     "number": ("==", "!=", "<", "<=", ">", ">="),
     "text": ("==", "!=", "~", "!~"),
+    "memory": ("==", "!=", "~", "!~"),
     "texts": ("==", "!=", "~", "!~"),
     "free": ("==", "!=", "<", "<=", ">", ">=", "~", "!~"),
 }
@@ -166,6 +167,7 @@ _VALUES = {
     "shape": _shape,
     "number": _number,
     "text": _plain,
+    "memory": lambda value: memory_space(_plain(value)),
     "texts": _plain,
     "free": str,
 }

@@ -8,7 +8,7 @@ from typing import Any
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.syntax.assertion_nodes import At, TypePattern
 
-__all__ = ["FilterFault", "find_type", "read_dims", "type_of"]
+__all__ = ["FilterFault", "find_type", "memory_space", "read_dims", "type_of"]
 
 
 class FilterFault(ValueError):
@@ -26,7 +26,15 @@ def find_type(name: str) -> tuple[str, str] | None:
         return dtype.short, ""
     first, _, memory = name.removesuffix(">").partition("<")
     dtype = find_dtype(first)
-    return None if dtype is None or not memory else (dtype.short, memory)
+    return None if dtype is None or not memory else (dtype.short, memory_space(memory))
+
+
+def memory_space(name: str) -> str:
+    """The memory space that a kind of memory is called in types: `host` for `pinned_host`."""
+    return _SPACES.get(name, name)
+
+
+_SPACES = {"pinned_host": "host"}
 
 
 def type_of(name: str, dims: Sequence[str] | None, at: At) -> TypePattern:

@@ -261,6 +261,8 @@ def test_growth_of_a_function_and_of_files(tmp_path, monkeypatch):
     first, second = json.loads(done.output)["assertions"]
     assert round(first["values"][0]["value"], 1) == 2.0
     assert [s.split(":")[0] for s in second["says"]] == ["at S = 128", "at S = 256"]
+    both = f"{shape} --vs f.py:f 'growth(peak(B), S) == growth(peak, S)' 'flops(A) == flops(B)'"
+    assert invoke(both).status == 0
     static = "assert f.py:f --shape f32[4,4] --static n=S --sizes S=2,4,8"
     assert invoke(f"{static} 'growth(count(tanh), S) == 1' 'growth(peak, S) <= 0.1'").status == 0
     for n in (8, 16):

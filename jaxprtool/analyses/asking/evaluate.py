@@ -60,13 +60,13 @@ class Asked(NamedTuple):
     Attributes:
       a: the program.
       b: the other one, or None.
-      sizes: the program in several sizes, each with its size; () for one size.
+      sizes: each size with the program, and the other one, in this size; () for one size.
       size: what the size is called, or "".
     """
 
     a: Subject
     b: Subject | None = None
-    sizes: Sequence[tuple[int, Subject]] = ()
+    sizes: Sequence[tuple[int, Subject, Subject | None]] = ()
     size: str = ""
 
 
@@ -84,8 +84,8 @@ def evaluate(claim: Claim, text: str, asked: Asked) -> Verdict:
     if not asked.sizes or _grows(claim):
         return _Evaluation(text, asked).verdict(claim)
     found: list[Verdict] = []
-    for n, subject in asked.sizes:
-        one = _Evaluation(text, asked._replace(a=subject)).verdict(claim)
+    for n, subject, other in asked.sizes:
+        one = _Evaluation(text, Asked(subject, other)).verdict(claim)
         facts = [replace(f, says=f"at {asked.size} = {n:,}: {f.says}") for f in one.facts]
         found.append(replace(one, facts=facts))
     true = all(v.holds for v in found)
@@ -299,8 +299,8 @@ class _Evaluation:
         if x.size != self.asked.size:
             self.fault(x, f"there are no sizes {x.size}", f"the sizes are of {self.asked.size}")
         values: list[float] = []
-        for _, subject in sizes:
-            one = _Evaluation(self.text, Asked(subject, self.asked.b))
+        for _, subject, other in sizes:
+            one = _Evaluation(self.text, Asked(subject, other))
             values.append(one.number(x.of))
         if len(set(values)) == 1:
             return 0.0
@@ -309,7 +309,7 @@ class _Evaluation:
                 f"{self.words(x.of)} is not positive at some size, and its growth has no exponent"
             )
             self.fault(x, message)
-        return exponent([n for n, _ in sizes], values) or 0.0
+        return exponent([n for n, *_ in sizes], values) or 0.0
 
 
 def _is_open(x: Sum) -> bool:

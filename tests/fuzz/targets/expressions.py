@@ -48,7 +48,7 @@ def _program(rng: random.Random) -> ClosedJaxpr:
 
 def check(case: Case) -> None:
     """What is answered can be shown; what is refused is refused with a message."""
-    sizes = [(8, case.program), (16, case.other)]
+    sizes = [(8, case.program, case.other), (16, case.other, None)]
     for how in ({}, {"sizes": sizes, "size": "S"}):
         try:
             found = ask(case.program, [case.text], vs=case.other, stage=case.stage, **how)
