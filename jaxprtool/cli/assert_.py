@@ -38,8 +38,8 @@ def assert_(
     """Whether each EXPRESSION is true of FILE; status 1 where one is false.
 
     Of what is false it prints the figures that were found, and the places of the matches. A name that no primitive has is a
-    warning. With --sizes, FILE is a function with S in its --shape or --static, a file a_{S}.jaxpr for each size, or a
-    program with a dimension S. JSON: {"schema", "program", "holds", "assertions": [{"expression", "holds", "count", "values":
+    warning. With --sizes, FILE is a function with S in its --shape, --static or --like 'args(S)', a file a_{S}.jaxpr for each
+    size, or a program with a dimension S. JSON: {"schema", "program", "holds", "assertions": [{"expression", "holds", "count", "values":
     [{"what", "value"}], "says", "matches", "places": [{"place", "times", "text", "located"}], "warnings"}]}.
 
     \b
@@ -56,6 +56,8 @@ def assert_(
     found = driver.ask_at(file, (*expressions, *more), vs, sizes, session.tracing, load, **how)
     for verdict in found.verdicts:
         session.tell(*driver.warnings_of(verdict.expression, verdict.warnings))
+    if session.error_format != "text":
+        session.tell(*driver.annotations_of(found))
     session.exit_code = 0 if found.holds else 1
     session.answer(found, as_json=as_json)
 

@@ -36,6 +36,7 @@ __all__ = [
     "STAGES",
     "Assertion",
     "Sizes",
+    "annotations_of",
     "ask",
     "ask_at",
     "grep",
@@ -195,6 +196,18 @@ def warnings_of(expression: str, unknown: Sequence[Unknown]) -> list[Diagnostic]
     ]
 
 
+def annotations_of(verdicts: Verdicts) -> list[Diagnostic]:
+    """An error for each expression that is not true, at the first match that decides it."""
+    found: list[Diagnostic] = []
+    for verdict in verdicts.failed:
+        places = [m.place for m in verdict.matches if m.place is not None]
+        span = places[0].eqn.span if places else None
+        said = "; ".join([fact.says for fact in verdict.facts])
+        message = f"{verdict.expression} is false: {said}"
+        found.append(Diagnostic(message, "assertion", span))
+    return found
+
+
 # -- sizes --------------------------------------------------------------------------------------------
 
 
@@ -259,8 +272,8 @@ def ask_at(
 def in_sizes(file: str, tracing: dict[str, Any], sizes: Sizes, load: Load) -> list[ClosedJaxpr]:
     """A program in several sizes.
 
-    The name of the size stands in the types or static arguments of a function (`--shape f32[S,64]`, `--static n=S`), in
-    braces in the name of a file (`a_{S}.jaxpr`), or is a symbolic dimension of the program in a file.
+    The name of the size stands in the types or arguments of a function (`--shape f32[S,64]`, `--static n=S`,
+    `--like 'example_args(S)'`), in braces in the name of a file (`a_{S}.jaxpr`), or is a symbolic dimension of the program in a file.
 
     Args:
       file: the function or the file.
@@ -273,10 +286,10 @@ def in_sizes(file: str, tracing: dict[str, Any], sizes: Sizes, load: Load) -> li
     """
     name = sizes.name
     word = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
-    shapes, static = tracing.get("shapes", ()), _static(tracing)
+    words, static = (*tracing.get("shapes", ()), *tracing.get("like", ())), _static(tracing)
     if f"{{{name}}}" in file:
         return [load(file.replace(f"{{{name}}}", str(n)), tracing) for n in sizes.values]
-    if any(map(word.search, shapes)) or name in static.values():
+    if any(map(word.search, words)) or name in static.values():
         return [load(file, _at_size(tracing, word, name, n)) for n in sizes.values]
     program = None if is_function(file) else load(file, tracing)
     if program is None or not _has_dimension(program, word):
@@ -294,10 +307,14 @@ def _others(vs: str, tracing: dict[str, Any], sizes: Sizes, load: Load) -> list[
 
 
 def _at_size(tracing: dict[str, Any], word: re.Pattern[str], name: str, n: int) -> dict[str, Any]:
-    shapes = [word.sub(str(n), text) for text in tracing.get("shapes", ())]
+    words = {
+        key: tuple([word.sub(str(n), text) for text in tracing[key]])
+        for key in ("shapes", "like")
+        if key in tracing
+    }
     static = _static(tracing)
     chosen = {key: n if value == name else value for key, value in static.items()}
-    return {**tracing, "shapes": tuple(shapes), **({"static": chosen} if static else {})}
+    return {**tracing, **words, **({"static": chosen} if static else {})}
 
 
 def _static(tracing: dict[str, Any]) -> dict[str, Any]:

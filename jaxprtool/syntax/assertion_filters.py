@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.ir.dtypes import find_dtype
@@ -128,6 +129,10 @@ def _plain(value: str) -> str:
     return value[1:-1] if quoted else value
 
 
+def _memory(value: str) -> str:
+    return memory_space(_plain(value))
+
+
 def _dtype(value: str) -> str:
     name = _plain(value)
     found = find_dtype(name)
@@ -162,12 +167,12 @@ def _number(value: str) -> float:
     return found
 
 
-_VALUES = {
+_VALUES: dict[str, Callable[[str], Any]] = {
     "dtype": _dtype,
     "shape": _shape,
     "number": _number,
     "text": _plain,
-    "memory": lambda value: memory_space(_plain(value)),
+    "memory": _memory,
     "texts": _plain,
     "free": str,
 }

@@ -16,6 +16,7 @@ from jax.ad_checkpoint import checkpoint_name
 
 import jaxprtool as jt
 from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.driver.places import with_places
 from jaxprtool.syntax.assertions import read_claim, read_pattern
 from jaxprtool.syntax.linear_regex import LinearRegex, RegexFault
 from tests.analyses.planting import REAL, real_program
@@ -42,6 +43,7 @@ def drawn(seed, program):
 @LAW
 @given(program=programs(), seed=st.integers(0, 1 << 30))
 def test_counts_are_those_of_the_program_written_out(program, seed):
+    program = with_places(program)
     text = drawn(seed, program)
     found = read_pattern(text)
     n, top = (len(matching(program, found, top)) for top in (False, True))
@@ -53,7 +55,7 @@ def test_counts_are_those_of_the_program_written_out(program, seed):
 
 @pytest.mark.parametrize("name", REAL)
 def test_counts_in_real_programs(name):
-    program, _ = real_program(name)
+    program = with_places(real_program(name)[0])  # variables have the names of the text
     for seed in range(10):
         text = drawn(seed, program)
         assert jt.holds(program, f"count({text}) == {len(matching(program, read_pattern(text)))}")
@@ -248,6 +250,8 @@ def f(x, n=1):
     for _ in range(n):
         x = jnp.tanh(x @ x.T)
     return x
+def args(n, m=4):
+    return (jnp.zeros((n, m)),)
 """
 
 
@@ -265,6 +269,8 @@ def test_growth_of_a_function_and_of_files(tmp_path, monkeypatch):
     assert invoke(both).status == 0
     static = "assert f.py:f --shape f32[4,4] --static n=S --sizes S=2,4,8"
     assert invoke(f"{static} 'growth(count(tanh), S) == 1' 'growth(peak, S) <= 0.1'").status == 0
+    like = "assert f.py:f --like 'args(S,16)' --sizes S=64,256"
+    assert invoke(f"{like} '0.9 <= growth(arguments, S) <= 1.1' 'some f32[_, 16]'").status == 0
     for n in (8, 16):
         text = f"{{ lambda ; a:f32[{n}]. let b:f32[{n}] = sin a in (b,) }}"
         (tmp_path / f"a_{n}.jaxpr").write_text(text)

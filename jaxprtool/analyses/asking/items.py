@@ -45,12 +45,17 @@ class Match(NamedTuple):
         return str(Place(self.place.path[-1].eqn, self.place.path[:-1]))
 
     def __str__(self) -> str:
-        """As grep prints it: `file:line:column: equation`, and the way in."""
+        """As grep prints it: `file:line:column: equation`, then the way in, and the line of Python and the scope."""
         text = f"{self.located}: {self.text}" if self.located else self.text
-        about = [f"in {self.way}"] * bool(self.way) + [f"{plain_number(self.times)} times"] * (
-            self.times > 1
-        )
-        return f"{text}  ({', '.join(about)})" if about else text
+        about = [f"in {self.way}"] if self.way else []
+        if self.times > 1:
+            about.append(f"{plain_number(self.times)} times")
+        if self.place is not None:
+            names = f" in {self.place.names}" if self.place.names else ""
+            about += (
+                [f"{self.place.source or 'scope'}{names}"] if self.place.source or names else []
+            )
+        return f"{text}  ({'; '.join(about)})" if about else text
 
     def json(self) -> dict[str, Any]:
         """The match with the keys place, times, text and located."""
