@@ -15,6 +15,7 @@ from jaxprtool.ir.synonyms import close_names, dtype_meant
 from jaxprtool.syntax.assertion_nodes import At, Attribute, Comparison, Param
 from jaxprtool.syntax.assertion_types import FilterFault, memory_space, read_dims
 from jaxprtool.syntax.linear_regex import LinearRegex, RegexFault
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["FIELDS", "FilterFault", "amount", "comparison", "param", "regex", "value_tokens"]
 
@@ -54,8 +55,8 @@ _OPS = {
     "texts": ("==", "!=", "~", "!~"),
     "free": ("==", "!=", "<", "<=", ">", ">=", "~", "!~"),
 }
-_AMOUNT = re.compile(r"-?([\d_]+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
-_UNIT = re.compile(r"(.*?)(?:([KMGTP])(i?)B?|B)?")
+_AMOUNT = pattern(r"-?([\d_]+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_UNIT = pattern(r"(.*?)(?:([KMGTP])(i?)B?|B)?")
 
 
 def comparison(given: Any, op: str, value: str, some: bool, at: At) -> Comparison:
@@ -177,7 +178,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "free": str,
 }
 
-_PIECE = re.compile(r"[\w.+\-@<>]+|[^\s\w]")
+_PIECE = pattern(r"[\w.+\-@<>]+|[^\s\w]")
 
 
 def value_tokens(text: str) -> list[str]:

@@ -34,6 +34,7 @@ from jaxprtool.syntax.assertion_nodes import (
     TypePattern,
 )
 from jaxprtool.syntax.assertion_types import find_type, type_of
+from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tables import grammar_folder
 
 __all__ = ["CODE", "ORDERS", "read_claim", "read_pattern"]
@@ -52,7 +53,7 @@ _LABELS = {
 }  # fmt: skip
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4, "P": 1000**5}
 _BINARY = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
-_NUMBER = re.compile(r"([\d_.]+(?:[eE][+-]?\d+)?) ?(?:([KMGTP])(i?)B?|B)?")
+_NUMBER = pattern(r"([\d_.]+(?:[eE][+-]?\d+)?) ?(?:([KMGTP])(i?)B?|B)?")
 _PAGE = "the language is on the page of `jaxprtool assert --help`"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,11 +14,12 @@ from jaxprtool.ir.origin import stack_of
 from jaxprtool.ir.walk import jaxprs_in
 from jaxprtool.ops.parallel import collective_names
 from jaxprtool.syntax.params import format_value
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Equation", "Item", "Match", "Value", "array_of"]
 
 _LONGEST = 200  # characters of an equation that are shown
-_BLANKS = re.compile(r"\s+")
+_BLANKS = pattern(r"\s+")
 
 
 class Match(NamedTuple):

@@ -7,21 +7,23 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from jaxprtool.syntax.patterns import pattern
+
 __all__ = ["Groups", "axes_of_groups", "axes_of_pairs", "read_groups", "read_meshes"]
 
 Groups = list[list[int]]
 Mesh = Mapping[str, int]
 
 _MOST = 1 << 20  # devices
-_IOTA = re.compile(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
-_LIST = re.compile(r"[\[{]([\d,\s]*)[\]}]")
-_DENSE = re.compile(r"dense<(.*?)>(?:\s*:\s*tensor<([\dx]*)x?i\d+>)?", re.DOTALL)
-_NAMED = re.compile(r"mesh\[([^\]]*)\]([^{]*)\{([^}]*)\}")
-_SIZE = re.compile(r"'([^']*)'=(\d+)")
-_PART = re.compile(r"'([^']*)'(?::\((\d+)\)(\d+))?")
-_DEVICES = re.compile(r"device_ids=\(([^()]*(?:\([^()]*\))?[^()]*)\)")
-_MESH = re.compile(r"sdy\.mesh @[\w.\"]+ = <\[(.*?)\]")
-_AXIS = re.compile(r'"([^"]+)"=(\d+)')
+_IOTA = pattern(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_LIST = pattern(r"[\[{]([\d,\s]*)[\]}]")
+_DENSE = pattern(r"dense<(.*?)>(?:\s*:\s*tensor<([\dx]*)x?i\d+>)?", re.DOTALL)
+_NAMED = pattern(r"mesh\[([^\]]*)\]([^{]*)\{([^}]*)\}")
+_SIZE = pattern(r"'([^']*)'=(\d+)")
+_PART = pattern(r"'([^']*)'(?::\((\d+)\)(\d+))?")
+_DEVICES = pattern(r"device_ids=\(([^()]*(?:\([^()]*\))?[^()]*)\)")
+_MESH = pattern(r"sdy\.mesh @[\w.\"]+ = <\[(.*?)\]")
+_AXIS = pattern(r'"([^"]+)"=(\d+)')
 
 
 def read_groups(text: str) -> Groups | None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Operation", "read_hlo", "read_stablehlo"]
 
@@ -36,7 +37,7 @@ class Operation(NamedTuple):
 
 
 _ELEMENTS = {"pred": "bool", "i1": "bool"}
-_FLOAT8 = re.compile(r"f(\d)e")
+_FLOAT8 = pattern(r"f(\d)e")
 
 
 def _array(element: str, dims: Sequence[str]) -> ShapedArray | None:
@@ -102,10 +103,10 @@ def _attributes(text: str) -> dict[str, str]:
 
 # -- HLO ----------------------------------------------------------------------------------------------
 
-_INSTRUCTION = re.compile(r"\s*(?:ROOT )?%?([\w.\-]+) = ")
-_OPCODE = re.compile(r"\s*([a-z][\w\-]*)\(")
-_HLO_TYPE = re.compile(r"(\w+)\[([\d,<=]*)\]")
-_OPERAND = re.compile(r"%?([\w.\-]+)$")
+_INSTRUCTION = pattern(r"\s*(?:ROOT )?%?([\w.\-]+) = ")
+_OPCODE = pattern(r"\s*([a-z][\w\-]*)\(")
+_HLO_TYPE = pattern(r"(\w+)\[([\d,<=]*)\]")
+_OPERAND = pattern(r"%?([\w.\-]+)$")
 _WRAPPERS = ("async-start", "async-update", "async-done")
 
 
@@ -163,10 +164,10 @@ def _hlo_operand(text: str, types: Mapping[str, list[ShapedArray]]) -> list[Shap
 
 # -- StableHLO ----------------------------------------------------------------------------------------
 
-_MLIR = re.compile(r'\s*(?:%[\w:]+(?:, %[\w:]+)* = )?"?(?:stablehlo|chlo|mhlo|sdy)\.([\w.]+)"?')
-_TENSOR = re.compile(r"tensor<((?:\d+x)*)([\w]+(?:<\w+>)?)(?:, [^<>]*)?>")
+_MLIR = pattern(r'\s*(?:%[\w:]+(?:, %[\w:]+)* = )?"?(?:stablehlo|chlo|mhlo|sdy)\.([\w.]+)"?')
+_TENSOR = pattern(r"tensor<((?:\d+x)*)([\w]+(?:<\w+>)?)(?:, [^<>]*)?>")
 _IGNORED = ("return", "mesh")
-_TARGET = re.compile(r"custom_call @([\w.\-$]+)")
+_TARGET = pattern(r"custom_call @([\w.\-$]+)")
 
 
 class _Open(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -19,30 +18,28 @@ from jaxprtool.analyses.kept import Kept
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.synonyms import OPERATIONS, close_names, meant
 from jaxprtool.syntax.assertion_nodes import Pattern
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Staged"]
 
 # Operations of StableHLO and HLO that a text may have: the collectives, and the others.
-_COLLECTIVES, _OTHERS = (
-    re.findall(r"\w+", names)
-    for names in (
-        "all_gather all_reduce reduce_scatter all_to_all collective_permute collective_broadcast ragged_all_to_all",
-        """
+_COLLECTIVES = """
+all_gather all_reduce reduce_scatter all_to_all collective_permute collective_broadcast ragged_all_to_all
+"""
+_OTHERS = """
 abs add and atan2 bitcast bitcast_convert broadcast broadcast_in_dim call case cbrt ceil ceiling cholesky clamp compare
 complex composite concatenate conditional constant convert convolution copy cosine count_leading_zeros custom_call divide dot
 dot_general dynamic_slice dynamic_update_slice exponential exponential_minus_one fft floor fusion gather get_tuple_element
-infeed iota is_finite log log_plus_one logistic manual_computation map maximum minimum multiply negate not optimization_barrier or outfeed
-outputs pad parameter partition_id popcnt power real recv reduce reduce_precision reduce_window remainder replica_id reshape
-reverse rng rng_bit_generator round_nearest_afz round_nearest_even rsqrt scatter select select_and_scatter send sharding_constraint
-shift_left sign sine slice sort sqrt subtract tan tanh topk transpose triangular_solve tuple while xor
-""",
-    )
-)
+infeed iota is_finite log log_plus_one logistic manual_computation map maximum minimum multiply negate not optimization_barrier
+or outfeed outputs pad parameter partition_id popcnt power real recv reduce reduce_precision reduce_window remainder replica_id
+reshape reverse rng rng_bit_generator round_nearest_afz round_nearest_even rsqrt scatter select select_and_scatter send
+sharding_constraint shift_left sign sine slice sort sqrt subtract tan tanh topk transpose triangular_solve tuple while xor
+"""
 _LONGEST = 200
-_PLACE = re.compile(r"\[([^\[\]()]*:\d+:\d+)\]")
-_OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
+_PLACE = pattern(r"\[([^\[\]()]*:\d+:\d+)\]")
+_OP_NAME = pattern(r'op_name="((?:[^"\\]|\\.)*)"')
 _DIMENSIONS = ("dimensions", "all_gather_dim", "scatter_dimension", "split_dimension")
-_NUMBER = re.compile(r"\d+")
+_NUMBER = pattern(r"\d+")
 
 
 class _Item(Item):
@@ -170,10 +167,10 @@ class Staged(Subject):
         return name.replace("-", "_")
 
     def known(self) -> Iterable[str]:
-        return dict.fromkeys([*_COLLECTIVES, *_OTHERS, *self.names])
+        return dict.fromkeys([*_COLLECTIVES.split(), *_OTHERS.split(), *self.names])
 
     def by_word(self, name: str) -> list[str]:
-        return [*_COLLECTIVES] if name == "collective" else []
+        return [*_COLLECTIVES.split()] if name == "collective" else []
 
     def misnamed(self, name: str) -> tuple[str, str]:
         said = meant(name, OPERATIONS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,10 +23,11 @@ from jaxprtool.ir.synonyms import PRIMITIVES as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
 from jaxprtool.ir.walk import nesting
 from jaxprtool.syntax.assertion_nodes import Head, Pattern
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Program", "Subject", "Unknown"]
 
-_WORDS = re.compile(r"[_\-]")
+_WORDS = pattern(r"[_\-]")
 _OF_EQUATIONS = ("flops", "transcendentals", "bytes", "communication", "executed")
 _ALIKE = {"callback": ("debug",)}  # what prints calls the host, too
 # Words for primitives by what their rows say, beside the words of their names (`callback`).
