@@ -68,7 +68,7 @@ Examples:
   count(name[name=query_proj]) == 12
   no dot_general _:f32[_, 4096] {scope ~ "attn"}
   last all_gather before first dot_general
-  name=x feeds device_put[devices ~ "pinned_host"]
+  name=x feeds device_put {out.memory == pinned_host}
   peak <= 2GiB and flops(dot_general) >= 0.9 * flops
   residuals(dots).count(f32[2, 64, 64]) <= 1
   count(ppermute, A) < count(ppermute, B)
