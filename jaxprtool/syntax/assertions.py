@@ -96,10 +96,9 @@ class _Builder:
     claim: Claim
     pattern: Pattern
 
-    def __init__(self, text: str, start: str, outer: tuple[str, int] | None = None):
-        """Read a text, which may stand in quotes in another one, from an offset on."""
-        self.text = text
-        self.outer = (text, 0) if outer is None else outer
+    def __init__(self, text: str, start: str, whole: str = ""):
+        """Read a text. One that stands in quotes in a `whole` one has blanks in front, so that it stands where it does there."""
+        self.text, self.whole = text, whole or text
         self._check_size()
         tree = self._parsed(start)
         if start == "pattern":
@@ -108,8 +107,7 @@ class _Builder:
             self.claim = self.read_claim(tree)
 
     def fault(self, at: At, message: str, help: str = _PAGE) -> NoReturn:
-        whole, offset = self.outer
-        fault(whole, (at[0] + offset, at[1] + offset), message, help)
+        fault(self.whole, at, message, help)
 
     def _check_size(self) -> None:
         if len(self.text) > _LONGEST:
@@ -358,9 +356,10 @@ class _Builder:
             return None
         if not alone or len(heads) > 1:
             self.fault(_token(token), "a pattern in quotes stands alone", "write it without quotes")
-        if self.outer[0] is not self.text:
+        if self.whole is not self.text:
             self.fault(_token(token), "quotes inside of quotes")
-        return _Builder(inside, "pattern", (self.text, _token(token)[0] + 1)).pattern
+        blanks = " " * (_token(token)[0] + 1)
+        return _Builder(blanks + inside, "pattern", self.text).pattern
 
     def head(self, tree: Any) -> Head:
         token = tree.children[0]

@@ -312,6 +312,12 @@ def test_a_name_that_nothing_has_is_a_warning(name, help):
     assert verdict and help in verdict.warnings[0].help and name in verdict.warnings[0].message
 
 
+def test_a_warning_on_a_name_in_quotes_is_at_its_place():
+    program = jt.parse("{ lambda ; . let in () }")
+    (verdict,) = jt.holds(program, "no sin and no 'zz _:f32[2]'").verdicts
+    assert verdict.warnings[0].at == (15, 17)
+
+
 def test_a_primitive_of_the_program_is_known_and_looked_into():
     inner = "{ lambda ; x:f64[]. let y:f64[] = sin x in (y,) }"
     program = jt.parse(f"{{ lambda ; a:f32[]. let b:f32[] = mystery[body={inner}] a in (b,) }}")
@@ -371,6 +377,9 @@ def test_long_expressions_end(text):
         ("all sin where in.dtype == f46", 15, "is no element type"),
         ("no sin {scope ~ '(a'}", 9, "is not closed"),
         ("count(sin, C) < 1", 12, "there is no program C"),
+        ("no sin and no 'f32[2, q-]'", 24, "was expected"),
+        ("no 'sin {scop ~ x}'", 10, "there is no property scop"),
+        ("'f32[_]' before cos and no 'x y'", 2, "equations have an order"),
         ("all name=x|sin feed cos", 11, "was expected"),
         ("peak(sin) < 1", 1, "of a whole program"),
         ("residuals(dots).count(sin) < 1", 23, "is no type"),
@@ -381,7 +390,7 @@ def test_long_expressions_end(text):
 )
 def test_faults_have_their_place(text, column, message):
     with pytest.raises(jt.UsageError) as e:
-        jt.holds(jt.parse("{ lambda ; . let in () }"), text)
+        jt.holds(jt.parse("{ lambda ; a:f32[2]. let b:f32[2] = cos a in (b,) }"), text)
     (d,) = e.value.diagnostics
     assert message in d.message and d.span.start + 1 == column
 
