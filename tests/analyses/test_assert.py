@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from jax.ad_checkpoint import checkpoint_name
 
 import jaxprtool as jt
+from jaxprtool.analyses.asking.items import param_text
+from jaxprtool.analyses.asking.subject import Program
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.driver.places import with_places
 from jaxprtool.syntax.assertions import read_claim, read_pattern
@@ -23,6 +25,7 @@ from tests.analyses.planting import REAL, real_program
 from tests.analyses.written_out import flows, matching, written_out
 from tests.fuzz.expressions import pattern
 from tests.invoke import invoke
+from tests.laws.oracle import EXAMPLES, ours
 from tests.random.programs import programs
 
 LAW = settings(max_examples=60, derandomize=True, database=None, deadline=None)
@@ -148,6 +151,38 @@ def test_time_is_linear_in_the_program(text):
 
     seconds(100)
     assert min(seconds(16_000) for _ in range(2)) < 40 * min(seconds(1000) for _ in range(3))
+
+
+def params_of_examples():
+    """Of the examples of all primitives each equation, with the text that JAX prints for each param."""
+    for example in EXAMPLES:
+        program = jt.make_jaxpr(ours(example))(*[a.aval for a in example.args])
+        for eqn in program.eqns:
+            for key in eqn.params:
+                text = param_text(eqn, key)
+                if text:
+                    yield program, eqn, key, text
+
+
+def test_the_text_of_a_param_matches_it():
+    """In quotes, and without them where it is made of words, numbers and brackets; another text does not."""
+    seen, tried = set(), 0
+    for program, eqn, key, text in params_of_examples():
+        name = eqn.primitive.name
+        if (name, key, text) in seen:
+            continue
+        seen.add((name, key, text))
+        quoted = text.replace('"', "'")
+        forms = [f"'{name}'[{key}=\"{quoted}\"]"]
+        if re.fullmatch(r"[\w.]+|\w*\([\w., ()]*\)|\w+\[[\w, ]*\]", text) and ") " not in text:
+            forms.append(f"'{name}'[{key}={text}]")
+            tried += 1
+        for form in forms:
+            found = Program(program).find(read_pattern(form))
+            assert any(item.eqn is eqn for item in found), form
+            other = Program(program).find(read_pattern(form.replace("=", "!=", 1)))
+            assert not any(item.eqn is eqn for item in other), form
+    assert tried > 300 and len(seen) > 500
 
 
 # -- the parts of the language ------------------------------------------------------------------------
