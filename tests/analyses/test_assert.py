@@ -17,10 +17,12 @@ from jax.ad_checkpoint import checkpoint_name
 import jaxprtool as jt
 from jaxprtool.analyses.asking.items import param_text
 from jaxprtool.analyses.asking.subject import Program
+from jaxprtool.cli.asking_page import PAGE
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.driver.places import with_places
 from jaxprtool.syntax.assertions import read_claim, read_pattern
 from jaxprtool.syntax.linear_regex import LinearRegex, RegexFault
+from jaxprtool.syntax.tables import grammar_folder
 from tests.analyses.planting import REAL, real_program
 from tests.analyses.written_out import flows, matching, written_out
 from tests.fuzz.expressions import pattern
@@ -183,6 +185,27 @@ def test_the_text_of_a_param_matches_it():
             other = Program(program).find(read_pattern(form.replace("=", "!=", 1)))
             assert not any(item.eqn is eqn for item in other), form
     assert tried > 300 and len(seen) > 500
+
+
+GRAMMAR = (grammar_folder() / "assert.lark").read_text()
+EXAMPLES_OF_THE_PAGE = [line.strip() for line in PAGE.partition("Examples:\n")[2].splitlines()]
+EXAMPLES_OF_THE_GRAMMAR = re.findall(r"^//     (?!lark)(.*)$", GRAMMAR, re.MULTILINE)
+
+
+@pytest.mark.parametrize("text", [*EXAMPLES_OF_THE_PAGE, *EXAMPLES_OF_THE_GRAMMAR])
+def test_examples_are_read(text):
+    """Those of the page are tests; the grammar has tests, numbers, patterns and filters."""
+    if text in EXAMPLES_OF_THE_PAGE:
+        read_claim(text)
+        return
+    forms = (text, f"{text} == 1", f"no {text}", f"no _ {text}", f"all _ {text}")
+    read = []
+    for form in forms:
+        try:
+            read.append(read_claim(form))
+        except jt.UsageError:
+            continue
+    assert read
 
 
 # -- the parts of the language ------------------------------------------------------------------------
