@@ -32,6 +32,9 @@ from jaxprtool.driver.api import typecheck_jaxpr as typecheck_jaxpr
 from jaxprtool.driver.api import vmap_jaxpr as vmap_jaxpr
 from jaxprtool.driver.api import with_consts as with_consts
 from jaxprtool.driver.api import with_types as with_types
+from jaxprtool.driver.api_asking import assert_that as assert_that
+from jaxprtool.driver.api_asking import grep as grep
+from jaxprtool.driver.api_asking import holds as holds
 from jaxprtool.driver.api_checks import equiv as equiv
 from jaxprtool.driver.api_checks import gradcheck as gradcheck
 from jaxprtool.driver.api_checks import precision as precision
@@ -52,6 +55,7 @@ from jaxprtool.driver.api_passes import rewrite_rule as rewrite_rule
 from jaxprtool.driver.api_reduce import reduce as reduce
 from jaxprtool.driver.api_repro import replay as replay
 from jaxprtool.driver.api_repro import repro as repro
+from jaxprtool.driver.asking import Assertion as Assertion
 from jaxprtool.driver.check import Signature as Signature
 from jaxprtool.driver.compile import Compiled as Compiled
 from jaxprtool.driver.diff import Difference as Difference

@@ -27,7 +27,7 @@ def members(tmp_path_factory) -> set[str]:
 
 
 def test_the_wheel_holds_the_grammars_and_the_tables(members: set[str]) -> None:
-    grammars = {"jaxprtool/grammar/jaxpr.lark", "jaxprtool/grammar/reader.lark"}
+    grammars = {f"jaxprtool/grammar/{name}.lark" for name in ("jaxpr", "reader", "assert")}
     assert {*grammars, "jaxprtool/syntax/tables.json"} <= members
 
 
@@ -38,5 +38,5 @@ def test_the_wheel_holds_every_module_and_no_tests(members: set[str]) -> None:
 
 
 def test_an_editable_install_finds_the_grammars() -> None:
-    for name in ("jaxpr.lark", "reader.lark"):
-        assert "lambda" in (tables.grammar_folder() / name).read_text()
+    for name in ("jaxpr.lark", "reader.lark", "assert.lark"):
+        assert "jaxprtool" in (tables.grammar_folder() / name).read_text()

@@ -31,6 +31,8 @@ ASKED = {
     "compile": ("compile FILE", True),
     "trace": ("trace f.py:f --shape f32[3]", False),
     "trace --frontend jax": ("trace f.py:f --shape f32[3] --frontend jax", True),
+    "assert": ("assert FILE count(_)>=0", False),
+    "grep": ("grep _ FILE", False),
     "diff": ("diff FILE FILE", False),
     "compare": ("compare FILE FILE --args ramp ones", False),
     "equiv": ("equiv FILE FILE", False),

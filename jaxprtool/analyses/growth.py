@@ -12,7 +12,7 @@ from jaxprtool.analyses.tally import Count, Entry, Table, in_order, tally
 from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 
-__all__ = ["trends"]
+__all__ = ["exponent", "trends"]
 
 _FIGURES = ("equations", "bytes")
 
@@ -63,7 +63,7 @@ def _executed(program: ClosedJaxpr, by: str, trips: int | None) -> Table:
     return tally(in_order(program.jaxpr), measure, within, trips)
 
 
-def exponent(sizes: Sequence[int], values: Sequence[int | None]) -> float | None:
+def exponent(sizes: Sequence[int], values: Sequence[float | None]) -> float | None:
     """The slope of log(value) over log(size) by least squares; None where a value is unknown, or 0 somewhere."""
     known = [v for v in values if v]
     if len(known) < len(values):

@@ -64,6 +64,8 @@ VERBS: dict[str, tuple[str, str]] = {
         "Compare the results of two jaxprs, or of two backends.",
     ),
     "reduce": ("jaxprtool.cli.reduce:reduce", "Make a failing program small."),
+    "assert": ("jaxprtool.cli.assert_:assert_", "Whether expressions are true of a jaxpr."),
+    "grep": ("jaxprtool.cli.grep:grep", "Print the equations that match a pattern."),
     "hash": ("jaxprtool.cli.hash:hash", "Print a hash of what a jaxpr computes."),
     "opt": ("jaxprtool.cli.opt:opt", "Improve a jaxpr by passes: cse, fold, inline, ..."),
     "repro": ("jaxprtool.cli.repro:repro", "Put a failing command in an archive, or replay it."),

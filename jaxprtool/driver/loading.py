@@ -68,7 +68,7 @@ def example_arguments(name: str, beside: str) -> tuple[Any, ...]:
 
     Args:
       name: `module:name`, `path/file.py:name`, or the name alone of something in the module of `beside`. What
-        it names is a value, or a function that is called without arguments.
+        it names is a value, or a function that is called without arguments; `NAME(8,128)` calls it with numbers.
       beside: the function that the arguments are for, as `load_function` takes it.
 
     Returns:
@@ -77,16 +77,19 @@ def example_arguments(name: str, beside: str) -> tuple[Any, ...]:
     Raises:
       UsageError: there is nothing of that name, or it raises.
     """
-    module_name, _, attribute = name.rpartition(":")
+    called = _CALLED.fullmatch(name)
+    named, numbers = called.groups() if called else (name, "")
+    module_name, _, attribute = named.rpartition(":")
     found = _find(module_name or beside.rpartition(":")[0], attribute, "value")
-    if isinstance(found, _FUNCTIONS) or hasattr(found, "__wrapped__"):
+    if isinstance(found, _FUNCTIONS) or hasattr(found, "__wrapped__") or called:
         try:
-            found = found()
+            found = found(*[int(n) for n in numbers.split(",") if n])
         except (Exception, SystemExit) as e:  # whatever the user's function raises is theirs to see
             user_error(e, f"--like {name}")
     return cast("tuple[Any, ...]", found) if type(found) is tuple else (found,)
 
 
+_CALLED = re.compile(r"([^()]+)\(((?:\d{1,18},)*\d{1,18})\)")
 _FUNCTIONS: tuple[type[Any], ...] = (FunctionType, BuiltinFunctionType, partial)
 
 

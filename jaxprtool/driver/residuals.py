@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from jaxprtool.analyses.kept import Keeping, keeping
+from jaxprtool.analyses.kept import Keeping, Kept, keeping
 from jaxprtool.analyses.kept_answer import Residuals
 from jaxprtool.analyses.recomputation import values_to_keep
 from jaxprtool.core.stack import deep
@@ -17,7 +17,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.passes.checkpointing import POLICY_WORDS, checkpointed, policy_of, with_names
 
-__all__ = ["best", "policy_of", "residuals", "under_policy"]
+__all__ = ["best", "kept", "policy_of", "residuals", "under_policy"]
 
 
 @deep
@@ -93,6 +93,17 @@ def best(
     words = min(fitting, key=lambda w: (kept[w].flops or 0, kept[w].computed))
     other = None if vs is None else _kept(under_policy(program, vs), flags)
     return Residuals(kept[words], words, plain, top, other, vs), tried[words]
+
+
+def kept(program: ClosedJaxpr, policy: str = "") -> list[Kept]:
+    """What a reverse pass of a program keeps under a policy ("": what the program says itself), for all inexact arguments.
+
+    Raises:
+      JaxprTypeError, UnsupportedError, MissingRuleError, UsageError: as `residuals`.
+    """
+    check_arrays(check_input(program), "residuals")
+    flags, _ = differentiated(program, None)
+    return _kept(under_policy(program, policy or None), flags).values
 
 
 def _chosen(program: ClosedJaxpr, plain: Keeping, limit: int) -> dict[str, ClosedJaxpr]:

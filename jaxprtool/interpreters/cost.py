@@ -135,7 +135,7 @@ def FREE(in_avals: Sequence[Aval], out_avals: Sequence[Aval], /, **_: ParamValue
     return 0
 
 
-def PER_OUTPUT(in_avals: Sequence[Aval], out_avals: Sequence[Aval], **_: ParamValue) -> int:
+def PER_OUTPUT(in_avals: Sequence[Aval], out_avals: Sequence[Aval], /, **_: ParamValue) -> int:
     """One operation for each element of the results."""
     return sum(max(a.size, 0) for a in out_avals)
 

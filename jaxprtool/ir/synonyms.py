@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["DTYPES", "PRIMITIVES", "VERBS", "close_names", "dtype_meant", "meant"]
+__all__ = ["DTYPES", "OPERATIONS", "PRIMITIVES", "VERBS", "close_names", "dtype_meant", "meant"]
 
 Table = dict[str, str | tuple[str, ...]]
 
@@ -172,6 +172,32 @@ c64: complex cfloat
 c128: cdouble
 """) | {"fp16": "f16"}
 
+# Operations of HLO by names of primitives, and others.
+OPERATIONS = _table("""
+all_gather: pgather
+all_reduce: psum pmax pmin psum_invariant allreduce
+all_to_all: alltoall
+reduce_scatter: psum_scatter
+collective_permute: ppermute pshuffle
+collective_broadcast: pbroadcast
+custom_call: callback pure_callback io_callback debug_callback
+dot: matmul
+exponential: exp
+log_plus_one: log1p
+sine: sin
+cosine: cos
+multiply: mul
+subtract: sub
+divide: div
+maximum: max
+minimum: min
+negate: neg
+reduce: reduce_sum reduce_max reduce_min
+convert: convert_element_type
+select: select_n
+conditional: cond
+""")
+
 VERBS = _table("""
 check: typecheck validate verify lint type
 fmt: format pretty print cat show tidy
@@ -194,6 +220,8 @@ reduce: bisect minimize creduce
 gradcheck: check_grads
 equiv: equivalent same
 precision: ulp rounding
+assert: expect require guard
+grep: find search match
 hash: digest fingerprint sha256 checksum
 opt: optimize optimise simplify cse fold dce passes
 stats: count statistics summary summarize info

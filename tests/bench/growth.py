@@ -41,6 +41,7 @@ def growth_rows(sizes: list[int]) -> list[Row]:
             "vjp": lambda p=program: vjp_jaxpr(ClosedJaxpr(p.jaxpr)),
             "stats": lambda p=program: jt.stats(p).lines(),
             "cost": lambda p=program: jt.cost(p).lines(),
+            "assert": lambda p=program: jt.holds(p, "no f64", "all mul feed tanh").lines(),
             "eval": lambda p=program: jt.eval_jaxpr(p.jaxpr, [np.ones(3, np.float32)]),
         }
         for what, run in steps.items():

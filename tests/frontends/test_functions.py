@@ -148,6 +148,8 @@ LIKE = "train.py:loss --like example_args"
 
 # Verbs that take two programs or none, and those whose answer names the file.
 NOT_ALONE = {
+    "assert",
+    "grep",
     "trace",
     "diff",
     "compare",

@@ -246,6 +246,17 @@ def test_passes_and_hashes(program):
     assert run("hash -", run(f"fmt --no-source {path}")).split()[0] == digest
 
 
+def test_assert_and_grep(program):
+    """A pattern finds as many equations as there are; a figure is that of cost."""
+    _, path = program
+    cost = json.loads(run(f"cost --json --trips 3 {path}"))["total"]
+    found = json.loads(run(f"grep --json _ {path}"))
+    assert found["count"] == cost["equations"] == int(run(f"grep -c _ {path}"))
+    words = [f"flops == {cost['flops']}", f"peak == {cost['peak_bytes']}", "some _ and not no _"]
+    done = invoke(["assert", "--trips", "3", str(path), *words, f"count(_) == {found['count']}"])
+    assert done.status == 0 and done.output.endswith("4 assertions are true\n"), done.output
+
+
 def test_these_are_all_the_verbs():
     here = Path(__file__).read_text() + "".join(f'"{line}"' for line in COMMANDS.values())
     here = here.replace("jaxprtool ", "")

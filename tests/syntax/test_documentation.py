@@ -291,6 +291,8 @@ def test_no_verb_fails(verb, page, tmp_path):
         "precision": f"precision {path} --args ones",
         "repro": f"repro {path} -- check",
         "partial-eval": f"partial-eval --known 0 {path}",
+        "assert": f"assert {path} peak<=1TiB",
+        "grep": f"grep _ {path}",
     }.get(verb, f"{verb} {path}")
     done = invoke(argv)
     assert done.status == 0 or (done.status in (1, 2) and done.error.startswith(f"{path}:"))

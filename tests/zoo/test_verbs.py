@@ -242,6 +242,16 @@ def test_residuals(program):
     assert run("residuals", program.path, "--vs", "dots")
 
 
+def test_assert_and_grep(program):
+    """What is kept and counted is as `residuals` and `stats` have it."""
+    kept = json.loads(run("residuals", "--json", "--policy", "dots", program.path))["total"]
+    groups = json.loads(run("stats", "--json", program.path))["groups"]
+    counts = [f"count({g['key']}) == {g['equations']}" for g in groups]
+    kept = f"residuals(dots).bytes == {kept['bytes']}"
+    assert run("assert", program.path, *counts, kept).endswith("are true\n")
+    assert run("grep", "--count", groups[0]["key"], program.path) == f"{groups[0]['equations']}\n"
+
+
 def refused(status, code, *argv, stdin=""):
     """A command that has to end with a status and a message of this code."""
     done = invoke([str(word) for word in argv], stdin)

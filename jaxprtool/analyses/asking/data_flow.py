@@ -1,0 +1,165 @@
+"""Which matches of a pattern feed a match of another one: their results reach it as operands, through other equations.
+
+Computed backwards. For each jaxpr there is a summary: which of its results each of its arguments reaches, as bits, and
+whether it reaches the second pattern inside. With it a jaxpr that is used many times is looked at once. Then, from the program
+inwards, which results of each jaxpr reach the second pattern in one of its uses. What decides (a condition, an index) reaches
+all results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from jaxprtool.analyses.asking.walk import Held, in_order
+from jaxprtool.interpreters.runs import Run
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
+
+__all__ = ["Flow"]
+
+_SINK = 1  # the bit of what reaches the second pattern; result i has the bit 1 << (i + 1)
+_Reach = dict[Any, int]
+
+
+class Flow:
+    """What reaches the equations that a test accepts, in a program."""
+
+    def __init__(self, root: Jaxpr, is_sink: Callable[[JaxprEqn], bool]):
+        self._order = in_order(root)
+        self._is_sink = is_sink
+        self._arguments: dict[Jaxpr, list[int]] = {}
+        self._reach: dict[Jaxpr, _Reach] = {}
+        for jaxpr, held in self._order.items():
+            reach = self._reach[jaxpr] = self._backwards(jaxpr, held)
+            self._arguments[jaxpr] = [reach.get(v, 0) for v in jaxpr.in_binders]
+        self._live = self._inwards(root)
+
+    def feeds(self, jaxpr: Jaxpr, atoms: Iterable[Any]) -> bool:
+        """Whether one of some values of a jaxpr reaches the second pattern, in one use of the jaxpr."""
+        reach, live = self._reach[jaxpr], self._live.get(jaxpr, 0) | _SINK
+        return any(reach.get(x, 0) & live for x in atoms if type(x) is not Lit)
+
+    def _backwards(self, jaxpr: Jaxpr, held: Held) -> _Reach:
+        """For each variable of a jaxpr the results that it reaches, and whether it reaches the second pattern."""
+        reach: _Reach = {}
+        for i, x in enumerate(jaxpr.outs):
+            if type(x) is not Lit:
+                reach[x] = reach.get(x, 0) | 1 << (i + 1)
+        calls = {id(eqn): runs for _, eqn, runs in held}
+        for eqn in reversed(jaxpr.eqns):
+            results = [reach.get(v, 0) for v in eqn.out_binders]
+            whole = 0
+            for bits in results:
+                whole |= bits
+            sink = _SINK if self._is_sink(eqn) else 0
+            runs = calls.get(id(eqn))
+            operands = (
+                [whole] * len(eqn.inputs)
+                if runs is None
+                else self._of_call(eqn, runs, results, whole)
+            )
+            for x, bits in zip(eqn.inputs, operands, strict=True):
+                if type(x) is not Lit and bits | sink:
+                    reach[x] = reach.get(x, 0) | bits | sink
+        return reach
+
+    def _of_call(
+        self, eqn: JaxprEqn, runs: Sequence[Run], results: Sequence[int], whole: int
+    ) -> list[int]:
+        """What each operand of an equation reaches that runs jaxprs."""
+        n = len(eqn.inputs)
+        operands: list[int | None] = [None] * n
+        for run in runs:
+            inner = run.jaxpr.jaxpr
+            arguments = _with_turns(self._arguments[inner], inner, eqn, run)
+            outs = _results_of(inner, results, whole)
+            for k, i in enumerate(_binders(inner, eqn)):
+                if i is not None:
+                    bits = _translated(arguments[i], outs)
+                    operands[k] = (operands[k] or 0) | bits
+        return [whole if bits is None else bits for bits in operands]
+
+    def _inwards(self, root: Jaxpr) -> dict[Jaxpr, int]:
+        """For each jaxpr the results that reach the second pattern outside of it."""
+        live: dict[Jaxpr, int] = {root: 0}
+        for jaxpr in reversed(self._order):
+            reach, out = self._reach[jaxpr], live.get(jaxpr, 0) | _SINK
+            for _, eqn, runs in self._order[jaxpr]:
+                reached = [_SINK if reach.get(v, 0) & out else 0 for v in eqn.out_binders]
+                whole = max(reached, default=0)
+                for run in runs:
+                    inner = run.jaxpr.jaxpr
+                    outs = _results_of(inner, reached, whole)
+                    bits = sum(1 << (j + 1) for j, x in enumerate(outs) if x)
+                    bits = self._fed_back(bits, inner, eqn, run)
+                    live[inner] = live.get(inner, 0) | bits
+        return live
+
+    def _fed_back(self, bits: int, inner: Jaxpr, eqn: JaxprEqn, run: Run) -> int:
+        """The results of a loop's body that reach the second pattern, this step's or a later one's."""
+        carried = _carried(inner, eqn, run)
+        if not carried:
+            return bits
+        arguments = _with_turns(self._arguments[inner], inner, eqn, run)
+        for j, i in carried:
+            if arguments[i] & (bits | _SINK):
+                bits |= 1 << (j + 1)
+        return bits
+
+
+def _translated(bits: int, outs: Sequence[int]) -> int:
+    """What is reached outside by what reaches some results of a jaxpr."""
+    found = bits & _SINK
+    rest, j = bits >> 1, 0
+    while rest:
+        zeros = (rest & -rest).bit_length() - 1
+        j += zeros
+        found |= outs[j]
+        rest >>= zeros + 1
+        j += 1
+    return found
+
+
+def _results_of(inner: Jaxpr, results: Sequence[int], whole: int) -> Sequence[int]:
+    """What each result of a jaxpr reaches: that of the equation, or all of them where there is no such one."""
+    return results if len(inner.outs) == len(results) else [whole] * len(inner.outs)
+
+
+def _binders(inner: Jaxpr, eqn: JaxprEqn) -> list[int | None]:
+    """For each operand of an equation the argument of a jaxpr in it that it is; None for none.
+
+    Arguments and operands are in the same order at the end; those of a condition in front of what a loop carries are at the
+    beginning.
+    """
+    n, m, carried = len(eqn.inputs), len(inner.in_binders), len(eqn.out_binders)
+    if m >= n:
+        return [*range(n)]
+    if len(inner.outs) != carried and m >= carried:
+        front = m - carried
+        return [k if k < front else k - n + m if k >= n - carried else None for k in range(n)]
+    return [None if k < n - m else k - n + m for k in range(n)]
+
+
+def _carried(inner: Jaxpr, eqn: JaxprEqn, run: Run) -> list[tuple[int, int]]:
+    """For each result of a body that is an argument of the next step, both positions."""
+    n, m = len(inner.outs), len(inner.in_binders)
+    if (run.times < 2 and not run.turns) or run.devices > 1 or n != len(eqn.out_binders):
+        return []
+    first, count = eqn.params.get("num_consts"), eqn.params.get("num_carry")
+    if not isinstance(first, int) or not isinstance(count, int):
+        first, count = m - n, n  # the body of a loop that carries all of its results
+    return [(j, first + j) for j in range(min(count, n)) if 0 <= first + j < m]
+
+
+def _with_turns(arguments: list[int], inner: Jaxpr, eqn: JaxprEqn, run: Run) -> list[int]:
+    """What the arguments of a body reach in this step and in later ones."""
+    carried = _carried(inner, eqn, run)
+    if not carried:
+        return arguments
+    found = [*arguments]
+    for j, i in carried:  # as Warshall's algorithm closes a relation
+        bit = 1 << (j + 1)
+        for k, bits in enumerate(found):
+            if bits & bit:
+                found[k] = bits | found[i]
+    return found

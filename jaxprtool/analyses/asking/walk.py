@@ -1,0 +1,191 @@
+"""The jaxprs of a program where patterns are looked for, with how often each is used and where it stands in the order.
+
+Looked into is what an equation runs, and all jaxprs of equations whose primitive nobody declares. Rules of derivatives and
+bodies of reductions are parts of their equations. A jaxpr that is used many times is looked at once, or once for
+each scope that it is used in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.places import Place, Step
+from jaxprtool.analyses.tally import Count, times_of
+from jaxprtool.interpreters.runs import Run, runs_of
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
+from jaxprtool.ir.walk import jaxprs_in
+
+__all__ = ["Context", "Level", "levels_of"]
+
+_MOST = 20_000  # contexts of one program
+
+
+class Context(NamedTuple):
+    """What surrounds a jaxpr, as far as filters ask for it.
+
+    Attributes:
+      scopes: the names around the operations, those of enclosing equations.
+      inside: the primitives of those equations.
+      depth: how deep it is; 1 for the program.
+    """
+
+    scopes: tuple[str, ...] = ()
+    inside: frozenset[str] = frozenset()
+    depth: int = 1
+
+
+class Level:
+    """A jaxpr of a program, in one context.
+
+    Attributes:
+      jaxpr: the jaxpr.
+      context: what surrounds it.
+      step, above: the equation that holds it, on the first way, and the level of that; None for the program.
+      times: how often it is used.
+      executed: how often it runs.
+      first, last: the positions of its beginning, where it is used first and last, in the order of the program written out.
+      offsets: for each equation how far behind the beginning it is; the last number is the length.
+    """
+
+    __slots__ = (
+        "above",
+        "context",
+        "executed",
+        "first",
+        "jaxpr",
+        "last",
+        "offsets",
+        "step",
+        "times",
+    )
+
+    def __init__(self, jaxpr: Jaxpr, offsets: Sequence[int], context: Context):
+        self.jaxpr, self.offsets, self.context = jaxpr, offsets, context
+        self.step: Step | None = None
+        self.above: Level | None = None
+        self.times, self.executed = 0, Count()
+        self.first = self.last = -1
+
+    @property
+    def path(self) -> tuple[Step, ...]:
+        """The way to it, the outermost enclosing equation first."""
+        found: list[Step] = []
+        level: Level | None = self
+        while level is not None and level.step is not None:
+            found.append(level.step)
+            level = level.above
+        return tuple(reversed(found))
+
+    def place(self, eqn: JaxprEqn) -> Place:
+        """The place of an equation of it."""
+        return Place(eqn, self.path)
+
+    def used(self, times: int, executed: Count, first: int, last: int) -> None:
+        """Add one use of it."""
+        self.times += times
+        self.executed += executed
+        self.first = first if self.first < 0 else min(first, self.first)
+        self.last = max(last, self.last)
+
+
+Held = Sequence[
+    tuple[int, JaxprEqn, Sequence[Run]]
+]  # position in the jaxpr, equation, what it holds
+
+
+def held_in(jaxpr: Jaxpr) -> Held:
+    """The equations of a jaxpr that hold jaxprs in which patterns are looked for."""
+    found: list[tuple[int, JaxprEqn, Sequence[Run]]] = []
+    for i, eqn in enumerate(jaxpr.eqns):
+        if eqn.primitive.holds_jaxprs:
+            runs = runs_of(eqn) or (() if eqn.primitive.known else _all_in(eqn))
+            if runs:
+                found.append((i, eqn, runs))
+    return found
+
+
+def _all_in(eqn: JaxprEqn) -> list[Run]:
+    """The jaxprs of an equation of which nobody knows what it runs."""
+    return [Run(key, closed) for key, value in eqn.params.items() for closed in jaxprs_in(value)]
+
+
+def in_order(root: Jaxpr) -> dict[Jaxpr, Held]:
+    """The jaxprs of a program, each once and after those that it holds. Not recursive."""
+    found: dict[Jaxpr, Held] = {}
+    open_: dict[Jaxpr, Held] = {}
+    stack = [root]
+    while stack:
+        jaxpr = stack[-1]
+        if jaxpr in found:
+            stack.pop()
+        elif jaxpr in open_:
+            found[jaxpr] = open_[jaxpr]
+            stack.pop()
+        else:
+            held = open_[jaxpr] = held_in(jaxpr)
+            stack += [run.jaxpr.jaxpr for _, _, runs in reversed(held) for run in runs]
+    return found
+
+
+def _offsets(order: dict[Jaxpr, Held]) -> dict[Jaxpr, list[int]]:
+    """For each jaxpr the positions of its equations, where what they hold is written out behind them, and its length."""
+    found: dict[Jaxpr, list[int]] = {}
+    for jaxpr, held in order.items():
+        inside = {i: sum(found[r.jaxpr.jaxpr][-1] for r in runs) for i, _, runs in held}
+        offsets, at = [0], 0
+        for i in range(len(jaxpr.eqns)):
+            at += 1 + inside.get(i, 0)
+            offsets.append(at)
+        found[jaxpr] = offsets
+    return found
+
+
+def levels_of(root: Jaxpr, trips: int | None, *, contexts: bool) -> list[Level]:
+    """The jaxprs of a program, the program first and each before those that it holds.
+
+    Args:
+      root: the program.
+      trips: the turns of a loop whose number of turns is not known; None: unknown.
+      contexts: whether a jaxpr is there once for each context; else once, without one.
+
+    Raises:
+      UnsupportedError: it is used in more than 20,000 contexts.
+    """
+    order = in_order(root)
+    offsets = _offsets(order)
+    levels: dict[Jaxpr, dict[Any, Level]] = {jaxpr: {} for jaxpr in order}
+    top = Level(root, offsets[root], Context())
+    top.used(1, Count(1, 1), 0, 0)
+    levels[root][None] = top
+    count = 1
+    for jaxpr in reversed(order):
+        for level in levels[jaxpr].values():
+            for i, eqn, runs in order[jaxpr]:
+                at = level.offsets[i] + 1
+                for run in runs:
+                    inner = run.jaxpr.jaxpr
+                    context = _within(level.context, eqn) if contexts else level.context
+                    there = levels[inner]
+                    key = context if contexts else None
+                    below = there.get(key)
+                    if below is None:
+                        below = there[key] = Level(inner, offsets[inner], context)
+                        below.step, below.above = Step(eqn, run.param, run.branch), level
+                        count += 1
+                        if count > _MOST + len(order):
+                            message = f"jaxprs are used in more than {_MOST:,} scopes"
+                            fail(UnsupportedError, message, "too-large", span=eqn.span)
+                    executed = level.executed * times_of(run, trips)
+                    below.used(level.times, executed, level.first + at, level.last + at)
+                    at += offsets[inner][-1]
+    return [level for jaxpr in reversed(order) for level in levels[jaxpr].values()]
+
+
+def _within(context: Context, eqn: JaxprEqn) -> Context:
+    names = () if eqn.origin is None else eqn.origin.names or ()
+    inside = context.inside
+    if eqn.primitive.name not in inside:
+        inside = inside | {eqn.primitive.name}
+    return Context((*context.scopes, *names), inside, context.depth + 1)
