@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from jaxprtool.cli.session import Session
-from jaxprtool.driver.files import split_selector
+from jaxprtool.driver.files import STDIN, split_selector
 from jaxprtool.driver.loading import is_function
 from jaxprtool.driver.logs import jaxprs_of_log
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -50,7 +50,8 @@ def refuse_together(
 ) -> None:
     """Raise UsageError for options of `fmt` that do not go together, or not with these files."""
     functions = any(map(is_function, files))
-    if in_place and ("-" in files or functions or output != "-" or check):
+    paths = [split_selector(file)[0] for file in files]
+    if in_place and (not {"-", STDIN}.isdisjoint(paths) or functions or output != "-" or check):
         fail(UsageError, "-i needs files, and goes with neither -o nor --check", "usage")
     if output != "-" and len(files) > 1:
         fail(UsageError, f"-o {output}: {len(files)} files are given, and one is needed", "usage")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 from collections.abc import Iterator
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -61,8 +64,12 @@ def draw(rng: random.Random) -> tuple[list[str], str]:
 
 
 def check(case: tuple[list[str], str]) -> None:
-    """Run it; something is said where the status is not 0."""
-    done = invoke(*case)
+    """Run it; something is said where the status is not 0, and no file is written."""
+    with TemporaryDirectory() as folder, contextlib.chdir(folder):
+        done = invoke(*case)
+        written = os.listdir(folder)
+    if written and case[0][0] != "fuzz":  # which keeps what it finds
+        raise Failure(f"it writes {written}")
     if done.status not in (0, 1, 2) or "Traceback" in done.error:
         raise Failure(f"status {done.status}: {done.error}")
     if done.status == 2 and not done.error:
