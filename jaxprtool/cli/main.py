@@ -65,6 +65,10 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "reduce": ("jaxprtool.cli.reduce:reduce", "Make a failing program small."),
     "hash": ("jaxprtool.cli.hash:hash", "Print a hash of what a jaxpr computes."),
+    "snapshot": (
+        "jaxprtool.cli.snapshot:snapshot",
+        "Keep programs of a project as files; say what changed.",
+    ),
     "opt": ("jaxprtool.cli.opt:opt", "Improve a jaxpr by passes: cse, fold, inline, ..."),
     "repro": ("jaxprtool.cli.repro:repro", "Put a failing command in an archive, or replay it."),
     "fuzz": ("jaxprtool.cli.fuzz:fuzz", "Draw random programs; find what differs on them."),

@@ -200,6 +200,7 @@ stats: count statistics summary summarize info
 cost: flops flop memory roofline
 residuals: saved checkpoint remat
 fuzz: random generate quickcheck
+snapshot: golden approve record
 repro: bundle bugreport reproduce replay archive
 """)
 

@@ -160,6 +160,7 @@ NOT_ALONE = {
     "reduce",
     "repro",
     "residuals",
+    "snapshot",
     "stats",
 }
 

@@ -246,6 +246,20 @@ def test_passes_and_hashes(program):
     assert run("hash -", run(f"fmt --no-source {path}")).split()[0] == digest
 
 
+def test_snapshot(tmp_path):
+    """What is kept of an example has not changed where it is traced again, whichever release of JAX printed it."""
+    table = f'function = "{EXAMPLES}/mlp.py:loss", like = "example_args", wrt = "params"'
+    verbs = '"jvp", "linearize", "vjp", "grad"'
+    text = f"[tool.jaxprtool.snapshot.programs]\nmlp = {{ {table}, verbs = [{verbs}] }}\n"
+    (tmp_path / "pyproject.toml").write_text(text)
+    run(f"snapshot record --project {tmp_path}")
+    assert run(f"snapshot check --project {tmp_path}") == "5 unchanged\n"
+    for kept in (tmp_path / "jaxprs").glob("*.jaxpr"):
+        kept.write_text(run(f"fmt --dialect jax-0.8.3 {kept}"))
+    found = json.loads(run(f"snapshot check --json --project {tmp_path}"))
+    assert {p["kind"] for p in found["programs"]} <= {"printer only", "unchanged"}
+
+
 def test_these_are_all_the_verbs():
     here = Path(__file__).read_text() + "".join(f'"{line}"' for line in COMMANDS.values())
     here = here.replace("jaxprtool ", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import jax
@@ -240,6 +241,23 @@ def test_residuals(program):
     if not program.only_forward:
         assert found["total"]["computed_bytes"] == 0
     assert run("residuals", program.path, "--vs", "dots")
+
+
+def test_snapshot(program):
+    """What is traced now is what a project recorded, and what is kept here."""
+    _, target, *words, _, _ = program.command
+    options: dict[str, list[str]] = {}
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        options.setdefault({"--shape": "shapes"}.get(option, option[2:]), []).append(value)
+    table = {"function": str(FOLDER.parent.parent / target), **options}
+    said = "\n".join(f"{k} = {json.dumps(v)}" for k, v in table.items())
+    head = f"[tool.jaxprtool.snapshot.programs.{program.name}]"
+    project = ["--project", program.folder]
+    (program.folder / "pyproject.toml").write_text(f"{head}\n{said}\n")
+    run("snapshot", "update", *project)
+    assert run("snapshot", "check", *project) == "1 unchanged\n"
+    shutil.copy(program.path, program.folder / "jaxprs" / f"{program.name}.jaxpr")
+    assert "1 printer only" in run("snapshot", "check", *project)
 
 
 def refused(status, code, *argv, stdin=""):
