@@ -26,12 +26,12 @@ from jaxprtool.driver.verify import check_results
 from jaxprtool.driver.vjp import vjp
 from jaxprtool.driver.vmap import vmap
 from jaxprtool.interpreters.origins import without_origins
-from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
+from jaxprtool.ir.diagnostics import JaxprParseError, JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.spans import Span
 from jaxprtool.ir.synonyms import close_names
 
-__all__ = ["check", "compared", "record", "update"]
+__all__ = ["check", "compared", "keep_changed", "record", "update"]
 
 Programs = dict[str, ClosedJaxpr]
 
@@ -61,7 +61,7 @@ def record(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False
         if os.path.exists(kept.file):
             rows.append(_compared(kept, settings))
         else:
-            _write(kept)
+            _write(kept.file, kept.programs)
             rows.append(Recorded(kept.name, kept.file, "recorded"))
     return Snapshots(rows, _extra(settings) if not names else [])
 
@@ -88,22 +88,31 @@ def update(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False
     arrays: set[str] = set()
     for kept in _present(settings, names, verify):
         if not os.path.exists(kept.file):
-            _write(kept)
+            _write(kept.file, kept.programs)
             rows.append(Recorded(kept.name, kept.file, "recorded"))
             continue
-        row = _compared(kept, settings)
+        row = _replaced(kept, settings)
         if row.kind != "unchanged":
             arrays |= _arrays(kept.file)
-            _write(kept)
-            note = "; ".join(filter(None, [row.kind, row.note]))
+            _write(kept.file, kept.programs)
+            note = row.note if row.kind == "unreadable" else "; ".join([row.kind, row.note])
+            note = note.removesuffix("; ")
             row = row._replace(kind="updated", note=note, lines=())
         rows.append(row)
     extra = _extra(settings) if not names else []
     for file in extra:
         arrays |= _arrays(file)
         os.unlink(file)
-    _remove_arrays(settings, arrays)
+    _remove_arrays(settings.directory, arrays)
     return Snapshots(rows, extra, removed=True)
+
+
+def _replaced(kept: Kept, settings: Settings) -> Recorded:
+    """`_compared`, for a file that may be no jaxpr: it had a conflict when branches were merged, say."""
+    try:
+        return _compared(kept, settings)
+    except JaxprParseError:
+        return Recorded(kept.name, kept.file, "unreadable", "its file was no jaxpr")
 
 
 # -- the programs as they are now ---------------------------------------------------------------------
@@ -227,14 +236,31 @@ def _first_place(found: Difference, old: Programs) -> Span | None:
 # -- files --------------------------------------------------------------------------------------------
 
 
-def _write(kept: Kept) -> None:
-    folder = os.path.dirname(kept.file) or "."
+def keep_changed(file: str, programs: Programs) -> None:
+    """Write programs to the file that keeps them, where that has another text; its folder need not be there.
+
+    An `.npz` file is removed that the programs in its place referred to, and none in the folder does now.
+
+    Raises:
+      UsageError: the file cannot be written.
+    """
+    before = set[str]()
+    if os.path.exists(file):
+        if read_bytes(file)[0] == as_written(programs, file).text.encode():
+            return
+        before = _arrays(file)
+    _write(file, programs)
+    _remove_arrays(os.path.dirname(file), before)
+
+
+def _write(file: str, programs: Programs) -> None:
+    folder = os.path.dirname(file) or "."
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as e:
         reason = (e.strerror or str(e)).lower()
         fail(UsageError, f"cannot make the folder {folder}: {reason}", "unwritable-file")
-    write_programs(kept.programs, kept.file)
+    write_programs(programs, file)
 
 
 def _extra(settings: Settings) -> list[str]:
@@ -244,24 +270,28 @@ def _extra(settings: Settings) -> list[str]:
         for e in settings.entries
         for name in (e.name, *(f"{e.name}.{verb}" for verb in e.verbs))
     }
-    return [file for file in _files(settings) if os.path.basename(file) not in named]
+    return [file for file in _files(settings.directory) if os.path.basename(file) not in named]
 
 
-def _files(settings: Settings) -> list[str]:
-    folder = settings.directory
+def _files(folder: str) -> list[str]:
+    """The files of programs in a folder."""
     found = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     return [os.path.relpath(os.path.join(folder, x)) for x in found if x.endswith(".jaxpr")]
 
 
 def _arrays(file: str) -> set[str]:
-    """The `.npz` files that the programs of a file refer to."""
-    return {path for p in load(decode(*read_bytes(file)), file).values() for path in references(p)}
+    """The `.npz` files that the programs of a file refer to; none of a file that is no jaxpr."""
+    try:
+        programs = load(decode(*read_bytes(file)), file).values()
+    except JaxprParseError:
+        return set()
+    return {path for p in programs for path in references(p)}
 
 
-def _remove_arrays(settings: Settings, before: set[str]) -> None:
+def _remove_arrays(folder: str, before: set[str]) -> None:
     """Remove `.npz` files that a program referred to, and none does now."""
     if not before:
         return
-    for path in before - {path for file in _files(settings) for path in _arrays(file)}:
+    for path in before - {path for file in _files(folder) for path in _arrays(file)}:
         with contextlib.suppress(OSError):
             os.unlink(path)

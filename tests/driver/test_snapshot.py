@@ -226,6 +226,9 @@ def test_a_file_that_is_no_jaxpr_is_an_error(folder):
     Path("kept/jaxprs/step.jaxpr").write_text("{ lambda ;")
     done = invoke("snapshot check")
     assert done.status == 2 and done.error.startswith("kept/jaxprs/step.jaxpr:1:")
+    done = invoke("snapshot update")
+    assert done.status == 0 and "its file was no jaxpr" in done.output
+    assert invoke("snapshot check").output == "5 unchanged\n"
 
 
 @pytest.mark.parametrize(
