@@ -49,6 +49,7 @@ ASKED = {
     "compare --backends": ("compare FILE --args ramp ones", True),
     "upgrade": ("upgrade FILE", False),
     "snapshot": ("snapshot record", False),
+    "git-setup": ("git-setup text FILE", False),
     "vmap": ("vmap --in-axes 0,- FILE", False),
     "partial-eval": ("partial-eval --known 1 FILE", False),
     "transpose": ("transpose --linear 0 linear.jaxpr", False),

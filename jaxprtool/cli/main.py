@@ -69,6 +69,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "jaxprtool.cli.snapshot:snapshot",
         "Keep programs of a project as files; say what changed.",
     ),
+    "git-setup": (
+        "jaxprtool.cli.git_setup:git_setup",
+        "Let git compare and merge jaxprs as programs.",
+    ),
     "opt": ("jaxprtool.cli.opt:opt", "Improve a jaxpr by passes: cse, fold, inline, ..."),
     "repro": ("jaxprtool.cli.repro:repro", "Put a failing command in an archive, or replay it."),
     "fuzz": ("jaxprtool.cli.fuzz:fuzz", "Draw random programs; find what differs on them."),

@@ -201,6 +201,7 @@ cost: flops flop memory roofline
 residuals: saved checkpoint remat
 fuzz: random generate quickcheck
 snapshot: golden approve record
+git-setup: difftool mergetool githook
 repro: bundle bugreport reproduce replay archive
 """)
 

@@ -155,6 +155,7 @@ NOT_ALONE = {
     "cost",
     "equiv",
     "fuzz",
+    "git-setup",
     "hash",
     "precision",
     "reduce",

@@ -260,6 +260,11 @@ def test_snapshot(tmp_path):
     assert {p["kind"] for p in found["programs"]} <= {"printer only", "unchanged"}
 
 
+def test_git_shows_it_as_it_is_laid_out(program):
+    _, path = program
+    assert run(f"git-setup text {path}") == run(f"fmt --no-source --no-names {path}")
+
+
 def test_these_are_all_the_verbs():
     here = Path(__file__).read_text() + "".join(f'"{line}"' for line in COMMANDS.values())
     here = here.replace("jaxprtool ", "")

@@ -90,7 +90,13 @@ PAGES = {
     "xla_call": Page(nested, [F32(1.5)], same=False),
     "pmap": Page(mapped, [np.full((1, 3), 2.0, F32), F32(5.0)], same=False),
 }
-NOT_THESE = {"trace", "fuzz", "transpose", "snapshot"}  # they take no file, or a linear program
+NOT_THESE = {
+    "trace",
+    "fuzz",
+    "transpose",
+    "snapshot",
+    "git-setup",
+}  # they take no file, or a linear program
 
 
 @pytest.fixture(params=PAGES)

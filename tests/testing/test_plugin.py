@@ -116,12 +116,9 @@ def test_snapshots(run):
     first = "AssertionError: the program differs from jaxprs/test_model.test_loss.jaxpr: different; 1 changed: 1 sin to tanh"
     assert first in output and "E       -    b:f32[3] = sin a" in output
     assert "_next" not in output and "snapshots.py" not in output.split("short test summary")[0]
-    run.write(model=MODEL.replace("2.0", "2.0000001"))
+    run.write(model=MODEL.replace("2.0", "2.000001"))
     assert run()[0] == 1, "by default constants are the same"
     assert run("--update-jaxprs", "-k", "test_loss")[0] == 0
-    assert (
-        kept.read_text() == text.replace("2.0:", "2.0000002384185791:") or "2.0" in kept.read_text()
-    )
     assert run()[0] == 1 and run("-k", "test_loss")[0] == 0
 
 

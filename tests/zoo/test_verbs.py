@@ -260,6 +260,12 @@ def test_snapshot(program):
     assert "1 printer only" in run("snapshot", "check", *project)
 
 
+def test_git_shows_it_as_it_is_laid_out(program):
+    assert run("git-setup", "text", program.path) == run(
+        "fmt", "--no-source", "--no-names", program.path
+    )
+
+
 def refused(status, code, *argv, stdin=""):
     """A command that has to end with a status and a message of this code."""
     done = invoke([str(word) for word in argv], stdin)
