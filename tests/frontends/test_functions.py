@@ -163,6 +163,7 @@ NOT_ALONE = {
     "residuals",
     "snapshot",
     "stats",
+    "triage",
 }
 
 

@@ -260,6 +260,12 @@ def test_snapshot(tmp_path):
     assert {p["kind"] for p in found["programs"]} <= {"printer only", "unchanged"}
 
 
+def test_triage_with_another_layout(program):
+    _, path = program
+    (path.parent / "other.jaxpr").write_text(run(f"fmt --no-source {path}"))
+    assert run(f"triage {path} {path.parent / 'other.jaxpr'}").startswith("nothing changed\n")
+
+
 def test_git_shows_it_as_it_is_laid_out(program):
     _, path = program
     assert run(f"git-setup text {path}") == run(f"fmt --no-source --no-names {path}")

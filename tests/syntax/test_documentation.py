@@ -289,6 +289,7 @@ def test_no_verb_fails(verb, page, tmp_path):
         "run": f"run {path} --args ones",
         "compile": f"compile -q {path} -o {tmp_path / 'out'}",
         "diff": f"diff {path} {path}",
+        "triage": f"triage {path} {path}",
         "compare": f"compare {path} {path} --args ones",
         "equiv": f"equiv {path} {path}",
         "gradcheck": f"gradcheck {path} --args ones",

@@ -260,6 +260,10 @@ def test_snapshot(program):
     assert "1 printer only" in run("snapshot", "check", *project)
 
 
+def test_triage_with_itself(program):
+    assert run("triage", program.path, program.path).startswith("nothing changed\n")
+
+
 def test_git_shows_it_as_it_is_laid_out(program):
     assert run("git-setup", "text", program.path) == run(
         "fmt", "--no-source", "--no-names", program.path
