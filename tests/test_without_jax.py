@@ -48,6 +48,7 @@ ASKED = {
     "fuzz --check xla": ("fuzz --check xla -n 3", True),
     "compare --backends": ("compare FILE --args ramp ones", True),
     "upgrade": ("upgrade FILE", False),
+    "retraces": ("retraces FILE", False),
     "triage": ("triage FILE FILE", True),
     "snapshot": ("snapshot record", False),
     "git-setup": ("git-setup text FILE", False),

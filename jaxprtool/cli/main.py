@@ -66,6 +66,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "reduce": ("jaxprtool.cli.reduce:reduce", "Make a failing program small."),
     "hash": ("jaxprtool.cli.hash:hash", "Print a hash of what a jaxpr computes."),
     "triage": ("jaxprtool.cli.triage:triage", "Did the program change, or only the compiler?"),
+    "retraces": ("jaxprtool.cli.retraces:retraces", "Why JAX traced again, from a run's log."),
     "snapshot": (
         "jaxprtool.cli.snapshot:snapshot",
         "Keep programs of a project as files; say what changed.",

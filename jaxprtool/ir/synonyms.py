@@ -200,6 +200,7 @@ stats: count statistics summary summarize info
 cost: flops flop memory roofline
 residuals: saved checkpoint remat
 fuzz: random generate quickcheck
+retraces: recompiles cache_misses
 triage: culprit regression
 snapshot: golden approve record
 git-setup: difftool mergetool githook

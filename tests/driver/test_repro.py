@@ -52,7 +52,7 @@ def test_every_example_is_kept_and_replays(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", sorted({*VERBS} - {"trace", "repro", "fuzz", "snapshot", "git-setup"})
+    "verb", sorted({*VERBS} - {"trace", "repro", "fuzz", "snapshot", "git-setup", "retraces"})
 )
 def test_every_built_in_verb_replays(verb: str, tmp_path: Path) -> None:
     """Also where it ends with a message: that happens again."""

@@ -161,6 +161,7 @@ NOT_ALONE = {
     "reduce",
     "repro",
     "residuals",
+    "retraces",
     "snapshot",
     "stats",
     "triage",

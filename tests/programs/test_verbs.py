@@ -260,6 +260,11 @@ def test_snapshot(tmp_path):
     assert {p["kind"] for p in found["programs"]} <= {"printer only", "unchanged"}
 
 
+def test_a_jaxpr_is_a_log_of_no_cache_misses(program):
+    _, path = program
+    assert run(f"retraces {path}").startswith("no cache misses")
+
+
 def test_triage_with_another_layout(program):
     _, path = program
     (path.parent / "other.jaxpr").write_text(run(f"fmt --no-source {path}"))

@@ -260,6 +260,10 @@ def test_snapshot(program):
     assert "1 printer only" in run("snapshot", "check", *project)
 
 
+def test_a_jaxpr_is_a_log_of_no_cache_misses(program):
+    assert run("retraces", program.path).startswith("no cache misses")
+
+
 def test_triage_with_itself(program):
     assert run("triage", program.path, program.path).startswith("nothing changed\n")
 
