@@ -120,7 +120,7 @@ def figures(programs: Programs) -> Figures:
     """What the programs of a file cost together; None for what is not known.
 
     Returns:
-      equations, flops, bytes, peak (of memory, in bytes; the largest), residuals (bytes besides arguments and constants that a
+      equations (those that run), flops, bytes, peak (of memory, in bytes; the largest), residuals (bytes besides arguments and constants that a
       reverse pass keeps), collectives (how many equations communicate) and sent (the bytes that they send).
     """
     each = [_figures(p) for p in programs.values()]
@@ -142,6 +142,7 @@ def _figures(program: ClosedJaxpr) -> Figures:
         e = Estimate(program)
         sent = [x.high for x in e.sent.values()]
         found |= {
+            "equations": e.written,
             "flops": e.total.flops.high,
             "bytes": e.total.nbytes.high,
             "peak": e.memory.nbytes,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import jaxprtool as jt
 from jaxprtool.analyses.cache_misses import HELP, misses
 from jaxprtool.driver.retraces import retraces
 from tests.invoke import invoke
@@ -143,6 +144,13 @@ def test_sets_and_addresses_do_not_depend_on_the_run():
     other = text.replace("{'n' 'x'}", "{'x' 'n'}").replace("{'x' 'n'}", "{'x' 'n'}")
     other = re.sub(r"0x[0-9a-f]+", "0x7f0000000000", other)
     assert str(retraces(text)) == str(retraces(other))
+
+
+def test_in_python():
+    text = LOGS[0].read_text()
+    assert str(jt.retraces(text, by="reason")) == invoke(["retraces", "--by", "reason", str(LOGS[0])]).output[:-1]  # fmt: skip
+    with pytest.raises(jt.UsageError, match="it is one of site"):
+        jt.retraces(text, by="line")
 
 
 def test_a_limit():

@@ -182,6 +182,15 @@ def test_files_by_their_names(tmp_path):
     assert f["stages"][1]["note"] == "1 stablehlo.cosine more; 1 stablehlo.sine fewer"
 
 
+def test_in_python(dumps):
+    program = read(SOME[0])
+    assert jt.triage(program, program).is_same
+    x = jt.ShapedArray((3,), "float32")
+    found = jt.triage(lambda x: jt.lax.sin(x), lambda x: jt.lax.cos(x), x)
+    assert found.programs[0].first.name == "jaxpr"
+    assert jt.triage(str(dumps["plain"]), str(dumps["again"])).is_same
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.driver.changed import CONSTANTS, DIFFERENT, EQUIVALENT, PRINTER, kind_of_change
+from jaxprtool.driver.changed import (
+    CONSTANTS,
+    DIFFERENT,
+    EQUIVALENT,
+    PRINTER,
+    figures,
+    kind_of_change,
+)
 from jaxprtool.generation.programs import draw_typed
 from jaxprtool.interpreters.monoids import algebra_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit
@@ -121,6 +128,29 @@ def test_types_are_part_of_a_program():
     assert note == "it gives (f32[], f32[]), and gave (f32[])"
 
 
+@pytest.mark.parametrize("path", REAL, ids=lambda p: p.stem)
+def test_figures_are_those_of_the_verbs(path):
+    program = read(path)
+    found = figures({"": program})
+    if path.stem == "multiply_add":  # a plug-in declares its primitive
+        assert found.pop("equations") == len(program.eqns) and {*found.values()} == {None}
+        return
+    cost = jt.cost(program)
+    keys = {"flops": "flops", "bytes": "bytes", "peak": "peak_bytes", "equations": "equations"}
+    assert {k: found[k] for k in keys} == {k: cost.total[v] for k, v in keys.items()}
+    sent = cost.json()["total"]["communication"]
+    assert (found["collectives"] > 0) == bool(sent) == (path.stem == "data_parallel")
+    assert found["sent"] == sum(sent.values())
+    if found["residuals"] is not None:
+        assert found["residuals"] == jt.residuals(program).kept.computed
+
+
+def test_figures_of_several_programs_add_up():
+    program = read(ROOT / "examples/mlp.jaxpr")
+    one, two = figures({"": program}), figures({"a": program, "b": program})
+    assert two == {k: v if k == "peak" else 2 * v for k, v in one.items()}
+
+
 MODEL = """
 import numpy as np
 from jaxprtool import lax
@@ -205,6 +235,15 @@ def test_from_the_first_record_to_an_update(folder):
     assert snapshot("check")[0] == 0
     after = {p.name for p in jaxprs.glob("*.npz")}
     assert len(after) == len(before) and not after & before, "arrays of no program are removed"
+
+
+def test_in_python(folder):
+    assert jt.snapshot("record").is_clean and jt.snapshot("check", str(folder), ["step"]).is_clean
+    path = Path("kept/jaxprs/step.jaxpr")
+    path.write_text(path.read_text().replace("mul", "sub"))
+    assert [r.name for r in jt.snapshot("check").changed] == ["step"]
+    with pytest.raises(jt.UsageError, match="none of record, check, update"):
+        jt.snapshot("compare")
 
 
 def test_annotations_are_at_the_place_in_the_file(folder):

@@ -195,12 +195,17 @@ def test_this_projects_own_cases_are_such_files(run):
 
 def test_it_leaves_this_projects_run_alone():
     """With the plug-in loaded, the same tests are collected."""
-    words = ["-m", "pytest", "--collect-only", "-q", "-n", "0", "tests/test_cases.py", "-k", "hash"]
+    words = ["-m", "pytest", "--collect-only", "-q", "tests/test_cases.py", "-k", "hash"]
     runs = [
         subprocess.run(
             [sys.executable, *words, *more],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+                "PYTEST_ADDOPTS": "",
+            },
             capture_output=True,
             text=True,
         )
