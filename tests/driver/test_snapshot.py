@@ -31,7 +31,8 @@ from tests.invoke import invoke
 ROOT = Path(__file__).parents[2]
 ALL = bool(os.environ.get("JAXPRTOOL_ALL"))
 REAL = sorted([*(ROOT / "examples").glob("*.jaxpr"), *(ROOT / "examples/zoo").glob("*.jaxpr")])
-RANDOM = range(200 if ALL else 30)
+RANDOM = range(200 if ALL else 12)
+SOME = REAL if ALL else REAL[::2]
 
 
 def read(path: Path) -> ClosedJaxpr:
@@ -101,11 +102,11 @@ def test_each_kind_of_change_is_told_from_the_others(drawn):
 
 
 def test_most_exchanged_equations_are_differences():
-    kinds = [kind(read(p), made) for p in REAL for made, _, _ in exchanges(read(p), 3)]
-    assert len(kinds) > 30 and kinds.count(DIFFERENT) >= 0.9 * len(kinds)
+    kinds = [kind(p, made) for p in map(read, SOME) for made, _, _ in exchanges(p, 2)]
+    assert len(kinds) > 15 and kinds.count(DIFFERENT) >= 0.9 * len(kinds)
 
 
-@pytest.mark.parametrize("path", REAL, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", SOME, ids=lambda p: p.stem)
 def test_what_another_release_printed_is_the_same_program(path):
     """Any release's print of a program, with the params that it does not know, is taken as the program."""
     program, text = read(path), jt.format_jaxpr(read(path), lossless=True)
