@@ -47,6 +47,9 @@ from jaxprtool.driver.api_figures import residuals as residuals
 from jaxprtool.driver.api_figures import stats as stats
 from jaxprtool.driver.api_fuzz import fuzz as fuzz
 from jaxprtool.driver.api_fuzz import random_program as random_program
+from jaxprtool.driver.api_guard import retraces as retraces
+from jaxprtool.driver.api_guard import snapshot as snapshot
+from jaxprtool.driver.api_guard import triage as triage
 from jaxprtool.driver.api_passes import Match as Match
 from jaxprtool.driver.api_passes import define_pass as define_pass
 from jaxprtool.driver.api_passes import hash_program as hash_program

@@ -31,7 +31,11 @@ LAYERS = (
     "cli",
 )
 # Modules that stand outside the layers: the public face, the entry point, and plug-ins, which use the public face.
-PUBLIC = {"__init__", "__main__", "autodidax", "lax", "names", "plugins"}
+PUBLIC = {
+    *("__init__", "__main__", "autodidax", "lax", "names", "plugins"),
+    "testing",
+    "pytest_plugin",
+}
 # Layers that know primitives by what `ops` declares and `rules` define, and not by name.
 NAMELESS = {"ir", "core", "syntax", "stablehlo", "interpreters", "makers", "analyses"}
 BY_NAME = {

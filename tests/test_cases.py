@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.invoke import VERBS, invoke
+from jaxprtool.testing.cases import MARK, run_case
+from tests.invoke import VERBS
 
 FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(FOLDER.glob("*/*.jaxpr"))
 DISAGREES = re.compile(
     r"(?<![\w.,-])1 (?:arguments|arrays|constants|entries|jaxprs|operands|results|values)\b"
 )
-MARK = re.compile(r"^# ---- (output|error)(?: (\d))?\n", re.MULTILINE)
-
-
-def run_case(path: Path) -> tuple[str, str, str]:
-    """The part of a case file that is given, the part that it expects, and what is printed now."""
-    text = path.read_text()
-    first, _, rest = text.partition("\n")
-    assert first.startswith("# run: "), f"{path} does not begin with `# run:`"
-    m = MARK.search(rest)
-    given, expected = (rest[: m.start()], rest[m.start() :]) if m else (rest, "")
-    done = invoke(first.removeprefix("# run: ").replace("{folder}", str(path.parent)), given)
-    assert done.status != 3, done.error
-    kind = "error" if done.error else "output"
-    status = f" {done.status}" if done.status else ""
-    printed = done.error or done.output
-    for folder in (str(path.parent), os.path.relpath(path.parent)):
-        printed = printed.replace(folder, "{folder}")
-    return f"{first}\n{given}", expected, f"# ---- {kind}{status}\n{printed}"
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: f"{p.parent.name}/{p.stem}")
 def test_case(path: Path, request: pytest.FixtureRequest) -> None:
-    given, expected, printed = run_case(path)
+    given, expected, printed, status = run_case(path)
+    assert status != 3, printed
     if request.config.getoption("--update-cases"):
         path.write_text(given + printed)
         return

@@ -22,6 +22,9 @@ PROGRAM = """{ lambda ; a:f32[3] b:f32[3]. let
 """
 FUNCTION = "def f(x):\n    return x * x + 1\n"
 
+KEPT = """[tool.jaxprtool.snapshot.programs]
+f = { function = "f.py:f", shapes = ["f32[3]"] }
+"""
 # What each verb is asked, and whether it needs JAX or jaxlib for it.
 ASKED = {
     "run": ("run FILE --args ramp ones", False),
@@ -47,6 +50,10 @@ ASKED = {
     "fuzz --check xla": ("fuzz --check xla -n 3", True),
     "compare --backends": ("compare FILE --args ramp ones", True),
     "upgrade": ("upgrade FILE", False),
+    "retraces": ("retraces FILE", False),
+    "triage": ("triage FILE FILE", True),
+    "snapshot": ("snapshot record", False),
+    "git-setup": ("git-setup text FILE", False),
     "vmap": ("vmap --in-axes 0,- FILE", False),
     "partial-eval": ("partial-eval --known 1 FILE", False),
     "transpose": ("transpose --linear 0 linear.jaxpr", False),
@@ -95,6 +102,7 @@ def answers(request, tmp_path_factory):
     linear = "{ lambda ; a:f32[3]. let b:f32[3] = neg a in (b,) }"
     (folder / "linear.jaxpr").write_text(linear)
     (folder / "f.py").write_text(FUNCTION)
+    (folder / "pyproject.toml").write_text(KEPT)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
     run = subprocess.run(
         [sys.executable, "-c", BLOCKED[request.param] + RUN],

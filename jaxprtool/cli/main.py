@@ -67,6 +67,16 @@ VERBS: dict[str, tuple[str, str]] = {
     "assert": ("jaxprtool.cli.assert_:assert_", "Whether expressions are true of a jaxpr."),
     "grep": ("jaxprtool.cli.grep:grep", "Print the equations that match a pattern."),
     "hash": ("jaxprtool.cli.hash:hash", "Print a hash of what a jaxpr computes."),
+    "triage": ("jaxprtool.cli.triage:triage", "Did the program change, or only the compiler?"),
+    "retraces": ("jaxprtool.cli.retraces:retraces", "Why JAX traced again, from a run's log."),
+    "snapshot": (
+        "jaxprtool.cli.snapshot:snapshot",
+        "Keep programs of a project as files; say what changed.",
+    ),
+    "git-setup": (
+        "jaxprtool.cli.git_setup:git_setup",
+        "Let git compare and merge jaxprs as programs.",
+    ),
     "opt": ("jaxprtool.cli.opt:opt", "Improve a jaxpr by passes: cse, fold, inline, ..."),
     "repro": ("jaxprtool.cli.repro:repro", "Put a failing command in an archive, or replay it."),
     "fuzz": ("jaxprtool.cli.fuzz:fuzz", "Draw random programs; find what differs on them."),

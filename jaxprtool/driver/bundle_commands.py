@@ -13,13 +13,11 @@ OUT = "{out}"  # in a command, a file in the temporary folder
 
 # Verbs that evaluate a program take the arguments of the bundle; those of two programs are given it twice.
 ARGS_VERBS = ("blame", "run", "equiv", "gradcheck", "precision", "compare", "reduce")
-PAIR_VERBS = ("diff", "equiv")
+PAIR_VERBS = ("diff", "equiv", "triage")
 _PLAIN_VERBS = (
     *("check", "fmt", "upgrade", "jvp", "vmap", "partial-eval", "linearize", "transpose"),
     *("vjp", "grad", "discharge", "lower", "compile", "diff", "opt", "hash", "stats", "cost"),
-    "residuals",
-    "assert",
-    "grep",
+    *("residuals", "assert", "grep", "triage"),
 )
 # Options that choose what is computed and how it is shown. What is not here is refused: commands, plug-ins, modules, other
 # files, the network.

@@ -21,6 +21,7 @@ __all__ = [
     "has_references",
     "inline",
     "load_constants",
+    "references",
     "with_consts",
 ]
 
@@ -96,6 +97,12 @@ def has_references(program: ClosedJaxpr) -> bool:
     return any(
         isinstance(c, ArrayRef) for current in _all_programs(program) for c in current.consts
     )
+
+
+def references(program: ClosedJaxpr) -> set[str]:
+    """The `.npz` files that hold constants of the program."""
+    values = (c for current in _all_programs(program) for c in current.consts)
+    return {c.file for c in values if isinstance(c, ArrayRef)}
 
 
 def load_constants(program: ClosedJaxpr) -> ClosedJaxpr:

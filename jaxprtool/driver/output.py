@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from jaxprtool.driver.constants import beside, inline
+from jaxprtool.driver.constants import Beside, beside, inline
 from jaxprtool.driver.writing import write_output
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.syntax.print import format_file
 from jaxprtool.syntax.version import HEADER
 
-__all__ = ["INLINE", "program_text", "write_programs"]
+__all__ = ["INLINE", "Written", "as_written", "program_text", "write_programs"]
 
 INLINE = "inline"  # as the place of constants: in the text
 
@@ -53,8 +54,34 @@ def write_programs(
     if consts not in ("", INLINE) and not consts.endswith(".npz"):
         fail(UsageError, f"constants are written to an .npz file, or {INLINE}: {consts}", "option")
     parts = inline(programs) if consts == INLINE else beside(programs, output, consts)
+    made = _whole(programs, parts, comments, dialect)
+    if made.arrays:  # first, so that no text ever names a file that is not there
+        write_output(made.arrays, made.data)
+    write_output(output, made.text)
+
+
+class Written(NamedTuple):
+    """What a file of programs holds.
+
+    Attributes:
+      text: of the file.
+      arrays: the `.npz` file beside it; "" where none is needed.
+      data: the bytes of that.
+    """
+
+    text: str
+    arrays: str
+    data: bytes
+
+
+def as_written(programs: Mapping[str, ClosedJaxpr], output: str) -> Written:
+    """What `write_programs` writes to a file. Raises UsageError when a file that holds a constant cannot be read."""
+    return _whole(programs, beside(programs, output), "", "")
+
+
+def _whole(
+    programs: Mapping[str, ClosedJaxpr], parts: Beside, comments: str, dialect: str
+) -> Written:
     text = format_file(dict(programs), dialect=dialect, lossless=True, placed=parts.placed)
     text = HEADER + comments + text
-    if parts.path:  # first, so that no text ever names a file that is not there
-        write_output(parts.path, parts.data)
-    write_output(output, text if text.endswith("\n") else text + "\n")
+    return Written(text if text.endswith("\n") else text + "\n", parts.path, parts.data)

@@ -10,7 +10,7 @@ from jaxprtool.driver.files import STDIN
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.syntax.dialects import find_dialect
 
-__all__ = ["dialect_of_project"]
+__all__ = ["dialect_of_project", "project_file", "settings_in"]
 
 _FILE = "pyproject.toml"
 
@@ -24,12 +24,10 @@ def dialect_of_project(path: str) -> str:
     Raises:
       UsageError: the settings cannot be read, or name no dialect.
     """
-    folder = os.path.dirname(os.path.abspath("_" if path in ("-", STDIN) else path))
-    while not os.path.isfile(found := os.path.join(folder, _FILE)):
-        if (above := os.path.dirname(folder)) == folder:
-            return ""
-        folder = above
-    dialect = _settings(found).get("dialect", "")
+    found = project_file(os.path.dirname("_" if path in ("-", STDIN) else path))
+    if not found:
+        return ""
+    dialect = settings_in(found).get("dialect", "")
     if not isinstance(dialect, str):
         fail(UsageError, f"{found}: dialect has to be a name in quotes", "bad-settings")
     if dialect:
@@ -37,7 +35,18 @@ def dialect_of_project(path: str) -> str:
     return dialect
 
 
-def _settings(path: str) -> dict[str, Any]:
+def project_file(folder: str) -> str:
+    """The `pyproject.toml` of a folder, or the nearest one above; "" where there is none."""
+    folder = os.path.abspath(folder)
+    while not os.path.isfile(found := os.path.join(folder, _FILE)):
+        if (above := os.path.dirname(folder)) == folder:
+            return ""
+        folder = above
+    return found
+
+
+def settings_in(path: str) -> dict[str, Any]:
+    """The table `[tool.jaxprtool]` of a file; empty where it has none. Raises UsageError when it cannot be read."""
     try:
         with open(path, "rb") as f:
             raw = f.read()

@@ -228,6 +228,10 @@ stats: count statistics summary summarize info
 cost: flops flop memory roofline
 residuals: saved checkpoint remat
 fuzz: random generate quickcheck
+retraces: recompiles cache_misses
+triage: culprit regression
+snapshot: golden approve record
+git-setup: difftool mergetool githook
 repro: bundle bugreport reproduce replay archive
 """)
 

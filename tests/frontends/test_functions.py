@@ -157,12 +157,16 @@ NOT_ALONE = {
     "cost",
     "equiv",
     "fuzz",
+    "git-setup",
     "hash",
     "precision",
     "reduce",
     "repro",
     "residuals",
+    "retraces",
+    "snapshot",
     "stats",
+    "triage",
 }
 
 

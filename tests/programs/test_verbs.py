@@ -257,6 +257,36 @@ def test_assert_and_grep(program):
     assert done.status == 0 and done.output.endswith("4 assertions are true\n"), done.output
 
 
+def test_snapshot(tmp_path):
+    """What is kept of an example has not changed where it is traced again, whichever release of JAX printed it."""
+    table = f'function = "{EXAMPLES}/mlp.py:loss", like = "example_args", wrt = "params"'
+    verbs = '"jvp", "linearize", "vjp", "grad"'
+    text = f"[tool.jaxprtool.snapshot.programs]\nmlp = {{ {table}, verbs = [{verbs}] }}\n"
+    (tmp_path / "pyproject.toml").write_text(text)
+    run(f"snapshot record --project {tmp_path}")
+    assert run(f"snapshot check --project {tmp_path}") == "5 unchanged\n"
+    for kept in (tmp_path / "jaxprs").glob("*.jaxpr"):
+        kept.write_text(run(f"fmt --dialect jax-0.8.3 {kept}"))
+    found = json.loads(run(f"snapshot check --json --project {tmp_path}"))
+    assert {p["kind"] for p in found["programs"]} <= {"printer only", "unchanged"}
+
+
+def test_a_jaxpr_is_a_log_of_no_cache_misses(program):
+    _, path = program
+    assert run(f"retraces {path}").startswith("no cache misses")
+
+
+def test_triage_with_another_layout(program):
+    _, path = program
+    (path.parent / "other.jaxpr").write_text(run(f"fmt --no-source {path}"))
+    assert run(f"triage {path} {path.parent / 'other.jaxpr'}").startswith("nothing changed\n")
+
+
+def test_git_shows_it_as_it_is_laid_out(program):
+    _, path = program
+    assert run(f"git-setup text {path}") == run(f"fmt --no-source --no-names {path}")
+
+
 def test_these_are_all_the_verbs():
     here = Path(__file__).read_text() + "".join(f'"{line}"' for line in COMMANDS.values())
     here = here.replace("jaxprtool ", "")

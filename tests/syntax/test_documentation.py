@@ -90,7 +90,13 @@ PAGES = {
     "xla_call": Page(nested, [F32(1.5)], same=False),
     "pmap": Page(mapped, [np.full((1, 3), 2.0, F32), F32(5.0)], same=False),
 }
-NOT_THESE = {"trace", "fuzz", "transpose"}  # they take no file, or a linear program
+NOT_THESE = {
+    "trace",
+    "fuzz",
+    "transpose",
+    "snapshot",
+    "git-setup",
+}  # they take no file, or a linear program
 
 
 @pytest.fixture(params=PAGES)
@@ -283,6 +289,7 @@ def test_no_verb_fails(verb, page, tmp_path):
         "run": f"run {path} --args ones",
         "compile": f"compile -q {path} -o {tmp_path / 'out'}",
         "diff": f"diff {path} {path}",
+        "triage": f"triage {path} {path}",
         "compare": f"compare {path} {path} --args ones",
         "equiv": f"equiv {path} {path}",
         "gradcheck": f"gradcheck {path} --args ones",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import jax
@@ -250,6 +251,37 @@ def test_assert_and_grep(program):
     kept = f"residuals(dots).bytes == {kept['bytes']}"
     assert run("assert", program.path, *counts, kept).endswith("are true\n")
     assert run("grep", "--count", groups[0]["key"], program.path) == f"{groups[0]['equations']}\n"
+
+
+def test_snapshot(program):
+    """What is traced now is what a project recorded, and what is kept here."""
+    _, target, *words, _, _ = program.command
+    options: dict[str, list[str]] = {}
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        options.setdefault({"--shape": "shapes"}.get(option, option[2:]), []).append(value)
+    table = {"function": str(FOLDER.parent.parent / target), **options}
+    said = "\n".join(f"{k} = {json.dumps(v)}" for k, v in table.items())
+    head = f"[tool.jaxprtool.snapshot.programs.{program.name}]"
+    project = ["--project", program.folder]
+    (program.folder / "pyproject.toml").write_text(f"{head}\n{said}\n")
+    run("snapshot", "update", *project)
+    assert run("snapshot", "check", *project) == "1 unchanged\n"
+    shutil.copy(program.path, program.folder / "jaxprs" / f"{program.name}.jaxpr")
+    assert "1 printer only" in run("snapshot", "check", *project)
+
+
+def test_a_jaxpr_is_a_log_of_no_cache_misses(program):
+    assert run("retraces", program.path).startswith("no cache misses")
+
+
+def test_triage_with_itself(program):
+    assert run("triage", program.path, program.path).startswith("nothing changed\n")
+
+
+def test_git_shows_it_as_it_is_laid_out(program):
+    assert run("git-setup", "text", program.path) == run(
+        "fmt", "--no-source", "--no-names", program.path
+    )
 
 
 def refused(status, code, *argv, stdin=""):

@@ -1,0 +1,121 @@
+"""The answer of `snapshot`: what has become of each program that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.table import Parts, Report, Table, size_text
+from jaxprtool.ir.spans import Span
+
+__all__ = ["Recorded", "Snapshots"]
+
+Figures = Mapping[str, int | None]
+_SIZES = ("bytes", "peak", "residuals", "sent")
+
+
+class Recorded(NamedTuple):
+    """A program that is kept.
+
+    Attributes:
+      name: `loss`, or `loss.grad` for what a verb makes of it.
+      file: its file.
+      kind: what has become of it: unchanged, printer only, equivalent, constants within tolerance, different, missing (it has no
+        file); or what was done: recorded, updated.
+      note: more about that, or "".
+      before, after: figures of the kept program and of the present one, where it has changed.
+      lines: the difference, as `diff` shows it.
+      span: the first place in the file where it differs, or None.
+    """
+
+    name: str
+    file: str
+    kind: str
+    note: str = ""
+    before: Figures = MappingProxyType({})
+    after: Figures = MappingProxyType({})
+    lines: Sequence[str] = ()
+    span: Span | None = None
+
+    @property
+    def figures(self) -> dict[str, tuple[int | None, int | None]]:
+        """The figures that differ: what they were, and what they are."""
+        pairs = {k: (self.before.get(k), v) for k, v in self.after.items()}
+        return {k: pair for k, pair in pairs.items() if pair[0] != pair[1]}
+
+    def describe(self) -> str:
+        """What has become of it, in a line, with the figures that differ."""
+        said = [self.note] if self.note else []
+        return "; ".join([*said, *(_change(k, *pair) for k, pair in self.figures.items())])
+
+
+def _change(key: str, before: int | None, after: int | None) -> str:
+    texts = ["unknown" if x is None else _figure(key, x) for x in (before, after)]
+    return f"{key} {texts[0]} -> {texts[1]}"
+
+
+def _figure(key: str, x: int) -> str:
+    return size_text(x) if key in _SIZES else f"{x:,}"
+
+
+class Snapshots(Report):
+    """What has become of the programs that are kept, or what was done about them.
+
+    Attributes:
+      rows: of each program.
+      extra: files in the folder that belong to none.
+      removed: whether they were removed.
+    """
+
+    __slots__ = ("extra", "removed", "rows")
+
+    def __init__(self, rows: Sequence[Recorded], extra: Sequence[str], *, removed: bool = False):
+        self.rows, self.extra, self.removed = [*rows], [*extra], removed
+
+    @property
+    def changed(self) -> list[Recorded]:
+        """The programs that are not as their files say, but for the print."""
+        fine = ("unchanged", "printer only", "recorded", "updated")
+        return [r for r in self.rows if r.kind not in fine]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing has changed but prints, and no file is missing or too many."""
+        return not self.changed and (self.removed or not self.extra)
+
+    def parts(self) -> Parts:
+        kinds: dict[str, int] = {}
+        for r in self.rows:
+            kinds[r.kind] = kinds.get(r.kind, 0) + 1
+        counts = [f"{n} {kind}" for kind, n in kinds.items()]
+        found: list[str | Table] = ["; ".join(counts) or "no programs"]
+        told = [r for r in self.rows if r.kind != "unchanged"]
+        if told:
+            cells = [[r.name, r.kind, r.describe()] for r in told]
+            found += ["", Table(["program<", "change<", "<"], cells)]
+        what = "removed" if self.removed else "extra: no program has this file:"
+        found += [f"{what} {file}" for file in self.extra]
+        for r in told:
+            if r.lines:
+                found += ["", *r.lines]
+        return found
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "clean": self.is_clean,
+            "programs": [
+                {
+                    "name": r.name,
+                    "file": r.file,
+                    "kind": r.kind,
+                    "note": r.note,
+                    "figures": {k: {"before": a, "after": b} for k, (a, b) in r.figures.items()},
+                    "lines": [*r.lines],
+                }
+                for r in self.rows
+            ],
+            "missing": [r.file for r in self.rows if r.kind == "missing"],
+            "removed" if self.removed else "extra": self.extra,
+        }

@@ -1,0 +1,159 @@
+"""What becomes of a program on its way through the compiler: texts of StableHLO and of HLO, and the buffers, compared.
+
+Two texts are equal when they are so up to names of values and of modules, and what only says where an operation comes from. The
+operations that differ are counted by their kinds, operands aside, so that one that was inserted is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+__all__ = ["Buffers", "buffers_of", "operations_that_differ", "same_hlo", "same_stablehlo"]
+
+_VALUE = re.compile(r"%[\w$.-]+")
+_LOCATION = re.compile(r"\s*\bloc\((?:[^()\"]|\"[^\"]*\"|\((?:[^()\"]|\"[^\"]*\")*\))*\)")
+_MLIR_NAME = re.compile(r"^(\s*(?:builtin\.)?module) @[\w$.-]+")
+_JAX_ATTRIBUTE = re.compile(r"jax\.\w+ = (?:\"[^\"]*\"|\w+)(?:, )?|, jax\.\w+ = (?:\"[^\"]*\"|\w+)")
+_MLIR_OPERATION = re.compile(r"(?:^|= |applies )\"?([a-z_]\w*\.[\w.]+)")
+_METADATA = re.compile(r", metadata=\{(?:[^{}\"]|\"(?:[^\"\\]|\\.)*\"|\{[^{}]*\})*\}")
+_HLO_MODULE = re.compile(r"^HloModule [^,\n]+(?:, is_scheduled=\w+)?")
+_HLO_KEPT = re.compile(
+    r"(input_output_alias=\{.*?\}(?=, \w+=|$)|entry_computation_layout=\{.*\}\)?\})"
+)
+_HLO_TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
+_MOST_KINDS = 6  # that are told
+_HLO_OPERATION = re.compile(r" = (?:\([^=]*?\)|\S+) ([a-z][\w-]*)\(")
+
+
+def same_stablehlo(a: str, b: str) -> bool:
+    """Whether two texts of StableHLO are equal up to names and locations."""
+    return _renamed(_mlir_lines(a)) == _renamed(_mlir_lines(b))
+
+
+def same_hlo(a: str, b: str) -> bool:
+    """Whether two texts of HLO are equal up to names and metadata."""
+    return _renamed(_hlo_lines(a)) == _renamed(_hlo_lines(b))
+
+
+def operations_that_differ(a: str, b: str, *, is_hlo: bool) -> str:
+    """How many operations of each kind differ, in a line: `2 stablehlo.add more; 1 stablehlo.sine fewer`."""
+    lines: Callable[[str], list[str]] = _hlo_lines if is_hlo else _mlir_lines
+    pattern = _HLO_OPERATION if is_hlo else _MLIR_OPERATION
+    before, after = (Counter(_kinds(lines(text), pattern)) for text in (a, b))
+    more, fewer = (_by_kind(x) for x in (after - before, before - after))
+    changed = more & fewer
+    groups = ((changed, "changed"), (more - changed, "more"), (fewer - changed, "fewer"))
+    said = [f"{_counted(kinds)} {what}" for kinds, what in groups if kinds]
+    return "; ".join(said) or "the same operations, on other operands or in another order"
+
+
+def _by_kind(lines: Counter[tuple[str, str]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (kind, _), n in lines.items():
+        found[kind] += n
+    return found
+
+
+def _counted(kinds: Counter[str]) -> str:
+    most = kinds.most_common(_MOST_KINDS)
+    rest = kinds.total() - sum(n for _, n in most)
+    more = [f"{rest} others"] if rest else []
+    return ", ".join([*(f"{n} {kind}" for kind, n in most), *more])
+
+
+def _kinds(lines: Sequence[str], pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """The operations of a text: the name of each, and its line without names of values."""
+    for line in lines:
+        found = pattern.search(line.strip())
+        if found is not None:
+            yield found[1], _VALUE.sub("%", line.strip())
+
+
+def _renamed(lines: Sequence[str]) -> list[str]:
+    """The lines with values numbered in the order in which they are first named."""
+    numbers: dict[str, str] = {}
+
+    def number(m: re.Match[str]) -> str:
+        return numbers.setdefault(m[0], f"%{len(numbers)}")
+
+    return [_VALUE.sub(number, line) for line in lines]
+
+
+def _mlir_lines(text: str) -> list[str]:
+    found: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("#loc"):
+            continue
+        line = _MLIR_NAME.sub(r"\1", _LOCATION.sub("", line))
+        line = _JAX_ATTRIBUTE.sub("", line).replace(" {}", "").rstrip()
+        if line:
+            found.append(line)
+    return found
+
+
+def _hlo_lines(text: str) -> list[str]:
+    found: list[str] = []
+    in_table = False
+    for line in text.splitlines():
+        if not line.strip():
+            in_table = False
+        elif line in _HLO_TABLES:
+            in_table = True
+        elif line.startswith("HloModule"):
+            found += _HLO_KEPT.findall(line)
+        elif not in_table:
+            found.append(_METADATA.sub("", line).rstrip())
+    return found
+
+
+# -- buffers ------------------------------------------------------------------------------------------
+
+
+class Buffers(NamedTuple):
+    """The memory of a compiled program, in bytes.
+
+    Attributes:
+      arguments, results: of all arguments and all results.
+      aliased: of the results that lie where arguments did, which count once.
+      temporaries: of what is needed between them.
+      constants: of constants in the code.
+    """
+
+    arguments: int
+    results: int
+    aliased: int
+    temporaries: int
+    constants: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it, aliased bytes once."""
+        return sum(self) - 2 * self.aliased
+
+
+_ALLOCATION = re.compile(r"^allocation \d+: size (\d+),(.*)$", re.MULTILINE)
+
+
+def buffers_of(text: str) -> Buffers:
+    """The buffers in a dump of XLA's, `...-buffer-assignment.txt`. Raises ValueError for a text that is none."""
+    sums: Counter[str] = Counter()
+    rows = _ALLOCATION.findall(text)
+    if not rows:
+        raise ValueError("no allocation is in it")
+    for size, said in rows:
+        n = int(size)
+        if " parameter " in said:
+            sums["arguments"] += n
+            if "maybe-live-out" in said:
+                sums["aliased"] += n
+                sums["results"] += n
+        elif "maybe-live-out" in said:
+            sums["results"] += n
+        elif " constant" in said:
+            sums["constants"] += n
+        elif "thread-local" not in said:
+            sums["temporaries"] += n
+    return Buffers(*(sums[key] for key in Buffers._fields))

@@ -1,0 +1,18 @@
+"""Assertions about programs, for tests of code that uses JAX.
+
+    from jaxprtool.testing import assert_jaxpr, assert_jaxpr_equal
+
+    def test_step():
+        assert_jaxpr(step, params, batch).has_no("f64", "callback").count("dot_general", at_most=4)
+        assert_jaxpr_equal(step, "jaxprs/step.jaxpr", params, batch)
+
+With pytest there are besides the fixture `jaxpr_snapshot` and the collection of case files, see `jaxprtool.pytest_plugin`.
+"""
+
+from __future__ import annotations
+
+from jaxprtool.testing.assertions import JaxprAssertions as JaxprAssertions
+from jaxprtool.testing.assertions import assert_jaxpr as assert_jaxpr
+from jaxprtool.testing.assertions import assert_jaxpr_equal as assert_jaxpr_equal
+
+__all__ = ["JaxprAssertions", "assert_jaxpr", "assert_jaxpr_equal"]
