@@ -44,6 +44,10 @@ from jaxprtool.driver.api_figures import residuals as residuals
 from jaxprtool.driver.api_figures import stats as stats
 from jaxprtool.driver.api_fuzz import fuzz as fuzz
 from jaxprtool.driver.api_fuzz import random_program as random_program
+from jaxprtool.driver.api_lint import Found as Found
+from jaxprtool.driver.api_lint import explain as explain
+from jaxprtool.driver.api_lint import lint as lint
+from jaxprtool.driver.api_lint import lint_rule as lint_rule
 from jaxprtool.driver.api_passes import Match as Match
 from jaxprtool.driver.api_passes import define_pass as define_pass
 from jaxprtool.driver.api_passes import hash_program as hash_program

@@ -51,7 +51,7 @@ ASKED = {
 }
 PLAIN = (
     *("check", "fmt", "jvp", "linearize", "vjp", "grad", "discharge", "lower", "opt", "hash"),
-    *("stats", "cost", "residuals"),
+    *("stats", "cost", "residuals", "lint"),
 )
 ASKED.update({verb: (f"{verb} FILE", False) for verb in PLAIN})
 

@@ -66,6 +66,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "reduce": ("jaxprtool.cli.reduce:reduce", "Make a failing program small."),
     "hash": ("jaxprtool.cli.hash:hash", "Print a hash of what a jaxpr computes."),
     "opt": ("jaxprtool.cli.opt:opt", "Improve a jaxpr by passes: cse, fold, inline, ..."),
+    "lint": ("jaxprtool.cli.lint:lint", "Find mistakes that are legal."),
+    "explain": ("jaxprtool.cli.explain:explain", "Describe a lint rule, or a code of a message."),
     "repro": ("jaxprtool.cli.repro:repro", "Put a failing command in an archive, or replay it."),
     "fuzz": ("jaxprtool.cli.fuzz:fuzz", "Draw random programs; find what differs on them."),
 }

@@ -17,15 +17,15 @@ PAIR_VERBS = ("diff", "equiv")
 _PLAIN_VERBS = (
     *("check", "fmt", "upgrade", "jvp", "vmap", "partial-eval", "linearize", "transpose"),
     *("vjp", "grad", "discharge", "lower", "compile", "diff", "opt", "hash", "stats", "cost"),
-    "residuals",
+    *("residuals", "lint"),
 )
 # Options that choose what is computed and how it is shown. What is not here is refused: commands, plug-ins, modules, other
 # files, the network.
 _ALLOWED = """
---above --allow-unknown --arbiter --atol --axis-size --backends --bandwidth --best --budget --by --chart --check
---check-error --check-nans --color --denormal --device --devices --dialect --differs --digest --domain --eps --error-format --every --fail-regex --first --in-axes --inf
---jit --json --known --linear --list --max-bytes --mode --modes --names --nan --no-value --order --out-axes --passes
---peak-flops --policy --reorder --print --print-after-all --prove --quiet --report --residuals --rtol --samples --scrub --seed --select --shadow --sizes
+--above --allow-unknown --arbiter --atol --axis-size --backends --bandwidth --best --budget --by --carry --chart --check
+--check-error --check-nans --color --denormal --device --devices --dialect --differs --digest --domain --eps --error-format --every --fail-regex --first --ignore --in-axes --inf
+--jit --json --known --linear --list --max-bytes --max-const --mode --modes --names --nan --no-value --order --out-axes --passes
+--peak-flops --policy --reorder --print --print-after-all --prove --quiet --report --residuals --rtol --samples --sarif --scrub --seed --select --shadow --sizes
 --slow --sort --stat --step-limit --style --through --time --top --trees --tries --trips --ulp --unified --until-fixed
 --value --verify --verify-each --wrt
 """

@@ -196,6 +196,8 @@ equiv: equivalent same
 precision: ulp rounding
 hash: digest fingerprint sha256 checksum
 opt: optimize optimise simplify cse fold dce passes
+lint: linter ruff flake8 pylint warn
+explain: describe why
 stats: count statistics summary summarize info
 cost: flops flop memory roofline
 residuals: saved checkpoint remat

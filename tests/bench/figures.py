@@ -1,4 +1,4 @@
-"""`stats` and `cost` of a program, against reading it and checking its types: the whole of each verb but its start."""
+"""`stats`, `cost` and `lint` of a program, against reading it and checking its types: the whole of each verb but its start."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ def figure_rows(layers: int, runs: int) -> Iterable[Row]:
     def of(verb: Callable[[Any], Any]) -> Callable[[], Any]:
         return lambda: verb(jt.parse(text))
 
-    check, stats, cost = best(
+    check, stats, cost, lint = best(
         runs,
         of(lambda p: jt.check(p)),
         of(lambda p: jt.stats(p).lines()),
         of(lambda p: jt.cost(p).lines()),
+        of(lambda p: jt.lint(p).lines()),
     )
-    for what, seconds in (("stats", stats), ("cost", cost)):
+    for what, seconds in (("stats", stats), ("cost", cost), ("lint", lint)):
         yield Row(f"{what} (to check)", seconds * 1e6 / n, check * 1e6 / n, BUDGET)

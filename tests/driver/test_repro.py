@@ -51,7 +51,7 @@ def test_every_example_is_kept_and_replays(path: Path, tmp_path: Path) -> None:
     assert again["happens"] and again["versions"] == {} == again["platform"]
 
 
-@pytest.mark.parametrize("verb", sorted({*VERBS} - {"trace", "repro", "fuzz"}))
+@pytest.mark.parametrize("verb", sorted({*VERBS} - {"trace", "repro", "fuzz", "explain"}))
 def test_every_built_in_verb_replays(verb: str, tmp_path: Path) -> None:
     """Also where it ends with a message: that happens again."""
     args = "--args [1,2,3]" if verb in ARGS_VERBS else ""

@@ -154,6 +154,7 @@ NOT_ALONE = {
     "compile",
     "cost",
     "equiv",
+    "explain",
     "fuzz",
     "hash",
     "precision",
