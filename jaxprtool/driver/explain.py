@@ -32,7 +32,7 @@ def explain(codes: Sequence[str] = ()) -> Listed:
 
 def says(page: Page, text: str) -> list[str]:
     """The messages of a page's code that its command gives for a text; the help is the page's."""
-    verb, *options = page.command.split()
+    verb, *options = page.command.split() or [""]
     if not text or verb not in ("lint", "check"):
         return []
     try:

@@ -49,7 +49,7 @@ class Explained(Answer):
         return {
             "code": page.code,
             "family": page.family,
-            "verb": page.command.partition(" ")[0],
+            "verb": page.command.partition(" ")[0] or None,
             "title": page.title,
             "why": page.why,
             "mend": page.mend,
@@ -89,10 +89,9 @@ class Listed(Answer):
 
 
 def _heading(page: Page) -> str:
-    if page.command.partition(" ")[0] != "lint":
-        return page.code
+    rule = "a rule of lint, " if page.command.startswith("lint") else ""
     off = "" if page.default else ", not applied by default"
-    return f"{page.code} (a rule of lint, {page.family}{off})"
+    return f"{page.code} ({rule}{page.family}{off})"
 
 
 def _indented(text: str) -> list[str]:
