@@ -40,6 +40,7 @@ BUILT_IN = {
     "sums": "jaxprtool.linter.sums",
     "numerics": "jaxprtool.linter.numerics",
     "derivatives": "jaxprtool.linter.derivatives",
+    "residuals": "jaxprtool.linter.residuals",
     "keys": "jaxprtool.linter.keys",
     "devices": "jaxprtool.linter.devices",
 }

@@ -90,8 +90,13 @@ WRAPS = {
 }
 
 
-@pytest.mark.parametrize("wrap", WRAPS)
-@pytest.mark.parametrize("code", INSIDE)
+# What a derivative keeps of one branch of several is known as a result of the whole.
+UNKNOWN = {("wide-residual", "cond"), ("wide-residual", "deep")}
+
+
+@pytest.mark.parametrize(
+    ("code", "wrap"), [(c, w) for c in INSIDE for w in WRAPS if (c, w) not in UNKNOWN]
+)
 def test_a_rule_inside(code, wrap):
     """What is found in a program is found where it is called, a branch, or the body of a loop, and nothing in the mended one."""
     rule = RULES[code]
