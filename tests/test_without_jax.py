@@ -30,6 +30,7 @@ ASKED = {
     "run --platform": ("run FILE --jit --platform cpu --args ramp ones", True),
     "compile": ("compile FILE", True),
     "trace": ("trace f.py:f --shape f32[3]", False),
+    "explain": ("explain key-reuse", False),
     "trace --frontend jax": ("trace f.py:f --shape f32[3] --frontend jax", True),
     "diff": ("diff FILE FILE", False),
     "compare": ("compare FILE FILE --args ramp ones", False),

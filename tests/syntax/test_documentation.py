@@ -90,7 +90,7 @@ PAGES = {
     "xla_call": Page(nested, [F32(1.5)], same=False),
     "pmap": Page(mapped, [np.full((1, 3), 2.0, F32), F32(5.0)], same=False),
 }
-NOT_THESE = {"trace", "fuzz", "transpose"}  # they take no file, or a linear program
+NOT_THESE = {"trace", "fuzz", "transpose", "explain"}  # they take no file, or a linear program
 
 
 @pytest.fixture(params=PAGES)
