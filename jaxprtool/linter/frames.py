@@ -56,11 +56,22 @@ class Frame:
       known: whether its arguments are known to be the operands of `step`: a jaxpr that several equations run has several.
     """
 
-    __slots__ = ("above", "closed", "first", "jaxpr", "known", "outside", "step", "turns")
+    __slots__ = (
+        "_made",
+        "above",
+        "closed",
+        "first",
+        "jaxpr",
+        "known",
+        "outside",
+        "step",
+        "turns",
+    )
 
     def __init__(self, closed: ClosedJaxpr, step: Step | None = None, above: Frame | None = None):
         self.closed, self.jaxpr, self.step, self.above = closed, closed.jaxpr, step, above
         self.turns, self.first, self.known, self.outside = 1, True, True, False
+        self._made: dict[Any, tuple[JaxprEqn, int]] | None = None
 
     @property
     def path(self) -> tuple[Step, ...]:
@@ -86,7 +97,10 @@ class Frame:
 
     def maker(self, x: Atom) -> tuple[JaxprEqn, int] | None:
         """The equation that makes a variable, and which of its results it is; None for an argument or a literal."""
-        return None if type(x) is Lit else _MAKERS.of(self.jaxpr, self._makers).get(x)
+        makers = self._made
+        if makers is None:
+            makers = self._made = _MAKERS.of(self.jaxpr, self._makers)
+        return None if type(x) is Lit else makers.get(x)
 
     def readers(self, x: Atom) -> list[JaxprEqn]:
         """The equations of the jaxpr that read a variable."""
@@ -224,6 +238,12 @@ class Ref(NamedTuple):
 
     def number(self) -> Any:
         """The number that it is, or that all of its elements are; None where none is known."""
+        frame, atom = self
+        made = frame.maker(atom)
+        if made is not None:
+            primitive = made[0].primitive
+            if primitive.name not in _OF_SAME and not primitive.holds_jaxprs:
+                return None  # as it is mostly
         atom = self.seen_through().atom
         value = atom.val if isinstance(atom, Lit) else None
         return value if isinstance(value, (bool, int, float, complex)) else None
