@@ -207,13 +207,27 @@ def where_nan_gradient(at: At) -> Iterator[Found]:
     if at.out.dtype.kind not in "fc" or not _is_differentiated(at):
         return
     for i in (1, 2):
-        case = at.operand(i).at()
-        if case is None or _is_split(at, i):
+        if _is_split(at, i):
             continue
-        if _is_guarded(case, predicate, i):
-            what = "a quotient" if case.name == "div" else f"a {case.name}"
-            message = f"the side that is not taken is {what}, whose derivative there is infinite"
-            yield Found(message, at.place(), related=(case.place(),))
+        for case in _parts(at.operand(i)):
+            if _is_guarded(case, predicate, i):
+                what = "a quotient" if case.name == "div" else f"a {case.name}"
+                message = (
+                    f"the side that is not taken has {what}, whose derivative there is infinite"
+                )
+                yield Found(message, at.place(), related=(case.place(),))
+                break
+
+
+def _parts(case: Ref, depth: int = 3) -> Iterator[At]:
+    """The operation that makes a case of a choice, and those that make what it multiplies and adds."""
+    found = case.at()
+    if found is None:
+        return
+    yield found
+    if depth and found.name in ("mul", "add", "sub", "neg", "div"):
+        for i in range(len(found.eqn.inputs)):
+            yield from _parts(found.operand(i), depth - 1)
 
 
 def _is_split(at: At, i: int) -> bool:
@@ -261,7 +275,16 @@ def _is_made_of(x: Ref, of: Ref, depth: int = 4) -> bool:
     found = x.at()
     if found is None or depth == 0:
         return False
-    if found.name in ("abs", "square", "neg", "integer_pow", "reduce_sum", "reduce_max", "sqrt"):
+    if found.name in (
+        "abs",
+        "square",
+        "neg",
+        "integer_pow",
+        "reduce_sum",
+        "reduce_max",
+        "sqrt",
+        "div",
+    ):
         return _is_made_of(found.operand(0), of, depth - 1)
     if found.name == "mul":
         return any(_is_made_of(found.operand(i), of, depth - 1) for i in (0, 1))

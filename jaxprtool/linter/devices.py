@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from jaxprtool.interpreters.communication import sends_rules
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import JaxprEqn, Lit
 from jaxprtool.linter.frames import At, Frame
 from jaxprtool.linter.registry import Found, lint_rule
-from jaxprtool.passes.keys import Keys
+from jaxprtool.linter.repeats import copies_in, is_collective
 
 __all__ = ["donated_twice", "donation_unused", "offload_in_loop", "repeated_collective"]
 
@@ -56,15 +55,8 @@ def repeated_collective(frame: Frame) -> Iterator[Found]:
     A collective waits for all devices and sends its operand through the network. The compiler removes a second one only where it can
     prove that the order does not matter.
     """
-    sending = [eqn for eqn in frame.jaxpr.eqns if sends_rules.find(eqn.primitive) is not None]
-    if len(sending) < 2:
-        return
-    keys, seen = Keys(), dict[Any, JaxprEqn]()
-    for eqn in sending:
-        if not any(type(x) is not Lit for x in eqn.inputs):
-            continue
-        first = seen.setdefault(keys.equation(eqn), eqn)
-        if first is not eqn:
+    for eqn, first in copies_in(frame.jaxpr).items():
+        if is_collective(eqn):
             message = f"this {eqn.primitive.name} sends what another one has sent"
             yield Found(message, frame.place(eqn), related=(frame.place(first),))
 

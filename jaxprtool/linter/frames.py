@@ -15,6 +15,7 @@ from jaxprtool.interpreters.runs import Run, runs_of
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import count_eqns
+from jaxprtool.passes.keys import Keys
 
 __all__ = ["At", "Frame", "Ref", "call_of", "frames_of", "is_derived"]
 
@@ -248,10 +249,28 @@ class Ref(NamedTuple):
         value = atom.val if isinstance(atom, Lit) else None
         return value if isinstance(value, (bool, int, float, complex)) else None
 
-    def is_same(self, other: Ref) -> bool:
-        """Whether both are one value, but for its shape and type."""
+    def is_same(self, other: Ref, depth: int = 3) -> bool:
+        """Whether both are one value, but for its shape and type; it may have been computed twice, by a few equations."""
         a, b = self.seen_through(_SAME), other.seen_through(_SAME)
-        return type(a.atom) is not Lit and a.atom is b.atom and a.frame.step == b.frame.step
+        if type(a.atom) is Lit or type(b.atom) is Lit:
+            return a.number() is not None and a.number() == b.number()
+        if a.atom is b.atom and a.frame.step == b.frame.step:
+            return True
+        first, second = a.at(), b.at()
+        if depth == 0 or first is None or second is None or first.name != second.name:
+            return False
+        return first.eqn is second.eqn or _is_copy(first, second, depth - 1)
+
+
+def _is_copy(first: At, second: At, depth: int) -> bool:
+    """Whether two equations of one primitive compute the same of the same operands."""
+    ins, others = first.eqn.inputs, second.eqn.inputs
+    if len(ins) != len(others) or first.eqn.primitive.holds_jaxprs or not ins:
+        return False
+    keys = Keys()
+    if [*map(keys.value, first.params.items())] != [*map(keys.value, second.params.items())]:
+        return False
+    return all(first.operand(i).is_same(second.operand(i), depth) for i in range(len(ins)))
 
 
 def _both_inexact(eqn: JaxprEqn) -> bool:

@@ -23,7 +23,8 @@ def _exponentials(quotient: At) -> At | None:
     terms = total.made(0, "exp", "reduce_sum")
     if terms is not None and terms.name == "reduce_sum":
         terms = terms.made(0, "exp")
-    return top if terms is not None and terms.eqn is top.eqn else None
+    same = terms is not None and terms.operand(0).is_same(top.operand(0))
+    return top if same else None
 
 
 @lint_rule(

@@ -8,14 +8,15 @@ from typing import Any
 from jaxprtool.interpreters.communication import sends_rules
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import counted
-from jaxprtool.ir.jaxpr import JaxprEqn, Lit, Primitive
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.memo import Memo
 from jaxprtool.linter.frames import Frame
 from jaxprtool.linter.registry import Found, lint_rule
 from jaxprtool.linter.runs import unrolled_runs
 from jaxprtool.passes.bodies import is_pure
 from jaxprtool.passes.keys import Keys
 
-__all__ = ["repeated_computation", "unrolled_loop"]
+__all__ = ["copies_in", "is_collective", "repeated_computation", "unrolled_loop"]
 
 # Operations that compute nothing, so that to do them twice costs next to nothing.
 _MOVES = frozenset(
@@ -46,7 +47,7 @@ def repeated_computation(frame: Frame) -> Iterator[Found]:
     XLA finds most of it, within one jaxpr and without effects; tracing, differentiating (which keeps both results) and running outside of
     jit do not. Of several equations in a row the last one is told. Operations that only move data, and those on single numbers and on indices, are not told.
     """
-    copies = _copies(frame.jaxpr.eqns)
+    copies = {e: first for e, first in copies_in(frame.jaxpr).items() if not is_collective(e)}
     if not copies:
         return
     feeds = {x for eqn in copies for x in eqn.inputs}
@@ -66,13 +67,25 @@ def repeated_computation(frame: Frame) -> Iterator[Found]:
         yield Found(message, frame.place(told), related=(frame.place(copies[told]),))
 
 
+_COPIES = Memo[dict[JaxprEqn, JaxprEqn]]("equations that repeat earlier ones")
+
+
+def copies_in(jaxpr: Jaxpr) -> dict[JaxprEqn, JaxprEqn]:
+    """The equations of a jaxpr that repeat an earlier one, each with the first one of its kind."""
+    return _COPIES.of(jaxpr, lambda: _copies(jaxpr.eqns))
+
+
+def is_collective(eqn: JaxprEqn) -> bool:
+    """Whether an equation sends values between devices."""
+    return sends_rules.find(eqn.primitive) is not None
+
+
 def _copies(eqns: Sequence[JaxprEqn]) -> dict[JaxprEqn, JaxprEqn]:
-    """The equations that repeat an earlier one, each with the first one of its kind."""
     alone: dict[Any, JaxprEqn] = {}
     groups: dict[Any, dict[Any, JaxprEqn]] = {}
     same: dict[Any, Any] = {}  # for the results of copies those of the first ones
     found: dict[JaxprEqn, JaxprEqn] = {}
-    keys, pure = Keys(), dict[Primitive, bool]()
+    keys = Keys()
 
     def atom(x: Any) -> Any:
         return same.get(x, x)
@@ -82,7 +95,7 @@ def _copies(eqns: Sequence[JaxprEqn]) -> dict[JaxprEqn, JaxprEqn]:
         # a key that is cheap to make; only where it is there already the whole one is made
         quick = (eqn.primitive, *[None if type(x) is Lit else same.get(x, x) for x in inputs])
         first = alone.setdefault(quick, eqn)
-        if first is eqn or not _is_plain(eqn, pure):
+        if first is eqn or not is_pure(eqn):
             continue
         group = groups.get(quick)
         if group is None:
@@ -93,14 +106,6 @@ def _copies(eqns: Sequence[JaxprEqn]) -> dict[JaxprEqn, JaxprEqn]:
             for v, w in zip(eqn.out_binders, first.out_binders, strict=True):
                 same[v] = w
     return found
-
-
-def _is_plain(eqn: JaxprEqn, known: dict[Primitive, bool]) -> bool:
-    """Whether an equation has no effects, and is no collective, which another rule tells."""
-    plain = known.get(eqn.primitive)
-    if plain is None:
-        plain = known[eqn.primitive] = sends_rules.find(eqn.primitive) is None
-    return plain and is_pure(eqn)
 
 
 def _cone(eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> list[JaxprEqn]:
