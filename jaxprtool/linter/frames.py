@@ -256,16 +256,18 @@ class Ref(NamedTuple):
             return a.number() is not None and a.number() == b.number()
         if a.atom is b.atom and a.frame.step == b.frame.step:
             return True
-        first, second = a.at(), b.at()
-        if depth == 0 or first is None or second is None or first.name != second.name:
+        first, second = a.frame.maker(a.atom), b.frame.maker(b.atom)
+        if depth == 0 or first is None or second is None or first[1] != second[1]:
             return False
-        return first.eqn is second.eqn or _is_copy(first, second, depth - 1)
+        return _is_copy(At(a.frame, first[0]), At(b.frame, second[0]), depth - 1)
 
 
 def _is_copy(first: At, second: At, depth: int) -> bool:
     """Whether two equations of one primitive compute the same of the same operands."""
     ins, others = first.eqn.inputs, second.eqn.inputs
-    if len(ins) != len(others) or first.eqn.primitive.holds_jaxprs or not ins:
+    if first.eqn.primitive is not second.eqn.primitive or len(ins) != len(others):
+        return False
+    if first.eqn.primitive.holds_jaxprs or not ins:
         return False
     keys = Keys()
     if [*map(keys.value, first.params.items())] != [*map(keys.value, second.params.items())]:

@@ -169,6 +169,13 @@ NOTHING = {
         d:f32[3] = log a
         e:f32[3] = select_n c d b
       in (e,) }""",
+    "a choice by another element": """{ lambda ; a:f32[2]. let
+        b:f32[1] = slice[limit_indices=(1,) start_indices=(0,) strides=None] a
+        c:f32[1] = slice[limit_indices=(2,) start_indices=(1,) strides=None] a
+        d:bool[1] = gt b 0.0:f32[]
+        e:f32[1] = log c
+        f:f32[1] = select_n d b e
+      in (f,) }""",
     "f64 in, f64 out": """{ lambda ; a:f64[3] n:i32[]. let
         b:f64[] = convert_element_type[new_dtype=float64 weak_type=False] n
         c:f64[3] = mul a b
@@ -200,6 +207,56 @@ NOTHING = {
 @pytest.mark.parametrize("what", NOTHING)
 def test_no_false_alarm(what):
     assert codes(jt.parse(NOTHING[what])) == []
+
+
+SOME = {
+    "a value that is computed twice": (
+        "exp-without-max",
+        """{ lambda ; a:f32[8]. let
+        b:f32[8] = exp a
+        c:f32[8] = exp a
+        d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c
+        e:f32[8] = div b d
+      in (e,) }""",
+    ),
+    "a factor of a side": (
+        "where-nan-gradient",
+        """{ lambda ; a:f32[3] b:f32[3]. let
+        c:bool[3] = gt a 0.0:f32[]
+        d:f32[3] = div a b
+        e:f32[3] = log d
+        f:f32[3] = mul a e
+        g:f32[3] = select_n c b f
+      in (g,) }""",
+    ),
+    "a difference in another order": (
+        "exp-minus-one",
+        "{ lambda ; a:f32[3]. let b:f32[3] = exp a; c:f32[3] = add -1.0:f32[] b in (c,) }",
+    ),
+    "a root by pow": (
+        "infinite-derivative",
+        """{ lambda ; a:f32[3]. let
+        b:f32[3] = integer_pow[y=2] a
+        c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
+        d:f32[] = pow c 0.5:f32[]
+      in (d,) }""",
+    ),
+    "through a conversion and a broadcast": (
+        "log-of-one-plus",
+        """{ lambda ; a:bf16[3]. let
+        b:bf16[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,) sharding=None] 1.0:bf16[]
+        c:bf16[3] = add a b
+        d:f32[3] = convert_element_type[new_dtype=float32 weak_type=False] c
+        e:f32[3] = log d
+      in (e,) }""",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SOME)
+def test_other_forms(what):
+    code, text = SOME[what]
+    assert code in codes(jt.parse(text))
 
 
 def split(k, a, b):
