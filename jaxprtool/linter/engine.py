@@ -87,6 +87,8 @@ def lint_program(
     frames = [*frames_of(program)]
     view = View(program, [f for f in frames if f.first], options)
     found: dict[Any, Finding] = {}
+    names = {eqn.primitive.name for f in view.frames for eqn in f.jaxpr.eqns}
+    rules = [r for r in rules if not r.needs or not names.isdisjoint(r.needs)]
     by_name: dict[str, list[Rule]] = {}
     for rule in rules:
         for name in rule.primitives:

@@ -76,6 +76,7 @@ class Summary(NamedTuple):
     "key-reuse",
     family="keys",
     kind="program",
+    needs=tuple(_USES),
     mend="split it first: key, subkey = jax.random.split(key)",
     bad="""{ lambda ; a:key<fry>[]. let
     b:u32[3] = random_bits[bit_width=32 shape=(3,)] a
@@ -98,8 +99,6 @@ def key_reuse(view: View) -> Iterator[Found]:
     independent. Drawing uses a key, and so does splitting it; folding a number into it does not. In a loop, a key that is the same in each
     turn is used as often as the loop turns.
     """
-    if not any(_draws(frame.jaxpr) for frame in view.frames[:1]):
-        return
     done: dict[Jaxpr, Summary] = {}
     _summary(view.program, done, Keys())
     frames = {frame.jaxpr: frame for frame in view.frames}

@@ -128,6 +128,7 @@ def _beside_one(inner: At) -> Ref | None:
     "sub",
     "add",
     family="numerics",
+    needs=("exp",),
     mend="write jnp.expm1(x)",
     bad="{ lambda ; a:f32[3]. let\n    b:f32[3] = exp a\n    c:f32[3] = sub b 1.0:f32[]\n  in (c,) }",
     good="{ lambda ; a:f32[3]. let c:f32[3] = expm1 a in (c,) }",
@@ -153,6 +154,7 @@ def exp_minus_one(at: At) -> str | None:
     "log",
     "div",
     family="numerics",
+    needs=("exp",),
     mend="write jax.nn.logsumexp(x) or jax.nn.softmax(x), which subtract the greatest element first",
     bad="""{ lambda ; a:f32[8]. let
     b:f32[8] = exp a

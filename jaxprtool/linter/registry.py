@@ -108,12 +108,14 @@ class Rule:
       page: what is said of it.
       kind: what `run` is applied to: each equation, each jaxpr, or the program.
       primitives: of a rule of equations the names of the primitives.
+      needs: names of primitives; in a program that runs none of them the rule finds nothing. () for any program.
       run: (`At`, `Frame` or `View`) -> what it finds.
     """
 
     page: Page
     kind: Kind
     primitives: tuple[str, ...]
+    needs: tuple[str, ...]
     run: Callable[[Any], Any]
 
     @property
@@ -144,6 +146,7 @@ def lint_rule(
     bad: str = "",
     good: str = "",
     kind: Kind = "equation",
+    needs: Sequence[str] = (),
     command: str = "lint",
     fix: str = "",
     default: bool = True,
@@ -158,6 +161,7 @@ def lint_rule(
       bad, good: programs that have it and that have it no more.
       kind: "equation": the function is given an `At` for each equation of the primitives; "jaxpr": a `Frame` for each jaxpr that
         the program runs; "program": a `View` of the program. It returns None, a message, a `Found`, or several.
+      needs: names of primitives without any of which there is nothing to find, so that the rule takes no time.
       command: the command that finds it in `bad`, with its options.
       fix: the passes that mend it, as `opt --passes` takes them.
       default: whether it is applied where `--select` does not name it.
@@ -175,7 +179,7 @@ def lint_rule(
         title, _, why = (inspect.getdoc(run) or code).partition("\n")
         why = " ".join(why.split())
         page = Page(code, family, title.rstrip("."), why, mend, bad, good, command, fix, default)
-        _RULES[code] = Rule(page, kind, primitives, run)
+        _RULES[code] = Rule(page, kind, primitives, tuple(needs), run)
         return run
 
     return define

@@ -89,7 +89,9 @@ def _periodic(kinds: Sequence[int]) -> Iterator[tuple[int, int, int]]:
             distances[i - before] += 1
         last[key] = i
     n = len(kinds)
-    for period, _ in distances.most_common(_CANDIDATES):
+    for period, often in distances.most_common(_CANDIDATES):
+        if often < LEAST_TURNS - 4:  # four in a row are one key
+            break
         least = (LEAST_TURNS - 1) * period
         begin = None
         for i in range(period, n + 1):
