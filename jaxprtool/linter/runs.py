@@ -17,6 +17,7 @@ LEAST_TURNS, LEAST_SIZE, LEAST_EQUATIONS = (
     32,
 )  # the size is that of a turn, calls and what they run counted
 _CANDIDATES = 6  # periods that are tried
+_LOOKED_AT = 16  # turns whose operands are compared
 
 
 class Repetition(NamedTuple):
@@ -108,7 +109,8 @@ def _carried(
 ) -> Repetition | None:
     """The longest part of a stretch in which operands hang together in the same way in each turn, and a turn takes from the last one."""
 
-    shapes = [_origins(i, eqns[i], made, start, 2 * period) for i in range(start, stop)]
+    looked_at = min(stop, start + _LOOKED_AT * period)
+    shapes = [_origins(i, eqns[i], made, start, 2 * period) for i in range(start, looked_at)]
     same = [False] * period
     same += [
         now == before or _agree(before, now)
@@ -122,11 +124,13 @@ def _carried(
             best = max(best, (i - begin, begin - period))
             begin = None
     length, first = best
+    if first + period + length == looked_at - start:
+        length += stop - looked_at  # what follows has the same kinds
     turns = (length + period) // period
     if turns < LEAST_TURNS:
         return None
-    last = range(first + (turns - 1) * period, first + turns * period)
-    chained = any(isinstance(d, int) and d > i - last[0] for i in last for d in shapes[i])
+    turn = range(first + 2 * period, first + 3 * period)
+    chained = any(isinstance(d, int) and d > i - turn[0] for i in turn for d in shapes[i])
     return Repetition(start + first, period, turns) if chained else None
 
 
