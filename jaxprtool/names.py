@@ -50,6 +50,10 @@ from jaxprtool.driver.api_fuzz import random_program as random_program
 from jaxprtool.driver.api_guard import retraces as retraces
 from jaxprtool.driver.api_guard import snapshot as snapshot
 from jaxprtool.driver.api_guard import triage as triage
+from jaxprtool.driver.api_lint import Found as Found
+from jaxprtool.driver.api_lint import explain as explain
+from jaxprtool.driver.api_lint import lint as lint
+from jaxprtool.driver.api_lint import lint_rule as lint_rule
 from jaxprtool.driver.api_passes import Match as Match
 from jaxprtool.driver.api_passes import define_pass as define_pass
 from jaxprtool.driver.api_passes import hash_program as hash_program

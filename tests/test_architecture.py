@@ -27,6 +27,7 @@ LAYERS = (
     "passes",
     "generation",
     "analyses",
+    "linter",
     "driver",
     "cli",
 )

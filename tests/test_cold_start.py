@@ -35,6 +35,8 @@ LIGHT = {
     "stats": "stats FILE",
     "cost": "cost FILE",
     "residuals": "residuals FILE",
+    "lint": "lint FILE",
+    "explain": "explain key-reuse",
 }
 HEAVY = ("numpy", "scipy", "jax", "jaxlib", "lark", "rich", "ml_dtypes")
 # On the machine of the budget (150 ms; 350 ms for run) the interpreter with click takes about 50 ms.

@@ -33,6 +33,7 @@ ASKED = {
     "run --platform": ("run FILE --jit --platform cpu --args ramp ones", True),
     "compile": ("compile FILE", True),
     "trace": ("trace f.py:f --shape f32[3]", False),
+    "explain": ("explain key-reuse", False),
     "trace --frontend jax": ("trace f.py:f --shape f32[3] --frontend jax", True),
     "assert": ("assert FILE count(_)>=0", False),
     "grep": ("grep _ FILE", False),
@@ -60,7 +61,7 @@ ASKED = {
 }
 PLAIN = (
     *("check", "fmt", "jvp", "linearize", "vjp", "grad", "discharge", "lower", "opt", "hash"),
-    *("stats", "cost", "residuals"),
+    *("stats", "cost", "residuals", "lint"),
 )
 ASKED.update({verb: (f"{verb} FILE", False) for verb in PLAIN})
 

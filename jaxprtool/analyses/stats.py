@@ -16,7 +16,16 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.origin import Frame, stack_of
 from jaxprtool.ir.walk import count_eqns, nesting
 
-__all__ = ["KEYS", "Effect", "Figures", "LargeValue", "collect", "grouped", "grouping"]
+__all__ = [
+    "KEYS",
+    "Effect",
+    "Figures",
+    "LargeValue",
+    "collect",
+    "dead_equations",
+    "grouped",
+    "grouping",
+]
 
 KEYS = ("primitive", "source", "scope", "shape", "dtype", "depth")
 
@@ -95,7 +104,7 @@ def collect(program: ClosedJaxpr, by: str, top: int, trips: int | None = None) -
         _largest(where, top),
         len(held),
         sum(held.values()),
-        [site.place(eqn) for site in where for eqn in _dead(site.jaxpr)],
+        [site.place(eqn) for site in where for eqn in dead_equations(site.jaxpr)],
         [*_effects(where)],
     )
 
@@ -241,7 +250,7 @@ def _constants(program: ClosedJaxpr, order: dict[Jaxpr, Nested]) -> dict[int, in
     return {id(c): getattr(v.aval, "nbytes", 0) for some in pairs for v, c in some if c is not None}
 
 
-def _dead(jaxpr: Jaxpr) -> list[JaxprEqn]:
+def dead_equations(jaxpr: Jaxpr) -> list[JaxprEqn]:
     """The equations that nothing depends on; all results of the jaxpr are taken to be read."""
     read, dead = set(jaxpr.outs), []
     for eqn in reversed(jaxpr.eqns):

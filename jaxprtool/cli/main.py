@@ -78,6 +78,8 @@ VERBS: dict[str, tuple[str, str]] = {
         "Let git compare and merge jaxprs as programs.",
     ),
     "opt": ("jaxprtool.cli.opt:opt", "Improve a jaxpr by passes: cse, fold, inline, ..."),
+    "lint": ("jaxprtool.cli.lint:lint", "Find mistakes that are legal."),
+    "explain": ("jaxprtool.cli.explain:explain", "Describe a lint rule, or a code of a message."),
     "repro": ("jaxprtool.cli.repro:repro", "Put a failing command in an archive, or replay it."),
     "fuzz": ("jaxprtool.cli.fuzz:fuzz", "Draw random programs; find what differs on them."),
 }

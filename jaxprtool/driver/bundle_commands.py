@@ -17,16 +17,18 @@ PAIR_VERBS = ("diff", "equiv", "triage")
 _PLAIN_VERBS = (
     *("check", "fmt", "upgrade", "jvp", "vmap", "partial-eval", "linearize", "transpose"),
     *("vjp", "grad", "discharge", "lower", "compile", "diff", "opt", "hash", "stats", "cost"),
-    *("residuals", "assert", "grep", "triage"),
+    *("residuals", "assert", "grep", "triage", "lint"),
 )
 # Options that choose what is computed and how it is shown. What is not here is refused: commands, plug-ins, modules, other
 # files, the network.
 _ALLOWED = """
---above --allow-unknown --arbiter --atol --axis-size --backends --bandwidth --best --budget --by --chart --check
---check-error --check-nans --color --count --denormal --device --devices --dialect --differs --digest --domain --eps --error-format --every --expression --fail-regex --first --in-axes --inf
---jit --json --known --linear --list --max-bytes --mode --modes --names --nan --no-value --order --out-axes --passes
---peak-flops --policy --reorder --print --print-after-all --prove --quiet --report --residuals --rtol --samples --scrub --seed --select --shadow --sizes
---slow --sort --stage --stat --step-limit --style --through --time --top --trees --tries --trips --ulp --unified --until-fixed
+--above --allow-unknown --arbiter --atol --axis-size --backends --bandwidth --best --budget --by --carry --chart
+--check --check-error --check-nans --color --count --denormal --device --devices --dialect --differs --digest --domain
+--eps --error-format --every --expression --fail-regex --first --ignore --in-axes --inf --jit --json --known --linear
+--list --max-bytes --max-const --mode --modes --names --nan --no-value --order --out-axes --passes --peak-flops
+--policy --print --print-after-all --prove --quiet --reorder --report --residuals --rtol --samples --sarif --scrub
+--seed --select --shadow --sizes --slow --sort --stage --stat --step-limit --style --through --time --top --trees
+--tries --trips --ulp --unified --until-fixed
 --value --verify --verify-each --wrt
 """
 _OPTIONS = frozenset(_ALLOWED.split())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["DType", "dtype_of", "find_dtype"]
+__all__ = ["DType", "dtype_of", "find_dtype", "holds_all"]
 
 _BY_NAME: dict[str, DType] = {}
 
@@ -146,3 +146,21 @@ def dtype_of(x: Any) -> DType | None:
     if name == "void" and getattr(x, "names", None) == ("float0",):
         return FLOAT0
     return _BY_NAME.get(name) if isinstance(name, str) else None
+
+
+# Bits of the significand and of the exponent.
+_FLOATS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}
+
+
+def holds_all(narrow: DType, wide: DType) -> bool:
+    """Whether every number of an element type is one of another."""
+    if narrow.short in _FLOATS and wide.short in _FLOATS:
+        pairs = zip(_FLOATS[narrow.short], _FLOATS[wide.short], strict=True)
+        return all(x <= y for x, y in pairs)
+    if narrow.kind in "iu" and wide.short in _FLOATS:
+        return narrow.bits - (narrow.kind == "i") <= _FLOATS[wide.short][0] + 1
+    if narrow.kind == "b":
+        return wide.kind in "iuf"
+    if narrow.kind == wide.kind and narrow.kind in "iu":
+        return narrow.bits <= wide.bits
+    return narrow.kind == "u" and wide.kind == "i" and narrow.bits < wide.bits

@@ -224,6 +224,8 @@ assert: expect require guard
 grep: find search match
 hash: digest fingerprint sha256 checksum
 opt: optimize optimise simplify cse fold dce passes
+lint: linter ruff flake8 pylint warn
+explain: describe why
 stats: count statistics summary summarize info
 cost: flops flop memory roofline
 residuals: saved checkpoint remat

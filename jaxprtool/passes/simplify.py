@@ -8,6 +8,7 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import holds_all
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ops.arrays.shaping import SHAPING
 from jaxprtool.passes.registry import define_pass
@@ -201,24 +202,10 @@ def _converted_twice(m: Match) -> Any:
     return m.new(lambda x: lax.convert_element_type(x, **params), x)
 
 
-# Bits of the significand and of the exponent.
-_FLOATS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}
-
-
 def _holds(narrow: Any, wide: Any) -> bool:
     """Whether every number of a type is one of another."""
-    if not isinstance(narrow, ShapedArray) or not isinstance(wide, ShapedArray):
-        return False
-    a, b = narrow.dtype, wide.dtype
-    if a.short in _FLOATS and b.short in _FLOATS:
-        return all(x <= y for x, y in zip(_FLOATS[a.short], _FLOATS[b.short], strict=True))
-    if a.kind in "iu" and b.short in _FLOATS:
-        return a.bits - (a.kind == "i") <= _FLOATS[b.short][0] + 1
-    if a.kind == "b":
-        return b.kind in "iuf"
-    if a.kind == b.kind and a.kind in "iu":
-        return a.bits <= b.bits
-    return a.kind == "u" and b.kind == "i" and a.bits < b.bits
+    arrays = isinstance(narrow, ShapedArray) and isinstance(wide, ShapedArray)
+    return arrays and holds_all(narrow.dtype, wide.dtype)
 
 
 @_of("mul", fast=True)

@@ -1,4 +1,4 @@
-"""`stats`, `cost` and `assert` of a program, against reading it and checking its types: the whole of each verb but its start."""
+"""`stats`, `cost`, `lint` and `assert` of a program, against reading it and checking its types: the whole of each verb but its start."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def figure_rows(layers: int, runs: int) -> Iterable[Row]:
         return lambda: verb(jt.parse(text))
 
     words = [jt.Assertion(x) for x in ("no f64", "count(mul {scope ~ jvp}) >= 0", "mul feeds add")]
-    check, stats, cost, holds = best(
+    check, stats, cost, lint, holds = best(
         runs,
         of(lambda p: jt.check(p)),
         of(lambda p: jt.stats(p).lines()),
         of(lambda p: jt.cost(p).lines()),
+        of(lambda p: jt.lint(p).lines()),
         of(lambda p: jt.holds(p, *words).lines()),
     )
-    for what, seconds in (("stats", stats), ("cost", cost), ("assert", holds)):
+    for what, seconds in (("stats", stats), ("cost", cost), ("lint", lint), ("assert", holds)):
         yield Row(f"{what} (to check)", seconds * 1e6 / n, check * 1e6 / n, BUDGET)

@@ -52,7 +52,8 @@ def test_every_example_is_kept_and_replays(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", sorted({*VERBS} - {"trace", "repro", "fuzz", "snapshot", "git-setup", "retraces"})
+    "verb",
+    sorted({*VERBS} - {"trace", "repro", "fuzz", "snapshot", "git-setup", "retraces", "explain"}),
 )
 def test_every_built_in_verb_replays(verb: str, tmp_path: Path) -> None:
     """Also where it ends with a message: that happens again."""
@@ -339,7 +340,7 @@ def test_every_option_of_every_verb_is_allowed_or_refused_on_purpose() -> None:
         *("--plugin", "--consts", "--allow-path", "--shape", "--like", "--static", "--x64"),
         *("--frontend", "--source", "--source-root", "--rules", "--in-place", "--from-log"),
         *("--platform", "--coordinator", "--num-processes", "--process-id", "--connect-timeout"),
-        *("--test", "--crash", "-j", "--args", "--vs"),
+        *("--test", "--crash", "-j", "--args", "--vs", "--fix"),
     }
     verbs = (*commands.ARGS_VERBS, *commands._PLAIN_VERBS)
     options = {

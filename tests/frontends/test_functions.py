@@ -156,6 +156,7 @@ NOT_ALONE = {
     "compile",
     "cost",
     "equiv",
+    "explain",
     "fuzz",
     "git-setup",
     "hash",

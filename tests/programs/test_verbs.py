@@ -210,6 +210,18 @@ def test_stats_and_cost(program):
     assert done.status == 1 and "over budget: peak" in done.output
 
 
+def test_lint(program):
+    """What passes can mend is mended."""
+    _, path = program
+    found = json.loads(invoke(f"lint --json {path}").output)
+    assert found["schema"] == 1 and sum(found["counts"].values()) == len(found["findings"])
+    made = path.parent / "mended.jaxpr"
+    assert invoke(f"lint --fix -o {made} {path}").status in (0, 1)
+    left = json.loads(invoke(f"lint --json {made}").output)["findings"]
+    assert not [row for row in left if row["fix"]]
+    assert json.loads(run("explain --json key-reuse"))["codes"][0]["family"] == "keys"
+
+
 def test_residuals(program):
     """Less is kept under a limit, of a program of the same gradient; a while loop has no reverse pass."""
     case, path = program

@@ -96,6 +96,7 @@ NOT_THESE = {
     "transpose",
     "snapshot",
     "git-setup",
+    "explain",
 }  # they take no file, or a linear program
 
 

@@ -233,6 +233,16 @@ def test_stats_and_cost(program):
     assert run("cost", program.path, "--by", "scope", "--chart")
 
 
+def test_lint(program):
+    """What passes can mend is mended, and the program computes the same."""
+    made = program.folder / "mended.jaxpr"
+    assert invoke(["lint", "--fix", "-o", str(made), str(program.path)]).status in (0, 1)
+    found = json.loads(invoke(["lint", "--json", str(made)]).output)["findings"]
+    assert not [row for row in found if row["fix"]]
+    assert run("explain", *{row["code"] for row in found})
+    assert run("compare", program.path, made, "--args", program.values).endswith("equal\n")
+
+
 def test_residuals(program):
     """Nothing but arguments and constants is kept where all is computed again, which is written and checked."""
     out = program.folder / "again.jaxpr"

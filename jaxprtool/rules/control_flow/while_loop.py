@@ -242,12 +242,14 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     used = fixpoint(lambda u: dce_body(body, u)[1][n_body:], start)
     body_consts = dce_body(body, used)[1][:n_body]
     used_ins = [*cond_consts, *body_consts, *used]
-    if all(used_ins):
+    new_cond = narrowed(cond, [*cond_consts, *used], [True])
+    new_body = narrowed(body, [*body_consts, *used], used)
+    if all(used_ins) and new_cond is cond and new_body is body:
         return eqn, used_ins
     fields = {
         **params,
-        "cond_jaxpr": narrowed(cond, [*cond_consts, *used], [True]),
-        "body_jaxpr": narrowed(body, [*body_consts, *used], used),
+        "cond_jaxpr": new_cond,
+        "body_jaxpr": new_body,
         "cond_nconsts": sum(cond_consts),
         "body_nconsts": sum(body_consts),
     }

@@ -1,0 +1,48 @@
+"""explain: what a code means, with an example and its mending."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxprtool.driver.check import check
+from jaxprtool.driver.files import read_programs
+from jaxprtool.driver.lint import lint
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.linter.answer import diagnostic_of
+from jaxprtool.linter.explanation import Explained, Listed
+from jaxprtool.linter.pages import all_pages, find_page
+from jaxprtool.linter.registry import Page
+
+__all__ = ["explain", "says"]
+
+_NAME = "example.jaxpr"
+
+
+def explain(codes: Sequence[str] = ()) -> Listed:
+    """The pages of codes, with what their examples give; of none the titles of all pages.
+
+    Raises:
+      UsageError: there is no such code.
+    """
+    if not codes:
+        return Listed([Explained(page, ()) for page in all_pages()], titles=True)
+    pages = [find_page(code) for code in codes]
+    return Listed([Explained(page, says(page, page.bad)) for page in pages], titles=False)
+
+
+def says(page: Page, text: str) -> list[str]:
+    """The messages of a page's code that its command gives for a text; the help is the page's."""
+    verb, *options = page.command.split() or [""]
+    if not text or verb not in ("lint", "check"):
+        return []
+    try:
+        programs = read_programs(text, _NAME)
+        if verb == "check":
+            check(lambda: programs)
+            return []
+        carry = options[1:2] if options[:1] == ["--carry"] else ()
+        found = lint(programs, _NAME, select=(page.code,), carry=carry).findings
+        diagnostics = [diagnostic_of(f) for f in found]
+    except JaxprToolError as e:
+        diagnostics = e.diagnostics
+    return [str(d).partition("\n")[0] for d in diagnostics if d.code == page.code]

@@ -1,0 +1,174 @@
+"""lint: what is legal in a program, and a mistake all the same; and the passes that mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from jaxprtool.core.stack import deep
+from jaxprtool.driver.arguments import parts_called, similar_names
+from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.files import STDIN
+from jaxprtool.driver.places import with_places
+from jaxprtool.driver.verify import check_input
+from jaxprtool.interpreters.check import typecheck_jaxpr
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.linter.answer import Lint, Linted
+from jaxprtool.linter.engine import MAX_CONST, Finding, Options, lint_program
+from jaxprtool.linter.registry import select_rules
+from jaxprtool.passes.pipeline import pipeline, run_pipeline
+
+__all__ = ["MAX_CONST", "Fixed", "carried", "fixed", "lint"]
+
+
+@deep
+def lint(
+    programs: Mapping[str, ClosedJaxpr],
+    file: str = "",
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    max_const: int = MAX_CONST,
+    carry: Sequence[str] = (),
+) -> Lint:
+    """What rules find in programs.
+
+    Args:
+      programs: by their names in the file.
+      file: what the file is called.
+      select, ignore: codes and families of rules, see `select_rules`.
+      max_const: the most bytes of a constant that nobody is told of.
+      carry: which results are arguments of the next call: `0:0`, `0-3:1-4`, `state:state`.
+
+    Raises:
+      JaxprTypeError: a program is ill-typed.
+      UsageError: there is no such rule, argument or result.
+    """
+    rules = select_rules(select, ignore)
+    found: list[Linted] = []
+    for key, program in programs.items():
+        shown = STDIN if file == "-" else file
+        name = f"{shown}#{key}" if shown and key else shown or key or "<program>"
+        placed = check_input(with_places(program, name))
+        options = Options(max_const, [pair for word in carry for pair in carried(placed, word)])
+        found.append(Linted(name, *lint_program(placed, rules, options)))
+    return Lint(found)
+
+
+class Fixed(NamedTuple):
+    """Programs after the passes that mend what was found in them.
+
+    Attributes:
+      programs: by the names that they had; the same objects where nothing changed.
+      changed: whether any of them is another one.
+    """
+
+    programs: dict[str, ClosedJaxpr]
+    changed: bool
+
+
+@deep
+def fixed(programs: Mapping[str, ClosedJaxpr], found: Lint) -> Fixed:
+    """Programs after the passes that mend what `lint` has found in them.
+
+    The passes are applied to the whole program: also to what comments tell lint to ignore.
+    """
+    made = {
+        key: _mended(program, one.findings)
+        for (key, program), one in zip(programs.items(), found.programs, strict=True)
+    }
+    return Fixed(made, any(made[key] is not program for key, program in programs.items()))
+
+
+def _mended(program: ClosedJaxpr, findings: Sequence[Finding]) -> ClosedJaxpr:
+    passes = dict.fromkeys(
+        p for f in findings if f.rule.page.fix for p in f.rule.page.fix.split(",")
+    )
+    if not passes:
+        return program
+    made = run_pipeline(load_constants(program), pipeline(",".join(passes)), until_fixed=True)
+    typecheck_jaxpr(made, allow_unknown=True)
+    return made
+
+
+def carried(program: ClosedJaxpr, word: str) -> list[tuple[int, int]]:
+    """The pairs of a result and an argument that `out:in` means.
+
+    Raises:
+      UsageError: it is no such pair; there is no such result or argument; one side has more leaves than the other.
+    """
+    out, colon, into = word.partition(":")
+    if not colon:
+        help = "write `--carry 0:0`, `--carry 0-3:1-4` or `--carry state:state`"
+        fail(
+            UsageError,
+            f"--carry {word}: it is no pair of a result and an argument",
+            "option",
+            help=help,
+        )
+    outs, ins = _results(program, out.strip(), word), _arguments(program, into.strip(), word)
+    if len(outs) != len(ins):
+        message = (
+            f"--carry {word}: {counted(len(outs), 'result')} for {counted(len(ins), 'argument')}"
+        )
+        fail(UsageError, message, "option")
+    return [*zip(outs, ins, strict=True)]
+
+
+def _arguments(program: ClosedJaxpr, name: str, word: str) -> list[int]:
+    binders = program.jaxpr.in_binders
+    positions = _positions(name)
+    if positions is None:
+        found = parts_called(name, program.interface, binders)
+        if not found:
+            help = similar_names(name, program.interface, binders)
+            fail(
+                UsageError,
+                f"--carry {word}: there is no argument {name}",
+                "argument-index",
+                help=help,
+            )
+        return [*found[0].positions]
+    return _in_range(positions, len(binders), "argument", word)
+
+
+def _results(program: ClosedJaxpr, name: str, word: str) -> list[int]:
+    n = len(program.jaxpr.outs)
+    positions = _positions(name)
+    if positions is not None:
+        return _in_range(positions, n, "result", word)
+    if name in ("*", ""):
+        return [*range(n)]
+    interface = program.interface
+    found = (
+        []
+        if interface is None
+        else interface.result.find(name if name[:1] in "[./" else f"[{name!r}]")
+    )
+    if not found:
+        help = (
+            "results are given by positions, or by what the returned tree calls them: `[0].params`"
+        )
+        fail(UsageError, f"--carry {word}: there is no result {name}", "argument-index", help=help)
+    return [*found[0].positions]
+
+
+def _in_range(positions: Sequence[int], n: int, what: str, word: str) -> list[int]:
+    for i in positions:
+        if i >= n:
+            message = f"--carry {word}: there is no {what} {i}, the program has {counted(n, what)}"
+            fail(UsageError, message, "argument-index")
+    return [*positions]
+
+
+_MOST = 100_000
+
+
+def _positions(text: str) -> list[int] | None:
+    """The positions that `3`, `0-2` mean; None for a name."""
+    first, dash, last = text.partition("-")
+    if not first.isdecimal() or (dash and not last.isdecimal()) or len(first + last) > 12:
+        return None
+    start, stop = int(first), int(last or first)
+    return [*range(start, min(stop, start + _MOST) + 1)]

@@ -1,0 +1,49 @@
+"""Arrays that a program holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.linter.engine import View
+from jaxprtool.linter.registry import Found, lint_rule
+
+__all__ = ["large_constant"]
+
+
+@lint_rule(
+    "large-constant",
+    family="constants",
+    kind="program",
+    mend="make it an argument of the function (`opt --passes lift-consts` does so for a file)",
+    bad="{ lambda a:f32[1024,1024] ; b:f32[1024]. let\n"
+    "    c:f32[1024] = dot_general[dimension_numbers=(([1], [0]), ([], []))] a b\n  in (c,) }",
+    good="{ lambda ; a:f32[1024,1024] b:f32[1024]. let\n"
+    "    c:f32[1024] = dot_general[dimension_numbers=(([1], [0]), ([], []))] a b\n  in (c,) }",
+)
+def large_constant(view: View) -> Iterator[Found]:
+    """The program holds a large array, as a constant that the function has captured.
+
+    It is a part of the compiled program: it is copied, hashed and kept with each version of it, XLA may spend long on folding it, and
+    another value of it compiles again. `--max-const` says from which size on (1M, one mebibyte, where it is not given).
+    """
+    seen: set[int] = set()
+    for frame in view.frames:
+        for v, value in zip(frame.jaxpr.const_binders, frame.closed.consts, strict=False):
+            nbytes = v.aval.nbytes if isinstance(v.aval, ShapedArray) else 0
+            if nbytes < view.options.max_const or (value is not None and id(value) in seen):
+                continue
+            seen.add(id(value))
+            name = f" {v.name}" if v.name else ""
+            where = frame.step.eqn if frame.step else None
+            place = where and frame.above and frame.above.place(where)
+            message = f"the constant{name} of type {v.aval} takes {_size(nbytes)}"
+            yield Found(message, None if v.span else place or None, v)
+
+
+def _size(nbytes: int) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if nbytes < 1024 or unit == "GiB":
+            return f"{nbytes:,.3g} {unit}" if unit != "bytes" else f"{nbytes:,} bytes"
+        nbytes /= 1024  # type: ignore[assignment]
+    raise AssertionError

@@ -1,0 +1,291 @@
+"""Operations whose derivatives are infinite, or NaN, at points that are quite usual."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jaxprtool.interpreters.jvp import derivative_facts
+from jaxprtool.ir.jaxpr import JaxprEqn
+from jaxprtool.ir.memo import Memo
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.linter.frames import At, Frame, Ref, call_of, is_derived
+from jaxprtool.linter.ranges import has_derivative, may_be_zero
+from jaxprtool.linter.registry import Found, lint_rule
+
+__all__ = ["infinite_derivative", "where_nan_gradient", "zero_division"]
+
+# Operations that have a rule for their derivative, or none in reverse mode, so that what they run is not differentiated.
+_OWN_RULE = frozenset(
+    {
+        *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin"),
+        *("custom_linear_solve", "custom_root", "while"),
+    }
+)
+# Operations through which no derivative goes.
+_ENDS = frozenset(
+    {
+        *("eq", "ne", "lt", "le", "gt", "ge", "stop_gradient", "is_finite", "sign", "floor"),
+        *(
+            "round",
+            "ceil",
+            "argmax",
+            "argmin",
+            "convert_element_type",
+            "debug_callback",
+            "debug_print",
+        ),
+    }
+)
+
+
+def _is_differentiated(at: At) -> bool:
+    """Whether a derivative may go through an equation: not inside of a function with a rule of its own, or of a while loop."""
+    if any(_has_own_rule(step.eqn) for step in at.frame.path):
+        return False
+    if _DERIVED.of(at.frame.root, lambda: any(map(is_derived, all_eqns(at.frame.root)))):
+        return any(map(is_derived, [at.eqn, *(step.eqn for step in at.frame.path)]))
+    return _goes_on(at.frame, at.eqn)
+
+
+# Whether names say that some equations of a program were differentiated; then others were not, and are not meant to be.
+_DERIVED = Memo[bool]("holds derivatives")
+
+
+def _goes_on(frame: Frame, eqn: JaxprEqn) -> bool:
+    """Whether a result goes into anything that has a derivative, in the jaxpr or, given by a call, in the one around."""
+    if not all(_ends(e) for v in eqn.out_binders for e in frame.readers(v)):
+        return True
+    outs = [k for k, x in enumerate(frame.jaxpr.outs) if any(x is v for v in eqn.out_binders)]
+    if not outs or frame.above is None or frame.step is None:
+        return bool(outs)
+    frame.outside = True
+    call = frame.step.eqn
+    if call_of(call) is None or not frame.known:
+        return True
+    (k, *_) = outs
+    return _goes_on(frame.above, call.replace(out_binders=[call.out_binders[k]]))
+
+
+def _has_own_rule(eqn: JaxprEqn) -> bool:
+    primitive = eqn.primitive
+    return primitive.name in _OWN_RULE or derivative_facts[primitive] == "rule"
+
+
+def _ends(eqn: JaxprEqn) -> bool:
+    name = eqn.primitive.name
+    if name == "convert_element_type":
+        return eqn.out_binders[0].aval.dtype.kind not in "fc"
+    return name in _ENDS
+
+
+@lint_rule(
+    "infinite-derivative",
+    "sqrt",
+    "rsqrt",
+    "pow",
+    "cbrt",
+    family="derivatives",
+    mend="add a small number inside (jnp.sqrt(x + eps)), or guard the input: "
+    "where(x > 0, sqrt(where(x > 0, x, 1)), 0)",
+    bad="""{ lambda ; a:f32[3]. let
+    b:f32[3] = mul a a
+    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
+    d:f32[] = sqrt c
+  in (d,) }""",
+    good="""{ lambda ; a:f32[3]. let
+    b:f32[3] = mul a a
+    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
+    d:f32[] = add c 1e-6:f32[]
+    e:f32[] = sqrt d
+  in (e,) }""",
+)
+def infinite_derivative(at: At) -> str | None:
+    """A root of what may be exactly zero: its derivative there is infinite.
+
+    The derivative of sqrt(x) at 0 is infinite, and in the derivative of a norm it is multiplied by 0: the gradient at 0 is NaN, and one
+    step later all parameters are. Sums of squares, absolute values and max(x, 0) are told, where a derivative may go through.
+    """
+    if at.name == "pow" and not _is_root(at.number(1)):
+        return None
+    zero = may_be_zero(at.operand(0))
+    if zero is None or zero.what == "a square" or not _is_differentiated(at):
+        return None
+    if at.name == "rsqrt":
+        return f"rsqrt of {zero.what}, which may be 0, is infinite there"
+    return f"{at.name} of {zero.what}, which may be 0: the derivative there is infinite"
+
+
+@lint_rule(
+    "zero-division",
+    "div",
+    family="derivatives",
+    mend="add a small number to the norm, or guard it: x / where(norm == 0, 1, norm)",
+    bad="""{ lambda ; a:f32[3]. let
+    b:f32[3] = mul a a
+    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
+    d:f32[3] = div a c
+  in (d,) }""",
+    good="""{ lambda ; a:f32[3]. let
+    b:f32[3] = mul a a
+    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
+    d:f32[] = add c 1e-6:f32[]
+    e:f32[3] = div a d
+  in (e,) }""",
+)
+def zero_division(at: At) -> str | None:
+    """A value is divided by its own norm, which may be exactly zero.
+
+    x / |x| is 0 / 0, NaN, where x is zero: where points are equal, for a first guess of zeros; and so is its derivative. The same goes
+    for the greatest element, a sum of squares, and for max(x, 0).
+    """
+    zero = may_be_zero(at.operand(1))
+    if zero is None or _is_selected(at) or not _is_made_of(at.operand(0), zero.of, _WAY):
+        return None
+    return f"0 / 0 where x is zero: the denominator is {zero.what}"
+
+
+_WAY = 6  # operations between a value and its quotient
+
+
+def _is_selected(at: At) -> bool:
+    """Whether the result only goes into a choice, which leaves it out where it is bad (and is another rule's)."""
+    readers = [eqn for v in at.eqn.out_binders for eqn in at.frame.readers(v)]
+    names = {eqn.primitive.name for eqn in readers}
+    chosen = names <= {"select_n", "jit", "pjit"} and bool(names)
+    return chosen and not any(v in at.frame.jaxpr.outs for v in at.eqn.out_binders)
+
+
+# Operations with bad derivatives: the operand, and where they are bad.
+_RISKY = {
+    **dict.fromkeys(("log", "sqrt", "rsqrt", "cbrt", "pow"), (0, (0.0,))),
+    "div": (1, (0.0,)),
+    "log1p": (0, (-1.0,)),
+    **dict.fromkeys(("acos", "asin", "atanh"), (0, (1.0, -1.0))),
+    "acosh": (0, (1.0,)),
+}
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+
+
+@lint_rule(
+    "where-nan-gradient",
+    "select_n",
+    family="derivatives",
+    mend="guard the input as well: where(c, f(where(c, x, 1)), y)",
+    bad="""{ lambda ; a:f32[3]. let
+    b:bool[3] = gt a 0.0:f32[]
+    c:f32[3] = log a
+    d:f32[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,) sharding=None] 0.0:f32[]
+    e:f32[3] = select_n b d c
+  in (e,) }""",
+    good="""{ lambda ; a:f32[3]. let
+    b:bool[3] = gt a 0.0:f32[]
+    c:f32[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,) sharding=None] 1.0:f32[]
+    d:f32[3] = select_n b c a
+    e:f32[3] = log d
+    f:f32[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,) sharding=None] 0.0:f32[]
+    g:f32[3] = select_n b f e
+  in (g,) }""",
+)
+def where_nan_gradient(at: At) -> Iterator[Found]:
+    """A `where` guards the result of an operation, and not its input: the gradient is NaN.
+
+    The derivative of where(x > 0, log(x), 0) at 0 is 0 / 0: the side that is not taken is differentiated too, its cotangent is 0, and 0
+    times infinity is NaN. The value is right, so that nobody sees it before the gradient is NaN.
+    """
+    predicate = at.operand(0).at()
+    if predicate is None or predicate.name not in _COMPARISONS or len(at.eqn.inputs) != 3:
+        return
+    if at.out.dtype.kind not in "fc" or not _is_differentiated(at):
+        return
+    for i in (1, 2):
+        if _is_split(at, i):
+            continue
+        for case in _parts(at.operand(i)):
+            if _is_guarded(case, predicate, i):
+                what = "a quotient" if case.name == "div" else f"a {case.name}"
+                message = (
+                    f"the side that is not taken has {what}, whose derivative there is infinite"
+                )
+                yield Found(message, at.place(), related=(case.place(),))
+                break
+
+
+def _parts(case: Ref, depth: int = 3) -> Iterator[At]:
+    """The operation that makes a case of a choice, and those that make what it multiplies and adds."""
+    found = case.at()
+    if found is None:
+        return
+    yield found
+    if depth and found.name in ("mul", "add", "sub", "neg", "div"):
+        for i in range(len(found.eqn.inputs)):
+            yield from _parts(found.operand(i), depth - 1)
+
+
+def _is_split(at: At, i: int) -> bool:
+    """Whether another choice by the same predicate takes a case where this one does not: a transposed choice, which drops nothing."""
+    predicate, case = at.eqn.inputs[0], at.eqn.inputs[i]
+    return any(
+        eqn.primitive is at.eqn.primitive
+        and eqn.inputs[0] is predicate
+        and eqn.inputs[3 - i] is case
+        for eqn in at.frame.readers(predicate)
+        if len(eqn.inputs) == 3
+    )
+
+
+def _is_guarded(case: At, predicate: At, i: int) -> bool:
+    """Whether a predicate keeps an operation, case i of a choice, from points where its derivative is bad."""
+    position, points = _RISKY.get(case.name, (0, ()))
+    if not points or not has_derivative(case.operand(position)):
+        return False
+    if case.name == "pow" and not _is_root(case.number(1)):
+        return False
+    for j in (0, 1):
+        number, compared = predicate.number(1 - j), predicate.operand(j)
+        if not isinstance(number, (int, float)):
+            continue
+        if not _is_made_of(case.operand(position), compared):
+            continue
+        compare = _COMPARISONS[predicate.name]
+        for x in points:
+            holds = compare(x, number) if j == 0 else compare(number, x)
+            if (2 if holds else 1) != i:
+                return True
+    return False
+
+
+def _is_root(power: Any) -> bool:
+    """Whether the derivative of a power is infinite at 0."""
+    return isinstance(power, float) and 0 < power < 1
+
+
+def _is_made_of(x: Ref, of: Ref, depth: int = 4) -> bool:
+    """Whether a value is another one, or is 0 where that is: its square, its norm, a multiple of it."""
+    if x.is_same(of):
+        return True
+    found = x.at()
+    if found is None or depth == 0:
+        return False
+    if found.name in (
+        "abs",
+        "square",
+        "neg",
+        "integer_pow",
+        "reduce_sum",
+        "reduce_max",
+        "sqrt",
+        "div",
+    ):
+        return _is_made_of(found.operand(0), of, depth - 1)
+    if found.name == "mul":
+        return any(_is_made_of(found.operand(i), of, depth - 1) for i in (0, 1))
+    return False

@@ -1,0 +1,217 @@
+"""What moves between devices, and memory that is given away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import JaxprEqn, Lit
+from jaxprtool.linter.frames import At, Frame
+from jaxprtool.linter.registry import Found, lint_rule
+from jaxprtool.linter.repeats import copies_in, is_collective
+
+__all__ = ["donated_twice", "donation_unused", "offload_in_loop", "repeated_collective"]
+
+
+@lint_rule(
+    "repeated-collective",
+    family="devices",
+    kind="jaxpr",
+    mend="do it once, and use the result twice",
+    fix="cse",
+    bad="""{ lambda ; a:f32[8]. let
+    b:f32[8] = shard_map[
+      check_vma=False
+      in_specs=(P('i',),)
+      jaxpr={ lambda ; c:f32[2]. let
+          d:f32[2] = psum[axes=('i',) axis_index_groups=None] c
+          e:f32[2] = psum[axes=('i',) axis_index_groups=None] c
+          f:f32[2] = mul d e
+        in (f,) }
+      manual_axes=frozenset({'i'})
+      mesh=Mesh('i': 4)
+      out_specs=(P('i',),)
+    ] a
+  in (b,) }""",
+    good="""{ lambda ; a:f32[8]. let
+    b:f32[8] = shard_map[
+      check_vma=False
+      in_specs=(P('i',),)
+      jaxpr={ lambda ; c:f32[2]. let
+          d:f32[2] = psum[axes=('i',) axis_index_groups=None] c
+          e:f32[2] = mul d d
+        in (e,) }
+      manual_axes=frozenset({'i'})
+      mesh=Mesh('i': 4)
+      out_specs=(P('i',),)
+    ] a
+  in (b,) }""",
+)
+def repeated_collective(frame: Frame) -> Iterator[Found]:
+    """The same value is sent twice, by the same collective.
+
+    A collective waits for all devices and sends its operand through the network. The compiler removes a second one only where it can
+    prove that the order does not matter.
+    """
+    for eqn, first in copies_in(frame.jaxpr).items():
+        if is_collective(eqn):
+            message = f"this {eqn.primitive.name} sends what another one has sent"
+            yield Found(message, frame.place(eqn), related=(frame.place(first),))
+
+
+@lint_rule(
+    "offload-in-loop",
+    "device_put",
+    family="devices",
+    mend="move what does not change before the loop, or the whole array after it",
+    bad="""{ lambda ; a:f32[4,8] b:f32[8]. let
+    c:f32[8] = scan[
+      jaxpr={ lambda ; d:f32[8] e:f32[8]. let
+          f:f32<host>[8] = device_put[
+            copy_semantics=(ArrayCopySemantics.ALWAYS_COPY,)
+            devices=(MemorySpace.Host,)
+            srcs=(None,)
+          ] e
+          g:f32[8] = device_put[
+            copy_semantics=(ArrayCopySemantics.ALWAYS_COPY,)
+            devices=(MemorySpace.Device,)
+            srcs=(None,)
+          ] f
+          h:f32[8] = add d g
+        in (h,) }
+      length=4
+      num_carry=1
+      num_consts=0
+      reverse=False
+      unroll=1
+    ] b a
+  in (c,) }""",
+    good="""{ lambda ; a:f32[4,8] b:f32[8]. let
+    c:f32[8] = scan[
+      jaxpr={ lambda ; d:f32[8] e:f32[8]. let f:f32[8] = add d e in (f,) }
+      length=4
+      num_carry=1
+      num_consts=0
+      reverse=False
+      unroll=1
+    ] b a
+  in (c,) }""",
+)
+def offload_in_loop(at: At) -> Iterator[str]:
+    """A loop moves arrays between the host's memory and the device's in each turn.
+
+    The link between both is a hundred times slower than the device's own memory. It pays where a reverse pass offloads what it keeps,
+    and the copies overlap with the computation; otherwise the loop waits for them.
+    """
+    if at.frame.turns < 2:
+        return
+    for x, v in zip(at.eqn.inputs, at.eqn.out_binders, strict=True):
+        if isinstance(x.aval, ShapedArray) and x.aval.memory != v.aval.memory:
+            there = f"to the {v.aval.memory}" if v.aval.memory else "to the device"
+            yield f"{x.aval} is moved {there} in each turn of a loop"
+
+
+def _donated(eqn: JaxprEqn) -> list[int]:
+    """The operands that a call gives away."""
+    flags = eqn.params.get("donated_invars") or ()
+    return [i for i, flag in enumerate(flags) if flag is True and i < len(eqn.inputs)]
+
+
+@lint_rule(
+    "donation-unused",
+    "jit",
+    "pjit",
+    family="devices",
+    mend="donate only arguments that the function returns updated, with the same shape and type",
+    bad="""{ lambda ; a:f32[8] b:f32[4]. let
+    c:f32[4] = jit[
+      name=step
+      donated_invars=(True, False)
+      jaxpr={ lambda ; d:f32[8] e:f32[4]. let
+          f:f32[] = reduce_sum[axes=(0,) out_sharding=None] d
+          g:f32[4] = mul e f
+        in (g,) }
+    ] a b
+  in (c,) }""",
+    good="""{ lambda ; a:f32[8] b:f32[4]. let
+    c:f32[4] = jit[
+      name=step
+      donated_invars=(False, True)
+      jaxpr={ lambda ; d:f32[8] e:f32[4]. let
+          f:f32[] = reduce_sum[axes=(0,) out_sharding=None] d
+          g:f32[4] = mul e f
+        in (g,) }
+    ] a b
+  in (c,) }""",
+)
+def donation_unused(at: At) -> Iterator[str]:
+    """A donated argument's memory cannot be used for any result.
+
+    XLA puts a result into a donated buffer of the same shape and element type. Where no result has them (any more: each buffer holds one),
+    the argument is gone and nothing is saved; JAX warns of it when it compiles.
+    """
+    left = Counter(_room(v.aval) for v in at.eqn.out_binders)
+    for i in _donated(at.eqn):
+        room = _room(at.eqn.inputs[i].aval)
+        if left[room] > 0:
+            left[room] -= 1
+        else:
+            yield f"operand {i} of type {at.eqn.inputs[i].aval} is donated, and no result is left of its shape and type"
+
+
+def _room(aval: Any) -> Any:
+    return (aval.shape, aval.dtype, aval.spec) if isinstance(aval, ShapedArray) else aval
+
+
+@lint_rule(
+    "donated-twice",
+    family="devices",
+    kind="jaxpr",
+    mend="do not donate it, or use the result of the call instead",
+    bad="""{ lambda ; a:f32[8]. let
+    b:f32[8] = jit[
+      name=step
+      donated_invars=(True,)
+      jaxpr={ lambda ; c:f32[8]. let d:f32[8] = sin c in (d,) }
+    ] a
+    e:f32[8] = add a b
+  in (e,) }""",
+    good="""{ lambda ; a:f32[8]. let
+    b:f32[8] = jit[
+      name=step
+      donated_invars=(True,)
+      jaxpr={ lambda ; c:f32[8]. let d:f32[8] = sin c in (d,) }
+    ] a
+    e:f32[8] = add b b
+  in (e,) }""",
+)
+def donated_twice(frame: Frame) -> Iterator[Found]:
+    """A donated argument is used again after the call that it was donated to.
+
+    Its memory may hold a result by then. Called step by step JAX raises an error ("Array has been deleted"); inside of another jit the
+    donation has no effect, and the memory is not saved.
+    """
+    given: dict[Any, JaxprEqn] = {}
+    for eqn in frame.jaxpr.eqns:
+        if given:
+            for x in dict.fromkeys(eqn.inputs):
+                call = given.pop(x, None)
+                if call is not None:
+                    message = f"{_name(x)} is used here, after it was donated"
+                    yield Found(message, frame.place(eqn), related=(frame.place(call),))
+        if "donated_invars" not in eqn.params:
+            continue
+        for x in [eqn.inputs[i] for i in _donated(eqn)]:
+            if type(x) is Lit:
+                continue
+            if x in frame.jaxpr.outs or eqn.inputs.count(x) > 1:
+                how = "returned" if x in frame.jaxpr.outs else "another operand too"
+                yield Found(f"{_name(x)} is donated, and {how}", frame.place(eqn))
+            else:
+                given[x] = eqn
+
+
+def _name(x: Any) -> str:
+    return x.name or "a value"

@@ -1,0 +1,54 @@
+"""What a program does besides computing its results."""
+
+from __future__ import annotations
+
+from jaxprtool.linter.frames import At
+from jaxprtool.linter.registry import lint_rule
+
+__all__ = ["callback", "debug_print"]
+
+
+@lint_rule(
+    "callback",
+    "pure_callback",
+    "io_callback",
+    family="effects",
+    mend="write it with jax.numpy, or tell lint that it is meant: `# jaxpr: ignore=callback`",
+    bad="{ lambda ; a:f32[3]. let\n"
+    "    b:f32[3] = pure_callback[\n"
+    "      callback=f\n"
+    "      result_avals=(ShapedArray(float32[3]),)\n"
+    "      sharding=None\n"
+    "      vmap_method=None\n"
+    "    ] a\n"
+    "  in (b,) }",
+    good="{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }",
+)
+def callback(at: At) -> str:
+    """The program calls back into Python.
+
+    Each call waits for the host and copies its operands there and the results back. Such a program cannot be exported or put into a
+    cache, and an accelerator stands still meanwhile; in a loop that is once a turn.
+    """
+    return f"{at.name} calls a function of Python{_in_a_loop(at)}"
+
+
+@lint_rule(
+    "debug-print",
+    "debug_print",
+    "debug_callback",
+    family="effects",
+    mend="take it out, or tell lint that it is meant: `# jaxpr: ignore=debug-print`",
+    bad="{ lambda ; a:f32[3]. let\n    debug_print[fmt=x: {}] a\n    b:f32[3] = sin a\n  in (b,) }",
+    good="{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }",
+)
+def debug_print(at: At) -> str:
+    """A debug print, or another debug callback, was left in.
+
+    It copies its operands to the host each time, and its effect keeps the equation, and what it needs, from being removed.
+    """
+    return f"{at.name} was left in{_in_a_loop(at)}"
+
+
+def _in_a_loop(at: At) -> str:
+    return ", in each turn of a loop" if at.frame.turns > 1 else ""

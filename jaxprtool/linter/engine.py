@@ -1,0 +1,128 @@
+"""The rules applied to a program."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.core.stack import deep
+from jaxprtool.ir.interface import argument_labels
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.linter.frames import At, Frame, frames_of
+from jaxprtool.linter.ignored import is_ignored
+from jaxprtool.linter.registry import Found, Rule
+
+__all__ = ["MAX_CONST", "Finding", "Options", "View", "lint_program"]
+
+MAX_CONST = 1 << 20  # bytes of a constant that a program may hold
+
+
+class Options(NamedTuple):
+    """What rules go by.
+
+    Attributes:
+      max_const: the most bytes of a constant that nobody is told of.
+      carry: positions of results and of the arguments that they become.
+    """
+
+    max_const: int = MAX_CONST
+    carry: Sequence[tuple[int, int]] = ()
+
+
+class View:
+    """A program as rules see it.
+
+    Attributes:
+      program: the program.
+      frames: the jaxprs that it runs, each once, the program first.
+      options: what rules go by.
+    """
+
+    def __init__(self, program: ClosedJaxpr, frames: Sequence[Frame], options: Options):
+        self.program, self.frames, self.options = program, frames, options
+
+    @functools.cached_property
+    def arguments(self) -> list[str]:
+        """What the arguments are called in messages."""
+        names = [v.name for v in self.program.jaxpr.in_binders]
+        return argument_labels(names, self.program.interface)
+
+    @functools.cached_property
+    def results(self) -> list[str]:
+        """What the results are called in messages."""
+        interface = self.program.interface
+        paths = (
+            [""] * len(self.program.jaxpr.outs) if interface is None else interface.result.paths()
+        )
+        return [f"result{path}" if path else f"result {i}" for i, path in enumerate(paths)]
+
+
+class Finding(NamedTuple):
+    """Something that a rule found."""
+
+    rule: Rule
+    found: Found
+
+    @property
+    def code(self) -> str:
+        """The code of the rule."""
+        return self.rule.code
+
+    @property
+    def help(self) -> str:
+        """What to do."""
+        return self.found.help or self.rule.page.mend
+
+
+@deep
+def lint_program(
+    program: ClosedJaxpr, rules: Sequence[Rule], options: Options
+) -> tuple[list[Finding], int]:
+    """What rules find in a well-typed program.
+
+    Returns:
+      What is found, in the order of the text, and how much more there is that comments in the text tell to ignore.
+    """
+    frames = [*frames_of(program)]
+    view = View(program, [f for f in frames if f.first], options)
+    found: dict[Any, Finding] = {}
+    names = {eqn.primitive.name for f in view.frames for eqn in f.jaxpr.eqns}
+    rules = [r for r in rules if not r.needs or not names.isdisjoint(r.needs)]
+    by_name: dict[str, list[Rule]] = {}
+    for rule in rules:
+        for name in rule.primitives:
+            by_name.setdefault(name, []).append(rule)
+    for frame in frames:
+        _look(frame, by_name, found)
+    for rule in rules:
+        given: Sequence[Any] = {"jaxpr": view.frames, "program": [view]}.get(rule.kind, ())
+        for at in given:
+            for one in rule.apply(at):
+                found[rule.code, one] = Finding(rule, one)
+    kept = [f for f in found.values() if not is_ignored(program, f.code, f.found)]
+    return sorted(kept, key=_position), len(found) - len(kept)
+
+
+def _look(frame: Frame, rules: dict[str, list[Rule]], found: dict[Any, Finding]) -> None:
+    """Apply the rules of equations to those of a jaxpr."""
+    find: Callable[[str], list[Rule] | None] = rules.get
+    for eqn in frame.jaxpr.eqns:
+        own = find(eqn.primitive.name)
+        if own is None:
+            continue
+        for rule in own:
+            frame.outside = False
+            for one in rule.apply(At(frame, eqn)):
+                # what depends on the arguments of the jaxpr is another fault in each of its places
+                where = frame.step and frame.step.eqn if frame.outside else None
+                found.setdefault((rule.code, eqn, where, one.message), Finding(rule, one))
+
+
+def _position(finding: Finding) -> tuple[Any, ...]:
+    span = finding.found.span
+    return (
+        span is not None,
+        "" if span is None else span.source.name,
+        0 if span is None else span.start,
+    )

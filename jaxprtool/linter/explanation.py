@@ -1,0 +1,98 @@
+"""What `explain` answers: the page of a code, with what its example gives."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.analyses.answer import Answer
+from jaxprtool.linter.registry import Page
+
+__all__ = ["Explained", "Listed"]
+
+_WIDTH = 100
+
+
+class Explained(Answer):
+    """The page of a code.
+
+    Attributes:
+      page: the page.
+      says: the messages that its example gives.
+    """
+
+    def __init__(self, page: Page, says: Sequence[str]):
+        self.page, self.says = page, says
+
+    def lines(self) -> list[str]:
+        """The page."""
+        page = self.page
+        found = [_heading(page), "", *textwrap.wrap(f"{page.title}.", _WIDTH)]
+        if page.why:
+            found += ["", *textwrap.wrap(page.why, _WIDTH)]
+        if page.bad:
+            found += ["", f"Example (jaxprtool {page.command}):", "", *_indented(page.bad)]
+            found += [f"    {line}" for said in self.says for line in said.splitlines()]
+        found += ["", *textwrap.wrap(f"To mend it, {page.mend}.", _WIDTH)]
+        if page.good:
+            found += ["", *_indented(page.good)]
+        if page.fix:
+            found += [
+                f"`jaxprtool lint --fix` does so, by the passes {page.fix.replace(',', ', ')}."
+            ]
+        return found
+
+    def json(self) -> dict[str, Any]:
+        """The page with the keys that the help of the verb names."""
+        page = self.page
+        return {
+            "code": page.code,
+            "family": page.family,
+            "verb": page.command.partition(" ")[0] or None,
+            "title": page.title,
+            "why": page.why,
+            "mend": page.mend,
+            "example": page.bad or None,
+            "says": [*self.says],
+            "mended": page.good or None,
+            "fix": page.fix or None,
+            "default": page.default,
+        }
+
+
+class Listed(Answer):
+    """Several pages, or the titles of all."""
+
+    def __init__(self, pages: Sequence[Explained], titles: bool):
+        self.pages, self.titles = pages, titles
+
+    def lines(self) -> list[str]:
+        """The pages one after the other; or a line for each code, by family."""
+        if not self.titles:
+            parts = [[*p.lines(), ""] for p in self.pages]
+            return [line for part in parts for line in part][:-1]
+        found: list[str] = []
+        family = ""
+        width = max((len(p.page.code) for p in self.pages), default=0)
+        for p in self.pages:
+            if p.page.family != family:
+                family = p.page.family
+                found += [*([""] if found else []), f"{family}:"]
+            off = "" if p.page.default else " (not applied by default)"
+            found.append(f"  {p.page.code:{width}}  {p.page.title}{off}")
+        return found
+
+    def json(self) -> dict[str, Any]:
+        """The document that the help of the verb describes."""
+        return {"schema": 1, "codes": [p.json() for p in self.pages]}
+
+
+def _heading(page: Page) -> str:
+    rule = "a rule of lint, " if page.command.startswith("lint") else ""
+    off = "" if page.default else ", not applied by default"
+    return f"{page.code} ({rule}{page.family}{off})"
+
+
+def _indented(text: str) -> list[str]:
+    return [*(f"    {line}".rstrip() for line in text.strip("\n").splitlines()), ""]

@@ -1,0 +1,326 @@
+"""The jaxprs that a program runs, and how the equations in them hang together, across calls too.
+
+A rule asks which operation made an operand. The answer may be in a jaxpr that was called, or in the one around: `jnp.log(
+jax.nn.softmax(x))` is a `log` of what a call gives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.places import Place, Step
+from jaxprtool.interpreters.runs import Run, runs_of
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.memo import Memo
+from jaxprtool.ir.walk import count_eqns
+from jaxprtool.passes.keys import Keys
+
+__all__ = ["At", "Frame", "Ref", "call_of", "frames_of", "is_derived"]
+
+_SMALL = (
+    16  # equations of a jaxpr that is looked at in each of its places, since the arguments differ
+)
+_STEPS = 64  # of a way to an equation through calls and operations that change no value
+
+# Operations that give all elements of their first operand, in their order, and those that give some, or in another order.
+_SAME = frozenset(
+    {
+        *(
+            "broadcast_in_dim",
+            "copy",
+            "copy_p",
+            "expand_dims",
+            "layout_constraint",
+            "name",
+            "pvary",
+        ),
+        *("reduce_precision", "reshape", "reshard", "sharding_constraint", "squeeze"),
+        *("stop_gradient", "convert_element_type"),
+    }
+)
+_OF_SAME = _SAME | {"rev", "slice", "transpose"}
+_MAKERS = Memo[dict[Any, tuple[JaxprEqn, int]]]("what makes each variable")
+_READERS = Memo[dict[Any, list[JaxprEqn]]]("what reads each variable")
+
+
+class Frame:
+    """A jaxpr where a program runs it.
+
+    Attributes:
+      closed, jaxpr: the jaxpr with its constants, and without.
+      step: the equation that runs it; None for the program itself.
+      above: the frame of that equation.
+      turns: how often it runs when the program runs once; 2 stands for "several times" of a loop of unknown length.
+      first: whether no other frame of this jaxpr came before.
+      known: whether its arguments are known to be the operands of `step`: a jaxpr that several equations run has several.
+    """
+
+    __slots__ = (
+        "_made",
+        "above",
+        "closed",
+        "first",
+        "jaxpr",
+        "known",
+        "outside",
+        "step",
+        "turns",
+    )
+
+    def __init__(self, closed: ClosedJaxpr, step: Step | None = None, above: Frame | None = None):
+        self.closed, self.jaxpr, self.step, self.above = closed, closed.jaxpr, step, above
+        self.turns, self.first, self.known, self.outside = 1, True, True, False
+        self._made: dict[Any, tuple[JaxprEqn, int]] | None = None
+
+    @property
+    def path(self) -> tuple[Step, ...]:
+        """The way to it, the outermost enclosing equation first."""
+        found: list[Step] = []
+        frame: Frame | None = self
+        while frame is not None and frame.step is not None:
+            found.append(frame.step)
+            frame = frame.above
+        return tuple(reversed(found))
+
+    @property
+    def root(self) -> Jaxpr:
+        """The program."""
+        frame = self
+        while frame.above is not None:
+            frame = frame.above
+        return frame.jaxpr
+
+    def place(self, eqn: JaxprEqn) -> Place:
+        """The place of an equation of it."""
+        return Place(eqn, self.path)
+
+    def maker(self, x: Atom) -> tuple[JaxprEqn, int] | None:
+        """The equation that makes a variable, and which of its results it is; None for an argument or a literal."""
+        makers = self._made
+        if makers is None:
+            makers = self._made = _MAKERS.of(self.jaxpr, self._makers)
+        return None if type(x) is Lit else makers.get(x)
+
+    def readers(self, x: Atom) -> list[JaxprEqn]:
+        """The equations of the jaxpr that read a variable."""
+        return _READERS.of(self.jaxpr, self._readers).get(x, [])
+
+    def outer(self, x: Atom) -> tuple[Frame, Atom] | None:
+        """The operand of the enclosing equation that an argument is; None where it is none, or nobody knows which."""
+        if self.above is None or self.step is None:
+            return None
+        self.outside = (
+            True  # what is found here may be found in another place of the jaxpr in another way
+        )
+        inputs, binders = self.step.eqn.inputs, self.jaxpr.in_binders
+        if not self.known or x not in binders:
+            return None
+        i = len(inputs) - (len(binders) - binders.index(x))
+        return (self.above, inputs[i]) if i >= 0 else None
+
+    def _makers(self) -> dict[Any, tuple[JaxprEqn, int]]:
+        return {v: (eqn, k) for eqn in self.jaxpr.eqns for k, v in enumerate(eqn.out_binders)}
+
+    def _readers(self) -> dict[Any, list[JaxprEqn]]:
+        found: dict[Any, list[JaxprEqn]] = {}
+        for eqn in self.jaxpr.eqns:
+            for x in dict.fromkeys(eqn.inputs):
+                if type(x) is not Lit:
+                    found.setdefault(x, []).append(eqn)
+        return found
+
+
+def call_of(eqn: JaxprEqn) -> Run | None:
+    """What an equation runs that is a call: one jaxpr, once, with its operands as arguments; None for others."""
+    if not eqn.primitive.holds_jaxprs:
+        return None
+    runs = runs_of(eqn)
+    if len(runs) != 1 or (runs[0].times, runs[0].turns, runs[0].devices) != (1, 0, 1):
+        return None
+    jaxpr = runs[0].jaxpr.jaxpr
+    fits = len(jaxpr.in_binders) == len(eqn.inputs) and len(jaxpr.outs) == len(eqn.out_binders)
+    return runs[0] if fits and runs[0].branch is None else None
+
+
+def frames_of(program: ClosedJaxpr) -> Iterator[Frame]:
+    """The jaxprs that a program runs, each before those inside it; a small one in each of its places."""
+    uses = _uses(program.jaxpr)
+    seen = {program.jaxpr}
+    pending = [Frame(program)]
+    while pending:
+        frame = pending.pop()
+        yield frame
+        inner: list[Frame] = []
+        for eqn in frame.jaxpr.eqns:
+            if not eqn.primitive.holds_jaxprs:
+                continue
+            for run in runs_of(eqn):
+                jaxpr = run.jaxpr.jaxpr
+                small = count_eqns(jaxpr) <= _SMALL
+                if jaxpr in seen and not small:
+                    continue
+                made = Frame(run.jaxpr, Step(eqn, run.param, run.branch), frame)
+                made.first = jaxpr not in seen
+                once = run.branch is not None or call_of(eqn) is not None
+                made.known = once and (small or uses[jaxpr] == 1)
+                made.turns = frame.turns * (2 if run.turns else min(run.times, 2))
+                inner.append(made)
+                seen.add(jaxpr)
+        pending += reversed(inner)
+
+
+def _uses(root: Jaxpr) -> Counter[Jaxpr]:
+    """In how many places each jaxpr is used."""
+    uses: Counter[Jaxpr] = Counter()
+    pending = [root]
+    while pending:
+        for eqn in pending.pop().eqns:
+            if not eqn.primitive.holds_jaxprs:
+                continue
+            for run in runs_of(eqn):
+                uses[run.jaxpr.jaxpr] += 1
+                if uses[run.jaxpr.jaxpr] == 1:
+                    pending.append(run.jaxpr.jaxpr)
+    return uses
+
+
+def is_derived(eqn: JaxprEqn) -> bool:
+    """Whether the names around an equation say that differentiation made it, or what it differentiates."""
+    names = () if eqn.origin is None else eqn.origin.names or ()
+    return any("jvp(" in name or "transpose(" in name for name in names)
+
+
+class Ref(NamedTuple):
+    """A value of a program: an atom, in a frame."""
+
+    frame: Frame
+    atom: Atom
+
+    @property
+    def aval(self) -> Any:
+        """Its type."""
+        return self.atom.aval
+
+    def seen_through(self, names: frozenset[str] = _OF_SAME) -> Ref:
+        """The value that it is, or that it is made of by operations that change no element (a conversion may round)."""
+        frame, atom = self
+        for _ in range(_STEPS):
+            found = frame.maker(atom)
+            if found is None:
+                if type(atom) is Lit:
+                    break
+                outer = frame.outer(atom)
+                if outer is None:
+                    break
+                frame, atom = outer
+                continue
+            eqn, k = found
+            if eqn.primitive.name in names and _both_inexact(eqn):
+                atom = eqn.inputs[0]
+                continue
+            run = call_of(eqn)
+            if run is None:
+                break
+            frame, atom = _inside(frame, eqn, run), run.jaxpr.jaxpr.outs[k]
+        return Ref(frame, atom)
+
+    def at(self) -> At | None:
+        """The equation that makes it, through calls and operations that change no element."""
+        frame, atom = self.seen_through()
+        found = frame.maker(atom)
+        return None if found is None else At(frame, found[0])
+
+    def made(self, *names: str) -> At | None:
+        """The equation that makes it, where it is one of these operations."""
+        found = self.at()
+        return found if found is not None and found.name in names else None
+
+    def number(self) -> Any:
+        """The number that it is, or that all of its elements are; None where none is known."""
+        frame, atom = self
+        made = frame.maker(atom)
+        if made is not None:
+            primitive = made[0].primitive
+            if primitive.name not in _OF_SAME and not primitive.holds_jaxprs:
+                return None  # as it is mostly
+        atom = self.seen_through().atom
+        value = atom.val if isinstance(atom, Lit) else None
+        return value if isinstance(value, (bool, int, float, complex)) else None
+
+    def is_same(self, other: Ref, depth: int = 3) -> bool:
+        """Whether both are one value, but for its shape and type; it may have been computed twice, by a few equations."""
+        a, b = self.seen_through(_SAME), other.seen_through(_SAME)
+        if type(a.atom) is Lit or type(b.atom) is Lit:
+            return a.number() is not None and a.number() == b.number()
+        if a.atom is b.atom and a.frame.step == b.frame.step:
+            return True
+        first, second = a.frame.maker(a.atom), b.frame.maker(b.atom)
+        if depth == 0 or first is None or second is None or first[1] != second[1]:
+            return False
+        return _is_copy(At(a.frame, first[0]), At(b.frame, second[0]), depth - 1)
+
+
+def _is_copy(first: At, second: At, depth: int) -> bool:
+    """Whether two equations of one primitive compute the same of the same operands."""
+    ins, others = first.eqn.inputs, second.eqn.inputs
+    if first.eqn.primitive is not second.eqn.primitive or len(ins) != len(others):
+        return False
+    if first.eqn.primitive.holds_jaxprs or not ins:
+        return False
+    keys = Keys()
+    if [*map(keys.value, first.params.items())] != [*map(keys.value, second.params.items())]:
+        return False
+    return all(first.operand(i).is_same(second.operand(i), depth) for i in range(len(ins)))
+
+
+def _both_inexact(eqn: JaxprEqn) -> bool:
+    """Whether an operation keeps the kind of numbers: integers that become floats, and floats that become integers, change."""
+    kinds = [
+        getattr(getattr(x.aval, "dtype", None), "kind", "")
+        for x in (eqn.inputs[0], eqn.out_binders[0])
+    ]
+    return kinds[0] == kinds[1]
+
+
+def _inside(frame: Frame, eqn: JaxprEqn, run: Run) -> Frame:
+    return Frame(run.jaxpr, Step(eqn, run.param), frame)
+
+
+class At(NamedTuple):
+    """An equation, in a frame."""
+
+    frame: Frame
+    eqn: JaxprEqn
+
+    @property
+    def name(self) -> str:
+        """The name of its primitive."""
+        return self.eqn.primitive.name
+
+    @property
+    def params(self) -> Any:
+        """Its params."""
+        return self.eqn.params
+
+    @property
+    def out(self) -> Any:
+        """The type of its first result."""
+        return self.eqn.out_binders[0].aval
+
+    def operand(self, i: int) -> Ref:
+        """Operand i."""
+        return Ref(self.frame, self.eqn.inputs[i])
+
+    def made(self, i: int, *names: str) -> At | None:
+        """The equation that makes operand i, where it is one of these operations."""
+        return self.operand(i).made(*names)
+
+    def number(self, i: int) -> Any:
+        """The number that operand i is, or that all of its elements are; None where none is known."""
+        return self.operand(i).number()
+
+    def place(self) -> Place:
+        """Its place."""
+        return self.frame.place(self.eqn)

@@ -1,0 +1,296 @@
+"""Keys of random numbers that are used twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.core.stack import deep
+from jaxprtool.interpreters.runs import Run, runs_of
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.memo import Memo
+from jaxprtool.linter.engine import View
+from jaxprtool.linter.frames import call_of
+from jaxprtool.linter.registry import Found, lint_rule
+from jaxprtool.passes.keys import Keys
+
+__all__ = ["key_reuse"]
+
+# Note [Roots]
+#
+# Every value has a root: that of a key says which key it is. Operations that change no key keep the root of their operand. Elements of an
+# array of keys have the root of the array with the operation that takes them, so that the same element, taken twice, has one root;
+# so has what `fold_in` makes of one key and one number. All other results are roots of their own: the variable itself. In a jaxpr the root
+# of an argument is its binder, for which a caller puts the root of the operand.
+
+_USES = frozenset({"random_bits", "random_split", "random_gamma"})
+_SAME_KEY = frozenset(
+    {
+        *("random_wrap", "random_unwrap", "reshape", "squeeze", "expand_dims", "broadcast_in_dim"),
+        *("copy", "copy_p", "convert_element_type", "sharding_constraint", "pvary", "transpose"),
+        *("reshard", "optimization_barrier", "stop_gradient", "layout_constraint", "random_clone"),
+    }
+)
+_MADE_OF = frozenset({"random_fold_in", "random_seed"})
+_ELEMENTS = frozenset({"slice", "dynamic_slice", "gather", "dynamic_index_in_dim"})
+
+
+class Use(NamedTuple):
+    """The use of a key.
+
+    Attributes:
+      root: of the key.
+      eqn: the equation of the jaxpr at hand that uses it, or in which it is used.
+      inner: where it is used at last.
+    """
+
+    root: Any
+    eqn: JaxprEqn
+    inner: JaxprEqn
+
+
+class Twice(NamedTuple):
+    """A key that is used twice: the first time and the second one, which is the same in the turns of a loop."""
+
+    jaxpr: Jaxpr
+    first: Use
+    second: Use
+    in_turns: bool = False
+
+
+class Summary(NamedTuple):
+    """What a jaxpr does with keys.
+
+    Attributes:
+      uses: the uses of keys that its arguments are, or that are made of them alone.
+      outs: the roots of its results.
+      twice: the keys that it uses twice itself.
+    """
+
+    uses: Sequence[Use]
+    outs: Sequence[Any]
+    twice: Sequence[Twice]
+
+
+@lint_rule(
+    "key-reuse",
+    family="keys",
+    kind="program",
+    needs=tuple(_USES),
+    mend="split it first: key, subkey = jax.random.split(key)",
+    bad="""{ lambda ; a:key<fry>[]. let
+    b:u32[3] = random_bits[bit_width=32 shape=(3,)] a
+    c:u32[3] = random_bits[bit_width=32 shape=(3,)] a
+  in (b, c) }""",
+    good="""{ lambda ; a:key<fry>[]. let
+    b:key<fry>[2] = random_split[shape=(2,)] a
+    c:key<fry>[1] = slice[limit_indices=(1,) start_indices=(0,) strides=None] b
+    d:key<fry>[] = squeeze[dimensions=(0,)] c
+    e:key<fry>[1] = slice[limit_indices=(2,) start_indices=(1,) strides=None] b
+    f:key<fry>[] = squeeze[dimensions=(0,)] e
+    g:u32[3] = random_bits[bit_width=32 shape=(3,)] d
+    h:u32[3] = random_bits[bit_width=32 shape=(3,)] f
+  in (g, h) }""",
+)
+def key_reuse(view: View) -> Iterator[Found]:
+    """A key of random numbers is used twice.
+
+    The same key gives the same random bits: two draws are equal, or shifted copies of each other, where they are meant to be
+    independent. Drawing uses a key, and so does splitting it; folding a number into it does not. In a loop, a key that is the same in each
+    turn is used as often as the loop turns.
+    """
+    done: dict[Jaxpr, Summary] = {}
+    _summary(view.program, done, Keys())
+    frames = {frame.jaxpr: frame for frame in view.frames}
+    for summary in done.values():
+        for found in summary.twice:
+            frame = frames.get(found.jaxpr)
+            if frame is None:
+                continue
+            place, first = frame.place(found.second.eqn), frame.place(found.first.eqn)
+            inside = found.second.inner is not found.second.eqn
+            what = f" (by {found.second.inner.primitive.name} inside)" if inside else ""
+            if found.in_turns:
+                yield Found(f"each turn of the loop uses the same key{what}", place)
+            else:
+                yield Found(
+                    f"a key is used here again{what}: {_at(found.first)} has used it",
+                    place,
+                    related=(first,),
+                )
+
+
+def _at(use: Use) -> str:
+    span = use.eqn.span
+    line = f" at line {span.source.position(span.start)[0]}" if span is not None else ""
+    return f"{use.eqn.primitive.name}{line}"
+
+
+_DRAWS = Memo[bool]("uses keys of random numbers")
+
+
+@deep
+def _draws(jaxpr: Jaxpr) -> bool:
+    """Whether an equation of a jaxpr, or of one that it runs, uses a key."""
+    found = _DRAWS.find(jaxpr)
+    if found is None:
+        found = any(
+            eqn.primitive.name in _USES
+            or (eqn.primitive.holds_jaxprs and any(_draws(run.jaxpr.jaxpr) for run in runs_of(eqn)))
+            for eqn in jaxpr.eqns
+        )
+        _DRAWS.keep(jaxpr, found)
+    return found
+
+
+@deep
+def _summary(closed: ClosedJaxpr, done: dict[Jaxpr, Summary], keys: Keys) -> Summary:
+    """What a jaxpr does with keys; each is looked at once."""
+    jaxpr = closed.jaxpr
+    found = done.get(jaxpr)
+    if found is None:
+        found = done[jaxpr] = _Body(jaxpr, done, keys).summary()
+    return found
+
+
+class _Body:
+    """A jaxpr that is looked at."""
+
+    def __init__(self, jaxpr: Jaxpr, done: dict[Jaxpr, Summary], keys: Keys):
+        self.jaxpr, self.done, self.keys = jaxpr, done, keys
+        self.roots: dict[Any, Any] = {}
+        self.used: dict[Any, Use] = {}
+        self.parts: dict[Any, Use] = {}  # of arrays of keys of which some element is used, that use
+        self.twice: list[Twice] = []
+
+    def summary(self) -> Summary:
+        for eqn in self.jaxpr.eqns:
+            self.look(eqn)
+        binders = {*self.jaxpr.all_binders}
+        uses = [use for root, use in self.used.items() if _variables(root) <= binders]
+        return Summary(uses, [self.root(x) for x in self.jaxpr.outs], self.twice)
+
+    def root(self, x: Any) -> Any:
+        if type(x) is Lit:
+            return self.keys.literal(x)
+        return self.roots.get(x, x)
+
+    def look(self, eqn: JaxprEqn) -> None:
+        """Follow the keys through an equation."""
+        name = eqn.primitive.name
+        if name in _USES:
+            self.use(Use(self.root(eqn.inputs[0]), eqn, eqn))
+        elif name in _SAME_KEY:
+            for v, x in zip(eqn.out_binders, eqn.inputs, strict=False):
+                self.roots[v] = self.root(x)
+        elif name in _ELEMENTS or name in _MADE_OF:
+            operands = tuple([self.root(x) for x in eqn.inputs])
+            params = tuple([(k, self.keys.value(v)) for k, v in sorted(eqn.params.items())])
+            whole = operands[0] if name in _ELEMENTS else None
+            self.roots[eqn.out_binders[0]] = _Root(name, operands, params, whole)
+        elif eqn.primitive.holds_jaxprs:
+            runs = [run for run in runs_of(eqn) if _draws(run.jaxpr.jaxpr)]
+            if runs:
+                self.run(eqn, runs)
+
+    def use(self, use: Use) -> None:
+        """Remember the use of a key, or tell that it is the second one."""
+        root = use.root
+        first = self.used.get(root) or self.parts.get(root)
+        whole: Any = root
+        while first is None and isinstance(whole, _Root) and whole.whole is not None:
+            whole = whole.whole
+            first = self.used.get(whole)
+        if first is not None:
+            self.twice.append(Twice(self.jaxpr, first, use))
+            return
+        self.used[root] = use
+        while isinstance(root, _Root) and root.whole is not None:
+            root = root.whole
+            self.parts.setdefault(root, use)
+
+    def run(self, eqn: JaxprEqn, runs: Sequence[Run]) -> None:
+        """Follow the keys through what an equation runs."""
+        call = call_of(eqn)
+        branches: dict[Any, Use] = {}
+        for run in runs:
+            inner = _summary(run.jaxpr, self.done, self.keys)
+            roots = self.arguments(eqn, run)
+            uses = {self.put(use.root, roots): use for use in inner.uses}
+            for root, use in uses.items():
+                outer = Use(root, eqn, use.inner)
+                if run.branch is not None:
+                    branches.setdefault(root, outer)
+                elif root is None:
+                    continue
+                elif (run.times > 1 or run.turns) and run.devices == 1:
+                    self.twice.append(Twice(self.jaxpr, outer, outer, in_turns=True))
+                else:
+                    self.use(outer)
+            if call is not None:
+                for v, root in zip(eqn.out_binders, inner.outs, strict=True):
+                    made = self.put(root, roots)
+                    self.roots[v] = v if made is None else made
+        for root, use in branches.items():
+            if root is not None:
+                self.use(use)
+
+    def arguments(self, eqn: JaxprEqn, run: Run) -> dict[Any, Any]:
+        """The roots that the arguments of a jaxpr have: those of the operands, in a loop of those that are the same in each turn."""
+        binders, inputs = run.jaxpr.jaxpr.in_binders, eqn.inputs
+        from_end = len(inputs) - len(binders)
+        pairs = [(v, inputs[from_end + i]) for i, v in enumerate(binders) if from_end + i >= 0]
+        if run.branch is None and (run.times != 1 or run.turns):
+            same = _same_in_turns(eqn, run)
+            pairs = [(binders[i], inputs[k]) for i, k in same]
+        return {v: self.root(x) for v, x in pairs}
+
+    def put(self, root: Any, roots: dict[Any, Any]) -> Any:
+        """A root of an inner jaxpr with the roots of its arguments in it; None where it holds anything else of the jaxpr's."""
+        if isinstance(root, _Root):
+            operands = [self.put(x, roots) for x in root.operands]
+            if any(x is None for x in operands):
+                return None
+            whole = operands[0] if root.whole is not None else None
+            return _Root(root.name, tuple(operands), root.params, whole)
+        return root if isinstance(root, tuple) else roots.get(root)
+
+
+class _Root(NamedTuple):
+    """The root of what is made of keys: an element, or a key with a number in it.
+
+    Attributes:
+      whole: of an element the root of the array.
+    """
+
+    name: str
+    operands: tuple[Any, ...]
+    params: tuple[Any, ...]
+    whole: Any = None
+
+
+def _variables(root: Any) -> set[Any]:
+    """The variables that a root is made of; those of a literal are none."""
+    if isinstance(root, _Root):
+        return {v for x in root.operands for v in _variables(x)}
+    return set() if isinstance(root, tuple) else {root}
+
+
+def _same_in_turns(eqn: JaxprEqn, run: Run) -> list[tuple[int, int]]:
+    """Positions of arguments of a loop's jaxpr that are the same in each turn, and of the operands that they are."""
+    params, jaxpr = eqn.params, run.jaxpr.jaxpr
+    if "num_consts" in params:
+        consts, skipped, carried = params["num_consts"], 0, params.get("num_carry", 0)
+    elif "body_nconsts" in params:
+        skipped, consts = params["cond_nconsts"], params["body_nconsts"]
+        if run.param == "cond_jaxpr":
+            skipped, consts = 0, params["cond_nconsts"]
+        carried = len(jaxpr.outs) if run.param == "body_jaxpr" else 0
+    else:
+        return []
+    same = [(i, skipped + i) for i in range(consts)]
+    for i in range(carried):
+        binder = jaxpr.in_binders[consts + i]
+        if jaxpr.outs[i] is binder:
+            same.append((consts + i, skipped + consts + i))
+    return same

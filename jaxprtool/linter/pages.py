@@ -1,0 +1,26 @@
+"""The pages of all codes: those of lint's rules, and those of the messages that verbs give."""
+
+from __future__ import annotations
+
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.synonyms import close_names
+from jaxprtool.linter.messages import MESSAGES
+from jaxprtool.linter.registry import Page, all_rules
+
+__all__ = ["all_pages", "find_page"]
+
+
+def all_pages() -> list[Page]:
+    """Every page: the rules of lint, what `check` says, and what other verbs say."""
+    return [*(rule.page for rule in all_rules()), *MESSAGES]
+
+
+def find_page(code: str) -> Page:
+    """The page of a code, also where it stands in brackets. Raises UsageError where there is none."""
+    name = code.strip().removeprefix("[").removesuffix("]")
+    pages = {page.code: page for page in all_pages()}
+    if name not in pages:
+        near = close_names(name, pages)
+        help = f"did you mean {near[0]}?" if near else "`jaxprtool explain` lists all codes"
+        fail(UsageError, f"there is no code {code}", "no-such-code", help=help)
+    return pages[name]

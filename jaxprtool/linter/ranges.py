@@ -1,0 +1,185 @@
+"""What can be said of the numbers of a value by the operations that made it: that they are bounded, or that they reach zero."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.linter.frames import At, Ref
+
+__all__ = ["Zero", "has_derivative", "is_bounded_above", "may_be_zero", "of_integers"]
+
+_DEPTH = 12  # operations that are looked through
+_LIMITED = frozenset(
+    {
+        *(
+            "tanh",
+            "sin",
+            "cos",
+            "logistic",
+            "erf",
+            "erfc",
+            "clamp",
+            "iota",
+            "sign",
+            "atan",
+            "atan2",
+        ),
+        *("is_finite", "min", "random_bits", "reduce_min", "erf_inv", "asin", "acos"),
+    }
+)
+
+
+def of_integers(ref: Ref) -> bool:
+    """Whether a value was converted from integers or booleans, which are far from every small number."""
+    found = ref.at()
+    if found is None or found.name != "convert_element_type":
+        return found is not None and found.name == "iota"
+    return getattr(getattr(found.operand(0).aval, "dtype", None), "kind", "") in "biu"
+
+
+def has_derivative(ref: Ref, depth: int = _DEPTH) -> bool:
+    """Whether a value may depend on a floating-point argument: no number does, and no integer that became a float."""
+    if ref.number() is not None or of_integers(ref):
+        return False
+    found = ref.at()
+    if found is None or depth == 0 or found.eqn.primitive.holds_jaxprs:
+        return True
+    inputs = found.eqn.inputs
+    return any(has_derivative(found.operand(i), depth - 1) for i in range(min(len(inputs), 4)))
+
+
+def is_bounded_above(ref: Ref, depth: int = _DEPTH) -> bool:
+    """Whether numbers are for certain, or as far as one can tell on purpose, not large; what was subtracted counts as such."""
+    if ref.number() is not None:
+        return True
+    found = ref.at()
+    if found is None or depth == 0:
+        return False
+    name = found.name
+    if name in _LIMITED or of_integers(ref):
+        return True
+    if name == "sub":
+        return found.number(1) is None or is_bounded_above(found.operand(0), depth - 1)
+    if name == "neg":
+        return is_not_negative(found.operand(0), depth - 1)
+    if name in ("mul", "div"):
+        return _is_scaled_down(found, depth)
+    if name in ("add", "max", "select_n", "concatenate", "cond", "custom_jvp_call"):
+        first = 1 if name == "select_n" else 0
+        rest = range(first, len(found.eqn.inputs))
+        return all(is_bounded_above(found.operand(i), depth - 1) for i in rest)
+    return False
+
+
+def _is_scaled_down(found: At, depth: int) -> bool:
+    """Whether a product or quotient is bounded: of a number and of what is, or of a negative value and of what is not negative."""
+    for i in (0, 1):
+        number, other = found.number(1 - i), found.operand(i)
+        if isinstance(number, (int, float)) and number > 0 and (i == 0 or found.name == "mul"):
+            return is_bounded_above(other, depth - 1)
+        negative = isinstance(number, (int, float)) or found.made(1 - i, "neg") is not None
+        if negative and is_not_negative(other, depth - 1):
+            return True
+        made = other.at()
+        if made is not None and made.name == "neg" and is_not_negative(made.operand(0), depth - 1):
+            return True
+        if made is not None and made.name in _LIMITED and isinstance(number, (int, float)):
+            return True
+    return False
+
+
+def is_not_negative(ref: Ref, depth: int = _DEPTH) -> bool:
+    """Whether all numbers are 0 or more by the operation that made them."""
+    number = ref.number()
+    if number is not None:
+        return isinstance(number, (int, float)) and number >= 0
+    found = ref.at()
+    if found is None or depth <= 0:
+        return False
+    name = found.name
+    if _is_square(found) or name in ("exp", "exp2", "logistic", "sqrt", "rsqrt", "is_finite"):
+        return True
+    if name in ("reduce_sum", "reduce_max", "psum", "cumsum", "reduce_min"):
+        return is_not_negative(found.operand(0), depth - 1)
+    if name == "max":
+        return any(is_not_negative(found.operand(i), depth - 1) for i in (0, 1))
+    if name in ("add", "mul", "div", "min"):
+        return all(is_not_negative(found.operand(i), depth - 1) for i in (0, 1))
+    return of_integers(ref) and found.name == "iota"
+
+
+def _is_square(found: At) -> bool:
+    """Whether an operation gives |x|, x squared, or an even power of x."""
+    if found.name == "integer_pow":
+        return found.params["y"] % 2 == 0 and found.params["y"] > 0
+    if found.name == "mul":
+        return found.operand(0).is_same(found.operand(1))
+    return found.name in ("square", "abs")
+
+
+class Zero(NamedTuple):
+    """What a value is that may be exactly zero.
+
+    Attributes:
+      what: in words.
+      of: the value that is zero there: that of which it is the norm.
+    """
+
+    what: str
+    of: Ref
+
+
+def may_be_zero(ref: Ref, depth: int = _DEPTH) -> Zero | None:
+    """What a value is that is exactly 0 for arguments that are quite usual; None where nobody can tell.
+
+    A sum of squares is: of equal points, of a first guess of zeros. What an operation adds to it, or a choice that
+    guards it, ends the search.
+    """
+    found = ref.at()
+    if found is None or depth <= 0 or not isinstance(ref.aval, ShapedArray):
+        return None
+    if ref.aval.dtype.kind not in "fc" or _is_away_from_zero(ref):
+        return None
+    name = found.name
+    if _is_square(found):
+        what = "|x|" if name == "abs" else _SQUARE
+        x = found.operand(0)
+        return None if _is_away_from_zero(x) or not has_derivative(x) else Zero(what, x)
+    if name == "dot_general" and not found.out.shape:
+        same = found.operand(0).is_same(found.operand(1))
+        return Zero(_SUM, found.operand(0)) if same else None
+    if name == "max" and 0 in (found.number(0), found.number(1)):
+        return Zero("max(x, 0)", found.operand(0 if found.number(1) == 0 else 1))
+    if name in _KEEPING:
+        inner = may_be_zero(found.operand(0), depth - 1)
+        return inner and Zero(_KEEPING[name].get(inner.what, inner.what), inner.of)
+    if name in ("mul", "div"):
+        i = next((i for i in (1, 0) if found.number(i)), None)
+        scaled = i is not None and not (name == "div" and i == 0)
+        return may_be_zero(found.operand(1 - i), depth - 1) if scaled and i is not None else None
+    return None
+
+
+_SQUARE, _SUM = "a square", "a sum of squares"
+# Operations that give 0 where all elements of the operand are 0, and what they make of what that is.
+_KEEPING: dict[str, dict[str, str]] = {
+    "reduce_sum": {_SQUARE: _SUM, "|x|": "a sum of |x|", "max(x, 0)": "a sum of max(x, 0)"},
+    "psum": {_SQUARE: _SUM},
+    "reduce_max": {"|x|": "the greatest |x|"},
+    "sqrt": {_SUM: "a norm", _SQUARE: "|x|"},
+}
+
+
+def _is_away_from_zero(ref: Ref) -> bool:
+    """Whether a value is never 0 by the operation that made it."""
+    if ref.number() is not None:
+        return True
+    found = ref.at()
+    if found is None:
+        return False
+    if found.name in ("exp", "cosh", "logistic", "exp2", "rsqrt", "log"):
+        return True
+    if found.name == "add":
+        return any(ref.number() for ref in (found.operand(0), found.operand(1)))
+    return found.name in ("select_n", "clamp", "iota")

@@ -1,0 +1,176 @@
+"""What is computed twice, and loops that are written out turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jaxprtool.interpreters.communication import sends_rules
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import counted
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.memo import Memo
+from jaxprtool.linter.frames import Frame
+from jaxprtool.linter.registry import Found, lint_rule
+from jaxprtool.linter.runs import unrolled_runs
+from jaxprtool.passes.bodies import is_pure
+from jaxprtool.passes.keys import Keys
+
+__all__ = ["copies_in", "is_collective", "repeated_computation", "unrolled_loop"]
+
+# Operations that compute nothing, so that to do them twice costs next to nothing.
+_MOVES = frozenset(
+    {
+        *("broadcast_in_dim", "convert_element_type", "copy", "copy_p", "expand_dims", "iota"),
+        *("pvary", "pbroadcast", "reshape", "reshard", "rev", "sharding_constraint", "slice"),
+        *("squeeze", "stop_gradient", "transpose", "empty", "name", "axis_index"),
+    }
+)
+
+
+@lint_rule(
+    "repeated-computation",
+    family="repeats",
+    kind="jaxpr",
+    mend="compute it once, and use the result twice",
+    fix="cse",
+    bad="""{ lambda ; a:f32[3]. let
+    b:f32[3] = sin a
+    c:f32[3] = sin a
+    d:f32[3] = mul b c
+  in (d,) }""",
+    good="{ lambda ; a:f32[3]. let\n    b:f32[3] = sin a\n    d:f32[3] = mul b b\n  in (d,) }",
+)
+def repeated_computation(frame: Frame) -> Iterator[Found]:
+    """The same operation is applied twice to the same operands.
+
+    XLA finds most of it, within one jaxpr and without effects; tracing, differentiating (which keeps both results) and running outside of
+    jit do not. Of several equations in a row the last one is told. Operations that only move data, and those on single numbers and on indices, are not told.
+    """
+    copies = {e: first for e, first in copies_in(frame.jaxpr).items() if not is_collective(e)}
+    if not copies:
+        return
+    feeds = {x for eqn in copies for x in eqn.inputs}
+    makers = {v: eqn for eqn in copies for v in eqn.out_binders}
+    order = {eqn: i for i, eqn in enumerate(copies)}
+    for eqn in copies:
+        whole = _cone(eqn, makers)
+        computing = [e for e in whole if _computes(e)]
+        if not feeds.isdisjoint(eqn.out_binders) or not computing:
+            continue
+        told = max(computing, key=order.__getitem__)
+        n = len(_cone(told, makers)) - 1
+        more = f", with {counted(n, 'equation')} before it," if n else ""
+        message = (
+            f"this {told.primitive.name}{more} computes what {_where(copies[told])} has computed"
+        )
+        yield Found(message, frame.place(told), related=(frame.place(copies[told]),))
+
+
+_COPIES = Memo[dict[JaxprEqn, JaxprEqn]]("equations that repeat earlier ones")
+
+
+def copies_in(jaxpr: Jaxpr) -> dict[JaxprEqn, JaxprEqn]:
+    """The equations of a jaxpr that repeat an earlier one, each with the first one of its kind."""
+    return _COPIES.of(jaxpr, lambda: _copies(jaxpr.eqns))
+
+
+def is_collective(eqn: JaxprEqn) -> bool:
+    """Whether an equation sends values between devices."""
+    return sends_rules.find(eqn.primitive) is not None
+
+
+def _copies(eqns: Sequence[JaxprEqn]) -> dict[JaxprEqn, JaxprEqn]:
+    alone: dict[Any, JaxprEqn] = {}
+    groups: dict[Any, dict[Any, JaxprEqn]] = {}
+    same: dict[Any, Any] = {}  # for the results of copies those of the first ones
+    found: dict[JaxprEqn, JaxprEqn] = {}
+    keys = Keys()
+
+    def atom(x: Any) -> Any:
+        return same.get(x, x)
+
+    for eqn in eqns:
+        inputs = eqn.inputs
+        # a key that is cheap to make; only where it is there already the whole one is made
+        quick = (eqn.primitive, *[None if type(x) is Lit else same.get(x, x) for x in inputs])
+        first = alone.setdefault(quick, eqn)
+        if first is eqn or not is_pure(eqn):
+            continue
+        group = groups.get(quick)
+        if group is None:
+            group = groups[quick] = {keys.equation(first, atom): first}
+        first = group.setdefault(keys.equation(eqn, atom), eqn)
+        if first is not eqn:
+            found[eqn] = first
+            for v, w in zip(eqn.out_binders, first.out_binders, strict=True):
+                same[v] = w
+    return found
+
+
+def _cone(eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> list[JaxprEqn]:
+    """A copy, and the copies that its operands are made of."""
+    found = {eqn: None}
+    pending = [eqn]
+    while pending:
+        for x in pending.pop().inputs:
+            above = makers.get(x)
+            if above is not None and above not in found:
+                found[above] = None
+                pending.append(above)
+    return [*found]
+
+
+def _computes(eqn: JaxprEqn) -> bool:
+    """Whether an equation does arithmetic on arrays of inexact numbers: more than the indices and shapes that JAX computes anew."""
+    if eqn.primitive.name in _MOVES or all(type(x) is Lit for x in eqn.inputs):
+        return False
+    avals = [x.aval for x in (*eqn.inputs, *eqn.out_binders) if isinstance(x.aval, ShapedArray)]
+    return any(a.size != 1 and a.dtype.is_inexact for a in avals)
+
+
+def _where(eqn: JaxprEqn) -> str:
+    if eqn.span is None:
+        return "an earlier one"
+    return f"line {eqn.span.source.position(eqn.span.start)[0]}"
+
+
+@lint_rule(
+    "unrolled-loop",
+    family="repeats",
+    kind="jaxpr",
+    mend="write it with jax.lax.scan or fori_loop over stacked inputs",
+    bad="{ lambda ; a:f32[3] b:f32[3]. let\n"
+    + "".join(
+        f"    c{i}:f32[3] = mul {f'f{i - 1}' if i else 'a'} b\n"
+        f"    d{i}:f32[3] = sin c{i}\n"
+        f"    e{i}:f32[3] = add d{i} b\n"
+        f"    f{i}:f32[3] = tanh e{i}\n"
+        for i in range(8)
+    )
+    + "  in (f7,) }",
+    good="""{ lambda ; a:f32[3] b:f32[3]. let
+    c:f32[3] b2:f32[3] = scan[
+      jaxpr={ lambda ; d:f32[3] e:f32[3]. let
+          f:f32[3] = mul e d
+          g:f32[3] = sin f
+          h:f32[3] = add g d
+          i:f32[3] = tanh h
+        in (d, i) }
+      length=8
+      num_carry=2
+      num_consts=0
+      reverse=False
+      unroll=1
+    ] b a
+  in (b2,) }""",
+)
+def unrolled_loop(frame: Frame) -> Iterator[Found]:
+    """The same equations follow each other many times, each time with what the time before has given: a loop in Python.
+
+    Tracing, every transformation and compiling take time in proportion to the number of turns; a scan has its body once. Told are eight
+    turns and more of three equations and more, 32 equations in all.
+    """
+    for run in unrolled_runs(frame.jaxpr.eqns):
+        message = f"a turn of {counted(run.period, 'equation')} is repeated {run.turns} times: a loop that was unrolled"
+        yield Found(message, frame.place(frame.jaxpr.eqns[run.start]))

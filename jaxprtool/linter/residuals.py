@@ -1,0 +1,100 @@
+"""What a reverse pass keeps in a wider type than the program computes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jaxprtool.analyses.kept import keeping
+from jaxprtool.interpreters.linearize import linearize_jaxpr
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.linter.engine import View
+from jaxprtool.linter.frames import At, Frame, Ref
+from jaxprtool.linter.registry import Found, lint_rule
+
+__all__ = ["wide_residual"]
+
+_DEPTH = 8  # operations between the conversion and what is kept
+
+
+@lint_rule(
+    "wide-residual",
+    family="residuals",
+    kind="program",
+    mend="compute it in the narrow type, or again in the reverse pass: jax.checkpoint around the part in f32",
+    default=False,
+    command="lint --select wide-residual",
+    bad="""{ lambda ; a:bf16[1024]. let
+    b:f32[1024] = convert_element_type[new_dtype=float32 weak_type=False] a
+    c:f32[1024] = tanh b
+    d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c
+  in (d,) }""",
+    good="""{ lambda ; a:bf16[1024]. let
+    b:bf16[1024] = tanh a
+    c:f32[1024] = convert_element_type[new_dtype=float32 weak_type=False] b
+    d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c
+  in (d,) }""",
+)
+def wide_residual(view: View) -> Iterator[Found]:
+    """A reverse pass keeps in f32 what the program has in bf16 or f16.
+
+    A norm or a softmax in f32 on a stream of bf16 is right; but what its derivative needs is kept from the first pass to the second,
+    and in f32 that is twice the memory of the stream itself. The program is differentiated by all of its floating-point arguments to
+    find it, which takes longer than the other rules: it is applied where --select names it. `residuals` shows all that is kept, also
+    of branches, of which nothing is told here.
+    """
+    widened = [at for frame in view.frames for at in _conversions(frame)]
+    if not widened:
+        return
+    try:
+        primal, linear, _ = linearize_jaxpr(view.program)
+        values = keeping(view.program, primal, linear).values
+    except JaxprToolError:
+        return  # it has no derivative, or none that is known
+    # the equations of a derivative stand where those stand in the text that they were made from
+    written = {str(eqn.span): At(frame, eqn) for frame in view.frames for eqn in frame.jaxpr.eqns}
+    for kept in values:
+        if not kept.is_computed or kept.producer is None or not _is_wide(kept.aval):
+            continue
+        at = written.get(str(kept.producer.eqn.span))
+        if at is not None and _was_narrow(at):
+            message = f"a reverse pass keeps {kept.aval} of values that were narrower: {kept.nbytes:,} bytes"
+            yield Found(message, at.place())
+
+
+def _conversions(frame: Frame) -> Iterator[At]:
+    """The conversions of a jaxpr from 16 bits to more."""
+    for eqn in frame.jaxpr.eqns:
+        if eqn.primitive.name == "convert_element_type" and _is_narrow(eqn.inputs[0].aval):
+            yield At(frame, eqn)
+
+
+def _is_narrow(aval: Any) -> bool:
+    return isinstance(aval, ShapedArray) and aval.dtype.short in ("bf16", "f16")
+
+
+def _is_wide(aval: Any) -> bool:
+    wide = isinstance(aval, ShapedArray) and aval.dtype.kind in "fc" and aval.dtype.bits > 16
+    return wide and aval.size != 1
+
+
+def _was_narrow(at: At, depth: int = _DEPTH) -> bool:
+    """Whether a value was made of one that was converted from 16 bits."""
+    if at.eqn.primitive.name == "convert_element_type":
+        return _is_narrow(at.eqn.inputs[0].aval)
+    if depth == 0:
+        return False
+    for i, x in enumerate(at.eqn.inputs):
+        if _is_wide(x.aval):
+            above = _maker(at.operand(i))
+            if above is not None and _was_narrow(above, depth - 1):
+                return True
+    return False
+
+
+def _maker(ref: Ref) -> At | None:
+    """The equation that makes a value, conversions among them."""
+    here = ref.seen_through(frozenset())
+    found = here.frame.maker(here.atom)
+    return None if found is None else At(here.frame, found[0])

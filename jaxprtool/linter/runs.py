@@ -1,0 +1,155 @@
+"""Runs of equations that repeat with a period, where each turn takes what the one before has given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.ir.jaxpr import JaxprEqn, Lit
+from jaxprtool.ir.walk import count_eqns, sub_jaxprs
+
+__all__ = ["Repetition", "unrolled_runs"]
+
+LEAST_TURNS, LEAST_SIZE, LEAST_EQUATIONS = (
+    8,
+    3,
+    32,
+)  # the size is that of a turn, calls and what they run counted
+_CANDIDATES = 6  # periods that are tried
+_LOOKED_AT = 16  # turns whose operands are compared
+
+
+class Repetition(NamedTuple):
+    """Equations that repeat.
+
+    Attributes:
+      start: the position of the first one.
+      period: how many there are in a turn.
+      turns: how many turns there are.
+    """
+
+    start: int
+    period: int
+    turns: int
+
+
+def unrolled_runs(eqns: Sequence[JaxprEqn]) -> Iterator[Repetition]:
+    """The runs of a list of equations, those that begin first before others; they do not overlap."""
+    if len(eqns) < LEAST_EQUATIONS:
+        return
+    kinds = _kinds(eqns)
+    made: dict[Any, int] | None = None
+    end = 0
+    stretches = sorted(_periodic(kinds))
+    sizes = [*map(_size, eqns)] if stretches else []
+    for start, period, stop in stretches:
+        if start < end:
+            continue
+        if sum(sizes[start : start + period]) < LEAST_SIZE:
+            end = stop  # it has longer periods as well, which are no better
+            continue
+        if made is None:
+            made = {v: i for i, eqn in enumerate(eqns) for v in eqn.out_binders}
+        run = _carried(eqns, made, start, period, stop)
+        size = 0 if run is None else sum(sizes[run.start : run.start + run.period * run.turns])
+        if run is not None and size >= LEAST_EQUATIONS:
+            yield run
+            end = run.start + run.period * run.turns
+
+
+def _size(eqn: JaxprEqn) -> int:
+    """An equation, with those that it holds."""
+    if not eqn.primitive.holds_jaxprs:
+        return 1
+    return 1 + sum(count_eqns(c.jaxpr) for c in sub_jaxprs(eqn))
+
+
+def _kinds(eqns: Sequence[JaxprEqn]) -> list[int]:
+    """A number for each equation, the same for equations of one primitive with results of the same types."""
+    numbers: dict[Any, int] = {}
+    found: list[int] = []
+    for eqn in eqns:
+        binders = eqn.out_binders
+        key = (
+            eqn.primitive,
+            binders[0].aval if len(binders) == 1 else tuple([v.aval for v in binders]),
+        )
+        found.append(numbers.setdefault(key, len(numbers)))
+    return found
+
+
+def _periodic(kinds: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Where kinds repeat with a period: start, period, stop. The shortest period of a stretch is tried first."""
+    last: dict[Any, int] = {}
+    distances: Counter[int] = Counter()
+    # a kind may be there several times in a turn: a few in a row say more
+    for i, key in enumerate(zip(kinds, kinds[1:], kinds[2:], kinds[3:], strict=False)):
+        before = last.get(key)
+        if before is not None:
+            distances[i - before] += 1
+        last[key] = i
+    n = len(kinds)
+    for period, often in distances.most_common(_CANDIDATES):
+        if often < LEAST_TURNS - 4:  # four in a row are one key
+            break
+        least = (LEAST_TURNS - 1) * period
+        begin = None
+        for i in range(period, n + 1):
+            if i < n and kinds[i] == kinds[i - period]:
+                begin = i if begin is None else begin
+            elif begin is not None:
+                if i - begin >= least:
+                    yield begin - period, period, i
+                begin = None
+
+
+def _carried(
+    eqns: Sequence[JaxprEqn], made: dict[Any, int], start: int, period: int, stop: int
+) -> Repetition | None:
+    """The longest part of a stretch in which operands hang together in the same way in each turn, and a turn takes from the last one."""
+
+    looked_at = min(stop, start + _LOOKED_AT * period)
+    shapes = [_origins(i, eqns[i], made, start, 2 * period) for i in range(start, looked_at)]
+    same = [False] * period
+    same += [
+        now == before or _agree(before, now)
+        for before, now in zip(shapes, shapes[period:], strict=False)
+    ]
+    best, begin = (0, 0), None
+    for i in range(len(same) + 1):
+        if i < len(same) and same[i]:
+            begin = i if begin is None else begin
+        elif begin is not None:
+            best = max(best, (i - begin, begin - period))
+            begin = None
+    length, first = best
+    if first + period + length == looked_at - start:
+        length += stop - looked_at  # what follows has the same kinds
+    turns = (length + period) // period
+    if turns < LEAST_TURNS:
+        return None
+    turn = range(first + 2 * period, first + 3 * period)
+    chained = any(isinstance(d, int) and d > i - turn[0] for i in turn for d in shapes[i])
+    return Repetition(start + first, period, turns) if chained else None
+
+
+def _origins(
+    i: int, eqn: JaxprEqn, made: dict[Any, int], start: int, most: int
+) -> tuple[int | None, ...]:
+    """How far back the operands of an equation were made, as far as that is not far; None for others, 0 for literals."""
+    found: list[int | None] = []
+    for x in eqn.inputs:
+        if type(x) is Lit:
+            found.append(0)
+            continue
+        at = made.get(x, -1)
+        found.append(i - at if at >= start and i - at < most else None)
+    return tuple(found)
+
+
+def _agree(before: tuple[int | None, ...], now: tuple[int | None, ...]) -> bool:
+    """Whether operands come from the same places; in the first turn they come from outside."""
+    return len(before) == len(now) and all(
+        a == b or a is None for a, b in zip(before, now, strict=True)
+    )
