@@ -23,10 +23,10 @@ _PLAIN_VERBS = (
 # files, the network.
 _ALLOWED = """
 --above --allow-unknown --arbiter --atol --axis-size --backends --bandwidth --best --budget --by --chart --check
---check-error --check-nans --color --denormal --device --devices --dialect --differs --digest --domain --eps --error-format --every --fail-regex --first --in-axes --inf
+--check-error --check-nans --color --denormal --device --devices --dialect --differs --digest --domain --eps --error-format --every --fail-regex --first --ignore --in-axes --inf
 --jit --json --known --linear --list --max-bytes --mode --modes --names --nan --no-value --order --out-axes --passes
 --peak-flops --policy --reorder --print --print-after-all --prove --quiet --report --residuals --rtol --samples --scrub --seed --select --shadow --sizes
---slow --sort --stat --step-limit --style --through --time --top --trees --tries --trips --ulp --unified --until-fixed
+--side-by-side --slow --sort --stat --step-limit --style --through --time --top --trees --tries --trips --ulp --unified --until-fixed
 --value --verify --verify-each --wrt
 """
 _OPTIONS = frozenset(_ALLOWED.split())

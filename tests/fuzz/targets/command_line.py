@@ -21,7 +21,7 @@ PROGRAMS = (
 # Options that write files, run commands or modules, or wait for other processes.
 _ACTING = frozenset((
     "-o", "--output", "--consts", "--residuals-to", "--save-values", "--keep-good", "--test", "--crash", "--plugin",
-    "--from-dump", "--coordinator", "--num-processes", "--process-id", "--devices", "-j", "--jobs", "--in-place",
+    "--from-dump", "--coordinator", "--num-processes", "--process-id", "--devices", "-j", "--jobs", "--in-place", "--html",
 ))  # fmt: skip
 
 
