@@ -21,6 +21,7 @@ from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
 from jaxprtool.passes.pipeline import Stage, run_pipeline
 from jaxprtool.passes.registry import all_passes
+from tests.bench.diffs import HARD, pair
 
 SMALL, FACTOR, MARGIN = 1000, 10, 3.0
 DEPTH = 1000
@@ -76,6 +77,22 @@ VERBS = {
         lambda n: (fresh(n), fresh(n)),
         lambda pair: diff_programs({"": pair[0]}, {"": pair[1]}),
     ),
+    **{
+        f"diff, {name}": (lambda n, name=name: pair(name, n), lambda both: jt.diff(*both))
+        for name in HARD
+    },
+    **{
+        f"diff without order, {name}": (
+            lambda n, name=name: pair(name, n),
+            lambda both: jt.diff(*both, ignore=["order"]),
+        )
+        for name in (
+            "shuffled",
+            "shuffled, of few kinds",
+            "every tenth changed",
+            "nothing in common",
+        )
+    },
 }
 
 

@@ -293,8 +293,10 @@ class _Moves:
         a, b = (_positions(keys, free) for keys, free in zip(near, self.free, strict=True))
         for key, where in a.items():
             others = b.get(key, [])
-            if len(where) == len(others) == 1:
-                block = self._block(where[0], others[0])
+            if len(where) != len(others):
+                continue
+            for i, j in zip(where, others, strict=True):
+                block = self._block(i, j)
                 if len(block) >= _BLOCK:
                     self.found.update(block)
                     self._take(block)

@@ -144,7 +144,7 @@ class _Diff:
         self.ignored, self.near = counted
         self.signatures = Keys(self.ignored)
         self.count = 0
-        self.compared: dict[tuple[int, int], str] = {}
+        self.compared: dict[tuple[Any, Any], str] = {}
         self.alive: list[ClosedJaxpr] = []  # keeps ids unique
 
     def programs(self, a: ClosedJaxpr | None, b: ClosedJaxpr | None) -> list[Row]:
@@ -347,12 +347,20 @@ class _Diff:
                 for path, z in zip(level.paths, (x, y), strict=True)
             ]
             label = str((x or y)[1])  # type: ignore[index]
-            first = self.compared.setdefault((id(pair[0]), id(pair[1])), label)
+            first = self.compared.setdefault(self._known(*pair), label)
             if first is label:
                 self.alive += [p for p in pair if p is not None]
                 yield from self.level(*pair, level.names, level.depth + 2, tuple(paths))  # type: ignore[arg-type]
             else:
                 yield self._elsewhere(level, (a, b), pair, first)
+
+    def _known(self, a: ClosedJaxpr | None, b: ClosedJaxpr | None) -> tuple[Any, Any]:
+        """What stands for a comparison: it is shown once; one of jaxprs that differ also where they are written again."""
+        if a is not None and b is not None:
+            x, y = self.signatures.of(a), self.signatures.of(b)
+            if x != y:
+                return ("differ", x), y
+        return id(a), id(b)
 
     def _elsewhere(self, level: _Level, eqns: Any, pair: list[Any], first: str) -> Row:
         """A line for jaxprs that were compared before."""

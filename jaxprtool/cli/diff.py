@@ -52,7 +52,7 @@ def diff(
       jaxprtool grad loss.jaxpr | jaxprtool diff golden.jaxpr -
       jaxprtool diff golden.jaxpr train.py:loss --like example_args
       jaxprtool diff old.py:loss new.py:loss --shape f32[3]
-      jaxprtool diff --ignore order --ignore params:precision --rtol 1e-6 before.jaxpr after.jaxpr
+      jaxprtool diff --ignore order --rtol 1e-6 before.jaxpr after.jaxpr
       jaxprtool diff --html changes.html jaxprs/ /tmp/jaxprs/
     """
     if a == b == "-":
