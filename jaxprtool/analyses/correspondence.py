@@ -8,7 +8,7 @@ between, and compute the same on both sides, have moved. What is found does not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.align import Gap, Pair, align, fill
@@ -142,23 +142,19 @@ def comes_later(a: Jaxpr, b: Jaxpr, signatures: Signatures) -> bool:
         x, y = (signatures.shallow(e, nested=False) for e in (p, q))
         if x != y:
             return signatures.texts(p) > signatures.texts(q)
-    operands = [_operands(jaxpr, signatures) for jaxpr in (a, b)]
-    return operands[0] > operands[1]
+    both = zip(_operands(a, signatures), _operands(b, signatures), strict=True)
+    return next((p > q for p, q in both if p != q), False)
 
 
-def _operands(jaxpr: Jaxpr, signatures: Signatures) -> list[list[str]]:
+def _operands(jaxpr: Jaxpr, signatures: Signatures) -> Iterator[list[str]]:
     """The types of the binders, and for each equation where its operands come from, or what they are."""
     source: dict[Any, str] = {v: f"{i}" for i, v in enumerate(jaxpr.all_binders)}
-    found: list[list[str]] = [[*map(signatures.type_of, jaxpr.all_binders)]]
+    yield [*map(signatures.type_of, jaxpr.all_binders)]
     for n, eqn in enumerate(jaxpr.eqns):
-        found.append(
-            [
-                source.get(x, "") if type(x) is not Lit else str(signatures.lit(x))
-                for x in eqn.inputs
-            ]
-        )
+        yield [
+            source.get(x, "") if type(x) is not Lit else str(signatures.lit(x)) for x in eqn.inputs
+        ]
         source.update({v: f"{n}.{k}" for k, v in enumerate(eqn.out_binders)})
-    return found
 
 
 def _aligned(

@@ -67,20 +67,25 @@ class Change(NamedTuple):
 
 @deep
 def diff_programs(
-    a: dict[str, ClosedJaxpr], b: dict[str, ClosedJaxpr], counted: Counted | None = None
+    a: dict[str, ClosedJaxpr],
+    b: dict[str, ClosedJaxpr],
+    counted: Counted | None = None,
+    keys: Keys | None = None,
 ) -> list[Row]:
     """The lines of both files; all are the same when the files are equal.
 
     Args:
       a, b: the programs of two files, by name. A single program of each is compared whatever its name.
       counted: what counts as a difference; None for everything but names, weak types and layout.
+      keys: for what is ignored, with what is known already of the programs.
     """
     counted = counted or Counted()
+    keys = keys or Keys(counted.ignored)
     if len(a) == len(b) == 1:
-        return _Diff(counted).programs(next(iter(a.values())), next(iter(b.values())))
+        return _Diff(counted, keys).programs(next(iter(a.values())), next(iter(b.values())))
     rows: list[Row] = []
     for name in dict.fromkeys([*a, *b]):
-        diff = _Diff(counted)
+        diff = _Diff(counted, keys)
         body = diff.programs(a.get(name), b.get(name))
         parts = [
             None if p is None else Part("name", p, Names(p), 0, text=f"{name} =")
@@ -140,9 +145,9 @@ class _Level(NamedTuple):
 class _Diff:
     """One comparison: numbers of variables handed out so far, and nested jaxprs that were compared already."""
 
-    def __init__(self, counted: Counted) -> None:
+    def __init__(self, counted: Counted, keys: Keys) -> None:
         self.ignored, self.near = counted
-        self.signatures = Keys(self.ignored)
+        self.signatures = keys
         self.count = 0
         self.compared: dict[tuple[Any, Any], str] = {}
         self.alive: list[ClosedJaxpr] = []  # keeps ids unique

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from jaxprtool.analyses.equation_order import canonical_order
 from jaxprtool.analyses.ignored import NOTHING_IGNORED, Ignored
@@ -13,12 +14,17 @@ __all__ = ["Keys"]
 
 
 class Keys(Signatures):
-    """Signatures of what is not ignored."""
+    """Signatures of what is not ignored.
+
+    Attributes:
+      labels: see `equation_order.Numbers`.
+    """
 
     def __init__(self, ignored: Ignored = NOTHING_IGNORED) -> None:
         super().__init__()
         self._ignored = ignored
         self._plain = ignored == NOTHING_IGNORED
+        self.labels: dict[Jaxpr, list[Any]] = {}
         self._shallow: dict[tuple[JaxprEqn, bool], int] = {}
 
     def shallow(self, eqn: JaxprEqn, *, nested: bool) -> int:

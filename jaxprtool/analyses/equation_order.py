@@ -17,7 +17,13 @@ __all__ = ["Numbers", "canonical_order", "following", "matches"]
 
 
 class Numbers(Protocol):
-    """What numbers keys, equations and literals: `signature.Signatures`."""
+    """What numbers keys, equations and literals: `diff_keys.Keys`.
+
+    Attributes:
+      labels: those of the equations of jaxprs whose binders correspond by their positions, as far as they are known.
+    """
+
+    labels: dict[Jaxpr, list[Any]]
 
     def number(self, key: Value) -> Any: ...
     def shallow(self, eqn: JaxprEqn, *, nested: bool) -> Any: ...
@@ -31,8 +37,7 @@ def canonical_order(jaxpr: Jaxpr, numbers: Numbers) -> list[JaxprEqn]:
     first. Labels say what an equation computes and what is made of it, so that equations of one label can stand for
     each other.
     """
-    ins = {v: ("in", i) for i, v in enumerate(jaxpr.all_binders)}
-    labels = _labels(jaxpr, ins, numbers)
+    labels = _labels(jaxpr, _by_position(jaxpr), numbers)
     place: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.all_binders)}
 
     def key(i: int) -> tuple[Any, ...]:
@@ -45,8 +50,22 @@ def canonical_order(jaxpr: Jaxpr, numbers: Numbers) -> list[JaxprEqn]:
     return [jaxpr.eqns[i] for i in _scheduled(jaxpr, key, taken)]
 
 
+def _by_position(jaxpr: Jaxpr) -> dict[Any, Any]:
+    """Keys of binders by their positions."""
+    return {v: ("in", i) for i, v in enumerate(jaxpr.all_binders)}
+
+
 def _labels(jaxpr: Jaxpr, ins: Mapping[Any, Any], numbers: Numbers) -> list[Any]:
     """A label for each equation: of what it computes, then of who reads it, then of both together."""
+    if ins != _by_position(jaxpr):
+        return _computed(jaxpr, ins, numbers)
+    found = numbers.labels.get(jaxpr)
+    if found is None:
+        found = numbers.labels[jaxpr] = _computed(jaxpr, ins, numbers)
+    return found
+
+
+def _computed(jaxpr: Jaxpr, ins: Mapping[Any, Any], numbers: Numbers) -> list[Any]:
     number, eqns = numbers.number, jaxpr.eqns
     own: list[Any] = []
     effects = 0

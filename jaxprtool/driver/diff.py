@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from jaxprtool.analyses.answer import json_number
@@ -13,7 +14,7 @@ from jaxprtool.analyses.diff_page import Section, cells, page
 from jaxprtool.analyses.diff_rows import Row
 from jaxprtool.analyses.diff_text import hunks, summary, unified
 from jaxprtool.analyses.diff_values import Near
-from jaxprtool.analyses.ignored import Ignored, ignored
+from jaxprtool.analyses.ignored import ignored
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.signature import same_program, same_programs
 from jaxprtool.driver.constants import has_references, load_constants
@@ -32,7 +33,6 @@ class Difference:
 
     Attributes:
       equal: whether they are.
-      lines: a unified diff, with the names and the numbers of lines of both files.
       changes: the equations that differ: pairs of those that correspond, and those of one file alone.
       rows: all lines of both files, those that correspond together.
       names: of the files.
@@ -40,11 +40,15 @@ class Difference:
     """
 
     equal: bool
-    lines: list[str] = field(default_factory=list[str])
     changes: Sequence[Change] = field(default=(), repr=False)
     rows: Sequence[Row] = field(default=(), repr=False)
     names: tuple[str, str] = ("a", "b")
     context: int = 3
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """A unified diff, with the names and the numbers of lines of both files; empty where they are equal."""
+        return unified(self.rows, *self.names, self.context)
 
     @property
     def summary(self) -> str:
@@ -137,21 +141,20 @@ def diff(
         `rtol` or `atol` is malformed.
     """
     counts = counted(ignore, rtol, atol)
-    if _equal(a, b, counts.ignored):
+    keys = Keys(counts.ignored)
+    if _equal(a, b, keys):
         return Difference(True, names=(name_a, name_b))
     if any(map(has_references, [*a.values(), *b.values()])):  # names of files say nothing of values
-        a, b = _loaded(a), _loaded(b)
-        if _equal(a, b, counts.ignored):
+        a, b, keys = _loaded(a), _loaded(b), Keys(counts.ignored)
+        if _equal(a, b, keys):
             return Difference(True, names=(name_a, name_b))
-    rows = diff_programs(_placed(a, name_a), _placed(b, name_b), counts)
+    rows = diff_programs(_placed(a, name_a), _placed(b, name_b), counts, keys)
     if all(row.same for row in rows):
         return Difference(True, names=(name_a, name_b))
-    lines = unified(rows, name_a, name_b, context)
-    return Difference(False, lines, changes_of(rows), rows, (name_a, name_b), context)
+    return Difference(False, changes_of(rows), rows, (name_a, name_b), context)
 
 
-def _equal(a: Programs, b: Programs, ignored: Ignored) -> bool:
-    keys = Keys(ignored)
+def _equal(a: Programs, b: Programs, keys: Keys) -> bool:
     if len(a) == len(b) == 1:
         return same_program(next(iter(a.values())), next(iter(b.values())), keys)
     return same_programs(a, b, keys)
