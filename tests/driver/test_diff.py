@@ -28,7 +28,7 @@ def test_side_by_side(files: Path) -> None:
     assert (done.status, summary) == (1, "1 changed: 1 exp to log")
     assert lines[0].split() == ["a.jaxpr", "b.jaxpr"]
     (changed,) = [line.split() for line in lines if "exp" in line]
-    assert changed == "3 - c:f32[3] = exp b 3 + c:f32[3] = log b".split()
+    assert changed == ["3", "-", "c:f32[3]", "=", "exp", "b", "3", "+", "c:f32[3]", "=", "log", "b"]
     assert max(map(len, lines)) <= 160 and not any(x.endswith(" ") for x in lines)
 
 
