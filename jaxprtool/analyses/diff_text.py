@@ -9,6 +9,7 @@ from typing import NamedTuple
 from jaxprtool.analyses.diff import Change
 from jaxprtool.analyses.diff_rows import Part, Row
 from jaxprtool.analyses.places import Place
+from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import JaxprEqn
 
 __all__ = ["Hunk", "hunks", "shown", "summary", "unified"]
@@ -39,15 +40,16 @@ def hunks(rows: Sequence[Row], context: int) -> Iterator[Hunk]:
             bounds[-1][1] = stop
         else:
             bounds.append([start, stop])
-    last = [0, 0]
+    last, done = [0, 0], 0
     for start, stop in bounds:
         within = rows[start:stop]
         ranges: list[str] = []
         for side, mark in enumerate("-+"):
             parts = [row.parts[side] for row in within]
-            before = (row.parts[side] for row in reversed(rows[:start]))
+            before = (rows[k].parts[side] for k in range(start - 1, done - 1, -1))
             text, last[side] = _range(parts, before, last[side])
             ranges.append(mark + text)
+        done = stop
         yield Hunk(within, f"@@ {' '.join(ranges)} @@ {_sources(within)}".rstrip())
 
 
@@ -174,6 +176,6 @@ def _signature(a: Part, b: Part) -> str:
     if types[0] == types[1]:
         return f"other {what}{nested}"
     if len(types[0]) != len(types[1]):
-        return f"{len(types[0])} {what}{nested} to {len(types[1])}"
+        return f"{counted(len(types[0]), what[:-1])}{nested} to {len(types[1])}"
     changed = [f"{x} to {y}" for x, y in zip(*types, strict=True) if x != y]
     return f"{what}{nested}: {_several(changed)}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool.analyses.diff_page import Section, page
 from jaxprtool.driver.diff import Difference, counted, diff
@@ -20,8 +19,7 @@ _KINDS = ("changed", "added", "removed", "unreadable", "equal")
 Load = Callable[[str], dict[str, ClosedJaxpr]]
 
 
-@dataclass(frozen=True)
-class FileDifference:
+class FileDifference(NamedTuple):
     """How the files of one name in two folders differ.
 
     Attributes:
@@ -43,8 +41,7 @@ class FileDifference:
         return {"name": self.name, "kind": self.kind, "summary": self.summary, **parts}
 
 
-@dataclass(frozen=True)
-class FolderDifference:
+class FolderDifference(NamedTuple):
     """How two folders differ.
 
     Attributes:

@@ -193,7 +193,7 @@ def test_element_types_and_where_they_changed() -> None:
 
 def test_signatures_are_told() -> None:
     told = lambda old, new: found(LOSS, LOSS.replace(old, new)).summary
-    assert told("in (f,)", "in (f, e)") == "1 results to 2"
+    assert told("in (f,)", "in (f, e)") == "1 result to 2"
     assert told("in (f,)", "in (e,)") == "other results"
     assert told("b:f32[]", "b:f32[] z:i32[]") == "2 arguments to 3"
 
