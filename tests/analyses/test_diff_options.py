@@ -77,6 +77,14 @@ def test_order_within_nested_jaxprs() -> None:
     assert not found(a, b).equal and found(a, b, ignore=["order"]).equal
 
 
+def test_a_jaxpr_in_a_param_that_is_ignored_makes_no_difference() -> None:
+    a, b = CALL % ("f", "sin a", "cos a"), CALL % ("f", "sin a", "tan a")
+    assert found(a, b, ignore=["params:jaxpr"]).equal
+    other = found(a, b.replace("name=f", "name=g"), ignore=["params:jaxpr"])
+    assert other.summary == "1 changed: 1 jit"
+    assert found(a, b.replace("name=f", "name=g"), ignore="params:jaxpr").summary == other.summary
+
+
 def test_order_of_effects_counts() -> None:
     a = EFFECTS % ("x", "y")
     first, second = re.findall(r"    debug_print.*\n", a)
