@@ -21,6 +21,7 @@ from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
 from jaxprtool.passes.pipeline import Stage, run_pipeline
 from jaxprtool.passes.registry import all_passes
+from tests.bench.diffs import pair
 
 SMALL, FACTOR, MARGIN = 1000, 10, 3.0
 DEPTH = 1000
@@ -77,6 +78,22 @@ VERBS = {
         lambda n: (fresh(n), fresh(n)),
         lambda pair: diff_programs({"": pair[0]}, {"": pair[1]}),
     ),
+    **{
+        f"diff, {name}, {'order ignored' if ignore else 'in order'}": (
+            lambda n, name=name: pair(name, n),
+            lambda both, ignore=ignore: jt.diff(*both, ignore=ignore).lines,
+        )
+        for name, ignore in (
+            ("nothing in common", []),
+            ("of two kinds", []),
+            ("a block moved", []),
+            ("shuffled", []),
+            ("all alike", []),
+            ("another chain", []),
+            ("shuffled", ["order"]),
+            ("every tenth changed", ["order"]),
+        )
+    },
 }
 
 

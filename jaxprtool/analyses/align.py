@@ -1,129 +1,68 @@
-"""Which equations of two jaxprs correspond.
+"""Which elements of two sequences correspond, by keys of more and less detail.
 
-Equations that compute the same values from the same operands are paired first, by keys that depend on the operands' own
-equations to some depth. In the gaps between the pairs the depth is reduced step by step, down to the operation and the
-result types alone. The pairing within a gap is patience diff: keys that occur once on both sides are anchors. It takes
-time n log n.
+Elements with equal keys of the most detail are paired first, and in the gaps between the pairs those with equal keys of less.
+The pairing within a gap is patience diff: keys that occur once on both sides are anchors. A gap without anchors is aligned by
+the algorithm of Myers ("An O(ND) difference algorithm and its variations", 1986), which gives up after a number of edits and
+begins anew where it has come furthest. So the time is nearly linear whatever the sequences are.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
-from difflib import SequenceMatcher
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
-from jaxprtool.analyses.signature import Signatures
-from jaxprtool.ir.jaxpr import Jaxpr, Lit, Value
+from jaxprtool.ir.jaxpr import Value
 
-__all__ = ["align", "align_equations"]
+__all__ = ["Gap", "Levels", "Pair", "align", "fill"]
 
 Pair = tuple[int, int]
 Gap = tuple[int, int, int, int]  # a from, a to, b from, b to
+Level = tuple[Sequence[Value], Sequence[Value]]  # the keys of both sequences
+Levels = Iterable[
+    Level | Callable[[], Level]
+]  # the most telling first; some are computed when they are needed
 
-SMALL = 200 * 200  # size of a gap (product of its sides) that is compared element by element
-_DEPTHS = (8, 2, 1)  # how far the keys between the deepest and the shallowest look
-
-
-def align_equations(
-    a: Jaxpr, b: Jaxpr, binders: Sequence[Pair], signatures: Signatures
-) -> list[Pair]:
-    """Pairs of positions of corresponding equations, in order.
-
-    Args:
-      a, b: the jaxprs.
-      binders: which of their binders correspond.
-      signatures: numbers for keys.
-    """
-    deep_a, near_a = _keys(a, {i: n for n, (i, _) in enumerate(binders)}, signatures)
-    deep_b, near_b = _keys(b, {j: n for n, (_, j) in enumerate(binders)}, signatures, side=1)
-    levels = [(deep_a, deep_b), *zip(near_a, near_b, strict=True)]
-    return align(levels, len(a.eqns), len(b.eqns), exact=len(_DEPTHS) + 1)
+_EDITS = 100  # after which the alignment of a gap begins anew
 
 
-def _keys(
-    jaxpr: Jaxpr, binders: dict[int, int], signatures: Signatures, side: int = 0
-) -> tuple[list[int], list[list[int]]]:
-    """For each equation its deepest key (value numbers), and keys of less and less depth."""
-    number = signatures.number
-    source: dict[Any, tuple[int, int]] = {}
-    deep: dict[Any, Any] = {}
-    for i, v in enumerate(jaxpr.all_binders):
-        deep[v] = ("in", binders[i]) if i in binders else ("only", side, i)
-    values, shallow, full = [], [], []
-    for n, eqn in enumerate(jaxpr.eqns):
-        shallow.append(signatures.shallow(eqn, nested=False))
-        full.append(signatures.shallow(eqn, nested=True))
-        ins = tuple([deep.get(x) if type(x) is not Lit else signatures.lit(x) for x in eqn.inputs])
-        values.append(number(("value", full[n], ins)))
-        for k, v in enumerate(eqn.out_binders):
-            deep[v] = (values[n], k)
-            source[v] = (n, k)
-    near, keys = {}, full
-    for depth in range(max(_DEPTHS) + 1):
-        near[depth] = keys
-        keys = [
-            number(
-                (
-                    "near",
-                    depth,
-                    full[n],
-                    tuple([_operand(x, source, keys, signatures) for x in e.inputs]),
-                )
-            )
-            for n, e in enumerate(jaxpr.eqns)
-        ]
-    names = [number(("name", e.primitive.name)) for e in jaxpr.eqns]
-    types = [number(("types", *[v.aval.strong for v in e.out_binders])) for e in jaxpr.eqns]
-    return values, [*(near[d] for d in _DEPTHS), full, shallow, names, types]
-
-
-def _operand(x: Value, source: dict[Any, Pair], keys: list[int], signatures: Signatures) -> Value:
-    if type(x) is Lit:
-        return signatures.lit(x)
-    if x not in source:
-        return x.aval.strong
-    n, k = source[x]
-    return keys[n], k
-
-
-def align(
-    levels: Sequence[tuple[Sequence[Value], Sequence[Value]]], n: int, m: int, exact: int = 0
-) -> list[Pair]:
+def align(levels: Levels, n: int, m: int, exact: int = 0) -> list[Pair]:
     """Pair two sequences of lengths n and m.
 
     Args:
       levels: keys of the elements of both, the most telling first.
-      exact: the first level at which small gaps without anchors are compared element by element.
+      exact: the first level at which gaps without anchors are compared element by element.
+
+    Returns:
+      Pairs of positions, in the order of both.
     """
     pairs: list[Pair] = []
-    gaps: list[Gap] = [(0, n, 0, m)]
-    for level, (a, b) in enumerate(levels):
+    fill(levels, [(0, n, 0, m)], pairs, exact)
+    return sorted(pairs)
+
+
+def fill(levels: Levels, gaps: list[Gap], pairs: list[Pair], exact: int = 0) -> list[Gap]:
+    """Add the pairs that are found in gaps to `pairs`; returns the gaps that are left."""
+    for level, keys in enumerate(levels):
+        if not gaps:
+            break
+        a, b = keys() if callable(keys) else keys
         unresolved: list[Gap] = []
         while gaps:
             gap = _trim(a, b, gaps.pop(), pairs)
             if gap[0] == gap[1] or gap[2] == gap[3]:
                 continue
-            anchors = _anchors(a, b, gap)
-            if not anchors and level >= exact:
-                anchors = _match(a, b, gap)
-            if anchors:
-                pairs += anchors
-                gaps += _between(gap, anchors)
+            found = _anchors(a, b, gap)
+            if found:
+                gaps += _between(gap, found)
+            elif level >= exact:
+                found = _common(a, b, gap)
+                unresolved += _between(gap, found)
             else:
                 unresolved.append(gap)
-        gaps = unresolved
-    return sorted(pairs)
-
-
-def _match(a: Sequence[Value], b: Sequence[Value], gap: Gap) -> list[Pair]:
-    """Pair the elements of a small gap by a longest common subsequence (about)."""
-    i0, i1, j0, j1 = gap
-    if (i1 - i0) * (j1 - j0) > SMALL:
-        return []
-    blocks = SequenceMatcher(None, a[i0:i1], b[j0:j1], autojunk=False).get_matching_blocks()
-    return [(i0 + i + k, j0 + j + k) for i, j, size in blocks for k in range(size)]
+            pairs += found
+        gaps = [g for g in unresolved if g[0] < g[1] and g[2] < g[3]]
+    return gaps
 
 
 def _trim(a: Sequence[Value], b: Sequence[Value], gap: Gap, pairs: list[Pair]) -> Gap:
@@ -159,8 +98,61 @@ def _anchors(a: Sequence[Value], b: Sequence[Value], gap: Gap) -> list[Pair]:
     return run[::-1]
 
 
-def _between(gap: Gap, anchors: list[Pair]) -> list[Gap]:
+def _between(gap: Gap, pairs: list[Pair]) -> list[Gap]:
     i0, i1, j0, j1 = gap
-    starts = [(i0, j0), *((i + 1, j + 1) for i, j in anchors)]
-    stops = [*anchors, (i1, j1)]
+    starts = [(i0, j0), *((i + 1, j + 1) for i, j in pairs)]
+    stops = [*pairs, (i1, j1)]
     return [(p, q, r, s) for (p, r), (q, s) in zip(starts, stops, strict=True)]
+
+
+def _common(a: Sequence[Value], b: Sequence[Value], gap: Gap) -> list[Pair]:
+    """Pairs of a long common subsequence of a gap."""
+    i0, i1, j0, j1 = gap
+    both = {*a[i0:i1]} & {*b[j0:j1]}
+    where_a = [i for i in range(i0, i1) if a[i] in both]
+    where_b = [j for j in range(j0, j1) if b[j] in both]
+    xs, ys = [a[i] for i in where_a], [b[j] for j in where_b]
+    pairs: list[Pair] = []
+    x = y = 0
+    while x < len(xs) and y < len(ys):
+        found, x, y = _run(xs, ys, x, y)
+        pairs += [(where_a[p], where_b[q]) for p, q in found]
+    return pairs
+
+
+def _run(xs: Sequence[Value], ys: Sequence[Value], x0: int, y0: int) -> tuple[list[Pair], int, int]:
+    """A shortest edit script from (x0, y0) on, as far as it comes: its pairs, and where it ends."""
+    n, m = len(xs) - x0, len(ys) - y0
+    reach = {1: 0}  # by diagonal x - y, the furthest x that is reached
+    trace: list[dict[int, int]] = []  # of each number of edits, what was reached with fewer
+    best = (-1, 0, 0, 0)  # how far the furthest path comes, its edits, its diagonal, its x
+    for edits in range(_EDITS + 1):
+        trace.append(dict(reach))
+        for k in range(-edits, edits + 1, 2):
+            x = _start(reach, edits, k)[1]
+            while x < n and x - k < m and xs[x0 + x] == ys[y0 + x - k]:
+                x += 1
+            reach[k] = x
+            if x <= n and x - k <= m and 2 * x - k > best[0]:
+                best = 2 * x - k, edits, k, x
+        if best[0] == n + m:
+            break
+    _, edits, k, x = best
+    return _back(trace, edits, k, x, (x0, y0)), x0 + x, y0 + x - k
+
+
+def _start(reach: dict[int, int], edits: int, k: int) -> tuple[int, int]:
+    """The diagonal from which a path comes to another one by one edit, and the x where it does."""
+    if k == -edits or (k != edits and reach[k - 1] < reach[k + 1]):
+        return k + 1, reach[k + 1]
+    return k - 1, reach[k - 1] + 1
+
+
+def _back(trace: list[dict[int, int]], edits: int, k: int, x: int, origin: Pair) -> list[Pair]:
+    """The pairs on a path, from where it ends to where it began."""
+    pairs: list[Pair] = []
+    for d in range(edits, -1, -1):
+        before, start = _start(trace[d], d, k)
+        pairs += [(origin[0] + p, origin[1] + p - k) for p in range(x - 1, start - 1, -1)]
+        k, x = before, trace[d][before]
+    return pairs[::-1]

@@ -11,7 +11,7 @@ import math
 import re
 import struct
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from jaxprtool.core.kinds.functions import NAME
 from jaxprtool.core.kinds.numbers import ELEMENT_TYPE, NUMBER
@@ -23,7 +23,15 @@ from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Struct
 from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.params import format_value
 
-__all__ = ["canonical_consts", "canonical_lit", "canonical_params"]
+__all__ = [
+    "canonical_const",
+    "canonical_consts",
+    "canonical_lit",
+    "canonical_params",
+    "canonical_scalar",
+    "element_of",
+    "flat_values",
+]
 
 Inner = Callable[[ClosedJaxpr], str]
 
@@ -137,6 +145,16 @@ def canonical_scalar(value: Value, dtype: DType | None) -> str:
     return str(value)
 
 
+def element_of(value: Value, dtype: DType) -> Value:
+    """A number as an element of a type of floats or complex numbers holds it."""
+    if dtype.kind == "c" and isinstance(value, (int, float, complex)):
+        z = complex(value)
+        return complex(_rounded(z.real, dtype.real), _rounded(z.imag, dtype.real))
+    if isinstance(value, (int, float)):
+        return _rounded(float(value), dtype)
+    return value
+
+
 def _precision(dtype: DType) -> int:
     return dtype.bits if dtype.name in _FORMATS else 64
 
@@ -195,14 +213,14 @@ def canonical_const(value: Value, aval: Aval) -> str:
     if not hasattr(data, "tolist"):
         return _ADDRESS.sub("0x", str(value))
     dtype = getattr(aval, "dtype", None)
-    flat = _flat(data.tolist())
+    flat = flat_values(data.tolist())
     if len(flat) <= SHOWN:
         return f"[{_joined(canonical_scalar(x, dtype) for x in flat)}]"
     return f"<{len(flat)} values, SHA-256 {_digest(flat, dtype)}>"
 
 
-def _flat(values: Sequence[Value]) -> list[Value]:
-    """The elements of nested lists; a level that is a scalar ends it."""
+def flat_values(values: Value) -> list[Value]:
+    """The elements of nested lists, or a scalar alone; a level that is a scalar ends it."""
     level = [values]
     while level and isinstance(level[0], list):
         level = [x for row in level for x in row]

@@ -1,194 +1,396 @@
-"""The difference of two programs: a unified diff of their canonical prints.
+"""The difference of two programs: which lines of theirs correspond, and which of those are equal.
 
-Corresponding equations are found first (`align`), and then given the same variable names in both prints, so that
-a line differs only where the programs do. The canonical print has one line for each equation, and
-the jaxprs in its params as indented blocks below.
+Corresponding equations are found first (`correspondence`), and count as one, so that a line differs only where the programs
+do. Each equation has one line, and the jaxprs in its params stand below it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.align import align, align_equations
-from jaxprtool.analyses.canonical import canonical_consts, canonical_lit, canonical_params
-from jaxprtool.analyses.signature import Signatures
+from jaxprtool.analyses.canonical import canonical_const
+from jaxprtool.analyses.correspondence import binder_pairs, comes_later, correspond
+from jaxprtool.analyses.diff_keys import Keys
+from jaxprtool.analyses.diff_rows import Names, Part, Row
+from jaxprtool.analyses.diff_values import Near, constants_apart
+from jaxprtool.analyses.equation_order import following, matches
+from jaxprtool.analyses.ignored import NOTHING_IGNORED, Ignored
+from jaxprtool.analyses.places import Step
 from jaxprtool.core.stack import deep
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Value
-from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.ir.walk import jaxprs_in
 
-__all__ = ["Change", "diff_programs", "summary", "unified"]
+__all__ = ["Change", "Counted", "changes_of", "diff_programs"]
 
-Line = tuple[str, str]  # (" ", "-" or "+", text)
-Side = dict[Any, str]  # names of variables
+Pair = tuple[int, int]
+Path = tuple[Step, ...]
+Inner = tuple[ClosedJaxpr, Step]  # a jaxpr in a param, and where it is
+
+
+class Counted(NamedTuple):
+    """What counts as a difference.
+
+    Attributes:
+      ignored: what does not.
+      near: within which values of literals and constants are equal; None where all digits count.
+    """
+
+    ignored: Ignored = NOTHING_IGNORED
+    near: Near | None = None
 
 
 class Change(NamedTuple):
-    """Equations that correspond and differ, or one of one side alone (the other is None)."""
+    """Equations that correspond and differ, or one of one side alone (the other is None).
+
+    Attributes:
+      a, b: the equations.
+      moved: whether they stand in another order; `same` then says whether they are equal.
+      path_a, path_b: the equations around them, the outermost first.
+    """
 
     a: JaxprEqn | None
     b: JaxprEqn | None
+    moved: bool = False
+    same: bool = False
+    path_a: Path = ()
+    path_b: Path = ()
+
+    @property
+    def kind(self) -> str:
+        """`added`, `removed`, `changed` or `moved`."""
+        if self.a is None or self.b is None:
+            return "added" if self.a is None else "removed"
+        return "moved" if self.moved and self.same else "changed"
 
 
 @deep
 def diff_programs(
-    a: dict[str, ClosedJaxpr], b: dict[str, ClosedJaxpr], changes: list[Change] | None = None
-) -> list[Line]:
-    """The lines of both files, marked; none is marked `-` or `+` when they are equal.
+    a: dict[str, ClosedJaxpr],
+    b: dict[str, ClosedJaxpr],
+    counted: Counted | None = None,
+    keys: Keys | None = None,
+) -> list[Row]:
+    """The lines of both files; all are the same when the files are equal.
 
     Args:
       a, b: the programs of two files, by name. A single program of each is compared whatever its name.
-      changes: is given the equations that differ, where it is a list; those of a nested jaxpr once.
+      counted: what counts as a difference; None for everything but names, weak types and layout.
+      keys: for what is ignored, with what is known already of the programs.
     """
-    changes = [] if changes is None else changes
+    counted = counted or Counted()
+    keys = keys or Keys(counted.ignored)
     if len(a) == len(b) == 1:
-        return _Diff(changes).programs(next(iter(a.values())), next(iter(b.values())))
-    lines: list[Line] = []
+        return _Diff(counted, keys).programs(next(iter(a.values())), next(iter(b.values())))
+    rows: list[Row] = []
     for name in dict.fromkeys([*a, *b]):
-        diff = _Diff(changes)
+        diff = _Diff(counted, keys)
         body = diff.programs(a.get(name), b.get(name))
-        mark = " " if name in a and name in b else "-" if name in a else "+"
-        lines += [(mark, f"{name} ="), *body]
-    return lines
+        parts = [
+            None if p is None else Part("name", p, Names(p), 0, text=f"{name} =")
+            for p in (a.get(name), b.get(name))
+        ]
+        rows += [Row(*parts, same=None not in parts), *body]
+    return rows
+
+
+def changes_of(rows: Sequence[Row]) -> list[Change]:
+    """The equations that differ; one that has moved is there once, where it stands in b."""
+    found: list[Change] = []
+    for row in rows:
+        a, b = row.a, row.b
+        if row.same or "equation" not in (a and a.what, b and b.what):
+            continue
+        if row.moved is not None:
+            if b is None:
+                continue
+            a = row.moved
+        found.append(
+            Change(
+                a and a.eqn,
+                b and b.eqn,
+                row.moved is not None,
+                row.still,
+                a.path if a else (),
+                b.path if b else (),
+            )
+        )
+    return found
+
+
+class _Level(NamedTuple):
+    """A jaxpr of each side, or of one, and what stands for their variables: those that correspond have one number."""
+
+    a: ClosedJaxpr | None
+    b: ClosedJaxpr | None
+    names: tuple[Names, Names]
+    numbers: tuple[dict[Any, int], dict[Any, int]]
+    depth: int
+    paths: tuple[Path, Path]
+
+    @property
+    def programs(self) -> tuple[ClosedJaxpr | None, ClosedJaxpr | None]:
+        """Both jaxprs."""
+        return self.a, self.b
+
+    def part(self, side: int, what: Any, eqn: JaxprEqn | None = None, **more: Any) -> Part:
+        """A line of one of the jaxprs."""
+        program = self.programs[side]
+        assert program is not None  # it has a line
+        path = self.paths[side]
+        return Part(what, program, self.names[side], self.depth, eqn, path, **more)
 
 
 class _Diff:
-    """One comparison: names handed out so far, nested jaxprs printed already, and the equations that differ."""
+    """One comparison: numbers of variables handed out so far, and nested jaxprs that were compared already."""
 
-    def __init__(self, changes: list[Change]) -> None:
-        self.changes = changes
-        self.signatures = Signatures()
-        self.names = _names()
-        self.printed: dict[tuple[int, int], str] = {}
+    def __init__(self, counted: Counted, keys: Keys) -> None:
+        self.ignored, self.near = counted
+        self.signatures = keys
+        self.count = 0
+        self.compared: dict[tuple[Any, Any], str] = {}
+        self.alive: list[ClosedJaxpr] = []  # keeps ids unique
 
-    def programs(
-        self, a: ClosedJaxpr | None, b: ClosedJaxpr | None, indent: str = ""
-    ) -> list[Line]:
-        """The marked lines of two programs; None is one that is not there."""
+    def programs(self, a: ClosedJaxpr | None, b: ClosedJaxpr | None) -> list[Row]:
+        """The lines of two programs; None is one that is not there."""
+        names = tuple([Names(p) if p is not None else Names(a or b) for p in (a, b)])  # type: ignore[arg-type]
+        return self.level(a, b, names, 0, ((), ()))  # type: ignore[arg-type]
+
+    def level(
+        self,
+        a: ClosedJaxpr | None,
+        b: ClosedJaxpr | None,
+        names: tuple[Names, Names],
+        depth: int,
+        paths: tuple[Path, Path],
+    ) -> list[Row]:
+        """The lines of two jaxprs, with those inside."""
+        binders: list[Pair] = []
+        pairs: list[Pair] = []
+        moved: list[Pair] = []
+        if a is not None and b is not None:
+            type_of = self.signatures.type_of
+            binders = binder_pairs(a.jaxpr, b.jaxpr, len(a.consts), len(b.consts), type_of)
+            if self.ignored.order and a is not b:
+                a, b = self._ordered(a, b, binders)
+            same = None if self.near is None else self.near.literals
+            pairs, moved = correspond(a.jaxpr, b.jaxpr, binders, self.signatures, same)
+        level = _Level(a, b, names, ({}, {}), depth, paths)
+        self._number(level, binders, sorted([*pairs, *moved]))
+        rows = [self._head(level), *self._constants(level)]
+        there, back = dict(moved), {j: i for i, j in moved}
+        eqns_a, eqns_b = (() if p is None else p.eqns for p in (a, b))
+        for i, j in _steps(pairs, len(eqns_a), len(eqns_b)):
+            to = there.get(i) if i is not None and j is None else None
+            since = back.get(j) if j is not None and i is None else None
+            at_a = None if i is None else eqns_a[i]
+            at_b = None if j is None else eqns_b[j]
+            if to is not None:
+                rows.append(self._moved(level, at_a, eqns_b[to], 0))
+            elif since is not None:
+                rows.append(self._moved(level, eqns_a[since], at_b, 1))
+                rows += self._inside(level, eqns_a[since], at_b)
+            else:
+                rows.append(self._pair(level, at_a, at_b))
+                rows += self._inside(level, at_a, at_b)
+        return [*rows, self._results(level)]
+
+    def _ordered(
+        self, a: ClosedJaxpr, b: ClosedJaxpr, binders: list[Pair]
+    ) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+        """Both jaxprs, one with its equations in the order of the other as far as they can be exchanged."""
+        turned = comes_later(a.jaxpr, b.jaxpr, self.signatures)
+        first, second = (b, a) if turned else (a, b)
+        if turned:
+            binders = [(j, i) for i, j in binders]
+        found = matches(first.jaxpr, second.jaxpr, binders, self.signatures)
+        eqns = following(second.jaxpr, found)
+        second = second.replace(jaxpr=second.jaxpr.replace(eqns=eqns))
+        self.alive.append(second)
+        return (second, first) if turned else (first, second)
+
+    def _number(self, level: _Level, binders: list[Pair], pairs: list[Pair]) -> None:
+        """Give a number to each variable, the same one to those that correspond."""
+        eqns: list[Sequence[JaxprEqn]] = [() if p is None else p.eqns for p in level.programs]
+        vs: list[Sequence[Any]] = [() if p is None else p.jaxpr.all_binders for p in level.programs]
+        bound = [([vs[0][i]], [vs[1][j]]) for i, j in binders]
+        bound += [(eqns[0][i].out_binders, eqns[1][j].out_binders) for i, j in pairs]
+        for these in bound:
+            for group in zip_longest(*these):
+                self.count += 1
+                for v, numbers in zip(group, level.numbers, strict=True):
+                    if v is not None:
+                        numbers[v] = self.count
+        for side, numbers in enumerate(level.numbers):
+            alone = [v for e in eqns[side] for v in e.out_binders if v not in numbers]
+            for v in (*(v for v in vs[side] if v not in numbers), *alone):
+                self.count += 1
+                numbers[v] = self.count
+
+    # ---- lines
+
+    def _rows(self, level: _Level, what: Any, keys: list[Any], **more: Any) -> Row:
+        parts = [
+            None if p is None else level.part(s, what, **more) for s, p in enumerate(level.programs)
+        ]
+        return self._row(level, *parts, same=keys[0] == keys[1])
+
+    def _row(self, level: _Level, a: Part | None, b: Part | None, *, same: bool) -> Row:
+        if same or a is None or b is None:
+            return Row(a, b, same and a is not None and b is not None)
+        return Row(a, b, partners=self._partners(level, a, b) if str(a) == str(b) else "")
+
+    def _partners(self, level: _Level, a: Part, b: Part) -> str:
+        """What the variables of a line of b are in a, where it reads as a line of a does."""
+        back = {n: v for v, n in level.numbers[0].items()}
+        said: list[str] = []
+        for x, y in zip(a.read(), b.read(), strict=False):
+            if type(y) is Lit or level.numbers[0].get(x) == level.numbers[1].get(y):
+                continue
+            v = back.get(level.numbers[1].get(y, -1))
+            said.append(f"{b.names(y)} is {'not' if v is None else a.names(v)} in A")
+        return ", ".join(dict.fromkeys(said))
+
+    def _head(self, level: _Level) -> Row:
+        keys: list[Any] = []
+        for program, numbers in zip(level.programs, level.numbers, strict=True):
+            if program is None:
+                keys.append(None)
+                continue
+            binders = program.jaxpr.all_binders
+            types = [*map(self.signatures.type_of, binders)]
+            keys.append((len(program.jaxpr.const_binders), [numbers[v] for v in binders], types))
+        return self._rows(level, "head", keys)
+
+    def _constants(self, level: _Level) -> Iterator[Row]:
+        """The values of the constants that are known, those that correspond together."""
+        at: list[dict[int, tuple[int, Any, Any, str]]] = [{}, {}]
+        for side, program in enumerate(level.programs):
+            if program is None or (self.ignored.consts and None not in level.programs):
+                continue
+            for i, v in enumerate(program.jaxpr.const_binders[: len(program.consts)]):
+                value = program.consts[i]
+                text = canonical_const(value, v.aval)
+                if text:
+                    at[side][level.numbers[side][v]] = i, value, v.aval, text
+        for n in dict.fromkeys([*at[0], *at[1]]):
+            x, y = (at[side].get(n) for side in (0, 1))
+            a = x and level.part(0, "constant", binder=x[0])
+            b = y and level.part(1, "constant", binder=y[0])
+            if x is None or y is None:
+                yield Row(a, b)
+                continue
+            same, apart = x[3] == y[3], None
+            if not same:
+                apart = constants_apart(x[1], y[1], x[2], self.near)
+                same = self.near is not None and apart is not None and not apart.different
+            yield Row(a, b, same, apart=None if same else apart)
+
+    def _results(self, level: _Level) -> Row:
+        sides = [
+            None if p is None else self._atoms(p.jaxpr.outs, level.numbers[s])
+            for s, p in enumerate(level.programs)
+        ]
+        keys: list[Any] = [x and [k for k, _ in x] for x in sides]
+        if keys[0] != keys[1] and None not in keys:
+            keys = [0, 0] if self._same_atoms(*sides) else keys  # type: ignore[arg-type]
+        return self._rows(level, "results", keys)
+
+    def _pair(self, level: _Level, a: JaxprEqn | None, b: JaxprEqn | None) -> Row:
+        parts = [
+            None if e is None else level.part(side, "equation", e) for side, e in enumerate((a, b))
+        ]
+        return self._row(level, *parts, same=self._same(level, a, b))
+
+    def _moved(self, level: _Level, a: JaxprEqn | None, b: JaxprEqn | None, side: int) -> Row:
+        parts: list[Any] = [level.part(s, "equation", e) for s, e in enumerate((a, b))]
+        still = self._same(level, a, b)
+        other = parts[1 - side]
+        parts[1 - side] = None
+        return Row(*parts, moved=other, still=still)
+
+    def _same(self, level: _Level, a: JaxprEqn | None, b: JaxprEqn | None) -> bool:
+        """Whether two equations are equal, whatever the jaxprs in their params are."""
         if a is None or b is None:
-            only = a or b
-            assert only is not None  # a name comes from one side or the other
-            mark = "+" if a is None else "-"
-            lines = [(mark, text) for _, text in self.programs(only, only, indent)]
-            every = all_eqns(only.jaxpr)
-            alone = [Change(None, e) if a is None else Change(e, None) for e in every]
-            self.changes += alone
-            return lines
-        in_a: Side = {}
-        in_b: Side = {}
-        lines = self._header(a, b, in_a, in_b, indent)
-        pairs = [(i, i) for i in range(len(a.eqns))]
-        if a is not b:
-            binders = self._binder_pairs(a, b)
-            pairs = align_equations(a.jaxpr, b.jaxpr, binders, self.signatures)
-        for i, j in _steps(pairs, len(a.eqns), len(b.eqns)):
-            eqn_a = a.eqns[i] if i is not None else None
-            eqn_b = b.eqns[j] if j is not None else None
-            lines += self._equation(eqn_a, eqn_b, in_a, in_b, indent + "    ")
-        return lines + _merge(
-            *([f"{indent}  in ({_outs(p, s)}) }}"] for p, s in ((a, in_a), (b, in_b)))
-        )
+            return False
+        numbers = [self.signatures.shallow(e, nested=False) for e in (a, b)]
+        if numbers[0] != numbers[1]:
+            return False
+        outs = [
+            [n.get(v) for v in e.out_binders] for n, e in zip(level.numbers, (a, b), strict=True)
+        ]
+        atoms = [self._atoms(e.inputs, n) for e, n in zip((a, b), level.numbers, strict=True)]
+        return outs[0] == outs[1] and self._same_atoms(*atoms)
 
-    def _binder_pairs(self, a: ClosedJaxpr, b: ClosedJaxpr) -> list[tuple[int, int]]:
-        """Binders that correspond: those of one type, then a constant with a constant."""
-        const_a, const_b = (
-            [i < len(c.consts) for i in range(len(c.jaxpr.all_binders))] for c in (a, b)
-        )
-        typed_a, typed_b = (
-            [(v.aval.strong, const) for v, const in zip(c.jaxpr.all_binders, flags, strict=True)]
-            for c, flags in ((a, const_a), (b, const_b))
-        )
-        return align([(typed_a, typed_b), (const_a, const_b)], len(const_a), len(const_b))
+    def _atoms(self, xs: Sequence[Any], numbers: dict[Any, int]) -> list[tuple[Any, Any]]:
+        """The keys of operands or results, and those themselves."""
+        lit = self.signatures.lit
+        return [(lit(x) if type(x) is Lit else numbers.get(x, -1), x) for x in xs]
 
-    def _header(
-        self, a: ClosedJaxpr, b: ClosedJaxpr, in_a: Side, in_b: Side, indent: str
-    ) -> list[Line]:
-        binders_a, binders_b = a.jaxpr.all_binders, b.jaxpr.all_binders
-        for i, j in _steps(self._binder_pairs(a, b), len(binders_a), len(binders_b)):
-            name = next(self.names)
-            if i is not None:
-                in_a[binders_a[i]] = name
-            if j is not None:
-                in_b[binders_b[j]] = name
-        return _merge(_head(a, in_a, indent), _head(b, in_b, indent))
+    def _same_atoms(self, xs: list[tuple[Any, Any]], ys: list[tuple[Any, Any]]) -> bool:
+        if len(xs) != len(ys):
+            return False
+        for (p, x), (q, y) in zip(xs, ys, strict=True):
+            if p == q:
+                continue
+            near = self.near is not None and type(x) is Lit and type(y) is Lit
+            if not near or self.signatures.type_of(x) != self.signatures.type_of(y):
+                return False
+            if not self.near.literals(x, y):  # type: ignore[union-attr]
+                return False
+        return True
 
-    def _equation(
-        self, a: JaxprEqn | None, b: JaxprEqn | None, in_a: Side, in_b: Side, indent: str
-    ) -> list[Line]:
-        """The lines of one equation of each side that correspond, or of one side's own."""
-        n = max(len(e.out_binders) for e in (a, b) if e is not None)
-        names = [next(self.names) for _ in range(n)]
-        for eqn, side in ((a, in_a), (b, in_b)):
-            if eqn is not None:
-                side.update(zip(eqn.out_binders, names, strict=False))
-        head_a = [] if a is None else [self._line(a, in_a, indent)]
-        head_b = [] if b is None else [self._line(b, in_b, indent)]
-        lines = _merge(head_a, head_b)
-        if head_a != head_b:
-            self.changes.append(Change(a, b))
-        inner_a, inner_b = _inner(a), _inner(b)
-        for k in range(max(len(inner_a), len(inner_b))):
-            x = inner_a[k] if k < len(inner_a) else None
-            y = inner_b[k] if k < len(inner_b) else None
-            lines += self._nested(x, y, f"{', '.join(names)} {k}", indent + "    ")
-        return lines
+    # ---- nested jaxprs
 
-    def _nested(
-        self, x: ClosedJaxpr | None, y: ClosedJaxpr | None, label: str, indent: str
-    ) -> list[Line]:
-        """A jaxpr inside a param; one that was printed before is only referred to."""
-        first = self.printed.setdefault((id(x), id(y)), label)
-        if first == label:
-            return self.programs(x, y, indent)
-        where = f"{indent}{{ as in {first} }}"
-        return _merge([where] if x is not None else [], [where] if y is not None else [])
+    def _inside(self, level: _Level, a: JaxprEqn | None, b: JaxprEqn | None) -> Iterator[Row]:
+        """The lines of the jaxprs in the params of an equation of each side."""
+        for x, y in zip_longest(self._jaxprs(a), self._jaxprs(b)):
+            pair = [None if z is None else z[0] for z in (x, y)]
+            paths = [
+                path if z is None else (*path, z[1])
+                for path, z in zip(level.paths, (x, y), strict=True)
+            ]
+            label = str((x or y)[1])  # type: ignore[index]
+            first = self.compared.setdefault(self._known(*pair), label)
+            if first is label:
+                self.alive += [p for p in pair if p is not None]
+                yield from self.level(*pair, level.names, level.depth + 2, tuple(paths))  # type: ignore[arg-type]
+            else:
+                yield self._elsewhere(level, (a, b), pair, first)
 
-    def _line(self, eqn: JaxprEqn, side: Side, indent: str) -> str:
-        params = " ".join(f"{k}={text}" for k, text in canonical_params(eqn, _elsewhere))
-        outs = " ".join(f"{side[v]}:{v.aval}" for v in eqn.out_binders)
-        ins = " ".join(_atom(x, side) for x in eqn.inputs)
-        equals = f"{outs} = " if outs else ""
-        return f"{indent}{equals}{eqn.primitive}{f'[{params}]' if params else ''} {ins}".rstrip()
+    def _known(self, a: ClosedJaxpr | None, b: ClosedJaxpr | None) -> tuple[Any, Any]:
+        """What stands for a comparison: it is shown once; one of jaxprs that differ also where they are written again."""
+        if a is not None and b is not None:
+            x, y = self.signatures.of(a), self.signatures.of(b)
+            if x != y:
+                return ("differ", x), y
+        return id(a), id(b)
+
+    def _elsewhere(self, level: _Level, eqns: Any, pair: list[Any], first: str) -> Row:
+        """A line for jaxprs that were compared before."""
+        text = f"{{ as in {first} }}"
+        parts = [
+            None
+            if p is None
+            else Part("elsewhere", p, level.names[s], level.depth + 2, eqns[s], text=text)
+            for s, p in enumerate(pair)
+        ]
+        return Row(*parts, same=None not in parts)
+
+    def _jaxprs(self, eqn: JaxprEqn | None) -> list[Inner]:
+        """The jaxprs in the params of an equation that count, in the order of the params' names."""
+        if eqn is None or not eqn.primitive.holds_jaxprs:
+            return []
+        found: list[Inner] = []
+        for key in sorted(self.ignored.equation(eqn).params):
+            inner = [*jaxprs_in(eqn.params[key])]
+            branches = range(len(inner)) if len(inner) > 1 else [None]
+            found += [(p, Step(eqn, key, k)) for p, k in zip(inner, branches, strict=False)]
+        return found
 
 
-def _inner(eqn: JaxprEqn | None) -> list[ClosedJaxpr]:
-    """The jaxprs in the params of an equation, in the order of the params' names."""
-    if eqn is None:
-        return []
-    return list(sub_jaxprs(eqn.replace(params=dict(sorted(eqn.params.items())))))
-
-
-def _elsewhere(program: ClosedJaxpr) -> str:
-    """A jaxpr inside a line: it is printed below its equation."""
-    return "{...}"
-
-
-def _atom(x: Value, side: Side) -> str:
-    return f"{canonical_lit(x)}:{x.aval}" if type(x) is Lit else side.get(x, "?")
-
-
-def _outs(program: ClosedJaxpr, side: Side) -> str:
-    outs = [_atom(x, side) for x in program.jaxpr.outs]
-    return ", ".join(outs) + ("," if len(outs) == 1 else "")
-
-
-def _head(program: ClosedJaxpr, side: Side, indent: str) -> list[str]:
-    jaxpr = program.jaxpr
-    consts, ins = (
-        " ".join(f"{side[v]}:{v.aval}" for v in vs)
-        for vs in (jaxpr.const_binders, jaxpr.in_binders)
-    )
-    lines = [f"{indent}{{ lambda {consts}; {ins}. let"]
-    for v, text in zip(jaxpr.const_binders, canonical_consts(program), strict=True):
-        if text:
-            lines.append(f"{indent}    where {side[v]} = {text}")
-    return lines
-
-
-def _steps(
-    pairs: Sequence[tuple[int, int]], n: int, m: int
-) -> Iterator[tuple[int | None, int | None]]:
+def _steps(pairs: Sequence[Pair], n: int, m: int) -> Iterator[tuple[int | None, int | None]]:
     """All positions of both sequences in order: pairs, and those of one side alone."""
     i = j = 0
     for p, q in [*pairs, (n, m)]:
@@ -197,70 +399,3 @@ def _steps(
         if (p, q) != (n, m):
             yield p, q
         i, j = p + 1, q + 1
-
-
-def _merge(a: list[str], b: list[str]) -> list[Line]:
-    if a == b:
-        return [(" ", line) for line in a]
-    return [*(("-", line) for line in a), *(("+", line) for line in b)]
-
-
-def _names() -> Iterator[str]:
-    """a, b, ..., z, ba, bb, ... as in a print."""
-    n = 0
-    while True:
-        k, name = n, ""
-        while k or not name:
-            k, letter = divmod(k, 26)
-            name = chr(97 + letter) + name
-        yield name
-        n += 1
-
-
-def unified(lines: Sequence[Line], name_a: str, name_b: str, context: int = 3) -> list[str]:
-    """Marked lines as a unified diff: a header, and hunks with `context` lines around changes.
-
-    Line numbers are those of the canonical prints. Empty when nothing differs.
-    """
-    changed = [k for k, (mark, _) in enumerate(lines) if mark != " "]
-    if not changed:
-        return []
-    out = [f"--- {name_a}", f"+++ {name_b}"]
-    hunks: list[list[int]] = []
-    for k in changed:
-        start, stop = max(k - context, 0), min(k + context + 1, len(lines))
-        if hunks and start <= hunks[-1][1]:
-            hunks[-1][1] = stop
-        else:
-            hunks.append([start, stop])
-    in_a = in_b = done = 0
-    for start, stop in hunks:
-        in_a += sum(mark != "+" for mark, _ in lines[done:start])
-        in_b += sum(mark != "-" for mark, _ in lines[done:start])
-        hunk = lines[start:stop]
-        n_a, n_b = (sum(mark != other for mark, _ in hunk) for other in "+-")
-        out.append(f"@@ -{in_a + (n_a > 0)},{n_a} +{in_b + (n_b > 0)},{n_b} @@")
-        out += [mark + text for mark, text in hunk]
-        in_a, in_b, done = in_a + n_a, in_b + n_b, stop
-    return out
-
-
-def summary(changes: Sequence[Change]) -> str:
-    """What differs, in a line: `3 added: 2 mul, 1 sin; 1 changed: add`. "" where no equation does."""
-    added = [c.b for c in changes if c.a is None and c.b is not None]
-    removed = [c.a for c in changes if c.b is None and c.a is not None]
-    both = [(c.a, c.b) for c in changes if c.a is not None and c.b is not None]
-    changed = [
-        a.primitive.name if a.primitive is b.primitive else f"{a.primitive} to {b.primitive}"
-        for a, b in both
-    ]
-    groups = (
-        ("added", [e.primitive.name for e in added]),
-        ("removed", [e.primitive.name for e in removed]),
-        ("changed", changed),
-    )
-    return "; ".join(f"{len(names)} {what}: {_counted(names)}" for what, names in groups if names)
-
-
-def _counted(names: Iterable[str]) -> str:
-    return ", ".join(f"{n} {name}" for name, n in Counter(names).most_common())

@@ -15,7 +15,7 @@ from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Jaxpr
 
-__all__ = ["Graph", "bytes_in_order", "least_bytes", "orders"]
+__all__ = ["Graph", "bytes_in_order", "is_ordered", "least_bytes", "orders"]
 
 
 class Graph:
@@ -41,7 +41,7 @@ class Graph:
             before = {j for j, _ in reads}
             for j, k in reads:
                 self.values[j][k][0] += 1
-            if _is_ordered(eqn):
+            if is_ordered(eqn):
                 if ordered >= 0:
                     before.add(ordered)
                 ordered = i
@@ -58,7 +58,7 @@ class Graph:
                 self.values[i][k][0] += 1
 
 
-def _is_ordered(eqn: Any) -> bool:
+def is_ordered(eqn: Any) -> bool:
     """Whether an equation has effects, or sees those of others: what reads a cell stays behind what writes it."""
     if any(type(x.aval) is RefType for x in (*eqn.inputs, *eqn.out_binders)):
         return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,9 +14,12 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from jaxprtool.ir.printable import printable
+from jaxprtool.ir.printable import one_line, printable
 
-__all__ = ["show", "start", "start_bar"]
+__all__ = ["show", "show_pairs", "start", "start_bar"]
+
+_STYLES = {"removed": "red", "added": "green", "moved": "blue"}
+_WIDTH = 160  # of what is no terminal
 
 
 def start(message: str) -> Status:
@@ -67,3 +72,43 @@ def show(parts: Sequence[Any], *, color: bool) -> None:
         if part.heading:
             console.print(Text(part.heading, style="bold"))
         console.print(drawn)
+
+
+def show_pairs(
+    names: tuple[str, str], groups: Sequence[tuple[str, Sequence[Any]]], *, color: bool
+) -> None:
+    """Print lines of two files side by side to standard output, in the width of the terminal.
+
+    Args:
+      names: of the files.
+      groups: headers, and below each pairs of cells (number, text, note, kind; see `analyses.diff_page`).
+      color: whether to colour.
+    """
+    terminal = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    system = "standard" if color else None
+    options: Any = {"color_system": system, "force_terminal": color, "no_color": not color}
+    console = Console(highlight=False, markup=False, emoji=False, **options)
+    console = (
+        console
+        if terminal
+        else Console(highlight=False, markup=False, emoji=False, width=_WIDTH, **options)
+    )
+    drawn = Table(box=None, pad_edge=False, expand=True, show_header=True)
+    for name in names:
+        drawn.add_column("", justify="right", no_wrap=True)
+        drawn.add_column(Text(one_line(name)), ratio=1, overflow="fold")
+    for header, rows in groups:
+        drawn.add_row("", Text(one_line(header), style="cyan"), "", "")
+        for pair in rows:
+            drawn.add_row(*[text for cell in pair for text in _cell(cell)])
+    with console.capture() as captured:
+        console.print(drawn)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
+
+
+def _cell(cell: Any) -> tuple[str, Text]:
+    """The number of a line, and the line with its mark and its note."""
+    mark = {"removed": "- ", "added": "+ ", "moved": "~ "}.get(cell.kind, "  ") if cell.text else ""
+    note = f"  # {cell.note}" if cell.note else ""
+    return cell.number, Text(one_line(mark + cell.text + note), style=_STYLES.get(cell.kind, ""))

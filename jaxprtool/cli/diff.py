@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
 import click
 
+from jaxprtool.cli.diff_options import counting_options, show, showing_options
 from jaxprtool.cli.options import json_option, verb
-from jaxprtool.cli.report import color_diff, colored
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import diff as driver
+from jaxprtool.driver.diff_folders import are_folders, diff_folders
 from jaxprtool.driver.files import STDIN
 from jaxprtool.ir.diagnostics import UsageError, fail
 
@@ -19,38 +18,32 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 @verb("diff")
 @click.argument("a")
 @click.argument("b", default="-", metavar="[B]")
-@click.option("-q", "--quiet", is_flag=True, help="Say it by the exit status alone.")
-@click.option(
-    "-U",
-    "--unified",
-    "context",
-    type=click.IntRange(0),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="Lines to show around each change.",
-)
-@click.option("--stat", is_flag=True, help="Say in a line how many equations differ, and which.")
+@counting_options
+@showing_options
 @json_option
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="Whether to colour; auto: on a terminal, unless NO_COLOR is set.",
-)
 def diff(
-    session: Session, a: str, b: str, quiet: bool, context: int, color: str, **how: Any
+    session: Session,
+    a: str,
+    b: str,
+    context: int,
+    ignore: tuple[str, ...],
+    rtol: float | None,
+    atol: float | None,
+    **how: Any,
 ) -> None:
-    """Compare A and B up to names, layout and dialect, and print a unified diff.
+    """Compare A and B up to names, layout and dialect: a summary, then a unified diff with the names and line numbers of both.
 
-    Names of arguments and the trees that they form are no part of a computation, and are not compared.
+    Names of arguments and the trees that they form are no part of a computation, and are not compared. Numbers in literals
+    and constants are compared as numbers of their type.
 
-    Equations are aligned by what they compute, and aligned ones get the same variable names, so a renamed variable
-    or an inserted equation marks nothing else. Exit status: 0 equal, 1 different, 2 not readable.
+    Equations are aligned by what they compute; those that are the same elsewhere are marked as moved. A note after `#` says
+    what the results of an equal line are called in B, where they have another name there. Of two folders, the .jaxpr files
+    with equal names are compared, a line each. Exit status: 0 equal, 1 different, 2 not readable.
 
-    JSON: {"schema", "equal", "summary", "changes": [{"kind": "added", "removed" or "changed", "a", "b"}], "lines"}, where
-    a and b are the places of equations, or null.
+    JSON: {"schema", "equal", "summary", "changes": [{"kind": "added", "removed", "changed" or "moved", "a", "b", "moved"}],
+    "constants": [{"a", "b", "different", "size", "max"}], "lines"}, where a and b are the places of equations and the names
+    of constants, or null; a changed one may have moved, too. Of folders {"schema", "equal", "summary", "files": [{"name",
+    "kind": "equal", "added", "removed", "changed" or "unreadable", "summary", "changes", "constants"}]}.
 
     \b
     Example:
@@ -59,17 +52,17 @@ def diff(
       jaxprtool grad loss.jaxpr | jaxprtool diff golden.jaxpr -
       jaxprtool diff golden.jaxpr train.py:loss --like example_args
       jaxprtool diff old.py:loss new.py:loss --shape f32[3]
+      jaxprtool diff --ignore order --rtol 1e-6 before.jaxpr after.jaxpr
+      jaxprtool diff --html changes.html jaxprs/ /tmp/jaxprs/
     """
     if a == b == "-":
         message = "A and B are both standard input, which can be read only once"
         fail(UsageError, message, "bad-usage", help="name a file for one of them: diff A.jaxpr -")
-    names = [STDIN if x == "-" else x for x in (a, b)]
-    found = driver.diff(session.programs(a), session.programs(b), *names, context=context)
-    session.exit_code = 0 if found.equal else 1
-    if quiet:
-        return
-    if how["stat"] or how["as_json"]:
-        session.echo_lines([json.dumps(found.json()) if how["as_json"] else found.summary])
-    elif not found.equal:
-        paint = color == "always" or (color == "auto" and colored(sys.stdout))
-        session.echo_lines(found.lines, color_diff if paint else None)
+    counted: dict[str, Any] = {"ignore": ignore, "rtol": rtol, "atol": atol, "context": context}
+    if are_folders(a, b):
+        found: Any = diff_folders(a, b, session.programs, **counted)
+    else:
+        names = [STDIN if x == "-" else x for x in (a, b)]
+        found = driver.diff(session.programs(a), session.programs(b), *names, **counted)
+    session.exit_code = found.status
+    show(session, found, **how)

@@ -174,18 +174,20 @@ def _with_all_types(program: Any) -> Any:
     return program
 
 
-def diff(a: Any, b: Any, *args: Any, context: int = 3) -> Difference:
-    """Whether two programs are equal up to names; if not, a unified diff.
+def diff(a: Any, b: Any, *args: Any, context: int = 3, **counted: Any) -> Difference:
+    """Whether two programs are equal up to names; if not, how they differ.
 
     Args:
       a, b: programs or functions; see `as_program`.
       args: the arguments on which a function among them is traced.
       context: lines to show around each change.
+      counted: what counts as a difference: `ignore`, a sequence of "order", "names", "weak", "consts", "shapes" and
+        "params:KEY"; `rtol` and `atol`, within which floats in literals and constants are equal (`atol + rtol * max(|x|, |y|)`).
     """
     if args and not any(map(is_function, (a, b))):
         fail(UsageError, "arguments are for functions, and both are programs", "argument-count")
     first, second = (as_program(x, *(args if is_function(x) else ())) for x in (a, b))
-    return comparing.diff({"": first}, {"": second}, context=context)
+    return comparing.diff({"": first}, {"": second}, context=context, **counted)
 
 
 def discharge(program: Any, *args: Any) -> ClosedJaxpr:

@@ -27,8 +27,8 @@ _ALLOWED = """
 --eps --error-format --every --expression --fail-regex --first --ignore --in-axes --inf --jit --json --known --linear
 --list --max-bytes --max-const --mode --modes --names --nan --no-value --order --out-axes --passes --peak-flops
 --policy --print --print-after-all --prove --quiet --reorder --report --residuals --rtol --samples --sarif --scrub
---seed --select --shadow --sizes --slow --sort --stage --stat --step-limit --style --through --time --top --trees
---tries --trips --ulp --unified --until-fixed
+--seed --select --shadow --side-by-side --sizes --slow --sort --stage --stat --step-limit --style --through --time
+--top --trees --tries --trips --ulp --unified --until-fixed
 --value --verify --verify-each --wrt
 """
 _OPTIONS = frozenset(_ALLOWED.split())

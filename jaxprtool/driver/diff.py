@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from jaxprtool.analyses.diff import Change, diff_programs, summary, unified
+from jaxprtool.analyses.answer import json_number
+from jaxprtool.analyses.diff import Change, Counted, changes_of, diff_programs
+from jaxprtool.analyses.diff_keys import Keys
+from jaxprtool.analyses.diff_page import Section, cells, page
+from jaxprtool.analyses.diff_rows import Row
+from jaxprtool.analyses.diff_text import hunks, summary, unified
+from jaxprtool.analyses.diff_values import Near
+from jaxprtool.analyses.ignored import ignored
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.signature import same_program, same_programs
 from jaxprtool.driver.constants import has_references, load_constants
+from jaxprtool.driver.places import with_places
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 
-__all__ = ["Difference", "diff"]
+__all__ = ["Difference", "counted", "diff", "show_side_by_side"]
 
 Programs = dict[str, ClosedJaxpr]
 
@@ -23,38 +33,100 @@ class Difference:
 
     Attributes:
       equal: whether they are.
-      lines: a unified diff.
-      changes: the equations that differ, pairs of those that correspond.
+      changes: the equations that differ: pairs of those that correspond, and those of one file alone.
+      rows: all lines of both files, those that correspond together.
+      names: of the files.
+      context: lines to show around each change.
     """
 
     equal: bool
-    lines: list[str] = field(default_factory=list[str])
     changes: Sequence[Change] = field(default=(), repr=False)
+    rows: Sequence[Row] = field(default=(), repr=False)
+    names: tuple[str, str] = ("a", "b")
+    context: int = 3
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """A unified diff, with the names and the numbers of lines of both files; empty where they are equal."""
+        return unified(self.rows, *self.names, self.context)
 
     @property
     def summary(self) -> str:
-        """How they differ, in a line: `3 added: 2 mul, 1 sin; 1 changed: 1 add`."""
-        if self.equal:
-            return "equal"
-        return summary(self.changes) or "the same equations; arguments, constants or results differ"
+        """How they differ, in a line: `3 added: 2 mul, 1 sin; 1 changed: 1 add; f32 to f64 at attn`."""
+        return "equal" if self.equal else summary(self.changes, self.rows)
+
+    @property
+    def status(self) -> int:
+        """The exit status: 0 equal, 1 different."""
+        return 0 if self.equal else 1
+
+    def html(self) -> str:
+        """A page of HTML that shows both files side by side, where they differ."""
+        return page([Section(self.names, self.summary, self.rows)], self.context)
+
+    def __str__(self) -> str:
+        return "\n".join([self.summary, *self.lines])
 
     def json(self) -> dict[str, Any]:
-        """The keys schema, equal, summary, changes (kind, a, b: places or null) and lines."""
-        kinds = {(True, False): "added", (False, True): "removed", (False, False): "changed"}
+        """The keys schema, equal, summary, changes (kind, a, b: places or null; moved), constants and lines."""
         changes = [
-            {"kind": kinds[c.a is None, c.b is None], "a": _place(c.a), "b": _place(c.b)}
+            {
+                "kind": c.kind,
+                "a": _place(c.a, c.path_a),
+                "b": _place(c.b, c.path_b),
+                "moved": c.moved,
+            }
             for c in self.changes
         ]
+        constants = [
+            {
+                "a": row.a and row.a.constant,
+                "b": row.b and row.b.constant,
+                "different": row.apart and row.apart.different,
+                "size": row.apart and row.apart.size,
+                "max": None if row.apart is None else json_number(row.apart.most),
+            }
+            for row in self.rows
+            if not row.same and any(p is not None and p.what == "constant" for p in row.parts)
+        ]
         told = {"equal": self.equal, "summary": self.summary, "changes": changes}
-        return {"schema": 1, **told, "lines": self.lines}
+        return {"schema": 1, **told, "constants": constants, "lines": self.lines}
 
 
-def _place(eqn: JaxprEqn | None) -> dict[str, Any] | None:
-    return None if eqn is None else Place(eqn).json()
+def _place(eqn: JaxprEqn | None, path: Any) -> dict[str, Any] | None:
+    return None if eqn is None else Place(eqn, path).json()
+
+
+def counted(
+    ignore: Iterable[str] = (), rtol: float | None = None, atol: float | None = None
+) -> Counted:
+    """What counts as a difference.
+
+    Args:
+      ignore: what does not: order, names, weak, consts, shapes, params:KEY; see `analyses.ignored`.
+      rtol, atol: floats in literals and constants are equal where they differ by at most `atol + rtol * max(|x|, |y|)`. None for
+        both: where they are the same numbers.
+
+    Raises:
+      UsageError: a tolerance is negative or no number, or a word of `ignore` is unknown.
+    """
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value is not None and not value >= 0:
+            fail(UsageError, f"{name} is {value}, and has to be 0 or more", "bad-usage")
+    near = None if rtol is None and atol is None else Near(rtol or 0.0, atol or 0.0)
+    return Counted(ignored((ignore,) if isinstance(ignore, str) else ignore), near)
 
 
 def diff(
-    a: Programs, b: Programs, name_a: str = "a", name_b: str = "b", *, context: int = 3
+    a: Programs,
+    b: Programs,
+    name_a: str = "a",
+    name_b: str = "b",
+    *,
+    context: int = 3,
+    ignore: Iterable[str] = (),
+    rtol: float | None = None,
+    atol: float | None = None,
 ) -> Difference:
     """Compare the programs of two files.
 
@@ -62,26 +134,50 @@ def diff(
       a, b: programs by name; where each file holds one, its name does not matter.
       name_a, name_b: names for the header of the diff.
       context: lines to show around each change.
+      ignore, rtol, atol: what does not count as a difference; see `counted`.
 
     Raises:
-      UsageError: the programs differ at first sight, and an `.npz` file with constants of theirs cannot be read.
+      UsageError: the programs differ at first sight, and an `.npz` file with constants of theirs cannot be read; `ignore`,
+        `rtol` or `atol` is malformed.
     """
-    if _equal(a, b):
-        return Difference(True)
+    counts = counted(ignore, rtol, atol)
+    keys = Keys(counts.ignored)
+    if _equal(a, b, keys):
+        return Difference(True, names=(name_a, name_b))
     if any(map(has_references, [*a.values(), *b.values()])):  # names of files say nothing of values
-        a, b = _loaded(a), _loaded(b)
-        if _equal(a, b):
-            return Difference(True)
-    changes: list[Change] = []
-    lines = diff_programs(a, b, changes)
-    return Difference(False, unified(lines, name_a, name_b, context), changes)
+        a, b, keys = _loaded(a), _loaded(b), Keys(counts.ignored)
+        if _equal(a, b, keys):
+            return Difference(True, names=(name_a, name_b))
+    rows = diff_programs(_placed(a, name_a), _placed(b, name_b), counts, keys)
+    if all(row.same for row in rows):
+        return Difference(True, names=(name_a, name_b))
+    return Difference(False, changes_of(rows), rows, (name_a, name_b), context)
 
 
-def _equal(a: Programs, b: Programs) -> bool:
+def _equal(a: Programs, b: Programs, keys: Keys) -> bool:
     if len(a) == len(b) == 1:
-        return same_program(next(iter(a.values())), next(iter(b.values())))
-    return same_programs(a, b)
+        return same_program(next(iter(a.values())), next(iter(b.values())), keys)
+    return same_programs(a, b, keys)
 
 
 def _loaded(programs: Programs) -> Programs:
     return {name: load_constants(program) for name, program in programs.items()}
+
+
+def _placed(programs: Programs, name: str) -> Programs:
+    """The programs with the places of their equations, as far as they can be written."""
+    found: Programs = {}
+    for key, program in programs.items():
+        try:
+            found[key] = with_places(program, name)
+        except JaxprToolError:  # a variable is not bound, say
+            found[key] = program
+    return found
+
+
+def show_side_by_side(found: Difference, *, color: bool) -> None:
+    """Print both files side by side where they differ, in the width of the terminal."""
+    from jaxprtool.backends import terminal  # noqa: PLC0415 (gateway: rich, 80 ms)
+
+    shown = [(h.header, [cells(row) for row in h.rows]) for h in hunks(found.rows, found.context)]
+    terminal.show_pairs(found.names, shown, color=color)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from .calls import call_rows
 from .compared import compared_rows
+from .diffs import diff_rows
 from .figures import figure_rows
 from .growth import growth_rows, start_rows
 from .kernels import kernel_rows
@@ -27,7 +28,7 @@ from .transformations import (
     xla_rows,
 )
 
-THEMES = "text,eval,transform,xla,shapes,kernels,loops,calls,compare,figures,start,growth"
+THEMES = "text,eval,transform,xla,shapes,kernels,loops,calls,compare,figures,diff,start,growth"
 
 
 def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]]:
@@ -47,6 +48,7 @@ def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]
         "calls": lambda: call_rows(runs),
         "compare": lambda: compared_rows(runs),
         "figures": lambda: figure_rows(2 * options.layers, max(runs, 5)),
+        "diff": diff_rows,
         "start": lambda: start_rows(max(runs, 5)),
         "growth": lambda: growth_rows([int(s) for s in options.growth.split(",") if s]),
     }

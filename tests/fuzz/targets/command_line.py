@@ -24,7 +24,7 @@ PROGRAMS = (
 # Options that write files, run commands or modules, or wait for other processes.
 _ACTING = frozenset((
     "-o", "--output", "--consts", "--residuals-to", "--save-values", "--keep-good", "--test", "--crash", "--plugin",
-    "--from-dump", "--coordinator", "--num-processes", "--process-id", "--devices", "-j", "--jobs", "--in-place", "--fix",
+    "--from-dump", "--coordinator", "--num-processes", "--process-id", "--devices", "-j", "--jobs", "--in-place", "--fix", "--html",
 ))  # fmt: skip
 
 _CHANGING = frozenset(("git-setup",))  # verbs that change the folder which the tests run in

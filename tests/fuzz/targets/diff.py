@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
-from jaxprtool.driver.diff import diff
+from jaxprtool.driver.diff import Difference, diff
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
@@ -15,6 +17,7 @@ from tests.fuzz.target import Failure, Target
 
 _FOLDER = Path(__file__).parents[3] / "examples"
 _TOKEN = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|True|False|None|[A-Za-z_]+(?==)|\b[a-z_0-9]+\b")
+_IGNORED = ["consts", "names", "params:axes", "weak", "shapes", "order"]
 _OTHERS = [
     "0",
     "1",
@@ -59,12 +62,29 @@ def check(case: tuple[str, str]) -> None:
 
 
 def _consistent(a: str, b: str, equal: bool | None) -> None:
-    found = diff(parse_file(a), parse_file(b))
+    found = _compared(a, b)
+    if equal is not None and found.equal is not equal:
+        raise Failure("\n".join(["not equal:", *found.lines]))
+    before = found
+    for n in (3, len(_IGNORED)):
+        more = _compared(a, b, ignore=_IGNORED[:n])
+        near = _compared(a, b, ignore=_IGNORED[:n], rtol=1e-3)
+        if before.equal > more.equal or more.equal > near.equal:
+            raise Failure("\n".join([f"not equal with {_IGNORED[:n]}:", *more.lines, *near.lines]))
+        before = more
+    kinds = {"added": "removed", "removed": "added"}
+    there = Counter(kinds.get(c.kind, c.kind) for c in found.changes)
+    back = _compared(b, a)
+    if there != Counter(c.kind for c in back.changes) or back.equal is not found.equal:
+        raise Failure("\n".join(["not the mirror:", *found.lines, *back.lines]))
+
+
+def _compared(a: str, b: str, **how: Any) -> Difference:
+    found = diff(parse_file(a), parse_file(b), **how)
     marked = any(line[:1] in "+-" for line in found.lines)
     if found.equal == marked:
         raise Failure(f"equal is {found.equal}, and lines are {'' if marked else 'not '}marked")
-    if equal is not None and found.equal is not equal:
-        raise Failure("\n".join(["not equal:", *found.lines]))
+    return found
 
 
 TARGET = Target("diff", draw, check, show=lambda case: case[1])

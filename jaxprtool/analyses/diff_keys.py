@@ -1,0 +1,46 @@
+"""Signatures for a comparison that ignores something, and remembers those of equations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.analyses.equation_order import canonical_order
+from jaxprtool.analyses.ignored import NOTHING_IGNORED, Ignored
+from jaxprtool.analyses.signature import Signatures
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn
+
+__all__ = ["Keys"]
+
+
+class Keys(Signatures):
+    """Signatures of what is not ignored.
+
+    Attributes:
+      labels: see `equation_order.Numbers`.
+    """
+
+    def __init__(self, ignored: Ignored = NOTHING_IGNORED) -> None:
+        super().__init__()
+        self._ignored = ignored
+        self._plain = ignored == NOTHING_IGNORED
+        self.labels: dict[Jaxpr, list[Any]] = {}
+        self._shallow: dict[tuple[JaxprEqn, bool], int] = {}
+
+    def shallow(self, eqn: JaxprEqn, *, nested: bool) -> int:
+        found = self._shallow.get((eqn, nested))
+        if found is None:
+            found = self._shallow[eqn, nested] = super().shallow(eqn, nested=nested)
+        return found
+
+    def counted(self, eqn: JaxprEqn) -> JaxprEqn:
+        return eqn if self._plain else self._ignored.equation(eqn)
+
+    def order(self, jaxpr: Jaxpr) -> Sequence[JaxprEqn]:
+        return canonical_order(jaxpr, self) if self._ignored.order else jaxpr.eqns
+
+    def type_text(self, aval: Aval) -> str:
+        return self._ignored.type_text(aval)
+
+    def values(self, program: ClosedJaxpr) -> Sequence[str]:
+        return () if self._ignored.consts else super().values(program)

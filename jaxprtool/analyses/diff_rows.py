@@ -1,0 +1,185 @@
+"""The lines of two programs side by side: what a diff shows, and how each line is written.
+
+A line is a part of a jaxpr: its head, the value of a constant, an equation, its results. It is written with the names that
+stand in the file; whether two lines are the same is known from the parts, not from these texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from jaxprtool.analyses.canonical import canonical_const, canonical_lit, canonical_params
+from jaxprtool.analyses.diff_values import Apart
+from jaxprtool.analyses.places import Place, Step
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Value, Var
+from jaxprtool.syntax.naming import Nested, name_variables, shared_jaxprs
+
+__all__ = ["Names", "Part", "Row", "names_of"]
+
+What = Literal["name", "head", "constant", "equation", "elsewhere", "results"]
+_INDENT = "    "
+
+
+class Names:
+    """The names of a program's variables as they stand in its text, or would stand there."""
+
+    def __init__(self, program: ClosedJaxpr):
+        self._program = program
+        self._names: Mapping[Var, str] | None = None
+
+    def __call__(self, v: Var) -> str:
+        if self._names is None:
+            self._names = names_of(self._program)
+        return self._names.get(v) or v.name or "?"
+
+
+def names_of(program: ClosedJaxpr) -> Mapping[Var, str]:
+    """The names of all variables of a program."""
+    nested = Nested(program, True)
+    return name_variables(
+        nested, program.jaxpr, shared_jaxprs(nested, program.jaxpr), lossless=True
+    )
+
+
+class Part(NamedTuple):
+    """A line of one of the programs.
+
+    Attributes:
+      what: which part of a jaxpr it is.
+      program: the jaxpr.
+      names: the names of variables.
+      depth: of nesting.
+      eqn: the equation; of "elsewhere" the one that holds the jaxpr.
+      path: the equations around, the outermost first.
+      binder: of a constant its position.
+      text: of "name" and "elsewhere" what it says.
+    """
+
+    what: What
+    program: ClosedJaxpr
+    names: Names
+    depth: int
+    eqn: JaxprEqn | None = None
+    path: tuple[Step, ...] = ()
+    binder: int = 0
+    text: str = ""
+
+    def __str__(self) -> str:
+        """The line, indented."""
+        jaxpr = self.program.jaxpr
+        indent = _INDENT * self.depth
+        if self.what in ("name", "elsewhere"):
+            return indent + self.text
+        if self.what == "head":
+            groups = (jaxpr.const_binders, jaxpr.in_binders)
+            consts, ins = (" ".join(f"{self.names(v)}:{v.aval}" for v in vs) for vs in groups)
+            return f"{indent}{{ lambda {consts}; {ins}. let"
+        if self.what == "constant":
+            v = jaxpr.const_binders[self.binder]
+            value = canonical_const(self.program.consts[self.binder], v.aval)
+            return f"{indent}{_INDENT}where {self.names(v)} = {value}"
+        if self.what == "results":
+            outs = [*map(self._atom, jaxpr.outs)]
+            return f"{indent}  in ({', '.join(outs)}{',' * (len(outs) == 1)}) }}"
+        return indent + _INDENT + self._equation()
+
+    def _equation(self) -> str:
+        eqn = self.eqn
+        assert eqn is not None  # it is that of a line
+        params = " ".join(f"{k}={text}" for k, text in canonical_params(eqn, _below))
+        outs = " ".join(f"{self.names(v)}:{v.aval}" for v in eqn.out_binders)
+        ins = " ".join(map(self._atom, eqn.inputs))
+        equals = f"{outs} = " if outs else ""
+        return f"{equals}{eqn.primitive}{f'[{params}]' if params else ''} {ins}".rstrip()
+
+    def _atom(self, x: Value) -> str:
+        return f"{canonical_lit(x)}:{x.aval}" if type(x) is Lit else self.names(x)
+
+    @property
+    def line(self) -> int | None:
+        """The number of the line in the file; None where it has none."""
+        span = self.program.jaxpr.span if self.eqn is None else self.eqn.span
+        if span is None or self.what in ("name", "constant"):
+            return None
+        at = max(span.end - 1, span.start) if self.what == "results" else span.start
+        return span.source.position(at)[0]
+
+    @property
+    def constant(self) -> str:
+        """The name of the constant whose value the line is."""
+        return self.names(self.program.jaxpr.const_binders[self.binder])
+
+    @property
+    def place(self) -> Place | None:
+        """The place of an equation; None for another line."""
+        return Place(self.eqn, self.path) if self.eqn and self.what == "equation" else None
+
+    @property
+    def source(self) -> str:
+        """The line of Python that an equation comes from, with the scopes around it; "" where nobody knows."""
+        place = self.place
+        if place is None or not (place.source or place.names):
+            return ""
+        return (
+            f"{place.source or ''} in {place.names}".strip() if place.names else place.source or ""
+        )
+
+    def bound(self) -> Sequence[Var]:
+        """The variables that the line binds."""
+        if self.what == "equation" and self.eqn is not None:
+            return self.eqn.out_binders
+        return self.program.jaxpr.all_binders if self.what == "head" else ()
+
+    def read(self) -> Sequence[Any]:
+        """The atoms that the line reads."""
+        if self.what == "equation" and self.eqn is not None:
+            return self.eqn.inputs
+        return self.program.jaxpr.outs if self.what == "results" else ()
+
+
+class Row(NamedTuple):
+    """A line of each program that correspond, or a line of one (the other is None).
+
+    Attributes:
+      a, b: the lines.
+      same: whether they are equal.
+      moved: of an equation that has moved the line of the other program.
+      still: whether an equation that has moved is the same there.
+      apart: how the values of a constant differ.
+      partners: of a pair with the same text, what its operands on the side of b are in a.
+    """
+
+    a: Part | None
+    b: Part | None
+    same: bool = False
+    moved: Part | None = None
+    still: bool = False
+    apart: Apart | None = None
+    partners: str = ""
+
+    @property
+    def parts(self) -> tuple[Part | None, Part | None]:
+        """Both lines."""
+        return self.a, self.b
+
+    @property
+    def notes(self) -> tuple[str, str]:
+        """What is to be said beside the line of each side, or ""."""
+        if self.moved is not None:
+            line = f" line {self.moved.line}" if self.moved.line else ""
+            changed = "" if self.still else ", changed"
+            said = f"moved {'to' if self.b is None else 'from'}{line}{changed}"
+            return (said, "") if self.b is None else ("", said)
+        if self.apart is not None:
+            return "", str(self.apart)
+        if self.same and self.a is not None and self.b is not None:
+            named = zip(*(map(p.names, p.bound()) for p in (self.a, self.b)), strict=False)
+            others = ", ".join(f"{x} is {y}" for x, y in named if x != y)
+            return (f"{others} in B", "") if others else ("", "")
+        return "", self.partners
+
+
+def _below(program: ClosedJaxpr) -> str:
+    """A jaxpr inside a line: it stands below its equation."""
+    return "{...}"

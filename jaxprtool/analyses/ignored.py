@@ -1,0 +1,94 @@
+"""What a comparison of programs leaves out: `--ignore order|names|weak|consts|shapes|params:KEY`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from jaxprtool.core.kinds.containers import Either, tuple_of
+from jaxprtool.core.kinds.functions import neutral_names
+from jaxprtool.core.kinds.numbers import INTEGER, PADDING, PADDING_CONFIG, SHAPE, SIZE
+from jaxprtool.ir.avals import AbstractType
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import Aval, JaxprEqn
+from jaxprtool.ir.kinds import Kind
+from jaxprtool.ir.params import Word
+
+__all__ = ["NOTHING_IGNORED", "Ignored", "ignored"]
+
+_WORDS = ("order", "names", "weak", "consts", "shapes")
+_PARAMS = "params:"
+_WEAK = "weak_type"  # the param that says whether a result is weak
+_SIZES = (SHAPE, SIZE, PADDING, PADDING_CONFIG, tuple_of(INTEGER))
+_DIMENSIONS = re.compile(r"\[[^\[\]]*\]")
+
+
+class Ignored(NamedTuple):
+    """What makes no difference.
+
+    Attributes:
+      order: the order of equations that can be exchanged: neither reads what the other gives, and not both have effects.
+      names: names of functions that are called.
+      weak: params that say whether a result is weakly typed (the weak types of variables never make one).
+      consts: the values of constants (not those of literals).
+      shapes: shapes in types, and the sizes and indices in params.
+      params: the params of these names.
+    """
+
+    order: bool = False
+    names: bool = False
+    weak: bool = False
+    consts: bool = False
+    shapes: bool = False
+    params: frozenset[str] = frozenset()
+
+    def equation(self, eqn: JaxprEqn) -> JaxprEqn:
+        """The equation without those params that make no difference."""
+        params: dict[str, Any] = {**eqn.params}
+        if self.names:
+            params.update(neutral_names(eqn))
+        declared = eqn.primitive.params
+        for key, value in eqn.params.items():
+            kind = declared[key].kind if key in declared else None
+            if key in self.params or (self.weak and key == _WEAK) or (self.shapes and _sizes(kind)):
+                del params[key]
+            elif self.shapes and isinstance(value, AbstractType):
+                params[key] = Word(self.type_text(value))
+        return eqn.replace(params=params)
+
+    def type_text(self, aval: Aval) -> str:
+        """The text of a type, without its shape where that makes no difference."""
+        return _DIMENSIONS.sub("", str(aval)) if self.shapes else str(aval)
+
+
+NOTHING_IGNORED = Ignored()
+
+
+def _sizes(kind: Kind | None) -> bool:
+    """Whether the values of a kind are sizes, or indices, which follow from sizes."""
+    if kind is None:
+        return False
+    if isinstance(kind, Either):
+        return any(map(_sizes, kind.parts))
+    return kind in _SIZES
+
+
+def ignored(words: Iterable[str]) -> Ignored:
+    """What words say: each is `order`, `names`, `weak`, `consts`, `shapes` or `params:KEY`.
+
+    Raises:
+      UsageError: a word is none of these.
+    """
+    flags: dict[str, bool] = {}
+    params: set[str] = set()
+    for word in words:
+        if word in _WORDS:
+            flags[word] = True
+        elif word.startswith(_PARAMS) and word != _PARAMS:
+            params.add(word.removeprefix(_PARAMS))
+        else:
+            known = ", ".join([*_WORDS, f"{_PARAMS}KEY"])
+            help = f"it is one of {known}"
+            fail(UsageError, f"a comparison cannot ignore {word!r}", "bad-usage", help=help)
+    return Ignored(**flags, params=frozenset(params))
