@@ -37,7 +37,7 @@ def shell(command: str, folder: Path, statuses: tuple[int, ...] = (0,)) -> str:
 
 
 def test_the_session_at_the_top(tmp_path: Path) -> None:
-    session, _ = blocks("console")
+    session, _, _ = blocks("console")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for command, shown in steps(session):
         assert shell(command, tmp_path) == shown
@@ -55,10 +55,17 @@ def without_digits(text: str) -> str:
 
 
 def test_the_hunt(tmp_path: Path) -> None:
-    _, session = blocks("console")
+    _, session, _ = blocks("console")
     shutil.copytree(ROOT / "examples" / "faults", tmp_path / "examples" / "faults")
     for command, shown in steps(session):
         assert without_digits(shell(f"{command} 2>&1", tmp_path, (0, 1))) == without_digits(shown)
+
+
+def test_the_guards(tmp_path: Path) -> None:
+    *_, session = blocks("console")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for command, shown in steps(session):
+        assert shell(f"{command} 2>&1", tmp_path, (0, 1)) == shown
 
 
 def after(mark: str) -> str:

@@ -110,7 +110,7 @@ def _is_tiny(ours: Any, found: Found) -> bool:
     """
     if not isinstance(ours, np.ndarray) or ours.dtype.kind != "c" or found.max_abs is None:
         return False
-    return found.type_a == found.type_b and found.max_abs <= ml_dtypes.finfo(ours.dtype).eps
+    return bool(found.type_a == found.type_b and found.max_abs <= ml_dtypes.finfo(ours.dtype).eps)
 
 
 def _explains(ours: Any, moved: Any, found: Found) -> bool:

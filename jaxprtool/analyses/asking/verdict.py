@@ -10,6 +10,7 @@ from jaxprtool.analyses.answer import Answer
 from jaxprtool.analyses.asking.items import Item, Match
 from jaxprtool.analyses.asking.numbers import json_count, plain_number
 from jaxprtool.analyses.asking.subject import Unknown
+from jaxprtool.ir.diagnostics import counted
 
 __all__ = ["Fact", "Found", "Verdict", "Verdicts"]
 
@@ -133,8 +134,10 @@ class Verdicts(Answer):
     def lines(self) -> list[str]:
         found = [line for v in self.verdicts for line in v.lines(self.top)]
         n, bad = len(self.verdicts), len(self.failed)
-        what = "assertion is" if n == 1 else "assertions are"
-        return [*found, f"{bad:,} of {n:,} {what} false" if bad else f"{n:,} {what} true"]
+        some = counted(n, "assertion")
+        if bad:
+            return [*found, f"{bad:,} of {some} {'is' if bad == 1 else 'are'} false"]
+        return [*found, f"{some} {'is' if n == 1 else 'are'} true"]
 
     def json(self) -> dict[str, Any]:
         return {
