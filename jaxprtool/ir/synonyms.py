@@ -199,7 +199,7 @@ conditional: cond
 """)
 
 VERBS = _table("""
-check: typecheck validate verify lint type
+check: typecheck validate verify type
 fmt: format pretty print cat show tidy
 run: eval evaluate execute exec interpret
 jvp: forward jacfwd pushforward

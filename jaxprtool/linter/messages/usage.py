@@ -202,9 +202,21 @@ trace | The trace is asked of what is no matrix | give a matrix
 triangle | A triangle is asked of an array without two axes | give a matrix
 """
 
+_GUARDS = """
+assertion | An expression is given for what it cannot be asked of | name a program, and the second one with --vs
+expression | An expression cannot be read, or asks for what a program does not have | write it as the page of assert --help says
+git | Git cannot be asked, or refuses | run it in a repository of git
+no-outputs | A folder holds no outputs of an installation | name a folder that JAX has dumped its programs to
+no-such-program | The settings of a project name no program so | write one of the names in pyproject.toml
+no-such-word | There is no such word for what a program may have | write one that the message names
+snapshot | The settings of a project's snapshots are none | write them as snapshot --help shows
+unknown-name | A name in an expression is that of no primitive | write the name that the message suggests
+"""
+
 USAGE: list[Page] = [
     *table("calls", _CALLING),
     *table("files", _FILES),
     *table("limits", _LIMITS),
     *table("functions of Python", _PYTHON),
+    *table("guards", _GUARDS),
 ]
