@@ -63,7 +63,7 @@ def fmt(
             session.exit_code = 1
             click.echo(f"would reformat {one_line('<stdin>' if file == '-' else file)}", err=True)
         elif in_place and done.changed:
-            session.write_text(done.text, path)
+            session.write_text(done.text, path, in_place=True)
         elif not check and not in_place and output != "-":
             driver.write(done, path, output, session.allowed)
         elif not check and not in_place:

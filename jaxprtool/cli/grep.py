@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from jaxprtool.cli.options import json_option, verb
@@ -47,6 +49,14 @@ def grep(
             message = "there is nothing to look for: no pattern is given"
             fail(UsageError, message, "usage", help="for example: grep dot_general step.jaxpr")
         pattern, words = words[0], words[1:]
+        if os.path.isfile(pattern):
+            message = f"{pattern} is a file, and the pattern comes first"
+            fail(
+                UsageError,
+                message,
+                "usage",
+                help=f"grep PATTERN {pattern}, or grep -e PATTERN {pattern}",
+            )
     programs = [
         (f"{file}#{name}" if name else file, with_places(program, file))
         for file in words or ("-",)

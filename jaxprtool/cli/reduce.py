@@ -65,14 +65,14 @@ def reduce(
       jaxprtool reduce --check-error operand-types broken.jaxpr
     """
     words, needs_values = verb_words(crash, bool(args))
-    interest = driver.interest_of(
-        **test, crash=words, needs_values=needs_values, max_bytes=max_bytes
-    )
+    test |= {"crash": words, "needs_values": needs_values}
+    interest = driver.interest_of(**test, max_bytes=max_bytes)
     program = session.misfit(file) if not interest.well_typed else session.placed(file)
+    session.spare_inputs(output, how["keep_good"])
     values = None
     if interest.needs_values:
-        binders = open_binders(program)
-        values = arguments(binders, args, interface=of_open(program), max_bytes=max_bytes)
+        interface = of_open(program)
+        values = arguments(open_binders(program), args, interface=interface, max_bytes=max_bytes)
     session.rescue = rescue = driver.Rescue(output, interest)
     out = None if output == "-" else output
     settings = driver.How(out, max_bytes=max_bytes, show=rung, rescue=rescue, **how)

@@ -70,9 +70,10 @@ def repro(
         session.answer(found, as_json=as_json)
         return
     verb, given, values = taken_apart(words, args)
-    text = driver.text_of(session.program, file)
+    text = driver.text_of(session.program, file, session.open)
     limits: dict[str, Any] = {"limit": time_limit, "max_bytes": max_bytes}
     bundle = driver.bundled(text, file, values, verb, given, **how, **limits)
     session.answer(driver.listing(bundle, output or ""), as_json=as_json)
     if output is not None:
+        session.spare_inputs(output)
         driver.written(bundle, output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ class Session:
       verify: whether results are type-checked.
       exit_code: what the verb says when nothing goes wrong.
       inputs: the texts read so far, by name; a report of a fault of ours saves them.
+      opened: the names of the files of programs read so far.
       tracing: how functions that are given in the place of files are traced, as `driver.trace` takes it.
       functions: whether a function is given in the place of a file; another one may be of a file.
       consts: what `--consts` says: an `.npz` file, `inline`, or "".
@@ -64,6 +66,7 @@ class Session:
     verify: bool = False
     exit_code: int = 0
     inputs: dict[str, str] = field(default_factory=dict[str, str])
+    opened: set[str] = field(default_factory=set[str])
     warned: set[str] = field(default_factory=set[str])
     tracing: dict[str, Any] = field(default_factory=dict[str, Any])
     functions: bool = False
@@ -90,8 +93,14 @@ class Session:
         """The text of a file (or of the program of a function), and its name."""
         if is_function(path):
             return self.keep(program_text({"": self.traced(path)}), path)
-        data, name = read_bytes(path)
+        data, name = self.open(path)
         return self.keep(decode(data, name), name)
+
+    def open(self, path: str) -> tuple[bytes, str]:
+        """The bytes of a file, which no document may replace from now on, and its name."""
+        data, name = read_bytes(path)
+        self.opened.add(path)
+        return data, name
 
     def keep(self, text: str, name: str) -> tuple[str, str]:
         """Remember a text for a report."""
@@ -108,7 +117,7 @@ class Session:
         if is_function(path):
             return self.traced(path)
         file, selector = split_selector(path)
-        data, name = read_bytes(file)
+        data, name = self.open(file)
         if is_artifact(data):
             return from_bytes(data, name)
         return the_one(self.load(*self.keep(decode(data, name), name), selector), name)
@@ -186,19 +195,33 @@ class Session:
         """Where `--consts` puts large constants; of a verb that reads programs, an `.npz` file has values for them."""
         return self.consts if verb == "trace" or self.consts == INLINE else ""
 
-    def write_text(self, text: str, output: str) -> None:
-        """Write a text to a file, or to standard output for `-`."""
+    def spare_inputs(self, *outputs: str | None) -> None:
+        """Raise UsageError where a file to be written is one that a program was read from, which would be lost."""
+        for path in [x for x in outputs if x is not None and os.path.exists(x)]:
+            if any(os.path.samefile(x, path) for x in self.opened if os.path.exists(x)):
+                message = f"cannot write {path}: the program is read from it, and would be lost"
+                fail(UsageError, message, "unwritable-file", help="write to another file")
+
+    def write_text(self, text: str, output: str, *, in_place: bool = False) -> None:
+        """Write a text to a file, or to standard output for `-`; over a program that was read, only where it is that program's own text.
+
+        Raises:
+          UsageError: the file cannot be written, or another program or document would replace the one that was read.
+        """
         if output == "-":
             stream = standard_output()
             click.echo(printable(text) if stream.isatty() else text, nl=not text.endswith("\n"))
         else:
+            if not in_place:
+                self.spare_inputs(output)
             write_output(output, text if text.endswith("\n") else text + "\n")
 
     def write_bytes(self, data: bytes, output: str) -> None:
-        """Write bytes to a file, or to standard output for `-`."""
+        """Write bytes to a file, or to standard output for `-`. Raises UsageError as `write_text` does."""
         if output == "-":
             standard_output().buffer.write(data)
         else:
+            self.spare_inputs(output)
             write_output(output, data)
 
     def echo_lines(self, lines: Sequence[str], paint: Painter | None = None) -> None:

@@ -152,15 +152,20 @@ def command_of(bundle: Bundle) -> str:
     return shlex.join(["jaxprtool", *command_words(bundle.verb, bundle.options, PROGRAM, args)])
 
 
-def text_of(read: Callable[[str], ClosedJaxpr], file: str) -> str:
+def text_of(
+    read: Callable[[str], ClosedJaxpr],
+    file: str,
+    open: Callable[[str], tuple[bytes, str]] = read_bytes,
+) -> str:
     """The text of a program with all that it needs: that of a file as it is, where it holds its constants.
 
     Args:
       read: gives the program that a name means.
       file: a file, `FILE#NAME` or a function.
+      open: gives the bytes of a file, and its name.
     """
     if not is_function(file) and not split_selector(file)[1]:
-        data, name = read_bytes(file)
+        data, name = open(file)
         text = decode(data, name)
         try:
             programs = read_programs(text, name)
