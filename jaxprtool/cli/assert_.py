@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from jaxprtool.cli.options import json_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.cli.table_options import top_option, trips_option
 from jaxprtool.driver import asking as driver
+from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 
@@ -49,6 +51,10 @@ def assert_(
       jaxprtool assert f.py:f --shape 'f32[S,64]' --sizes S=128,512 \\
         'growth(peak, S) <= 1.1'
     """
+
+    for x in filter(os.path.isfile, expressions):
+        message = f"{x} is a file, and an assertion belongs in its place"
+        fail(UsageError, message, "usage", help=f"one program is asked; a second one: --vs {x}")
 
     def load(path: str, tracing: dict[str, Any]) -> ClosedJaxpr:
         return replace(session, tracing=tracing).placed(path)

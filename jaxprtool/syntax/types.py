@@ -154,6 +154,8 @@ def read_scalar(text: str, dtype: DType) -> Scalar:
         raise ValueError(f"a number of more than {_MAX_DIGITS} characters")
     value = None if kind == "b" and text not in ("True", "False") else untyped_scalar(text)
     cast = _CASTS.get((kind, type(value)))
+    if cast is None and text.startswith("["):
+        raise ValueError("an operand that is written out is one number, and this is an array")
     if cast is None:
         raise ValueError(f"{text} is not a value of type {dtype}")
     found = cast(value)
