@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.table import Parts, Report, Table, size_text
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
 from jaxprtool.ir.spans import Span
 
-__all__ = ["Recorded", "Snapshots"]
+__all__ = ["Failure", "Recorded", "Snapshots"]
 
 Figures = Mapping[str, int | None]
 _SIZES = ("bytes", "peak", "residuals", "sent")
@@ -59,19 +61,40 @@ def _figure(key: str, x: int) -> str:
     return size_text(x) if key in _SIZES else f"{x:,}"
 
 
+class Failure(NamedTuple):
+    """A program that could not be made, as its function cannot be traced, say, and the error."""
+
+    name: str
+    error: JaxprToolError
+
+    @property
+    def diagnostics(self) -> list[Diagnostic]:
+        """Of the error; they say which program they are about."""
+        return [replace(d, message=f"{self.name}: {d.message}") for d in self.error.diagnostics]
+
+
 class Snapshots(Report):
     """What has become of the programs that are kept, or what was done about them.
 
     Attributes:
       rows: of each program.
       extra: files in the folder that belong to none.
+      failures: the programs that could not be made; their files are as they were.
       removed: whether they were removed.
     """
 
-    __slots__ = ("extra", "removed", "rows")
+    __slots__ = ("extra", "failures", "removed", "rows")
 
-    def __init__(self, rows: Sequence[Recorded], extra: Sequence[str], *, removed: bool = False):
-        self.rows, self.extra, self.removed = [*rows], [*extra], removed
+    def __init__(
+        self,
+        rows: Sequence[Recorded],
+        extra: Sequence[str],
+        failures: Sequence[Failure] = (),
+        *,
+        removed: bool = False,
+    ):
+        self.rows, self.extra, self.failures = [*rows], [*extra], [*failures]
+        self.removed = removed
 
     @property
     def changed(self) -> list[Recorded]:
@@ -81,14 +104,22 @@ class Snapshots(Report):
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing has changed but prints, and no file is missing or too many."""
-        return not self.changed and (self.removed or not self.extra)
+        """Whether nothing has changed but prints, no file is missing or too many, and all programs could be made."""
+        return not self.changed and not self.failures and (self.removed or not self.extra)
+
+    @property
+    def status(self) -> int:
+        """The exit status of the verb: 0 clean, 1 not, 2 where a program could not be made."""
+        worst = max([f.error.exit_code for f in self.failures], default=0)
+        return worst or int(not self.is_clean)
 
     def parts(self) -> Parts:
         kinds: dict[str, int] = {}
         for r in self.rows:
             kinds[r.kind] = kinds.get(r.kind, 0) + 1
         counts = [f"{n} {kind}" for kind, n in kinds.items()]
+        if self.failures:
+            counts.append(f"{len(self.failures)} failed")
         found: list[str | Table] = ["; ".join(counts) or "no programs"]
         told = [r for r in self.rows if r.kind != "unchanged"]
         if told:
@@ -96,6 +127,7 @@ class Snapshots(Report):
             found += ["", Table(["program<", "change<", "<"], cells)]
         what = "removed" if self.removed else "extra: no program has this file:"
         found += [f"{what} {file}" for file in self.extra]
+        found += [f"failed: {d.message}" for f in self.failures for d in f.diagnostics[:1]]
         for r in told:
             if r.lines:
                 found += ["", *r.lines]
@@ -116,6 +148,7 @@ class Snapshots(Report):
                 }
                 for r in self.rows
             ],
+            "failed": [{"name": f.name, "error": f.diagnostics[0].message} for f in self.failures],
             "missing": [r.file for r in self.rows if r.kind == "missing"],
             "removed" if self.removed else "extra": self.extra,
         }

@@ -42,11 +42,12 @@ def snapshot(
     record writes the programs that have no file yet. check traces all anew and says of each that differs how: printer only
     (names, layout, the release of JAX that printed it), equivalent (the same normal form, see equiv), constants within
     tolerance, or different, with the figures that changed and a diff. update writes what differs, and removes files of
-    programs that there are no more. Status: 0 nothing changed but prints; 1 something did, or a file is missing or too many.
+    programs that there are no more. Status: 0 nothing changed but prints; 1 something did, or a file is missing or too many; 2 a
+    program could not be made (the others are looked at all the same).
 
     JSON: {"schema", "clean", "programs": [{"name", "file", "kind", "note", "figures": {figure: {"before", "after"}},
-    "lines"}], "missing", "extra"}, of update with "removed" in the place of "extra"; figures are equations, flops, bytes, peak,
-    residuals, collectives and sent.
+    "lines"}], "failed": [{"name", "error"}], "missing", "extra"}, of update with "removed" in the place of "extra"; figures are
+    equations, flops, bytes, peak, residuals, collectives and sent.
 
     \b
     Example:
@@ -56,7 +57,8 @@ def snapshot(
     """
     run = {"record": driver.record, "check": driver.check, "update": driver.update}[action]
     found = run(project, names, verify=session.verify)
-    session.exit_code = 0 if found.is_clean else 1
+    session.exit_code = found.status
+    session.tell(*[d for f in found.failures for d in f.diagnostics])
     if session.error_format != "text":
         for row in found.changed:
             message = f"{row.name}: {row.kind}; {row.describe()}".removesuffix("; ")

@@ -6,10 +6,9 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.snapshot_answer import Recorded, Snapshots
+from jaxprtool.analyses.snapshot_answer import Failure, Recorded, Snapshots
 from jaxprtool.driver.changed import DIFFERENT, PRINTER, figures, kind_of_change
 from jaxprtool.driver.constants import references
 from jaxprtool.driver.diff import Difference, diff
@@ -53,27 +52,33 @@ def record(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False
       verify: whether to type-check what is written.
 
     Raises:
-      UsageError: bad settings; no program of a name; a function that cannot be traced; a folder that cannot be written.
+      UsageError: bad settings; no program of a name; a folder that cannot be written.
+
+    A function that cannot be traced, or a file that is no jaxpr, is among the `failures` of the answer.
     """
     settings = snapshot_settings(folder)
     rows: list[Recorded] = []
-    for kept in _present(settings, names, verify):
+    failures: list[Failure] = []
+    for kept in _present(settings, names, verify, failures):
         if os.path.exists(kept.file):
-            rows.append(_compared(kept, settings))
+            rows += _compared_if_read(kept, settings, failures)
         else:
             _write(kept.file, kept.programs)
             rows.append(Recorded(kept.name, kept.file, "recorded"))
-    return Snapshots(rows, _extra(settings) if not names else [])
+    return Snapshots(rows, _extra(settings) if not names else [], failures)
 
 
 def check(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False) -> Snapshots:
     """What has become of the programs: each is made anew and compared with its file.
 
-    Args, Raises: as `record`; JaxprParseError for a file that is no jaxpr.
+    Args, Raises: as `record`.
     """
     settings = snapshot_settings(folder)
-    rows = [_compared(kept, settings) for kept in _present(settings, names, verify)]
-    return Snapshots(rows, _extra(settings) if not names else [])
+    rows: list[Recorded] = []
+    failures: list[Failure] = []
+    for kept in _present(settings, names, verify, failures):
+        rows += _compared_if_read(kept, settings, failures)
+    return Snapshots(rows, _extra(settings) if not names else [], failures)
 
 
 def update(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False) -> Snapshots:
@@ -85,8 +90,9 @@ def update(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False
     """
     settings = snapshot_settings(folder)
     rows: list[Recorded] = []
+    failures: list[Failure] = []
     arrays: set[str] = set()
-    for kept in _present(settings, names, verify):
+    for kept in _present(settings, names, verify, failures):
         if not os.path.exists(kept.file):
             _write(kept.file, kept.programs)
             rows.append(Recorded(kept.name, kept.file, "recorded"))
@@ -104,7 +110,7 @@ def update(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False
         arrays |= _arrays(file)
         os.unlink(file)
     _remove_arrays(settings.directory, arrays)
-    return Snapshots(rows, extra, removed=True)
+    return Snapshots(rows, extra, failures, removed=True)
 
 
 def _replaced(kept: Kept, settings: Settings) -> Recorded:
@@ -118,8 +124,10 @@ def _replaced(kept: Kept, settings: Settings) -> Recorded:
 # -- the programs as they are now ---------------------------------------------------------------------
 
 
-def _present(settings: Settings, names: Sequence[str], verify: bool) -> Iterator[Kept]:
-    """The files that should be, with their programs as they are now."""
+def _present(
+    settings: Settings, names: Sequence[str], verify: bool, failures: list[Failure]
+) -> Iterator[Kept]:
+    """The files that should be, with their programs as they are now; those that cannot be made are added to `failures`."""
     known = [e.name for e in settings.entries]
     for name in names:
         if name not in known:
@@ -132,22 +140,19 @@ def _present(settings: Settings, names: Sequence[str], verify: bool) -> Iterator
     for entry in settings.entries:
         if names and entry.name not in names:
             continue
-        for verb, made in _named(entry):
-            programs = {key: without_origins(p) for key, p in made.items()}
-            name = f"{entry.name}.{verb}" if verb else entry.name
-            if verify:
-                check_results(verb or "trace", programs)
-            path = os.path.join(settings.directory, f"{name}.jaxpr")
-            yield Kept(name, os.path.relpath(path), programs)
+        try:
+            yield from _made_of(entry, settings.directory, verify)
+        except JaxprToolError as e:
+            failures.append(Failure(entry.name, e))
 
 
-def _named(entry: Entry) -> Iterator[tuple[str, Programs]]:
-    """`_made`, whose errors say which program they are about."""
-    try:
-        yield from _made(entry)
-    except JaxprToolError as e:
-        e.diagnostics = [replace(d, message=f"{entry.name}: {d.message}") for d in e.diagnostics]
-        raise
+def _made_of(entry: Entry, directory: str, verify: bool) -> Iterator[Kept]:
+    for verb, made in _made(entry):
+        programs = {key: without_origins(p) for key, p in made.items()}
+        name = f"{entry.name}.{verb}" if verb else entry.name
+        if verify:
+            check_results(verb or "trace", programs)
+        yield Kept(name, os.path.relpath(os.path.join(directory, f"{name}.jaxpr")), programs)
 
 
 def _made(entry: Entry) -> Iterator[tuple[str, Programs]]:
@@ -186,6 +191,15 @@ _VERBS: Mapping[str, Callable[[ClosedJaxpr, Entry], ClosedJaxpr | Programs]] = {
 
 
 # -- comparing ----------------------------------------------------------------------------------------
+
+
+def _compared_if_read(kept: Kept, settings: Settings, failures: list[Failure]) -> list[Recorded]:
+    """`_compared`, and an error where the file is no jaxpr."""
+    try:
+        return [_compared(kept, settings)]
+    except JaxprToolError as e:
+        failures.append(Failure(kept.name, e))
+        return []
 
 
 def _compared(kept: Kept, settings: Settings) -> Recorded:

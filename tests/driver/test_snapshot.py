@@ -271,6 +271,20 @@ def test_a_file_that_is_no_jaxpr_is_an_error(folder):
     assert invoke("snapshot check").output == "5 unchanged\n"
 
 
+def test_the_others_are_looked_at_where_one_fails(folder):
+    assert invoke("snapshot record").status == 0
+    Path("kept/jaxprs/step.jaxpr").write_text("{ lambda ;")
+    text = (folder / "pyproject.toml").read_text()
+    (folder / "pyproject.toml").write_text(text + 'other = { function = "model:nothing" }\n')
+    done = invoke("snapshot check")
+    assert done.status == 2 and done.output.startswith("4 unchanged; 2 failed\n"), done.output
+    assert "step.jaxpr:1:" in done.error and "model has no function nothing" in done.error
+    found = jt.snapshot("check")
+    assert [f.name for f in found.failures] == ["step", "other"] and not found.is_clean
+    done = invoke("snapshot update")
+    assert done.status == 2 and "4 unchanged" in done.output and "1 updated" in done.output
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
