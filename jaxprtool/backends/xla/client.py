@@ -33,6 +33,8 @@ __all__ = [
     "MemoryAnalysis",
     "Runtime",
     "Tiling",
+    "TraceEvent",
+    "Tracing",
     "alias_bytes",
     "by_device",
     "copy_buffer",
@@ -266,6 +268,57 @@ def register_lapack() -> None:
     for name, address, version_ in lapack.registrations()["cpu"]:
         xla_client.register_custom_call_target(name, address, "cpu", version_)
     lapack.prepare_lapack_call("getrf_ffi", np.float32)  # loads the library
+
+
+# XLA's profiler.
+
+
+class TraceEvent(NamedTuple):
+    """Something that happened on a thread while XLA's profiler ran.
+
+    Attributes:
+      name: what, as XLA calls it.
+      operation: the instruction of the optimised HLO that ran; "" for anything else.
+      start, end: nanoseconds since the profiler began.
+    """
+
+    name: str
+    operation: str
+    start: float
+    end: float
+
+
+class Tracing:
+    """A session of XLA's profiler, from the moment it is made; a process has one at a time.
+
+    Raises RuntimeError where there is one already, ImportError where this jaxlib has none.
+    """
+
+    def __init__(self) -> None:
+        from jaxlib import _profiler  # noqa: PLC0415  # pyright: ignore[reportAttributeAccessIssue]
+
+        options = _profiler.ProfileOptions()
+        options.python_tracer_level = 0
+        self._profiler = _profiler
+        self._session: Any = _profiler.ProfilerSession(options)
+
+    def marked(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        """A block that is an event of its own."""
+        return self._profiler.TraceMe(name)
+
+    def stop(self) -> list[list[TraceEvent]]:
+        """End the session; gives the events of each thread, in the order in which they began."""
+        from jaxlib import _profile_data  # noqa: PLC0415  # pyright: ignore[reportAttributeAccessIssue]
+
+        data, self._session = self._session.stop(), None
+        found = _profile_data.ProfileData.from_serialized_xspace(data)
+        threads = [line for plane in found.planes for line in plane.lines]
+        return [sorted(map(_event, line.events), key=lambda e: (e.start, -e.end)) for line in threads]
+
+
+def _event(event: Any) -> TraceEvent:
+    operation = next((str(value) for key, value in event.stats if key == "hlo_op"), "")
+    return TraceEvent(event.name, operation, event.start_ns, event.start_ns + event.duration_ns)
 
 
 # Buffers and results.

@@ -1,0 +1,179 @@
+"""Runs of a compiled program under XLA's profiler: how long each instruction of the optimised HLO takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from jaxprtool.backends.xla import client
+from jaxprtool.backends.xla.client import TraceEvent
+from jaxprtool.backends.xla.failures import reason
+from jaxprtool.backends.xla.hlo_shares import Shares, places_in, shares_of
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+
+__all__ = ["Measured", "Piece", "places_in", "profiled"]
+
+_MARK = "jaxprtool run"
+
+
+class Piece(NamedTuple):
+    """An instruction that ran: on which thread, and when, in nanoseconds."""
+
+    operation: str
+    thread: int
+    start: float
+    end: float
+
+
+class Measured(NamedTuple):
+    """What was measured in all runs, in nanoseconds.
+
+    Attributes:
+      runs: how many there were.
+      whole: how long they took.
+      own: for each instruction the time that passed in it, and in no instruction that it runs.
+      calls: how often each was executed.
+      shares: what went into it (`hlo_shares`); of one that runs others, which have times of their own, itself.
+      pieces: what ran when in the last run.
+      outs: the results of the last run.
+    """
+
+    runs: int
+    whole: float
+    own: dict[str, float]
+    calls: dict[str, int]
+    shares: dict[str, Shares]
+    pieces: list[Piece]
+    outs: list[Any]
+
+
+def profiled(
+    call: Callable[..., list[Any]],
+    args: Sequence[Any],
+    text: str,
+    seconds: float,
+    most: int,
+) -> Measured:
+    """Run a compiled program under XLA's profiler, once before it starts.
+
+    Args:
+      call: the program, with located metadata.
+      args: its arguments, on the device.
+      text: its optimised HLO.
+      seconds: how long to measure: at least one run.
+      most: how many runs there are at most.
+
+    Raises:
+      UnsupportedError: there is no profiler, or it runs already; XLA cannot run the program.
+    """
+    _finished(call(*args))
+    try:
+        tracing = client.Tracing()
+    except (ImportError, RuntimeError) as e:
+        message = f"XLA's profiler does not start: {reason(e)}"
+        fail(UnsupportedError, message, "no-profiler")
+    outs: list[Any] = []
+    began = perf_counter()
+    try:
+        for _ in range(most):
+            with tracing.marked(_MARK):
+                outs = _finished(call(*args))
+            if perf_counter() - began > seconds:
+                break
+    finally:
+        threads = tracing.stop()
+    return _measured(threads, shares_of(text), outs)
+
+
+def _finished(results: list[Any]) -> list[Any]:
+    """The results, when they are computed."""
+    for x in results:
+        wait = getattr(x, "block_until_ready", None)
+        if wait is not None:
+            wait()
+    return results
+
+
+def _measured(
+    threads: Sequence[Sequence[TraceEvent]],
+    said: dict[str, tuple[str, Shares]],
+    outs: list[Any],
+) -> Measured:
+    windows = sorted((e.start, e.end) for events in threads for e in events if e.name == _MARK)
+    first, last = windows[0][0], windows[-1]
+    pieces = [
+        Piece(e.operation, i, e.start, e.end)
+        for i, events in enumerate(threads)
+        for e in events
+        if e.operation and e.start >= first and e.end <= last[1]
+    ]
+    stretches: list[Piece] = []
+    holders: set[str] = set()
+    by_thread: dict[int, list[Piece]] = {}
+    for p in pieces:
+        by_thread.setdefault(p.thread, []).append(p)
+    for inside in by_thread.values():
+        stretches += innermost(inside, holders)
+    calls = Counter(p.operation for p in pieces)
+    ran = {name: said.get(name, ("", {})) for name in calls}
+    return Measured(
+        len(windows),
+        sum(end - start for start, end in windows),
+        shared_out(stretches),
+        calls,
+        {name: {op: 1.0} if name in holders else inside for name, (op, inside) in ran.items()},
+        [p for p in pieces if p.start >= last[0]],
+        outs,
+    )
+
+
+def innermost(pieces: Sequence[Piece], holders: set[str]) -> Iterator[Piece]:
+    """For one thread the stretches in which each instruction was the innermost one that ran.
+
+    Args:
+      pieces: in the order in which they began, the outer before the inner.
+      holders: the instructions in which others ran are added to it.
+    """
+    open_: list[Piece] = []
+    at = 0.0
+
+    def until(time: float) -> Iterator[Piece]:
+        nonlocal at
+        if open_ and time > at:
+            yield open_[-1]._replace(start=at, end=time)
+        at = max(at, time)
+
+    for p in pieces:
+        while open_ and open_[-1].end <= p.start:
+            yield from until(open_[-1].end)
+            open_.pop()
+        yield from until(p.start)
+        if open_:
+            holders.add(open_[-1].operation)
+        open_.append(p)
+    while open_:
+        yield from until(open_[-1].end)
+        open_.pop()
+
+
+def shared_out(stretches: Sequence[Piece]) -> dict[str, float]:
+    """The time of each instruction; those that run on several threads at one time share it equally."""
+    marks = sorted(
+        [(s.start, 1, i) for i, s in enumerate(stretches)]
+        + [(s.end, 0, i) for i, s in enumerate(stretches)]
+    )
+    found: dict[str, float] = {}
+    active: dict[int, None] = {}
+    at = 0.0
+    for time, begins, i in marks:
+        for j in active:
+            name = stretches[j].operation
+            found[name] = found.get(name, 0.0) + (time - at) / len(active)
+        at = time
+        if begins:
+            active[i] = None
+        else:
+            active.pop(i, None)
+    return found
