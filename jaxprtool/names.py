@@ -62,6 +62,8 @@ from jaxprtool.driver.api_passes import rewrite_rule as rewrite_rule
 from jaxprtool.driver.api_reduce import reduce as reduce
 from jaxprtool.driver.api_repro import replay as replay
 from jaxprtool.driver.api_repro import repro as repro
+from jaxprtool.driver.api_times import bench as bench
+from jaxprtool.driver.api_times import profile as profile
 from jaxprtool.driver.asking import Assertion as Assertion
 from jaxprtool.driver.check import Signature as Signature
 from jaxprtool.driver.compile import Compiled as Compiled

@@ -1,9 +1,9 @@
 """A profile as a file that other tools open: Perfetto, speedscope, pprof, and those that draw flame graphs.
 
-    trace.json                  the Trace Event Format of Chrome, which Perfetto opens: what ran when
-    profile.speedscope.json     speedscope.app's format
-    profile.pb.gz               pprof's profile.proto, compressed: `calls` and `time`
-    profile.folded              a line for each way: its equations from the outside in, and nanoseconds
+trace.json                  the Trace Event Format of Chrome, which Perfetto opens: what ran when
+profile.speedscope.json     speedscope.app's format
+profile.pb.gz               pprof's profile.proto, compressed: `calls` and `time`
+profile.folded              a line for each way: its equations from the outside in, and nanoseconds
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def is_timeline(path: str) -> bool:
 def check_ending(path: str) -> None:
     """Raise UsageError for a file of an unknown kind, by its name."""
     if not _ending(path):
-        message = f"-o {path}: a profile is written to a file whose name ends in {', '.join(ENDINGS)}"
+        message = (
+            f"-o {path}: a profile is written to a file whose name ends in {', '.join(ENDINGS)}"
+        )
         help = "-o trace.json is for Perfetto, the others for speedscope, pprof and flame graphs"
         fail(UsageError, message, "output-kind", help=help)
 

@@ -64,7 +64,7 @@ class Node:
 
     def walk(self) -> Iterator[Node]:
         """This node and all below it, each after the one above it. Not recursive."""
-        stack = [self]
+        stack: list[Node] = [self]
         while stack:
             node = stack.pop()
             yield node

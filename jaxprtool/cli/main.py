@@ -50,6 +50,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "compile": ("jaxprtool.cli.compile:compile", "Compile with XLA: HLO, cost and memory."),
     "trace": ("jaxprtool.cli.trace:trace", "Record a Python function as a jaxpr."),
     "stats": ("jaxprtool.cli.stats:stats", "What a jaxpr consists of, and how it grows."),
+    "bench": ("jaxprtool.cli.bench:bench", "How long a jaxpr takes, from trace to steady call."),
     "profile": ("jaxprtool.cli.profile:profile", "Where the time goes, equation by equation."),
     "cost": ("jaxprtool.cli.cost:cost", "What a jaxpr costs: operations, bytes, memory."),
     "residuals": ("jaxprtool.cli.residuals:residuals", "What a reverse pass keeps."),

@@ -30,6 +30,7 @@ from jaxprtool.interpreters.interfaces import of_open
     metavar="S",
     help="Measure for so long: one run at least, 20 at most.",
 )
+@click.option("-q", "--quiet", is_flag=True, help="Print no table.")
 @click.option("-o", "--output", metavar="OUT", help="Write a file for other tools; see above.")
 @top_option
 @options.json_option
@@ -40,6 +41,7 @@ def profile(
     file: str,
     args: tuple[str, ...],
     output: str | None,
+    quiet: bool,
     as_json: bool,
     **how: Any,
 ) -> None:
@@ -77,4 +79,5 @@ def profile(
     found = driver.profile(program, values, timeline=timeline, **how)
     if output is not None:
         driver.write_profile(found, output)
-    session.answer(found, as_json=as_json)
+    if as_json or not quiet:
+        session.answer(found, as_json=as_json)

@@ -26,7 +26,7 @@ from jaxprtool.driver.files import (
 from jaxprtool.driver.loading import is_function
 from jaxprtool.driver.output import INLINE, program_text, write_programs
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.trace import trace, without_origins
+from jaxprtool.driver.trace import trace, tracer, without_origins
 from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.verify import check_results
 from jaxprtool.driver.writing import write_output
@@ -111,6 +111,12 @@ class Session:
         """The program of a function, `module:name`; what it prints goes to standard error."""
         with contextlib.redirect_stdout(sys.stderr):
             return trace(target, **{**_TRACING, **self.tracing}, verify=self.verify)
+
+    def tracer(self, path: str) -> Callable[[], ClosedJaxpr] | None:
+        """What traces the function again, each time that it is called; None for a file."""
+        if not is_function(path):
+            return None
+        return tracer(path, **{**_TRACING, **self.tracing})
 
     def runnable(self, path: str) -> ClosedJaxpr | Compiled:
         """The one program that is meant, or the compiled program that `compile -o` wrote."""

@@ -12,7 +12,17 @@ __all__ = ["ARGS_VERBS", "OUT", "PAIR_VERBS", "checked_command", "command_words"
 OUT = "{out}"  # in a command, a file in the temporary folder
 
 # Verbs that evaluate a program take the arguments of the bundle; those of two programs are given it twice.
-ARGS_VERBS = ("blame", "run", "equiv", "gradcheck", "precision", "compare", "reduce")
+ARGS_VERBS = (
+    "blame",
+    "run",
+    "equiv",
+    "gradcheck",
+    "precision",
+    "compare",
+    "reduce",
+    "bench",
+    "profile",
+)
 PAIR_VERBS = ("diff", "equiv", "triage")
 _PLAIN_VERBS = (
     *("check", "fmt", "upgrade", "jvp", "vmap", "partial-eval", "linearize", "transpose"),
@@ -22,12 +32,12 @@ _PLAIN_VERBS = (
 # Options that choose what is computed and how it is shown. What is not here is refused: commands, plug-ins, modules, other
 # files, the network.
 _ALLOWED = """
---above --allow-unknown --arbiter --atol --axis-size --backends --bandwidth --best --budget --by --carry --chart
+--above --allow-unknown --annotate --arbiter --atol --axis-size --backend --backends --bandwidth --best --budget --by --carry --chart
 --check --check-error --check-nans --color --count --denormal --device --devices --dialect --differs --digest --domain
 --eps --error-format --every --expression --fail-regex --first --ignore --in-axes --inf --jit --json --known --linear
 --list --max-bytes --max-const --mode --modes --names --nan --no-value --order --out-axes --passes --peak-flops
 --policy --print --print-after-all --prove --quiet --reorder --report --residuals --rtol --samples --sarif --scrub
---seed --select --shadow --side-by-side --sizes --slow --sort --stage --stat --step-limit --style --through --time
+--seconds --seed --select --shadow --side-by-side --sizes --slow --sort --stage --stat --step-limit --style --through --time
 --top --trees --tries --trips --ulp --unified --until-fixed
 --value --verify --verify-each --wrt
 """

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
 from jaxprtool.analyses.profile import KEYS, Profile
 from jaxprtool.analyses.profile_compiled import attributed
-from jaxprtool.analyses.profile_files import check_ending, is_timeline, profile_file
+from jaxprtool.analyses.profile_files import profile_file
 from jaxprtool.analyses.timing import Slice, Timer
 from jaxprtool.driver.compile import compile_located
 from jaxprtool.driver.places import with_places
@@ -153,9 +152,7 @@ def _on_xla(
         placed = compiled.place(args)
         m = xla.profiled(compiled, placed, compiled.as_text(), seconds, MOST_RUNS)
     shares = {name: m.shares[name] for name in m.own}
-    root, instructions, unknown = attributed(
-        program, m.own, m.calls, shares, xla.places_in, m.runs
-    )
+    root, instructions, unknown = attributed(program, m.own, m.calls, shares, xla.places_in, m.runs)
     found = Profile(program, "xla", root, m.runs, m.whole / m.runs / 1e9)
     idle = m.whole - sum(m.own.values())
     found.others = [

@@ -28,7 +28,7 @@ from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.synonyms import close_names
 
-__all__ = ["FRONTENDS", "choose_frontend", "trace", "without_origins"]
+__all__ = ["FRONTENDS", "choose_frontend", "trace", "tracer", "without_origins"]
 
 FRONTENDS = ("auto", "jax", "lax", "numpy")
 
@@ -70,6 +70,38 @@ def trace(
       UsageError: no such function, wrong types or number of arguments, or an exception in the function.
       TracerBoolConversionError: the function looks at a value that is not known.
     """
+    settings: Any = {"static": static, "x64": x64, "frontend": frontend, "like": like}
+    return tracer(
+        target,
+        shapes,
+        **settings,
+        rules=rules,
+        source=source,
+        source_root=source_root,
+        verify=verify,
+    )()
+
+
+def tracer(
+    target: str | Callable[..., Any],
+    shapes: Sequence[Any],
+    static: Mapping[str, Any] | None = None,
+    x64: bool | None = None,
+    frontend: str = "auto",
+    like: Sequence[str] = (),
+    *,
+    rules: bool = True,
+    source: bool = True,
+    source_root: str | None = None,
+    verify: bool = False,
+) -> Callable[[], ClosedJaxpr]:
+    """A function that traces another one, each time that it is called; see `trace`.
+
+    The function is loaded, and its example arguments are made, before this returns.
+
+    Raises:
+      UsageError: no such function, wrong types or number of arguments.
+    """
     if frontend not in FRONTENDS:
         fail(UsageError, f"no front end {frontend!r}; there are {', '.join(FRONTENDS)}", "frontend")
     f = load_function(target) if isinstance(target, str) else target
@@ -80,22 +112,26 @@ def trace(
         fail(UsageError, "an argument has a 64-bit type, and 64-bit types are off", "x64")
     bound = _with_static(f, static) if static else f
     _check_arguments(f, bound, args)
-    try:
-        if frontend != "jax":
-            program = _trace_with_ours(bound, args)
-        else:
-            from jaxprtool.backends.jax.trace import trace_with_jax  # noqa: PLC0415 (gateway)
 
-            program = share_equal(trace_with_jax(bound, tuple(args), x64, rules))
-    except Exception as e:  # whatever the user's function raises is theirs to see
-        user_error(e, f"tracing {_name(f)}")
-    if not source:
-        program = without_origins(program)
-    elif source_root is not None:
-        program = show_origins(program, source_root)
-    if verify:
-        check_text(program)
-    return program
+    def traced() -> ClosedJaxpr:
+        try:
+            if frontend != "jax":
+                program = _trace_with_ours(bound, args)
+            else:
+                from jaxprtool.backends.jax.trace import trace_with_jax  # noqa: PLC0415 (gateway)
+
+                program = share_equal(trace_with_jax(bound, tuple(args), x64, rules))
+        except Exception as e:  # whatever the user's function raises is theirs to see
+            user_error(e, f"tracing {_name(f)}")
+        if not source:
+            program = without_origins(program)
+        elif source_root is not None:
+            program = show_origins(program, source_root)
+        if verify:
+            check_text(program)
+        return program
+
+    return traced
 
 
 def _is_about_jax(f: Any, target: Any, args: Sequence[Any]) -> bool:

@@ -229,6 +229,8 @@ explain: describe why
 stats: count statistics summary summarize info
 cost: flops flop memory roofline
 residuals: saved checkpoint remat
+bench: benchmark timeit
+profile: profiler perf pprof flamegraph
 fuzz: random generate quickcheck
 retraces: recompiles cache_misses
 triage: culprit regression

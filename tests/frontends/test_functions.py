@@ -149,7 +149,9 @@ LIKE = "train.py:loss --like example_args"
 # Verbs that take two programs or none, and those whose answer names the file.
 NOT_ALONE = {
     "assert",
+    "bench",
     "grep",
+    "profile",
     "trace",
     "diff",
     "compare",

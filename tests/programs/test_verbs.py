@@ -283,6 +283,18 @@ def test_snapshot(tmp_path):
     assert {p["kind"] for p in found["programs"]} <= {"printer only", "unchanged"}
 
 
+def test_bench_and_profile(program):
+    """Every equation has a row, and the times of all rows add up to the whole."""
+    _, path = program
+    found = json.loads(run(f"profile --json --seconds 0 {path}"))
+    groups = json.loads(run(f"stats --json {path}"))["equations"]["executed"]
+    assert groups["low"] <= found["total"]["equations"] <= (groups["high"] or 10**9)
+    times = [row["seconds"] for row in (*found["equations"], *found["others"])]
+    assert abs(sum(times) - found["total"]["seconds"]) < 1e-6 * found["total"]["seconds"]
+    measured = json.loads(run(f"bench --json --seconds 0 --backends numpy {path}"))
+    assert [s["stage"] for s in measured["programs"][0]["stages"]] == ["first", "steady"]
+
+
 def test_a_jaxpr_is_a_log_of_no_cache_misses(program):
     _, path = program
     assert run(f"retraces {path}").startswith("no cache misses")

@@ -295,6 +295,8 @@ def test_no_verb_fails(verb, page, tmp_path):
         "equiv": f"equiv {path} {path}",
         "gradcheck": f"gradcheck {path} --args ones",
         "blame": f"blame {path} --args ones",
+        "bench": f"bench --seconds 0 {path}",
+        "profile": f"profile --seconds 0 {path}",
         "reduce": f"reduce --slow 0 {path} --args ones",
         "precision": f"precision {path} --args ones",
         "repro": f"repro {path} -- check",

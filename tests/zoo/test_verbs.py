@@ -280,6 +280,20 @@ def test_snapshot(program):
     assert "1 printer only" in run("snapshot", "check", *project)
 
 
+def test_bench_and_profile(program):
+    """Compiled, too, every equation has a row, and the times of all rows add up to the whole."""
+    for backend in ("numpy", "xla"):
+        words = ["--backend", backend, "--seconds", 0, "--args", program.values]
+        found = json.loads(run("profile", "--json", *words, program.path))
+        written = json.loads(run("stats", "--json", program.path))["equations"]["written"]
+        assert len(found["equations"]) <= written
+        times = [row["seconds"] for row in (*found["equations"], *found["others"])]
+        assert sum(times) == pytest.approx(found["total"]["seconds"])
+    words = ["--seconds", 0, "--args", program.values]
+    measured = json.loads(run("bench", "--json", *words, program.path))
+    assert len(measured["programs"][0]["stages"]) == 5 and not measured["left_out"]
+
+
 def test_a_jaxpr_is_a_log_of_no_cache_misses(program):
     assert run("retraces", program.path).startswith("no cache misses")
 

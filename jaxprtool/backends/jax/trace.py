@@ -21,7 +21,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.interface import Node, Tree, interface_of, leaf_names, named_arguments, tree_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["apply_jax_function", "trace_with_jax", "with_x64"]
+__all__ = ["apply_jax_function", "forget_traces", "trace_with_jax", "with_x64"]
 
 _CODE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
@@ -32,6 +32,11 @@ def with_x64(make: Callable[[], Any], x64: bool | None) -> Any:
         return make()
     with jax.enable_x64(x64):
         return make()
+
+
+def forget_traces() -> None:
+    """Let JAX trace anew what it has traced, such as the functions under `jit` that another one calls."""
+    jax.clear_caches()
 
 
 def trace_with_jax(

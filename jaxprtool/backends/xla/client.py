@@ -313,7 +313,9 @@ class Tracing:
         data, self._session = self._session.stop(), None
         found = _profile_data.ProfileData.from_serialized_xspace(data)
         threads = [line for plane in found.planes for line in plane.lines]
-        return [sorted(map(_event, line.events), key=lambda e: (e.start, -e.end)) for line in threads]
+        return [
+            sorted(map(_event, line.events), key=lambda e: (e.start, -e.end)) for line in threads
+        ]
 
 
 def _event(event: Any) -> TraceEvent:

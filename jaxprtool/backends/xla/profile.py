@@ -13,7 +13,7 @@ from jaxprtool.backends.xla.failures import reason
 from jaxprtool.backends.xla.hlo_shares import Shares, places_in, shares_of
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 
-__all__ = ["Measured", "Piece", "places_in", "profiled"]
+__all__ = ["Measured", "Piece", "finished", "places_in", "profiled"]
 
 _MARK = "jaxprtool run"
 
@@ -68,7 +68,7 @@ def profiled(
     Raises:
       UnsupportedError: there is no profiler, or it runs already; XLA cannot run the program.
     """
-    _finished(call(*args))
+    finished(call(*args))
     try:
         tracing = client.Tracing()
     except (ImportError, RuntimeError) as e:
@@ -79,7 +79,7 @@ def profiled(
     try:
         for _ in range(most):
             with tracing.marked(_MARK):
-                outs = _finished(call(*args))
+                outs = finished(call(*args))
             if perf_counter() - began > seconds:
                 break
     finally:
@@ -87,7 +87,7 @@ def profiled(
     return _measured(threads, shares_of(text), outs)
 
 
-def _finished(results: list[Any]) -> list[Any]:
+def finished(results: list[Any]) -> list[Any]:
     """The results, when they are computed."""
     for x in results:
         wait = getattr(x, "block_until_ready", None)

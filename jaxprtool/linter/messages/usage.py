@@ -60,6 +60,8 @@ no-variable | No equation binds a variable of this name | write the name of one 
 no-jaxpr | A folder, or a log, holds no jaxpr | look at what JAX was told to write there
 bad-domain | A domain of arguments cannot be read | write `x in (0, inf)` or `n in {1, 2, 4}`
 not-interesting | There is nothing to reduce: the program does not fail as it has to | look at the command of --test with the whole program
+bad-bench | A file is no measurement of `bench --json`, or one of another schema | measure again: `jaxprtool bench PROG --json > before.json`
+bench-mismatch | Two measurements are of other programs, or of arguments of other types | compare measurements of one program on arguments of one type
 nothing-common | Two runs have no equation in common that could be compared | compare runs of the same program
 unknown-trips | A figure depends on how often a loop turns, which is not known | say it with --trips N
 no-plugin | The module of --plugin is not there | write the name of a module, or the path of a file
@@ -138,6 +140,7 @@ no-numpy-type | NumPy cannot hold values of this type | convert them first
 no-wider-type | There is no wider type to compare with | choose another with --shadow
 no-stablehlo-type | StableHLO has no such element type | convert to one that it has
 no-cost | The cost of an operation is not known | give its row a cost rule
+no-profiler | XLA's profiler does not start: it runs already, or this jaxlib has none | end the other session, or profile on NumPy
 no-kernel | An operation of a kernel stands outside of one | move it into the kernel
 no-index-map | The index map of a block of a kernel is not in the text | trace the function again
 grid-mapping | The record of a kernel's grid cannot be read | trace the function again

@@ -1,0 +1,287 @@
+"""bench: how long a program takes to be traced, lowered and compiled, and to be called for the first time and again."""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import json
+import math
+import platform
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from time import perf_counter, perf_counter_ns
+from typing import Any, NamedTuple
+
+import jaxprtool
+from jaxprtool.analyses.bench import Bench, Series, Subject, changes, from_json
+from jaxprtool.driver.compile import compile as compile_program
+from jaxprtool.driver.files import decode, read_bytes
+from jaxprtool.driver.progress import working
+from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, ready
+from jaxprtool.interpreters.lower import lower_jaxpr
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.ir.walk import map_programs
+
+__all__ = ["BACKENDS", "Given", "bench", "read_bench"]
+
+BACKENDS = ("numpy", "xla")
+MOST = 200  # samples of a stage that are kept
+_LONGEST = 86_400.0  # seconds
+_LONG = 200e-6  # seconds that a sample of a call takes at least
+
+
+class Given(NamedTuple):
+    """A program to measure.
+
+    Attributes:
+      name: what to call it.
+      program: the program.
+      args: values of the constants that it does not hold, then of its arguments.
+      trace: traces it, where it comes from a function; else None.
+    """
+
+    name: str
+    program: ClosedJaxpr
+    args: Sequence[Value]
+    trace: Callable[[], ClosedJaxpr] | None = None
+
+
+def bench(
+    given: Sequence[Given],
+    *,
+    backends: Sequence[str] = (),
+    seconds: float = 5.0,
+    compare: str | None = None,
+    tolerance: float = 0.05,
+    max_bytes: int | None = None,
+) -> Bench:
+    """Measure the stages of programs, in turn, so that what else the machine does meets all of them.
+
+    Args:
+      given: the programs.
+      backends: numpy, xla or both; () for both, where a program that one of them does not take is left out there.
+      seconds: how long to measure, in all; each stage has one sample at least, and 200 are kept.
+      compare: the file of an earlier measurement, which `bench --json` wrote; or None.
+      tolerance: how much slower than there a stage may be, 0.05 for a twentieth.
+      max_bytes: programs that take more than this at one time are refused.
+
+    Raises:
+      JaxprTypeError, UsageError, UnsupportedError: as `driver.run`; no backend, or not one that is asked for, takes a program.
+      UsageError: an option that makes no sense; what was measured before is of other programs.
+    """
+    _check_options(given, backends, seconds, tolerance)
+    old = None if compare is None else read_bench(compare)
+    began = perf_counter()
+    subjects: list[Subject] = []
+    rounds: dict[str, list[_Sampled]] = {}
+    left_out: list[tuple[str, str, str]] = []
+    with working("measuring"), printing_aside():
+        for g in given:
+            program = ready(g.program, g.args, max_bytes)
+            kinds, why_not = _kinds(g, program, backends, max_bytes)
+            left_out += [(g.name, backend, why) for backend, why in why_not]
+            for kind, sampled in kinds:
+                rounds.setdefault(kind, []).append(sampled)
+            types = [str(v.aval) for v in program.jaxpr.in_binders]
+            subjects.append(Subject(g.name, types, [s for _, x in kinds for s in x.series]))
+        _take_turns([*rounds.values()], seconds)
+    found = Bench(subjects, left_out, perf_counter() - began, _versions())
+    if old is not None:
+        from jaxprtool.backends.significance import p_greater  # noqa: PLC0415 (gateway: SciPy)
+
+        found.changes, found.tolerance = changes(found, old, tolerance, p_greater), tolerance
+    return found
+
+
+def _check_options(
+    given: Sequence[Given], backends: Sequence[str], seconds: float, tolerance: float
+) -> None:
+    for backend in backends:
+        if backend not in BACKENDS:
+            message = f"there is no backend {backend!r} to measure; there are {', '.join(BACKENDS)}"
+            fail(UsageError, message, "backend")
+    if not given:
+        fail(UsageError, "no program is given", "usage")
+    if not 0 <= seconds <= _LONGEST:
+        message = f"--seconds {seconds}: a number from 0 to {_LONGEST:,.0f} is needed"
+        fail(UsageError, message, "option")
+    if not 0 <= tolerance < math.inf:
+        fail(UsageError, f"--tolerance {tolerance}: a number from 0 on is needed", "option")
+
+
+def _kinds(
+    given: Given, program: ClosedJaxpr, backends: Sequence[str], max_bytes: int | None
+) -> tuple[_Kinds, list[tuple[str, str]]]:
+    """What is sampled of a program; and which backends do not take it, with the reason."""
+    args = checked_arguments(program, given.args)
+    found = [("trace", _traced(given.trace))] if given.trace is not None else []
+    left_out: list[tuple[str, str]] = []
+    wanted = dict.fromkeys(backends) or [*reversed(BACKENDS)]
+    for backend in wanted:
+        try:
+            found += _MAKERS[backend](program, args, max_bytes)
+        except JaxprToolError as e:
+            if backends or len(left_out) + 1 == len(wanted):
+                raise
+            left_out.append((backend, e.diagnostics[0].message))
+    return found, left_out
+
+
+def read_bench(path: str) -> Bench:
+    """The measurement that `bench --json` wrote to a file. Raises UsageError where it is none."""
+    data, name = read_bytes(path)
+    try:
+        document = json.loads(decode(data, name))
+    except (ValueError, RecursionError) as e:
+        help = "`jaxprtool bench PROG --json > before.json` writes one"
+        fail(UsageError, f"{name} is no JSON: {e}", "bad-bench", help=help)
+    return from_json(document, name)
+
+
+def _versions() -> dict[str, str]:
+    found = {"jaxprtool": jaxprtool.__version__, "python": platform.python_version()}
+    for name in ("numpy", "jax", "jaxlib"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+# -- what is sampled ----------------------------------------------------------------------------------
+
+
+class _Sampled:
+    """Stages of one program that are sampled together.
+
+    Attributes:
+      series: the stages.
+      take: takes a sample of each: gives seconds, in the order of the stages.
+    """
+
+    def __init__(self, series: Sequence[Series], take: Callable[[], Sequence[float]]):
+        self.series, self.take = [*series], take
+
+    def sample(self) -> None:
+        """Take a sample of each stage."""
+        for s, time in zip(self.series, self.take(), strict=True):
+            s.times.append(max(time, 1e-9))
+
+    def thin(self) -> None:
+        """Keep so many samples that are spread over the whole time."""
+        for s in self.series:
+            n = len(s.times)
+            s.times = [s.times[i * n // MOST] for i in range(MOST)] if n > MOST else s.times
+
+
+def _take_turns(rounds: Sequence[Sequence[_Sampled]], seconds: float) -> None:
+    """Sample each kind of stage, of all programs in turn; the kind that took least time so far comes next.
+
+    Of every second round the order of programs is reversed, so that none always follows the same one.
+    """
+    began = perf_counter()
+    spent = [0.0 for _ in rounds]
+    turn = 0
+    while turn < len(rounds) or (rounds and perf_counter() - began < seconds):
+        i = turn if turn < len(rounds) else spent.index(min(spent))
+        at = perf_counter()
+        for sampled in rounds[i] if turn % 2 else reversed(rounds[i]):
+            sampled.sample()
+        spent[i] += perf_counter() - at
+        turn += 1
+    for kind in rounds:
+        for sampled in kind:
+            sampled.thin()
+
+
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """Inside the block Python's collector does not run."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _timed(f: Callable[[], Any]) -> tuple[float, Any]:
+    """The seconds that a function takes, and what it gives."""
+    with _uncollected():
+        began = perf_counter_ns()
+        found = f()
+        return (perf_counter_ns() - began) / 1e9, found
+
+
+def _steady(backend: str, call: Callable[[], Any]) -> _Sampled:
+    """Calls of what was called before; so many in a sample that the clock is fine enough."""
+    once = min(_timed(call)[0] for _ in range(2))
+    n = max(1, min(1000, round(_LONG / max(once, 1e-7))))
+
+    def several() -> None:
+        for _ in range(n):
+            call()
+
+    return _Sampled([Series(backend, "steady", calls=n)], lambda: [_timed(several)[0] / n])
+
+
+def _traced(trace: Callable[[], ClosedJaxpr]) -> _Sampled:
+    def take() -> Sequence[float]:
+        if "jax" in sys.modules:
+            from jaxprtool.backends.jax.trace import forget_traces  # noqa: PLC0415 (gateway: JAX)
+
+            forget_traces()
+        return [_timed(trace)[0]]
+
+    return _Sampled([Series(None, "trace")], take)
+
+
+def _copied(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The same program without anything that was derived from it."""
+    fresh = program.replace(jaxpr=program.jaxpr.replace(eqns=[*program.eqns]))
+    return map_programs(fresh, lambda c: c.replace(jaxpr=c.jaxpr.replace(eqns=[*c.eqns])))
+
+
+_Kinds = list[tuple[str, _Sampled]]
+
+
+def _on_numpy(program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None) -> _Kinds:
+    def call(p: ClosedJaxpr) -> Any:
+        return evaluated(p, args, max_bytes, None, None)
+
+    call(program)  # loads what all runs need
+
+    def first() -> Sequence[float]:
+        return [_timed(partial(call, _copied(program)))[0]]
+
+    cold = _Sampled([Series("numpy", "first")], first)
+    return [("numpy first", cold), ("numpy steady", _steady("numpy", partial(call, program)))]
+
+
+def _on_xla(program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None) -> _Kinds:
+    from jaxprtool.backends.xla import compile as xla  # noqa: PLC0415 (gateway: jaxlib)
+    from jaxprtool.backends.xla.profile import finished  # noqa: PLC0415 (gateway: jaxlib)
+
+    warm = compile_program(program)  # checks the program, and loads what all compilations need
+    if max_bytes is not None:
+        warm.check_size(max_bytes)
+    placed = warm.place(args)
+    finished(warm(*placed))
+
+    def cold() -> Sequence[float]:
+        copy = _copied(program)
+        lower, lowered = _timed(lambda: lower_jaxpr(copy))
+        compiling, made = _timed(lambda: xla.compile_stablehlo(lowered))
+        on_device = made.place(args)
+        return [lower, compiling, _timed(lambda: finished(made(*on_device)))[0]]
+
+    series = [Series("xla", stage) for stage in ("lower", "compile", "first")]
+    steady = _steady("xla", lambda: finished(warm(*placed)))
+    return [("xla cold", _Sampled(series, cold)), ("xla steady", steady)]
+
+
+_MAKERS = {"numpy": _on_numpy, "xla": _on_xla}
