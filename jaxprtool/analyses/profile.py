@@ -72,6 +72,9 @@ def rows_of(program: ClosedJaxpr, root: Node, runs: int) -> list[Row]:
         for eqn in site.jaxpr.eqns:
             places.setdefault(eqn, (site.place(eqn), site.devices))
     sums: dict[JaxprEqn, list[float]] = {eqn: [0.0, 0.0, 0.0] for eqn in places}
+    stand_ins: dict[
+        tuple[Node | None, JaxprEqn], float
+    ] = {}  # several that run in the place of one
     written = Sites(program)
     for node in root.walk():
         if node.eqn is None:
@@ -80,9 +83,15 @@ def rows_of(program: ClosedJaxpr, root: Node, runs: int) -> list[Row]:
         if eqn not in places:
             places[eqn] = (written.of(node.place()), 1)
         found = sums.setdefault(eqn, [0.0, 0.0, 0.0])
-        found[0] += node.calls * places[eqn][1]
+        if eqn is node.eqn:
+            found[0] += node.calls * places[eqn][1]
+        else:
+            key = node.above, eqn
+            stand_ins[key] = max(stand_ins.get(key, 0), node.calls)
         found[1] += node.own
         found[2] += inclusive[node]
+    for (_, eqn), calls in stand_ins.items():
+        sums[eqn][0] += calls * places[eqn][1]
     rows = [
         Row(places[eqn][0], calls / runs, own / runs / 1e9, whole / runs / 1e9)
         for eqn, (calls, own, whole) in sums.items()
@@ -205,7 +214,8 @@ class Profile(Report):
         """The text of the program with the time of each line before it."""
         at: dict[int, float] = {}
         spans = [row.place.eqn.span for row in self.rows]
-        found = [span for span in (self.program.jaxpr.span, *spans) if span is not None]
+        spans += [jaxpr.span for jaxpr in in_order(self.program.jaxpr)]
+        found = [span for span in spans if span is not None]
         if not found:
             return ["the program has no text"]
         for row in self.rows:
@@ -214,7 +224,8 @@ class Profile(Report):
         source = found[0].source
         start = source.text.rfind("\n", 0, min(span.start for span in found)) + 1
         lines: list[str] = []
-        for text in source.text[start : max(span.end for span in found)].split("\n"):
+        end = source.text.find("\n", max(span.end for span in found))
+        for text in source.text[start : end if end >= 0 else None].split("\n"):
             lines.append(self._line(text, at.get(source.position(start)[0])))
             start += len(text) + 1
         return lines

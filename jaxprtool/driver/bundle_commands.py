@@ -38,7 +38,7 @@ _ALLOWED = """
 --list --max-bytes --max-const --mode --modes --names --nan --no-value --order --out-axes --passes --peak-flops
 --policy --print --print-after-all --prove --quiet --reorder --report --residuals --rtol --samples --sarif --scrub
 --seconds --seed --select --shadow --side-by-side --sizes --slow --sort --stage --stat --step-limit --style --through --time
---top --trees --tries --trips --ulp --unified --until-fixed
+--tolerance --top --trees --tries --trips --ulp --unified --until-fixed
 --value --verify --verify-each --wrt
 """
 _OPTIONS = frozenset(_ALLOWED.split())

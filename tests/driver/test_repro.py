@@ -343,7 +343,7 @@ def test_every_option_of_every_verb_is_allowed_or_refused_on_purpose() -> None:
         *("--plugin", "--consts", "--allow-path", "--shape", "--like", "--static", "--x64"),
         *("--frontend", "--source", "--source-root", "--rules", "--in-place", "--from-log"),
         *("--platform", "--coordinator", "--num-processes", "--process-id", "--connect-timeout"),
-        *("--test", "--crash", "-j", "--args", "--vs", "--fix", "--html"),
+        *("--test", "--crash", "-j", "--args", "--vs", "--fix", "--html", "--compare"),
     }
     verbs = (*commands.ARGS_VERBS, *commands._PLAIN_VERBS)
     options = {

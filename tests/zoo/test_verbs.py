@@ -291,7 +291,7 @@ def test_bench_and_profile(program):
         assert sum(times) == pytest.approx(found["total"]["seconds"])
     words = ["--seconds", 0, "--args", program.values]
     measured = json.loads(run("bench", "--json", *words, program.path))
-    assert len(measured["programs"][0]["stages"]) == 5 and not measured["left_out"]
+    assert len(measured["programs"][0]["stages"]) == 6 and not measured["left_out"]
 
 
 def test_a_jaxpr_is_a_log_of_no_cache_misses(program):
