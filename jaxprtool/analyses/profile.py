@@ -23,7 +23,8 @@ class Row(NamedTuple):
 
     Attributes:
       place: the equation, on the first way to it.
-      calls: how often a run executes it, on each device.
+      calls: how often a run executes it, on each device; compiled, how often an instruction that it went into runs on the way
+        to it, on all devices.
       seconds: the time of a run that passes in it, and not in what it runs.
       inclusive: the same with what it runs.
     """
@@ -150,11 +151,11 @@ class Profile(Report):
         return sorted(groups, key=lambda g: -g.seconds)
 
     def parts(self) -> Parts:
-        executed = sum(row.calls for row in self.rows)
         mean = f", the mean of {self.runs:,}" if self.runs > 1 else ""
-        what = counted(round(executed), "equation")
+        executed = counted(round(sum(row.calls for row in self.rows)), "equation")
+        what = f"; {executed} executed" if self.backend == "numpy" else ""
         found: list[str | Table] = [
-            f"{self.backend}: {time_text(self.seconds)} a run{mean}; {what} executed",
+            f"{self.backend}: {time_text(self.seconds)} a run{mean}{what}",
             *self.notes,
         ]
         if self.annotate:
@@ -168,24 +169,28 @@ class Profile(Report):
                 [
                     *self._cells(r.seconds),
                     time_text(r.inclusive) if r.inclusive > r.seconds else "",
-                    _count(r.calls),
+                    self._calls(r.calls),
                     str(r.place),
                     _where(r.place),
                 ]
-                for r in self.rows
+                for r in self.rows[: self.top]
             ]
+            left = len(self.rows) - self.top
             titles = ["time", "%", "inclusive", "calls", "equation<", "<"]
         else:
             rows = [
-                [*self._cells(g.seconds), _count(g.calls), g.key or f"(no {self.by})"]
+                [*self._cells(g.seconds), self._calls(g.calls), g.key or f"(no {self.by})"]
                 for g in self.groups
             ]
+            rows, left = rows[: self.top], len(rows) - self.top
             others = [[*self._cells(seconds), "", what] for what, seconds in self.others]
             titles = ["time", "%", "calls", f"{self.by}<"]
-        shown = [*rows[: self.top], *others]
-        left = len(rows) - self.top
         more = [f"... and {left:,} more"] if left > 0 else []
-        return [Table(titles, shown), *more]
+        return [Table(titles, [*rows, *others]), *more]
+
+    def _calls(self, n: float) -> str:
+        """How often something ran; nothing for what is left of no equation in a compiled program."""
+        return "" if self.backend == "xla" and not n else _count(n)
 
     def _cells(self, seconds: float) -> list[str]:
         return [time_text(seconds), f"{self._percent(seconds):.1f}"]

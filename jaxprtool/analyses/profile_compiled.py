@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from jaxprtool.analyses.places import Place
+from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.profile import Instruction
 from jaxprtool.analyses.tally import in_order, sites
 from jaxprtool.analyses.timing import Node
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.interpreters.runs import runs_of
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 
 __all__ = ["attributed"]
 
@@ -34,20 +35,16 @@ def attributed(
     Returns:
       The tree of what ran; the instructions, the longest time first; and the nanoseconds of those that come from no equation.
     """
-    known: dict[str, Place] = {}
-    for site in sites(in_order(program.jaxpr), None):
-        for eqn in site.jaxpr.eqns:
-            if eqn.span is not None:
-                known.setdefault(str(eqn.span), site.place(eqn))
+    ways = _Ways(program)
     root, unknown = Node(None), 0.0
     instructions: list[Instruction] = []
     for name, time in own.items():
         found: dict[Place, float] = {}
         whole = sum(shares[name].values()) or 1.0
         for op_name, work in shares[name].items():
-            at = [known[p] for p in reversed(places_in(op_name)) if p in known]
-            if at:
-                found[at[0]] = found.get(at[0], 0.0) + work / whole
+            place = ways.place(places_in(op_name))
+            if place is not None:
+                found[place] = found.get(place, 0.0) + work / whole
         for place, share in found.items():
             node = root.at(place)
             node.own += time * share
@@ -56,3 +53,33 @@ def attributed(
         ordered = sorted(found.items(), key=lambda x: -x[1])
         instructions.append(Instruction(name, calls[name] / runs, time / runs / 1e9, ordered))
     return root, sorted(instructions, key=lambda x: -x.seconds), unknown
+
+
+class _Ways:
+    """The equations of a program by their places in its text, and the ways to them."""
+
+    def __init__(self, program: ClosedJaxpr):
+        self.known: dict[str, tuple[Place, Jaxpr]] = {}
+        for site in sites(in_order(program.jaxpr), None):
+            for eqn in site.jaxpr.eqns:
+                if eqn.span is not None:
+                    self.known.setdefault(str(eqn.span), (site.place(eqn), site.jaxpr))
+
+    def place(self, texts: Sequence[str]) -> Place | None:
+        """The innermost equation of those at some places, the outermost first; None where none of them is known.
+
+        The way to it leads through the others, as far as each of them runs the one after it: XLA keeps those of calls, and not
+        those of loops. Else it is the first way.
+        """
+        named = [self.known[text] for text in texts if text in self.known]
+        if not named:
+            return None
+        found = named[0][0]
+        for place, home in named[1:]:
+            steps = [
+                Step(found.eqn, run.param, run.branch)
+                for run in runs_of(found.eqn)
+                if run.jaxpr.jaxpr is home
+            ]
+            found = Place(place.eqn, (*found.path, steps[0])) if steps else place
+        return found
