@@ -19,7 +19,7 @@ from jaxprtool.interpreters.interfaces import of_open
 @options.verb("profile")
 @options.file_argument
 @options.args_option
-@click.option("--backend", type=click.Choice(["numpy", "xla"]), default="numpy", show_default=True)
+@click.option("--backend", type=click.Choice(["numpy", "xla"]), default="numpy", help="Or xla.")
 @by_option(KEYS, "equation", "What the rows are.")
 @click.option("--annotate", is_flag=True, help="Print the program with times at the margin.")
 @click.option(
