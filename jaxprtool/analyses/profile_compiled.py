@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping
 
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.profile import Instruction
@@ -19,7 +20,6 @@ def attributed(
     own: Mapping[str, float],
     calls: Mapping[str, int],
     shares: Mapping[str, Mapping[str, float]],
-    places_in: Callable[[str], Sequence[str]],
     runs: int,
 ) -> tuple[Node, list[Instruction], float]:
     """Give the time of each instruction to the equations that it was made of, each as much as its share.
@@ -28,8 +28,8 @@ def attributed(
       program: the program.
       own: the nanoseconds of each instruction, in all runs.
       calls: how often each was executed.
-      shares: for each the names of the operations that went into it, with the work of each.
-      places_in: the places in such a name, the outermost first.
+      shares: for each the names of the operations that went into it, as lowering wrote them
+        (`[loss.jaxpr:12:5]/scan/[loss.jaxpr:14:9]/sin`), with the work of each.
       runs: how many runs there were.
 
     Returns:
@@ -42,7 +42,7 @@ def attributed(
         found: dict[Place, float] = {}
         whole = sum(shares[name].values()) or 1.0
         for op_name, work in shares[name].items():
-            place = ways.place(places_in(op_name))
+            place = ways.place(op_name)
             if place is not None:
                 found[place] = found.get(place, 0.0) + work / whole
         for place, share in found.items():
@@ -60,17 +60,23 @@ class _Ways:
 
     def __init__(self, program: ClosedJaxpr):
         self.known: dict[str, tuple[Place, Jaxpr]] = {}
+        files: dict[str, None] = {}
         for site in sites(in_order(program.jaxpr), None):
             for eqn in site.jaxpr.eqns:
                 if eqn.span is not None:
                     self.known.setdefault(str(eqn.span), (site.place(eqn), site.jaxpr))
+                    files[eqn.span.source.name] = None
+        # the name of a file may hold any characters, and that of one file begin with another's
+        names = "|".join(map(re.escape, sorted(files, key=len, reverse=True)))
+        self.written = re.compile(rf"\[((?:{names}):\d+:\d+)\]")
 
-    def place(self, texts: Sequence[str]) -> Place | None:
-        """The innermost equation of those at some places, the outermost first; None where none of them is known.
+    def place(self, op_name: str) -> Place | None:
+        """The innermost equation of those whose places are in the name of an operation; None where there is none.
 
         The way to it leads through the others, as far as each of them runs the one after it: XLA keeps those of calls, and not
         those of loops. Else it is the first way.
         """
+        texts = self.written.findall(op_name)
         named = [self.known[text] for text in texts if text in self.known]
         if not named:
             return None

@@ -152,7 +152,7 @@ def _on_xla(
         placed = compiled.place(args)
         m = xla.profiled(compiled, placed, compiled.as_text(), seconds, MOST_RUNS)
     shares = {name: m.shares[name] for name in m.own}
-    root, instructions, unknown = attributed(program, m.own, m.calls, shares, xla.places_in, m.runs)
+    root, instructions, unknown = attributed(program, m.own, m.calls, shares, m.runs)
     found = Profile(program, "xla", root, m.runs, m.whole / m.runs / 1e9)
     idle = m.whole - sum(m.own.values())
     found.others = [

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 import jaxprtool as jt
 from jaxprtool.analyses.profile_files import ENDINGS, profile_file
 from jaxprtool.analyses.tally import in_order, sites
-from jaxprtool.backends.xla.hlo_shares import places_in, shares_of
-from jaxprtool.backends.xla.profile import Piece, innermost, shared_out
+from jaxprtool.backends.xla.hlo_shares import shares_of
+from jaxprtool.backends.xla.profile import Piece, executed, innermost, shared_out
 from jaxprtool.driver.values import arguments, open_binders
 from tests.analyses.planting import REAL, real_program
 from tests.invoke import invoke
@@ -57,10 +57,10 @@ def test_real_programs(name, backend):
     same(found.outs, jt.run(program, *args, jit=backend == "xla"))
 
 
-def executed(found, program):
-    counted = jt.stats(program).figures.executed
+def counted(found, program):
+    said = jt.stats(program).figures.executed
     calls = sum(row.calls for row in found.rows)
-    assert counted.low <= calls and (counted.high is None or calls <= counted.high)
+    assert said.low <= calls and (said.high is None or calls <= said.high)
     return calls
 
 
@@ -68,7 +68,7 @@ def executed(found, program):
 def test_calls_are_the_executed_equations(name):
     program, args = real_program(name)
     found = profiled(program, args)
-    calls = executed(found, program)
+    calls = counted(found, program)
     assert found.json()["total"]["equations"] == calls
 
 
@@ -77,7 +77,7 @@ def test_calls_are_the_executed_equations(name):
 def test_random_programs(program):
     args = arguments(open_binders(program), ["random:0"])
     found = profiled(program, args)
-    executed(found, program)
+    counted(found, program)
     assert whole(found) == pytest.approx(found.seconds)
     same(found.outs, jt.run(program, *args))
 
@@ -233,7 +233,21 @@ def test_what_went_into_an_instruction():
     assert found["copy.1"] == ["", {"": 4.0}]
     assert found["while"][1] == {"[a.jaxpr:9:1]/scan/[a.jaxpr:4:5]/sin": 5 * 9.0}
     assert found["dot"][1] == {"[a.jaxpr:7:5]/dot_general": (64 * 32 * 32) ** 0.5}
-    assert places_in("[a.jaxpr:9:1]/scan/[a b.jaxpr:4:5]/sin") == ["a.jaxpr:9:1", "a b.jaxpr:4:5"]
+
+
+NAMES = ["plain.jaxpr", "é \"q\" \\x.jaxpr", "d[1:2].jaxpr", "k[a:1:2].jaxpr", "tab\t.jaxpr", "日本.jaxpr"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_of_any_name(name, tmp_path, monkeypatch):
+    """XLA escapes what is not ASCII, and a name may hold what places are written with."""
+    monkeypatch.chdir(tmp_path)
+    text = "{ lambda ; a:f32[4096]. let b:f32[4096] = sort[dimension=0 is_stable=True num_keys=1] a in (b,) }"  # fmt: skip
+    (tmp_path / name).write_text(text)
+    done = invoke(["profile", "--json", "--backend", "xla", "--seconds", "0", f"./{name}"])
+    assert done.status == 0, done.error
+    found = json.loads(done.output)
+    assert found["equations"][0]["calls"] == 1 and found["equations"][0]["seconds"] > 0
 
 
 def test_time_on_one_thread_is_that_of_the_innermost():
@@ -248,6 +262,12 @@ def test_time_on_one_thread_is_that_of_the_innermost():
     found = shared_out([*innermost(pieces, holders)])
     assert found == {"loop": 50, "a": 20, "b": 20, "c": 10, "d": 10}
     assert holders == {"loop", "b"}
+
+
+def test_an_instruction_in_two_steps_is_executed_once():
+    pieces = [Piece(x, 0, i, i + 1) for i, x in enumerate("ssaasbsss")]
+    assert [*executed(pieces, [0, 7])] == [*"sasb", *"ss"]
+    assert [*executed(pieces, [0])] == [*"sasbs"]
 
 
 def test_time_on_several_threads_is_shared():

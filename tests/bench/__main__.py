@@ -17,6 +17,7 @@ from .growth import growth_rows, start_rows
 from .kernels import kernel_rows
 from .loops import loop_rows
 from .measure import Row
+from .profiles import profile_rows
 from .shapes import shape_rows
 from .transformations import (
     FLAT,
@@ -28,7 +29,9 @@ from .transformations import (
     xla_rows,
 )
 
-THEMES = "text,eval,transform,xla,shapes,kernels,loops,calls,compare,figures,diff,start,growth"
+THEMES = (
+    "text,eval,transform,xla,shapes,kernels,loops,calls,compare,figures,profile,diff,start,growth"
+)
 
 
 def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]]:
@@ -48,6 +51,7 @@ def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]
         "calls": lambda: call_rows(runs),
         "compare": lambda: compared_rows(runs),
         "figures": lambda: figure_rows(2 * options.layers, max(runs, 5)),
+        "profile": lambda: profile_rows(options.layers, max(runs, 5)),
         "diff": diff_rows,
         "start": lambda: start_rows(max(runs, 5)),
         "growth": lambda: growth_rows([int(s) for s in options.growth.split(",") if s]),

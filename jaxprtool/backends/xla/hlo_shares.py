@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator
 
-from jaxprtool.backends.xla.hlo_text import HloText
+from jaxprtool.backends.xla.hlo_text import HloText, unescaped
 
-__all__ = ["places_in", "shares_of"]
+__all__ = ["Shares", "shares_of"]
 
 _INSTRUCTION = re.compile(
     r"^ +(?:ROOT )?%?(\S+) = (\((?:[^()]|\([^()]*\))*\)|\S+) ([\w-]+)\((.*)$", re.MULTILINE
@@ -17,17 +16,11 @@ _INSTRUCTION = re.compile(
 _SHAPE = re.compile(r"\b[a-z]\w*\[([\d,<=]*)\]")
 _OPERAND = re.compile(r"%([\w.-]+)")
 _OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
-_PLACE = re.compile(r"\[([^\[\]]*:\d+:\d+)\]")
 _TURNS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _RUN = frozenset({"fusion", "call", "while", "conditional"})
 _FREE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
 
 Shares = dict[str, float]
-
-
-def places_in(op_name: str) -> list[str]:
-    """The places in the name of an operation, `[loss.jaxpr:12:5]/scan/[loss.jaxpr:14:9]/sin`, the outermost first."""
-    return _PLACE.findall(op_name)
 
 
 def shares_of(text: str) -> dict[str, tuple[str, Shares]]:
@@ -63,7 +56,7 @@ class _Reader:
         for name, shape, kind, rest in _INSTRUCTION.findall(text):
             size = sizes[name] = _elements(shape)
             said = _OP_NAME.search(rest)
-            op_name = json.loads(f'"{said[1]}"') if said else ""
+            op_name = unescaped(said[1]) if said else ""
             shares: Shares = {}
             if kind in _RUN:
                 shares = _sum((op or op_name, n) for op, n in self._inside(rest))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["Alias", "HloLoop", "HloText", "with_turns"]
+__all__ = ["Alias", "HloLoop", "HloText", "unescaped", "with_turns"]
 
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([^\s(]+) \(.*?^\}", re.MULTILINE | re.DOTALL)
 _INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?(\S+) = (?:\(.*?\)|\S+) ([\w-]+)\((.*)$", re.MULTILINE)
@@ -115,10 +114,25 @@ def _calls_in(computation: str) -> Iterator[_Call]:
         loop = None
         if kind == "while":
             turns, op = _TURNS.search(rest), _OP_NAME.search(rest)
-            said = json.loads(f'"{op[1]}"') if op else ""
+            said = unescaped(op[1]) if op else ""
             trips = int(turns[1]) if turns else None
             loop = HloLoop(name, trips, said, named["body"][0], named["condition"][0])
         yield _Call(kind, named, loop)
+
+
+def unescaped(text: str) -> str:
+    """What stands between the quotes of a text in HLO: control characters and bytes beyond ASCII are escaped as in C."""
+    return _ESCAPE.sub(_unescape, text.encode()).decode(errors="replace")
+
+
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_CONTROLS = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+
+
+def _unescape(m: re.Match[bytes]) -> bytes:
+    if len(m[1]) == 3:
+        return bytes([int(m[1], 8) & 0xFF])
+    return _CONTROLS.get(m[1], m[1])
 
 
 def _names(text: str) -> list[str]:

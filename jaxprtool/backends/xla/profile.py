@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
@@ -10,10 +11,10 @@ from typing import Any, NamedTuple
 from jaxprtool.backends.xla import client
 from jaxprtool.backends.xla.client import TraceEvent
 from jaxprtool.backends.xla.failures import reason
-from jaxprtool.backends.xla.hlo_shares import Shares, places_in, shares_of
+from jaxprtool.backends.xla.hlo_shares import Shares, shares_of
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 
-__all__ = ["Measured", "Piece", "finished", "places_in", "profiled"]
+__all__ = ["Measured", "Piece", "finished", "profiled"]
 
 _MARK = "jaxprtool run"
 
@@ -116,7 +117,8 @@ def _measured(
         by_thread.setdefault(p.thread, []).append(p)
     for inside in by_thread.values():
         stretches += innermost(inside, holders)
-    calls = Counter(p.operation for p in pieces)
+    starts = [start for start, _ in windows]
+    calls = Counter(x for inside in by_thread.values() for x in executed(inside, starts))
     ran = {name: said.get(name, ("", {})) for name in calls}
     return Measured(
         len(windows),
@@ -127,6 +129,23 @@ def _measured(
         [p for p in pieces if p.start >= last[0]],
         outs,
     )
+
+
+def executed(pieces: Sequence[Piece], runs: Sequence[float]) -> Iterator[str]:
+    """The instructions that one thread executed, each as often as it did.
+
+    XLA may execute one in two steps (a sort: a copy, and the sort in place), which follow each other in one run.
+
+    Args:
+      pieces: in the order in which they began.
+      runs: when each run began.
+    """
+    before = None
+    for p in pieces:
+        step = p.operation, bisect_right(runs, p.start)
+        if step != before:
+            yield p.operation
+        before = step
 
 
 def innermost(pieces: Sequence[Piece], holders: set[str]) -> Iterator[Piece]:
