@@ -59,19 +59,20 @@ class Instruction(NamedTuple):
     shares: Sequence[tuple[Place, float]]
 
 
-def rows_of(program: ClosedJaxpr, root: Node, runs: int) -> list[Row]:
+def rows_of(program: ClosedJaxpr, root: Node, runs: int, at_once: bool = True) -> list[Row]:
     """A row for each equation that a program runs, also for one that was not executed, the longest time first.
 
     Args:
       program: the program.
       root: what was measured.
       runs: in how many runs.
+      at_once: whether a call in it is that of all devices, as on NumPy.
     """
     inclusive = root.inclusive()
     places: dict[JaxprEqn, tuple[Place, int]] = {}
     for site in sites(in_order(program.jaxpr), None):
         for eqn in site.jaxpr.eqns:
-            places.setdefault(eqn, (site.place(eqn), site.devices))
+            places.setdefault(eqn, (site.place(eqn), site.devices if at_once else 1))
     sums: dict[JaxprEqn, list[float]] = {eqn: [0.0, 0.0, 0.0] for eqn in places}
     stand_ins: dict[
         tuple[Node | None, JaxprEqn], float
@@ -128,7 +129,7 @@ class Profile(Report):
     def __init__(self, program: ClosedJaxpr, backend: str, root: Node, runs: int, seconds: float):
         self.program, self.backend, self.root = program, backend, root
         self.runs, self.seconds = runs, seconds
-        self.rows = rows_of(program, root, runs)
+        self.rows = rows_of(program, root, runs, backend == "numpy")
         self.others: list[tuple[str, float]] = []
         self.instructions: list[Instruction] = []
         self.slices: list[Slice] = []

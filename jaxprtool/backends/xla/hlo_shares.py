@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from jaxprtool.backends.xla.hlo_text import HloText, unescaped
 
@@ -18,6 +19,8 @@ _OPERAND = re.compile(r"%([\w.-]+)")
 _OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
 _TURNS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _RUN = frozenset({"fusion", "call", "while", "conditional"})
+_PART = "get-tuple-element"
+_VIEWS = frozenset({"bitcast", "reshape"})
 _FREE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
 
 Shares = dict[str, float]
@@ -36,43 +39,112 @@ def shares_of(text: str) -> dict[str, tuple[str, Shares]]:
       the name of what it was put into, or "".
     """
     reader = _Reader(HloText(text))
-    return {name: found for c in reader.hlo.computations for name, *found in reader.of(c)}  # type: ignore[misc]
+    return {name: found for c in reader.computations for name, *found in reader.of(c)}  # type: ignore[misc]
+
+
+class _Instruction(NamedTuple):
+    """An instruction of a computation: its operands by name, and what stands after them."""
+
+    name: str
+    kind: str
+    size: int
+    operands: list[str]
+    op_name: str
+    rest: str
+
+
+def _instructions(text: str) -> dict[str, _Instruction]:
+    found: dict[str, _Instruction] = {}
+    for name, shape, kind, rest in _INSTRUCTION.findall(text):
+        said = _OP_NAME.search(rest)
+        op_name = unescaped(said[1]) if said else ""
+        given, _, after = rest.partition(")")
+        operands = [given] if kind == "parameter" else _OPERAND.findall(given)
+        found[name] = _Instruction(name, kind, _elements(shape), operands, op_name, after)
+    return found
 
 
 class _Reader:
     def __init__(self, hlo: HloText):
-        self.hlo = hlo
+        self.computations = {name: _instructions(text) for name, text in hlo.computations.items()}
+        self.users = {name: _users(inside) for name, inside in self.computations.items()}
         self.done: dict[str, list[tuple[str, str, Shares]]] = {}
 
     def of(self, computation: str) -> list[tuple[str, str, Shares]]:
         """The instructions of a computation: name, op_name, and what went into each."""
         found = self.done.get(computation)
         if found is None:
-            found = self.done[computation] = [*self._read(self.hlo.computations[computation])]
+            found = self.done[computation] = [*self._read(computation)]
         return found
 
-    def _read(self, text: str) -> Iterator[tuple[str, str, Shares]]:
-        sizes: dict[str, int] = {}
-        for name, shape, kind, rest in _INSTRUCTION.findall(text):
-            size = sizes[name] = _elements(shape)
-            said = _OP_NAME.search(rest)
-            op_name = unescaped(said[1]) if said else ""
+    def _read(self, computation: str) -> Iterator[tuple[str, str, Shares]]:
+        inside = self.computations[computation]
+        for x in inside.values():
+            op_name = x.op_name or self._seen_as(computation, x)
             shares: Shares = {}
-            if kind in _RUN:
-                shares = _sum((op or op_name, n) for op, n in self._inside(rest))
-            if not shares and kind not in _FREE:
-                taken = [sizes.get(x, 0) for x in _OPERAND.findall(rest)]
-                shares = {op_name: _work(kind, size, taken)}
-            yield name, op_name, shares
+            if x.kind in _RUN:
+                shares = _sum((op or op_name, n) for op, n in self._inside(x))
+            elif x.kind not in _FREE:
+                shares = self._parts(computation, x)
+            if not shares and x.kind not in _FREE:
+                taken = [inside[o].size for o in x.operands if o in inside]
+                shares = {op_name: _work(x.kind, x.size, taken)}
+            yield x.name, op_name, shares
 
-    def _inside(self, rest: str) -> Iterator[tuple[str, float]]:
+    def _inside(self, x: _Instruction) -> Iterator[tuple[str, float]]:
         """What the computations that an instruction runs come to."""
-        turns = _TURNS.search(rest)
+        turns = _TURNS.search(x.rest)
         times = int(turns[1]) if turns else 1
-        called = [x for x in _OPERAND.findall(rest) if x in self.hlo.computations]
-        for computation in dict.fromkeys(called):
+        for computation in self._called(x):
             for _, _, shares in self.of(computation):
                 yield from ((op, n * times) for op, n in shares.items())
+
+    def _called(self, x: _Instruction) -> list[str]:
+        names = (name for name in _OPERAND.findall(x.rest) if name in self.computations)
+        return [*dict.fromkeys(names)]
+
+    def _parts(self, computation: str, x: _Instruction) -> Shares:
+        """Of an instruction that was made of several, as a collective of a few arrays: what its results are called."""
+        parts = [u for u in self.users[computation].get(x.name, ()) if u.kind == _PART]
+        named = {u.op_name for u in parts} - {""}
+        return (
+            _sum((u.op_name, float(u.size)) for u in parts if u.op_name) if len(named) > 1 else {}
+        )
+
+    def _seen_as(self, computation: str, x: _Instruction) -> str:
+        """The operation of an instruction that XLA gave no name: that of a view of its result, where there is one only.
+
+        Of a product with a vector the name stays with the reshape of the result, which may be in the fusion that takes it.
+        """
+        if x.kind in _FREE or x.kind == "copy":
+            return ""
+        named: set[str] = set()
+        for user in self.users[computation].get(x.name, ()):
+            if user.kind in _VIEWS:
+                named.add(user.op_name)
+            elif user.kind == "fusion":
+                for inner in self._called(user):
+                    named |= self._views_inside(inner, user.operands.index(x.name))
+        named.discard("")
+        return named.pop() if len(named) == 1 else ""
+
+    def _views_inside(self, computation: str, position: int) -> set[str]:
+        """The operations of the views of a parameter."""
+        return {
+            user.op_name
+            for x in self.computations[computation].values()
+            if x.kind == "parameter" and x.operands == [str(position)]
+            for user in self.users[computation].get(x.name, ())
+            if user.kind in _VIEWS
+        }
+
+
+def _users(inside: dict[str, _Instruction]) -> dict[str, list[_Instruction]]:
+    found: dict[str, list[_Instruction]] = {}
+    for x in inside.values():
+        for operand in dict.fromkeys(x.operands):
+            found.setdefault(operand, []).append(x)
+    return found
 
 
 def _work(kind: str, size: int, taken: list[int]) -> float:
