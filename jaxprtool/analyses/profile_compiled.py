@@ -49,7 +49,7 @@ def attributed(
             node = root.at(place)
             node.own += time * share
             node.calls = max(node.calls, calls[name])
-        unknown += time * (1 - sum(found.values()))
+        unknown += time * max(1 - sum(found.values()), 0.0)
         ordered = sorted(found.items(), key=lambda x: -x[1])
         instructions.append(Instruction(name, calls[name] / runs, time / runs / 1e9, ordered))
     return root, sorted(instructions, key=lambda x: -x.seconds), unknown

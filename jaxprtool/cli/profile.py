@@ -78,6 +78,7 @@ def profile(
     timeline = output is not None and is_timeline(output)
     found = driver.profile(program, values, timeline=timeline, **how)
     if output is not None:
+        session.spare_inputs(output)
         driver.write_profile(found, output)
     if as_json or not quiet:
         session.answer(found, as_json=as_json)

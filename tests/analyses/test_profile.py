@@ -451,3 +451,11 @@ def test_files_from_the_shell(tmp_path):
         assert (done.status, done.output) == (0, "") and path.stat().st_size
     done = invoke(f"profile --seconds 0 -o {tmp_path}/no/such/out.json -", program)
     assert done.status == 2 and "[unwritable-file]" in done.error
+
+
+def test_the_program_is_not_written_over(tmp_path):
+    path = tmp_path / "program.json"
+    path.write_text("{ lambda ; a:f32[8]. let b:f32[8] = sin a in (b,) }")
+    done = invoke(f"profile --seconds 0 -o {path} {path}")
+    assert done.status == 2 and "would be lost" in done.error
+    assert path.read_text().startswith("{ lambda")
