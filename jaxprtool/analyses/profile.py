@@ -209,7 +209,7 @@ class Profile(Report):
                 *self._cells(x.seconds),
                 _count(x.calls),
                 x.name,
-                ", ".join(f"{_short(place)} {100 * share:.0f} %" for place, share in x.shares),
+                _listed([f"{_short(place)} {100 * share:.0f} %" for place, share in x.shares]),
             ]
             for x in fused
         ]
@@ -296,6 +296,14 @@ def _where(place: Place) -> str:
     source = place.source
     located = place.located()
     return located if source is None or source == located else f"{located}  ({source})"
+
+
+_FEW = 8  # equations of an instruction that people see
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = [f"{len(texts) - _FEW:,} more"] if len(texts) > _FEW else []
+    return ", ".join([*texts[:_FEW], *more])
 
 
 def _short(place: Place) -> str:
