@@ -72,6 +72,7 @@ VERBS = {
     "residuals": (fresh, lambda p: jt.residuals(p, policy="dots").lines()),
     "dce": (fresh, lambda p: dce_jaxpr(p.jaxpr)),
     "eval": (fresh, lambda p: jt.eval_jaxpr(p, ARGS)),
+    "profile": (fresh, lambda p: jt.profile(p, *ARGS, seconds=0).json()),
     "passes": (fresh, lambda p: run_pipeline(p, LINEAR_PASSES)),
     "lower": (fresh, lambda p: str(jt.lower(p))),
     "diff": (

@@ -96,6 +96,19 @@ def test_calls_with_turns_that_only_the_run_knows():
     assert calls == {"while": 1, "add": 7, "mul": 7, "lt": 8}
 
 
+def test_a_deep_program():
+    """A call of a call of a call: all times but the innermost one's are inclusive, from the outside in."""
+    text, depth = "{ lambda ; a:f64[]. let b:f64[] = sin a in (b,) }", 600
+    for _ in range(depth):
+        text = f"{{ lambda ; a:f64[]. let b:f64[] = jit[name=f jaxpr={text}] a in (b,) }}"
+    found = profiled(jt.parse(text), [np.float64(1)])
+    rows = sorted(found.rows, key=lambda row: len(row.place.path))
+    assert [len(row.place.path) for row in rows] == [*range(depth + 1)]
+    inclusive = [row.inclusive for row in rows]
+    assert inclusive == sorted(inclusive, reverse=True)
+    assert found.lines() and len(profile_file(found, "p.folded").splitlines()) >= depth
+
+
 SLEEP = 0.01
 
 
