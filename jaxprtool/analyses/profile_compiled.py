@@ -11,6 +11,7 @@ from jaxprtool.analyses.tally import in_order, sites
 from jaxprtool.analyses.timing import Node
 from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
 __all__ = ["attributed"]
 
@@ -61,11 +62,15 @@ class _Ways:
     def __init__(self, program: ClosedJaxpr):
         self.known: dict[str, tuple[Place, Jaxpr]] = {}
         files: dict[str, None] = {}
-        for site in sites(in_order(program.jaxpr), None):
+        order = in_order(program.jaxpr)
+        for site in sites(order, None):
             for eqn in site.jaxpr.eqns:
-                if eqn.span is not None:
-                    self.known.setdefault(str(eqn.span), (site.place(eqn), site.jaxpr))
-                    files[eqn.span.source.name] = None
+                # the body of a reduction or a scatter is a part of it
+                held = [c.jaxpr for c in sub_jaxprs(eqn) if c.jaxpr not in order]
+                for part in (eqn, *(inner for jaxpr in held for inner in all_eqns(jaxpr))):
+                    if part.span is not None:
+                        self.known.setdefault(str(part.span), (site.place(eqn), site.jaxpr))
+                        files[part.span.source.name] = None
         # the name of a file may hold any characters, and that of one file begin with another's
         names = "|".join(map(re.escape, sorted(files, key=len, reverse=True)))
         self.written = re.compile(rf"\[((?:{names}):\d+:\d+)\]")

@@ -14,10 +14,13 @@ import pytest
 from hypothesis import given, settings
 
 import jaxprtool as jt
+from jaxprtool.analyses.profile_compiled import attributed
 from jaxprtool.analyses.profile_files import ENDINGS, profile_file
 from jaxprtool.analyses.tally import in_order, sites
 from jaxprtool.backends.xla.hlo_shares import shares_of
 from jaxprtool.backends.xla.profile import Piece, executed, innermost, shared_out
+from jaxprtool.driver.compile import compile_located
+from jaxprtool.driver.places import with_places
 from jaxprtool.driver.values import arguments, open_binders
 from tests.analyses.planting import REAL, real_program
 from tests.invoke import invoke
@@ -55,6 +58,36 @@ def test_real_programs(name, backend):
     run = [eqn for site in sites(in_order(placed.jaxpr), None) for eqn in site.jaxpr.eqns]
     assert Counter(row.place.eqn for row in found.rows) == Counter(dict.fromkeys(run, 1))
     same(found.outs, jt.run(program, *args, jit=backend == "xla"))
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_what_has_a_name_leads_to_an_equation(name):
+    """Every operation that lowering named, and that is left in the optimised HLO, is that of an equation of the program."""
+    program = with_places(real_program(name)[0])
+    said = shares_of(compile_located(program).as_text())
+    names = {op for op_name, shares in said.values() for op in (op_name, *shares)} - {""}
+    ran = {x: (op_name, shares) for x, (op_name, shares) in said.items() if shares}
+    root, instructions, unknown = attributed(
+        program,
+        dict.fromkeys(ran, 100.0),
+        dict.fromkeys(ran, 1),
+        {x: shares for x, (_, shares) in ran.items()},
+        1,
+    )
+    nameless = sum(100 * n / sum(s.values()) for _, s in ran.values() for op, n in s.items() if not op)  # fmt: skip
+    assert names and unknown == pytest.approx(nameless)
+    assert sum(node.own for node in root.walk()) + unknown == pytest.approx(100 * len(ran))
+    assert len(instructions) == len(ran)
+
+
+@settings(max_examples=12, derandomize=True, database=None, deadline=None)
+@given(program=programs(max_eqns=10))
+def test_random_programs_compiled(program):
+    args = arguments(open_binders(program), ["random:0"])
+    found = profiled(program, args, backend="xla")
+    assert whole(found) == pytest.approx(found.seconds)
+    assert all(row.seconds >= 0 for row in found.rows)
+    same(found.outs, jt.run(program, *args, jit=True))
 
 
 def counted(found, program):

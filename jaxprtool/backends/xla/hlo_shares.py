@@ -57,7 +57,7 @@ def _instructions(text: str) -> dict[str, _Instruction]:
     found: dict[str, _Instruction] = {}
     for name, shape, kind, rest in _INSTRUCTION.findall(text):
         said = _OP_NAME.search(rest)
-        op_name = unescaped(said[1]) if said else ""
+        op_name = unescaped(said[1]) if said and "[" in said[1] else ""  # else XLA named it
         given, _, after = rest.partition(")")
         operands = [given] if kind == "parameter" else _OPERAND.findall(given)
         found[name] = _Instruction(name, kind, _elements(shape), operands, op_name, after)
