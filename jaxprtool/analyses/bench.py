@@ -11,7 +11,7 @@ from jaxprtool.analyses.samples import LEVEL, Estimate, median_of, ratio_of
 from jaxprtool.analyses.table import Parts, Report, Table
 from jaxprtool.ir.diagnostics import UsageError, fail
 
-__all__ = ["Bench", "Change", "Series", "Subject", "changes", "from_json"]
+__all__ = ["Bench", "Change", "Series", "Subject", "changes", "compare_with", "from_json"]
 
 _KIND = "bench"
 
@@ -88,10 +88,11 @@ class Bench(Report):
       seconds: how long was measured.
       versions: of what ran.
       changes: against an earlier measurement, where there is one.
+      missing: (program, stage): what was measured then and is not now.
       tolerance: how much slower a stage may be.
     """
 
-    __slots__ = ("changes", "left_out", "seconds", "subjects", "tolerance", "versions")
+    __slots__ = ("changes", "left_out", "missing", "seconds", "subjects", "tolerance", "versions")
 
     def __init__(
         self,
@@ -103,6 +104,7 @@ class Bench(Report):
         self.subjects, self.left_out, self.seconds = [*subjects], [*left_out], seconds
         self.versions = dict(versions or {})
         self.changes: list[Change] | None = None
+        self.missing: list[tuple[str, str]] = []
         self.tolerance = 0.0
 
     @property
@@ -171,7 +173,10 @@ class Bench(Report):
         )
         few = sum(c.verdict == "too few" for c in self.changes)
         more = f"; of {few} there are too few samples to tell" if few else ""
-        return [f"{n} slower by more than {100 * self.tolerance:.3g} %{more}"]
+        lost = [
+            f"{name}: {stage} was measured before, and is not now" for name, stage in self.missing
+        ]
+        return [*lost, f"{n} slower by more than {100 * self.tolerance:.3g} %{more}"]
 
     def json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -202,6 +207,7 @@ class Bench(Report):
                 "tolerance": self.tolerance,
                 "slower": bool(self.slower),
                 "stages": [_change_json(c) for c in self.changes],
+                "missing": [{"program": name, "stage": stage} for name, stage in self.missing],
             }
         return found
 
@@ -299,6 +305,23 @@ def _fail_kind(name: str, why: str) -> NoReturn:
         "bad-bench",
         help=help,
     )
+
+
+def compare_with(
+    new: Bench,
+    old: Bench,
+    tolerance: float,
+    p_greater: Callable[[Sequence[float], Sequence[float]], float],
+) -> None:
+    """Put an earlier measurement beside one, whose `changes`, `missing` and `tolerance` are set.
+
+    Raises:
+      UsageError: as `changes`.
+    """
+    new.changes, new.tolerance = changes(new, old, tolerance, p_greater), tolerance
+    for now, before in zip(new.subjects, old.subjects, strict=True):
+        known = {s.key for s in now.series}
+        new.missing += [(now.name, s.name) for s in before.series if s.key not in known]
 
 
 def changes(

@@ -59,7 +59,7 @@ def bench(
     "stage", "median", "interval", "confidence", "samples", "calls", "times"}]}], "left_out": [{"program", "backend",
     "reason"}]}; times are seconds, each the mean of so many calls. Of several programs "ratios": [{"program", "backend",
     "stage", "ratio", "interval", "confidence"}]; with --compare "compare": {"tolerance", "slower", "stages": [{"program",
-    "backend", "stage", "before", "now", "ratio", "interval", "confidence", "p_slower", "p_faster", "verdict"}]}; a verdict is
+    "backend", "stage", "before", "now", "ratio", "interval", "confidence", "p_slower", "p_faster", "verdict"}], "missing": [{"program", "stage"}]}; a verdict is
     slower, faster, no change or too few (samples).
 
     \b

@@ -15,7 +15,7 @@ from time import perf_counter, perf_counter_ns
 from typing import Any, NamedTuple
 
 import jaxprtool
-from jaxprtool.analyses.bench import Bench, Series, Subject, changes, from_json
+from jaxprtool.analyses.bench import Bench, Series, Subject, compare_with, from_json
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.files import decode, read_bytes
 from jaxprtool.driver.progress import working
@@ -92,7 +92,7 @@ def bench(
     if old is not None:
         from jaxprtool.backends.significance import p_greater  # noqa: PLC0415 (gateway: SciPy)
 
-        found.changes, found.tolerance = changes(found, old, tolerance, p_greater), tolerance
+        compare_with(found, old, tolerance, p_greater)
     return found
 
 

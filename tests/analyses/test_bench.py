@@ -184,7 +184,18 @@ def test_the_status_says_what_is_slower(tmp_path):
         found = json.loads(done.output)["compare"]
         assert (done.status, plain.status, found["slower"]) == (status, status, bool(status))
         assert {s["verdict"] for s in found["stages"]} == {"slower" if status else "faster"}
+        assert found["missing"] == []
         assert ("slower by more than 5 %" in plain.output) and plain.output.count("steady") == 1
+
+
+def test_a_stage_that_is_not_measured_any_more_is_named(tmp_path):
+    path, old = tmp_path / "p.jaxpr", tmp_path / "old.json"
+    path.write_text(SIN)
+    old.write_text(invoke(f"bench --json --seconds 0 {path}").output)
+    done = invoke(f"bench --quiet --backends numpy --seconds 0 --compare {old} {path}")
+    assert done.status == 0
+    for stage in ("lower", "compile", "first", "steady"):
+        assert f"{path}: xla {stage} was measured before, and is not now\n" in done.output
 
 
 # -- what is sampled ----------------------------------------------------------------------------------
