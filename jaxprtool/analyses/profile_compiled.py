@@ -50,7 +50,8 @@ def attributed(
             node = root.at(place)
             node.own += time * share
             node.calls = max(node.calls, calls[name])
-        unknown += time * max(1 - sum(found.values()), 0.0)
+        left = 1 - sum(found.values())
+        unknown += time * left if left > 1e-9 else 0.0  # else a rounding error
         ordered = sorted(found.items(), key=lambda x: -x[1])
         instructions.append(Instruction(name, calls[name] / runs, time / runs / 1e9, ordered))
     return root, sorted(instructions, key=lambda x: -x.seconds), unknown
