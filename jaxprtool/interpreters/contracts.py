@@ -36,6 +36,7 @@ __all__ = [
     "DeterminedRule",
     "DischargeRule",
     "Effects",
+    "Elements",
     "Follows",
     "IdentityRule",
     "ImplRule",
@@ -49,6 +50,7 @@ __all__ = [
     "MonoidRule",
     "Namespace",
     "OutAndDim",
+    "OnKeys",
     "OrderRule",
     "PartialEvalRule",
     "PrimalAndTangent",
@@ -227,7 +229,11 @@ class MonoidRule(Protocol):
 Follows = Literal["operands", "rule"]  # what says a part of the result's type
 Effects = Literal[False, True, "inside"]  # on whom an operation has effects
 Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
-Derivative = Literal["jaxprs", "rule"]  # what the derivative of an operation with jaxprs is made of
+Elements = Literal[
+    "computed", "kept", "permuted", "chosen", "converted"
+]  # what those of the results are
+OnKeys = Literal["nothing", "uses", "derives"]  # what an operation does with keys of random numbers
+Derivative = Literal["jaxprs", "rule", "zero"]  # what the derivative of an operation is made of
 Residual = Literal["saved", "made again"]  # what becomes of a known result of literals alone
 Masks = Literal[
     "nothing", "nan", "inf", "both"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.interface import argument_labels
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 from jaxprtool.linter.frames import At, Frame, frames_of
 from jaxprtool.linter.ignored import is_ignored
 from jaxprtool.linter.registry import Found, Rule
@@ -87,14 +87,11 @@ def lint_program(
     frames = [*frames_of(program)]
     view = View(program, [f for f in frames if f.first], options)
     found: dict[Any, Finding] = {}
-    names = {eqn.primitive.name for f in view.frames for eqn in f.jaxpr.eqns}
-    rules = [r for r in rules if not r.needs or not names.isdisjoint(r.needs)]
-    by_name: dict[str, list[Rule]] = {}
-    for rule in rules:
-        for name in rule.primitives:
-            by_name.setdefault(name, []).append(rule)
+    primitives = {eqn.primitive for f in view.frames for eqn in f.jaxpr.eqns}
+    rules = [r for r in rules if r.is_needed(primitives)]
+    of_primitives = {p: own for p in primitives if (own := [r for r in rules if r.is_of(p)])}
     for frame in frames:
-        _look(frame, by_name, found)
+        _look(frame, of_primitives, found)
     for rule in rules:
         given: Sequence[Any] = {"jaxpr": view.frames, "program": [view]}.get(rule.kind, ())
         for at in given:
@@ -104,11 +101,11 @@ def lint_program(
     return sorted(kept, key=_position), len(found) - len(kept)
 
 
-def _look(frame: Frame, rules: dict[str, list[Rule]], found: dict[Any, Finding]) -> None:
+def _look(frame: Frame, rules: dict[Primitive, list[Rule]], found: dict[Any, Finding]) -> None:
     """Apply the rules of equations to those of a jaxpr."""
-    find: Callable[[str], list[Rule] | None] = rules.get
+    find: Callable[[Primitive], list[Rule] | None] = rules.get
     for eqn in frame.jaxpr.eqns:
-        own = find(eqn.primitive.name)
+        own = find(eqn.primitive)
         if own is None:
             continue
         for rule in own:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxprtool.interpreters.communication import sends_rules
+from jaxprtool.interpreters.flow import elements_facts
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
@@ -17,15 +18,6 @@ from jaxprtool.passes.bodies import is_pure
 from jaxprtool.passes.keys import Keys
 
 __all__ = ["copies_in", "is_collective", "repeated_computation", "unrolled_loop"]
-
-# Operations that compute nothing, so that to do them twice costs next to nothing.
-_MOVES = frozenset(
-    {
-        *("broadcast_in_dim", "convert_element_type", "copy", "copy_p", "expand_dims", "iota"),
-        *("pvary", "pbroadcast", "reshape", "reshard", "rev", "sharding_constraint", "slice"),
-        *("squeeze", "stop_gradient", "transpose", "empty", "name", "axis_index"),
-    }
-)
 
 
 @lint_rule(
@@ -123,8 +115,8 @@ def _cone(eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> list[JaxprEqn]:
 
 def _computes(eqn: JaxprEqn) -> bool:
     """Whether an equation does arithmetic on arrays of inexact numbers: more than the indices and shapes that JAX computes anew."""
-    if eqn.primitive.name in _MOVES or all(type(x) is Lit for x in eqn.inputs):
-        return False
+    if elements_facts[eqn.primitive] != "computed" or all(type(x) is Lit for x in eqn.inputs):
+        return False  # it moves data, or makes few numbers
     avals = [x.aval for x in (*eqn.inputs, *eqn.out_binders) if isinstance(x.aval, ShapedArray)]
     return any(a.size != 1 and a.dtype.is_inexact for a in avals)
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from jaxprtool.analyses.kept import keeping
+from jaxprtool.interpreters.flow import elements_facts
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.linter.engine import View
 from jaxprtool.linter.frames import At, Frame, Ref
 from jaxprtool.linter.registry import Found, lint_rule
@@ -66,8 +68,12 @@ def wide_residual(view: View) -> Iterator[Found]:
 def _conversions(frame: Frame) -> Iterator[At]:
     """The conversions of a jaxpr from 16 bits to more."""
     for eqn in frame.jaxpr.eqns:
-        if eqn.primitive.name == "convert_element_type" and _is_narrow(eqn.inputs[0].aval):
+        if _converts(eqn) and _is_narrow(eqn.inputs[0].aval):
             yield At(frame, eqn)
+
+
+def _converts(eqn: JaxprEqn) -> bool:
+    return elements_facts[eqn.primitive] == "converted"
 
 
 def _is_narrow(aval: Any) -> bool:
@@ -81,7 +87,7 @@ def _is_wide(aval: Any) -> bool:
 
 def _was_narrow(at: At, depth: int = _DEPTH) -> bool:
     """Whether a value was made of one that was converted from 16 bits."""
-    if at.eqn.primitive.name == "convert_element_type":
+    if _converts(at.eqn):
         return _is_narrow(at.eqn.inputs[0].aval)
     if depth == 0:
         return False

@@ -132,6 +132,7 @@ define(
     transpose=transpose_unary(lambda ct, aval: lax.copy(ct)),
     lower=lambda ctx, x: x,
     keys=MOVES_KEYS,
+    elements="kept",
 )
 
 define(
@@ -140,6 +141,7 @@ define(
     impl=lambda xp, x: x,
     **LOCALLY_CONSTANT,
     lower=lambda ctx, x: x,
+    elements="kept",
 )
 
 
