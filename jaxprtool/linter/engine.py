@@ -78,11 +78,11 @@ class Finding(NamedTuple):
 @deep
 def lint_program(
     program: ClosedJaxpr, rules: Sequence[Rule], options: Options
-) -> tuple[list[Finding], int]:
+) -> tuple[list[Finding], list[Finding]]:
     """What rules find in a well-typed program.
 
     Returns:
-      What is found, in the order of the text, and how much more there is that comments in the text tell to ignore.
+      What is found, in the order of the text, and what there is besides that comments in the text tell to ignore.
     """
     frames = [*frames_of(program)]
     view = View(program, [f for f in frames if f.first], options)
@@ -97,8 +97,11 @@ def lint_program(
         for at in given:
             for one in rule.apply(at):
                 found[rule.code, one] = Finding(rule, one)
-    kept = [f for f in found.values() if not is_ignored(program, f.code, f.found)]
-    return sorted(kept, key=_position), len(found) - len(kept)
+    kept: list[Finding] = []
+    ignored: list[Finding] = []
+    for f in sorted(found.values(), key=_position):
+        (ignored if is_ignored(program, f.code, f.found) else kept).append(f)
+    return kept, ignored
 
 
 def _look(frame: Frame, rules: dict[Primitive, list[Rule]], found: dict[Any, Finding]) -> None:

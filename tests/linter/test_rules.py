@@ -118,6 +118,52 @@ def test_what_a_pass_mends_is_mended(code):
         assert done.programs[""].out_avals == program.out_avals
 
 
+def ignoring(code):
+    """The example of a rule, with a comment on each finding."""
+    bad = RULES[code].page.bad
+    lines = bad.splitlines()
+    found = lint({"": jt.parse(bad)}, select=(code,)).findings
+    for at in {f.found.place.json()["line"] for f in found if f.found.place}:
+        lines[at - 1] += f"  # jaxpr: ignore={code}"
+    return jt.parse("\n".join(lines))
+
+
+@pytest.mark.parametrize("code", [c for c, rule in RULES.items() if rule.page.fix])
+@pytest.mark.parametrize("wrap", ["", "jit", "scan", "cond"])
+def test_what_is_ignored_is_not_mended(code, wrap):
+    """Beside an example that is mended the same one with comments stays as it is."""
+    around = WRAPS.get(wrap, in_jit)
+    noted, plain = ignoring(code), jt.parse(RULES[code].page.bad)
+    first, second = around(noted), around(plain)
+    if not wrap:  # at the top, behind the one that is mended
+        first = noted
+    ins = [*first.jaxpr.in_binders, *second.jaxpr.in_binders]
+    outs = [*first.jaxpr.outs, *second.jaxpr.outs]
+    program = ClosedJaxpr(Jaxpr(ins, [*first.eqns, *second.eqns], outs, []), [])
+    found = lint({"": program}, select=(code,))
+    (before,) = found.programs
+    assert before.ignored and before.findings
+    (after,) = lint(fixed({"": program}, found).programs, select=(code,)).programs
+    assert not after.findings
+    assert len(after.ignored) == len(before.ignored)
+    assert [f.found.message for f in after.ignored] == [f.found.message for f in before.ignored]
+
+
+def test_a_file_that_is_ignored_is_not_mended():
+    """Of one rule: what another one finds is mended."""
+    text = """# jaxpr: ignore-file=dead-equation
+    { lambda ; a:f32[3]. let
+        b:f32[3] = sin a
+        c:f32[3] = sin a
+        d:f32[3] = cos a
+        e:f32[3] = mul b c
+      in (e,) }"""
+    program = jt.parse(text)
+    (made,) = fixed({"": program}, lint({"": program})).programs.values()
+    assert [e.primitive.name for e in made.eqns] == ["sin", "cos", "mul"]
+    assert "# jaxpr: ignore-file=dead-equation" in jt.format_jaxpr(made)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs(seed):
     """Rules fail on none; what is dead, or there twice, is so after printing and reading, and not after the passes that mend it."""
