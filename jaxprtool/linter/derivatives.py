@@ -71,17 +71,6 @@ def _is_inexact(x: Any) -> bool:
     family="derivatives",
     mend="add a small number inside (jnp.sqrt(x + eps)), or guard the input: "
     "where(x > 0, sqrt(where(x > 0, x, 1)), 0)",
-    bad="""{ lambda ; a:f32[3]. let
-    b:f32[3] = mul a a
-    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
-    d:f32[] = sqrt c
-  in (d,) }""",
-    good="""{ lambda ; a:f32[3]. let
-    b:f32[3] = mul a a
-    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
-    d:f32[] = add c 1e-6:f32[]
-    e:f32[] = sqrt d
-  in (e,) }""",
 )
 def infinite_derivative(at: At) -> str | None:
     """A root of what may be exactly zero: its derivative there is infinite.
@@ -104,17 +93,6 @@ def infinite_derivative(at: At) -> str | None:
     "div",
     family="derivatives",
     mend="add a small number to the norm, or guard it: x / where(norm == 0, 1, norm)",
-    bad="""{ lambda ; a:f32[3]. let
-    b:f32[3] = mul a a
-    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
-    d:f32[3] = div a c
-  in (d,) }""",
-    good="""{ lambda ; a:f32[3]. let
-    b:f32[3] = mul a a
-    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
-    d:f32[] = add c 1e-6:f32[]
-    e:f32[3] = div a d
-  in (e,) }""",
 )
 def zero_division(at: At) -> str | None:
     """A value is divided by its own norm, which may be exactly zero.
@@ -167,20 +145,6 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "select_n",
     family="derivatives",
     mend="guard the input as well: where(c, f(where(c, x, 1)), y)",
-    bad="""{ lambda ; a:f32[3]. let
-    b:bool[3] = gt a 0.0:f32[]
-    c:f32[3] = log a
-    d:f32[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,) sharding=None] 0.0:f32[]
-    e:f32[3] = select_n b d c
-  in (e,) }""",
-    good="""{ lambda ; a:f32[3]. let
-    b:bool[3] = gt a 0.0:f32[]
-    c:f32[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,) sharding=None] 1.0:f32[]
-    d:f32[3] = select_n b c a
-    e:f32[3] = log d
-    f:f32[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,) sharding=None] 0.0:f32[]
-    g:f32[3] = select_n b f e
-  in (g,) }""",
 )
 def where_nan_gradient(at: At) -> Iterator[Found]:
     """A `where` guards the result of an operation, and not its input: the gradient is NaN.

@@ -21,15 +21,6 @@ def _calls_python(primitive: Primitive) -> bool:
     _calls_python,
     family="effects",
     mend="write it with jax.numpy, or tell lint that it is meant: `# jaxpr: ignore=callback`",
-    bad="{ lambda ; a:f32[3]. let\n"
-    "    b:f32[3] = pure_callback[\n"
-    "      callback=f\n"
-    "      result_avals=(ShapedArray(float32[3]),)\n"
-    "      sharding=None\n"
-    "      vmap_method=None\n"
-    "    ] a\n"
-    "  in (b,) }",
-    good="{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }",
 )
 def callback(at: At) -> str:
     """The program calls back into Python.
@@ -45,8 +36,6 @@ def callback(at: At) -> str:
     *_DEBUG,
     family="effects",
     mend="take it out, or tell lint that it is meant: `# jaxpr: ignore=debug-print`",
-    bad="{ lambda ; a:f32[3]. let\n    debug_print[fmt=x: {}] a\n    b:f32[3] = sin a\n  in (b,) }",
-    good="{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }",
 )
 def debug_print(at: At) -> str:
     """A debug print, or another debug callback, was left in.

@@ -79,19 +79,6 @@ class Summary(NamedTuple):
     kind="program",
     needs=(_uses,),
     mend="split it first: key, subkey = jax.random.split(key)",
-    bad="""{ lambda ; a:key<fry>[]. let
-    b:u32[3] = random_bits[bit_width=32 shape=(3,)] a
-    c:u32[3] = random_bits[bit_width=32 shape=(3,)] a
-  in (b, c) }""",
-    good="""{ lambda ; a:key<fry>[]. let
-    b:key<fry>[2] = random_split[shape=(2,)] a
-    c:key<fry>[1] = slice[limit_indices=(1,) start_indices=(0,) strides=None] b
-    d:key<fry>[] = squeeze[dimensions=(0,)] c
-    e:key<fry>[1] = slice[limit_indices=(2,) start_indices=(1,) strides=None] b
-    f:key<fry>[] = squeeze[dimensions=(0,)] e
-    g:u32[3] = random_bits[bit_width=32 shape=(3,)] d
-    h:u32[3] = random_bits[bit_width=32 shape=(3,)] f
-  in (g, h) }""",
 )
 def key_reuse(view: View) -> Iterator[Found]:
     """A key of random numbers is used twice.

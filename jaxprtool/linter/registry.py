@@ -26,6 +26,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import Primitive, Var
 from jaxprtool.ir.spans import Span
 from jaxprtool.ir.synonyms import close_names
+from jaxprtool.linter.examples import Example, Side, read_example
 
 __all__ = ["BUILT_IN", "Found", "Page", "Rule", "all_rules", "lint_rule", "select_rules"]
 
@@ -87,8 +88,8 @@ class Page(NamedTuple):
       title: a line.
       why: what is wrong with it.
       mend: what to do.
-      bad, good: an example, and the same mended; "" where there is none.
-      command: the command that shows it.
+      bad, good: an example, and the same mended, of a plug-in's rule; those of the package are files, see `example`.
+      command: the verb that says it, with its options; "" where several do.
       fix: the passes that mend it, or "".
       default: whether the rule is applied where `--select` does not name it.
     """
@@ -103,6 +104,14 @@ class Page(NamedTuple):
     command: str = "lint"
     fix: str = ""
     default: bool = True
+
+    @property
+    def example(self) -> Example:
+        """Its example: what a plug-in's rule gives, or what the package has for the code."""
+        if not self.bad:
+            return read_example(self.code)
+        command = f"{self.command} -"
+        return Example(Side("run", command, self.bad), Side("run", command, self.good))
 
 
 @dataclass(frozen=True)
@@ -176,7 +185,7 @@ def lint_rule(
       primitives: of a rule of equations the primitives whose equations it is given: names, or functions of a primitive that say yes.
       family: a name for it and its like, which `--select` takes too.
       mend: what to do, which is the help of what it finds.
-      bad, good: programs that have it and that have it no more.
+      bad, good: programs that have it and that have it no more; the package's own are in `linter.examples`.
       kind: "equation": the function is given an `At` for each equation of the primitives; "jaxpr": a `Frame` for each jaxpr that
         the program runs; "program": a `View` of the program. It returns None, a message, a `Found`, or several.
       needs: primitives, in the same way, without any of which there is nothing to find, so that the rule takes no time.

@@ -26,12 +26,6 @@ __all__ = ["copies_in", "is_collective", "repeated_computation", "unrolled_loop"
     kind="jaxpr",
     mend="compute it once, and use the result twice",
     fix="cse",
-    bad="""{ lambda ; a:f32[3]. let
-    b:f32[3] = sin a
-    c:f32[3] = sin a
-    d:f32[3] = mul b c
-  in (d,) }""",
-    good="{ lambda ; a:f32[3]. let\n    b:f32[3] = sin a\n    d:f32[3] = mul b b\n  in (d,) }",
 )
 def repeated_computation(frame: Frame) -> Iterator[Found]:
     """The same operation is applied twice to the same operands.
@@ -132,30 +126,6 @@ def _where(eqn: JaxprEqn) -> str:
     family="repeats",
     kind="jaxpr",
     mend="write it with jax.lax.scan or fori_loop over stacked inputs",
-    bad="{ lambda ; a:f32[3] b:f32[3]. let\n"
-    + "".join(
-        f"    c{i}:f32[3] = mul {f'f{i - 1}' if i else 'a'} b\n"
-        f"    d{i}:f32[3] = sin c{i}\n"
-        f"    e{i}:f32[3] = add d{i} b\n"
-        f"    f{i}:f32[3] = tanh e{i}\n"
-        for i in range(8)
-    )
-    + "  in (f7,) }",
-    good="""{ lambda ; a:f32[3] b:f32[3]. let
-    c:f32[3] b2:f32[3] = scan[
-      jaxpr={ lambda ; d:f32[3] e:f32[3]. let
-          f:f32[3] = mul e d
-          g:f32[3] = sin f
-          h:f32[3] = add g d
-          i:f32[3] = tanh h
-        in (d, i) }
-      length=8
-      num_carry=2
-      num_consts=0
-      reverse=False
-      unroll=1
-    ] b a
-  in (b2,) }""",
 )
 def unrolled_loop(frame: Frame) -> Iterator[Found]:
     """The same equations follow each other many times, each time with what the time before has given: a loop in Python.

@@ -26,17 +26,6 @@ _DEPTH = 8  # operations between the conversion and what is kept
     kind="program",
     mend="compute it in the narrow type, or again in the reverse pass: jax.checkpoint around the part in f32",
     default=False,
-    command="lint --select wide-residual",
-    bad="""{ lambda ; a:bf16[1024]. let
-    b:f32[1024] = convert_element_type[new_dtype=float32 weak_type=False] a
-    c:f32[1024] = tanh b
-    d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c
-  in (d,) }""",
-    good="""{ lambda ; a:bf16[1024]. let
-    b:bf16[1024] = tanh a
-    c:f32[1024] = convert_element_type[new_dtype=float32 weak_type=False] b
-    d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c
-  in (d,) }""",
 )
 def wide_residual(view: View) -> Iterator[Found]:
     """A reverse pass keeps in f32 what the program has in bf16 or f16.

@@ -120,7 +120,9 @@ ROOT = """{ lambda ; a:f32[3]. let
   in (e,) }"""
 
 
-@pytest.mark.parametrize("row", [{"jvp": zero_derivative}, {"derivative": "zero"}, {}], ids=str)
+@pytest.mark.parametrize(
+    "row", [{"jvp": zero_derivative}, {"derivative": "zero"}, {}], ids=["jvp", "fact", "neither"]
+)
 def test_no_derivative_goes_through_what_is_constant_between_jumps(own, row):
     own("own_step", **row)
     assert codes(ROOT) == (set() if row else {"infinite-derivative"})
