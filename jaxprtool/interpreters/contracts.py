@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jaxprtool.interpreters.lower import LoweringContext
     from jaxprtool.interpreters.monoids import Algebra, Monoid
     from jaxprtool.interpreters.partial_eval import PartialEvalTrace
+    from jaxprtool.interpreters.ranges import Range
     from jaxprtool.interpreters.remat import Saves, Saving
     from jaxprtool.interpreters.runs import Run
     from jaxprtool.ir.jaxpr import JaxprEqn
@@ -54,6 +55,7 @@ __all__ = [
     "OrderRule",
     "PartialEvalRule",
     "PrimalAndTangent",
+    "RangeRule",
     "Residual",
     "RunsRule",
     "SavingRule",
@@ -192,6 +194,12 @@ class IdentityRule(Protocol):
     """(params) -> whether an operation returns its first operand unchanged, where the result has that operand's type."""
 
     def __call__(self, params: dict[str, Any], /) -> bool: ...
+
+
+class RangeRule(Protocol):
+    """(params) -> where the results are, whatever the operands are."""
+
+    def __call__(self, params: dict[str, Any], /) -> Range: ...
 
 
 class RunsRule(Protocol):

@@ -11,7 +11,7 @@ __all__ = ["elements_facts", "mask_facts", "passed_on", "steering_facts"]
 
 # What the elements of the results are. "computed": numbers of their own. "kept": those of the operand, in their order (repeated,
 # where it broadcasts); of an operation with several results, each those of the operand in its place. "permuted": those of the
-# first operand in another order. "chosen": some of those of the first operand; other operands and params say which.
+# first operand in another order. "chosen": some of those of the first operand, which other operands and params say (and a fill value for indices out of bounds).
 # "converted": those of the first operand in their order, each rounded or converted.
 elements_facts = FactTable("elements", "computed", "kept", "permuted", "chosen", "converted")
 

@@ -30,6 +30,7 @@ from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.monoids import algebra_rules, monoid_rules
 from jaxprtool.interpreters.ordering import order_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_facts
+from jaxprtool.interpreters.ranges import range_rules
 from jaxprtool.interpreters.remat import saving_rules
 from jaxprtool.interpreters.runs import runs_rules
 from jaxprtool.interpreters.stage import identity_rules
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         OnKeys,
         OrderRule,
         PartialEvalRule,
+        RangeRule,
         Residual,
         RunsRule,
         SavingRule,
@@ -108,6 +110,7 @@ FEW: dict[str, RuleTable] = {
     "monoid": monoid_rules,
     "algebra": algebra_rules,
     "determined": determined_rules,
+    "range": range_rules,
 }
 FACTS: dict[str, FactTable] = {
     "effects": effect_facts,
@@ -168,6 +171,7 @@ def define(
     monoid: MonoidRule | None = None,
     algebra: AlgebraRule | None = None,
     determined: DeterminedRule | None = None,
+    range: RangeRule | None = None,
 ) -> None:
     """Give a primitive its row: a rule for each column.
 
@@ -184,11 +188,10 @@ def define(
       liveness, memory: whether later equations may use its operands; whether results are in their memory, or where the types say.
       layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape.
       keys, on_keys: how its batch rule applies it to arrays of keys (None: no need to say); whether it uses a key up.
-      runs, sends: which of its jaxprs are evaluated, and how often; the bytes that each member of a collective sends.
-      varying: whether results vary as the operands or by `abstract_eval`; None: the latter with a `partial_eval` rule.
+      runs, sends, varying: which of its jaxprs are evaluated, how often; bytes that each member sends; what says how results vary.
       residual, derivative: of literals, whether its result is saved or computed again; what the derivative is made of.
       masks, steers, elements: which of NaN and infinity it may drop; what decides; which elements it moves (`interpreters.flow`).
-      identity, determined: which equations return their first operand unchanged; whether operands and params say the results.
+      identity, determined, range: which equations return their first operand; whether operands say the results; where these are.
       monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`).
 
     Raises TypeError where a rule is no function, or a column lacks; ValueError where there is a rule in a column already.

@@ -13,6 +13,7 @@ from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.driver.lint import lint
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import linear, zero_derivative
+from jaxprtool.interpreters.ranges import within
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.rules.define import COLUMNS, FACTS, FEW, define
@@ -126,6 +127,28 @@ ROOT = """{ lambda ; a:f32[3]. let
 def test_no_derivative_goes_through_what_is_constant_between_jumps(own, row):
     own("own_step", **row)
     assert codes(ROOT) == (set() if row else {"infinite-derivative"})
+
+
+SUM = "{ lambda ; a:f32[8]. let b:f32[8] = own_step a; c:f32[8] = exp b; d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c; e:f32[] = log d in (e,) }"
+
+
+@pytest.mark.parametrize(("row", "found"), [
+    ({"range": within(-1, 1)}, False), ({"range": within(0)}, True), ({}, True),
+])  # fmt: skip
+def test_exponentials_of_bounded_numbers_do_not_overflow(own, row, found):
+    own("own_step", **row)
+    assert codes(SUM) == ({"exp-without-max"} if found else set())
+
+
+@pytest.mark.parametrize(("row", "found"), [
+    ({"range": within(0, zero=False)}, False), ({"range": within(1)}, False), ({"range": within(0)}, True), ({}, True),
+])  # fmt: skip
+def test_numbers_that_are_not_zero_have_roots_with_derivatives(own, row, found):
+    own("own_step", **row)
+    text = ROOT.replace("mul a a", "own_step a").replace("own_step d", "sin d")
+    text = text.replace("c:f32[] =", "f:f32[3] = mul b b; c:f32[] =").replace("}] b", "}] f")
+    text = text.replace("out_sharding=None] b", "out_sharding=None] f")
+    assert codes(text) == ({"infinite-derivative"} if found else set())
 
 
 def test_integers_end_a_derivative(own):
