@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from jaxprtool.interpreters.check import memory_facts
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.jaxpr import JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import JaxprEqn, Lit, Primitive
 from jaxprtool.linter.frames import At, Frame
 from jaxprtool.linter.registry import Found, lint_rule
 from jaxprtool.linter.repeats import copies_in, is_collective
@@ -34,9 +35,14 @@ def repeated_collective(frame: Frame) -> Iterator[Found]:
             yield Found(message, frame.place(eqn), related=(frame.place(first),))
 
 
+def _may_move(primitive: Primitive) -> bool:
+    """Whether results of a primitive may be in another memory than its operands."""
+    return memory_facts[primitive] == "rule" and not primitive.holds_jaxprs
+
+
 @lint_rule(
     "offload-in-loop",
-    "device_put",
+    _may_move,
     family="devices",
     mend="move what does not change before the loop, or the whole array after it",
 )
@@ -48,7 +54,7 @@ def offload_in_loop(at: At) -> Iterator[str]:
     """
     if at.frame.turns < 2:
         return
-    for x, v in zip(at.eqn.inputs, at.eqn.out_binders, strict=True):
+    for x, v in zip(at.eqn.inputs, at.eqn.out_binders, strict=False):
         if isinstance(x.aval, ShapedArray) and x.aval.memory != v.aval.memory:
             there = f"to the {v.aval.memory}" if v.aval.memory else "to the device"
             yield f"{x.aval} is moved {there} in each turn of a loop"
@@ -60,10 +66,13 @@ def _donated(eqn: JaxprEqn) -> list[int]:
     return [i for i, flag in enumerate(flags) if flag is True and i < len(eqn.inputs)]
 
 
+def _may_donate(primitive: Primitive) -> bool:
+    return "donated_invars" in primitive.params
+
+
 @lint_rule(
     "donation-unused",
-    "jit",
-    "pjit",
+    _may_donate,
     family="devices",
     mend="donate only arguments that the function returns updated, with the same shape and type",
 )

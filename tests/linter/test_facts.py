@@ -16,6 +16,7 @@ from jaxprtool.interpreters.jvp import linear, zero_derivative
 from jaxprtool.interpreters.ranges import within
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.linter.registry import all_rules
 from jaxprtool.rules.define import COLUMNS, FACTS, FEW, define
 
 
@@ -154,6 +155,27 @@ def test_numbers_that_are_not_zero_have_roots_with_derivatives(own, row, found):
 def test_integers_end_a_derivative(own):
     own("own_step", dtype="int32")
     assert codes(ROOT.replace("e:f32[]", "e:i32[]")) == set()
+
+
+@pytest.mark.parametrize("memory", ["rule", "operands"])
+def test_what_moves_to_another_memory_is_an_offload(own, memory):
+    own("own_step", memory=memory)
+    text = """{ lambda ; a:f32[4,8] b:f32[8]. let
+        c:f32[8] = scan[
+          jaxpr={ lambda ; d:f32[8] e:f32[8]. let
+              f:f32<host>[8] = device_put[copy_semantics=(ArrayCopySemantics.ALWAYS_COPY,) devices=(MemorySpace.Host,) srcs=(None,)] e
+              g:f32<host>[8] = own_step f
+            in (d,) }
+          length=4 num_carry=1 num_consts=0 reverse=False unroll=1
+        ] b a
+      in (c,) }"""
+    program = jt.parse(text)
+    rule = next(r for r in all_rules() if r.code == "offload-in-loop")
+    assert rule.is_of(PRIMITIVES["own_step"]) is (memory == "rule")
+    found = lint({"": program}, select=("offload-in-loop",)).findings
+    assert [f.found.message for f in found] == [
+        "f32[8] is moved to the host in each turn of a loop"
+    ]
 
 
 def test_a_function_of_python_is_a_callback(own):
