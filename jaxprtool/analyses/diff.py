@@ -76,7 +76,7 @@ def diff_programs(
 
     Args:
       a, b: the programs of two files, by name. A single program of each is compared whatever its name.
-      counted: what counts as a difference; None for everything but names, weak types and layout.
+      counted: what counts as a difference; None for everything but names, layout, and weak types of other variables than arguments.
       keys: for what is ignored, with what is known already of the programs.
     """
     counted = counted or Counted()
@@ -242,15 +242,15 @@ class _Diff:
         return Row(a, b, partners=self._partners(level, a, b) if str(a) == str(b) else "")
 
     def _partners(self, level: _Level, a: Part, b: Part) -> str:
-        """What the variables of a line of b are in a, where it reads as a line of a does."""
+        """What the variables of a line of b are in a, or which are weakly typed, where it reads as a line of a does."""
         back = {n: v for v, n in level.numbers[0].items()}
-        said: list[str] = []
+        said = [a.weakly(b)]
         for x, y in zip(a.read(), b.read(), strict=False):
             if type(y) is Lit or level.numbers[0].get(x) == level.numbers[1].get(y):
                 continue
             v = back.get(level.numbers[1].get(y, -1))
             said.append(f"{b.names(y)} is {'not' if v is None else a.names(v)} in A")
-        return ", ".join(dict.fromkeys(said))
+        return ", ".join(filter(None, dict.fromkeys(said)))
 
     def _head(self, level: _Level) -> Row:
         keys: list[Any] = []
@@ -260,7 +260,10 @@ class _Diff:
                 continue
             binders = program.jaxpr.all_binders
             types = [*map(self.signatures.type_of, binders)]
-            keys.append((len(program.jaxpr.const_binders), [numbers[v] for v in binders], types))
+            weak = [] if level.depth else self.ignored.weak_arguments(program)
+            keys.append(
+                (len(program.jaxpr.const_binders), [numbers[v] for v in binders], types, weak)
+            )
         return self._rows(level, "head", keys)
 
     def _constants(self, level: _Level) -> Iterator[Row]:

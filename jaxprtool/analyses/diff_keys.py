@@ -17,12 +17,13 @@ class Keys(Signatures):
     """Signatures of what is not ignored.
 
     Attributes:
+      ignored: what makes no difference.
       labels: see `equation_order.Numbers`.
     """
 
     def __init__(self, ignored: Ignored = NOTHING_IGNORED) -> None:
         super().__init__()
-        self._ignored = ignored
+        self.ignored = ignored
         self._plain = ignored == NOTHING_IGNORED
         self.labels: dict[Jaxpr, list[Any]] = {}
         self._shallow: dict[tuple[JaxprEqn, bool], int] = {}
@@ -34,13 +35,13 @@ class Keys(Signatures):
         return found
 
     def counted(self, eqn: JaxprEqn) -> JaxprEqn:
-        return eqn if self._plain else self._ignored.equation(eqn)
+        return eqn if self._plain else self.ignored.equation(eqn)
 
     def order(self, jaxpr: Jaxpr) -> Sequence[JaxprEqn]:
-        return canonical_order(jaxpr, self) if self._ignored.order else jaxpr.eqns
+        return canonical_order(jaxpr, self) if self.ignored.order else jaxpr.eqns
 
     def type_text(self, aval: Aval) -> str:
-        return self._ignored.type_text(aval)
+        return self.ignored.type_text(aval)
 
     def values(self, program: ClosedJaxpr) -> Sequence[str]:
-        return () if self._ignored.consts else super().values(program)
+        return () if self.ignored.consts else super().values(program)

@@ -131,6 +131,17 @@ class Part(NamedTuple):
             return self.eqn.out_binders
         return self.program.jaxpr.all_binders if self.what == "head" else ()
 
+    def weakly(self, other: Part) -> str:
+        """Which arguments of the other program are weakly typed, or are not, where those of this one differ in that; or ""."""
+        said: list[str] = []
+        if self.what != "head" or self.depth:
+            return ""
+        for x, y in zip(self.bound(), other.bound(), strict=False):
+            was, is_weak = (getattr(v.aval, "weak_type", False) for v in (x, y))
+            if was is not is_weak:
+                said.append(f"{other.names(y)} is {'' if is_weak else 'not '}weakly typed")
+        return ", ".join(said)
+
     def read(self) -> Sequence[Any]:
         """The atoms that the line reads."""
         if self.what == "equation" and self.eqn is not None:
@@ -147,7 +158,7 @@ class Row(NamedTuple):
       moved: of an equation that has moved the line of the other program.
       still: whether an equation that has moved is the same there.
       apart: how the values of a constant differ.
-      partners: of a pair with the same text, what its operands on the side of b are in a.
+      partners: of a pair with the same text, what its operands on the side of b are in a, or which arguments are weakly typed.
     """
 
     a: Part | None

@@ -174,7 +174,7 @@ def _signature(a: Part, b: Part) -> str:
     atoms = [p.bound() or p.read() for p in (a, b)]
     types = [[str(x.aval) for x in xs] for xs in atoms]
     if types[0] == types[1]:
-        return f"other {what}{nested}"
+        return a.weakly(b) or f"other {what}{nested}"
     if len(types[0]) != len(types[1]):
         return f"{counted(len(types[0]), what[:-1])}{nested} to {len(types[1])}"
     changed = [f"{x} to {y}" for x, y in zip(*types, strict=True) if x != y]

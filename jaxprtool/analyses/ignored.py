@@ -11,7 +11,7 @@ from jaxprtool.core.kinds.functions import neutral_names
 from jaxprtool.core.kinds.numbers import INTEGER, PADDING, PADDING_CONFIG, SHAPE, SIZE
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import Aval, JaxprEqn
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Word
 
@@ -30,7 +30,8 @@ class Ignored(NamedTuple):
     Attributes:
       order: the order of equations that can be exchanged: neither reads what the other gives, and not both have effects.
       names: names of functions that are called.
-      weak: params that say whether a result is weakly typed (the weak types of variables never make one).
+      weak: whether arguments are weakly typed, and params that say so of a result. (The weak types of other variables follow from these
+        two, and JAX prints neither them nor those of the arguments; they never make a difference.)
       consts: the values of constants (not those of literals).
       shapes: shapes in types, and the sizes and indices in params.
       params: the params of these names.
@@ -56,6 +57,12 @@ class Ignored(NamedTuple):
             elif self.shapes and isinstance(value, AbstractType):
                 params[key] = Word(self.type_text(value))
         return eqn.replace(params=params)
+
+    def weak_arguments(self, program: ClosedJaxpr) -> list[bool]:
+        """Which arguments are weakly typed, where that makes a difference; else []."""
+        if self.weak:
+            return []
+        return [bool(getattr(v.aval, "weak_type", False)) for v in program.jaxpr.in_binders]
 
     def type_text(self, aval: Aval) -> str:
         """The text of a type, without its shape where that makes no difference."""

@@ -6,7 +6,7 @@ A jaxpr that is used many times is looked at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.core.bind import state
@@ -87,9 +87,24 @@ def nested_runs(jaxpr: Jaxpr) -> Nested:
 
 
 def in_order(root: Jaxpr) -> dict[Jaxpr, Nested]:
-    """The jaxprs that a program runs, each once, after all those that it runs itself. Not recursive."""
-    found: dict[Jaxpr, Nested] = {}
-    open_: dict[Jaxpr, Nested] = {}
+    """The jaxprs that a program runs, each once, after all those that it runs itself."""
+    return after_nested(root, nested_runs)
+
+
+Holding = TypeVar("Holding", bound=tuple[Any, ...])
+
+
+def after_nested(
+    root: Jaxpr, nested_in: Callable[[Jaxpr], Sequence[Holding]]
+) -> dict[Jaxpr, Sequence[Holding]]:
+    """The jaxprs of a program, each once and after those inside it, with what `nested_in` gives for it. Not recursive.
+
+    Args:
+      root: the program.
+      nested_in: what a jaxpr holds others in: tuples, the last element of each of which are the runs.
+    """
+    found: dict[Jaxpr, Sequence[Holding]] = {}
+    open_: dict[Jaxpr, Sequence[Holding]] = {}
     stack = [root]
     while stack:
         jaxpr = stack[-1]
@@ -99,8 +114,8 @@ def in_order(root: Jaxpr) -> dict[Jaxpr, Nested]:
             found[jaxpr] = open_[jaxpr]
             stack.pop()
         else:
-            nested = open_[jaxpr] = nested_runs(jaxpr)
-            stack += [run.jaxpr.jaxpr for _, runs in reversed(nested) for run in runs]
+            nested = open_[jaxpr] = nested_in(jaxpr)
+            stack += [run.jaxpr.jaxpr for holding in reversed(nested) for run in holding[-1]]
     return found
 
 

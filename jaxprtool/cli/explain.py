@@ -18,9 +18,10 @@ def explain(session: Session, codes: tuple[str, ...], as_json: bool) -> None:
     A page says what is wrong, shows a program that has it with what is said of that, and the program mended. Without a CODE all are
     listed.
 
-    JSON: {"schema", "codes": [{"code", "family", "verb", "title", "why", "mend", "example", "says", "mended", "fix", "default"}]};
-    "example" and "mended" are programs or null, "says" the messages that the example gives, "fix" the passes that mend it or null,
-    "default" whether lint applies the rule where --select does not name it.
+    JSON: {"schema", "codes": [{"code", "family", "verb", "title", "why", "mend", "example", "command", "says", "mended",
+    "mended_command", "fix", "default"}]}; "example" and "mended" are programs, or lines of Python, or null, "command" and
+    "mended_command" what is run on them or null, "says" the messages that `check` or `lint` gives for the example, "fix" the passes that
+    mend it or null, "default" whether lint applies the rule where --select does not name it.
 
     \b
     Example:

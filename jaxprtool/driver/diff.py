@@ -16,7 +16,7 @@ from jaxprtool.analyses.diff_text import hunks, summary, unified
 from jaxprtool.analyses.diff_values import Near
 from jaxprtool.analyses.ignored import ignored
 from jaxprtool.analyses.places import Place
-from jaxprtool.analyses.signature import same_program, same_programs
+from jaxprtool.analyses.signature import same_programs
 from jaxprtool.driver.constants import has_references, load_constants
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
@@ -156,8 +156,9 @@ def diff(
 
 def _equal(a: Programs, b: Programs, keys: Keys) -> bool:
     if len(a) == len(b) == 1:
-        return same_program(next(iter(a.values())), next(iter(b.values())), keys)
-    return same_programs(a, b, keys)
+        a, b = ({"": next(iter(x.values()))} for x in (a, b))
+    weak = [{k: keys.ignored.weak_arguments(p) for k, p in x.items()} for x in (a, b)]
+    return weak[0] == weak[1] and same_programs(a, b, keys)
 
 
 def _loaded(programs: Programs) -> Programs:

@@ -27,16 +27,17 @@ def explain(codes: Sequence[str] = ()) -> Listed:
     if not codes:
         return Listed([Explained(page, ()) for page in all_pages()], titles=True)
     pages = [find_page(code) for code in codes]
-    return Listed([Explained(page, says(page, page.bad)) for page in pages], titles=False)
+    return Listed([Explained(page, says(page)) for page in pages], titles=False)
 
 
-def says(page: Page, text: str) -> list[str]:
-    """The messages of a page's code that its command gives for a text; the help is the page's."""
-    verb, *options = page.command.split() or [""]
-    if not text or verb not in ("lint", "check"):
+def says(page: Page) -> list[str]:
+    """The messages of a page's code that `check`, or `lint`, gives for its example; the help is the page's."""
+    example = page.example.bad
+    verb, *options = example.command.split() or [""]
+    if not example.text or verb not in ("lint", "check"):
         return []
     try:
-        programs = read_programs(text, _NAME)
+        programs = read_programs(example.text, _NAME)
         if verb == "check":
             check(lambda: programs)
             return []

@@ -15,8 +15,9 @@ from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.linter.answer import Lint, Linted
-from jaxprtool.linter.engine import MAX_CONST, Finding, Options, lint_program
+from jaxprtool.linter.engine import MAX_CONST, Options, lint_program
 from jaxprtool.linter.registry import select_rules
+from jaxprtool.passes.left_alone import left_alone
 from jaxprtool.passes.pipeline import pipeline, run_pipeline
 
 __all__ = ["MAX_CONST", "Fixed", "carried", "fixed", "lint"]
@@ -72,22 +73,28 @@ class Fixed(NamedTuple):
 def fixed(programs: Mapping[str, ClosedJaxpr], found: Lint) -> Fixed:
     """Programs after the passes that mend what `lint` has found in them.
 
-    The passes are applied to the whole program: also to what comments tell lint to ignore.
+    The passes are applied to the whole program, but for the equations of findings that comments tell lint to ignore.
     """
     made = {
-        key: _mended(program, one.findings)
+        key: _mended(program, one)
         for (key, program), one in zip(programs.items(), found.programs, strict=True)
     }
     return Fixed(made, any(made[key] is not program for key, program in programs.items()))
 
 
-def _mended(program: ClosedJaxpr, findings: Sequence[Finding]) -> ClosedJaxpr:
-    passes = dict.fromkeys(
-        p for f in findings if f.rule.page.fix for p in f.rule.page.fix.split(",")
-    )
+def _mended(program: ClosedJaxpr, linted: Linted) -> ClosedJaxpr:
+    fixes = [f.rule.page.fix for f in linted.findings if f.rule.page.fix]
+    passes = dict.fromkeys(p for fix in fixes for p in fix.split(","))
     if not passes:
         return program
-    made = run_pipeline(load_constants(program), pipeline(",".join(passes)), until_fixed=True)
+
+    def run(p: ClosedJaxpr) -> ClosedJaxpr:
+        return run_pipeline(load_constants(p), pipeline(",".join(passes)), until_fixed=True)
+
+    places = [f.found.place for f in linted.ignored if f.rule.page.fix]
+    ignored = {place.eqn for place in places if place is not None}
+    # with the places that the findings are at
+    made = left_alone(with_places(program), ignored, run)
     typecheck_jaxpr(made, allow_unknown=True)
     return made
 

@@ -10,7 +10,7 @@ from typing import Any
 from jaxprtool.analyses.answer import Answer
 from jaxprtool.analyses.reduction.candidate import Candidate, Size, first_candidate
 from jaxprtool.analyses.reduction.search import MODES, Search
-from jaxprtool.analyses.reduction.values import drawn_args, is_generated, with_neutral_names
+from jaxprtool.analyses.reduction.values import neutral, not_generated
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.external_interest import Command, Crash, External
 from jaxprtool.driver.interest import Appears, CheckError, Differs, Failure, Interest, Slow, silent
@@ -295,13 +295,5 @@ def _rungs(ladder: Sequence[tuple[str, Size]]) -> list[tuple[str, Size]]:
 
 def _scrubbed(c: Candidate, interest: Interest) -> tuple[Candidate, list[str]]:
     """The candidate with neutral names where it stays interesting, and the arguments that hold values of the original."""
-    neutral = Candidate(with_neutral_names(c.jaxpr), c.args)
-    if interest(neutral):
-        c = neutral
-    for i in range(len(c.args or ())):
-        drawn = drawn_args(c, i)
-        if drawn is not None and interest(drawn):
-            c = drawn
-    read = as_read(c).jaxpr.in_binders
-    pairs = zip(read, c.args or (), strict=False)
-    return c, [v.name or "_" for v, x in pairs if not is_generated(v, x)]
+    c = neutral(c, interest)
+    return c, not_generated(c, as_read(c).jaxpr)

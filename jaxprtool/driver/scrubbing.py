@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxprtool.analyses.reduction.candidate import Candidate, first_candidate
-from jaxprtool.analyses.reduction.values import drawn_args, is_generated, with_neutral_names
+from jaxprtool.analyses.reduction.values import neutral, not_generated
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.interest import names_in, normalised
 from jaxprtool.driver.output import program_text
@@ -68,18 +68,9 @@ def scrubbed(
         return _kind(found, names_in(as_read(c).jaxpr)) == wanted
 
     wanted = _kind(outcome, names)
-    current = first_candidate(program, values)
-    neutral = Candidate(with_neutral_names(current.jaxpr), current.args)
-    if is_same(neutral):
-        current = neutral
-    for i in range(len(current.args or ())):
-        drawn = drawn_args(current, i)
-        if drawn is not None and is_same(drawn):
-            current = drawn
+    current = neutral(first_candidate(program, values), is_same)
     read = as_read(current)
-    pairs = zip(read.jaxpr.in_binders, current.args or (), strict=False)
-    kept = [v.name or "_" for v, x in pairs if not is_generated(v, x)]
-    return Scrubbed(program_text({"": read}), current.args, kept)
+    return Scrubbed(program_text({"": read}), current.args, not_generated(current, read.jaxpr))
 
 
 def _kind(outcome: Outcome, names: set[str]) -> tuple[int | None, str, frozenset[str]]:

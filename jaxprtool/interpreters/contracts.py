@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jaxprtool.interpreters.lower import LoweringContext
     from jaxprtool.interpreters.monoids import Algebra, Monoid
     from jaxprtool.interpreters.partial_eval import PartialEvalTrace
+    from jaxprtool.interpreters.ranges import Range
     from jaxprtool.interpreters.remat import Saves, Saving
     from jaxprtool.interpreters.runs import Run
     from jaxprtool.ir.jaxpr import JaxprEqn
@@ -36,6 +37,7 @@ __all__ = [
     "DeterminedRule",
     "DischargeRule",
     "Effects",
+    "Elements",
     "Follows",
     "IdentityRule",
     "ImplRule",
@@ -49,9 +51,11 @@ __all__ = [
     "MonoidRule",
     "Namespace",
     "OutAndDim",
+    "OnKeys",
     "OrderRule",
     "PartialEvalRule",
     "PrimalAndTangent",
+    "RangeRule",
     "Residual",
     "RunsRule",
     "SavingRule",
@@ -192,6 +196,12 @@ class IdentityRule(Protocol):
     def __call__(self, params: dict[str, Any], /) -> bool: ...
 
 
+class RangeRule(Protocol):
+    """(params) -> where the results are, whatever the operands are."""
+
+    def __call__(self, params: dict[str, Any], /) -> Range: ...
+
+
 class RunsRule(Protocol):
     """(params) -> the jaxprs that are evaluated, and how often."""
 
@@ -227,7 +237,11 @@ class MonoidRule(Protocol):
 Follows = Literal["operands", "rule"]  # what says a part of the result's type
 Effects = Literal[False, True, "inside"]  # on whom an operation has effects
 Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
-Derivative = Literal["jaxprs", "rule"]  # what the derivative of an operation with jaxprs is made of
+Elements = Literal[
+    "computed", "kept", "permuted", "chosen", "converted"
+]  # what those of the results are
+OnKeys = Literal["nothing", "uses", "derives"]  # what an operation does with keys of random numbers
+Derivative = Literal["jaxprs", "rule", "zero"]  # what the derivative of an operation is made of
 Residual = Literal["saved", "made again"]  # what becomes of a known result of literals alone
 Masks = Literal[
     "nothing", "nan", "inf", "both"

@@ -1,10 +1,19 @@
-"""How bad values flow through an operation: what may drop a NaN or an infinity, and which operands only steer."""
+"""How values flow through an operation: which elements it moves, what may drop a NaN or an infinity, what only steers."""
 
 from __future__ import annotations
 
-from jaxprtool.core.rule_table import FactTable
+from collections.abc import Container
 
-__all__ = ["mask_facts", "steering_facts"]
+from jaxprtool.core.rule_table import FactTable
+from jaxprtool.ir.jaxpr import Atom, JaxprEqn
+
+__all__ = ["elements_facts", "mask_facts", "passed_on", "steering_facts"]
+
+# What the elements of the results are. "computed": numbers of their own. "kept": those of the operand, in their order (repeated,
+# where it broadcasts); of an operation with several results, each those of the operand in its place. "permuted": those of the
+# first operand in another order. "chosen": some of those of the first operand, which other operands and params say (and a fill value for indices out of bounds).
+# "converted": those of the first operand in their order, each rounded or converted.
+elements_facts = FactTable("elements", "computed", "kept", "permuted", "chosen", "converted")
 
 # Which of NaN and infinity an operand may have while all results are finite. (Infinities that turn into NaN are not dropped.)
 mask_facts = FactTable("masks", "nothing", "nan", "inf", "both")
@@ -14,3 +23,11 @@ mask_facts = FactTable("masks", "nothing", "nan", "inf", "both")
 steering_facts = FactTable(
     "steers", "nothing", "all", "operand 0", "operand 1", "indices", "cond_jaxpr"
 )
+
+
+def passed_on(eqn: JaxprEqn, k: int, elements: Container[str]) -> Atom | None:
+    """The operand whose elements result k of an equation has; None where what it does with them is not among `elements`."""
+    found = elements_facts[eqn.primitive]
+    if found not in elements:
+        return None
+    return eqn.inputs[k if found == "kept" else 0]

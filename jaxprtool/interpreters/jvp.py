@@ -57,8 +57,9 @@ __all__ = [
 ]
 
 jvp_rules = RuleTable("jvp")
-# Of a primitive with jaxprs in its params: whether its derivative is made of theirs, or follows a rule of its own.
-derivative_facts = FactTable("derivative", "jaxprs", "rule")
+# Whether the derivative of an operation is made of those of the jaxprs in its params, if it has some; follows a rule of its own;
+# or is zero, since no result changes with small changes of the operands.
+derivative_facts = FactTable("derivative", "jaxprs", "rule", "zero")
 
 
 class Zero:

@@ -13,8 +13,12 @@ array of keys.
 
 from __future__ import annotations
 
-from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.rule_table import FactTable, RuleTable
 
-__all__ = ["key_rules"]
+__all__ = ["key_rules", "key_uses"]
 
 key_rules = RuleTable("keys")
+
+# What an operation does with keys. "uses": it draws from the key that is its first operand, or splits it; nothing else may use
+# that key. "derives": its result is a key that its operands determine, without a use of them (a number folded into a key).
+key_uses = FactTable("on_keys", "nothing", "uses", "derives")

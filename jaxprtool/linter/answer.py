@@ -22,12 +22,12 @@ class Linted(NamedTuple):
     Attributes:
       name: what the program is called: its file, with its name in the file.
       findings: in the order of the text.
-      ignored: how many more there are that comments tell to ignore.
+      ignored: those that comments tell to ignore.
     """
 
     name: str
     findings: Sequence[Finding]
-    ignored: int
+    ignored: Sequence[Finding]
 
 
 class Lint(Answer):
@@ -72,7 +72,7 @@ class Lint(Answer):
         text = f"{counted(n, 'finding')}: {kinds}" if n else "nothing found"
         if len(self.programs) > 1:
             text = text.replace(":", f" in {counted(len(self.programs), 'program')}:", 1)
-        ignored = sum(p.ignored for p in self.programs)
+        ignored = sum(len(p.ignored) for p in self.programs)
         parts = [text, f"{ignored:,} ignored" if ignored else ""]
         if self.fixed:
             mended = ", ".join(f"{k} {code}" for code, k in self.fixed.most_common())
@@ -86,7 +86,7 @@ class Lint(Answer):
             "schema": 1,
             "findings": rows,
             "counts": dict(sorted(self.counts.items())),
-            "ignored": sum(p.ignored for p in self.programs),
+            "ignored": sum(len(p.ignored) for p in self.programs),
             "fixed": None if self.fixed is None else dict(sorted(self.fixed.items())),
         }
 

@@ -16,10 +16,6 @@ __all__ = ["large_constant"]
     family="constants",
     kind="program",
     mend="make it an argument of the function (`opt --passes lift-consts` does so for a file)",
-    bad="{ lambda a:f32[1024,1024] ; b:f32[1024]. let\n"
-    "    c:f32[1024] = dot_general[dimension_numbers=(([1], [0]), ([], []))] a b\n  in (c,) }",
-    good="{ lambda ; a:f32[1024,1024] b:f32[1024]. let\n"
-    "    c:f32[1024] = dot_general[dimension_numbers=(([1], [0]), ([], []))] a b\n  in (c,) }",
 )
 def large_constant(view: View) -> Iterator[Found]:
     """The program holds a large array, as a constant that the function has captured.

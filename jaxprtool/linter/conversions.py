@@ -16,12 +16,6 @@ __all__ = ["converted_back"]
     family="conversions",
     mend="leave out both conversions",
     fix="simplify,dce",
-    bad="{ lambda ; a:bf16[3]. let\n"
-    "    b:f32[3] = convert_element_type[new_dtype=float32] a\n"
-    "    c:bf16[3] = convert_element_type[new_dtype=bfloat16] b\n"
-    "    d:bf16[3] = sin c\n"
-    "  in (d,) }",
-    good="{ lambda ; a:bf16[3]. let d:bf16[3] = sin a in (d,) }",
 )
 def converted_back(at: At) -> str | None:
     """A value is converted to a wider type and straight back.

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxprtool.interpreters.jvp import derivative_facts
+from jaxprtool.interpreters.runs import runs_of
+from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import all_eqns
@@ -15,29 +17,6 @@ from jaxprtool.linter.ranges import has_derivative, may_be_zero
 from jaxprtool.linter.registry import Found, lint_rule
 
 __all__ = ["infinite_derivative", "where_nan_gradient", "zero_division"]
-
-# Operations that have a rule for their derivative, or none in reverse mode, so that what they run is not differentiated.
-_OWN_RULE = frozenset(
-    {
-        *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin"),
-        *("custom_linear_solve", "custom_root", "while"),
-    }
-)
-# Operations through which no derivative goes.
-_ENDS = frozenset(
-    {
-        *("eq", "ne", "lt", "le", "gt", "ge", "stop_gradient", "is_finite", "sign", "floor"),
-        *(
-            "round",
-            "ceil",
-            "argmax",
-            "argmin",
-            "convert_element_type",
-            "debug_callback",
-            "debug_print",
-        ),
-    }
-)
 
 
 def _is_differentiated(at: At) -> bool:
@@ -69,15 +48,18 @@ def _goes_on(frame: Frame, eqn: JaxprEqn) -> bool:
 
 
 def _has_own_rule(eqn: JaxprEqn) -> bool:
-    primitive = eqn.primitive
-    return primitive.name in _OWN_RULE or derivative_facts[primitive] == "rule"
+    """Whether what an equation runs is not differentiated: its derivative has a rule, or there is none in reverse mode."""
+    of_unknown_length = any(run.turns for run in runs_of(eqn))
+    return derivative_facts[eqn.primitive] == "rule" or of_unknown_length
 
 
 def _ends(eqn: JaxprEqn) -> bool:
-    name = eqn.primitive.name
-    if name == "convert_element_type":
-        return eqn.out_binders[0].aval.dtype.kind not in "fc"
-    return name in _ENDS
+    """Whether no derivative goes through an equation."""
+    return derivative_facts[eqn.primitive] == "zero" or not any(map(_is_inexact, eqn.out_binders))
+
+
+def _is_inexact(x: Any) -> bool:
+    return isinstance(x.aval, ShapedArray) and x.aval.dtype.is_inexact
 
 
 @lint_rule(
@@ -89,17 +71,6 @@ def _ends(eqn: JaxprEqn) -> bool:
     family="derivatives",
     mend="add a small number inside (jnp.sqrt(x + eps)), or guard the input: "
     "where(x > 0, sqrt(where(x > 0, x, 1)), 0)",
-    bad="""{ lambda ; a:f32[3]. let
-    b:f32[3] = mul a a
-    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
-    d:f32[] = sqrt c
-  in (d,) }""",
-    good="""{ lambda ; a:f32[3]. let
-    b:f32[3] = mul a a
-    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
-    d:f32[] = add c 1e-6:f32[]
-    e:f32[] = sqrt d
-  in (e,) }""",
 )
 def infinite_derivative(at: At) -> str | None:
     """A root of what may be exactly zero: its derivative there is infinite.
@@ -122,17 +93,6 @@ def infinite_derivative(at: At) -> str | None:
     "div",
     family="derivatives",
     mend="add a small number to the norm, or guard it: x / where(norm == 0, 1, norm)",
-    bad="""{ lambda ; a:f32[3]. let
-    b:f32[3] = mul a a
-    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
-    d:f32[3] = div a c
-  in (d,) }""",
-    good="""{ lambda ; a:f32[3]. let
-    b:f32[3] = mul a a
-    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
-    d:f32[] = add c 1e-6:f32[]
-    e:f32[3] = div a d
-  in (e,) }""",
 )
 def zero_division(at: At) -> str | None:
     """A value is divided by its own norm, which may be exactly zero.
@@ -152,9 +112,14 @@ _WAY = 6  # operations between a value and its quotient
 def _is_selected(at: At) -> bool:
     """Whether the result only goes into a choice, which leaves it out where it is bad (and is another rule's)."""
     readers = [eqn for v in at.eqn.out_binders for eqn in at.frame.readers(v)]
-    names = {eqn.primitive.name for eqn in readers}
-    chosen = names <= {"select_n", "jit", "pjit"} and bool(names)
-    return chosen and not any(v in at.frame.jaxpr.outs for v in at.eqn.out_binders)
+    chosen = all(eqn.primitive.name == "select_n" or _is_plain_call(eqn) for eqn in readers)
+    return (
+        chosen and bool(readers) and not any(v in at.frame.jaxpr.outs for v in at.eqn.out_binders)
+    )
+
+
+def _is_plain_call(eqn: JaxprEqn) -> bool:
+    return call_of(eqn) is not None and not _has_own_rule(eqn)
 
 
 # Operations with bad derivatives: the operand, and where they are bad.
@@ -180,20 +145,6 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "select_n",
     family="derivatives",
     mend="guard the input as well: where(c, f(where(c, x, 1)), y)",
-    bad="""{ lambda ; a:f32[3]. let
-    b:bool[3] = gt a 0.0:f32[]
-    c:f32[3] = log a
-    d:f32[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,) sharding=None] 0.0:f32[]
-    e:f32[3] = select_n b d c
-  in (e,) }""",
-    good="""{ lambda ; a:f32[3]. let
-    b:bool[3] = gt a 0.0:f32[]
-    c:f32[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,) sharding=None] 1.0:f32[]
-    d:f32[3] = select_n b c a
-    e:f32[3] = log d
-    f:f32[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,) sharding=None] 0.0:f32[]
-    g:f32[3] = select_n b f e
-  in (g,) }""",
 )
 def where_nan_gradient(at: At) -> Iterator[Found]:
     """A `where` guards the result of an operation, and not its input: the gradient is NaN.

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from jaxprtool.interpreters.check import memory_facts
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.jaxpr import JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import JaxprEqn, Lit, Primitive
 from jaxprtool.linter.frames import At, Frame
 from jaxprtool.linter.registry import Found, lint_rule
 from jaxprtool.linter.repeats import copies_in, is_collective
@@ -21,33 +22,6 @@ __all__ = ["donated_twice", "donation_unused", "offload_in_loop", "repeated_coll
     kind="jaxpr",
     mend="do it once, and use the result twice",
     fix="cse",
-    bad="""{ lambda ; a:f32[8]. let
-    b:f32[8] = shard_map[
-      check_vma=False
-      in_specs=(P('i',),)
-      jaxpr={ lambda ; c:f32[2]. let
-          d:f32[2] = psum[axes=('i',) axis_index_groups=None] c
-          e:f32[2] = psum[axes=('i',) axis_index_groups=None] c
-          f:f32[2] = mul d e
-        in (f,) }
-      manual_axes=frozenset({'i'})
-      mesh=Mesh('i': 4)
-      out_specs=(P('i',),)
-    ] a
-  in (b,) }""",
-    good="""{ lambda ; a:f32[8]. let
-    b:f32[8] = shard_map[
-      check_vma=False
-      in_specs=(P('i',),)
-      jaxpr={ lambda ; c:f32[2]. let
-          d:f32[2] = psum[axes=('i',) axis_index_groups=None] c
-          e:f32[2] = mul d d
-        in (e,) }
-      manual_axes=frozenset({'i'})
-      mesh=Mesh('i': 4)
-      out_specs=(P('i',),)
-    ] a
-  in (b,) }""",
 )
 def repeated_collective(frame: Frame) -> Iterator[Found]:
     """The same value is sent twice, by the same collective.
@@ -61,43 +35,16 @@ def repeated_collective(frame: Frame) -> Iterator[Found]:
             yield Found(message, frame.place(eqn), related=(frame.place(first),))
 
 
+def _may_move(primitive: Primitive) -> bool:
+    """Whether results of a primitive may be in another memory than its operands."""
+    return memory_facts[primitive] == "rule" and not primitive.holds_jaxprs
+
+
 @lint_rule(
     "offload-in-loop",
-    "device_put",
+    _may_move,
     family="devices",
     mend="move what does not change before the loop, or the whole array after it",
-    bad="""{ lambda ; a:f32[4,8] b:f32[8]. let
-    c:f32[8] = scan[
-      jaxpr={ lambda ; d:f32[8] e:f32[8]. let
-          f:f32<host>[8] = device_put[
-            copy_semantics=(ArrayCopySemantics.ALWAYS_COPY,)
-            devices=(MemorySpace.Host,)
-            srcs=(None,)
-          ] e
-          g:f32[8] = device_put[
-            copy_semantics=(ArrayCopySemantics.ALWAYS_COPY,)
-            devices=(MemorySpace.Device,)
-            srcs=(None,)
-          ] f
-          h:f32[8] = add d g
-        in (h,) }
-      length=4
-      num_carry=1
-      num_consts=0
-      reverse=False
-      unroll=1
-    ] b a
-  in (c,) }""",
-    good="""{ lambda ; a:f32[4,8] b:f32[8]. let
-    c:f32[8] = scan[
-      jaxpr={ lambda ; d:f32[8] e:f32[8]. let f:f32[8] = add d e in (f,) }
-      length=4
-      num_carry=1
-      num_consts=0
-      reverse=False
-      unroll=1
-    ] b a
-  in (c,) }""",
 )
 def offload_in_loop(at: At) -> Iterator[str]:
     """A loop moves arrays between the host's memory and the device's in each turn.
@@ -107,7 +54,7 @@ def offload_in_loop(at: At) -> Iterator[str]:
     """
     if at.frame.turns < 2:
         return
-    for x, v in zip(at.eqn.inputs, at.eqn.out_binders, strict=True):
+    for x, v in zip(at.eqn.inputs, at.eqn.out_binders, strict=False):
         if isinstance(x.aval, ShapedArray) and x.aval.memory != v.aval.memory:
             there = f"to the {v.aval.memory}" if v.aval.memory else "to the device"
             yield f"{x.aval} is moved {there} in each turn of a loop"
@@ -119,32 +66,15 @@ def _donated(eqn: JaxprEqn) -> list[int]:
     return [i for i, flag in enumerate(flags) if flag is True and i < len(eqn.inputs)]
 
 
+def _may_donate(primitive: Primitive) -> bool:
+    return "donated_invars" in primitive.params
+
+
 @lint_rule(
     "donation-unused",
-    "jit",
-    "pjit",
+    _may_donate,
     family="devices",
     mend="donate only arguments that the function returns updated, with the same shape and type",
-    bad="""{ lambda ; a:f32[8] b:f32[4]. let
-    c:f32[4] = jit[
-      name=step
-      donated_invars=(True, False)
-      jaxpr={ lambda ; d:f32[8] e:f32[4]. let
-          f:f32[] = reduce_sum[axes=(0,) out_sharding=None] d
-          g:f32[4] = mul e f
-        in (g,) }
-    ] a b
-  in (c,) }""",
-    good="""{ lambda ; a:f32[8] b:f32[4]. let
-    c:f32[4] = jit[
-      name=step
-      donated_invars=(False, True)
-      jaxpr={ lambda ; d:f32[8] e:f32[4]. let
-          f:f32[] = reduce_sum[axes=(0,) out_sharding=None] d
-          g:f32[4] = mul e f
-        in (g,) }
-    ] a b
-  in (c,) }""",
 )
 def donation_unused(at: At) -> Iterator[str]:
     """A donated argument's memory cannot be used for any result.
@@ -170,22 +100,6 @@ def _room(aval: Any) -> Any:
     family="devices",
     kind="jaxpr",
     mend="do not donate it, or use the result of the call instead",
-    bad="""{ lambda ; a:f32[8]. let
-    b:f32[8] = jit[
-      name=step
-      donated_invars=(True,)
-      jaxpr={ lambda ; c:f32[8]. let d:f32[8] = sin c in (d,) }
-    ] a
-    e:f32[8] = add a b
-  in (e,) }""",
-    good="""{ lambda ; a:f32[8]. let
-    b:f32[8] = jit[
-      name=step
-      donated_invars=(True,)
-      jaxpr={ lambda ; c:f32[8]. let d:f32[8] = sin c in (d,) }
-    ] a
-    e:f32[8] = add b b
-  in (e,) }""",
 )
 def donated_twice(frame: Frame) -> Iterator[Found]:
     """A donated argument is used again after the call that it was donated to.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.interface import argument_labels
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 from jaxprtool.linter.frames import At, Frame, frames_of
 from jaxprtool.linter.ignored import is_ignored
 from jaxprtool.linter.registry import Found, Rule
@@ -78,37 +78,37 @@ class Finding(NamedTuple):
 @deep
 def lint_program(
     program: ClosedJaxpr, rules: Sequence[Rule], options: Options
-) -> tuple[list[Finding], int]:
+) -> tuple[list[Finding], list[Finding]]:
     """What rules find in a well-typed program.
 
     Returns:
-      What is found, in the order of the text, and how much more there is that comments in the text tell to ignore.
+      What is found, in the order of the text, and what there is besides that comments in the text tell to ignore.
     """
     frames = [*frames_of(program)]
     view = View(program, [f for f in frames if f.first], options)
     found: dict[Any, Finding] = {}
-    names = {eqn.primitive.name for f in view.frames for eqn in f.jaxpr.eqns}
-    rules = [r for r in rules if not r.needs or not names.isdisjoint(r.needs)]
-    by_name: dict[str, list[Rule]] = {}
-    for rule in rules:
-        for name in rule.primitives:
-            by_name.setdefault(name, []).append(rule)
+    primitives = {eqn.primitive for f in view.frames for eqn in f.jaxpr.eqns}
+    rules = [r for r in rules if r.is_needed(primitives)]
+    of_primitives = {p: own for p in primitives if (own := [r for r in rules if r.is_of(p)])}
     for frame in frames:
-        _look(frame, by_name, found)
+        _look(frame, of_primitives, found)
     for rule in rules:
         given: Sequence[Any] = {"jaxpr": view.frames, "program": [view]}.get(rule.kind, ())
         for at in given:
             for one in rule.apply(at):
                 found[rule.code, one] = Finding(rule, one)
-    kept = [f for f in found.values() if not is_ignored(program, f.code, f.found)]
-    return sorted(kept, key=_position), len(found) - len(kept)
+    kept: list[Finding] = []
+    ignored: list[Finding] = []
+    for f in sorted(found.values(), key=_position):
+        (ignored if is_ignored(program, f.code, f.found) else kept).append(f)
+    return kept, ignored
 
 
-def _look(frame: Frame, rules: dict[str, list[Rule]], found: dict[Any, Finding]) -> None:
+def _look(frame: Frame, rules: dict[Primitive, list[Rule]], found: dict[Any, Finding]) -> None:
     """Apply the rules of equations to those of a jaxpr."""
-    find: Callable[[str], list[Rule] | None] = rules.get
+    find: Callable[[Primitive], list[Rule] | None] = rules.get
     for eqn in frame.jaxpr.eqns:
-        own = find(eqn.primitive.name)
+        own = find(eqn.primitive)
         if own is None:
             continue
         for rule in own:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.analyses.answer import Answer
+from jaxprtool.linter.examples import Side
 from jaxprtool.linter.registry import Page
 
 __all__ = ["Explained", "Listed"]
@@ -19,11 +20,13 @@ class Explained(Answer):
 
     Attributes:
       page: the page.
+      example: its example.
       says: the messages that its example gives.
     """
 
     def __init__(self, page: Page, says: Sequence[str]):
         self.page, self.says = page, says
+        self.example = page.example
 
     def lines(self) -> list[str]:
         """The page."""
@@ -31,15 +34,20 @@ class Explained(Answer):
         found = [_heading(page), "", *textwrap.wrap(f"{page.title}.", _WIDTH)]
         if page.why:
             found += ["", *textwrap.wrap(page.why, _WIDTH)]
-        if page.bad:
-            found += ["", f"Example (jaxprtool {page.command}):", "", *_indented(page.bad)]
-            found += [f"    {line}" for said in self.says for line in said.splitlines()]
+        bad, good = self.example
+        if bad.command or bad.text:
+            found += ["", *_shown("Example", bad)]
+        if self.says:
+            found += ["", *(f"    {line}" for said in self.says for line in said.splitlines())]
         found += ["", *textwrap.wrap(f"To mend it, {page.mend}.", _WIDTH)]
-        if page.good:
-            found += ["", *_indented(page.good)]
+        if good.command and (good.command != bad.command or not good.text):
+            found += ["", *_shown("Mended", good)]
+        elif good.text:
+            found += ["", *_indented(good.text)]
         if page.fix:
             found += [
-                f"`jaxprtool lint --fix` does so, by the passes {page.fix.replace(',', ', ')}."
+                "",
+                f"`jaxprtool lint --fix` does so, by the passes {page.fix.replace(',', ', ')}.",
             ]
         return found
 
@@ -49,13 +57,15 @@ class Explained(Answer):
         return {
             "code": page.code,
             "family": page.family,
-            "verb": page.command.partition(" ")[0] or None,
+            "verb": (self.example.bad.command or page.command).partition(" ")[0] or None,
             "title": page.title,
             "why": page.why,
             "mend": page.mend,
-            "example": page.bad or None,
+            "example": self.example.bad.text or None,
+            "command": self.example.bad.command or None,
             "says": [*self.says],
-            "mended": page.good or None,
+            "mended": self.example.good.text or None,
+            "mended_command": self.example.good.command or None,
             "fix": page.fix or None,
             "default": page.default,
         }
@@ -94,5 +104,12 @@ def _heading(page: Page) -> str:
     return f"{page.code} ({rule}{page.family}{off})"
 
 
+def _shown(what: str, side: Side) -> list[str]:
+    called = f"jaxprtool {side.command.removesuffix(' -')}" if side.command else "Python"
+    if not side.text:
+        return [f"{what}: {called}"]
+    return [f"{what} ({called}):", "", *_indented(side.text)]
+
+
 def _indented(text: str) -> list[str]:
-    return [*(f"    {line}".rstrip() for line in text.strip("\n").splitlines()), ""]
+    return [f"    {line}".rstrip() for line in text.strip("\n").splitlines()]

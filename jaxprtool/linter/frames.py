@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.places import Place, Step
+from jaxprtool.interpreters.flow import elements_facts, passed_on
 from jaxprtool.interpreters.runs import Run, runs_of
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import Memo
@@ -24,23 +25,9 @@ _SMALL = (
 )
 _STEPS = 64  # of a way to an equation through calls and operations that change no value
 
-# Operations that give all elements of their first operand, in their order, and those that give some, or in another order.
-_SAME = frozenset(
-    {
-        *(
-            "broadcast_in_dim",
-            "copy",
-            "copy_p",
-            "expand_dims",
-            "layout_constraint",
-            "name",
-            "pvary",
-        ),
-        *("reduce_precision", "reshape", "reshard", "sharding_constraint", "squeeze"),
-        *("stop_gradient", "convert_element_type"),
-    }
-)
-_OF_SAME = _SAME | {"rev", "slice", "transpose"}
+# What the elements of a result are (`interpreters.flow`) that is the operand but for its shape and type, and that is made of it.
+_SAME = frozenset({"kept", "converted"})
+_OF_SAME = _SAME | {"permuted", "chosen"}
 _MAKERS = Memo[dict[Any, tuple[JaxprEqn, int]]]("what makes each variable")
 _READERS = Memo[dict[Any, list[JaxprEqn]]]("what reads each variable")
 
@@ -203,7 +190,7 @@ class Ref(NamedTuple):
         """Its type."""
         return self.atom.aval
 
-    def seen_through(self, names: frozenset[str] = _OF_SAME) -> Ref:
+    def seen_through(self, elements: frozenset[str] = _OF_SAME) -> Ref:
         """The value that it is, or that it is made of by operations that change no element (a conversion may round)."""
         frame, atom = self
         for _ in range(_STEPS):
@@ -217,8 +204,9 @@ class Ref(NamedTuple):
                 frame, atom = outer
                 continue
             eqn, k = found
-            if eqn.primitive.name in names and _both_inexact(eqn):
-                atom = eqn.inputs[0]
+            operand = passed_on(eqn, k, elements)
+            if operand is not None and _kind(operand) == _kind(eqn.out_binders[k]):
+                atom = operand  # integers that become floats, and floats that become integers, are other numbers
                 continue
             run = call_of(eqn)
             if run is None:
@@ -243,7 +231,7 @@ class Ref(NamedTuple):
         made = frame.maker(atom)
         if made is not None:
             primitive = made[0].primitive
-            if primitive.name not in _OF_SAME and not primitive.holds_jaxprs:
+            if elements_facts[primitive] not in _OF_SAME and not primitive.holds_jaxprs:
                 return None  # as it is mostly
         atom = self.seen_through().atom
         value = atom.val if isinstance(atom, Lit) else None
@@ -275,13 +263,8 @@ def _is_copy(first: At, second: At, depth: int) -> bool:
     return all(first.operand(i).is_same(second.operand(i), depth) for i in range(len(ins)))
 
 
-def _both_inexact(eqn: JaxprEqn) -> bool:
-    """Whether an operation keeps the kind of numbers: integers that become floats, and floats that become integers, change."""
-    kinds = [
-        getattr(getattr(x.aval, "dtype", None), "kind", "")
-        for x in (eqn.inputs[0], eqn.out_binders[0])
-    ]
-    return kinds[0] == kinds[1]
+def _kind(x: Atom) -> str:
+    return getattr(getattr(x.aval, "dtype", None), "kind", "")
 
 
 def _inside(frame: Frame, eqn: JaxprEqn, run: Run) -> Frame:

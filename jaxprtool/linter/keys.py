@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.stack import deep
+from jaxprtool.interpreters.flow import elements_facts, passed_on
+from jaxprtool.interpreters.keys import key_uses
 from jaxprtool.interpreters.runs import Run, runs_of
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
 from jaxprtool.ir.memo import Memo
 from jaxprtool.linter.engine import View
 from jaxprtool.linter.frames import call_of
@@ -20,19 +22,18 @@ __all__ = ["key_reuse"]
 #
 # Every value has a root: that of a key says which key it is. Operations that change no key keep the root of their operand. Elements of an
 # array of keys have the root of the array with the operation that takes them, so that the same element, taken twice, has one root;
-# so has what `fold_in` makes of one key and one number. All other results are roots of their own: the variable itself. In a jaxpr the root
+# so has what is derived of one key and one number (`fold_in`). All other results are roots of their own: the variable itself. In a jaxpr the root
 # of an argument is its binder, for which a caller puts the root of the operand.
 
-_USES = frozenset({"random_bits", "random_split", "random_gamma"})
-_SAME_KEY = frozenset(
-    {
-        *("random_wrap", "random_unwrap", "reshape", "squeeze", "expand_dims", "broadcast_in_dim"),
-        *("copy", "copy_p", "convert_element_type", "sharding_constraint", "pvary", "transpose"),
-        *("reshard", "optimization_barrier", "stop_gradient", "layout_constraint", "random_clone"),
-    }
-)
-_MADE_OF = frozenset({"random_fold_in", "random_seed"})
-_ELEMENTS = frozenset({"slice", "dynamic_slice", "gather", "dynamic_index_in_dim"})
+_USES, _DERIVES = "uses", "derives"
+# What the elements of a result are (`interpreters.flow`) that is the same key, and that is a part of an array of keys.
+_SAME_KEY = frozenset({"kept", "permuted", "converted"})
+_PART = frozenset({"chosen"})
+
+
+def _uses(primitive: Primitive) -> bool:
+    """Whether a primitive uses the key that is its first operand."""
+    return key_uses[primitive] == _USES
 
 
 class Use(NamedTuple):
@@ -76,21 +77,8 @@ class Summary(NamedTuple):
     "key-reuse",
     family="keys",
     kind="program",
-    needs=tuple(_USES),
+    needs=(_uses,),
     mend="split it first: key, subkey = jax.random.split(key)",
-    bad="""{ lambda ; a:key<fry>[]. let
-    b:u32[3] = random_bits[bit_width=32 shape=(3,)] a
-    c:u32[3] = random_bits[bit_width=32 shape=(3,)] a
-  in (b, c) }""",
-    good="""{ lambda ; a:key<fry>[]. let
-    b:key<fry>[2] = random_split[shape=(2,)] a
-    c:key<fry>[1] = slice[limit_indices=(1,) start_indices=(0,) strides=None] b
-    d:key<fry>[] = squeeze[dimensions=(0,)] c
-    e:key<fry>[1] = slice[limit_indices=(2,) start_indices=(1,) strides=None] b
-    f:key<fry>[] = squeeze[dimensions=(0,)] e
-    g:u32[3] = random_bits[bit_width=32 shape=(3,)] d
-    h:u32[3] = random_bits[bit_width=32 shape=(3,)] f
-  in (g, h) }""",
 )
 def key_reuse(view: View) -> Iterator[Found]:
     """A key of random numbers is used twice.
@@ -135,7 +123,7 @@ def _draws(jaxpr: Jaxpr) -> bool:
     found = _DRAWS.find(jaxpr)
     if found is None:
         found = any(
-            eqn.primitive.name in _USES
+            _uses(eqn.primitive)
             or (eqn.primitive.holds_jaxprs and any(_draws(run.jaxpr.jaxpr) for run in runs_of(eqn)))
             for eqn in jaxpr.eqns
         )
@@ -177,17 +165,19 @@ class _Body:
 
     def look(self, eqn: JaxprEqn) -> None:
         """Follow the keys through an equation."""
-        name = eqn.primitive.name
-        if name in _USES:
+        primitive = eqn.primitive
+        elements, on_keys = elements_facts[primitive], key_uses[primitive]
+        if on_keys == _USES:
             self.use(Use(self.root(eqn.inputs[0]), eqn, eqn))
-        elif name in _SAME_KEY:
-            for v, x in zip(eqn.out_binders, eqn.inputs, strict=False):
-                self.roots[v] = self.root(x)
-        elif name in _ELEMENTS or name in _MADE_OF:
+        elif elements in _SAME_KEY:
+            for k, v in enumerate(eqn.out_binders):
+                self.roots[v] = self.root(passed_on(eqn, k, _SAME_KEY))
+        elif elements in _PART or on_keys == _DERIVES:
             operands = tuple([self.root(x) for x in eqn.inputs])
             params = tuple([(k, self.keys.value(v)) for k, v in sorted(eqn.params.items())])
-            whole = operands[0] if name in _ELEMENTS else None
-            self.roots[eqn.out_binders[0]] = _Root(name, operands, params, whole)
+            whole = operands[0] if elements in _PART else None
+            for k, v in enumerate(eqn.out_binders):
+                self.roots[v] = _Root(primitive.name, operands, (*params, k), whole)
         elif eqn.primitive.holds_jaxprs:
             runs = [run for run in runs_of(eqn) if _draws(run.jaxpr.jaxpr)]
             if runs:

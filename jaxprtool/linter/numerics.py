@@ -32,22 +32,6 @@ def _exponentials(quotient: At) -> At | None:
     "log",
     family="numerics",
     mend="write jax.nn.log_softmax(x)",
-    bad="""{ lambda ; a:f32[8]. let
-    b:f32[] = reduce_max[axes=(0,) out_sharding=None] a
-    c:f32[8] = sub a b
-    d:f32[8] = exp c
-    e:f32[] = reduce_sum[axes=(0,) out_sharding=None] d
-    f:f32[8] = div d e
-    g:f32[8] = log f
-  in (g,) }""",
-    good="""{ lambda ; a:f32[8]. let
-    b:f32[] = reduce_max[axes=(0,) out_sharding=None] a
-    c:f32[8] = sub a b
-    d:f32[8] = exp c
-    e:f32[] = reduce_sum[axes=(0,) out_sharding=None] d
-    f:f32[] = log e
-    g:f32[8] = sub c f
-  in (g,) }""",
 )
 def log_of_softmax(at: At) -> str | None:
     """The logarithm of a softmax.
@@ -65,13 +49,6 @@ def log_of_softmax(at: At) -> str | None:
     "log",
     family="numerics",
     mend="write jax.nn.log_sigmoid(x), and jax.nn.log_sigmoid(-x) for log(1 - sigmoid(x))",
-    bad="{ lambda ; a:f32[3]. let\n    b:f32[3] = logistic a\n    c:f32[3] = log b\n  in (c,) }",
-    good="""{ lambda ; a:f32[3]. let
-    b:f32[3] = neg a
-    c:f32[3] = exp b
-    d:f32[3] = log1p c
-    e:f32[3] = neg d
-  in (e,) }""",
 )
 def log_of_sigmoid(at: At) -> str | None:
     """The logarithm of a sigmoid, or of one minus it.
@@ -92,8 +69,6 @@ def log_of_sigmoid(at: At) -> str | None:
     "log",
     family="numerics",
     mend="write jnp.log1p(x), and jnp.logaddexp(x, 0) for log(1 + exp(x))",
-    bad="{ lambda ; a:f32[3]. let\n    b:f32[3] = add 1.0:f32[] a\n    c:f32[3] = log b\n  in (c,) }",
-    good="{ lambda ; a:f32[3]. let c:f32[3] = log1p a in (c,) }",
 )
 def log_of_one_plus(at: At) -> str | None:
     """The logarithm of one plus, or minus, a number.
@@ -130,8 +105,6 @@ def _beside_one(inner: At) -> Ref | None:
     family="numerics",
     needs=("exp",),
     mend="write jnp.expm1(x)",
-    bad="{ lambda ; a:f32[3]. let\n    b:f32[3] = exp a\n    c:f32[3] = sub b 1.0:f32[]\n  in (c,) }",
-    good="{ lambda ; a:f32[3]. let c:f32[3] = expm1 a in (c,) }",
 )
 def exp_minus_one(at: At) -> str | None:
     """An exponential minus one.
@@ -156,19 +129,6 @@ def exp_minus_one(at: At) -> str | None:
     family="numerics",
     needs=("exp",),
     mend="write jax.nn.logsumexp(x) or jax.nn.softmax(x), which subtract the greatest element first",
-    bad="""{ lambda ; a:f32[8]. let
-    b:f32[8] = exp a
-    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
-    d:f32[] = log c
-  in (d,) }""",
-    good="""{ lambda ; a:f32[8]. let
-    b:f32[] = reduce_max[axes=(0,) out_sharding=None] a
-    c:f32[8] = sub a b
-    d:f32[8] = exp c
-    e:f32[] = reduce_sum[axes=(0,) out_sharding=None] d
-    f:f32[] = log e
-    g:f32[] = add b f
-  in (g,) }""",
 )
 def exp_without_max(at: At) -> str | None:
     """A softmax, or the logarithm of a sum of exponentials, without the greatest element subtracted first.

@@ -1,33 +1,24 @@
-"""What can be said of the numbers of a value by the operations that made it: that they are bounded, or that they reach zero."""
+"""What can be said of the numbers of a value by the operations that made it: that they are bounded, or that they reach zero.
+
+What is true of the results of one operation, its row says (`range`). What is here by name is arithmetic: how sums, products and
+choices hang together with what they are made of, and the patterns of norms.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
+from jaxprtool.interpreters.ranges import range_of
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.linter.frames import At, Ref
 
 __all__ = ["Zero", "has_derivative", "is_bounded_above", "may_be_zero", "of_integers"]
 
 _DEPTH = 12  # operations that are looked through
-_LIMITED = frozenset(
-    {
-        *(
-            "tanh",
-            "sin",
-            "cos",
-            "logistic",
-            "erf",
-            "erfc",
-            "clamp",
-            "iota",
-            "sign",
-            "atan",
-            "atan2",
-        ),
-        *("is_finite", "min", "random_bits", "reduce_min", "erf_inv", "asin", "acos"),
-    }
-)
+# Operations that somebody puts in to keep numbers small, which their rows cannot say for all operands; and the inverse of erf, whose
+# results are small but for operands within the rounding error of 1.
+_LIMITING = frozenset({"clamp", "erf_inv", "iota", "min", "random_bits", "reduce_min"})
 
 
 def of_integers(ref: Ref) -> bool:
@@ -57,7 +48,7 @@ def is_bounded_above(ref: Ref, depth: int = _DEPTH) -> bool:
     if found is None or depth == 0:
         return False
     name = found.name
-    if name in _LIMITED or of_integers(ref):
+    if _is_limited(found) or of_integers(ref):
         return True
     if name == "sub":
         return found.number(1) is None or is_bounded_above(found.operand(0), depth - 1)
@@ -72,6 +63,10 @@ def is_bounded_above(ref: Ref, depth: int = _DEPTH) -> bool:
     return False
 
 
+def _is_limited(found: At) -> bool:
+    return found.name in _LIMITING or range_of(found.eqn).high < math.inf
+
+
 def _is_scaled_down(found: At, depth: int) -> bool:
     """Whether a product or quotient is bounded: of a number and of what is, or of a negative value and of what is not negative."""
     for i in (0, 1):
@@ -84,7 +79,7 @@ def _is_scaled_down(found: At, depth: int) -> bool:
         made = other.at()
         if made is not None and made.name == "neg" and is_not_negative(made.operand(0), depth - 1):
             return True
-        if made is not None and made.name in _LIMITED and isinstance(number, (int, float)):
+        if made is not None and _is_limited(made) and isinstance(number, (int, float)):
             return True
     return False
 
@@ -98,7 +93,7 @@ def is_not_negative(ref: Ref, depth: int = _DEPTH) -> bool:
     if found is None or depth <= 0:
         return False
     name = found.name
-    if _is_square(found) or name in ("exp", "exp2", "logistic", "sqrt", "rsqrt", "is_finite"):
+    if range_of(found.eqn).low >= 0 or _is_square(found):
         return True
     if name in ("reduce_sum", "reduce_max", "psum", "cumsum", "reduce_min"):
         return is_not_negative(found.operand(0), depth - 1)
@@ -178,8 +173,8 @@ def _is_away_from_zero(ref: Ref) -> bool:
     found = ref.at()
     if found is None:
         return False
-    if found.name in ("exp", "cosh", "logistic", "exp2", "rsqrt", "log"):
-        return True
+    if range_of(found.eqn).is_away_from_zero or found.name == "log":
+        return True  # a logarithm is 0 at one point alone, which is no usual one
     if found.name == "add":
         return any(ref.number() for ref in (found.operand(0), found.operand(1)))
     return found.name in ("select_n", "clamp", "iota")

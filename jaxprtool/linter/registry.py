@@ -8,26 +8,32 @@
         return "..." if at.made(0, "exp") and at.number(1) == 1 else None
 
 The docstring is the page: its first line the title, the rest why. A user's module defines rules in the same way, and `--plugin` loads it.
+
+A rule of one mathematical pattern, such as log(1 + x), names the primitives in it. What is true of a primitive, such as that it
+only moves data, is asked of its row (`rules.define`), so that a user's own primitive can say it too.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from jaxprtool.analyses.places import Place
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import Var
+from jaxprtool.ir.jaxpr import Primitive, Var
 from jaxprtool.ir.spans import Span
 from jaxprtool.ir.synonyms import close_names
+from jaxprtool.linter.examples import Example, Side, read_example
 
 __all__ = ["BUILT_IN", "Found", "Page", "Rule", "all_rules", "lint_rule", "select_rules"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Kind = Literal["equation", "jaxpr", "program"]
+# Which primitives are meant: the one of a name, or those of which a function says so, by what their rows state.
+Which = str | Callable[[Primitive], bool]
 
 # The families of the package's own rules, each a module here, in the order of the list.
 BUILT_IN = {
@@ -82,8 +88,8 @@ class Page(NamedTuple):
       title: a line.
       why: what is wrong with it.
       mend: what to do.
-      bad, good: an example, and the same mended; "" where there is none.
-      command: the command that shows it.
+      bad, good: an example, and the same mended, of a plug-in's rule; those of the package are files, see `example`.
+      command: the verb that says it, with its options; "" where several do.
       fix: the passes that mend it, or "".
       default: whether the rule is applied where `--select` does not name it.
     """
@@ -99,6 +105,14 @@ class Page(NamedTuple):
     fix: str = ""
     default: bool = True
 
+    @property
+    def example(self) -> Example:
+        """Its example: what a plug-in's rule gives, or what the package has for the code."""
+        if not self.bad:
+            return read_example(self.code)
+        command = f"{self.command} -"
+        return Example(Side("run", command, self.bad), Side("run", command, self.good))
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -107,21 +121,29 @@ class Rule:
     Attributes:
       page: what is said of it.
       kind: what `run` is applied to: each equation, each jaxpr, or the program.
-      primitives: of a rule of equations the names of the primitives.
-      needs: names of primitives; in a program that runs none of them the rule finds nothing. () for any program.
+      primitives: of a rule of equations which primitives.
+      needs: which primitives; in a program that runs none of them the rule finds nothing. () for any program.
       run: (`At`, `Frame` or `View`) -> what it finds.
     """
 
     page: Page
     kind: Kind
-    primitives: tuple[str, ...]
-    needs: tuple[str, ...]
+    primitives: tuple[Which, ...]
+    needs: tuple[Which, ...]
     run: Callable[[Any], Any]
 
     @property
     def code(self) -> str:
         """The code of what it finds."""
         return self.page.code
+
+    def is_of(self, primitive: Primitive) -> bool:
+        """Whether it is applied to the equations of a primitive."""
+        return _is_meant(primitive, self.primitives)
+
+    def is_needed(self, primitives: Iterable[Primitive]) -> bool:
+        """Whether it may find anything in a program that runs these primitives."""
+        return not self.needs or any(_is_meant(p, self.needs) for p in primitives)
 
     def apply(self, at: Any) -> Iterator[Found]:
         """What it finds: a rule gives nothing, a message, a `Found`, or several of them."""
@@ -135,18 +157,23 @@ class Rule:
             yield made
 
 
+def _is_meant(primitive: Primitive, which: Sequence[Which]) -> bool:
+    name = primitive.name
+    return any(w == name if isinstance(w, str) else w(primitive) for w in which)
+
+
 _RULES: dict[str, Rule] = {}
 
 
 def lint_rule(
     code: str,
-    *primitives: str,
+    *primitives: Which,
     family: str = "own",
     mend: str,
     bad: str = "",
     good: str = "",
     kind: Kind = "equation",
-    needs: Sequence[str] = (),
+    needs: Sequence[Which] = (),
     command: str = "lint",
     fix: str = "",
     default: bool = True,
@@ -155,13 +182,13 @@ def lint_rule(
 
     Args:
       code: the code of what it finds, in kebab-case.
-      primitives: of a rule of equations the names of the primitives whose equations it is given.
+      primitives: of a rule of equations the primitives whose equations it is given: names, or functions of a primitive that say yes.
       family: a name for it and its like, which `--select` takes too.
       mend: what to do, which is the help of what it finds.
-      bad, good: programs that have it and that have it no more.
+      bad, good: programs that have it and that have it no more; the package's own are in `linter.examples`.
       kind: "equation": the function is given an `At` for each equation of the primitives; "jaxpr": a `Frame` for each jaxpr that
         the program runs; "program": a `View` of the program. It returns None, a message, a `Found`, or several.
-      needs: names of primitives without any of which there is nothing to find, so that the rule takes no time.
+      needs: primitives, in the same way, without any of which there is nothing to find, so that the rule takes no time.
       command: the command that finds it in `bad`, with its options.
       fix: the passes that mend it, as `opt --passes` takes them.
       default: whether it is applied where `--select` does not name it.

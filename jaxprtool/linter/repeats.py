@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxprtool.interpreters.communication import sends_rules
+from jaxprtool.interpreters.flow import elements_facts
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
@@ -18,15 +19,6 @@ from jaxprtool.passes.keys import Keys
 
 __all__ = ["copies_in", "is_collective", "repeated_computation", "unrolled_loop"]
 
-# Operations that compute nothing, so that to do them twice costs next to nothing.
-_MOVES = frozenset(
-    {
-        *("broadcast_in_dim", "convert_element_type", "copy", "copy_p", "expand_dims", "iota"),
-        *("pvary", "pbroadcast", "reshape", "reshard", "rev", "sharding_constraint", "slice"),
-        *("squeeze", "stop_gradient", "transpose", "empty", "name", "axis_index"),
-    }
-)
-
 
 @lint_rule(
     "repeated-computation",
@@ -34,12 +26,6 @@ _MOVES = frozenset(
     kind="jaxpr",
     mend="compute it once, and use the result twice",
     fix="cse",
-    bad="""{ lambda ; a:f32[3]. let
-    b:f32[3] = sin a
-    c:f32[3] = sin a
-    d:f32[3] = mul b c
-  in (d,) }""",
-    good="{ lambda ; a:f32[3]. let\n    b:f32[3] = sin a\n    d:f32[3] = mul b b\n  in (d,) }",
 )
 def repeated_computation(frame: Frame) -> Iterator[Found]:
     """The same operation is applied twice to the same operands.
@@ -123,8 +109,8 @@ def _cone(eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> list[JaxprEqn]:
 
 def _computes(eqn: JaxprEqn) -> bool:
     """Whether an equation does arithmetic on arrays of inexact numbers: more than the indices and shapes that JAX computes anew."""
-    if eqn.primitive.name in _MOVES or all(type(x) is Lit for x in eqn.inputs):
-        return False
+    if elements_facts[eqn.primitive] != "computed" or all(type(x) is Lit for x in eqn.inputs):
+        return False  # it moves data, or makes few numbers
     avals = [x.aval for x in (*eqn.inputs, *eqn.out_binders) if isinstance(x.aval, ShapedArray)]
     return any(a.size != 1 and a.dtype.is_inexact for a in avals)
 
@@ -140,30 +126,6 @@ def _where(eqn: JaxprEqn) -> str:
     family="repeats",
     kind="jaxpr",
     mend="write it with jax.lax.scan or fori_loop over stacked inputs",
-    bad="{ lambda ; a:f32[3] b:f32[3]. let\n"
-    + "".join(
-        f"    c{i}:f32[3] = mul {f'f{i - 1}' if i else 'a'} b\n"
-        f"    d{i}:f32[3] = sin c{i}\n"
-        f"    e{i}:f32[3] = add d{i} b\n"
-        f"    f{i}:f32[3] = tanh e{i}\n"
-        for i in range(8)
-    )
-    + "  in (f7,) }",
-    good="""{ lambda ; a:f32[3] b:f32[3]. let
-    c:f32[3] b2:f32[3] = scan[
-      jaxpr={ lambda ; d:f32[3] e:f32[3]. let
-          f:f32[3] = mul e d
-          g:f32[3] = sin f
-          h:f32[3] = add g d
-          i:f32[3] = tanh h
-        in (d, i) }
-      length=8
-      num_carry=2
-      num_consts=0
-      reverse=False
-      unroll=1
-    ] b a
-  in (b2,) }""",
 )
 def unrolled_loop(frame: Frame) -> Iterator[Found]:
     """The same equations follow each other many times, each time with what the time before has given: a loop in Python.

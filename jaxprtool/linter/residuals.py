@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from jaxprtool.analyses.kept import keeping
+from jaxprtool.interpreters.flow import elements_facts
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.linter.engine import View
 from jaxprtool.linter.frames import At, Frame, Ref
 from jaxprtool.linter.registry import Found, lint_rule
@@ -24,17 +26,6 @@ _DEPTH = 8  # operations between the conversion and what is kept
     kind="program",
     mend="compute it in the narrow type, or again in the reverse pass: jax.checkpoint around the part in f32",
     default=False,
-    command="lint --select wide-residual",
-    bad="""{ lambda ; a:bf16[1024]. let
-    b:f32[1024] = convert_element_type[new_dtype=float32 weak_type=False] a
-    c:f32[1024] = tanh b
-    d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c
-  in (d,) }""",
-    good="""{ lambda ; a:bf16[1024]. let
-    b:bf16[1024] = tanh a
-    c:f32[1024] = convert_element_type[new_dtype=float32 weak_type=False] b
-    d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c
-  in (d,) }""",
 )
 def wide_residual(view: View) -> Iterator[Found]:
     """A reverse pass keeps in f32 what the program has in bf16 or f16.
@@ -66,8 +57,12 @@ def wide_residual(view: View) -> Iterator[Found]:
 def _conversions(frame: Frame) -> Iterator[At]:
     """The conversions of a jaxpr from 16 bits to more."""
     for eqn in frame.jaxpr.eqns:
-        if eqn.primitive.name == "convert_element_type" and _is_narrow(eqn.inputs[0].aval):
+        if _converts(eqn) and _is_narrow(eqn.inputs[0].aval):
             yield At(frame, eqn)
+
+
+def _converts(eqn: JaxprEqn) -> bool:
+    return elements_facts[eqn.primitive] == "converted"
 
 
 def _is_narrow(aval: Any) -> bool:
@@ -81,7 +76,7 @@ def _is_wide(aval: Any) -> bool:
 
 def _was_narrow(at: At, depth: int = _DEPTH) -> bool:
     """Whether a value was made of one that was converted from 16 bits."""
-    if at.eqn.primitive.name == "convert_element_type":
+    if _converts(at.eqn):
         return _is_narrow(at.eqn.inputs[0].aval)
     if depth == 0:
         return False

@@ -20,12 +20,6 @@ _ENOUGH = {"bf16": 256, "f16": 2048}
     *("reduce_sum", "reduce_prod", "cumsum", "cumprod", "cumlogsumexp", "reduce_window_sum"),
     family="sums",
     mend="sum in f32: jnp.sum(x, dtype=jnp.float32), or x.astype(jnp.float32) before it",
-    bad="{ lambda ; a:bf16[1024]. let b:bf16[] = reduce_sum[axes=(0,) out_sharding=None] a in (b,) }",
-    good="""{ lambda ; a:bf16[1024]. let
-    b:f32[1024] = convert_element_type[new_dtype=float32] a
-    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
-    d:bf16[] = convert_element_type[new_dtype=bfloat16] c
-  in (d,) }""",
 )
 def low_precision_sum(at: At) -> str | None:
     """A sum of many terms is accumulated in bf16 or f16.

@@ -23,10 +23,6 @@ def _is_weak(aval: Aval) -> bool:
     family="types",
     kind="program",
     mend="give it a type: jnp.asarray(x, jnp.float32), or np.float32(x)",
-    bad="""{ lambda ; a:f32[] b:f32[3]. let c:f32[3] = mul a b in (c,) }
-where weak a
-""",
-    good="{ lambda ; a:f32[] b:f32[3]. let c:f32[3] = mul a b in (c,) }",
 )
 def weak_input(view: View) -> Iterator[Found]:
     """An argument is weakly typed: it was a number of Python's.
@@ -45,15 +41,6 @@ def weak_input(view: View) -> Iterator[Found]:
     family="types",
     kind="program",
     mend="give it a type where it is made: jnp.zeros((), jnp.float32) for 0.0",
-    bad="""{ lambda ; a:f32[3]. let
-    b:f32[] = exp 1.0:f32[]
-  in (b,) }
-where weak b
-""",
-    good="""{ lambda ; a:f32[3]. let
-    b:f32[] = exp 1.0:f32[]
-  in (b,) }
-""",
 )
 def weak_output(view: View) -> Iterator[Found]:
     """A result is weakly typed, although no argument is.
@@ -77,32 +64,6 @@ def weak_output(view: View) -> Iterator[Found]:
     "while",
     family="types",
     mend="start the loop from a typed value: jnp.float32(0) for 0.0",
-    bad="""{ lambda ; a:f32[3]. let
-    b:f32[] = scan[
-      jaxpr={ lambda ; c:f32[] d:f32[]. let
-          e:f32[] = mul c 0.5:f32[]
-        in (e,) }
-        where weak c e
-      length=3
-      num_carry=1
-      num_consts=0
-      reverse=False
-      unroll=1
-    ] 1.0:f32[] a
-  in (b,) }
-where weak b
-""",
-    good="""{ lambda ; a:f32[3] z:f32[]. let
-    b:f32[] = scan[
-      jaxpr={ lambda ; c:f32[] d:f32[]. let e:f32[] = mul c d in (e,) }
-      length=3
-      num_carry=1
-      num_consts=0
-      reverse=False
-      unroll=1
-    ] z a
-  in (b,) }
-""",
 )
 def weak_carry(at: At) -> str | None:
     """What a loop carries from turn to turn is a weakly typed floating-point number.
@@ -120,8 +81,6 @@ def weak_carry(at: At) -> str | None:
     family="types",
     kind="program",
     mend="name the type: dtype=jnp.float32 where the value is made",
-    bad="{ lambda ; a:f32[3]. let b:f64[3] = convert_element_type[new_dtype=float64] a in (b,) }",
-    good="{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }",
 )
 def wide_type(view: View) -> Iterator[Found]:
     """A 64-bit floating-point number (f64, c128) appears in a program whose arguments have none.
@@ -158,9 +117,6 @@ def _is_wide(aval: Any) -> bool:
     family="types",
     kind="program",
     mend="convert the result to the argument's type (x.astype), and type what it starts from",
-    bad="{ lambda ; a:f32[3]. let b:f64[3] = convert_element_type[new_dtype=float64] a in (b,) }",
-    good="{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }",
-    command="lint --carry 0:0 --ignore wide-type",
 )
 def step_type(view: View) -> Iterator[Found]:
     """A step does not return exactly the types that it takes.

@@ -19,8 +19,6 @@ __all__ = ["dead_equation", "unused_argument"]
     kind="jaxpr",
     mend="take it out of the function",
     fix="dce",
-    bad="{ lambda ; a:f32[3]. let\n    b:f32[3] = sin a\n    c:f32[3] = cos a\n  in (b,) }",
-    good="{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }",
 )
 def dead_equation(frame: Frame) -> Iterator[Found]:
     """Nobody reads the results of an equation, and it has no effects.
@@ -52,8 +50,6 @@ def dead_equation(frame: Frame) -> Iterator[Found]:
     family="unused",
     kind="program",
     mend="take it out of the function, or give it as None",
-    bad="{ lambda ; a:f32[3] b:f32[3]. let c:f32[3] = sin a in (c,) }",
-    good="{ lambda ; a:f32[3]. let c:f32[3] = sin a in (c,) }",
 )
 def unused_argument(view: View) -> Iterator[Found]:
     """The program does not read an argument.

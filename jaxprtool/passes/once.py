@@ -10,10 +10,17 @@ from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.discharge import has_refs
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.walk import map_jaxprs, sub_jaxprs
 
-__all__ = ["Cut", "calls_python", "cut", "runs_once"]
+__all__ = ["Cut", "calls_python", "cut", "runs_once", "takes_python"]
+
+
+def takes_python(primitive: Primitive) -> bool:
+    """Whether a primitive calls a function of Python that a param holds, as its declaration says."""
+    return not primitive.holds_jaxprs and any(
+        FUNCTION in p.kind.parts for p in primitive.params.values()
+    )
 
 
 def calls_python(eqn: JaxprEqn) -> bool:

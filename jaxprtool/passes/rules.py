@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.interpreters.flow import passed_on
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.passes.bodies import NewBody, in_each_body, is_pure
 from jaxprtool.passes.registry import define_pass
@@ -58,9 +59,10 @@ class Match:
             if type(x) is Lit:
                 return x.val if isinstance(x.val, (bool, int, float, complex)) else None
             eqn = self._made(x)
-            if eqn is None or eqn.primitive.name not in _SPREADING:
+            operand = None if eqn is None else passed_on(eqn, eqn.out_binders.index(x), _MOVED)
+            if operand is None:
                 return None
-            x = eqn.inputs[0]
+            x = operand
         return None
 
     def _made(self, x: Atom) -> JaxprEqn | None:
@@ -78,9 +80,7 @@ class Match:
         return New(function, operands)
 
 
-_SPREADING = frozenset(
-    {"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "copy"}
-)
+_MOVED = ("kept", "permuted")  # where all elements are one number, they are it before too
 _STEPS = 8
 
 Rule = Callable[[Match], "Atom | New | None"]

@@ -7,6 +7,7 @@ same: it multiplies the tangent by a factor of that shape, or broadcasts it.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero, jvp_terms
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
 from jaxprtool.interpreters.monoids import Monoid, exact_laws, exactly_associative
+from jaxprtool.interpreters.ranges import within
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, Value
@@ -417,6 +419,7 @@ define(
     transpose=NONLINEAR,
     lower=hlo("atan2"),
     masks="inf",
+    range=within(-math.pi, math.pi),
 )
 
 

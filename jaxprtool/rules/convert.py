@@ -141,4 +141,5 @@ define(
     cost=AS_LOWERED,
     identity=lambda params: True,
     masks="both",
+    elements="converted",
 )

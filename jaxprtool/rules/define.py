@@ -21,15 +21,16 @@ from jaxprtool.interpreters.dce import dce_rules, effect_facts
 from jaxprtool.interpreters.determined import determined_rules
 from jaxprtool.interpreters.discharge import discharge_rules
 from jaxprtool.interpreters.evaluate import impl_rules
-from jaxprtool.interpreters.flow import mask_facts, steering_facts
+from jaxprtool.interpreters.flow import elements_facts, mask_facts, steering_facts
 from jaxprtool.interpreters.jvp import derivative_facts, jvp_rules, zero_derivative
-from jaxprtool.interpreters.keys import key_rules
+from jaxprtool.interpreters.keys import key_rules, key_uses
 from jaxprtool.interpreters.layouts import layout_rules
 from jaxprtool.interpreters.linearize import linearize_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.monoids import algebra_rules, monoid_rules
 from jaxprtool.interpreters.ordering import order_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_facts
+from jaxprtool.interpreters.ranges import range_rules
 from jaxprtool.interpreters.remat import saving_rules
 from jaxprtool.interpreters.runs import runs_rules
 from jaxprtool.interpreters.stage import identity_rules
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         DeterminedRule,
         DischargeRule,
         Effects,
+        Elements,
         Follows,
         IdentityRule,
         ImplRule,
@@ -59,8 +61,10 @@ if TYPE_CHECKING:
         LowerRule,
         Masks,
         MonoidRule,
+        OnKeys,
         OrderRule,
         PartialEvalRule,
+        RangeRule,
         Residual,
         RunsRule,
         SavingRule,
@@ -106,6 +110,7 @@ FEW: dict[str, RuleTable] = {
     "monoid": monoid_rules,
     "algebra": algebra_rules,
     "determined": determined_rules,
+    "range": range_rules,
 }
 FACTS: dict[str, FactTable] = {
     "effects": effect_facts,
@@ -116,6 +121,8 @@ FACTS: dict[str, FactTable] = {
     "derivative": derivative_facts,
     "masks": mask_facts,
     "steers": steering_facts,
+    "elements": elements_facts,
+    "on_keys": key_uses,
 }
 _RULES = COLUMNS | FEW
 # Where `define` was called for each primitive: file and line.
@@ -158,15 +165,18 @@ def define(
     derivative: Derivative = "jaxprs",
     masks: Masks = "nothing",
     steers: Steers = "nothing",
+    elements: Elements = "computed",
+    on_keys: OnKeys = "nothing",
     identity: IdentityRule | None = None,
     monoid: MonoidRule | None = None,
     algebra: AlgebraRule | None = None,
     determined: DeterminedRule | None = None,
+    range: RangeRule | None = None,
 ) -> None:
     """Give a primitive its row: a rule for each column.
 
-    A rule is a function of the contract that its annotation names (`interpreters.contracts`), a `Maker` of one, or
-    `unsupported("why")`, which states that there is none. A primitive of ours needs those up to `cost`; a user's own may lack some.
+    A rule is a function of the contract that its annotation names (`interpreters.contracts`), a `Maker` of one, or `unsupported("why")`,
+    which states that there is none. A primitive of ours needs those up to `cost`; a user's own may lack some.
 
     Args:
       op: the binding function that `primitive` returned.
@@ -175,16 +185,13 @@ def define(
       partial_eval, saving, linearize, dce: for params that hold jaxprs; discharge: for references and futures.
       effects: whether it has side effects, for which dead-code elimination keeps it; "inside": on references of its jaxprs.
       order: says which equations have effects that keep the order of the program; None: no equation has.
-      liveness: whether later equations may use its operands ("borrows") or not ("consumes").
-      memory: whether results are in the memory of the operands, or `abstract_eval` says in which.
+      liveness, memory: whether later equations may use its operands; whether results are in their memory, or where the types say.
       layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape.
-      keys: how its batch rule applies it to arrays of keys; None: it takes none, or its other rules handle them.
-      runs, sends: which of its jaxprs are evaluated, and how often; the bytes that each member of a collective sends.
-      varying: whether results vary as the operands or by `abstract_eval`; None: the latter with a `partial_eval` rule.
-      residual: where all operands are literals, whether its result is saved for the linear part or computed again there.
-      derivative: whether the derivative is made of those of the jaxprs in the params, or follows a rule of its own.
-      masks, steers: which of NaN and infinity it may drop, and what of it decides something (`interpreters.flow`).
-      identity, determined: which equations return their first operand unchanged; whether operands and params say the results.
+      keys, on_keys: how its batch rule applies it to arrays of keys (None: no need to say); whether it uses a key up.
+      runs, sends, varying: which of its jaxprs are evaluated, how often; bytes that each member sends; what says how results vary.
+      residual, derivative: of literals, whether its result is saved or computed again; what the derivative is made of.
+      masks, steers, elements: which of NaN and infinity it may drop; what decides; which elements it moves (`interpreters.flow`).
+      identity, determined, range: which equations return their first operand; whether operands say the results; where these are.
       monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`).
 
     Raises TypeError where a rule is no function, or a column lacks; ValueError where there is a rule in a column already.
@@ -214,6 +221,8 @@ def _fill(op: Any, given: dict[str, Any]) -> None:
         _RULES[column].define(primitive, rule)
     if given["varying"] is None and "partial_eval" in rules:
         given["varying"] = "rule"  # its params hold jaxprs, whose types say what varies
+    if given["jvp"] is zero_derivative:
+        given["derivative"] = "zero"
     for column, table in FACTS.items():
         if given[column] not in (None, table.values[0]):
             table.define(primitive, given[column])

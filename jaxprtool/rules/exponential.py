@@ -8,6 +8,7 @@ from jaxprtool import ops as lax
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
+from jaxprtool.interpreters.ranges import within
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.ir.params import ParamValue
@@ -53,6 +54,7 @@ define(
     transpose=NONLINEAR,
     lower=hlo("exponential"),
     masks="inf",
+    range=within(0, zero=False),
 )
 
 define(
@@ -63,6 +65,7 @@ define(
     transpose=NONLINEAR,
     lower=_exp2_lower,
     masks="inf",
+    range=within(0, zero=False),
 )
 
 define(
@@ -111,6 +114,7 @@ define(
     transpose=NONLINEAR,
     lower=_logistic_lower,
     masks="inf",
+    range=within(0, 1, zero=False),
 )
 
 
@@ -130,6 +134,7 @@ define(
     transpose=NONLINEAR,
     lower=hlo("chlo.erf"),
     masks="inf",
+    range=within(-1, 1),
 )
 
 define(
@@ -140,6 +145,7 @@ define(
     transpose=NONLINEAR,
     lower=hlo("chlo.erfc"),
     masks="inf",
+    range=within(0, 2),
 )
 
 define(

@@ -266,4 +266,5 @@ define(
     masks="both",
     steers="operand 1",
     determined=without_promises,
+    elements="chosen",
 )

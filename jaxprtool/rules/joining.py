@@ -137,6 +137,7 @@ define(
     lower=_split_lower,
     cost=FREE,
     keys=MOVES_KEYS,
+    elements="chosen",
 )
 
 # -- stack, unstack ----------------------------------------------------------------------------------
@@ -224,6 +225,7 @@ define(
     lower=_unstack_lower,
     cost=FREE,
     keys=MOVES_KEYS,
+    elements="chosen",
 )
 
 # -- pad -------------------------------------------------------------------------------------------

@@ -217,4 +217,5 @@ define(
     lower=_lower,
     cost=lambda ins, outs, *, jaxprs, **_: cost_jaxpr(_four("jaxprs", jaxprs).solve),
     runs=lambda params: [Run("jaxprs", _four("jaxprs", params["jaxprs"]).solve)],
+    derivative="rule",
 )

@@ -88,6 +88,7 @@ define(
     lower=lambda ctx, *xs, **_: list(xs),  # as JAX's, on the CPU
     cost=FREE,
     memory="rule",
+    elements="kept",
 )
 
 # -- sharding_constraint, tie ----------------------------------------------------------------------
@@ -139,6 +140,7 @@ define(
     batch=_constraint_batch,
     lower=_constraint_lower,
     cost=FREE,
+    elements="kept",
 )
 
 
@@ -153,6 +155,7 @@ define(
         x
     ),  # on one CPU nothing depends on the layout of an intermediate value
     cost=FREE,
+    elements="kept",
 )
 
 

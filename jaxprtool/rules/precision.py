@@ -91,4 +91,5 @@ define(
     batch=elementwise_batch,
     lower=_precision_lower,
     cost=AS_LOWERED,
+    elements="converted",
 )

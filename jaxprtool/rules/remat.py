@@ -253,6 +253,7 @@ define(
     batch=elementwise_batch,
     lower=lambda ctx, x, name: x,
     cost=FREE,
+    elements="kept",
 )
 
 

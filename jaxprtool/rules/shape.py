@@ -175,6 +175,7 @@ define(
     identity=lambda params: _keeps_order(params["broadcast_dimensions"]),
     layout=_broadcast_layout,
     keys=MOVES_KEYS,
+    elements="kept",
 )
 
 # -- reshape, squeeze, expand_dims -----------------------------------------------------------------
@@ -248,6 +249,7 @@ define(
     lower=_reshape_lower,
     cost=FREE,
     keys=MOVES_KEYS,
+    elements="kept",
 )
 
 
@@ -287,6 +289,7 @@ define(
     cost=FREE,
     layout=_squeeze_layout,
     keys=MOVES_KEYS,
+    elements="kept",
 )
 
 
@@ -332,6 +335,7 @@ define(
     cost=FREE,
     layout=_expand_dims_layout,
     keys=MOVES_KEYS,
+    elements="kept",
 )
 
 # -- transpose, rev --------------------------------------------------------------------------------
@@ -364,6 +368,7 @@ define(
     cost=FREE,
     layout=lambda ins, out, *, permutation: [spec_of(ins[0])[i] for i in permutation],
     keys=MOVES_KEYS,
+    elements="permuted",
 )
 
 
@@ -390,6 +395,7 @@ define(
     lower=lambda ctx, x, *, dimensions: ctx.op("reverse", x, dimensions=tuple(dimensions)),
     cost=FREE,
     keys=MOVES_KEYS,
+    elements="permuted",
 )
 
 # -- iota ------------------------------------------------------------------------------------------

@@ -103,6 +103,7 @@ define(
     cost=FREE,
     keys=MOVES_KEYS,
     masks="both",
+    elements="chosen",
 )
 
 # -- dynamic_slice ---------------------------------------------------------------------------------
@@ -260,6 +261,7 @@ define(
     keys=MOVES_KEYS,
     masks="both",
     steers="indices",
+    elements="chosen",
 )
 
 # -- dynamic_update_slice --------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
+from jaxprtool.interpreters.ranges import within
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.ir.params import ParamValue
@@ -94,6 +96,12 @@ _ROWS: Any = (
         _over(lambda x: lax.mul(lax.sub(1.0, x), lax.add(x, 1.0))),
     ),
 )
+_RANGES = {
+    **dict.fromkeys((lax.sin, lax.cos, lax.tanh), within(-1, 1)),
+    **dict.fromkeys((lax.asin, lax.atan), within(-math.pi / 2, math.pi / 2)),
+    lax.acos: within(0, math.pi),
+    lax.cosh: within(1),
+}
 for _op, _function, _lower, _jvp in _ROWS:
     define(
         _op,
@@ -103,4 +111,5 @@ for _op, _function, _lower, _jvp in _ROWS:
         transpose=NONLINEAR,
         lower=_lower,
         masks="inf" if _op in (lax.tanh, lax.atan) else "nothing",
+        range=_RANGES.get(_op),
     )

@@ -18,6 +18,7 @@ from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
+from jaxprtool.interpreters.ranges import Range, within
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import FLOAT32, FLOAT64, DType, dtype_of
@@ -132,6 +133,7 @@ define(
     transpose=transpose_unary(lambda ct, aval: lax.copy(ct)),
     lower=lambda ctx, x: x,
     keys=MOVES_KEYS,
+    elements="kept",
 )
 
 define(
@@ -140,6 +142,7 @@ define(
     impl=lambda xp, x: x,
     **LOCALLY_CONSTANT,
     lower=lambda ctx, x: x,
+    elements="kept",
 )
 
 
@@ -197,6 +200,7 @@ define(
     **LOCALLY_CONSTANT,
     lower=_sign_lower,
     masks="inf",
+    range=within(-1, 1),
 )
 
 define(
@@ -230,6 +234,7 @@ define(
     **LOCALLY_CONSTANT,
     lower=hlo("is_finite"),
     masks="both",
+    range=within(0, 1),
 )
 
 
@@ -263,6 +268,7 @@ define(
     jvp=jvp_terms(_abs_term),
     transpose=NONLINEAR,
     lower=hlo("abs"),
+    range=within(0),
 )
 
 define(
@@ -274,6 +280,7 @@ define(
     lower=lambda ctx, x: (
         ctx.op("chlo.square", x) if x.aval.dtype.is_inexact else ctx.op("multiply", x, x)
     ),
+    range=within(0),
 )
 
 
@@ -356,6 +363,7 @@ define(
     transpose=NONLINEAR,
     lower=_integer_pow_lower,
     masks="both",
+    range=lambda params: Range(0) if params["y"] % 2 == 0 else Range(),
 )
 
 define(
@@ -365,6 +373,7 @@ define(
     jvp=derivative(lambda x, y, **_: lax.div(0.5, y)),
     transpose=NONLINEAR,
     lower=hlo("sqrt"),
+    range=within(0),
 )
 
 define(
@@ -377,6 +386,7 @@ define(
     transpose=NONLINEAR,
     lower=hlo("rsqrt"),
     masks="inf",
+    range=within(0, zero=False),
 )
 
 define(

@@ -197,6 +197,7 @@ define(
         else []
     ),
     cost=FREE,
+    elements="kept",
 )
 
 

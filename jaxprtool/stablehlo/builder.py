@@ -337,23 +337,27 @@ class Builder(ABC):
         if type(op) is str:
             return self._reduce_by_name(op, x, init, axes)
         xs: list[HloValue] = x if isinstance(x, list) else [x]
-        inits = init if isinstance(init, list) else [init]
         scalars = [ShapedArray((), v.aval.dtype) for v in xs]
-        initial = [
-            i if isinstance(i, HloValue) else self.constant(i, s)
-            for i, s in zip(inits, scalars, strict=True)
-        ]
+        initial = self._initial(init, scalars)
         shape = tuple(n for i, n in enumerate(xs[0].aval.shape) if i not in axes)
         outs = [ShapedArray(shape, v.aval.dtype) for v in xs]
         body = self.region([*scalars, *scalars], op)
         out = self.op("reduce", *xs, *initial, out=outs, regions=[body], dimensions=tuple(axes))
         return out if isinstance(x, list) else out[0]
 
+    def _initial(self, init: Value, scalars: Sequence[Aval]) -> list[HloValue]:
+        """The initial values of a reduction, one or a list of values and numbers, as values."""
+        inits = init if isinstance(init, list) else [init]
+        return [
+            i if isinstance(i, HloValue) else self.constant(i, s)
+            for i, s in zip(inits, scalars, strict=True)
+        ]
+
     def _reduce_by_name(self, op: str, x: HloValue, init: Value, axes: Sequence[int]) -> HloValue:
         """The reduction of one value by an operation that has a short form."""
         aval = x.aval
         scalar = ShapedArray((), aval.dtype)
-        first = init if isinstance(init, HloValue) else self.constant(init, scalar)
+        (first,) = self._initial(init, [scalar])
         shape = tuple([n for i, n in enumerate(aval.shape) if i not in axes])
         out = ShapedArray(shape, aval.dtype)
         types = f"({mlir_type(aval)}, {mlir_type(scalar)}) -> {mlir_type(out)}"
@@ -379,12 +383,8 @@ class Builder(ABC):
         rank = len(window_dimensions)
         ones = (1,) * rank
         xs: list[HloValue] = x if isinstance(x, list) else [x]
-        inits = init if isinstance(init, list) else [init]
         scalars = [ShapedArray((), v.aval.dtype) for v in xs]
-        initial = [
-            i if isinstance(i, HloValue) else self.constant(i, s)
-            for i, s in zip(inits, scalars, strict=True)
-        ]
+        initial = self._initial(init, scalars)
         apply = (lambda a, b: self.op(op, a, b, out=scalars[0])) if type(op) is str else op
         return self.op(
             "reduce_window",

@@ -3,7 +3,7 @@
     from jaxprtool.testing import assert_jaxpr, assert_jaxpr_equal
 
     def test_step():
-        assert_jaxpr(step, params, batch).has_no("f64", "callback").count("dot_general", at_most=4)
+        assert_jaxpr(step, params, batch).has_no("f64", "callback").holds("count(dot_general) <= 4", "peak <= 2GiB")
         assert_jaxpr_equal(step, "jaxprs/step.jaxpr", params, batch)
 
 With pytest there are besides the fixture `jaxpr_snapshot` and the collection of case files, see `jaxprtool.pytest_plugin`.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
-from jaxprtool.analyses.occurrences import Occurrence, is_word, occurrences
-from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.driver import diff as comparing
 from jaxprtool.driver.api import as_program, is_function
+from jaxprtool.driver.asking import ask, warnings_of
 from jaxprtool.driver.changed import DIFFERENT, kind_of_change
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.cost import cost
@@ -17,15 +17,14 @@ from jaxprtool.driver.files import decode, load, read_bytes, split_selector, the
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.synonyms import close_names
 
 __all__ = ["JaxprAssertions", "assert_jaxpr", "assert_jaxpr_equal"]
 
-_SHOWN = 10  # places that a message names
+_SHOWN = 10  # matches that a message names
 
 
 def assert_jaxpr(program: Any, *args: Any) -> JaxprAssertions:
-    """Begin to say something of a program: `assert_jaxpr(f, x).has_no("f64").count("mul", 2)`.
+    """Begin to say something of a program: `assert_jaxpr(f, x).has_no("f64").holds("count(mul) <= 2")`.
 
     Args:
       program: a program, JAX's or ours; the name of a file (`step.jaxpr`, `step.jaxpr#unknown`); or a function.
@@ -76,9 +75,10 @@ def _named(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, str]:
 class JaxprAssertions:
     """What a test says of a program. Each method returns the object, so that several can follow.
 
-    A word is the name of a primitive (`dot_general`), a word in the names of several (`callback`, `debug`), an element type (`f64`) or a
-    type (`f32[3,4]`). It is looked for in the program and in all jaxprs that it runs. A type is that of an argument, a
-    constant, a result of an equation or a literal.
+    `holds` takes expressions of `jaxprtool assert`; `has`, `has_no` and `count` are short for the most usual of them. They take patterns
+    of the same language: the name of a primitive (`dot_general`), a word in the names of several (`callback`), an element type
+    (`f64`), a type (`f32[3,4]`), or one with filters (`dot_general {scope~"attn"}`). A pattern is looked for in the program and in
+    all jaxprs that it runs. A name that no primitive has is an error, since such an assertion would never fail.
 
     Attributes:
       program: the program.
@@ -88,46 +88,54 @@ class JaxprAssertions:
     def __init__(self, program: ClosedJaxpr, name: str):
         self.program, self.name = with_places(program, name), name
 
-    def has(self, *words: str) -> Self:
-        """Each of the words occurs. Raises AssertionError; UsageError for a word that means nothing."""
+    def holds(self, *expressions: str, vs: Any = None, trips: int | None = None) -> Self:
+        """Each of the expressions of `jaxprtool assert` is true of the program: `count(transpose) <= 2`, `peak <= 2GiB`.
+
+        Args:
+          expressions: see `jaxprtool assert --help`.
+          vs: the program that is called B in them, as `assert_jaxpr` takes it without arguments.
+          trips: the turns of a loop whose number of turns is not known.
+
+        Raises:
+          AssertionError: one is false, with what was found and where.
+          UsageError: one cannot be read, names what no primitive is called, or asks for a figure that is not known.
+        """
         __tracebackhide__ = True
-        for word in words:
-            if not self._found(word):
-                raise AssertionError(f"{self.name} has no {word}\n{self._text()}")
+        other = None if vs is None else _named(vs, ())[0]
+        found = ask(self.program, expressions, vs=other, trips=trips, title=self.name)
+        unknown = [w for v in found.verdicts for w in warnings_of(v.expression, v.warnings)]
+        if unknown:
+            raise UsageError([replace(w, severity="error") for w in unknown])
+        if not found:
+            lines = [line for v in found.failed for line in v.lines(_SHOWN)]
+            raise AssertionError("\n".join([f"of {self.name}:", *lines]))
         return self
 
-    def has_no(self, *words: str) -> Self:
-        """None of the words occurs. Raises as `has`."""
+    def has(self, *patterns: str) -> Self:
+        """Each of the patterns occurs: `some PATTERN`. Raises as `holds`."""
         __tracebackhide__ = True
-        for word in words:
-            found = self._found(word)
-            if found:
-                raise AssertionError(self._told(f"{self.name} has {word}", found))
-        return self
+        return self.holds(*(f"some {x}" for x in patterns))
+
+    def has_no(self, *patterns: str) -> Self:
+        """None of the patterns occurs: `no PATTERN`. Raises as `holds`."""
+        __tracebackhide__ = True
+        return self.holds(*(f"no {x}" for x in patterns))
 
     def count(
         self,
-        word: str,
+        pattern: str,
         exactly: int | None = None,
         *,
         at_least: int | None = None,
         at_most: int | None = None,
     ) -> Self:
-        """A word occurs so often; an equation of a nested jaxpr counts as often as the jaxpr is used. Raises as `has`."""
+        """A pattern occurs so often: `count(PATTERN) == N`; what is in a nested jaxpr, as often as the jaxpr is used. Raises as `holds`."""
         __tracebackhide__ = True
-        if exactly is at_least is at_most is None:
-            fail(UsageError, f"count({word!r}) says no number", "usage")
-        found = self._found(word)
-        n = sum(x.ways for x in found)
-        for limit, wrong, said in (
-            (exactly, exactly is not None and n != exactly, "exactly"),
-            (at_least, at_least is not None and n < at_least, "at least"),
-            (at_most, at_most is not None and n > at_most, "at most"),
-        ):
-            if wrong:
-                what = f"{self.name} has {n} {word}, and {said} {limit} should be there"
-                raise AssertionError(self._told(what, found))
-        return self
+        limits = {"==": exactly, ">=": at_least, "<=": at_most}
+        said = [f"count({pattern}) {op} {n}" for op, n in limits.items() if n is not None]
+        if not said:
+            fail(UsageError, f"count({pattern!r}) says no number", "usage")
+        return self.holds(*said)
 
     def within(self, budget: str, trips: int | None = None) -> Self:
         """The program costs no more than a budget: `peak=2GiB,flops=1e12`, as `jaxprtool cost --budget` has it.
@@ -152,22 +160,3 @@ class JaxprAssertions:
         __tracebackhide__ = True
         assert_jaxpr_equal(self.program, other, *args, equivalent=equivalent)
         return self
-
-    def _found(self, word: str) -> list[Occurrence]:
-        found = occurrences(self.program, word)
-        if not found and not is_word(word):
-            near = close_names(word, PRIMITIVES)
-            help = f"did you mean {near[0]}?" if near else "dot_general, callback, f64, f32[3,4]"
-            message = f"{word!r} is no primitive, no type, and no word in the names of primitives"
-            fail(UsageError, message, "no-such-word", help=help)
-        return found
-
-    def _told(self, what: str, found: Sequence[Occurrence]) -> str:
-        lines = [line for x in found[:_SHOWN] for line in x.lines()]
-        more = [f"... and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
-        return "\n".join([what, *(f"  {line}" for line in [*lines, *more])])
-
-    def _text(self) -> str:
-        lines = str(self.program).splitlines()
-        more = [f"... and {len(lines) - 40} more lines"] if len(lines) > 40 else []
-        return "\n".join(f"  {line}" for line in [*lines[:40], *more])

@@ -71,6 +71,30 @@ def test_each_word_ignores_what_it_says_and_nothing_else(word: str, other: str) 
     assert found(a, b, ignore=[*IGNORED]).equal
 
 
+WEAK = "{ lambda ; a:f32[] b:f32[3]. let c:f32[3] = mul a b in (c,) }\nwhere weak a\n"
+
+
+def test_a_weakly_typed_argument_is_another_one() -> None:
+    """It makes another program, as its hash says; of other variables the text of JAX does not tell."""
+    strong = WEAK.partition("where")[0]
+    there = found(strong, WEAK)
+    assert not there.equal and there.summary == "a is weakly typed"
+    assert "+{ lambda ; a:f32[] b:f32[3]. let  # a is weakly typed" in there.lines
+    assert found(WEAK, strong).summary == "a is not weakly typed"
+    assert found(strong, WEAK, ignore=["weak"]).equal and found(WEAK, WEAK).equal
+    assert not found(strong, WEAK, ignore=["order", "names", "consts", "shapes"]).equal
+    inside = "{ lambda ; a:f32[]. let b:f32[] = exp 1.0:f32[] in (b,) }"
+    assert found(inside, f"{inside}\nwhere weak b\n").equal
+
+
+def test_diff_and_hash_agree_on_weak_types() -> None:
+    programs = [jt.parse(text) for text in (WEAK, WEAK.partition("where")[0])]
+    for a in programs:
+        for b in programs:
+            assert jt.diff(a, b).equal is (jt.hash_program(a) == jt.hash_program(b)) is (a is b)
+            assert jt.diff(a, b, ignore=["weak"]).equal
+
+
 def test_order_within_nested_jaxprs() -> None:
     a, b = CALL % ("f", "sin a", "cos a"), CALL % ("f", "cos a", "sin a")
     b = b.replace("add b c", "add c b")

@@ -22,7 +22,7 @@ INSIDE = sorted({*RULES} - OF_THE_WHOLE)
 
 
 def options(rule) -> Any:
-    words = rule.page.command.split()
+    words = rule.page.example.bad.command.split()
     return {"carry": [words[words.index("--carry") + 1]]} if "--carry" in words else {}
 
 
@@ -36,16 +36,20 @@ def test_the_page_of_a_rule(code):
     rule = RULES[code]
     assert rule.page.title and rule.page.why and rule.page.mend
     how = {"select": ("all",), **options(rule)}
-    assert code in codes(jt.parse(rule.page.bad), **how)
-    assert code not in codes(jt.parse(rule.page.good), **how)
-    quiet = codes(jt.parse(rule.page.good), ignore=("unused-argument",), **options(rule))
+    assert code in codes(jt.parse(rule.page.example.bad.text), **how)
+    assert code not in codes(jt.parse(rule.page.example.good.text), **how)
+    quiet = codes(
+        jt.parse(rule.page.example.good.text), ignore=("unused-argument",), **options(rule)
+    )
     assert quiet == [], quiet
 
 
 @pytest.mark.parametrize("code", RULES)
 def test_what_a_rule_says_has_a_place(code):
     rule = RULES[code]
-    found = lint({"": jt.parse(rule.page.bad)}, "x.jaxpr", select=(code,), **options(rule))
+    found = lint(
+        {"": jt.parse(rule.page.example.bad.text)}, "x.jaxpr", select=(code,), **options(rule)
+    )
     for row in found.json()["findings"]:
         assert row["code"] == code and row["help"]
         assert isinstance(row["place"]["line"], int) or "result" in row["message"]
@@ -100,7 +104,9 @@ UNKNOWN = {("wide-residual", "cond"), ("wide-residual", "deep")}
 def test_a_rule_inside(code, wrap):
     """What is found in a program is found where it is called, a branch, or the body of a loop, and nothing in the mended one."""
     rule = RULES[code]
-    bad, good = (WRAPS[wrap](jt.parse(x)) for x in (rule.page.bad, rule.page.good))
+    bad, good = (
+        WRAPS[wrap](jt.parse(x)) for x in (rule.page.example.bad.text, rule.page.example.good.text)
+    )
     places = [f.found.place for f in lint({"": bad}, select=(code,)).findings]
     assert any(places), bad
     assert all(place.path for place in places if place)
@@ -110,12 +116,61 @@ def test_a_rule_inside(code, wrap):
 @pytest.mark.parametrize("code", [c for c, rule in RULES.items() if rule.page.fix])
 def test_what_a_pass_mends_is_mended(code):
     rule = RULES[code]
-    for program in (jt.parse(rule.page.bad), in_jit(jt.parse(rule.page.bad))):
+    for program in (
+        jt.parse(rule.page.example.bad.text),
+        in_jit(jt.parse(rule.page.example.bad.text)),
+    ):
         found = lint({"": program}, select=(code,))
         done = fixed({"": program}, found)
         assert done.changed
         assert code not in codes(done.programs[""], select=(code,))
         assert done.programs[""].out_avals == program.out_avals
+
+
+def ignoring(code):
+    """The example of a rule, with a comment on each finding."""
+    bad = RULES[code].page.example.bad.text
+    lines = bad.splitlines()
+    found = lint({"": jt.parse(bad)}, select=(code,)).findings
+    for at in {f.found.place.json()["line"] for f in found if f.found.place}:
+        lines[at - 1] += f"  # jaxpr: ignore={code}"
+    return jt.parse("\n".join(lines))
+
+
+@pytest.mark.parametrize("code", [c for c, rule in RULES.items() if rule.page.fix])
+@pytest.mark.parametrize("wrap", ["", "jit", "scan", "cond"])
+def test_what_is_ignored_is_not_mended(code, wrap):
+    """Beside an example that is mended the same one with comments stays as it is."""
+    around = WRAPS.get(wrap, in_jit)
+    noted, plain = ignoring(code), jt.parse(RULES[code].page.example.bad.text)
+    first, second = around(noted), around(plain)
+    if not wrap:  # at the top, behind the one that is mended
+        first = noted
+    ins = [*first.jaxpr.in_binders, *second.jaxpr.in_binders]
+    outs = [*first.jaxpr.outs, *second.jaxpr.outs]
+    program = ClosedJaxpr(Jaxpr(ins, [*first.eqns, *second.eqns], outs, []), [])
+    found = lint({"": program}, select=(code,))
+    (before,) = found.programs
+    assert before.ignored and before.findings
+    (after,) = lint(fixed({"": program}, found).programs, select=(code,)).programs
+    assert not after.findings
+    assert len(after.ignored) == len(before.ignored)
+    assert [f.found.message for f in after.ignored] == [f.found.message for f in before.ignored]
+
+
+def test_a_file_that_is_ignored_is_not_mended():
+    """Of one rule: what another one finds is mended."""
+    text = """# jaxpr: ignore-file=dead-equation
+    { lambda ; a:f32[3]. let
+        b:f32[3] = sin a
+        c:f32[3] = sin a
+        d:f32[3] = cos a
+        e:f32[3] = mul b c
+      in (e,) }"""
+    program = jt.parse(text)
+    (made,) = fixed({"": program}, lint({"": program})).programs.values()
+    assert [e.primitive.name for e in made.eqns] == ["sin", "cos", "mul"]
+    assert "# jaxpr: ignore-file=dead-equation" in jt.format_jaxpr(made)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -46,12 +46,14 @@ def test_what_holds():
 @pytest.mark.parametrize(
     ("claim", "message"),
     [
-        (lambda c: c.has("cos"), "step has no cos\n  { lambda ; a:f32[3]. let"),
-        (lambda c: c.has_no("i32", "f64"), "step has i32\n  step:"),
-        (lambda c: c.has_no("f32[3]"), "argument x: f32[3]"),
-        (lambda c: c.count("mul", 3), "step has 2 mul, and exactly 3 should be there"),
-        (lambda c: c.count("mul", at_least=3), "step has 2 mul, and at least 3 should be there"),
-        (lambda c: c.count("mul", at_most=1), "scan at "),
+        (lambda c: c.has("cos"), "of step:\nFALSE  some cos\n       nothing matches cos"),
+        (lambda c: c.has_no("i32", "f64"), "of step:\nFALSE  no i32\n"),
+        (lambda c: c.has_no("f32[3]"), "argument x:f32[3]"),
+        (lambda c: c.count("mul", 3), "count(mul) is 2"),
+        (lambda c: c.count("mul", at_least=3), "FALSE  count(mul) >= 3"),
+        (lambda c: c.count("mul", at_most=1), "in scan at "),
+        (lambda c: c.holds("count(mul) == 2", "top.count(mul) == 2"), "top.count(mul) is 1"),
+        (lambda c: c.holds("count(mul, A) < count(mul, B)", vs=jt.trace(step, X)), "is 2"),
         (lambda c: c.within("flops=1"), "step is over its budget\nflops "),
         (lambda c: c.equals(noisy, X), "programs differ: "),
     ],
@@ -67,17 +69,23 @@ def test_a_place_has_its_line_of_python():
         assert_jaxpr(step, X).has_no("mul")
     first = step.__code__.co_firstlineno
     told = str(e.value)
-    assert re.search(rf"\n  step:\d+:\d+ mul at \d+  \(.*{Path(__file__).name}:{first + 1}:", told)
-    assert re.search(rf"scan at \d+ > mul at \d+  \(.*{Path(__file__).name}:{first + 2}:", told)
+    assert re.search(
+        rf"\n +step:\d+:\d+: .* = mul .*  \(.*{Path(__file__).name}:{first + 1}:", told
+    )
+    assert re.search(rf" = mul .*  \(in scan at \d+; .*{Path(__file__).name}:{first + 2}:", told)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: assert_jaxpr(step, X).has_no("dot_genral"), "did you mean dot_general"),
-        (lambda: assert_jaxpr(step, X).has_no("pjit"), "is no primitive"),
-        (lambda: assert_jaxpr(step, X).has_no("f99[3]"), "is no primitive"),
-        (lambda: assert_jaxpr(step, X).has_no(""), "is no primitive"),
+        (lambda: assert_jaxpr(step, X).has_no("pjit"), "there is no primitive pjit"),
+        (lambda: assert_jaxpr(step, X).holds("count(pjit) == 0"), "there is no primitive pjit"),
+        (lambda: assert_jaxpr(step, X).holds("pjit ="), "expression"),
+        (lambda: assert_jaxpr(step, X).holds("count(mul, B) == 1"), "B"),
+        (lambda: assert_jaxpr(step, X).holds(), "nothing to assert"),
+        (lambda: assert_jaxpr(step, X).has_no("f99[3]"), "f99"),
+        (lambda: assert_jaxpr(step, X).has_no(""), "expected"),
         (lambda: assert_jaxpr(step, X).count("mul"), "says no number"),
         (lambda: assert_jaxpr(step, X).within("flop=1"), "no figure 'flop'"),
         (lambda: assert_jaxpr(step), "cannot take 0 arguments"),

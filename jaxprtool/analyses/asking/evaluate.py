@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from jaxprtool.analyses.asking.data_flow import Flow
 from jaxprtool.analyses.asking.items import Equation, Item, Value
-from jaxprtool.analyses.asking.matching import fits, holds, needs_context
+from jaxprtool.analyses.asking.matching import ORDERS, fits, holds, needs_context
 from jaxprtool.analyses.asking.numbers import plain_number
 from jaxprtool.analyses.asking.subject import Program, Subject
 from jaxprtool.analyses.asking.verdict import Fact, Verdict
@@ -38,14 +38,6 @@ from jaxprtool.syntax.assertion_nodes import (
 
 __all__ = ["Asked", "evaluate"]
 
-_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _OPERATIONS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -221,7 +213,7 @@ class _Evaluation:
     def chain(self, claim: Chain) -> Fact:
         values = [self.number(x) for x in claim.numbers]
         pairs = zip(claim.ops, values[:-1], values[1:], strict=True)
-        true = all(_ORDERS[op](a, b) for op, a, b in pairs)
+        true = all(ORDERS[op](a, b) for op, a, b in pairs)
         found = [
             (self.words(x), v) for x, v in zip(claim.numbers, values, strict=True) if _is_open(x)
         ]

@@ -18,9 +18,9 @@ from jaxprtool.syntax.assertion_nodes import (
 )
 from jaxprtool.syntax.linear_regex import LinearRegex
 
-__all__ = ["fits", "holds", "matches", "needs_context"]
+__all__ = ["ORDERS", "fits", "holds", "matches", "needs_context"]
 
-_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -120,7 +120,7 @@ def _free_holds(op: str, value: Any, text: str | None) -> bool:
     if op in ("==", "!="):
         return tokens_fit(value_tokens(value), value_tokens(text)) == (op == "==")
     a, b = amount(text), amount(value)
-    return a is not None and b is not None and _ORDERS[op](a, b)
+    return a is not None and b is not None and ORDERS[op](a, b)
 
 
 def tokens_fit(pattern: Sequence[str], tokens: Sequence[str]) -> bool:
@@ -215,7 +215,7 @@ def _test(kind: str, op: str, wanted: Any, found: Any) -> bool:
         return wanted.search(found) == (op == "~")
     if kind == "shape":
         return dims_fit(wanted, found) == (op == "==")
-    return _ORDERS[op](found, wanted)
+    return ORDERS[op](found, wanted)
 
 
 _OPPOSITE = {"!=": "==", "!~": "~"}

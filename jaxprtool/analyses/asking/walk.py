@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.analyses.tally import Count, times_of
+from jaxprtool.analyses.tally import Count, after_nested, times_of
 from jaxprtool.interpreters.runs import Run, runs_of
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
@@ -112,21 +112,8 @@ def _all_in(eqn: JaxprEqn) -> list[Run]:
 
 
 def in_order(root: Jaxpr) -> dict[Jaxpr, Held]:
-    """The jaxprs of a program, each once and after those that it holds. Not recursive."""
-    found: dict[Jaxpr, Held] = {}
-    open_: dict[Jaxpr, Held] = {}
-    stack = [root]
-    while stack:
-        jaxpr = stack[-1]
-        if jaxpr in found:
-            stack.pop()
-        elif jaxpr in open_:
-            found[jaxpr] = open_[jaxpr]
-            stack.pop()
-        else:
-            held = open_[jaxpr] = held_in(jaxpr)
-            stack += [run.jaxpr.jaxpr for _, _, runs in reversed(held) for run in runs]
-    return found
+    """The jaxprs of a program, each once and after those that it holds."""
+    return after_nested(root, held_in)
 
 
 def _offsets(order: dict[Jaxpr, Held]) -> dict[Jaxpr, list[int]]:

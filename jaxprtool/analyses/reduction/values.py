@@ -5,6 +5,7 @@ With `scrubbed` nothing of the data and the names of the original is left, where
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.analyses.reduction.candidate import Candidate, Edit
@@ -17,7 +18,14 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Value, Var
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import all_eqns, map_jaxprs
 
-__all__ = ["plain_args", "plain_params", "rank_of", "with_neutral_names"]
+__all__ = [
+    "neutral",
+    "not_generated",
+    "plain_args",
+    "plain_params",
+    "rank_of",
+    "with_neutral_names",
+]
 
 _GENERATED = ("zeros", "ones", "ramp")
 _SIGNED = "ifc"  # kinds of types that have -1
@@ -52,6 +60,24 @@ def _drawn(v: Var) -> Value:
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
     return arrays.generate("random", 0, 0, v.aval)
+
+
+def not_generated(c: Candidate, jaxpr: Jaxpr) -> list[str]:
+    """The names, as a text of the candidate has them, of the arguments whose values are some of the original's."""
+    pairs = zip(jaxpr.in_binders, c.args or (), strict=False)
+    return [v.name or "_" for v, x in pairs if not is_generated(v, x)]
+
+
+def neutral(c: Candidate, keeps: Callable[[Candidate], bool]) -> Candidate:
+    """The candidate with neutral names and with drawn values, each where it keeps what it has to."""
+    renamed = Candidate(with_neutral_names(c.jaxpr), c.args)
+    if keeps(renamed):
+        c = renamed
+    for i in range(len(c.args or ())):
+        drawn = drawn_args(c, i)
+        if drawn is not None and keeps(drawn):
+            c = drawn
+    return c
 
 
 def drawn_args(c: Candidate, i: int) -> Candidate | None:

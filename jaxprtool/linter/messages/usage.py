@@ -1,7 +1,4 @@
-"""Pages of the messages that other verbs give: on how they are called, on files, and on what they cannot do.
-
-What raises them is mostly not a program, so they have no examples.
-"""
+"""Pages of the messages that other verbs give: on how they are called, on files, and on what they cannot do."""
 
 from __future__ import annotations
 
@@ -211,7 +208,6 @@ expression | An expression cannot be read, or asks for what a program does not h
 git | Git cannot be asked, or refuses | run it in a repository of git
 no-outputs | A folder holds no outputs of an installation | name a folder that JAX has dumped its programs to
 no-such-program | The settings of a project name no program so | write one of the names in pyproject.toml
-no-such-word | There is no such word for what a program may have | write one that the message names
 snapshot | The settings of a project's snapshots are none | write them as snapshot --help shows
 unknown-name | A name in an expression is that of no primitive | write the name that the message suggests
 """

@@ -84,6 +84,7 @@ define(
     batch=elementwise_batch,
     lower=lambda ctx, x, *, values: x,
     cost=FREE,
+    elements="kept",
 )
 
 # -- run_scoped --------------------------------------------------------------------------------

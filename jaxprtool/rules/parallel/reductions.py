@@ -239,6 +239,7 @@ define(
     lower=lambda ctx, x, **_: x,
     cost=FREE,
     varying="rule",
+    elements="kept",
 )
 
 
@@ -278,4 +279,5 @@ define(
     lower=lambda ctx, x, **_: x,
     cost=FREE,
     varying="rule",
+    elements="kept",
 )

@@ -299,6 +299,7 @@ define(
     batch=elementwise_batch,
     cost=AS_LOWERED,
     determined=_by_threefry,
+    on_keys="derives",
 )
 
 define(
@@ -309,6 +310,7 @@ define(
     batch=_leading_batch,
     lower=lambda ctx, data, *, impl: data,
     cost=FREE,
+    elements="kept",
 )
 
 define(
@@ -319,6 +321,7 @@ define(
     batch=elementwise_batch,
     lower=lambda ctx, keys: keys,
     cost=FREE,
+    elements="kept",
 )
 
 define(
@@ -329,6 +332,7 @@ define(
     batch=elementwise_batch,
     cost=AS_LOWERED,
     determined=_by_threefry,
+    on_keys="uses",
 )
 
 define(
@@ -339,6 +343,7 @@ define(
     batch=broadcast_batch,
     cost=AS_LOWERED,
     determined=_by_threefry,
+    on_keys="derives",
 )
 
 define(
@@ -349,6 +354,7 @@ define(
     batch=elementwise_batch,
     cost=AS_LOWERED,
     determined=_by_threefry,
+    on_keys="uses",
 )
 
 define(
@@ -359,4 +365,5 @@ define(
     batch=elementwise_batch,
     lower=lambda ctx, keys: keys,
     cost=FREE,
+    elements="kept",
 )

@@ -169,4 +169,5 @@ define(
     transpose=NONLINEAR,
     batch=_batch,
     cost=AS_LOWERED,
+    on_keys="uses",
 )

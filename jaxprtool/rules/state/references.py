@@ -542,4 +542,5 @@ define(
     ),
     cost=FREE,
     keys=MOVES_KEYS,
+    elements="kept",
 )
