@@ -254,13 +254,15 @@ class _Diff:
 
     def _head(self, level: _Level) -> Row:
         keys: list[Any] = []
-        for program, numbers in zip(level.programs, level.numbers, strict=True):
+        weak_of: tuple[Any, Any] = None, None
+        if level.a is not None and level.b is not None and not level.depth:
+            weak_of = self.ignored.weak_arguments(level.a, level.b)
+        for program, numbers, weak in zip(level.programs, level.numbers, weak_of, strict=True):
             if program is None:
                 keys.append(None)
                 continue
             binders = program.jaxpr.all_binders
             types = [*map(self.signatures.type_of, binders)]
-            weak = [] if level.depth else self.ignored.weak_arguments(program)
             keys.append(
                 (len(program.jaxpr.const_binders), [numbers[v] for v in binders], types, weak)
             )

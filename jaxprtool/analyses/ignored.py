@@ -24,6 +24,15 @@ _SIZES = (SHAPE, SIZE, PADDING, PADDING_CONFIG, tuple_of(INTEGER))
 _DIMENSIONS = re.compile(r"\[[^\[\]]*\]")
 
 
+def _weak(program: ClosedJaxpr) -> list[bool]:
+    return [bool(getattr(v.aval, "weak_type", False)) for v in program.jaxpr.in_binders]
+
+
+def _says_weak(program: ClosedJaxpr) -> bool:
+    """Whether a program says which of its arguments are weakly typed: JAX's print does not, and has no names of arguments either."""
+    return program.interface is not None or any(_weak(program))
+
+
 class Ignored(NamedTuple):
     """What makes no difference.
 
@@ -31,7 +40,7 @@ class Ignored(NamedTuple):
       order: the order of equations that can be exchanged: neither reads what the other gives, and not both have effects.
       names: names of functions that are called.
       weak: whether arguments are weakly typed, and params that say so of a result. (The weak types of other variables follow from these
-        two, and JAX prints neither them nor those of the arguments; they never make a difference.)
+        two, and never make a difference. JAX prints neither; where one program is such a print, arguments make none either.)
       consts: the values of constants (not those of literals).
       shapes: shapes in types, and the sizes and indices in params.
       params: the params of these names.
@@ -58,11 +67,11 @@ class Ignored(NamedTuple):
                 params[key] = Word(self.type_text(value))
         return eqn.replace(params=params)
 
-    def weak_arguments(self, program: ClosedJaxpr) -> list[bool]:
-        """Which arguments are weakly typed, where that makes a difference; else []."""
-        if self.weak:
-            return []
-        return [bool(getattr(v.aval, "weak_type", False)) for v in program.jaxpr.in_binders]
+    def weak_arguments(self, a: ClosedJaxpr, b: ClosedJaxpr) -> tuple[list[bool], list[bool]]:
+        """Which arguments of two programs are weakly typed, where both say so and it makes a difference; else nothing."""
+        if self.weak or not (_says_weak(a) and _says_weak(b)):
+            return [], []
+        return _weak(a), _weak(b)
 
     def type_text(self, aval: Aval) -> str:
         """The text of a type, without its shape where that makes no difference."""

@@ -23,7 +23,7 @@ _COUNTING = (
         multiple=True,
         metavar="WHAT",
         help="What makes no difference: order (of equations that can be exchanged), names (of functions called), weak "
-        "(weak types of arguments, which prints of JAX do not tell, and of conversions), consts (values of constants), shapes, params:KEY (a param); repeatable.",
+        "(weak types of arguments and conversions), consts (values of constants), shapes, params:KEY (a param); repeatable.",
     ),
     click.option(
         "--rtol",

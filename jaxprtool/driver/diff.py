@@ -157,8 +157,11 @@ def diff(
 def _equal(a: Programs, b: Programs, keys: Keys) -> bool:
     if len(a) == len(b) == 1:
         a, b = ({"": next(iter(x.values()))} for x in (a, b))
-    weak = [{k: keys.ignored.weak_arguments(p) for k, p in x.items()} for x in (a, b)]
-    return weak[0] == weak[1] and same_programs(a, b, keys)
+    for name in a.keys() & b.keys():
+        ours, theirs = keys.ignored.weak_arguments(a[name], b[name])
+        if ours != theirs:
+            return False
+    return same_programs(a, b, keys)
 
 
 def _loaded(programs: Programs) -> Programs:

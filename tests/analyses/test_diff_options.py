@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import jax
 import numpy
 import pytest
 
@@ -72,11 +73,12 @@ def test_each_word_ignores_what_it_says_and_nothing_else(word: str, other: str) 
 
 
 WEAK = "{ lambda ; a:f32[] b:f32[3]. let c:f32[3] = mul a b in (c,) }\nwhere weak a\n"
+STRONG = WEAK.replace("where weak a", "args (x=*, y=*) -> *")
 
 
 def test_a_weakly_typed_argument_is_another_one() -> None:
     """It makes another program, as its hash says; of other variables the text of JAX does not tell."""
-    strong = WEAK.partition("where")[0]
+    strong = STRONG
     there = found(strong, WEAK)
     assert not there.equal and there.summary == "a is weakly typed"
     assert "+{ lambda ; a:f32[] b:f32[3]. let  # a is weakly typed" in there.lines
@@ -87,8 +89,17 @@ def test_a_weakly_typed_argument_is_another_one() -> None:
     assert found(inside, f"{inside}\nwhere weak b\n").equal
 
 
+def test_what_jax_prints_says_nothing_of_weak_types() -> None:
+    printed = WEAK.partition("where")[0]
+    assert (
+        found(printed, WEAK).equal and found(WEAK, printed).equal and found(printed, STRONG).equal
+    )
+    live = jax.make_jaxpr(lambda x, y: x * y)(1.0, numpy.ones(3, numpy.float32))
+    assert jt.diff(jt.from_jax(live), jt.parse(str(live))).equal
+
+
 def test_diff_and_hash_agree_on_weak_types() -> None:
-    programs = [jt.parse(text) for text in (WEAK, WEAK.partition("where")[0])]
+    programs = [jt.parse(text) for text in (WEAK, STRONG)]
     for a in programs:
         for b in programs:
             assert jt.diff(a, b).equal is (jt.hash_program(a) == jt.hash_program(b)) is (a is b)

@@ -218,8 +218,7 @@ def test_the_same_function_traced_today(name):
     case, program = PAGES[name], jt.parse((FOLDER / f"{name}.jaxpr").read_text())
     args = [x if x.shape else x.item() for x in case.args]  # scalars of Python's, as in the page
     traced = jax.make_jaxpr(case.function)(*args)
-    # a print of JAX does not say that arguments are weakly typed
-    found = diff({"": program}, {"": jt.from_jax(traced)}, "page", "traced", ignore=["weak"])
+    found = diff({"": program}, {"": jt.from_jax(traced)}, "page", "traced")
     assert found.equal, found
 
 
