@@ -6,11 +6,12 @@ a value that the trace knows nothing of, `lift` one of an outer trace; both are 
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from jaxprtool.ir.avals import AbstractType, ShapedArray
+from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT64, DType, dtype_of
 from jaxprtool.ir.jaxpr import Aval, Lit, Primitive, Value
@@ -205,6 +206,8 @@ def get_aval(x: Value) -> Aval:
         return _SCALARS[type(x)]
     dtype = dtype_of(getattr(x, "dtype", None))
     shape = getattr(x, "shape", None)
+    if isinstance(x, SymbolicDim):
+        operator.index(x)  # raises UnsupportedError: it is no number
     if dtype is None or shape is None:
         raise TypeError(f"not an array, a number or a tracer: {x!r} of type {type(x).__name__}")
     return ShapedArray(shape, dtype)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError, UnsupportedError
 from jaxprtool.ir.dtypes import FLOAT0, UINT32, DType, dtype_of
 from jaxprtool.ir.frozen import Frozen, amend
 
@@ -33,9 +33,48 @@ Spec = tuple[tuple[str, ...], ...]
 
 
 class SymbolicDim(str):
-    """A dimension that is not a number: a shape polynomial (`2*a + 1`), kept as its text."""
+    """A dimension that is not a number: a shape polynomial (`2*a + 1`), kept as its text.
+
+    It is equal to the same text alone. What is true of any number is computed (`n + 0`, `1 * n`, `n < n`); other arithmetic and
+    comparisons raise UnsupportedError, since those of a text would be meant.
+    """
 
     __slots__ = ()
+
+    def _refuse(self, other: object = None) -> NoReturn:
+        message = f"this needs sizes that are numbers, and the size {self} is none"
+        help = "give it a number first: jaxprtool opt --passes 'specialise n=8'"
+        raise UnsupportedError(Diagnostic(message, "symbolic-shape", help=help))
+
+    def __lt__(self, other: object) -> bool:
+        return False if self == other else self._refuse()
+
+    def __le__(self, other: object) -> bool:
+        return True if self == other else self._refuse()
+
+    __gt__, __ge__ = __lt__, __le__
+
+    def _plus(self, other: object) -> SymbolicDim:
+        return self if type(other) is int and other == 0 else self._refuse()
+
+    def _times(self, other: object) -> SymbolicDim:
+        return self if type(other) is int and other == 1 else self._refuse()
+
+    def __sub__(self, other: object) -> SymbolicDim | int:
+        return 0 if self == other else self._plus(other)
+
+    def __floordiv__(self, other: object) -> SymbolicDim | int:
+        return 1 if self == other else self._times(other)
+
+    def __radd__(self, other: object) -> Any:
+        return other + str(self) if isinstance(other, str) else self._plus(other)
+
+    if not TYPE_CHECKING:  # they are not those of a text
+        __add__, __mul__, __rmul__ = _plus, _times, _times
+        __mod__ = __divmod__ = __truediv__ = __pow__ = __neg__ = _refuse
+    __rsub__ = __rfloordiv__ = __rtruediv__ = __rpow__ = __rdivmod__ = _refuse
+    __and__ = __rand__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _refuse
+    __index__ = __int__ = __float__ = _refuse
 
 
 class AbstractType(Frozen):

@@ -66,7 +66,7 @@ def _gather_shape(x: Value, indices: Value, w: Windows, sizes: tuple[int, ...]) 
             f"gather slice_sizes {sizes} must have a size for each axis of {x}", "dimension-count"
         )
     for size, n in zip(sizes, x.shape, strict=True):
-        if math.prod(indices.shape[:-1]) and not 0 <= size <= n:
+        if all(indices.shape[:-1]) and not 0 <= size <= n:
             ill_typed(f"gather slice_sizes {sizes} are not within {x}", "slice-range")
     for i in w.collapsed:
         if sizes[i] != 1:

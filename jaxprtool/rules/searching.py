@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,7 +80,7 @@ def _search(
     queries = lax.reshape(queries, new_sizes=places)
     low = lax.broadcast_in_dim(_i32(0), shape=places)
     high = lax.broadcast_in_dim(_i32(n), shape=places)
-    for _ in range(n.bit_length() if math.prod(places) else 0):
+    for _ in range(operator.index(n).bit_length() if math.prod(places) else 0):
         middle = lax.div(lax.add(low, high), _i32(2))
         after = _stands_before(_taken(rows, middle, n), queries, equal=side == "right")
         is_open = lax.lt(low, high)
