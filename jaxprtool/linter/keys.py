@@ -12,7 +12,7 @@ from jaxprtool.ir.memo import Memo
 from jaxprtool.linter.engine import View
 from jaxprtool.linter.frames import call_of
 from jaxprtool.linter.registry import Found, lint_rule
-from jaxprtool.passes.keys import Keys
+from jaxprtool.core.keys import Keys
 
 __all__ = ["key_reuse"]
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.core.stack import deep
-from jaxprtool.interpreters.dce import has_effects
+from jaxprtool.interpreters.copies import is_pure
 from jaxprtool.interpreters.stage import stage
-from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import map_jaxprs
 
@@ -45,14 +44,6 @@ def _with_inner(closed: ClosedJaxpr, changed: Callable[[ClosedJaxpr], ClosedJaxp
     if all(new is old for new, old in zip(eqns, closed.eqns, strict=True)):
         return closed
     return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))
-
-
-def is_pure(eqn: JaxprEqn) -> bool:
-    """Whether an equation has no effects, neither on the world nor on references, so that its results are all there is of it."""
-    if has_effects(eqn):
-        return False
-    atoms = (*eqn.inputs, *eqn.out_binders)
-    return not any(isinstance(x.aval, RefType) for x in atoms)
 
 
 class NewBody:
