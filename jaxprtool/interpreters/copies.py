@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.core.keys import Keys
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import has_effects, live_atoms, rebound
+from jaxprtool.interpreters.equation_keys import Keys
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Lit, Var
 
@@ -36,7 +36,7 @@ class Copies(NamedTuple):
     """
 
     first: dict[JaxprEqn, JaxprEqn]
-    instead: dict[Var, Var]
+    instead: dict[Any, Var]
 
 
 def copies_of(eqns: Sequence[JaxprEqn], keys: Keys | None = None) -> Copies:
@@ -46,7 +46,8 @@ def copies_of(eqns: Sequence[JaxprEqn], keys: Keys | None = None) -> Copies:
     """
     keys = keys or Keys()
     found = Copies({}, {})
-    instead, renamed = found.instead, found.instead.keys()
+    instead: dict[Any, Var] = found.instead
+    renamed = instead.keys()
     operands = _operands_with_literals(eqns, keys)
     alone: dict[Any, JaxprEqn] = {}
     groups: dict[Any, dict[Any, JaxprEqn]] = {}
@@ -83,7 +84,7 @@ def _operands_with_literals(
     def one(x: Any) -> Any:
         return known.setdefault(keys.literal(x), x) if type(x) is Lit else x
 
-    return {e: tuple([*map(one, e.inputs)]) for e in eqns if Lit in map(type, e.inputs)}
+    return {e: (*map(one, e.inputs),) for e in eqns if Lit in map(type, e.inputs)}
 
 
 def _has_results(first: JaxprEqn, eqn: JaxprEqn) -> bool:
@@ -108,7 +109,7 @@ def without_copies(closed: ClosedJaxpr, keys: Keys | None = None) -> ClosedJaxpr
     return made
 
 
-def _renamed(closed: ClosedJaxpr, eqns: Sequence[JaxprEqn], instead: dict[Var, Var]) -> ClosedJaxpr:
+def _renamed(closed: ClosedJaxpr, eqns: Sequence[JaxprEqn], instead: dict[Any, Var]) -> ClosedJaxpr:
     """The program with these equations, and variables in the place of others."""
 
     def atom(x: Atom) -> Atom:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.stack import deep
+from jaxprtool.interpreters.equation_keys import Keys
 from jaxprtool.interpreters.runs import Run, runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import Memo
 from jaxprtool.linter.engine import View
 from jaxprtool.linter.frames import call_of
 from jaxprtool.linter.registry import Found, lint_rule
-from jaxprtool.core.keys import Keys
 
 __all__ = ["key_reuse"]
 

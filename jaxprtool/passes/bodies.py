@@ -95,9 +95,13 @@ class NewBody:
     def constant(self, value: Any, aval: Any) -> Var:
         """A new constant."""
         v = Var(aval)
+        self.add_constant(v, value)
+        return v
+
+    def add_constant(self, v: Var, value: Any) -> None:
+        """Add a constant."""
         self._consts.append((v, value))
         self._changed = True
-        return v
 
     def put(self, eqn: JaxprEqn, f: Callable[..., Any], operands: tuple[Atom, ...]) -> bool:
         """Put the equations of a function of atoms in the place of an equation with one result; whether the types agree."""

@@ -36,6 +36,7 @@ BUILT_IN = {
     "fold": "jaxprtool.passes.fold",
     "simplify": "jaxprtool.passes.simplify",
     "unroll": "jaxprtool.passes.unroll",
+    "roll": "jaxprtool.passes.roll",
     "hoist": "jaxprtool.passes.hoist",
     "specialise": "jaxprtool.passes.specialise",
     "cast": "jaxprtool.passes.cast",

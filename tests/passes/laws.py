@@ -22,6 +22,8 @@ STAGES = (
     "fold",
     "simplify",
     "unroll",
+    "roll",
+    "roll turns=2 saved=1",
     "hoist",
     "remat",
     "discharge",
