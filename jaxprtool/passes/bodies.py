@@ -11,7 +11,7 @@ from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import map_jaxprs
 
-__all__ = ["NewBody", "in_each_body", "is_pure"]
+__all__ = ["NewBody", "in_each_body", "is_pure", "with_inner"]
 
 
 @deep
@@ -26,13 +26,13 @@ def in_each_body(program: ClosedJaxpr, change: Callable[[ClosedJaxpr], ClosedJax
     def changed(closed: ClosedJaxpr) -> ClosedJaxpr:
         found = done.get(closed)
         if found is None:
-            found = done[closed] = change(_with_inner(closed, changed))
+            found = done[closed] = change(with_inner(closed, changed))
         return found
 
     return changed(program)
 
 
-def _with_inner(closed: ClosedJaxpr, changed: Callable[[ClosedJaxpr], ClosedJaxpr]) -> ClosedJaxpr:
+def with_inner(closed: ClosedJaxpr, changed: Callable[[ClosedJaxpr], ClosedJaxpr]) -> ClosedJaxpr:
     """The program with its inner jaxprs changed."""
     eqns: list[JaxprEqn] = []
     for eqn in closed.eqns:

@@ -32,6 +32,7 @@ F = TypeVar("F", bound=Callable[..., ClosedJaxpr])
 BUILT_IN = {
     "dce": "jaxprtool.passes.dead_code",
     "inline": "jaxprtool.passes.inline",
+    "outline": "jaxprtool.passes.outline",
     "cse": "jaxprtool.passes.cse",
     "fold": "jaxprtool.passes.fold",
     "simplify": "jaxprtool.passes.simplify",

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["UNIQUE", "Stretch", "doubled", "stretches"]
+__all__ = ["UNIQUE", "Stretch", "doubled", "stretches", "without_single"]
 
 UNIQUE = -1  # stands for an element, or substring, that is not there twice
 
@@ -36,7 +36,7 @@ def stretches(kinds: Sequence[int]) -> Iterator[Stretch]:
     Args:
       kinds: the elements; `UNIQUE` for one that no other is equal to.
     """
-    names, length = _without_single(kinds), 1
+    names, length = without_single(kinds), 1
     while names:
         yield from _periodic(names, length)
         names = doubled(names, length)
@@ -52,10 +52,11 @@ def doubled(names: Sequence[int], length: int) -> Sequence[int]:
             found.append(UNIQUE)
         else:
             found.append(numbers.setdefault((a, b), len(numbers)))
-    return _without_single(found)
+    return without_single(found)
 
 
-def _without_single(names: Sequence[int]) -> Sequence[int]:
+def without_single(names: Sequence[int]) -> Sequence[int]:
+    """Numbers with `UNIQUE` in the place of those that are there once; empty where all are."""
     counts = Counter(names)
     found = [x if x != UNIQUE and counts[x] > 1 else UNIQUE for x in names]
     return found if any(x != UNIQUE for x in found) else ()

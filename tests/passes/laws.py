@@ -18,6 +18,8 @@ STAGES = (
     "dce",
     "inline",
     "inline size=4",
+    "outline",
+    "outline size=2 saved=1",
     "cse",
     "fold",
     "simplify",
