@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import random
 import sys
 import tempfile
 import threading
@@ -19,7 +20,7 @@ from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import set_verify
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
-from jaxprtool.passes.pipeline import Stage, run_pipeline
+from jaxprtool.passes.pipeline import Stage, pipeline, run_pipeline
 from jaxprtool.passes.registry import all_passes
 from tests.bench.diffs import pair
 
@@ -56,6 +57,22 @@ def fresh(n: int) -> jt.ClosedJaxpr:
     return jt.parse(text_of(n))
 
 
+def mixed(n: int) -> str:
+    """A program of n equations in which no long part is there twice."""
+    rng = random.Random(0)
+    lines, last = [], "a"
+    for i in range(n):
+        lines.append(f"    v{i}:f64[3] = {rng.choice(('sin {}', 'mul {} b')).format(last)}")
+        last = f"v{i}"
+    body = "\n".join(lines)
+    return f"{{ lambda ; a:f64[3] b:f64[3]. let\n{body}\n  in ({last},) }}"
+
+
+def written_once(program: jt.ClosedJaxpr) -> None:
+    for name in ("roll", "outline"):
+        run_pipeline(program, pipeline(name))
+
+
 LINEAR_PASSES = [Stage(p, {}) for p in all_passes() if "linear-time" in p.laws]
 ARGS = [np.array([0.1, 0.2, 0.3]), np.array([0.5, -0.5, 0.25])]
 VERBS = {
@@ -72,7 +89,8 @@ VERBS = {
     "residuals": (fresh, lambda p: jt.residuals(p, policy="dots").lines()),
     "dce": (fresh, lambda p: dce_jaxpr(p.jaxpr)),
     "eval": (fresh, lambda p: jt.eval_jaxpr(p, ARGS)),
-    "passes": (fresh, lambda p: run_pipeline(p, LINEAR_PASSES)),
+    "passes": (fresh, lambda p: [run_pipeline(p, [stage]) for stage in LINEAR_PASSES]),
+    "roll and outline, nothing repeats": (lambda n: jt.parse(mixed(n)), written_once),
     "lower": (fresh, lambda p: str(jt.lower(p))),
     "diff": (
         lambda n: (fresh(n), fresh(n)),

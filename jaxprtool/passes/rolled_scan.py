@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,8 @@ class Uses:
     def stack(self, rows: Sequence[Var], stop: int) -> list[int]:
         """The positions of the equations that stack variables along a new first axis; the last one gives the stack. Empty for none."""
         for first in self.after(rows[0], stop):
+            if self._is_stack(first, rows):
+                return [first]
             end = self._joined(first)
             if end is None or len(self.eqns[end].inputs) != len(rows):
                 continue
@@ -63,6 +66,12 @@ class Uses:
             ):
                 return [*(i for i in found if i is not None), end]
         return []
+
+    def _is_stack(self, i: int, rows: Sequence[Var]) -> bool:
+        eqn = self.eqns[i] if i < len(self.eqns) else None
+        if eqn is None or eqn.primitive is not lax.stack.primitive or eqn.params["axis"] != 0:
+            return False
+        return len(eqn.inputs) == len(rows) and all(map(operator.is_, eqn.inputs, rows))
 
     def _joined(self, i: int) -> int | None:
         """Where an equation that adds a first axis to its operand is read by a concatenation along that, and by nothing else."""
@@ -112,6 +121,8 @@ class RolledScan:
       eqns: the equations: those that stack operands, the scan, and those that take rows of its results.
       consts: binders and values of new constants.
       gone: the positions of equations after the loop that go as well, since the scan stacks its results itself.
+      rows: equations, these or others, that take a row of an array; they may go when nobody reads it any more.
+      reads: the positions of equations whose results are stacked.
       saved: how many equations there are fewer.
     """
 
@@ -123,6 +134,8 @@ class RolledScan:
         self.eqns: list[JaxprEqn] = []
         self.consts: list[tuple[Var, Any]] = []
         self.gone: list[int] = []
+        self.rows: list[JaxprEqn] = []
+        self.reads: list[int] = []
         self.turn = of.eqns[loop.start : loop.start + loop.period]
         # The body's variables: the results of its equations, constants, carry and slices, with the operands outside.
         self.inside = [[Var(v.aval.strong) for v in e.out_binders] for e in self.turn]
@@ -202,7 +215,7 @@ class RolledScan:
 
     def _stack(self, each: Each) -> Var:
         """Atoms along a new first axis."""
-        aval = each.atoms[0].aval.strong
+        aval, of = each.atoms[0].aval.strong, self.of.made
         if not _is_plain(aval):
             raise Unfit
         if all(type(x) is Lit for x in each.atoms):
@@ -210,12 +223,79 @@ class RolledScan:
             v = Var(aval.update(shape=(len(each.atoms), *aval.shape)))
             self.consts.append((v, xp.stack([xp.asarray(xp.value(x)) for x in each.atoms])))
             return v
+        made = [of.get(x) for x in each.atoms]
+        self.reads += [place[0] for place in made if place is not None]
         axes = tuple(range(1, 1 + len(aval.shape)))
-        rows = [
-            self._emit(lax.broadcast_in_dim, [x], shape=(1, *aval.shape), broadcast_dimensions=axes)
-            for x in each.atoms
+        parts = [
+            self._emit(lax.broadcast_in_dim, xs, shape=(1, *aval.shape), broadcast_dimensions=axes)
+            if row is None or len(xs) == 1
+            else self._rows_of(*row, xs)
+            for row, xs in self._stretches(each.atoms)
         ]
-        return self._emit(lax.concatenate, rows, dimension=0)
+        return parts[0] if len(parts) == 1 else self._emit(lax.concatenate, parts, dimension=0)
+
+    def _stretches(self, atoms: Sequence[Any]) -> list[tuple[tuple[Any, int] | None, list[Any]]]:
+        """Atoms in parts: those that are rows of an array, one after the other or backwards, each with the array and the first one; single ones."""
+        found: list[tuple[tuple[Any, int] | None, list[Any]]] = []
+        step = 0
+        before: tuple[Any, int] | None = None
+        for x in atoms:
+            row = self._row(x)
+            follows = (
+                row is not None
+                and before is not None
+                and row[0] is before[0]
+                and (row[1] - before[1] == step or (not step and abs(row[1] - before[1]) == 1))
+            )
+            if follows and row is not None and before is not None:
+                step = row[1] - before[1]
+                found[-1][1].append(x)
+            else:
+                step = 0
+                found.append((row, [x]))
+            before = row
+        return found
+
+    def _rows_of(self, of: Any, start: int, atoms: Sequence[Any]) -> Var:
+        """An array of the rows that atoms are, of which the first one is `start`."""
+        self.rows += [e for x in atoms for e in self._makers(x)]
+        forward = self._row(atoms[1]) == (of, start + 1)
+        n, shape = len(atoms), of.aval.shape
+        low = start if forward else start - n + 1
+        if n != shape[0]:
+            zeros = (0,) * (len(shape) - 1)
+            ends = (low + n, *shape[1:])
+            of = self._emit(lax.slice, [of], start_indices=(low, *zeros), limit_indices=ends)
+        return of if forward else self._emit(lax.rev, [of], dimensions=(0,))
+
+    def _makers(self, x: Any) -> list[JaxprEqn]:
+        """The unstack, or the slice and the squeeze, that make a row; empty for what is none."""
+        found: list[JaxprEqn] = []
+        i, _ = self.of.made.get(x, (-1, 0))
+        if i >= 0 and self.of.eqns[i].primitive is lax.unstack.primitive:
+            return [self.of.eqns[i]]
+        for op in (lax.squeeze.primitive, lax.slice.primitive):
+            i, _ = self.of.made.get(x, (-1, 0))
+            if i < 0 or self.of.eqns[i].primitive is not op:
+                return []
+            found.insert(0, self.of.eqns[i])
+            x = found[0].inputs[0]
+        return found
+
+    def _row(self, x: Any) -> tuple[Any, int] | None:
+        """The array that an atom is a row of, and which one; None where it is none."""
+        makers = self._makers(x)
+        if len(makers) == 1 and makers[0].params["axis"] == 0:
+            (of,) = makers[0].inputs
+            return (of, self.of.made[x][1]) if _is_plain(of.aval) else None
+        if len(makers) < 2 or tuple(makers[1].params["dimensions"]) != (0,):
+            return None
+        cut, (of,) = makers[0].params, makers[0].inputs
+        k, *others = cut["start_indices"]
+        ends = cut["limit_indices"]
+        whole = not any(others) and tuple(ends[1:]) == of.aval.shape[1:] and ends[0] == k + 1
+        plain = whole and _is_plain(of.aval) and not any(s != 1 for s in cut["strides"] or ())
+        return (of, k) if plain else None
 
     def _slices(self, eqn: JaxprEqn, sliced: Sliced) -> Var:
         """The slices of all turns along a new first axis."""
@@ -350,3 +430,4 @@ class RolledScan:
         )
         self._emit(lax.squeeze, [row], dimensions=(0,))
         self.eqns[-1] = self.eqns[-1].replace(out_binders=[v])
+        self.rows += self.eqns[-2:]

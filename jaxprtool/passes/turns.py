@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
@@ -90,10 +90,13 @@ class Turns:
       eqns: the equations.
       keys: for their params.
       least: of how many turns a loop is.
+      apart: equations that are in no loop.
     """
 
-    def __init__(self, eqns: Sequence[JaxprEqn], keys: Keys, least: int):
-        self.eqns, self.keys, self.least = eqns, keys, least
+    def __init__(
+        self, eqns: Sequence[JaxprEqn], keys: Keys, least: int, apart: Container[JaxprEqn] = ()
+    ):
+        self.eqns, self.keys, self.least, self.apart = eqns, keys, least, apart
         self.made: dict[Any, tuple[int, int]] = {
             v: (i, r) for i, eqn in enumerate(eqns) for r, v in enumerate(eqn.out_binders)
         }
@@ -104,7 +107,7 @@ class Turns:
         numbers: dict[Hashable, int] = {}
         found: list[int] = []
         for eqn in self.eqns:
-            if not is_pure(eqn):
+            if not is_pure(eqn) or eqn in self.apart:
                 found.append(UNIQUE)
                 continue
             if eqn.primitive is _SLICE:
