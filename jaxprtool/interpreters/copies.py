@@ -7,6 +7,7 @@ and cosine compute cosine and sine again. `grad`, `vjp`, `linearize` and `jvp` l
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from jaxprtool.interpreters.equation_keys import Keys
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Lit, Var
 
-__all__ = ["Copies", "copies_of", "is_pure", "merge_residuals", "without_copies"]
+__all__ = ["Copies", "copies_of", "is_pure", "merge_residuals", "once", "without_copies"]
 
 
 def is_pure(eqn: JaxprEqn) -> bool:
@@ -82,7 +83,12 @@ def _operands_with_literals(
     known: dict[Any, Lit] = {}
 
     def one(x: Any) -> Any:
-        return known.setdefault(keys.literal(x), x) if type(x) is Lit else x
+        if type(x) is not Lit:
+            return x
+        value = x.val
+        # the bits of other numbers follow from type and value
+        plain = type(value) in (int, float) and value
+        return known.setdefault((x.aval, value) if plain else keys.literal(x), x)
 
     return {e: (*map(one, e.inputs),) for e in eqns if Lit in map(type, e.inputs)}
 
@@ -107,6 +113,22 @@ def without_copies(closed: ClosedJaxpr, keys: Keys | None = None) -> ClosedJaxpr
     if live is not None:
         live_atoms.keep(made.jaxpr, live.difference(instead))
     return made
+
+
+def once(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """What a transformation has made without equations that repeat earlier ones, as `without_copies`.
+
+    Most programs have none, and that is cheap to see.
+    """
+    eqns = closed.eqns
+    if len({*map(_applied, eqns)}) == len(eqns):
+        operands = _operands_with_literals(eqns, Keys())
+        if len({(e.primitive, inputs) for e, inputs in operands.items()}) == len(operands):
+            return closed
+    return verified(without_copies(closed))
+
+
+_applied = operator.attrgetter("primitive", "inputs")
 
 
 def _renamed(closed: ClosedJaxpr, eqns: Sequence[JaxprEqn], instead: dict[Any, Var]) -> ClosedJaxpr:
@@ -137,7 +159,7 @@ def merge_residuals(
     Returns:
       The parts, of the same types but for the residuals, and their number.
     """
-    primal = without_copies(primal)
+    primal = once(primal)
     outs, binders = primal.jaxpr.outs, linear.jaxpr.in_binders
     n = len(outs) - n_res
     kept: dict[Atom, Var] = {}
@@ -150,4 +172,4 @@ def merge_residuals(
         linear = _renamed(linear, linear.eqns, instead)
         left = [v for v in binders if v not in instead]
         linear = linear.replace(jaxpr=linear.jaxpr.replace(in_binders=left))
-    return verified(primal), verified(without_copies(linear)), len(kept)
+    return verified(primal), once(verified(linear)), len(kept)

@@ -21,8 +21,7 @@ from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval, inexact, is_inexact, scalar_lit
-from jaxprtool.interpreters.check import verified
-from jaxprtool.interpreters.copies import merge_residuals, without_copies
+from jaxprtool.interpreters.copies import merge_residuals, once
 from jaxprtool.interpreters.dce import prune_consts
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.interfaces import of_grad, of_linearize, of_vjp, with_interface
@@ -219,7 +218,7 @@ def _pull_back(
         back = within_jaxpr(linear.jaxpr, "transpose")
         out = backward_pass(back, [*linear.consts, *undef], [ct for _, ct in live])
         results = [instantiate(ct) for ct in (out if wanted is None else [out[i] for i in wanted])]
-    return verified(without_copies(lin.first.finish([*(lin.outs if keep_outs else []), *results])))
+    return once(lin.first.finish([*(lin.outs if keep_outs else []), *results]))
 
 
 @deep
