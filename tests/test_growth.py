@@ -68,6 +68,16 @@ def mixed(n: int) -> str:
     return f"{{ lambda ; a:f64[3] b:f64[3]. let\n{body}\n  in ({last},) }}"
 
 
+def calls(depth: int) -> jt.ClosedJaxpr:
+    """A call of a call of a call ..., each defined by name."""
+    text = "let f0 = { lambda ; a:f64[]. let b:f64[] = sin a in (b,) } in\n"
+    for i in range(1, depth):
+        call = f"jit[name=f{i - 1} jaxpr=f{i - 1}] a"
+        text += f"let f{i} = {{ lambda ; a:f64[]. let b:f64[] = {call} in (b,) }} in\n"
+    call = f"jit[name=f{depth - 1} jaxpr=f{depth - 1}] a"
+    return jt.parse(f"{text}{{ lambda ; a:f64[]. let b:f64[] = {call} in (b,) }}")
+
+
 def written_once(program: jt.ClosedJaxpr) -> None:
     for name in ("roll", "outline"):
         run_pipeline(program, pipeline(name))
@@ -84,6 +94,8 @@ VERBS = {
     "linearize": (fresh, linearize_jaxpr),
     "vjp": (fresh, vjp_jaxpr),
     "stats": (fresh, lambda p: jt.stats(p, by="scope").lines()),
+    "stats by depth": (calls, lambda p: jt.stats(p, by="depth").json()),
+    "cost by depth": (calls, lambda p: jt.cost(p, by="depth").json()),
     "lint": (fresh, lambda p: jt.lint(p, select=["all"]).json()),
     "cost": (fresh, lambda p: jt.cost(p, reorder=True, device="h100").json()),
     "residuals": (fresh, lambda p: jt.residuals(p, policy="dots").lines()),
