@@ -234,8 +234,7 @@ def words_of_key(value: Value) -> Value:
 
 def scalar_lit(value: Value, dtype: DType) -> Lit:
     """A rank-0 literal of the given element type; the same object for the same number."""
-    kind: Any = type(value)
-    key = kind, value or str(value), dtype  # 0.0 and -0.0 are equal
+    key = value.__class__.__name__, value or str(value), dtype  # 0.0 and -0.0 are equal
     found = _LITERALS.get(key)
     if found is None:
         found = _scalar_lit(value, dtype)
