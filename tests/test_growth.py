@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import random
 import sys
 import tempfile
 import threading
@@ -19,7 +20,7 @@ from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import set_verify
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
-from jaxprtool.passes.pipeline import Stage, run_pipeline
+from jaxprtool.passes.pipeline import Stage, pipeline, run_pipeline
 from jaxprtool.passes.registry import all_passes
 from tests.bench.diffs import pair
 
@@ -56,6 +57,32 @@ def fresh(n: int) -> jt.ClosedJaxpr:
     return jt.parse(text_of(n))
 
 
+def mixed(n: int) -> str:
+    """A program of n equations in which no long part is there twice."""
+    rng = random.Random(0)
+    lines, last = [], "a"
+    for i in range(n):
+        lines.append(f"    v{i}:f64[3] = {rng.choice(('sin {}', 'mul {} b')).format(last)}")
+        last = f"v{i}"
+    body = "\n".join(lines)
+    return f"{{ lambda ; a:f64[3] b:f64[3]. let\n{body}\n  in ({last},) }}"
+
+
+def calls(depth: int) -> jt.ClosedJaxpr:
+    """A call of a call of a call ..., each defined by name."""
+    text = "let f0 = { lambda ; a:f64[]. let b:f64[] = sin a in (b,) } in\n"
+    for i in range(1, depth):
+        call = f"jit[name=f{i - 1} jaxpr=f{i - 1}] a"
+        text += f"let f{i} = {{ lambda ; a:f64[]. let b:f64[] = {call} in (b,) }} in\n"
+    call = f"jit[name=f{depth - 1} jaxpr=f{depth - 1}] a"
+    return jt.parse(f"{text}{{ lambda ; a:f64[]. let b:f64[] = {call} in (b,) }}")
+
+
+def written_once(program: jt.ClosedJaxpr) -> None:
+    for name in ("roll", "outline"):
+        run_pipeline(program, pipeline(name))
+
+
 LINEAR_PASSES = [Stage(p, {}) for p in all_passes() if "linear-time" in p.laws]
 ARGS = [np.array([0.1, 0.2, 0.3]), np.array([0.5, -0.5, 0.25])]
 VERBS = {
@@ -67,13 +94,16 @@ VERBS = {
     "linearize": (fresh, linearize_jaxpr),
     "vjp": (fresh, vjp_jaxpr),
     "stats": (fresh, lambda p: jt.stats(p, by="scope").lines()),
+    "stats by depth": (calls, lambda p: jt.stats(p, by="depth").json()),
+    "cost by depth": (calls, lambda p: jt.cost(p, by="depth").json()),
     "lint": (fresh, lambda p: jt.lint(p, select=["all"]).json()),
     "cost": (fresh, lambda p: jt.cost(p, reorder=True, device="h100").json()),
     "residuals": (fresh, lambda p: jt.residuals(p, policy="dots").lines()),
     "dce": (fresh, lambda p: dce_jaxpr(p.jaxpr)),
     "eval": (fresh, lambda p: jt.eval_jaxpr(p, ARGS)),
     "profile": (fresh, lambda p: jt.profile(p, *ARGS, seconds=0).json()),
-    "passes": (fresh, lambda p: run_pipeline(p, LINEAR_PASSES)),
+    "passes": (fresh, lambda p: [run_pipeline(p, [stage]) for stage in LINEAR_PASSES]),
+    "roll and outline, nothing repeats": (lambda n: jt.parse(mixed(n)), written_once),
     "lower": (fresh, lambda p: str(jt.lower(p))),
     "diff": (
         lambda n: (fresh(n), fresh(n)),

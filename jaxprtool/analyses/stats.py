@@ -8,7 +8,18 @@ from heapq import nlargest
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.places import Place
-from jaxprtool.analyses.tally import ALL, Count, Entry, Nested, Site, Table, in_order, sites, tally
+from jaxprtool.analyses.tally import (
+    ALL,
+    Count,
+    Entry,
+    Nested,
+    Site,
+    Table,
+    Within,
+    in_order,
+    sites,
+    tally,
+)
 from jaxprtool.interpreters.dce import effect_facts, has_effects
 from jaxprtool.interpreters.ordering import order_rules
 from jaxprtool.interpreters.runs import runs_of
@@ -143,7 +154,7 @@ class Grouping(NamedTuple):
     """
 
     read: Callable[[JaxprEqn], Any]
-    within: Callable[[JaxprEqn], Callable[[Any], Any] | None]
+    within: Within
     spell: Callable[[Any], Any]
 
 
@@ -202,8 +213,8 @@ def _below(eqn: JaxprEqn) -> Callable[[Any], Any] | None:
     return rename
 
 
-def _deeper(_: JaxprEqn) -> Callable[[Any], Any]:
-    return lambda key: key if key is ALL else key + 1
+def _deeper(_: JaxprEqn) -> int:
+    return 1
 
 
 _KEYS: dict[str, Grouping] = {

@@ -5,6 +5,7 @@ A jaxpr that is used many times is looked at once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +21,7 @@ __all__ = [
     "Nested",
     "Site",
     "Table",
+    "Within",
     "in_order",
     "nested_runs",
     "sites",
@@ -218,10 +220,30 @@ Table = dict[Any, Entry]
 ALL = object()  # as a key of a table: all equations
 
 
+# What becomes of the key of an equation that a given equation runs: a number that is added, a function of it, or None: it stays.
+Within = Callable[[JaxprEqn], "Callable[[Any], Any] | int | None"]
+
+
+class _Sums(NamedTuple):
+    """A table whose keys are `shift` less than they should be, so that to add to all of them takes no time."""
+
+    table: Table
+    shift: int = 0
+
+    def items(self) -> Iterator[tuple[Any, Entry]]:
+        """The keys and sums."""
+        shift = self.shift
+        return ((_moved(key, shift), entry) for key, entry in self.table.items())
+
+
+def _moved(key: Any, by: int) -> Any:
+    return key if key is ALL or not by else key + by
+
+
 def tally(
     order: dict[Jaxpr, Nested],
     measure: Callable[[Jaxpr], Table],
-    within: Callable[[JaxprEqn], Callable[[Any], Any] | None],
+    within: Within,
     trips: int | None,
 ) -> Table:
     """Sums over all equations of a program by a key of the equation.
@@ -229,21 +251,35 @@ def tally(
     Args:
       order: `in_order` of the program.
       measure: the sums over the equations of one jaxpr, without those that it runs.
-      within: what becomes of the key of an equation that a given equation runs; None: it stays.
+      within: what becomes of the key of an equation that a given equation runs.
       trips: the turns of a loop whose number of turns is not known; None: unknown.
 
     Returns:
       The sums by key. Of branches there is the least and the most that one of them may do.
     """
-    tables: dict[Jaxpr, Table] = {}
+    uses = Counter(
+        run.jaxpr.jaxpr for nested in order.values() for _, runs in nested for run in runs
+    )
+    tables: dict[Jaxpr, _Sums] = {}
     for jaxpr, nested in order.items():
-        table = measure(jaxpr)
+        sums = _Sums(measure(jaxpr))
         for eqn, runs in nested:
             rename = within(eqn)
+            lone = len(runs) == 1 and uses[runs[0].jaxpr.jaxpr] == 1
             for found in _of_runs(runs, tables, trips):
-                _add(table, found.items() if rename is None else _renamed(found, rename))
-        tables[jaxpr] = table
-    return tables[next(reversed(order))]
+                if rename is None or isinstance(rename, int):
+                    more = found._replace(shift=found.shift + (rename or 0))
+                    sums = _merged(more, sums) if lone else _merged(sums, more)
+                else:
+                    _add(sums.table, _renamed(found.table, rename))
+        tables[jaxpr] = sums
+    return dict(tables[next(reversed(order))].items())
+
+
+def _merged(sums: _Sums, more: _Sums) -> _Sums:
+    """The sums of both, in the table of the first ones."""
+    _add(sums.table, ((_moved(key, -sums.shift), entry) for key, entry in more.items()))
+    return sums
 
 
 def _renamed(table: Table, rename: Callable[[Any], Any]) -> Iterator[tuple[Any, Entry]]:
@@ -256,15 +292,17 @@ def _add(table: Table, more: Iterable[tuple[Any, Entry]]) -> None:
         table[key] = entry if found is None else found + entry
 
 
-def _of_runs(runs: Sequence[Run], tables: dict[Jaxpr, Table], trips: int | None) -> Iterator[Table]:
+def _of_runs(runs: Sequence[Run], tables: dict[Jaxpr, _Sums], trips: int | None) -> Iterator[_Sums]:
     branches = [tables[run.jaxpr.jaxpr] for run in runs if run.branch is not None]
     if branches:
-        yield _one_of(branches)
+        yield _Sums(_one_of([dict(sums.items()) for sums in branches]))
     for run in runs:
         if run.branch is None:
             times = times_of(run, trips)
             inner = tables[run.jaxpr.jaxpr]
-            yield inner if times == (1, 1) else {k: e.run(times) for k, e in inner.items()}
+            if times != (1, 1):
+                inner = _Sums({k: e.run(times) for k, e in inner.table.items()}, inner.shift)
+            yield inner
 
 
 def _one_of(branches: Sequence[Table]) -> Table:

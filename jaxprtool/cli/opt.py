@@ -35,8 +35,10 @@ def opt(
 ) -> None:
     """Improve the jaxpr of FILE by passes, one after the other.
 
-    A pass has its options behind it: `inline size=8`, `strip source|names`. --list shows them all, with the laws that each
-    keeps. --plugin loads a module with passes of your own (`jaxprtool.define_pass`, `jaxprtool.rewrite_rule`). What
+    The passes are dce, inline, outline, cse, fold, simplify, unroll, roll, hoist, specialise, cast, remat, discharge, strip,
+    lift-consts and sink-consts. A pass has its options behind it: `inline size=8`, `strip source|names`. --list shows them all,
+    with the laws that each keeps. `roll` makes scans of loops that were written out turn by turn (the reverse of `unroll`), and
+    `outline` calls one function where the same equations stand in several places (the reverse of `inline`). --plugin loads a module with passes of your own (`jaxprtool.define_pass`, `jaxprtool.rewrite_rule`). What
     --print-after-all and --time show goes to standard error.
 
     \b
@@ -46,6 +48,7 @@ def opt(
       jaxprtool opt --passes 'specialise n=8,fold' serve.jaxpr -o serve8.jaxpr
       jaxprtool opt --passes 'cast f32->bf16 scope=attn,simplify' \\
         train.py:loss --like batch
+      jaxprtool opt --passes 'roll turns=8,outline size=10' unrolled.jaxpr
       jaxprtool opt --list
     """
     if lists:

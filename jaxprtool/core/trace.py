@@ -236,7 +236,21 @@ def words_of_key(value: Value) -> Value:
 
 
 def scalar_lit(value: Value, dtype: DType) -> Lit:
-    """A rank-0 literal of the given element type."""
+    """A rank-0 literal of the given element type; the same object for the same number."""
+    key = value.__class__.__name__, value or str(value), dtype  # 0.0 and -0.0 are equal
+    found = _LITERALS.get(key)
+    if found is None:
+        found = _scalar_lit(value, dtype)
+        if len(_LITERALS) < _MOST_LITERALS:
+            _LITERALS[key] = found
+    return found
+
+
+_LITERALS: dict[Any, Lit] = {}
+_MOST_LITERALS = 1 << 12
+
+
+def _scalar_lit(value: Value, dtype: DType) -> Lit:
     kind = dtype.kind
     if kind in "fc" and type(value) is int:
         value = float(value)

@@ -24,6 +24,7 @@ from jaxprtool.core.rule_table import FactTable, Maker, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, Tracer, get_aval, inexact, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
+from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
 from jaxprtool.interpreters.interfaces import of_jvp, with_interface
@@ -298,7 +299,7 @@ def _jvp_jaxpr(
         outs, out_tangents = jvp_interpret(from_jaxpr, consts, primals, tangents, trace.copy_eqn)
         flags = [type(t) is not Zero or w for t, w in zip(out_tangents, wanted, strict=True)]
         kept = [instantiate(t) for t, flag in zip(out_tangents, flags, strict=True) if flag]
-    return trace.build_live([*outs, *kept]), flags
+    return once(trace.build_live([*outs, *kept])), flags
 
 
 def jvp_interpret(

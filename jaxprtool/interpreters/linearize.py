@@ -21,6 +21,7 @@ from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval, inexact, is_inexact, scalar_lit
+from jaxprtool.interpreters.copies import merge_residuals, once
 from jaxprtool.interpreters.dce import prune_consts
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.interfaces import of_grad, of_linearize, of_vjp, with_interface
@@ -148,7 +149,8 @@ class _Linearized:
         flags = [w or type(t) is not Zero for w, t in zip(wanted, self.out_tangents, strict=True)]
         with set_current_trace(self.second):
             kept = [*map(instantiate, compress(self.out_tangents, flags))]
-        primal, linear, n_res = parts(self.first, self.outs, self.second.finish(kept))
+        split = parts(self.first, self.outs, self.second.finish(kept))
+        primal, linear, n_res = merge_residuals(*split)
         return LinearParts(primal, linear, flags, n_res)
 
 
@@ -216,7 +218,7 @@ def _pull_back(
         back = within_jaxpr(linear.jaxpr, "transpose")
         out = backward_pass(back, [*linear.consts, *undef], [ct for _, ct in live])
         results = [instantiate(ct) for ct in (out if wanted is None else [out[i] for i in wanted])]
-    return lin.first.finish([*(lin.outs if keep_outs else []), *results])
+    return once(lin.first.finish([*(lin.outs if keep_outs else []), *results]))
 
 
 @deep

@@ -21,6 +21,7 @@ from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval, is_inexact
+from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import of_transpose, with_interface
@@ -213,7 +214,7 @@ def _transpose_jaxpr(
         out = backward_pass(jaxpr, args, cts)
         flags = [w or type(ct) is not Zero for w, ct in zip(wanted, out, strict=True)]
         results = [instantiate(ct) for ct, flag in zip(out, flags, strict=True) if flag]
-    return trace.finish(results), flags
+    return once(trace.finish(results)), flags
 
 
 # -- makers ------------------------------------------------------------------------------------

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.places import Place, Step
+from jaxprtool.interpreters.equation_keys import Keys
 from jaxprtool.interpreters.flow import elements_facts, passed_on
 from jaxprtool.interpreters.runs import Run, runs_of
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import count_eqns
-from jaxprtool.passes.keys import Keys
 
 __all__ = ["At", "Frame", "Ref", "call_of", "frames_of", "is_derived"]
 

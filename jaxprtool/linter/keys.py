@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.stack import deep
+from jaxprtool.interpreters.equation_keys import Keys
 from jaxprtool.interpreters.flow import elements_facts, passed_on
 from jaxprtool.interpreters.keys import key_uses
 from jaxprtool.interpreters.runs import Run, runs_of
@@ -14,7 +15,6 @@ from jaxprtool.ir.memo import Memo
 from jaxprtool.linter.engine import View
 from jaxprtool.linter.frames import call_of
 from jaxprtool.linter.registry import Found, lint_rule
-from jaxprtool.passes.keys import Keys
 
 __all__ = ["key_reuse"]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from jaxprtool.interpreters.communication import sends_rules
+from jaxprtool.interpreters.copies import copies_of
 from jaxprtool.interpreters.flow import elements_facts
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import counted
@@ -14,8 +15,6 @@ from jaxprtool.ir.memo import Memo
 from jaxprtool.linter.frames import Frame
 from jaxprtool.linter.registry import Found, lint_rule
 from jaxprtool.linter.runs import unrolled_runs
-from jaxprtool.passes.bodies import is_pure
-from jaxprtool.passes.keys import Keys
 
 __all__ = ["copies_in", "is_collective", "repeated_computation", "unrolled_loop"]
 
@@ -58,40 +57,12 @@ _COPIES = Memo[dict[JaxprEqn, JaxprEqn]]("equations that repeat earlier ones")
 
 def copies_in(jaxpr: Jaxpr) -> dict[JaxprEqn, JaxprEqn]:
     """The equations of a jaxpr that repeat an earlier one, each with the first one of its kind."""
-    return _COPIES.of(jaxpr, lambda: _copies(jaxpr.eqns))
+    return _COPIES.of(jaxpr, lambda: copies_of(jaxpr.eqns).first)
 
 
 def is_collective(eqn: JaxprEqn) -> bool:
     """Whether an equation sends values between devices."""
     return sends_rules.find(eqn.primitive) is not None
-
-
-def _copies(eqns: Sequence[JaxprEqn]) -> dict[JaxprEqn, JaxprEqn]:
-    alone: dict[Any, JaxprEqn] = {}
-    groups: dict[Any, dict[Any, JaxprEqn]] = {}
-    same: dict[Any, Any] = {}  # for the results of copies those of the first ones
-    found: dict[JaxprEqn, JaxprEqn] = {}
-    keys = Keys()
-
-    def atom(x: Any) -> Any:
-        return same.get(x, x)
-
-    for eqn in eqns:
-        inputs = eqn.inputs
-        # a key that is cheap to make; only where it is there already the whole one is made
-        quick = (eqn.primitive, *[None if type(x) is Lit else same.get(x, x) for x in inputs])
-        first = alone.setdefault(quick, eqn)
-        if first is eqn or not is_pure(eqn):
-            continue
-        group = groups.get(quick)
-        if group is None:
-            group = groups[quick] = {keys.equation(first, atom): first}
-        first = group.setdefault(keys.equation(eqn, atom), eqn)
-        if first is not eqn:
-            found[eqn] = first
-            for v, w in zip(eqn.out_binders, first.out_binders, strict=True):
-                same[v] = w
-    return found
 
 
 def _cone(eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> list[JaxprEqn]:

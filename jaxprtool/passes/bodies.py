@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.core.stack import deep
-from jaxprtool.interpreters.dce import has_effects
+from jaxprtool.interpreters.copies import is_pure
 from jaxprtool.interpreters.stage import stage
-from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import map_jaxprs
 
-__all__ = ["NewBody", "in_each_body", "is_pure"]
+__all__ = ["NewBody", "in_each_body", "is_pure", "with_inner"]
 
 
 @deep
@@ -27,13 +26,13 @@ def in_each_body(program: ClosedJaxpr, change: Callable[[ClosedJaxpr], ClosedJax
     def changed(closed: ClosedJaxpr) -> ClosedJaxpr:
         found = done.get(closed)
         if found is None:
-            found = done[closed] = change(_with_inner(closed, changed))
+            found = done[closed] = change(with_inner(closed, changed))
         return found
 
     return changed(program)
 
 
-def _with_inner(closed: ClosedJaxpr, changed: Callable[[ClosedJaxpr], ClosedJaxpr]) -> ClosedJaxpr:
+def with_inner(closed: ClosedJaxpr, changed: Callable[[ClosedJaxpr], ClosedJaxpr]) -> ClosedJaxpr:
     """The program with its inner jaxprs changed."""
     eqns: list[JaxprEqn] = []
     for eqn in closed.eqns:
@@ -45,14 +44,6 @@ def _with_inner(closed: ClosedJaxpr, changed: Callable[[ClosedJaxpr], ClosedJaxp
     if all(new is old for new, old in zip(eqns, closed.eqns, strict=True)):
         return closed
     return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))
-
-
-def is_pure(eqn: JaxprEqn) -> bool:
-    """Whether an equation has no effects, neither on the world nor on references, so that its results are all there is of it."""
-    if has_effects(eqn):
-        return False
-    atoms = (*eqn.inputs, *eqn.out_binders)
-    return not any(isinstance(x.aval, RefType) for x in atoms)
 
 
 class NewBody:
@@ -104,9 +95,13 @@ class NewBody:
     def constant(self, value: Any, aval: Any) -> Var:
         """A new constant."""
         v = Var(aval)
+        self.add_constant(v, value)
+        return v
+
+    def add_constant(self, v: Var, value: Any) -> None:
+        """Add a constant."""
         self._consts.append((v, value))
         self._changed = True
-        return v
 
     def put(self, eqn: JaxprEqn, f: Callable[..., Any], operands: tuple[Atom, ...]) -> bool:
         """Put the equations of a function of atoms in the place of an equation with one result; whether the types agree."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import state
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import abstract_eval
@@ -16,7 +15,7 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import COMPLEX128, FLOAT64, DType, dtype_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Value, Var
 from jaxprtool.ir.params import Record
-from jaxprtool.ops.parallel import inner_axes
+from jaxprtool.passes.scoped import Scoped
 
 __all__ = ["Raised", "conversion", "doubled", "in_complex", "in_double", "raised"]
 
@@ -56,7 +55,7 @@ def in_double(program: ClosedJaxpr) -> ClosedJaxpr:
 def raised(program: ClosedJaxpr) -> Raised:
     """`in_double`, with the equation of the program that each equation stands for."""
     found = Raised()
-    found.program = _Raising(found, _wide_dtype).closed(program)
+    found.program = _Raising(found, _wide_dtype).scoped.closed(program)
     return found
 
 
@@ -68,7 +67,7 @@ def in_complex(program: ClosedJaxpr) -> ClosedJaxpr | None:
       program: a well-typed program without complex numbers, whose constants' values are known.
     """
     try:
-        return _Raising(Raised(), _complex_dtype, convert=False).closed(program)
+        return _Raising(Raised(), _complex_dtype, convert=False).scoped.closed(program)
     except _Unraised:
         return None
 
@@ -123,20 +122,15 @@ def _lit(x: Lit, to: _Wide) -> Lit:
 
 
 class _Raising:
-    """One pass; a jaxpr that occurs twice is raised once for each set of axis names in scope."""
+    """One pass."""
 
     def __init__(self, found: Raised, to: _Wide, *, convert: bool = True) -> None:
         self.found, self.to, self.convert = found, to, convert
-        self.done: dict[tuple[ClosedJaxpr, Any], ClosedJaxpr] = {}
+        self.scoped = Scoped(self._closed)
 
-    def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
-        key = program, state.axes
-        found = self.done.get(key)
-        if found is None:
-            consts = [c if c is None else _value(c, self.to) for c in program.consts]
-            found = program.replace(jaxpr=self.jaxpr(program.jaxpr), consts=consts)
-            self.done[key] = found
-        return found
+    def _closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
+        consts = [c if c is None else _value(c, self.to) for c in program.consts]
+        return program.replace(jaxpr=self.jaxpr(program.jaxpr), consts=consts)
 
     def jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
         names: dict[Var, Var] = {}
@@ -166,12 +160,8 @@ class _Raising:
             return [self.kept(eqn, eqn.replace(inputs=inputs, out_binders=outs))]
         if _draws(eqn):
             return self.between_conversions(eqn, inputs, outs)
-        outer = state.axes
-        try:
-            state.axes = inner_axes(eqn) or outer
-            params = {k: _raised(v, self.closed, self.to) for k, v in eqn.params.items()}
-        finally:
-            state.axes = outer
+        closed = self.scoped.closed
+        params = self.scoped.params(eqn, lambda value: _raised(value, closed, self.to))
         made = eqn.replace(inputs=inputs, params=params, out_binders=outs)
         if not _is_typed(made):
             return self.between_conversions(eqn, inputs, outs)

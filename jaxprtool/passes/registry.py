@@ -32,10 +32,12 @@ F = TypeVar("F", bound=Callable[..., ClosedJaxpr])
 BUILT_IN = {
     "dce": "jaxprtool.passes.dead_code",
     "inline": "jaxprtool.passes.inline",
+    "outline": "jaxprtool.passes.outline",
     "cse": "jaxprtool.passes.cse",
     "fold": "jaxprtool.passes.fold",
     "simplify": "jaxprtool.passes.simplify",
     "unroll": "jaxprtool.passes.unroll",
+    "roll": "jaxprtool.passes.roll",
     "hoist": "jaxprtool.passes.hoist",
     "specialise": "jaxprtool.passes.specialise",
     "cast": "jaxprtool.passes.cast",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprtool.core.bind import state
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.dce import dce_closed
@@ -13,7 +12,7 @@ from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import JaxprTypeError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import map_jaxprs
-from jaxprtool.ops.parallel import inner_axes
+from jaxprtool.passes.scoped import Scoped
 
 __all__ = ["Rule", "rewrite"]
 
@@ -43,31 +42,20 @@ def rewrite(program: ClosedJaxpr, rule: Rule) -> ClosedJaxpr:
       UsageError: a function returns another number of results.
     """
     typecheck_jaxpr(program, allow_unknown=True)
-    return _Rewriting(rule).closed(program)
+    return _Rewriting(rule).scoped.closed(program)
 
 
 class _Rewriting:
-    """One pass; a jaxpr that occurs twice is rewritten once for each set of axis names in scope."""
+    """One pass."""
 
     def __init__(self, rule: Rule):
         self.rule = rule
-        self.done: dict[tuple[ClosedJaxpr, Any], ClosedJaxpr] = {}
-
-    def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
-        key = program, state.axes
-        found = self.done.get(key)
-        if found is None:
-            found = self.done[key] = _Body(self, program).result()
-        return found
+        self.scoped = Scoped(lambda program: _Body(self, program).result())
 
     def inside(self, eqn: JaxprEqn) -> JaxprEqn:
         """The equation with its jaxprs rewritten."""
-        outer = state.axes
-        try:
-            state.axes = inner_axes(eqn) or outer
-            params = {k: map_jaxprs(v, self.closed) for k, v in eqn.params.items()}
-        finally:
-            state.axes = outer
+        closed = self.scoped.closed
+        params = self.scoped.params(eqn, lambda value: map_jaxprs(value, closed))
         same = all(params[k] is v for k, v in eqn.params.items())
         return eqn if same else eqn.replace(params=params)
 

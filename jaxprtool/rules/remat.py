@@ -17,6 +17,7 @@ from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import PrimalAndTangent
+from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import call_dce_rule, dce_closed, dce_jaxpr, prune_consts
 from jaxprtool.interpreters.jvp import Zero, fill_zeros
@@ -110,7 +111,7 @@ def _transposed(
 
     ct_avals = [x.aval.tangent() for x, nz in zip(closed.jaxpr.outs, nonzero, strict=True) if nz]
     transposed = stage(pull_back, [*[a.strong for a in fixed_avals], *ct_avals])
-    return dce_closed(transposed), flags
+    return once(dce_closed(transposed)), flags
 
 
 class _Parts:

@@ -78,7 +78,7 @@ def test_what_is_true_of_any_size_is_computed() -> None:
     "operation",
     [
         *(lambda n: n + 1, lambda n: 2 * n, lambda n: n - 1, lambda n: 1 - n, lambda n: n // 2),
-        *(lambda n: n % 2, lambda n: n < 3, lambda n: 3 < n, lambda n: max(n, 1), range, int),
+        *(lambda n: n % 2, lambda n: n < 3, lambda n: n > 3, lambda n: max(n, 1), range, int),
         *(lambda n: n + SymbolicDim("m"), lambda n: n <= SymbolicDim("m"), lambda n: [0][n]),
     ],
 )

@@ -18,6 +18,7 @@ from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
+from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.cost import cost_jaxpr, dearest
 from jaxprtool.interpreters.dce import dce_body, live_atoms, rebound
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, zeros
@@ -324,7 +325,7 @@ def _fill_slots(known: ClosedJaxpr, plan: Plan, slots: Sequence[Value]) -> Close
         consts = (*consts, *fillers.consts)
     outs += [values[k] for k in range(len(slots))]
     made = rebound(jaxpr, outs=outs, const_binders=const_binders, before=before)
-    return verified(ClosedJaxpr(made, consts))
+    return once(verified(ClosedJaxpr(made, consts)))
 
 
 def _take_slots(

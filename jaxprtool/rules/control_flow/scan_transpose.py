@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.partition import partition_list, split_list, spread
+from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.jvp import Zero, add_tangents, fill_zeros, instantiate
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
@@ -175,7 +176,8 @@ class _Builder:
         flags = [type(ct) is not Zero for ct in after]
         xs_flags = [type(ct) is not Zero for ct in xs_cts]
         reached = [type(ct) is not Zero for ct in const_cts]
-        return _Built(trace.finish(results), flags, xs_flags, reached)
+        made = once(trace.finish(results))
+        return _Built(made, flags, xs_flags, reached)
 
 
 def _undefined(trace: JaxprTrace, binders: Sequence[Value], linear: Sequence[bool]) -> list[Value]:

@@ -30,8 +30,12 @@ class Keys:
         ins = tuple(
             [self.literal(x) if type(x) is Lit else atom(x) if atom else x for x in eqn.inputs]
         )
+        return eqn.primitive, ins, *self.params(eqn)
+
+    def params(self, eqn: JaxprEqn) -> tuple[Hashable, Hashable]:
+        """The key of what an equation is but for its operation and operands: of its params, and of the types of its results."""
         params = tuple([(k, self.value(v)) for k, v in sorted(eqn.params.items())])
-        return eqn.primitive, ins, params, tuple([v.aval for v in eqn.out_binders])
+        return params, tuple([v.aval for v in eqn.out_binders])
 
     def literal(self, x: Lit) -> Hashable:
         """The key of a literal, by the bits of its value."""

@@ -1,0 +1,38 @@
+"""Jaxprs that are written anew with the named axes of the equations around them in scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxprtool.core.bind import state
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ops.parallel import inner_axes
+
+__all__ = ["Scoped"]
+
+
+class Scoped:
+    """One run over a program; a jaxpr that occurs twice is written anew once for each set of axis names in scope."""
+
+    def __init__(self, make: Callable[[ClosedJaxpr], ClosedJaxpr]):
+        """make: writes a jaxpr anew; it calls `closed` for those inside."""
+        self._make = make
+        self._done: dict[tuple[ClosedJaxpr, Any], ClosedJaxpr] = {}
+
+    def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
+        """The jaxpr in the present scope."""
+        key = program, state.axes
+        found = self._done.get(key)
+        if found is None:
+            found = self._done[key] = self._make(program)
+        return found
+
+    def params(self, eqn: JaxprEqn, change: Callable[[Any], Any]) -> dict[str, Any]:
+        """The params of an equation with a change of each, in the scope of the jaxprs in them."""
+        outer = state.axes
+        try:
+            state.axes = inner_axes(eqn) or outer
+            return {k: change(v) for k, v in eqn.params.items()}
+        finally:
+            state.axes = outer
