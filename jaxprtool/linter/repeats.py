@@ -101,8 +101,8 @@ def _where(eqn: JaxprEqn) -> str:
 def unrolled_loop(frame: Frame) -> Iterator[Found]:
     """The same equations follow each other many times, each time with what the time before has given: a loop in Python.
 
-    Tracing, every transformation and compiling take time in proportion to the number of turns; a scan has its body once. Told are eight
-    turns and more of three equations and more, 32 equations in all.
+    Tracing, every transformation and compiling take time in proportion to the number of turns; a scan has its body once. A loop
+    is reported that has at least eight turns, three equations in each, and 32 equations in all. `opt --passes roll` makes a scan of it.
     """
     for run in unrolled_runs(frame.jaxpr.eqns):
         message = f"a turn of {counted(run.period, 'equation')} is repeated {run.turns} times: a loop that was unrolled"
