@@ -23,10 +23,10 @@ EXAMPLES = {page.code: page.example for page in MESSAGES}
 WARNINGS = {"custom-rule", "not-in-style", "unknown-name"}
 # What needs another file, another machine or another process is shown by a command alone.
 NOT_BY_A_TEXT = """
-artifact-damaged artifact-types artifact-version bad-domain batching-rule callback-artifact callback-failed
+artifact-damaged artifact-types artifact-version bad-bench bad-domain batching-rule bench-mismatch callback-artifact callback-failed
 callback-result check-failed compressed concatenate constant-count constant-type coordinator devices folder
 frontend grid-mapping internal interrupted io jax-refuses jax-release jax-run jax-script left-out linear-solve
-misfit no-constant no-cost no-index-map no-input no-jax no-numpy-type no-outputs no-stablehlo-type
+misfit no-constant no-cost no-index-map no-input no-jax no-numpy-type no-outputs no-profiler no-stablehlo-type
 no-such-array no-such-constant no-such-program no-transpose-rule no-zeros nonbatchable nontraceable
 not-a-pytree not-an-artifact nothing-common npz-path opaque-param opaque-type operand-type out-of-memory pass
 platform plugin-failed processes-differ result-types several-devices sharding snapshot split-type
