@@ -16,7 +16,7 @@ from typing import Any
 from jaxprtool.analyses.canonical import canonical_const, canonical_lit, canonical_params
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.dce import dce_closed, has_effects
+from jaxprtool.interpreters.dce import dce_closed, draws_anew, has_effects
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.monoids import algebra_of
 from jaxprtool.interpreters.stage import identity_rules
@@ -120,7 +120,7 @@ class _Body:
 
     def equation(self, eqn: JaxprEqn, ins: list[Number]) -> list[Number]:
         """The numbers of the results of an equation."""
-        effects = has_effects(eqn)
+        effects = has_effects(eqn) or draws_anew(eqn)
         if not effects and not eqn.primitive.holds_jaxprs:
             simple = self.simplified(eqn, ins)
             if simple is not None:

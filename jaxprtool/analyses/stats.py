@@ -282,7 +282,8 @@ def _effects(where: Sequence[Site]) -> list[Effect]:
             primitive = eqn.primitive
             has = having.get(primitive)
             if has is None:
-                has = having[primitive] = not primitive.known or primitive in effect_facts
+                effects = effect_facts[primitive]
+                has = having[primitive] = not primitive.known or effects in (True, "inside")
             if has or (not eqn.out_binders and not runs_of(eqn)):
                 rule = order_rules.find(primitive)
                 found.append(Effect(site.place(eqn), rule is not None and rule(eqn.params)))

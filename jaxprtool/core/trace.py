@@ -237,7 +237,9 @@ def words_of_key(value: Value) -> Value:
 
 def scalar_lit(value: Value, dtype: DType) -> Lit:
     """A rank-0 literal of the given element type; the same object for the same number."""
-    key = value.__class__.__name__, value or str(value), dtype  # 0.0 and -0.0 are equal
+    # 0.0 and -0.0 are equal, and so are complex numbers with them as parts
+    same = value if value and dtype.kind != "c" else repr(value)
+    key = value.__class__.__name__, same, dtype
     found = _LITERALS.get(key)
     if found is None:
         found = _scalar_lit(value, dtype)

@@ -235,7 +235,7 @@ class MonoidRule(Protocol):
 
 
 Follows = Literal["operands", "rule"]  # what says a part of the result's type
-Effects = Literal[False, True, "inside"]  # on whom an operation has effects
+Effects = Literal[False, True, "inside", "state"]  # on whom an operation has effects
 Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
 Elements = Literal[
     "computed", "kept", "permuted", "chosen", "converted"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.check import verified
-from jaxprtool.interpreters.dce import has_effects, live_atoms, rebound
+from jaxprtool.interpreters.dce import draws_anew, has_effects, live_atoms, rebound
 from jaxprtool.interpreters.equation_keys import Keys
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Lit, Var
@@ -21,8 +21,8 @@ __all__ = ["Copies", "copies_of", "is_pure", "merge_residuals", "once", "without
 
 
 def is_pure(eqn: JaxprEqn) -> bool:
-    """Whether an equation has no effects, neither on the world nor on references, so that its results are all there is of it."""
-    if has_effects(eqn):
+    """Whether an equation has no effects, neither on the world nor on references, and no state of its own, so that its results are all there is of it."""
+    if has_effects(eqn) or draws_anew(eqn):
         return False
     atoms = (*eqn.inputs, *eqn.out_binders)
     return not any(isinstance(x.aval, RefType) for x in atoms)

@@ -27,6 +27,7 @@ __all__ = [
     "dce_body",
     "dce_jaxpr",
     "dce_rules",
+    "draws_anew",
     "effect_facts",
     "has_effects",
     "jaxpr_has_effects",
@@ -35,8 +36,9 @@ __all__ = [
 ]
 
 dce_rules = RuleTable("dce")
-# Whether it has side effects; those "inside" are on references of its own jaxprs, of which nobody outside knows.
-effect_facts = FactTable("effects", False, True, "inside")
+# Whether it has side effects; those "inside" are on references of its own jaxprs, of which nobody outside knows. One with a "state" of
+# its own gives other results each time; where nobody reads them, it may go.
+effect_facts = FactTable("effects", False, True, "inside", "state")
 
 
 def has_effects(eqn: JaxprEqn) -> bool:
@@ -63,6 +65,25 @@ def jaxpr_has_effects(jaxpr: Jaxpr) -> bool:
 
 
 _HAS_EFFECTS = Memo[bool]("has effects")
+
+
+def draws_anew(eqn: JaxprEqn) -> bool:
+    """Whether an equation, or one inside, gives other results each time, so that two equal ones are not one."""
+    primitive = eqn.primitive
+    if not primitive.holds_jaxprs:
+        return effect_facts[primitive] == "state"
+    return any(_jaxpr_draws_anew(c.jaxpr) for c in sub_jaxprs(eqn))
+
+
+@deep
+def _jaxpr_draws_anew(jaxpr: Jaxpr) -> bool:
+    found = _DRAWS_ANEW.find(jaxpr)
+    if found is None:
+        found = _DRAWS_ANEW.keep(jaxpr, any(map(draws_anew, jaxpr.eqns)))
+    return found
+
+
+_DRAWS_ANEW = Memo[bool]("gives other results each time")
 # Of a jaxpr without dead equations the atoms that are read, as operands or results.
 live_atoms = Memo[set[Any]]("live atoms")
 

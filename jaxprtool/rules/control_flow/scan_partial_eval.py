@@ -15,7 +15,7 @@ from jaxprtool.core.env import Env
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread, unzip2
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import verified
-from jaxprtool.interpreters.dce import has_effects, live_atoms
+from jaxprtool.interpreters.dce import draws_anew, has_effects, live_atoms
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
 from jaxprtool.interpreters.linearize import LinearParts, linearize_body
@@ -178,7 +178,7 @@ def _hoist(jaxpr: Jaxpr, n_consts: int, n_carry: int, n_out: int) -> _Hoisted:
     before: list[JaxprEqn] = []
     kept: list[JaxprEqn] = []
     for eqn in jaxpr.eqns:
-        if varying.isdisjoint(eqn.inputs) and not has_effects(eqn):
+        if varying.isdisjoint(eqn.inputs) and not (has_effects(eqn) or draws_anew(eqn)):
             before.append(eqn)
         else:
             kept.append(eqn)

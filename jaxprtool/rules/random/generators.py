@@ -386,6 +386,7 @@ def _uniform_draw(ctx: LoweringContext, a: Value, b: Value, out: Value) -> Value
 
 define(
     lax.rng_uniform,
+    effects="state",
     abstract_eval=_uniform_type,
     impl=_uniform_impl,
     jvp=unsupported("JAX has none either: the generator keeps a state of its own"),
