@@ -183,8 +183,7 @@ def define(
       abstract_eval, impl, lower: types, evaluation on NumPy, StableHLO.
       jvp, transpose, batch, cost: derivatives in forward mode; transposition; vectorisation; the number of operations.
       partial_eval, saving, linearize, dce: for params that hold jaxprs; discharge: for references and futures.
-      effects: whether it has side effects, for which dead-code elimination keeps it; "inside": on references of its jaxprs; "state":
-        on a state of its own, so that each application gives other results.
+      effects: whether dead-code elimination keeps it; "inside": on references of its jaxprs; "state": each time other results.
       order: says which equations have effects that keep the order of the program; None: no equation has.
       liveness, memory: whether later equations may use its operands; whether results are in their memory, or where the types say.
       layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape.
