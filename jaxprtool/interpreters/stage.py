@@ -27,8 +27,7 @@ from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_node, tree_unfla
 from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.jax_functions import call
-from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim
-from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
+from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.interface import (
     argument_labels,
     interface_of,
@@ -90,27 +89,10 @@ def _out_types(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Pa
     annotated = True in map(_annotated_of, avals)
     if annotated:
         rule = annotated_rule(primitive, rule)
-    try:
-        out = rule(*avals, **params)
-    except TypeError as e:
-        if not isinstance(e, JaxprToolError):
-            _refuse_symbolic(primitive, avals, params)
-        raise
+    out = rule(*avals, **params)
     if not (params or annotated):
         _OUT_TYPES[(primitive, *avals)] = out
     return out
-
-
-def _refuse_symbolic(
-    primitive: Primitive, avals: Sequence[Aval], params: dict[str, ParamValue]
-) -> None:
-    """Raise UnsupportedError where shapes or params have symbolic dimensions, with which type rules cannot compute."""
-    shapes = [a.shape for a in avals if isinstance(a, ShapedArray)]
-    given = [v for v in params.values() if isinstance(v, tuple)]
-    if any(isinstance(d, SymbolicDim) for dims in (*shapes, *given) for d in dims):
-        types = " ".join(map(str, avals))
-        message = f"{primitive} of {types} has no transformation for symbolic dimensions"
-        fail(UnsupportedError, message, "symbolic-dimensions")
 
 
 class JaxprTracer(Tracer):

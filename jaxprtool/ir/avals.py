@@ -44,7 +44,7 @@ class SymbolicDim(str):
     def _refuse(self, other: object = None) -> NoReturn:
         message = f"this needs sizes that are numbers, and the size {self} is none"
         help = "give it a number first: jaxprtool opt --passes 'specialise n=8'"
-        raise UnsupportedError(Diagnostic(message, "symbolic-shape", help=help))
+        raise UnsupportedError(Diagnostic(message, "symbolic-dimensions", help=help))
 
     def __lt__(self, other: object) -> bool:
         return False if self == other else self._refuse()
