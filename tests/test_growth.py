@@ -197,6 +197,35 @@ def test_deep_nesting():
     in_a_deep_thread(work)
 
 
+IN_DEPTH = {
+    **{
+        f"pass {stage}": (lambda p, stage=stage: run_pipeline(p, [stage]))
+        for stage in LINEAR_PASSES
+    },
+    "stats": lambda p: jt.stats(p, by="depth").lines(),
+    "cost": lambda p: jt.cost(p, by="depth").lines(),
+    "residuals": lambda p: jt.residuals(p).lines(),
+    "lint": lambda p: jt.lint(p).lines(),
+    "hash": jt.hash_program,
+    "linearize": linearize_jaxpr,
+    "vjp": vjp_jaxpr,
+}
+
+
+@pytest.mark.parametrize("verb", IN_DEPTH)
+def test_time_is_linear_in_the_depth(verb):
+    """Ten times as deep takes at most thirty times as long."""
+    run = IN_DEPTH[verb]
+    read = lambda depth: jt.parse(nested(depth))
+
+    def work() -> None:
+        run(read(20))
+        small, large = seconds(read, run, 200, 3), seconds(read, run, 2000, 1)
+        assert large <= MARGIN * FACTOR * max(small, 1e-3), f"{small:.4f} s, then {large:.4f} s"
+
+    in_a_deep_thread(work)
+
+
 def test_deep_nesting_is_verified_in_linear_time():
     def work() -> None:
         set_verify(True)

@@ -13,10 +13,12 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.copies import is_pure
 from jaxprtool.interpreters.equation_keys import Keys
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
-from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.memo import Memo
+from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.passes.repetitions import UNIQUE, doubled, without_single
 
 __all__ = ["Bodies", "Repeat", "best_repeats"]
@@ -128,8 +130,17 @@ class Bodies:
 
 
 def _uses_axes(eqn: JaxprEqn) -> bool:
-    inner = (e for c in sub_jaxprs(eqn) for e in all_eqns(c.jaxpr))
-    return any(e.primitive.acts_along for e in (eqn, *inner))
+    inner = (_jaxpr_uses_axes(c.jaxpr) for c in sub_jaxprs(eqn))
+    return bool(eqn.primitive.acts_along) or any(inner)
+
+
+@deep
+def _jaxpr_uses_axes(jaxpr: Jaxpr) -> bool:
+    found = _USES_AXES.find(jaxpr)
+    return _USES_AXES.keep(jaxpr, any(map(_uses_axes, jaxpr.eqns))) if found is None else found
+
+
+_USES_AXES = Memo[bool]("acts along named axes")
 
 
 def best_repeats(bodies: Bodies, size: int, saved: int) -> Iterator[Repeat]:
