@@ -23,6 +23,7 @@ from jaxprtool.interpreters.jvp import Zero, bilinear
 from jaxprtool.interpreters.lowered_cost import lowered_cost
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
@@ -333,17 +334,34 @@ def _meetings(
     """Along one axis, how many pairs of a window and an element of the kernel lie on an element of the operand.
 
     Element j of the kernel lies at `o * stride - low + j * kernel_dilation` in window o, and elements of the operand are
-    `dilation` apart.
+    `dilation` apart. Windows and elements of the kernel count in the same way, so that the fewer of them are gone through.
+
+    Raises:
+      UnsupportedError: both are more than a million.
     """
-    period = dilation // math.gcd(stride, dilation)
+    few, many = sorted([(outs, stride), (k, kernel_dilation)])
+    if few[0] > _MOST_STEPS:
+        message = (
+            f"a convolution of {k:,} by {n:,} elements along an axis is too large to be counted"
+        )
+        fail(UnsupportedError, message, "too-large")
+    (size, step), (other, stride) = few, many
+    common = math.gcd(stride, dilation)
+    period = dilation // common
+    inverse = pow(stride // common, -1, period) if period > 1 else 0
     count = 0
-    for j in range(k):
-        start = j * kernel_dilation - padding[0]
+    for i in range(size):
+        start = i * step - padding[0]
+        if start % common:
+            continue
         first = max(-(start // stride), 0)
-        last = min(((n - 1) * dilation - start) // stride, outs - 1)
-        on = [o for o in range(first, first + period) if (o * stride + start) % dilation == 0]
-        count += max((last - on[0]) // period + 1, 0) if on else 0
+        on = first + (-(start // common) * inverse - first) % period
+        last = min(((n - 1) * dilation - start) // stride, other - 1)
+        count += max((last - on) // period + 1, 0)
     return count
+
+
+_MOST_STEPS = 1 << 20
 
 
 def _determined(in_avals: Any, params: Any) -> Any:
