@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
 from jax.extend.core import primitives
 
 import jaxprtool as jt
+from jaxprtool.interpreters.determined import is_determined
 
 TYPES = ["uint4", "int8", "uint16", "bfloat16", "float32", "float8_e4m3fn"]
 
@@ -102,3 +104,14 @@ def test_nextafter_of_bytes(name):
     program = jt.make_jaxpr(lambda x, y: [jt.lax.nextafter(x, y)])(x, y)
     for f in (jt.jaxpr_as_fun(program), jt.compile(program)):
         np.testing.assert_array_equal(np.asarray(f(x, y)[0]).astype(np.float64), expected)
+
+
+def test_bits_of_constants_are_not_compared_where_xla_folds_them_wrongly():
+    """JAX itself gives other bits when XLA knows the operand: ours are those of the operation that runs."""
+    x = np.float32(1.5)
+    as_it_runs = [0, 0, 0, 0, 0, 12, 15, 3]
+    assert jax.lax.bitcast_convert_type(x, jnp.uint4).tolist() == as_it_runs
+    text = "{{ lambda ; . let a:{} = bitcast_convert_type[new_dtype={}] 1.5:f32[] in (a,) }}"
+    narrow, bytes_ = (jt.parse(text.format(*x)) for x in (("u4[8]", "uint4"), ("u8[4]", "uint8")))
+    assert np.asarray(jt.run(narrow)[0]).tolist() == as_it_runs
+    assert not is_determined(narrow) and is_determined(bytes_) is True
