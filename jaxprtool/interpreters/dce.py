@@ -19,6 +19,7 @@ from typing import Any
 from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import verified
+from jaxprtool.interpreters.inside import any_equation
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var
 from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.walk import sub_jaxprs
@@ -55,16 +56,7 @@ def has_effects(eqn: JaxprEqn) -> bool:
     return any(jaxpr_has_effects(c.jaxpr) for c in sub_jaxprs(eqn))
 
 
-@deep
-def jaxpr_has_effects(jaxpr: Jaxpr) -> bool:
-    """Whether an equation of a jaxpr has side effects."""
-    found = _HAS_EFFECTS.find(jaxpr)
-    if found is None:
-        found = _HAS_EFFECTS.keep(jaxpr, any(map(has_effects, jaxpr.eqns)))
-    return found
-
-
-_HAS_EFFECTS = Memo[bool]("has effects")
+jaxpr_has_effects = any_equation("has effects", has_effects)
 
 
 def draws_anew(eqn: JaxprEqn) -> bool:
@@ -75,15 +67,7 @@ def draws_anew(eqn: JaxprEqn) -> bool:
     return any(_jaxpr_draws_anew(c.jaxpr) for c in sub_jaxprs(eqn))
 
 
-@deep
-def _jaxpr_draws_anew(jaxpr: Jaxpr) -> bool:
-    found = _DRAWS_ANEW.find(jaxpr)
-    if found is None:
-        found = _DRAWS_ANEW.keep(jaxpr, any(map(draws_anew, jaxpr.eqns)))
-    return found
-
-
-_DRAWS_ANEW = Memo[bool]("gives other results each time")
+_jaxpr_draws_anew = any_equation("gives other results each time", draws_anew)
 # Of a jaxpr without dead equations the atoms that are read, as operands or results.
 live_atoms = Memo[set[Any]]("live atoms")
 

@@ -13,11 +13,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.copies import is_pure
 from jaxprtool.interpreters.equation_keys import Keys
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
-from jaxprtool.ir.memo import Memo
+from jaxprtool.interpreters.inside import any_equation
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.passes.repetitions import UNIQUE, doubled, without_single
 
@@ -134,13 +133,7 @@ def _uses_axes(eqn: JaxprEqn) -> bool:
     return bool(eqn.primitive.acts_along) or any(inner)
 
 
-@deep
-def _jaxpr_uses_axes(jaxpr: Jaxpr) -> bool:
-    found = _USES_AXES.find(jaxpr)
-    return _USES_AXES.keep(jaxpr, any(map(_uses_axes, jaxpr.eqns))) if found is None else found
-
-
-_USES_AXES = Memo[bool]("acts along named axes")
+_jaxpr_uses_axes = any_equation("acts along named axes", _uses_axes)
 
 
 def best_repeats(bodies: Bodies, size: int, saved: int) -> Iterator[Repeat]:
