@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact
+from jaxprtool.driver.verify import check_arrays
 from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.interface import Interface
@@ -125,8 +126,9 @@ def compile(
     Raises:
       UsageError: the program's mesh has more devices than may be made, or than the platform has; the platform is not there.
       MissingRuleError: a primitive has no `lower` rule.
-      UnsupportedError: XLA does not compile it.
+      UnsupportedError: XLA does not compile it; an argument or a result is no array.
     """
+    check_arrays(program, "compile")
     most = max(_MAX_DEVICES, devices or 0)
     if platform is None:
         return Compiled(_xla().compile_jaxpr(program, most))
@@ -142,6 +144,7 @@ def compile_located(program: ClosedJaxpr) -> Compiled:
     Raises:
       UsageError, MissingRuleError, UnsupportedError: as `compile`.
     """
+    check_arrays(program, "compile")
     return Compiled(_xla().compile_located(program, _MAX_DEVICES))
 
 

@@ -18,9 +18,8 @@ from typing import Any, NoReturn
 
 from jaxprtool.driver.arguments import parts_called, refuse_ambiguous, similar_names
 from jaxprtool.driver.tree_words import WordTree, parse_value, spread
-from jaxprtool.interpreters.discharge import DISCHARGE_FIRST
-from jaxprtool.ir.avals import RefType, ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, counted, fail
+from jaxprtool.driver.verify import check_types
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.interface import LEAF, Interface, Part, Tree, argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 
@@ -73,15 +72,6 @@ def open_binders(program: ClosedJaxpr) -> list[Var]:
     return [*(v for v, c in pairs if c is None), *program.jaxpr.in_binders]
 
 
-def _check_types(binders: Sequence[Var]) -> None:
-    """Raise UnsupportedError for a binder that no array can be given for: a reference, a token."""
-    for v in binders:
-        if not isinstance(v.aval, ShapedArray):
-            message = f"--args gives arrays, and the type {v.aval} of {v.name or '_'} is none"
-            help = DISCHARGE_FIRST if isinstance(v.aval, RefType) else ""
-            fail(UnsupportedError, message, "unsupported-type", span=v.span, help=help)
-
-
 def arguments(
     binders: Sequence[Var],
     words: Sequence[str],
@@ -102,7 +92,7 @@ def arguments(
         unreadable file, a word that is none of the above, too large.
     """
     names = interface.names() if interface else [v.name or "_" for v in binders]
-    _check_types(binders)
+    check_types(binders, "--args", sized=True)
     _check_size(binders, names, max_bytes)
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 

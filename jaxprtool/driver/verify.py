@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.discharge import DISCHARGE_FIRST
-from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.avals import FIX_SIZES, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import (
     InternalError,
     JaxprToolError,
@@ -14,7 +16,8 @@ from jaxprtool.ir.diagnostics import (
     UnsupportedError,
     fail,
 )
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit, Var
+from jaxprtool.ir.spans import Span
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
 
@@ -23,6 +26,7 @@ __all__ = [
     "check_input",
     "check_results",
     "check_text",
+    "check_types",
     "prepared",
 ]
 
@@ -49,16 +53,28 @@ def check_arrays(program: ClosedJaxpr, what: str, *, sized: bool = False) -> Non
       UnsupportedError: at the first such argument or result.
     """
     jaxpr = program.jaxpr
-    for x in (*jaxpr.all_binders, *jaxpr.outs):
-        known = isinstance(x.aval, ShapedArray) and (x.aval.size >= 0 or not sized)
-        if not known:
-            kind = "is no array" if not isinstance(x.aval, ShapedArray) else "has no fixed shape"
-            name = getattr(x, "name", None)
-            of = f" of {name}" if name else ""
-            message = f"{what} needs arrays, and the type {x.aval}{of} {kind}"
-            help = DISCHARGE_FIRST if isinstance(x.aval, RefType) else ""
-            span = x.span or jaxpr.span
-            fail(UnsupportedError, message, "unsupported-type", span=span, help=help)
+    check_types((*jaxpr.all_binders, *jaxpr.outs), what, sized=sized, around=jaxpr.span)
+
+
+def check_types(
+    atoms: Sequence[Var | Lit], what: str, *, sized: bool, around: Span | None = None
+) -> None:
+    """Refuse what is no array, or has a shape that is not fixed where `sized` says so; `check_arrays` says more.
+
+    Args:
+      around: the place of what has no place of its own.
+    """
+    for x in atoms:
+        if isinstance(x.aval, ShapedArray):
+            if not sized or x.aval.size >= 0:
+                continue
+            kind, help = "has no fixed shape", FIX_SIZES
+        else:
+            kind, help = "is no array", DISCHARGE_FIRST if isinstance(x.aval, RefType) else ""
+        name = getattr(x, "name", None)
+        of = f" of {name}" if name else ""
+        message = f"{what} needs arrays, and the type {x.aval}{of} {kind}"
+        fail(UnsupportedError, message, "unsupported-type", span=x.span or around, help=help)
 
 
 def prepared(program: ClosedJaxpr) -> ClosedJaxpr:

@@ -474,7 +474,7 @@ def bind_eqn(eqn: JaxprEqn, args: Sequence[Value]) -> list[Value]:
 def apply_eqns(closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
     """Apply a jaxpr's equations one by one in the current trace, whatever that is."""
     jaxpr = closed.jaxpr
-    env = Env(zip(jaxpr.all_binders, [*closed.consts, *args], strict=True))
+    env = Env(zip(jaxpr.all_binders, [*closed.const_operands, *args], strict=True))
     with interpreting():
         for eqn in interpreted(in_place(jaxpr).eqns):
             ins = env.read(eqn.inputs)

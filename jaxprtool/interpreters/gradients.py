@@ -114,7 +114,7 @@ def vjp(f: Callable[..., Value], *primals: Value) -> tuple[Value, Callable[..., 
         ]
         undef = [UndefPrimal(v.aval) for v in linear.jaxpr.in_binders]
         back = within_jaxpr(linear.jaxpr, "transpose")
-        out = backward_pass(back, [*linear.consts, *undef], cts)
+        out = backward_pass(back, [*linear.const_operands, *undef], cts)
         return tree_unflatten(in_tree, [as_value(instantiate(ct)) for ct in out])
 
     return tree_unflatten(out_tree[0], outs), f_vjp

@@ -216,7 +216,7 @@ def _pull_back(
         linear = lin.second.build([t for t, _ in live])
         undef = [UndefPrimal(v.aval) for v in linear.jaxpr.in_binders]
         back = within_jaxpr(linear.jaxpr, "transpose")
-        out = backward_pass(back, [*linear.consts, *undef], [ct for _, ct in live])
+        out = backward_pass(back, [*linear.const_operands, *undef], [ct for _, ct in live])
         results = [instantiate(ct) for ct in (out if wanted is None else [out[i] for i in wanted])]
     return once(lin.first.finish([*(lin.outs if keep_outs else []), *results]))
 

@@ -16,6 +16,7 @@ from jaxprtool.ir.dtypes import FLOAT0, UINT32, DType, dtype_of
 from jaxprtool.ir.frozen import Frozen, amend
 
 __all__ = [
+    "FIX_SIZES",
     "NO_GROUPS",
     "AbstractToken",
     "AbstractType",
@@ -31,6 +32,8 @@ __all__ = [
 # For each dimension of an array the axes of a mesh that it is split over: (("x",), (), ("y", "z")).
 Spec = tuple[tuple[str, ...], ...]
 
+FIX_SIZES = "give it a number first: jaxprtool opt --passes 'specialise n=8'"
+
 
 class SymbolicDim(str):
     """A dimension that is not a number: a shape polynomial (`2*a + 1`), kept as its text.
@@ -43,8 +46,7 @@ class SymbolicDim(str):
 
     def _refuse(self, other: object = None) -> NoReturn:
         message = f"this needs sizes that are numbers, and the size {self} is none"
-        help = "give it a number first: jaxprtool opt --passes 'specialise n=8'"
-        raise UnsupportedError(Diagnostic(message, "symbolic-dimensions", help=help))
+        raise UnsupportedError(Diagnostic(message, "symbolic-dimensions", help=FIX_SIZES))
 
     def __lt__(self, other: object) -> bool:
         return False if self == other else self._refuse()

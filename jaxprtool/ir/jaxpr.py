@@ -508,6 +508,12 @@ class ClosedJaxpr(Keeper):
         return _replaced(self, changes)
 
     @property
+    def const_operands(self) -> list[Value]:
+        """The constants as operands of equations: their values, and literals without a value for those that have none."""
+        pairs = zip(self.jaxpr.const_binders, self.consts, strict=True)
+        return [Lit(None, v.aval.strong) if c is None else c for v, c in pairs]
+
+    @property
     def in_avals(self) -> list[Aval]:
         return self.jaxpr.in_avals
 

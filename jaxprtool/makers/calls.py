@@ -88,7 +88,7 @@ def inline_jvp(
     """jvp of a jaxpr, its equations applied in the current trace (or called: Note [In place or called])."""
     if multiplies(closed):
         return JIT.jvp(primals, tangents, **_jit_params(closed))
-    return jvp_interpret(in_place(closed.jaxpr), closed.consts, primals, tangents, bind_eqn)
+    return jvp_interpret(in_place(closed.jaxpr), closed.const_operands, primals, tangents, bind_eqn)
 
 
 def inline_transpose(
@@ -97,7 +97,7 @@ def inline_transpose(
     """Cotangents of the linear operands of a call, None for the others."""
     if multiplies(closed):
         return JIT.transpose(cts, *args, **_jit_params(closed))
-    out = backward_pass(in_place(closed.jaxpr), [*closed.consts, *args], cts)
+    out = backward_pass(in_place(closed.jaxpr), [*closed.const_operands, *args], cts)
     return spread(map(is_linear, args), out)
 
 

@@ -11,7 +11,7 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import DEBUG_EFFECT
@@ -35,11 +35,12 @@ from jaxprtool.ir.diagnostics import (
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.spans import Span
 from jaxprtool.makers.mapped_calls import one_by_one
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.formats import format_fields, print_options
 
-__all__ = ["CallbackWarning"]
+__all__ = ["CallbackWarning", "fail_absent", "warn_absent"]
 
 
 class CallbackWarning(UserWarning):
@@ -116,16 +117,18 @@ def _format_arguments(
     return [*args], named
 
 
+def warn_absent(callback: ParamValue) -> None:
+    """Warn of a function that would only show something, and is not in the text."""
+    message = f"debug_callback: the function {callback} is not in the text and is not called"
+    warnings.warn(message, CallbackWarning, stacklevel=3)
+
+
 def _call_output(
     xp: Namespace, *values: Value, callback: ParamValue, **_: ParamValue
 ) -> list[Value]:
     function = getattr(callback, "value", None)
     if function is None:
-        warnings.warn(
-            f"debug_callback: the function {callback} is not in the text and is not called",
-            CallbackWarning,
-            stacklevel=2,
-        )
+        warn_absent(callback)
     else:
         _called("debug_callback", function, values)
     return []
@@ -189,17 +192,23 @@ def _result_types(name: str) -> Callable[..., list[Aval]]:
     return rule
 
 
+def fail_absent(name: str, callback: ParamValue, span: Span | None = None) -> NoReturn:
+    """Raise UsageError for a function that is to be called and is not in the text."""
+    fail(
+        UsageError,
+        f"{name}: the Python function {callback} is not in the text",
+        "no-callback",
+        span=span,
+        help="it can run in the process that traced the program, with jaxprtool.from_jax",
+    )
+
+
 def _call(
     name: str, xp: Namespace, *values: Value, callback: Any, result_avals: Any, **_: Any
 ) -> Value:
     function = getattr(callback, "value", None)
     if function is None:
-        fail(
-            UsageError,
-            f"{name}: the Python function {callback} is not in the text",
-            "no-callback",
-            help="it can run in the process that traced the program, with jaxprtool.from_jax",
-        )
+        fail_absent(name, callback)
     results = _called(name, function, values)
     if not isinstance(results, (tuple, list)):
         results = [results]

@@ -74,4 +74,4 @@ def _stage_call(
     """The jaxpr of f with what it closes over as leading arguments, their values, f's result tree."""
     flat, out_tree = flatten_fun(f, in_tree)
     closed = stage(flat, [get_aval(x) for x in leaves], argument_names(f, args))
-    return hoist_consts(closed), [*closed.consts], out_tree[0]
+    return hoist_consts(closed), closed.const_operands, out_tree[0]

@@ -105,7 +105,7 @@ def _transposed(
         residuals = apply_jaxpr(first, fixed, closed)
         cts = fill_zeros(nonzero, live, [x.aval for x in closed.jaxpr.outs])
         undef = [UndefPrimal(v.aval.strong) for v in rest.jaxpr.in_binders[len(residuals) :]]
-        out = backward_pass(rest.jaxpr, [*rest.consts, *residuals, *undef], cts)
+        out = backward_pass(rest.jaxpr, [*rest.const_operands, *residuals, *undef], cts)
         flags[:] = [type(ct) is not Zero for ct in out]
         return [ct for ct in out if type(ct) is not Zero]
 
@@ -282,7 +282,7 @@ def checkpoint(f: Callable[..., Value], policy: str | None = None) -> Callable[.
         flat, out_tree = flatten_fun(f, in_tree)
         closed = stage(flat, [get_aval(x) for x in leaves], argument_names(f, args))
         word = None if policy is None else Word(policy)
-        operands = [*closed.consts, *leaves]
+        operands = [*closed.const_operands, *leaves]
         outs = lax.remat_call(*operands, jaxpr=hoist_consts(closed), policy=word)
         return tree_unflatten(out_tree[0], outs)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxprtool.core.trace import words_of_key
-from jaxprtool.ir.avals import AbstractToken, ShapedArray
+from jaxprtool.ir.avals import FIX_SIZES, AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType, dtype_of
 from jaxprtool.ir.jaxpr import Aval, Value
@@ -99,6 +99,7 @@ def _make_type(aval: Aval) -> str:
             UnsupportedError,
             f"{aval} has a symbolic dimension, and XLA compiles fixed shapes only",
             "symbolic-shape",
+            help=FIX_SIZES,
         )
     dims = "".join(f"{d}x" for d in aval.shape)
     if aval.dtype.kind == "k":

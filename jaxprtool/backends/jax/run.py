@@ -15,7 +15,8 @@ from jaxprtool.backends.jax.from_jax import const_value
 from jaxprtool.backends.jax.function import FlatFunction, has_wide_types
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.walk import nesting
+from jaxprtool.ir.walk import all_eqns, nesting
+from jaxprtool.rules.effects import fail_absent, warn_absent
 from jaxprtool.syntax.print import format_jaxpr
 
 __all__ = ["compile_with_jax", "run_with_jax"]
@@ -39,9 +40,10 @@ def run_with_jax(
       Arrays of JAX's, which are on the device; typed keys as ours.
 
     Raises:
-      UsageError: the platform is not there, or an argument does not fit.
+      UsageError: the platform is not there, an argument does not fit, or a function is called that is not in the text.
       UnsupportedError: JAX does not take the program, or fails while it runs, or ends the process.
     """
+    _check_functions(program)
     _check_survives(program, platform, devices)
     with _settings(program, platform, devices):
         flat = FlatFunction(program)
@@ -57,6 +59,17 @@ def run_with_jax(
             message = f"JAX does not run the program: {type(e).__name__}: {first}"
             fail(UnsupportedError, message, "jax-run")
         return [_held(x) for x in results]
+
+
+def _check_functions(program: ClosedJaxpr) -> None:
+    """Refuse Python functions that are not in the text and whose results are used; warn of the others."""
+    for eqn in all_eqns(program.jaxpr):
+        callback = eqn.params.get("callback")
+        if callback is None or getattr(callback, "value", None) is not None:
+            continue
+        if eqn.out_binders:
+            fail_absent(eqn.primitive.name, callback, eqn.span)
+        warn_absent(callback)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from jaxprtool.backends.jax.function import has_wide_types
 from jaxprtool.backends.jax.releases import loaded_modules
 from jaxprtool.backends.jax.to_jax import to_jax
 from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -121,19 +122,21 @@ def script_of(program: ClosedJaxpr, file: str, names: Sequence[str], verb: str, 
 
 
 def _arguments(program: ClosedJaxpr, names: Sequence[str]) -> str:
-    pairs = zip(names, program.in_avals, strict=True)
-    return ", ".join(f"argument(file, {n!r}, {_dtype(a)!r}, {tuple(a.shape)})" for n, a in pairs)
+    typed = zip(names, map(_typed, program.in_avals), strict=True)
+    return ", ".join(f"argument(file, {n!r}, {dtype!r}, {shape})" for n, (dtype, shape) in typed)
 
 
 def _zeros(program: ClosedJaxpr) -> str:
-    each = [f"np.zeros({tuple(a.shape)}, jnp.dtype({_dtype(a)!r}))" for a in program.in_avals]
+    typed = map(_typed, program.in_avals)
+    each = [f"np.zeros({shape}, jnp.dtype({dtype!r}))" for dtype, shape in typed]
     return f"\nargs = [{', '.join(each)}]\n"
 
 
-def _dtype(aval: Any) -> str:
-    if aval.dtype.kind not in "fciub":
-        _cannot(f"arguments of {aval.dtype}")
-    return np_dtype(aval.dtype).name
+def _typed(aval: Any) -> tuple[str, tuple[int, ...]]:
+    """The dtype's name and the shape of an argument."""
+    if not isinstance(aval, ShapedArray) or aval.size < 0 or aval.dtype.kind not in "fciub":
+        _cannot(f"arguments of type {aval}")
+    return np_dtype(aval.dtype).name, tuple(aval.shape)
 
 
 def _cannot(what: str) -> NoReturn:
@@ -157,6 +160,8 @@ class _Writer:
 
     def function(self, name: str, jaxpr: Any, consts: Sequence[Any]) -> str:
         """A definition of a jaxpr as a function of its arguments that returns a list."""
+        if len(jaxpr.constvars) != len(consts):
+            _cannot("constants without values")
         names: dict[Any, str] = {}
 
         def bound(v: Any) -> str:

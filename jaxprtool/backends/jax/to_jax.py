@@ -229,6 +229,11 @@ class _Writer:
             restored = self.params(prim, self.with_thunk(eqn) if name == "linear_call" else params)
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
             restored["input_dtype"] = inputs[0].aval.dtype
+        if name == "debug_print" and restored["in_tree"] is None:
+            flat = (0,) * (len(inputs) + len(restored["static_args"]))
+            restored["in_tree"] = jax.tree.structure((flat, {}))
+        if not callable(restored.get("callback", _no_output)):  # its text is all that there is
+            restored["callback"] = Named(_no_output, str(restored["callback"]))
         if name == "jit":
             fill_jit(restored, len(inputs), len(outs))
         if name in COMBINED_BY and restored["update_jaxpr"] is None:  # JAX's rules would overwrite
@@ -291,7 +296,7 @@ class _Writer:
             for key in ("mesh", "ctx_mesh"):
                 if eqn.primitive.known and eqn.params.get(key) is not None:
                     mesh = self.param(jax_primitive(eqn.primitive.name), key, eqn.params[key])
-                    if not mesh.empty:
+                    if not getattr(mesh, "empty", True):  # a kernel's mesh is of another kind
                         return mesh.abstract_mesh
         return None
 
@@ -519,6 +524,10 @@ def _expand_dims(eqn: JaxprEqn) -> dict[str, Any]:
     new = {d % len(shape) for d in eqn.params["dimensions"]}
     kept = tuple(i for i in range(len(shape)) if i not in new)
     return {"shape": shape, "broadcast_dimensions": kept, "sharding": None}
+
+
+def _no_output(*_args: Any, **_named: Any) -> tuple[()]:
+    return ()
 
 
 def _computation(jaxpr: Any) -> Callable[..., Any]:

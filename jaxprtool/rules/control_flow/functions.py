@@ -104,7 +104,7 @@ def scan(
     after_tree, ys_tree, n_after = out_trees
     _check_leaves("scan", init, carry_tree, after_tree, closed.out_avals[:n_after])
     outs = lax.scan_call(
-        *closed.consts,
+        *closed.const_operands,
         *_typed(carry),
         *slices,
         jaxpr=hoist_consts(closed),
@@ -140,8 +140,8 @@ def while_loop(
     _, carry_tree = tree_flatten(init)
     _check_leaves("while_loop", init, carry_tree, out_tree[0], body.out_avals)
     outs = lax.while_call(
-        *cond.consts,
-        *body.consts,
+        *cond.const_operands,
+        *body.const_operands,
         *_typed(leaves),
         cond_jaxpr=hoist_consts(cond),
         body_jaxpr=hoist_consts(body),

@@ -207,7 +207,7 @@ def _run_known(
     jaxpr, n_out = first.jaxpr, len(first.jaxpr.outs) - n_res
     before, shared, body, stacked = _hoisted(first, len(consts), len(carry), n_out)
     const_vars = jaxpr.const_binders + jaxpr.in_binders[: len(consts)]
-    env = Env(zip(const_vars, [*first.consts, *consts], strict=True))
+    env = Env(zip(const_vars, [*first.const_operands, *consts], strict=True))
     with interpreting():
         for eqn in interpreted(before):
             ins = env.read(eqn.inputs)

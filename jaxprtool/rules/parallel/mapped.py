@@ -58,7 +58,7 @@ def shard_map(
             body = hoist_consts(closed)
         results = tree_unflatten(out_tree[0], closed.jaxpr.outs)
         outs = lax.shard_map(
-            *closed.consts,
+            *closed.const_operands,
             *leaves,
             jaxpr=body,
             mesh=grid,

@@ -229,7 +229,7 @@ def _transpose(cts: Value, *args: Value, **params: Any) -> list[Any]:
         ins = merge_lists(linear, known, undef)
         fitted = map(_fitted, local, _chosen(nonzero, body.out_avals))
         outs = fill_zeros(nonzero, fitted, body.out_avals)
-        found = backward_pass(body.jaxpr, [*body.consts, *ins], outs)
+        found = backward_pass(body.jaxpr, [*body.const_operands, *ins], outs)
         flags[:] = [type(ct) is not Zero for ct in found]
         return [
             ct if layout.tracked else sum_along(ct, layout.unmentioned(spec))
