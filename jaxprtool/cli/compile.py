@@ -20,6 +20,12 @@ from jaxprtool.driver.verify import prepared
 @click.option("-q", "--quiet", is_flag=True, help="Do not print the figures.")
 @trips_option
 @max_bytes_option
+@click.option(
+    "--devices",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many host devices the program's meshes may have: 64 unasked.",
+)
 @json_option
 def compile(
     session: Session,
@@ -28,6 +34,7 @@ def compile(
     quiet: bool,
     trips: int | None,
     max_bytes: int,
+    devices: int | None,
     as_json: bool,
 ) -> None:
     """Compile with XLA for this machine.
@@ -55,7 +62,7 @@ def compile(
     program = prepared(session.placed(file))
     check_memory(program, max_bytes)
     with working("compiling with XLA"):
-        compiled = (driver.compile if output != "-" else driver.compile_located)(program)
+        compiled = (driver.compile if output != "-" else driver.compile_located)(program, devices)
     compiled.check_size(max_bytes)
     if output != "-":
         session.write_bytes(compiled.to_bytes(), output)

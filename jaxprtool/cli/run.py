@@ -76,7 +76,7 @@ def run(
     """
     if output != "-":
         check_output(output)
-    program = session.runnable(file) if values is None else session.placed(file)
+    program = session.runnable(file, how["devices"]) if values is None else session.placed(file)
     if check_nans:
         alone = values is None
         results = checking.run_words(program, args, file, alone, processes=processes, **how)

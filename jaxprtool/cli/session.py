@@ -118,14 +118,14 @@ class Session:
             return None
         return tracer(path, **{**_TRACING, **self.tracing})
 
-    def runnable(self, path: str) -> ClosedJaxpr | Compiled:
-        """The one program that is meant, or the compiled program that `compile -o` wrote."""
+    def runnable(self, path: str, devices: int | None = None) -> ClosedJaxpr | Compiled:
+        """The one program that is meant, or the compiled program that `compile -o` wrote, on as many devices as are asked for."""
         if is_function(path):
             return self.traced(path)
         file, selector = split_selector(path)
         data, name = self.open(file)
         if is_artifact(data):
-            return from_bytes(data, name)
+            return from_bytes(data, name, devices)
         return the_one(self.load(*self.keep(decode(data, name), name), selector), name)
 
     def programs(self, path: str) -> Programs:

@@ -139,12 +139,15 @@ def lower(program: Any, *args: Any, name: str = "main") -> StableHLO:
     return lowering.lower(_with_all_types(as_program(program, *args)), name)
 
 
-def compile(program: Any, *args: Any, platform: str | None = None) -> Compiled:
+def compile(
+    program: Any, *args: Any, platform: str | None = None, devices: int | None = None
+) -> Compiled:
     """A program, or a function on arguments, compiled by XLA; see `as_program` and `driver.compile`.
 
     The compiled program takes the leaves of the arguments, one by one.
     """
-    return compiling.compile(_with_all_types(as_program(program, *args)), platform=platform)
+    found = _with_all_types(as_program(program, *args))
+    return compiling.compile(found, devices=devices, platform=platform)
 
 
 def run(program: Any, *args: Any, **how: Any) -> list[Any]:

@@ -135,17 +135,16 @@ def compile(
     return Compiled(_xla().compile_jaxpr(program, most, platform, _devices_on()))
 
 
-def compile_located(program: ClosedJaxpr) -> Compiled:
+def compile_located(program: ClosedJaxpr, devices: int | None = None) -> Compiled:
     """Compile a program such that the metadata of its HLO lead back to its text and to Python.
 
     The name of an operation is `[loss.jaxpr:12:5]/attn/dot_general`, with those of calls before it; its file and line are
     Python's, where they are known, else those of the text.
 
-    Raises:
-      UsageError, MissingRuleError, UnsupportedError: as `compile`.
+    Args, Raises: as `compile`.
     """
     check_arrays(program, "compile")
-    return Compiled(_xla().compile_located(program, _MAX_DEVICES))
+    return Compiled(_xla().compile_located(program, max(_MAX_DEVICES, devices or 0)))
 
 
 def compile_without_excess(program: ClosedJaxpr) -> Compiled:
@@ -175,17 +174,20 @@ def is_enough(program: ClosedJaxpr, platform: str) -> bool:
 _MAX_DEVICES = 64
 
 
-def from_bytes(data: bytes, name: str = "the artifact") -> Compiled:
+def from_bytes(data: bytes, name: str = "the artifact", devices: int | None = None) -> Compiled:
     """The program in an artifact, compiled again where it was made by another jaxlib or machine.
 
     Machine code in it runs as it is: load only what you trust.
 
+    Args:
+      devices: as in `compile`.
+
     Raises:
-      UsageError: the data is no artifact, or damaged.
+      UsageError: the data is no artifact, or damaged; its program's mesh has more devices than may be made.
     """
     artifact = decode_artifact(data, name)
     xla = _xla()
-    xla.check_devices(artifact.program, _MAX_DEVICES)
+    xla.check_devices(artifact.program, max(_MAX_DEVICES, devices or 0))
     executable = None
     if (artifact.jaxlib, artifact.machine) == (xla.jaxlib_version(), xla.machine_name()):
         executable = xla.load_executable(artifact.program, artifact.code)

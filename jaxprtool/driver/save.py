@@ -53,11 +53,15 @@ def _checked(program: object) -> ClosedJaxpr:
     fail(UsageError, message, "not-a-program", help=how if callable(program) else "")
 
 
-def load(path: Path) -> ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled:
+def load(path: Path, devices: int | None = None) -> ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled:
     """What a file holds: a program, several by name, or the compiled program of an artifact.
 
     `file.jaxpr#name` is one of several. Machine code in an artifact runs as it is: load only artifacts that you trust;
     nothing in a text is run.
+
+    Args:
+      path: the file.
+      devices: how many host devices may be made for an artifact; see `driver.compile`.
 
     Raises:
       UsageError: the file is missing or unreadable, or an artifact is damaged.
@@ -66,7 +70,7 @@ def load(path: Path) -> ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled:
     file, selector = files.split_selector(os.fspath(path))
     data, name = files.read_bytes(file)
     if is_artifact(data):
-        return from_bytes(data, name)
+        return from_bytes(data, name, devices)
     programs = files.load(files.decode(data, name), name, selector)
     programs = {key: load_constants(program) for key, program in programs.items()}
     return next(iter(programs.values())) if len(programs) == 1 else programs

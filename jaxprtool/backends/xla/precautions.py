@@ -88,7 +88,7 @@ def check_devices(program: StableHLO, limit: int) -> None:
             UsageError,
             f"the program's mesh has {program.devices:,} devices, and at most {limit} are made unasked",
             "devices",
-            help=f"--devices {program.devices} makes as many",
+            help=f"--devices {program.devices} of `jaxprtool run` and `jaxprtool compile` makes as many",
         )
 
 
