@@ -149,6 +149,8 @@ def read_scalar(text: str, dtype: DType) -> Scalar:
     """The Python scalar of a literal; raises ValueError when `text` is no number of that type."""
     kind = dtype.kind
     if kind == "0":
+        if text not in ("(b'',)", "False"):
+            raise ValueError(f"{text} is not (b'',), the one value of type {dtype}")
         return False
     if len(text) > _MAX_DIGITS:
         raise ValueError(f"a number of more than {_MAX_DIGITS} characters")
