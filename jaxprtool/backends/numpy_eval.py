@@ -14,7 +14,7 @@ from jaxprtool.core.trace import Tracer, get_aval, words_of_key
 from jaxprtool.interpreters.evaluate import check_literal, run_closed
 from jaxprtool.interpreters.state_values import Cell, Token
 from jaxprtool.ir.avals import AbstractToken, RefType, ShapedArray
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, brief, fail
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.interface import Interface, argument_label
 from jaxprtool.ir.jaxpr import Lit
@@ -181,7 +181,7 @@ def argument(
         try:
             x = np.asarray(x, np_dtype(aval.dtype))
         except (TypeError, ValueError, OverflowError):
-            refuse(f"is {x!r}, which is no {aval}")
+            refuse(f"is {brief(x)}, which is no {aval}")
     array = value(x)
     dtype = dtype_of(array.dtype)
     if array.shape != aval.shape or dtype is not aval.dtype:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim
-from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, fail
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, brief, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT64, DType, dtype_of
 from jaxprtool.ir.jaxpr import Aval, Lit, Primitive, Value
 
@@ -209,7 +209,9 @@ def get_aval(x: Value) -> Aval:
     if isinstance(x, SymbolicDim):
         operator.index(x)  # raises UnsupportedError: it is no number
     if dtype is None or shape is None:
-        raise TypeError(f"not an array, a number or a tracer: {x!r} of type {type(x).__name__}")
+        raise TypeError(
+            f"not an array, a number or a tracer: {brief(x)} of type {type(x).__name__}"
+        )
     return ShapedArray(shape, dtype)
 
 

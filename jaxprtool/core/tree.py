@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
+from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.interface import Node
 from jaxprtool.ir.jaxpr import Value
 
 __all__ = [
     "PyTreeDef",
+    "check_depth",
     "register_pytree_node",
     "tree_flatten",
     "tree_leaves",
@@ -37,8 +39,11 @@ def _optree() -> Any:
 
 
 def tree_flatten(tree: PyTree) -> tuple[list[Value], PyTreeDef]:
-    """The leaves, and the structure that puts them back."""
-    leaves, spec = _optree().tree_flatten(tree, namespace=_NAMESPACE)
+    """The leaves, and the structure that puts them back. Raises UsageError for a tree that is nested too deeply."""
+    try:
+        leaves, spec = _optree().tree_flatten(tree, namespace=_NAMESPACE)
+    except RecursionError:
+        _fail_too_deep()
     return leaves, spec
 
 
@@ -48,8 +53,32 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Value]) -> PyTree:
 
 
 def tree_leaves(tree: PyTree) -> list[Value]:
-    """The leaves, left to right."""
-    return _optree().tree_leaves(tree, namespace=_NAMESPACE)
+    """The leaves, left to right. Raises UsageError for a tree that is nested too deeply."""
+    try:
+        return _optree().tree_leaves(tree, namespace=_NAMESPACE)
+    except RecursionError:
+        _fail_too_deep()
+
+
+_DEEPEST = 900  # levels; Python's limit is 1,000
+
+
+def check_depth(tree: PyTree) -> None:
+    """Raise UsageError for lists, tuples and dicts inside each other, hundreds deep.
+
+    JAX's `tree_flatten` fails at them, and leaves Python where it takes every later call for too deep.
+    """
+    level = [tree]
+    for _ in range(_DEEPEST):
+        nodes = [x for x in level if isinstance(x, (list, tuple, dict))]
+        if not nodes:
+            return
+        level = [c for x in nodes for c in (x.values() if isinstance(x, dict) else x)]
+    _fail_too_deep()
+
+
+def _fail_too_deep() -> NoReturn:
+    fail(UsageError, "an argument is a pytree that is nested too deeply", "too-deep")
 
 
 def tree_paths(tree: PyTree) -> list[str]:

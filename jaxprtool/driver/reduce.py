@@ -15,7 +15,7 @@ from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.external_interest import Command, Crash, External
 from jaxprtool.driver.interest import Appears, CheckError, Differs, Failure, Interest, Slow, silent
 from jaxprtool.driver.numbers import check_not_negative
-from jaxprtool.driver.run import default_max_bytes
+from jaxprtool.driver.run import checked_arguments, default_max_bytes
 from jaxprtool.driver.small import as_read, write_small
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.limits import limited_seconds
@@ -279,7 +279,10 @@ def _established(
     """The first candidate, how it fails, and whether it failed only at times."""
     if interest.well_typed:
         check_arrays(check_input(program), "reduce", sized=interest.needs_values)
-    start = first_candidate(load_constants(program), args if interest.needs_values else None)
+    given = None
+    if interest.needs_values and args is not None:
+        given = checked_arguments(program, args)
+    start = first_candidate(load_constants(program), given)
     failure = interest.failure(start)
     again = interest(start) if failure is not None else False
     if failure is None:

@@ -8,6 +8,7 @@ this package (any exception that is not a `JaxprToolError`).
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NoReturn, Self
@@ -27,6 +28,7 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "are",
+    "brief",
     "clipped",
     "counted",
     "fail",
@@ -156,6 +158,15 @@ def clipped(text: str) -> str:
         return text
     text = _LONG_WORD.sub(lambda m: f"{m[0][:_LONGEST_WORD]}...", text)
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+
+
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 80
+
+
+def brief(value: object) -> str:
+    """What a value of the user's is called in a message: its `repr`, with the first parts of a long or a deep one."""
+    return _BRIEF.repr(value)
 
 
 class JaxprToolWarning(UserWarning):

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.ir.avals import ShapedArray, SymbolicDim
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, brief, fail
 from jaxprtool.ir.interface import Interface, Tree
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.synonyms import close_names
@@ -153,11 +153,11 @@ def _definition(v: Var, value: Any) -> tuple[Var, Lit | JaxprEqn]:
     """A literal for an argument, or an equation that makes an array of it."""
     aval = v.aval
     if not isinstance(aval, ShapedArray) or type(value) not in (bool, int, float):
-        fail(UsageError, f"specialise: {value!r} is no value of type {aval}", "bad-value")
+        fail(UsageError, f"specialise: {brief(value)} is no value of type {aval}", "bad-value")
     kind = aval.dtype.kind
     takes = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}.get(kind, ())
     if type(value) not in takes or (kind == "u" and value < 0):
-        fail(UsageError, f"specialise: {value!r} is no value of type {aval}", "bad-value")
+        fail(UsageError, f"specialise: {brief(value)} is no value of type {aval}", "bad-value")
     scalar = Lit(float(value) if kind == "f" else value, ShapedArray((), aval.dtype))
     if not aval.shape:
         return v, Lit(scalar.val, aval)

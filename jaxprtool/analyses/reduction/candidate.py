@@ -146,7 +146,8 @@ def first_candidate(program: ClosedJaxpr, args: Sequence[Value] | None) -> Candi
 
     Args:
       program: the program.
-      args: values of the constants that it does not hold, then of its arguments; None where no values are needed.
+      args: values of the constants that it does not hold, then of its arguments, of their types; None where no values are
+        needed.
     """
     jaxpr = program.jaxpr
     opened = jaxpr.replace(const_binders=(), in_binders=jaxpr.all_binders)
@@ -155,7 +156,7 @@ def first_candidate(program: ClosedJaxpr, args: Sequence[Value] | None) -> Candi
     xp, given = numpy_namespace(), iter(args)
     pairs = zip(jaxpr.const_binders, program.consts, strict=True)
     values = [next(given) if c is None else xp.value(c, v.aval) for v, c in pairs]
-    return Candidate(opened, [*values, *map(xp.value, given)])
+    return Candidate(opened, [*values, *given])
 
 
 def is_well_typed(candidate: Candidate) -> bool:

@@ -15,7 +15,7 @@ from jaxprtool.backends.jax.to_jax import key_array, to_jax
 from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UsageError, counted, fail
+from jaxprtool.ir.diagnostics import UsageError, brief, counted, fail
 from jaxprtool.ir.interface import Interface, argument_label, check_count
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
@@ -162,7 +162,7 @@ def _argument(x: Any, aval: Any, position: int, interface: Interface | None) -> 
         try:
             x = jax.numpy.asarray(np.asarray(x, np_dtype(aval.dtype)))
         except (TypeError, ValueError, OverflowError):
-            refuse(f"is {x!r}, which is no {aval}")
+            refuse(f"is {brief(x)}, which is no {aval}")
     elif not isinstance(x, (jax.Array, private.Tracer)):
         try:
             x = jax.numpy.asarray(np.asarray(x))

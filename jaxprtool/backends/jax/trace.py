@@ -14,6 +14,7 @@ from jaxprtool.backends.jax.containers import node_of
 from jaxprtool.backends.jax.expansion import expanded
 from jaxprtool.backends.jax.from_jax import as_struct, from_jax
 from jaxprtool.core.trace import Tracer
+from jaxprtool.core.tree import check_depth
 from jaxprtool.interpreters.evaluate import jaxpr_as_fun
 from jaxprtool.interpreters.stage import leaf_aval
 from jaxprtool.ir.avals import ShapedArray
@@ -59,8 +60,9 @@ def trace_with_jax(
       The program. Its arguments are the array leaves; its `interface` has None in the place of the others.
 
     Raises:
-      UsageError: an argument holds arrays in an object that is no pytree.
+      UsageError: an argument holds arrays in an object that is no pytree, or is nested too deeply.
     """
+    check_depth(args)
     leaves, tree = jax.tree_util.tree_flatten_with_path(args, is_leaf=_is_type)
     if x64 is None:
         wide = jax.dtypes.canonicalize_dtype("float64") == "float64"

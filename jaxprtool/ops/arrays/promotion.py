@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.trace import scalar_lit
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, brief, fail
 from jaxprtool.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -54,7 +54,9 @@ def dtype_of_value(x: Any) -> DType:
     found = _PYTHON.get(type(x)) or dtype_of(getattr(x, "dtype", None))
     if found is None:
         kind = type(x).__name__
-        fail(UsageError, f"an operand is no array and no number but a {kind}: {x!r}", "operand")
+        fail(
+            UsageError, f"an operand is no array and no number but a {kind}: {brief(x)}", "operand"
+        )
     return found
 
 
