@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import chain
 from typing import Any, NoReturn
 
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -68,12 +69,13 @@ def check_depth(tree: PyTree) -> None:
 
     JAX's `tree_flatten` fails at them, and leaves Python where it takes every later call for too deep.
     """
-    level = [tree]
+    level: list[Any] = [tree]
     for _ in range(_DEEPEST):
-        nodes = [x for x in level if isinstance(x, (list, tuple, dict))]
+        nodes: list[Any] = [x for x in level if isinstance(x, (list, tuple, dict))]
         if not nodes:
             return
-        level = [c for x in nodes for c in (x.values() if isinstance(x, dict) else x)]
+        children: list[Any] = [[*x.values()] if isinstance(x, dict) else x for x in nodes]
+        level = [*chain.from_iterable(children)]
     _fail_too_deep()
 
 
