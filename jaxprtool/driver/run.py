@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout, suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 
 from jaxprtool.analyses.memory import check_memory
@@ -28,6 +28,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 from jaxprtool.ir.printable import PrintableStream
 from jaxprtool.ir.sharding import Mesh
 from jaxprtool.ir.walk import all_eqns
+from jaxprtool.rules.effects import refuse_absent
 from jaxprtool.syntax.open_programs import is_open
 
 __all__ = [
@@ -117,10 +118,20 @@ def run(
         _check_devices(compiled, devices)
         if max_bytes is not None:
             compiled.check_size(max_bytes)
-        with printing_aside():
+        with printing_aside(), _placed(program):
             return compiled(*args)
     with printing_aside(), evaluating():
         return evaluated(program, args, max_bytes, step_limit, observer)
+
+
+@contextmanager
+def _placed(program: ClosedJaxpr) -> Generator[None]:
+    """Inside the block a call of a function that is not in the text fails at its equation."""
+    try:
+        yield
+    except UnsupportedError as e:
+        refuse_absent(program, str(e))
+        raise
 
 
 def checked_arguments(program: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:

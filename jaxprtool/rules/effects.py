@@ -33,14 +33,15 @@ from jaxprtool.ir.diagnostics import (
     fail,
 )
 from jaxprtool.ir.dtypes import BOOL
-from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.spans import Span
+from jaxprtool.ir.walk import all_eqns
 from jaxprtool.makers.mapped_calls import one_by_one
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.formats import format_fields, print_options
 
-__all__ = ["CallbackWarning", "fail_absent", "warn_absent"]
+__all__ = ["CallbackWarning", "absent_function", "is_absent", "refuse_absent"]
 
 
 class CallbackWarning(UserWarning):
@@ -117,20 +118,17 @@ def _format_arguments(
     return [*args], named
 
 
-def warn_absent(callback: ParamValue) -> None:
-    """Warn of a function that would only show something, and is not in the text."""
-    message = f"debug_callback: the function {callback} is not in the text and is not called"
-    warnings.warn(message, CallbackWarning, stacklevel=3)
+def is_absent(callback: ParamValue) -> bool:
+    """Whether a callback is the text of a function alone."""
+    return callback is not None and getattr(callback, "value", None) is None
 
 
-def _call_output(
-    xp: Namespace, *values: Value, callback: ParamValue, **_: ParamValue
-) -> list[Value]:
-    function = getattr(callback, "value", None)
-    if function is None:
-        warn_absent(callback)
+def _call_output(xp: Namespace, *values: Value, callback: Any, **_: ParamValue) -> list[Value]:
+    if is_absent(callback):
+        message = f"debug_callback: the function {callback} is not in the text and is not called"
+        warnings.warn(message, CallbackWarning, stacklevel=2)
     else:
-        _called("debug_callback", function, values)
+        _called("debug_callback", callback.value, values)
     return []
 
 
@@ -192,24 +190,55 @@ def _result_types(name: str) -> Callable[..., list[Aval]]:
     return rule
 
 
-def fail_absent(name: str, callback: ParamValue, span: Span | None = None) -> NoReturn:
-    """Raise UsageError for a function that is to be called and is not in the text."""
+def _fail_absent(name: str, callback: ParamValue, span: Span | None = None) -> NoReturn:
     fail(
         UsageError,
-        f"{name}: the Python function {callback} is not in the text",
+        _absence(name, callback),
         "no-callback",
         span=span,
         help="it can run in the process that traced the program, with jaxprtool.from_jax",
     )
 
 
+def _absence(name: str, callback: ParamValue) -> str:
+    return f"{name}: the Python function {callback} is not in the text"
+
+
+def absent_function(eqn: JaxprEqn) -> Callable[..., Sequence[Value]]:
+    """What a compiler of another house calls in the place of a function that is not in the text."""
+    name, callback = eqn.primitive.name, eqn.params["callback"]
+
+    def call(*values: Value) -> Sequence[Value]:
+        if eqn.out_binders:
+            _fail_absent(name, callback)
+        return _call_output(numpy_namespace(), *values, callback=callback)
+
+    return call
+
+
+_SEEN = 120  # characters of a message that are looked for
+
+
+def refuse_absent(program: ClosedJaxpr, said: str) -> None:
+    """Raise UsageError, at its equation, where a compiled program failed because it called a function that is not in the text.
+
+    Args:
+      program: the program.
+      said: the compiler's message, which has that of the call in it.
+    """
+    for eqn in all_eqns(program.jaxpr):
+        callback = eqn.params.get("callback")
+        called = bool(eqn.out_binders) and is_absent(callback)
+        if called and _absence(eqn.primitive.name, callback)[:_SEEN] in said:
+            _fail_absent(eqn.primitive.name, callback, eqn.span)
+
+
 def _call(
     name: str, xp: Namespace, *values: Value, callback: Any, result_avals: Any, **_: Any
 ) -> Value:
-    function = getattr(callback, "value", None)
-    if function is None:
-        fail_absent(name, callback)
-    results = _called(name, function, values)
+    if is_absent(callback):
+        _fail_absent(name, callback)
+    results = _called(name, callback.value, values)
     if not isinstance(results, (tuple, list)):
         results = [results]
     if len(results) != len(result_avals):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from jaxprtool.backends.jax.function import FlatFunction, has_wide_types
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns, nesting
-from jaxprtool.rules.effects import fail_absent, warn_absent
+from jaxprtool.rules.effects import is_absent, refuse_absent
 from jaxprtool.syntax.print import format_jaxpr
 
 __all__ = ["compile_with_jax", "run_with_jax"]
@@ -43,9 +44,8 @@ def run_with_jax(
       UsageError: the platform is not there, an argument does not fit, or a function is called that is not in the text.
       UnsupportedError: JAX does not take the program, or fails while it runs, or ends the process.
     """
-    _check_functions(program)
     _check_survives(program, platform, devices)
-    with _settings(program, platform, devices):
+    with _settings(program, platform, devices), _unlogged(program):
         flat = FlatFunction(program)
         given = flat.arguments(args)
         try:
@@ -55,21 +55,26 @@ def run_with_jax(
         except JaxprToolError:
             raise
         except Exception as e:  # JAX's rules and its compiler are run here: any error is possible
+            refuse_absent(program, str(e))
             first = next(iter(str(e).strip().splitlines()), "")
             message = f"JAX does not run the program: {type(e).__name__}: {first}"
             fail(UnsupportedError, message, "jax-run")
         return [_held(x) for x in results]
 
 
-def _check_functions(program: ClosedJaxpr) -> None:
-    """Refuse Python functions that are not in the text and whose results are used; warn of the others."""
-    for eqn in all_eqns(program.jaxpr):
-        callback = eqn.params.get("callback")
-        if callback is None or getattr(callback, "value", None) is not None:
-            continue
-        if eqn.out_binders:
-            fail_absent(eqn.primitive.name, callback, eqn.span)
-        warn_absent(callback)
+@contextlib.contextmanager
+def _unlogged(program: ClosedJaxpr) -> Generator[None]:
+    """Inside the block JAX logs no failure of a callback where the program calls functions that are not in the text."""
+    absent = any(is_absent(eqn.params.get("callback")) for eqn in all_eqns(program.jaxpr))
+    loggers = [logging.getLogger(f"jax._src.{name}") for name in ("callback", "debugging")]
+    before = [x.disabled for x in loggers]
+    for x in loggers:
+        x.disabled |= absent
+    try:
+        yield
+    finally:
+        for x, disabled in zip(loggers, before, strict=True):
+            x.disabled = disabled
 
 
 @contextlib.contextmanager

@@ -70,6 +70,7 @@ from jaxprtool.ir.params import (
 )
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.makers.indexing import update_jaxpr_of
+from jaxprtool.rules.effects import absent_function, is_absent
 from jaxprtool.rules.scatter import COMBINED_BY
 
 __all__ = ["eqn_to_jax", "jax_params", "key_array", "to_jax"]
@@ -225,6 +226,8 @@ class _Writer:
             return inputs, outs, prim, rebuild_custom_rule(eqn, self.closed, self.aval)
         if name == "pallas_call":
             return inputs, outs, prim, self.kernel(eqn, prim)
+        if is_absent(params.get("callback")):
+            params = {**params, "callback": Named(absent_function(eqn), str(params["callback"]))}
         with self.on(self.inner_mesh(prim, params)):
             restored = self.params(prim, self.with_thunk(eqn) if name == "linear_call" else params)
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
@@ -232,8 +235,6 @@ class _Writer:
         if name == "debug_print" and restored["in_tree"] is None:
             flat = (0,) * (len(inputs) + len(restored["static_args"]))
             restored["in_tree"] = jax.tree.structure((flat, {}))
-        if not callable(restored.get("callback", _no_output)):  # its text is all that there is
-            restored["callback"] = Named(_no_output, str(restored["callback"]))
         if name == "jit":
             fill_jit(restored, len(inputs), len(outs))
         if name in COMBINED_BY and restored["update_jaxpr"] is None:  # JAX's rules would overwrite
@@ -524,10 +525,6 @@ def _expand_dims(eqn: JaxprEqn) -> dict[str, Any]:
     new = {d % len(shape) for d in eqn.params["dimensions"]}
     kept = tuple(i for i in range(len(shape)) if i not in new)
     return {"shape": shape, "broadcast_dimensions": kept, "sharding": None}
-
-
-def _no_output(*_args: Any, **_named: Any) -> tuple[()]:
-    return ()
 
 
 def _computation(jaxpr: Any) -> Callable[..., Any]:
