@@ -95,11 +95,14 @@ __all__ = [
     "shown_transform",
     "strided_slice",
     # modules, classes and primitives of the running process
+    "CALLBACK_LOGGERS",
     "param_class",
     "platforms",
     "primitives",
     "user_frame",
 ]
+
+CALLBACK_LOGGERS = ("jax._src.callback", "jax._src.debugging")  # they log failures of callbacks
 
 # Programs.
 

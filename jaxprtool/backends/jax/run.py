@@ -11,6 +11,7 @@ import jax
 
 from jaxprtool.backends.arrays import generate
 from jaxprtool.backends.child import signal_of
+from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.devices import devices_on
 from jaxprtool.backends.jax.from_jax import const_value
 from jaxprtool.backends.jax.function import FlatFunction, has_wide_types
@@ -66,7 +67,7 @@ def run_with_jax(
 def _unlogged(program: ClosedJaxpr) -> Generator[None]:
     """Inside the block JAX logs no failure of a callback where the program calls functions that are not in the text."""
     absent = any(is_absent(eqn.params.get("callback")) for eqn in all_eqns(program.jaxpr))
-    loggers = [logging.getLogger(f"jax._src.{name}") for name in ("callback", "debugging")]
+    loggers = [*map(logging.getLogger, private.CALLBACK_LOGGERS)]
     before = [x.disabled for x in loggers]
     for x in loggers:
         x.disabled |= absent
