@@ -34,7 +34,14 @@ NO_PROGRAM = frozenset(("explain", "fuzz", "git-setup", "retraces", "snapshot", 
 LIMITS = {"--max-bytes": "4M", "--step-limit": "500"}
 AFTER: dict[str, list[str]] = {  # what a verb needs, or what lets it end soon
     **{verb: [FILE] for verb in ("compare", "diff", "equiv", "triage")},
-    "assert": ["peak<=1TiB", "no f64", "effects==0"],
+    "assert": [
+        "peak<=1TiB",
+        "all add where out.dtype == f32",
+        "_ feeds mul",
+        "residuals(dots).bytes < 1KB",
+        "count(mul) < 3",
+        "flops <= 1e9",
+    ],
     "bench": ["--seconds", "0"],
     "partial-eval": ["--known", "0"],
     "profile": ["--seconds", "0"],
@@ -42,12 +49,13 @@ AFTER: dict[str, list[str]] = {  # what a verb needs, or what lets it end soon
     "repro": ["--", "check"],
 }
 OFTEN: dict[str, list[list[str]]] = {  # options which change what a verb does, some of the time
+    "assert": [["--stage", "lowered"], ["--stage", "compiled"], ["--trips", "2"], ["--json"]],
     "blame": [["--jit"], ["--denormal"], ["--above", "1"]],
     "compare": [["--first"], ["--backends", "numpy,xla"], ["--shadow", "f64"]],
     "cost": [["--reorder"], ["--chart"], ["--by", "scope"]],
     "diff": [["--side-by-side"], ["--json"], ["--ignore", "order"]],
     "equiv": [["--prove"]],
-    "fmt": [["--style", "autodidax"], ["--style", "jax"], ["--dialect", "jax-0.4.30"], ["--dialect", "jax-0.6.1"]],
+    "fmt": [["--style", "autodidax"], ["--style", "jax"], ["--dialect", "jax-0.8"], ["--dialect", "jax-0.12"]],
     "gradcheck": [["--order", "2"], ["--modes", "fwd"]],
     "opt": [["--passes", p.name] for p in all_passes()],
     "residuals": [["--policy", "nothing"], ["--best", "1K"], ["--vs", "dots"]],
