@@ -117,13 +117,17 @@ def value(x: Any, aval: Any = None) -> Any:
         if not x.cached:
             check_literal(x)
             dtype = np_dtype(x.aval.dtype)
-            x.cached.append(np.zeros((), dtype) if dtype == float0 else _scalar(x.val, dtype))
+            x.cached.append(
+                np.zeros(x.aval.shape, dtype) if dtype == float0 else _scalar(x.val, dtype)
+            )
         return x.cached[0]
     if isinstance(x, Tracer):
         raise TypeError(f"a tracer is no value: {x}")
     if isinstance(x, ArrayText):
         if x.dtype.kind == "k":
             return KeyArray(x.dtype.name[4:-1], x.values)
+        if x.dtype.kind == "0":
+            return np.zeros(x.shape, float0)
         return np.asarray(x.values, np_dtype(x.dtype)).reshape(x.shape)[()]
     if isinstance(x, ArrayBytes):
         return _from_bytes(x)

@@ -368,8 +368,8 @@ def runner(closed: ClosedJaxpr) -> Callable[[Sequence[Value]], list[Value]]:
 
 
 def check_literal(lit: Lit) -> None:
-    """Raise UsageError for a literal whose value the text leaves out (`[...]:f32[3]`)."""
-    if lit.val is None:
+    """Raise UsageError for a literal whose value the text leaves out (`[...]:f32[3]`); a float0 has one value only."""
+    if lit.val is None and lit.aval.dtype.kind != "0":
         fail(
             UsageError,
             f"the value of the literal [...]:{lit.aval} is not in the text",

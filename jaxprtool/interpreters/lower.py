@@ -116,7 +116,7 @@ class LoweringContext(Builder):
         if type(x.val) in (bool, int, float, complex):
             return self.constant(x.val, x.aval)
         check_literal(x)
-        return self.array(x.val, x.aval)
+        return self.constant(False, x.aval) if x.val is None else self.array(x.val, x.aval)
 
     def call(
         self, closed: ClosedJaxpr, operands: Sequence[HloValue], name: str = "f"

@@ -14,6 +14,7 @@ from jaxprtool.backends.jax.primitives import jax_primitive
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import Record
@@ -167,7 +168,13 @@ def masked_to_jax(
       inputs: the operands up to the index, which is as JAX has it.
       tree: the structure of the index.
       extra: the operands after the index: the mask, and what stands where it does not hold.
+
+    Raises:
+      UnsupportedError: JAX has no such equation.
     """
+    if eqn.primitive.name == "addupdate":
+        message = "addupdate: JAX has none with a mask"
+        fail(UnsupportedError, message, "jax-refuses", span=eqn.span)
     ref, *rest = inputs
     value = [rest.pop(0)] if eqn.primitive.name == "swap" else []
     mask, other = (*extra, None)[:2]

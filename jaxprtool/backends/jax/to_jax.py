@@ -420,10 +420,10 @@ def _literal(x: Lit) -> Any:
     number that its type does not hold is one.
     """
     aval, dtype = x.aval, np_dtype(x.aval.dtype)
+    if aval.dtype.kind == "0":
+        return private.Literal(np.zeros(aval.shape, dtype), _aval(aval))
     if x.val is None:
         fail(UnsupportedError, f"a literal of type {aval} has no value", "no-constant")
-    if aval.dtype.kind == "0":
-        return private.Literal(np.zeros((), dtype), _aval(aval))
     array = np.asarray(x.val, dtype)
     if array.shape:
         return private.Literal(array, _aval(aval))
