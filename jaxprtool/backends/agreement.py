@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from jaxprtool.backends.numpy_eval import KeyArray
-from jaxprtool.backends.tolerances import Tolerance
+from jaxprtool.backends.tolerances import Tolerance, without_infinities
 from jaxprtool.ir.dtypes import dtype_of
 
 __all__ = ["Gap", "error_of", "gap", "larger", "unit_of"]
@@ -73,8 +73,10 @@ def gap(a: Any, b: Any, rtol: float | None, atol: float | None, extra: Any = 0.0
         size = np.abs(x - y)
         largest = np.maximum(np.abs(x), np.abs(y))
         tolerance = Tolerance(rtol, atol, rounding=True)
-        room = tolerance.room(largest, _most(largest), dtype) + extra
-        same = (x == y) | (np.isnan(x) & np.isnan(y)) | (size <= room)
+        p, q = without_infinities(x, dtype), without_infinities(y, dtype)
+        near, magnitudes = np.abs(p - q), np.maximum(np.abs(p), np.abs(q))
+        room = tolerance.room(magnitudes, _most(largest), dtype) + extra
+        same = (x == y) | (np.isnan(x) & np.isnan(y)) | (near <= room) & (room > 0)
         ulp = size / np.ldexp(1.0, np.frexp(np.maximum(largest, 1e-300))[1] - 1 - bits)
         count = int((~same).sum())
         worst = np.where(np.isfinite(size), size / (room + 1e-300), np.inf)

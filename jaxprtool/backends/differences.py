@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxprtool.backends.arrays import type_name
 from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
-from jaxprtool.backends.tolerances import Tolerance, epsilon
+from jaxprtool.backends.tolerances import Tolerance, epsilon, without_infinities
 from jaxprtool.interpreters.state_values import Cell, Token
 from jaxprtool.ir.dtypes import DType, dtype_of
 
@@ -238,7 +238,9 @@ def _floats(x: np.ndarray, y: np.ndarray, found: Found, tolerance: Tolerance) ->
             apart = np.where(equal, 0.0, np.where(np.isnan(apart), np.inf, apart))
             relative = np.where(equal, 0.0, apart / np.where(size > 0, size, 1.0))
             relative = np.where(np.isnan(relative), np.inf, relative)
-            differ = tolerance.exceeded(apart, size, ulps, scale, dtype) & ~equal | nans
+            u, v = without_infinities(u, dtype), without_infinities(v, dtype)
+            near, size = np.abs(u - v), np.maximum(np.abs(u), np.abs(v))
+            differ = tolerance.exceeded(near, size, ulps, scale, dtype) & ~equal | nans
             total[0] += int(differ.sum())
             total[1] += int(zeros.sum())
             total[2] += int(nans.sum())

@@ -11,11 +11,13 @@ import numpy as np
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.dtypes import DType
 
-__all__ = ["Tolerance", "epsilon"]
+__all__ = ["Tolerance", "epsilon", "without_infinities"]
 
 
 class Tolerance(NamedTuple):
     """Which differences of floats and complex numbers count.
+
+    An infinity counts as the largest number of its type, which rounding may take to it.
 
     Attributes:
       rtol, atol: those over `atol + rtol * max(|a|, |b|)`.
@@ -30,7 +32,10 @@ class Tolerance(NamedTuple):
     rounding: bool = False
 
     def room(self, size: Any, scale: float, dtype: DType) -> Any:
-        """How far elements may be apart: of their magnitudes, the largest magnitude, their type; 0 where `ulp` says so."""
+        """How far elements may be apart: of their magnitudes, the largest magnitude, their type; 0 where `ulp` says so.
+
+        The magnitudes are finite (`without_infinities`): of an infinite one everything would be within the tolerance.
+        """
         if self.rtol is not None or self.atol is not None:
             return (self.atol or 0.0) + (self.rtol or 0.0) * size
         if self.rounding:
@@ -43,10 +48,17 @@ class Tolerance(NamedTuple):
             return ulps > self.ulp
         if self.rtol is None and self.atol is None and not self.rounding:
             return ulps > 0
-        return ~(apart <= self.room(size, scale, dtype))
+        room = self.room(size, scale, dtype)
+        return ~(apart <= room) | (room == 0) & (ulps > 0)
 
 
 @functools.cache
 def epsilon(dtype: DType) -> float:
     """The distance from 1 to the next larger number of a type of floats."""
     return float(ml_dtypes.finfo(np_dtype(dtype)).eps)
+
+
+def without_infinities(x: Any, dtype: DType) -> Any:
+    """Elements of a type, in double precision, with the largest numbers of the type in the place of infinities."""
+    largest = float(ml_dtypes.finfo(np_dtype(dtype.real)).max)
+    return np.nan_to_num(x, nan=np.nan, posinf=largest, neginf=-largest)

@@ -16,6 +16,7 @@ from jax.experimental import io_callback
 import jaxprtool as jt
 from jaxprtool.analyses.comparison import Tolerance
 from jaxprtool.analyses.places import Watch
+from jaxprtool.backends.agreement import gap
 from jaxprtool.backends.differences import difference
 from jaxprtool.driver.compare import compare
 from jaxprtool.driver.constants import load_constants
@@ -86,6 +87,25 @@ def test_a_nan_is_a_nan_whatever_its_bits():
     assert (alone.n_different, alone.n_nan, alone.max_ulp) == (1, 1, np.inf)
     wide = difference(np.array([np.nan, 1.0]), np.array([1.0, 1.0]), rtol=1e9, atol=1e9)
     assert wide.n_different == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+@pytest.mark.parametrize("tolerance", [{"rounding": True}, {"rtol": 1e-2}, {"atol": 1.0}])
+def test_an_infinity_is_near_the_largest_number_alone(dtype, tolerance):
+    most = float(ml_dtypes.finfo(dtype).max)
+    a = np.array([1, most, np.inf, np.inf, 3, most], dtype)
+    b = np.array([np.inf, -np.inf, -np.inf, np.inf, 3, np.inf], dtype)
+    assert difference(a, b, **tolerance).n_different == 3
+    found = gap(a, b, tolerance.get("rtol"), tolerance.get("atol"))
+    assert found.differing == 3 and found.element in [(0,), (1,), (2,)]
+    assert difference(a[5:], b[5:], rtol=0.0).n_different == 1
+
+
+def test_an_infinity_leaves_the_other_elements_apart():
+    a, b = np.array([1.0, np.inf], np.float32), np.array([1.5, np.inf], np.float32)
+    assert difference(a, b, rounding=True).n_different == gap(a, b, None, None).differing == 1
+    a, b = np.array([complex(1, np.inf)]), np.array([complex(1, 5)])
+    assert difference(a, b, rtol=0.1).n_different == gap(a, b, 0.1, None).differing == 1
 
 
 def test_zeros_of_both_signs_are_noted():

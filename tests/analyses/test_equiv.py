@@ -205,6 +205,14 @@ def test_rounding_is_no_difference():
     assert found.status == "probable" and found.samples and found.samples.max_abs > 0
 
 
+def test_an_infinity_is_no_rounding():
+    how = {"domain": ["x in [1e20, 1e30]"]}
+    found = check(lambda x: x * x, lambda x: -(x * x), np.float32(1e25), **how)
+    assert found.status == "refuted"
+    found = check(lambda x: x * 1e38 * 1e-38, lambda x: x * 1, np.float32(1e25), **how)
+    assert found.status == "refuted"
+
+
 def test_the_counterexample_is_small():
     found = check(lambda x: jnp.sum(x), lambda x: jnp.sum(x) + (x[3] > 0.5), np.ones(9, np.float32))
     assert found.sample is not None
