@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -191,6 +192,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             if sys.stdout is not None:
                 sys.stdout.flush()
         except (KeyboardInterrupt, OSError) as e:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do is short
             status = report.report(e, session, argv)
             remove_temporaries()
     if sys.stderr is not None:

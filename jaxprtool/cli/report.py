@@ -35,6 +35,8 @@ def format_from(argv: Sequence[str]) -> str:
 
 def report(error: BaseException, session: Session, argv: Sequence[str]) -> int:
     """Write what an exception means to standard error; returns the exit status."""
+    if session.interrupted:  # what a thread meets while the process ends
+        return 130
     if isinstance(error, JaxprToolError):
         _write(error.diagnostics, session)
         return error.exit_code
@@ -65,6 +67,7 @@ _CLEAN_LINE = "\r\x1b[K"  # of the `^C` that a terminal shows
 
 def _interrupted(session: Session) -> int:
     """Say that the command was interrupted, and where, on a line of its own."""
+    session.interrupted = True
     place = printable(where())
     stop_showing()
     if session.rescue is not None:

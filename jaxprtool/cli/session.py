@@ -60,6 +60,7 @@ class Session:
       consts: what `--consts` says: an `.npz` file, `inline`, or "".
       allowed: folders that programs may read constants from, besides their own.
       rescue: what to do when the verb is interrupted, before the process ends.
+      interrupted: whether it was.
     """
 
     error_format: str = "text"
@@ -73,6 +74,7 @@ class Session:
     consts: str = ""
     allowed: tuple[str, ...] = ()
     rescue: Callable[[], None] | None = None
+    interrupted: bool = False
 
     def warn(self, message: str, code: str, severity: str = "warning") -> None:
         """Write a warning, or a note, to standard error, the same one once."""

@@ -50,19 +50,33 @@ class External(Interest):
         self.regex = None if fail_regex is None else _compiled(fail_regex)
         self.limit: float | None = None
         self._folders = threading.local()
-        self._root = tempfile.mkdtemp(prefix="jaxprtool-reduce-")
+        self._root: str | None = None
+        self._lock = threading.Lock()
+        self._closed = False
 
     def close(self) -> None:
-        """Remove the files of all candidates."""
-        shutil.rmtree(self._root, ignore_errors=True)
+        """Remove the files of all candidates; no test begins after this."""
+        with self._lock:
+            self._closed = True
+            if self._root is not None:
+                shutil.rmtree(self._root, ignore_errors=True)
+
+    def _written(self, c: Candidate) -> tuple[str, str, str]:
+        """Write a candidate: the folder of this thread, the file in it, and that of the arguments."""
+        with self._lock:
+            if self._closed:
+                fail(UsageError, "the tests have ended", "interrupted")
+            if self._root is None:
+                self._root = tempfile.mkdtemp(prefix="jaxprtool-reduce-")
+            folder = getattr(self._folders, "path", None)
+            if folder is None:
+                folder = self._folders.path = tempfile.mkdtemp(dir=self._root)
+            file = os.path.join(folder, "small.jaxpr")
+            return folder, file, write_small(c, file)
 
     def run(self, c: Candidate) -> Done:
         """Run the command on a candidate, in a folder of this thread's own."""
-        folder = getattr(self._folders, "path", None)
-        if folder is None:
-            folder = self._folders.path = tempfile.mkdtemp(dir=self._root)
-        file = os.path.join(folder, "small.jaxpr")
-        args = write_small(c, file)
+        folder, file, args = self._written(c)
         words = [w.replace(ARGS_MARK, args).replace(_FILE, file) for w in self.words]
         begin = time.monotonic()
         done = _run(words, self.limit, {**os.environ, "TMPDIR": folder})
@@ -157,7 +171,8 @@ class Crash(External):
         found = self._failed(c)
         if found is None:
             return None
-        status, code, message = self.recorded = found
+        self.recorded, message = found
+        status, code, _ = self.recorded
         if code == "usage":  # of every candidate, whatever it is
             help = "the verb and its options are one word: --crash 'vmap --in-axes 0'"
             fail(UsageError, f"--crash {self.verb}: {message}", "usage", help=help)
@@ -165,20 +180,21 @@ class Crash(External):
         return Failure(code, f"{self.verb} {how}" + (f": {message}" if message else ""))
 
     def __call__(self, c: Candidate) -> bool:
-        return self.recorded is not None and self._failed(c) == self.recorded
+        found = self._failed(c)
+        return found is not None and found[0] == self.recorded
 
-    def _failed(self, c: Candidate) -> tuple[int, str, str] | None:
-        """Status, code and normalised message; None where the verb does what it is for, or takes too long."""
+    def _failed(self, c: Candidate) -> tuple[tuple[int, str, str], str] | None:
+        """Status, code and normalised message, and the message; None where the verb does what it is for, or takes too long."""
         done = self.run(c)
         if not done.status or not self.matches(done):
             return None
         if done.status < 0:
-            return done.status, "signal", ""
+            return (done.status, "signal", ""), ""
         code, message = _first_error(done.output)
         if done.status != _FAULT and not code:
             return None
         kept = "" if self.regex is not None else normalised(message, names_in(c.jaxpr))
-        return done.status, code, kept
+        return (done.status, code, kept), message
 
     def why_not(self, c: Candidate) -> str:
         del c

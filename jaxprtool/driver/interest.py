@@ -260,22 +260,26 @@ class CheckError(Interest):
         found = self._found(c)
         if not found:
             return None
-        self.messages = {found[0]}
-        return Failure(self.code, found[0])
+        self.messages = {next(iter(found))}
+        return Failure(self.code, next(iter(found.values())))
 
     def __call__(self, c: Candidate) -> bool:
         return not self.messages.isdisjoint(self._found(c))
 
-    def _found(self, c: Candidate) -> list[str]:
-        """The normalised messages of the errors of the code."""
+    def _found(self, c: Candidate) -> dict[str, str]:
+        """The messages of the errors of the code, by the normalised ones."""
         try:
             typecheck_jaxpr(c.jaxpr)
         except JaxprTypeError as e:
             names = names_in(c.jaxpr)
-            return [normalised(d.message, names) for d in e.diagnostics if d.code == self.code]
+            found: dict[str, str] = {}
+            for d in e.diagnostics:
+                if d.code == self.code:
+                    found.setdefault(normalised(d.message, names), d.message)
+            return found
         except _FAULTS:
-            return []
-        return []
+            return {}
+        return {}
 
     def why_not(self, c: Candidate) -> str:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,12 +20,13 @@ from jaxprtool.driver.run import checked_arguments, default_max_bytes
 from jaxprtool.driver.small import as_read, write_small
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.limits import limited_seconds
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import JaxprToolWarning, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 
 __all__ = ["How", "NotInteresting", "Reduction", "interest_of", "reduce"]
 
 
+_REPEATS = 5  # runs of the test on the small program, to notice one that fails at times
 _GRACE = 2.0  # seconds that a test may take besides ten times what it took on the whole program
 
 
@@ -164,10 +166,10 @@ class Rescue:
 
     def __call__(self) -> None:
         """Write it, where there is one."""
-        if isinstance(self.interest, External):
-            self.interest.close()
         if self.search is not None and self.output not in ("", "-"):
             write_small(self.search.current, self.output)
+        if isinstance(self.interest, External):
+            self.interest.close()
 
 
 @dataclass(frozen=True)
@@ -249,14 +251,18 @@ def _reduced(
     search.on_smaller = rung
     if how.rescue is not None:
         how.rescue.search = search
-    small, kept = search.run(interest.shortcuts()), []
+    small, kept = search.run(() if how.keep_good else interest.shortcuts()), []
     if how.scrub:
         small, kept = _scrubbed(small, interest)
     if search.ended != "interrupted":
-        flaky = flaky or not interest(small)
+        times = 1 if search.ended == "time" else _REPEATS
+        flaky = flaky or not all(interest(small) for _ in range(times))
     files = None if how.output is None else (how.output, write_small(small, how.output))
     if how.keep_good is not None and search.rejected is not None:
         write_small(search.rejected, how.keep_good)
+    elif how.keep_good is not None:
+        message = f"every candidate fails in this way, and {how.keep_good} is not written"
+        warnings.warn(JaxprToolWarning(message), stacklevel=2)
     return Reduction(
         as_read(small),
         small.args,

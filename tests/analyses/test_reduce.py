@@ -313,6 +313,13 @@ def test_a_flaky_command_is_noticed(tmp_path):
     assert small.flaky and "flaky" in str(small)
 
 
+def test_a_command_that_fails_at_times_is_noticed(tmp_path):
+    count = tmp_path / "count"
+    test = script(tmp_path, f"echo >> {count}; test $(($(wc -l < {count}) % 5)) -ne 0")
+    small = jt.reduce(lambda x: jnp.sin(x), np.float32(1), test=f"{test} {{}}")
+    assert small.flaky and "flaky" in str(small)
+
+
 def test_a_program_in_which_a_loop_has_to_stay(tmp_path):
     """The body of a loop is made small where the loop is what fails."""
     test = script(tmp_path, 'grep -q "scan\\[" "$1" && grep -q "cos" "$1"')
@@ -498,12 +505,20 @@ def test_an_interrupt_leaves_the_smallest_so_far(tmp_path):
         str(out),
     ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "jaxprtool", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "jaxprtool", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        start_new_session=True,
     )
     time.sleep(6)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    for _ in range(3):  # of an impatient user; the test gets them too
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.02)
+    _, messages = process.communicate(timeout=30)
     assert process.returncode == 130
+    assert messages.decode().splitlines()[-1].startswith("interrupted") and b"error" not in messages
+    assert not [p for p in tmp_path.iterdir() if p.is_dir()]
     small = jt.load(out)
     assert "log" in {e.primitive.name for e in small.eqns}
     assert len(small.eqns) < len(program.eqns)
