@@ -20,6 +20,7 @@ from typing import Any
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.reduction.appearance import Origin, appearances, has_some, origin_key
 from jaxprtool.analyses.reduction.candidate import Candidate
+from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.driver.in_step import Limits, side
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.check import typecheck_jaxpr
@@ -295,15 +296,27 @@ _TYPE = re.compile(r"\b[a-z]+\d*(?:_\w+)?(?:<\w+>)?\[[\d,]*\](?:\{[^}]*\})?")
 _NUMBER = re.compile(r"-?\b\d[\d_,.]*(?:e[+-]?\d+)?\b")
 _PLACE = re.compile(r"[^\s:()]+:\d+(?::\d+)?")
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
+_SHORT_NAME = re.compile(r"[a-z]{1,3}")  # as JAX names variables
 
 
 def normalised(message: str, names: Iterable[str] = ()) -> str:
-    """A message without places, types, numbers and the names of variables, all of which change as a program gets smaller."""
+    """A message without places, types, numbers and the names of variables, all of which change as a program gets smaller.
+
+    JAX calls the variables of a large program `a`, `is`, `no` and `of` as well. A short word is taken for a variable whether
+    or not a program has one of this name, so that the message stays the same when the variable is removed.
+    """
     message = _PLACE.sub("PLACE", message)
     message = _TYPE.sub("TYPE", message)
     message = _NUMBER.sub("N", message)
     known = {*names}
-    return _WORD.sub(lambda m: "VAR" if m[0] in known else m[0], message)
+
+    def replaced(m: re.Match[str]) -> str:
+        word = m[0]
+        if word in PRIMITIVES:
+            return word
+        return "VAR" if word in known or _SHORT_NAME.fullmatch(word) else word
+
+    return _WORD.sub(replaced, message)
 
 
 def names_in(jaxpr: Jaxpr) -> set[str]:
