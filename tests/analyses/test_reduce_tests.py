@@ -1,0 +1,46 @@
+"""reduce: what its tests say, at times or with the names of variables in a message, and the largest program that is good."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import jax.numpy as jnp
+import numpy as np
+
+import jaxprtool as jt
+from tests.analyses.test_reduce import chain, script
+from tests.invoke import invoke
+
+
+def test_the_words_of_a_message_keep_no_variables(tmp_path):
+    """JAX calls variables of large programs `a`, `no`, `of`, `is` and `or`."""
+    adds = [f"{v}:f32[] = add {u} {u}" for u, v in pairwise(["a", "no", "of", "is", "or", "by"])]
+    loop = """z:f32[] = while[
+      body_jaxpr={ lambda ; x:f32[]. let y:f32[] = mul x 2.0:f32[] in (y,) }
+      body_nconsts=0
+      cond_jaxpr={ lambda ; x:f32[]. let y:bool[] = lt x 9.0:f32[] in (y,) }
+      cond_nconsts=0
+    ] by"""
+    whole = tmp_path / "whole.jaxpr"
+    body = "\n    ".join([*adds, loop])
+    whole.write_text(f"{{ lambda ; a:f32[]. let\n    {body}\n  in (z,) }}")
+    done = invoke(["reduce", "--crash", "vjp", str(whole), "--json", "-o", str(tmp_path / "small")])
+    assert done.status == 0, done
+    found = json.loads(done.output)
+    assert found["after"]["eqns"] == 1
+    assert "of a while loop" in found["failure"]["message"]
+
+
+def test_the_largest_good_program_is_looked_for(tmp_path):
+    program, args = chain(200, 30)
+    good = tmp_path / "good.jaxpr"
+    jt.reduce(program, *args, nan=True, keep_good=str(good))
+    assert 100 < len(jt.load(good).eqns) < len(program.eqns)
+
+
+def test_a_command_that_fails_at_times_is_noticed(tmp_path):
+    count = tmp_path / "count"
+    test = script(tmp_path, f"echo >> {count}; test $(($(wc -l < {count}) % 5)) -ne 0")
+    small = jt.reduce(lambda x: jnp.sin(x), np.float32(1), test=f"{test} {{}}")
+    assert small.flaky and "flaky" in str(small)
