@@ -20,7 +20,7 @@ from jaxprtool.analyses.provenance import CLEAN, Call, Entry, Frame, Made, Mark,
 from jaxprtool.analyses.repeats import FEW, Group, Repeats, steers
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.state_values import Cell
-from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
 
 __all__ = ["Flow"]
 
@@ -343,13 +343,16 @@ class Flow(Logging):
                 if made is not None:
                     made.times += 1
                     self.events.met.append(made)
+                elif entry.masks:
+                    seen.frame.masks_inside()
                 marks.update(zip(plan.eqn.out_binders, entry.marks, strict=True))
                 return
         pairs = [(i, m) for i, m in zip(plan.positions, known, strict=True) if m is not None]
         result = self._entry(seen, pairs)
         if result is not None:
             self.events.changed = True
-            entries[plan.eqn] = Entry(known, seen.spoilt, *result)
+            masks = not seen.spoilt and any(m.bad for _, m in pairs)
+            entries[plan.eqn] = Entry(known, seen.spoilt, *result, masks)
             marks.update(zip(plan.eqn.out_binders, result[0], strict=True))
 
     def _bad_of_few(self, log: Log, plans: Plans, start: int, end: int) -> dict[int, Any]:
@@ -416,9 +419,12 @@ class Flow(Logging):
             begin = end
 
     def _entry(
-        self, seen: Seen, known: Sequence[tuple[int, Mark]]
+        self, seen: Seen, known: Sequence[tuple[int, Mark]], *, masks: bool | None = None
     ) -> tuple[tuple[Mark, ...], Made | None] | None:
-        """What is known of the results of an equation, and what stands for it; None where they depend on no bad value."""
+        """What is known of the results of an equation, and what stands for it; None where they depend on no bad value.
+
+        masks: whether it masks a bad operand, of equations on references.
+        """
         events, eqn = self.events, seen.plan.eqn
         whole = known[0][1] if len(known) == 1 else merged([m for _, m in known])
         decided = whole.decided
@@ -433,7 +439,7 @@ class Flow(Logging):
         if seen.spoilt:
             whole = events.makes(seen, whole)
             (made,) = whole.made
-        elif whole.bad and eqn.out_binders:
+        if masks or (masks is None and not seen.spoilt and whole.bad and eqn.out_binders):
             events.mask(seen.frame, eqn, whole)
         if not whole.taint:
             return None
@@ -503,12 +509,33 @@ class Flow(Logging):
         whole = merged([m for _, m in known])
         if turned and not spoilt:
             whole = events.makes(Seen(frame, log, i, plan, 2, ()), whole)
-        entry = self._entry(Seen(frame, log, i, plan, 2, spoilt), known)
+        masks = self._masks_of_cells(plan, log, i, known, spoilt)
+        if plan.refs:  # what is read was there before what is written now
+            known = [(i, m) for i, m in known if not is_float(plan.eqn.inputs[i].aval)]
+        entry = self._entry(Seen(frame, log, i, plan, 2, spoilt), known, masks=masks)
         if entry is not None:
             frame.marks.update(zip(plan.eqn.out_binders, entry[0], strict=True))
             whole = merged([whole, *entry[0]])
         for cell in cells:
             self._write(cell, whole)
+
+    def _masks_of_cells(
+        self,
+        plan: Plan,
+        log: Log,
+        i: int,
+        known: Sequence[tuple[int, Mark]],
+        spoilt: Sequence[int],
+    ) -> bool:
+        """Whether an equation on references has met a bad value that is neither in what these hold now nor in a result."""
+        eqn = plan.eqn
+        if not any(m.bad for _, m in known):
+            return False
+        if any(not isinstance(eqn.out_binders[k], DropVar) for k in spoilt):
+            return False
+        writes = any(is_float(x.aval) for x in eqn.inputs)  # references are no floats
+        values = (*log.ins(i), *log.given(i))
+        return not writes or not any(type(x) is Cell and self._holds_bad(x) for x in values)
 
     def _mark_of_cell(self, value: Any) -> Mark:
         """What is known of what a reference points to, or of an array that was one's."""

@@ -221,10 +221,7 @@ class Origins:
             self.changed = True
             self._events += 1
             table[eqn] = self._events, frame.path()
-        above = frame.above
-        while above is not None:
-            above.masked = True
-            above = above.above
+        frame.masks_inside()
         for made in whole.made:
             origin = made.origin
             if origin is not None and origin.eqn is None:

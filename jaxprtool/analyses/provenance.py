@@ -167,12 +167,14 @@ class Entry(NamedTuple):
       spoilt: which of its results held a bad value.
       marks: what was known of its results.
       made: what stands for the equation, if a result held a bad value.
+      masks: whether it had a bad operand and good results.
     """
 
     known: tuple[Mark | None, ...]
     spoilt: tuple[int, ...]
     marks: tuple[Mark, ...]
     made: Made | None
+    masks: bool
 
 
 class Context:
@@ -314,6 +316,13 @@ class Frame:
                 found = inner.get(key)
                 self._context = inner.setdefault(key, Context()) if found is None else found
         return self._context
+
+    def masks_inside(self) -> None:
+        """Say to the frames around this one that an equation in it has masked something."""
+        above = self.above
+        while above is not None:
+            above.masked = True
+            above = above.above
 
     def path(self) -> Path:
         """The way to the jaxpr."""
