@@ -56,13 +56,14 @@ def _declared() -> list[Callable[[Any], Any]]:
             "--save-values",
             metavar="DIR",
             help="Save every intermediate value to a folder: .npy files, and index.json, which says of each its file, key, "
-            "name, type, result, place and the steps of the loops around it. `compare` reads such folders.",
+            "name, type, result, place, the steps of the loops around it, ins (hashes of the operands) and literals (which "
+            "of these are literals). `compare` reads such folders.",
         ),
         click.option(
             "--digest",
             is_flag=True,
-            help="Write, in the place of the results, a line of JSON for each equation: key, place, ins (hashes), outs (type, "
-            "hash, norm, min, max, nans, infs). `compare` reads files of them, *.jsonl.",
+            help="Write, in the place of the results, a line of JSON for each equation: key, place, ins (hashes), literals "
+            "(which of these), outs (type, hash, norm, min, max, nans, infs). `compare` reads files of them, *.jsonl.",
         ),
         click.option(
             "--select",

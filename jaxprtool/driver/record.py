@@ -14,12 +14,12 @@ from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.observe import Observer
 from jaxprtool.interpreters.state_values import Cell, Token
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.synonyms import close_names
 from jaxprtool.ir.walk import all_eqns
 
-__all__ = ["INDEX", "Recording", "recorded", "recording"]
+__all__ = ["INDEX", "Recording", "digest_lines", "digests", "literals_of", "recorded", "recording"]
 
 INDEX = "index.json"
 
@@ -112,24 +112,35 @@ def recorded(
                 )
 
 
+def digests() -> Any:
+    """The functions that give hashes and digests of arrays."""
+    from jaxprtool.backends import digests as found  # noqa: PLC0415 (gateway: NumPy)
+
+    return found
+
+
+def literals_of(record: Record) -> list[int]:
+    """The positions of the operands of an equation that are literals."""
+    return [i for i, x in enumerate(record.place.eqn.inputs) if isinstance(x, Lit)]
+
+
 def digest_lines() -> Callable[[Record], dict[str, Any]]:
     """A function that gives records without their values.
 
-    They have the keys key, place, ins (hashes), and outs (type, hash, norm, min, max, nans, infs).
+    They have the keys key, place, ins (hashes), literals (which of these), and outs (type, hash, norm, min, max, nans, infs).
     """
-    from jaxprtool.backends import digests  # noqa: PLC0415 (gateway: NumPy)
-
-    hashes = digests.Hashes()
+    hashes, digest = digests().Hashes(), digests().digest
 
     def line(record: Record) -> dict[str, Any]:
         ins = [hashes.of(x) for x in record.ins]
-        outs = [digests.digest(x) for x in record.outs]
+        outs = [digest(x) for x in record.outs]
         for x, out in zip(record.outs, outs, strict=True):
             hashes.keep(x, out["hash"])
         return {
             "key": record.key,
             "place": record.place.json(),
             "ins": ins,
+            "literals": literals_of(record),
             "outs": [{k: json_number(x) for k, x in out.items()} for out in outs],
         }
 
@@ -193,12 +204,14 @@ class _Folder:
         self.folder, self.names = what.folder, names
         self.room, self.left_out = what.max_bytes, 0
         self.values: list[dict[str, Any]] = []
+        self._ins = digests().Hashes()
         _make_folder(what.folder)
 
     def take(self, record: Record) -> None:
         """Save the results of an equation."""
         from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
+        ins, literals = [self._ins.of(x) for x in record.ins], literals_of(record)
         for k, (v, x) in enumerate(zip(record.place.eqn.out_binders, record.outs, strict=True)):
             value = x.value if isinstance(x, Cell) else x
             if isinstance(value, Token):
@@ -221,6 +234,8 @@ class _Folder:
                     "step": steps,
                     "file": file,
                     "place": record.place.json(),
+                    "ins": ins,
+                    "literals": literals,
                 }
             )
 

@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from jaxprtool.analyses.comparison import Comparison, First, Output, Tolerance, Written
+from jaxprtool.analyses.comparison import EXACT, Comparison, First, Output, Tolerance, Written
 from jaxprtool.analyses.recording import Record, Recorder
 from jaxprtool.driver.in_step import Limits, differences
-from jaxprtool.driver.record import INDEX, digest_lines
+from jaxprtool.driver.record import INDEX, digest_lines, digests, literals_of
 from jaxprtool.driver.run import evaluated, printing_aside, ready
 from jaxprtool.driver.shapes import parse_shape
 from jaxprtool.interpreters.state_values import Cell
@@ -18,6 +18,9 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 
 __all__ = ["Saved", "compare_saved", "compare_with_run", "is_saved", "load_saved"]
+
+
+Ins = list[str | None] | None
 
 
 class Saved(NamedTuple):
@@ -28,14 +31,15 @@ class Saved(NamedTuple):
       results: what there is of each result, by the key of its equation and its position, in the order of the run.
       places: the place of each equation, by its key.
       folder: whether they are values, in files, and not digests.
-      ins: of digests, the hashes of the operands of each equation, by its key.
+      ins: the hashes of the operands of each equation, by its key, with None for a literal: another one is another equation.
+        None where they are not known.
     """
 
     name: str
     results: dict[tuple[str, int], dict[str, Any]]
     places: dict[str, Written]
     folder: bool
-    ins: dict[str, list[str]]
+    ins: dict[str, Ins]
 
     def value(self, entry: dict[str, Any]) -> Any:
         """The value of a result of a folder."""
@@ -83,17 +87,23 @@ def _damaged(file: str) -> NoReturn:
 def _read(path: str, lines: Sequence[dict[str, Any]], folder: bool) -> Saved:
     results: dict[tuple[str, int], dict[str, Any]] = {}
     places: dict[str, Written] = {}
-    ins: dict[str, list[str]] = {}
+    ins: dict[str, Ins] = {}
     for line in lines:
         key = str(line["key"])
         places[key] = Written(dict(line["place"]))
+        ins[key] = (
+            _without_literals(line["ins"], line.get("literals", ())) if "ins" in line else None
+        )
         if folder:
             results[key, int(line["result"])] = line
             continue
-        ins[key] = [str(x) for x in line["ins"]]
         for k, out in enumerate(line["outs"]):
             results[key, k] = dict(out)
     return Saved(path, results, places, folder, ins)
+
+
+def _without_literals(ins: Sequence[Any], literals: Sequence[int]) -> list[str | None]:
+    return [None if i in literals else str(x) for i, x in enumerate(ins)]
 
 
 def compare_saved(a: Saved, b: Saved, tolerance: Tolerance) -> Comparison:
@@ -107,11 +117,11 @@ def compare_saved(a: Saved, b: Saved, tolerance: Tolerance) -> Comparison:
         if other is None:
             continue
         places = a.places[key[0]], b.places[key[0]]
+        ins = a.ins[key[0]], b.ins[key[0]]
         if a.folder:
-            found.values(key, a.value(entry), b.value(other), *places)
+            found.values(key, a.value(entry), b.value(other), *places, *ins)
         else:
-            agree = a.ins[key[0]] == b.ins[key[0]]
-            found.digests(key, entry, other, *places, agree=agree)
+            found.digests(key, entry, other, *places, agree=ins[0] == ins[1])
     return found.comparison(_of_digests(a), *(_alone(x, y) for x, y in ((a, b), (b, a))))
 
 
@@ -136,25 +146,28 @@ def compare_with_run(
 ) -> Comparison:
     """Compare a program that runs on NumPy now with what another run has left; values are compared as they are computed."""
     found = _Table(*((saved.name, name) if swap else (name, saved.name)), tolerance)
-    left, digested = {key for key, _ in saved.results}, digest_lines()
+    left, digested, hashes = {key for key, _ in saved.results}, digest_lines(), digests().Hashes()
 
     def take(record: Record) -> None:
         line = None if saved.folder else digested(record)
+        hashed = map(hashes.of, record.ins) if line is None else line["ins"]
+        now_in = _without_literals([*hashed], literals_of(record))
         left.discard(record.key)
         for k, x in enumerate(record.outs):
             key = record.key, k
             entry = saved.results.get(key)
             if entry is None:
                 continue
-            places = record.place, saved.places[record.key]
+            places: tuple[Any, Any] = record.place, saved.places[record.key]
             now = x.value if isinstance(x, Cell) else x
             pair = (now, saved.value(entry)) if line is None else (line["outs"][k], entry)
+            ins: tuple[Ins, Ins] = now_in, saved.ins[record.key]
             if swap:
-                places, pair = places[::-1], pair[::-1]
+                places, pair, ins = (places[1], places[0]), (pair[1], pair[0]), (ins[1], ins[0])
             if line is None:
-                found.values(key, *pair, *places)
+                found.values(key, *pair, *places, *ins)
             else:
-                found.digests(key, *pair, *places, agree=line["ins"] == saved.ins[record.key])
+                found.digests(key, *pair, *places, agree=ins[0] == ins[1])
 
     with printing_aside():
         program = ready(a, args, limits.max_bytes)
@@ -164,19 +177,38 @@ def compare_with_run(
 
 
 class _Table:
-    """Differences so far: those that differ are kept, and the first."""
+    """Differences so far: those that differ are kept, and the first.
+
+    Attributes:
+      first: the first whose operands agree; perhaps: the first of which that is not known.
+      alike: of values that were compared and are not the same, by their hashes, whether they agree within the tolerance.
+    """
 
     def __init__(self, a: str, b: str, tolerance: Tolerance):
         self.names, self.tolerance = (a, b), tolerance
         self.outputs: list[Output] = []
         self.first: First | None = None
+        self.perhaps: First | None = None
+        self.alike: dict[tuple[str | None, str | None], bool] = {}
         self.flips: First | None = None
         self.count = 0
 
-    def values(self, key: tuple[str, int], x: Any, y: Any, a: Any, b: Any) -> None:
-        """Compare two values; a difference is the first of its run, since what comes before agrees."""
+    def values(self, key: tuple[str, int], x: Any, y: Any, a: Any, b: Any, p: Ins, q: Ins) -> None:
+        """Compare two values; p, q: the hashes of the operands on both sides."""
         found = differences().difference(x, y, **self.tolerance._asdict())
-        self._add(key, found, a, b, agree=True)
+        if not differences().same(x, y):
+            pair = digests().hash_of(x), digests().hash_of(y)
+            self.alike[pair] = not found.n_different
+        self._add(key, found, a, b, agree=self._agree(p, q))
+
+    def _agree(self, p: Ins, q: Ins) -> bool | None:
+        """Whether operands agree; None where nobody knows."""
+        if p is None or q is None or len(p) != len(q):
+            return None
+        pairs = zip(p, q, strict=True)
+        unlike = False if self.tolerance == EXACT else None
+        found = [s == t or None in (s, t) or self.alike.get((s, t), unlike) for s, t in pairs]
+        return False if False in found else None if None in found else True
 
     def digests(
         self,
@@ -193,7 +225,7 @@ class _Table:
         n = int(x["hash"] != y["hash"] or x["type"] != y["type"])
         self._add(key, made(x["type"], y["type"], 1, n), a, b, agree=agree)
 
-    def _add(self, key: tuple[str, int], found: Any, a: Any, b: Any, *, agree: bool) -> None:
+    def _add(self, key: tuple[str, int], found: Any, a: Any, b: Any, *, agree: bool | None) -> None:
         self.count += 1
         if not found.n_different:
             return
@@ -202,6 +234,8 @@ class _Table:
         here = First(a, b, found, key[1])
         if self.first is None and agree:
             self.first = here
+        if self.perhaps is None and agree is None:
+            self.perhaps = here
         if self.flips is None and found.exact:
             self.flips = here
 
@@ -210,14 +244,18 @@ class _Table:
         if not self.count:
             message = f"{self.names[0]} and {self.names[1]} have no equation in common"
             fail(UsageError, message, "nothing-common")
+        first, unsure = self.first, ""
+        if first is None and self.perhaps is not None:
+            first = self.perhaps
+            unsure = "whether the operands of the first difference agree is not known"
         return Comparison(
             not self.outputs,
             self.names,
             self.outputs,
             self.tolerance,
-            self.first,
+            first,
             True,
             self.flips,
-            [*filter(None, notes)],
+            [*filter(None, (*notes, unsure))],
             self.count,
         )

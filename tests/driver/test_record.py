@@ -226,6 +226,32 @@ def test_saved_values_of_another_precision(tmp_path):
     assert compare_saved(a, a, Tolerance(ulp=0)).compared == 2
 
 
+def first_of(a, b, tolerance):
+    found = compare_saved(load_saved(str(a)), load_saved(str(b)), tolerance)
+    first = None if found.first is None else found.first.a.json()
+    notes = [note for note in found.notes if "not known" in note]
+    return first and (first["primitive"], [p["step"] for p in first["path"]]), bool(notes)
+
+
+def test_the_first_difference_of_saved_values_has_operands_that_agree(tmp_path):
+    def looped(factor):
+        def f(x):
+            return jax.lax.scan(lambda c, _: (jnp.sin(c) * factor, c + 1), x, None, length=30)
+
+        return with_places(jt.trace(f, np.float32(1)), "f")
+
+    runs = {"a": (0.5, 1), "other": (0.5, 1.25), "changed": (0.5001, 1)}
+    for name, (factor, x) in runs.items():
+        save(looped(factor), [np.float32(x)], tmp_path / name, every=10)
+    a, other, changed = (tmp_path / name for name in runs)
+    # the arguments differ: no equation is the first, and within a tolerance nobody knows
+    assert first_of(a, other, EXACT) == (None, False)
+    assert first_of(a, other, Tolerance(rtol=1e-6)) == (("sin", [0]), True)
+    assert first_of(a, changed, EXACT) == (("mul", [0]), False)
+    # within the tolerance at the first step, and what comes before the tenth was not kept
+    assert first_of(a, changed, Tolerance(rtol=3e-4)) == (("scan", []), False)
+
+
 def test_keys_and_narrow_types_are_read_back(tmp_path):
     def f(key, x):
         return jax.random.split(key), x.astype(jnp.bfloat16) * 2, x > 1
