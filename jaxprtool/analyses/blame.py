@@ -186,10 +186,7 @@ class Blame(Answer):
             lines += _listed("masked by", [located(p) for p in self.masked_by])
             lines += _listed("decides at", [located(p) for p in self.deciding])
             lines += _listed("also begins at", [*map(_short, self.appearances[1:])])
-            lines += [
-                "results",
-                *[f"  {o.label}: {o.reached or 'not reached'}" for o in self.outputs],
-            ]
+        lines += ["results", *[f"  {o.label}: {o.reached or 'not reached'}" for o in self.outputs]]
         return [*filter(None, lines), *[f"note: {n}" for n in self.notes]]
 
 

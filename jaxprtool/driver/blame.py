@@ -83,3 +83,6 @@ def _look_compiled(found: Blame, program: ClosedJaxpr, args: Sequence[Value], ba
     found.compiled = only_compiled(program, args, bad)
     if found.compiled is None:
         found.notes.append("the compiled program shows none either")
+        return
+    for i in found.compiled.results:
+        found.outputs[i].reached = "reaching"

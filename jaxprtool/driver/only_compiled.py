@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,14 @@ from jaxprtool.analyses.bad_values import Sought
 from jaxprtool.analyses.blame import located
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.prefixes import Bodies
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.dce import jaxpr_has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Lit, Value, Var
-from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+from jaxprtool.interpreters.state_values import Cell, Token
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Value, Var
+from jaxprtool.ir.walk import all_eqns
 from jaxprtool.passes.once import calls_python
 
 __all__ = ["OnlyCompiled", "only_compiled", "why_not_twice"]
@@ -29,6 +32,7 @@ class OnlyCompiled:
       place: the last equation of the shortest compiled prefix that shows it.
       equations: how many equations that prefix has; total: how many there are.
       type: the type of the bad value.
+      results: the positions of the results of the whole program that are bad.
     """
 
     kind: str
@@ -36,6 +40,7 @@ class OnlyCompiled:
     equations: int
     total: int
     type: str
+    results: Sequence[int] = ()
 
     def lines(self) -> list[str]:
         """What was found, for people."""
@@ -72,7 +77,7 @@ def only_compiled(
     """What is bad in the results of a program when XLA compiles it; None where nothing is.
 
     The shortest prefix is found by bisection: prefixes whose last values live on are compiled with these as results. Of a
-    call the prefix inside is found too.
+    call, a branch and a step of a loop the prefix inside is found too.
 
     Args:
       program: a program that shows nothing bad on NumPy, and may run several times (`why_not_twice`).
@@ -85,7 +90,8 @@ def only_compiled(
     given = iter(args)
     consts = [next(given) if c is None else c for c in load_constants(program).consts]
     program, args = program.replace(consts=consts), list(given)
-    if _bad(program, args, sought) is None:
+    results = [i for i, _, _ in _all_bad(program, args, sought)]
+    if not results:
         return None
     path: tuple[Step, ...] = ()
     while True:
@@ -93,28 +99,31 @@ def only_compiled(
         eqn = program.eqns[n - 1]
         found = _bad(_prefix(program, n), args, sought)
         assert found is not None
-        answer = OnlyCompiled(found[0], Place(eqn, path), n, len(program.eqns), found[1])
-        inner = _called(eqn)
-        if inner is None:
+        answer = OnlyCompiled(found[0], Place(eqn, path), n, len(program.eqns), found[1], results)
+        inside = _inside(eqn, program, n, args, sought)
+        if inside is None:
             return answer
-        operands = _values_before(program, n, args)
-        if _bad(inner, operands, sought) is None:
-            return answer
-        key = next(k for k, v in eqn.params.items() if v is inner)
-        path = (*path, Step(eqn, key))
-        program, args = inner, operands
+        program, args, step = inside
+        path = (*path, step)
 
 
 def _bad(program: ClosedJaxpr, args: Sequence[Value], sought: Sought) -> tuple[str, str] | None:
     """The kind and the type of the first bad value among the results of a compiled program, or None."""
+    found = next(_all_bad(program, args, sought), None)
+    return None if found is None else found[1:]
+
+
+def _all_bad(
+    program: ClosedJaxpr, args: Sequence[Value], sought: Sought
+) -> Iterator[tuple[int, str, str]]:
+    """The position, the kind and the type of each bad result of a compiled program."""
     outs = run(program, args, jit=True)
-    for x, aval in zip(outs, program.out_avals, strict=True):
+    for i, (x, aval) in enumerate(zip(outs, program.out_avals, strict=True)):
         dtype = getattr(aval, "dtype", None)
         if dtype is not None and dtype.is_inexact:
             value = numpy_namespace().asarray(x)
             if value in sought:
-                return sought.kind_of(value), str(aval)
-    return None
+                yield i, sought.kind_of(value), str(aval)
 
 
 def _shortest(program: ClosedJaxpr, shows: Callable[[ClosedJaxpr], bool]) -> int:
@@ -153,12 +162,28 @@ def _values_before(program: ClosedJaxpr, n: int, args: Sequence[Value]) -> list[
     return [xp.value(x) if isinstance(x, Lit) else next(found) for x in inputs]
 
 
-def _called(eqn: JaxprEqn) -> ClosedJaxpr | None:
-    """The jaxpr that an equation calls on its operands, or None."""
-    inner = [*sub_jaxprs(eqn)]
-    if len(inner) != 1 or None in inner[0].consts or inner[0] not in [*eqn.params.values()]:
+def _inside(
+    eqn: JaxprEqn, program: ClosedJaxpr, n: int, args: Sequence[Value], sought: Sought
+) -> tuple[ClosedJaxpr, Sequence[Value], Step] | None:
+    """The first jaxpr inside equation n that shows something bad when it is compiled, what it is given, and the step into it.
+
+    NumPy says which run, in what order and on what, from the operands that the compiled prefix before gives.
+    """
+    if not eqn.primitive.holds_jaxprs:
         return None
-    (closed,) = inner
-    ins, outs = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
-    same = [*map(str, closed.in_avals)] == [*map(str, ins)]
-    return closed if same and [*map(str, closed.out_avals)] == [*map(str, outs)] else None
+    bodies: dict[Jaxpr, ClosedJaxpr] = {}
+
+    def tell(jaxpr: Jaxpr, given: Sequence[Value], step: Step) -> Any:
+        if any(isinstance(x, (Cell, Token)) for x in given):
+            return None
+        if jaxpr not in bodies:
+            whole = Jaxpr(jaxpr.all_binders, jaxpr.eqns, jaxpr.outs, [])
+            bodies[jaxpr] = ClosedJaxpr(whole, [])
+        try:
+            shown = _bad(bodies[jaxpr], given, sought)
+        except JaxprToolError:  # of a body that XLA does not take alone: one with collectives, say
+            return None
+        return None if shown is None else (bodies[jaxpr], [*given], step)
+
+    values = zip(eqn.inputs, _values_before(program, n, args), strict=True)
+    return Bodies(tell).watch(eqn, {x: v for x, v in values if not isinstance(x, Lit)})

@@ -20,7 +20,7 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var
 from jaxprtool.ir.walk import jaxprs_in
 
-__all__ = ["Program", "first_of_prefixes"]
+__all__ = ["Bodies", "Program", "first_of_prefixes"]
 
 Pair = tuple[int, int]
 
@@ -137,13 +137,13 @@ def _is_array(v: Var) -> bool:
     return hasattr(v.aval, "dtype")
 
 
-class _Bodies(Watch):
+class Bodies(Watch):
     """Calls a function with each jaxpr that one equation runs, and with what that is given, until it has an answer."""
 
-    def __init__(self, tell: Callable[[Jaxpr, Sequence[Value], Step], First | None]):
+    def __init__(self, tell: Callable[[Jaxpr, Sequence[Value], Step], Any]):
         super().__init__()
         self.tell = tell
-        self.found: First | None = None
+        self.found: Any = None
 
     def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
         if not super().enter(jaxpr, args):
@@ -154,7 +154,7 @@ class _Bodies(Watch):
                 self.found = self.tell(jaxpr, args, step)
         return True
 
-    def watch(self, eqn: JaxprEqn, operands: Mapping[Any, Value]) -> First | None:
+    def watch(self, eqn: JaxprEqn, operands: Mapping[Any, Value]) -> Any:
         """Run an equation on values of its operands, by variable; what was found."""
         alone = ClosedJaxpr(Jaxpr([*operands], [eqn], [*eqn.out_binders], []), [])
         with observed_by(self):
@@ -191,7 +191,7 @@ def _inside(
         ):  # of a backend that does not take a body alone: one with collectives, say
             return None
 
-    return _Bodies(tell).watch(p, operands)
+    return Bodies(tell).watch(p, operands)
 
 
 def _held(eqn: JaxprEqn) -> Iterator[tuple[Jaxpr, Step]]:
@@ -215,5 +215,5 @@ def _made(eqn: JaxprEqn, operands: Mapping[Any, Value]) -> dict[tuple[str, int |
     def keep(jaxpr: Jaxpr, _args: Sequence[Value], step: Step) -> None:
         made[step.param, step.branch] = jaxpr
 
-    _Bodies(keep).watch(eqn, operands)
+    Bodies(keep).watch(eqn, operands)
     return made

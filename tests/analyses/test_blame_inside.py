@@ -1,4 +1,4 @@
-"""blame: which equation masks a bad value, of references and in loops."""
+"""blame: which equation masks a bad value, of references and in loops; and what is bad only when compiled, inside of them."""
 
 from __future__ import annotations
 
@@ -78,3 +78,54 @@ def test_a_call_in_a_loop_masks_nothing_besides_the_equation_inside(every: int) 
 
     found = jt.blame(lambda x: lax.fori_loop(0, 60, body, x), np.float32(2))
     assert [p.eqn.primitive.name for p in found.masked_by] == ["select_n"], str(found)
+
+
+def in_scan(x: Any) -> Any:
+    def body(c: Any, t: Any) -> Any:
+        small = c * 1e-39
+        return c, lax.cond(t == 30, lambda s: s * 1e36 / jnp.sin(s), lambda s: s + 1, small)
+
+    return lax.scan(body, x, jnp.arange(40))
+
+
+def in_while(x: Any) -> Any:
+    def body(s: Any) -> Any:
+        i, c = s
+        small = c * 1e-39
+        return i + 1, jnp.where(i == 37, small / (small * 2), c)
+
+    return lax.while_loop(lambda s: s[0] < 50, body, (0, x))
+
+
+def on_devices(x: Any) -> Any:
+    def shard(x: Any) -> Any:
+        y = x * 1e-39
+        return y / lax.psum(y, "i")
+
+    mesh = jax.sharding.AbstractMesh((2,), ("i",))
+    p = jax.sharding.PartitionSpec("i")
+    return jax.shard_map(shard, mesh=mesh, in_specs=p, out_specs=p)(x)
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "way", "reached"),
+    [
+        (in_scan, np.float32(1), "scan step 30 > cond branch 1 > div", [None, "reaching"]),
+        (in_while, np.float32(1), "while step 37 > div", [None, "reaching"]),
+        (on_devices, np.ones(2, np.float32), "shard_map > div", ["reaching"]),
+    ],
+)
+def test_what_is_bad_only_when_compiled_is_found_inside(
+    f: Callable[..., Any], x: Any, way: str, reached: list[str | None]
+) -> None:
+    """XLA takes a denormal number for zero."""
+    assert not jt.blame(f, x).found
+    found = jt.blame(f, x, jit=True)
+    place = found.json()["first"]
+    words = [p["primitive"] + _of(p, "step") + _of(p, "branch") for p in place["path"]]
+    assert " > ".join([*words, place["primitive"]]) == way
+    assert [o.reached for o in found.outputs] == reached
+
+
+def _of(step: dict[str, Any], key: str) -> str:
+    return "" if step[key] is None else f" {key} {step[key]}"
