@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.bad_values import Range
 from jaxprtool.analyses.places import Place, Step
+from jaxprtool.core.primitive import Primitive
 from jaxprtool.interpreters.flow import steering_facts
-from jaxprtool.ir.diagnostics import place_of
+from jaxprtool.interpreters.jvp import jvp_jaxpr
+from jaxprtool.ir.diagnostics import JaxprToolError, place_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import jaxprs_in
 
@@ -89,7 +91,10 @@ class Level(NamedTuple):
 
 
 def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
-    """The equation of the original from which an equation of a derivative was made: the first one of the same line of Python.
+    """The equation of the original from which an equation of a derivative was made: one of the same place in Python.
+
+    Of one that was not transposed it is the first whose derivative has an operation of this kind: in `sin(x) / x`, `sin` and
+    `div` have the same place, and the `div` is no derivative of the `sin`.
 
     None where the equation belongs to no derivative, or is the original's itself.
     """
@@ -97,10 +102,27 @@ def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
     frame = None if eqn.origin is None else eqn.origin.frame
     if frame is None or not _is_derived(eqn, place.path):
         return None
+    transposed = _is_transposed(eqn)
     for found, level in _all(program):
         if found.origin is not None and found.origin.frame == frame and not _is_transposed(found):
-            return None if found is eqn else Place(found, level.path())
+            if found is eqn:
+                return None
+            if transposed or eqn.primitive in _in_derivative(found):
+                return Place(found, level.path())
     return None
+
+
+def _in_derivative(eqn: JaxprEqn) -> set[Primitive]:
+    """The primitives of the derivative of an equation, besides its own; no primitives where it has none."""
+    operands = [x for x in dict.fromkeys(eqn.inputs) if isinstance(x, Var)]
+    outs = [Var(v.aval) for v in eqn.out_binders]
+    alone = Jaxpr(operands, [eqn.replace(out_binders=outs)], outs, [])
+    try:
+        eqns = jvp_jaxpr(ClosedJaxpr(alone, []))[0].eqns
+    except JaxprToolError:
+        return set()
+    own = next((i for i, e in enumerate(eqns) if e.primitive is eqn.primitive), None)
+    return {e.primitive for i, e in enumerate(eqns) if i != own}
 
 
 def unguarded_of(

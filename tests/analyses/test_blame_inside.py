@@ -1,4 +1,4 @@
-"""blame: which equation masks a bad value, of references and in loops; and what is bad only when compiled, inside of them."""
+"""blame: which equation masks a bad value, of references and in loops; and what is bad only when compiled, inside of them; originals."""
 
 from __future__ import annotations
 
@@ -129,3 +129,16 @@ def test_what_is_bad_only_when_compiled_is_found_inside(
 
 def _of(step: dict[str, Any], key: str) -> str:
     return "" if step[key] is None else f" {key} {step[key]}"
+
+
+def test_an_equation_of_the_original_is_derived_from_no_other_of_its_place_in_python() -> None:
+    """In `sin(x) / x` both operations have the same line and column."""
+
+    def sinc(x: Any) -> Any:
+        return jnp.where(x == 0, 1.0, jnp.sin(x) / x)
+
+    found = jt.blame(jax.vmap(jax.grad(sinc)), np.arange(3, dtype=np.float32))
+    assert found.first is not None and found.first.eqn.primitive.name == "div"
+    assert found.original is None and found.unguarded is not None
+    found = jt.blame(jax.grad(lambda x: jnp.sqrt(x) / 2), np.float32(0))
+    assert found.original is not None and found.original.eqn.primitive.name == "sqrt"
