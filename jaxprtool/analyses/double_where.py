@@ -17,6 +17,7 @@ from jaxprtool.interpreters.flow import steering_facts
 from jaxprtool.interpreters.jvp import jvp_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, place_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import jaxprs_in
 
 __all__ = ["Unguarded", "original_of", "unguarded_of"]
@@ -144,11 +145,11 @@ def unguarded_of(
         for found, where in _choices_before(level, x):
             condition = _resolved(where, found.inputs[0])
             for other, at in _all(program):
-                if other is found or not _is_choice(other) or _is_transposed(other):
+                if other is found or not _is_choice(other) or _is_transposed(other, at):
                     continue
                 if _resolved(at, other.inputs[0]) == condition and not isinstance(condition, Lit):
                     return Unguarded(Place(other, at.path()), kept=True)
-            if _is_transposed(found):
+            if _is_transposed(found, where):
                 return Unguarded(Place(found, where.path()), kept=False)
             if maybe is None and not _has_names(found) and _has_constant_case(found, where):
                 maybe = Unguarded(Place(found, where.path()), kept=False, certain=False)
@@ -164,8 +165,10 @@ def _names(eqn: JaxprEqn) -> Sequence[str]:
     return () if eqn.origin is None else eqn.origin.names or ()
 
 
-def _is_transposed(eqn: JaxprEqn) -> bool:
-    return any("transpose(" in name for name in _names(eqn))
+def _is_transposed(eqn: JaxprEqn, level: Level | None = None) -> bool:
+    """Whether the names of an equation, or of those that hold it, say that it was made by transposing."""
+    eqns = [eqn] if level is None else [eqn, *(step.eqn for step in level.path())]
+    return any("transpose(" in name for e in eqns for name in _names(e))
 
 
 def _has_names(eqn: JaxprEqn) -> bool:
@@ -216,29 +219,46 @@ def _level_of(program: ClosedJaxpr, path: Sequence[Step]) -> Level:
 
 
 def _resolved(level: Level, x: Any) -> Any:
-    """What a variable stands for in the outermost jaxpr in which it has a definition."""
-    while isinstance(x, Var) and x in level.jaxpr.all_binders:
-        outside = level.outside(x)
-        if outside is None:
+    """What defines a variable: an argument is what is passed, and a result of a call or a loop what the jaxpr in it gives.
+
+    What a loop stacks up for another, a condition that its derivative reads, stands for what it has in each step.
+    """
+    for _ in range(_MOST):
+        if not isinstance(x, Var):
             return x
-        level, x = outside
+        if x in level.jaxpr.all_binders:
+            outside = level.outside(x)
+            if outside is None:
+                return x
+            level, x = outside
+            continue
+        eqn, k = _definitions(level.jaxpr).get(x, (None, 0))
+        inner = [] if eqn is None else [i for i in level.inside(eqn) if k < len(i.jaxpr.outs)]
+        if len(inner) != 1:
+            return x
+        level, x = inner[0], inner[0].jaxpr.outs[k]
     return x
+
+
+def _definitions(jaxpr: Jaxpr) -> dict[Var, tuple[JaxprEqn, int]]:
+    """The equation that each variable of a jaxpr is a result of, and which."""
+    return _DEFINITIONS.of(
+        jaxpr, lambda: {v: (e, k) for e in jaxpr.eqns for k, v in enumerate(e.out_binders)}
+    )
+
+
+_DEFINITIONS = Memo[dict[Var, tuple[JaxprEqn, int]]]("which equation makes each variable")
 
 
 def _choices_before(level: Level, x: Any) -> Iterator[tuple[JaxprEqn, Level]]:
     """The choices from which a value is computed, the nearest ones first."""
     queue: list[tuple[Level, Any]] = [(level, x)]
     seen: set[Any] = set()
-    definitions: dict[Jaxpr, dict[Var, tuple[JaxprEqn, int]]] = {}
     for level, x in queue:
         if isinstance(x, Lit) or (level.jaxpr, x) in seen or len(queue) > _MOST:
             continue
         seen.add((level.jaxpr, x))
-        defined = definitions.get(level.jaxpr)
-        if defined is None:
-            defined = definitions[level.jaxpr] = {
-                v: (e, k) for e in level.jaxpr.eqns for k, v in enumerate(e.out_binders)
-            }
+        defined = _definitions(level.jaxpr)
         if x not in defined:
             outside = level.outside(x)
             if outside is not None:

@@ -142,3 +142,20 @@ def test_an_equation_of_the_original_is_derived_from_no_other_of_its_place_in_py
     assert found.original is None and found.unguarded is not None
     found = jt.blame(jax.grad(lambda x: jnp.sqrt(x) / 2), np.float32(0))
     assert found.original is not None and found.original.eqn.primitive.name == "sqrt"
+
+
+def test_the_where_to_guard_is_found_in_a_loop() -> None:
+    """The derivative reads the condition of each step from what the loop has stacked up."""
+
+    def loss(x: Any) -> Any:
+        def body(c: Any, t: Any) -> Any:
+            r = jnp.where(t > 0, jnp.sqrt(t), 0.0)
+            return c + r, r
+
+        return lax.scan(body, 0.0, x)[0]
+
+    found = jt.blame(jax.grad(loss), np.arange(3, dtype=np.float32))
+    assert found.unguarded is not None and found.unguarded.kept, str(found)
+    way = [step.eqn.primitive.name for step in found.unguarded.place.path]
+    assert way == ["scan", "jit"]
+    assert found.unguarded.place.path[0].eqn is found.appearances[0].place.path[0].eqn
