@@ -141,6 +141,45 @@ def test_carries():
         assert done.status == 2 and why in done.error, done.error
 
 
+LOW_SUMS = {
+    "sum": ("f:bf16[] = add d e", "(f,)", True),
+    "product": ("f:bf16[] = mul e d", "(f,)", True),
+    "sum of squares": ("g:bf16[] = mul e e\n f:bf16[] = add d g", "(f,)", True),
+    "maximum": ("f:bf16[] = max d e", "(f,)", False),
+    "choice": ("g:bool[] = lt d e\n f:bf16[] = select_n g d e", "(f,)", False),
+    "the last one": ("", "(e,)", False),
+}
+
+
+@pytest.mark.parametrize("what", LOW_SUMS)
+@pytest.mark.parametrize(("terms", "enough"), [(1000, True), (255, False)])
+def test_general_reductions_are_sums_where_their_jaxprs_add(what, terms, enough):
+    eqns, outs, found = LOW_SUMS[what]
+    reducer = f"jaxpr={{ lambda ; d:bf16[] e:bf16[]. let {eqns} in {outs} }}"
+    whole = f"reduce[dimensions=(0,) {reducer}]"
+    windows = (
+        f"reduce_window[base_dilation=(1,) {reducer} padding=((0, 0),) window_dilation=(1,) "
+        f"window_dimensions=({terms},) window_strides=(1,)]"
+    )
+    for op, shape in ((whole, ""), (windows, 1)):
+        text = f"{{ lambda ; a:bf16[{terms}]. let b:bf16[{shape}] = {op} a 0.0:bf16[] in (b,) }}"
+        says = [row["code"] for row in document("--select", "sums", text=text)["findings"]]
+        assert says == ["low-precision-sum"] * (found and enough), op
+
+
+def test_each_array_of_a_general_reduction_is_looked_at():
+    text = """{ lambda ; a:f32[999] b:bf16[999]. let
+        c:f32[] d:bf16[] = reduce[dimensions=(0,) jaxpr={ lambda ; e:f32[] f:bf16[] g:f32[] h:bf16[]. let
+            i:f32[] = add e g
+            j:bf16[] = %s f h
+          in (i, j) }] a b 0.0:f32[] 0.0:bf16[]
+      in (c, d) }"""
+    counts = [
+        len(document("--select", "sums", text=text % op)["findings"]) for op in ("add", "max")
+    ]
+    assert counts == [1, 0]
+
+
 def test_functions_of_jax():
     def loss(x):
         return jnp.log(jax.nn.softmax(x))[0]
