@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxprtool.interpreters.jvp import derivative_facts
+from jaxprtool.interpreters.ranges import Range, range_of
 from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.linter.frames import At, Frame, Ref, call_of, is_derived
-from jaxprtool.linter.ranges import has_derivative, may_be_zero
+from jaxprtool.linter.ranges import has_derivative, is_not_negative, may_be_zero
 from jaxprtool.linter.registry import Found, lint_rule
 
 __all__ = ["infinite_derivative", "where_nan_gradient", "zero_division"]
@@ -130,6 +131,12 @@ _RISKY = {
     **dict.fromkeys(("acos", "asin", "atanh"), (0, (1.0, -1.0))),
     "acosh": (0, (1.0,)),
 }
+# Operations without real results there: a number on each side where the derivative is NaN. (That of a logarithm is finite.)
+_OUTSIDE = {
+    **dict.fromkeys(("sqrt", "rsqrt", "pow"), (-1.0,)),
+    **dict.fromkeys(("acos", "asin"), (2.0, -2.0)),
+    "acosh": (0.0,),
+}
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,
     "ne": operator.ne,
@@ -150,7 +157,8 @@ def where_nan_gradient(at: At) -> Iterator[Found]:
     """A `where` guards the result of an operation, and not its input: the gradient is NaN.
 
     The derivative of where(x > 0, log(x), 0) at 0 is 0 / 0: the side that is not taken is differentiated too, its cotangent is 0, and 0
-    times infinity is NaN. The value is right, so that nobody sees it before the gradient is NaN.
+    times infinity is NaN. So is 0 times the derivative of sqrt(x) where x is negative. The value is right, so that nobody sees it
+    before the gradient is NaN.
     """
     predicate = at.operand(0).at()
     if predicate is None or predicate.name not in _COMPARISONS or len(at.eqn.inputs) != 3:
@@ -161,11 +169,10 @@ def where_nan_gradient(at: At) -> Iterator[Found]:
         if _is_split(at, i):
             continue
         for case in _parts(at.operand(i)):
-            if _is_guarded(case, predicate, i):
+            bad = _bad_derivative(case, predicate, i)
+            if bad is not None:
                 what = "a quotient" if case.name == "div" else f"a {case.name}"
-                message = (
-                    f"the side that is not taken has {what}, whose derivative there is infinite"
-                )
+                message = f"the side that is not taken has {what}, whose derivative there is {bad}"
                 yield Found(message, at.place(), related=(case.place(),))
                 break
 
@@ -193,25 +200,40 @@ def _is_split(at: At, i: int) -> bool:
     )
 
 
-def _is_guarded(case: At, predicate: At, i: int) -> bool:
-    """Whether a predicate keeps an operation, case i of a choice, from points where its derivative is bad."""
+def _bad_derivative(case: At, predicate: At, i: int) -> str | None:
+    """What the derivative of an operation, case i of a choice, is at points that the predicate keeps it from: infinite, or NaN."""
     position, points = _RISKY.get(case.name, (0, ()))
-    if not points or not has_derivative(case.operand(position)):
-        return False
+    operand = case.operand(position)
+    if not points or not has_derivative(operand):
+        return None
     if case.name == "pow" and not _is_root(case.number(1)):
-        return False
+        points = ()
     for j in (0, 1):
         number, compared = predicate.number(1 - j), predicate.operand(j)
         if not isinstance(number, (int, float)):
             continue
-        if not _is_made_of(case.operand(position), compared):
-            continue
-        compare = _COMPARISONS[predicate.name]
-        for x in points:
+
+        def kept_from(x: float, number: float = number, j: int = j) -> bool:
+            compare = _COMPARISONS[predicate.name]
             holds = compare(x, number) if j == 0 else compare(number, x)
-            if (2 if holds else 1) != i:
-                return True
-    return False
+            return (2 if holds else 1) != i
+
+        if any(map(kept_from, points)) and _is_made_of(operand, compared):
+            return "infinite"
+        if any(map(kept_from, _outside(case, operand))) and operand.is_same(compared):
+            return "NaN"
+    return None
+
+
+def _outside(case: At, operand: Ref) -> list[float]:
+    """Numbers that an operand may be at which the operation and its derivative are NaN."""
+    power = case.number(1) if case.name == "pow" else 0.5
+    if not isinstance(power, float) or power.is_integer():
+        return []
+    found = operand.at()
+    low, high, _ = Range() if found is None else range_of(found.eqn)
+    low = max(low, 0.0) if is_not_negative(operand) else low
+    return [x for x in _OUTSIDE.get(case.name, ()) if low <= x <= high]
 
 
 def _is_root(power: Any) -> bool:

@@ -13,7 +13,14 @@ from jaxprtool.interpreters.ranges import range_of
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.linter.frames import At, Ref
 
-__all__ = ["Zero", "has_derivative", "is_bounded_above", "may_be_zero", "of_integers"]
+__all__ = [
+    "Zero",
+    "has_derivative",
+    "is_bounded_above",
+    "is_not_negative",
+    "may_be_zero",
+    "of_integers",
+]
 
 _DEPTH = 12  # operations that are looked through
 # Operations that somebody puts in to keep numbers small, which their rows cannot say for all operands; and the inverse of erf, whose

@@ -180,6 +180,34 @@ def test_each_array_of_a_general_reduction_is_looked_at():
     assert counts == [1, 0]
 
 
+UNTAKEN = {
+    "a root": (lambda x: jnp.where(x >= 0, jnp.sqrt(x), 0.0), True),
+    "the other way around": (lambda x: jnp.where(x < 0, 0.0, 2 * jnp.sqrt(x) + 1), True),
+    "a power": (lambda x: jnp.where(x >= 0, x**1.5, 0.0), True),
+    "an arcsine": (lambda x: jnp.where(x <= 1, jnp.arcsin(x), 0.0), True),
+    "an inverse cosh": (lambda x: jnp.where(x >= 1, jnp.arccosh(x), 0.0), True),
+    "a logarithm, whose derivative is finite": (
+        lambda x: jnp.where(x >= 0, jnp.log(x), 0.0),
+        False,
+    ),
+    "a guard": (lambda x: jnp.where(x >= 0, jnp.sqrt(jnp.where(x >= 0, x, 1.0)), 0.0), False),
+    "an even power": (lambda x: jnp.where(x >= 0, x**2.0, 0.0), False),
+    "what is not negative": (lambda x: jnp.where(x * x + 1 > -1, jnp.sqrt(x * x + 1), 0.0), False),
+    "another side": (lambda x: jnp.where(x <= 3, jnp.sqrt(x), 0.0), False),
+}
+
+
+@pytest.mark.parametrize("what", UNTAKEN)
+def test_where_an_operation_has_no_value_its_derivative_is_nan(what):
+    """The rule says so where the function has a value, and its derivative by JAX is NaN."""
+    function, found = UNTAKEN[what]
+    points = jnp.array([-3.0, -1.0, -0.5, 0.25, 0.5, 2.0])
+    slopes = jax.vmap(jax.grad(function))(points)
+    assert bool((jnp.isnan(slopes) & ~jnp.isnan(function(points))).any()) == found
+    codes = [row["code"] for row in jt.lint(function, np.ones(3, np.float32)).json()["findings"]]
+    assert ("where-nan-gradient" in codes) == found
+
+
 def test_functions_of_jax():
     def loss(x):
         return jnp.log(jax.nn.softmax(x))[0]
