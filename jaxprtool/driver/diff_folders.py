@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.diff_page import Section, page
 from jaxprtool.driver.diff import Difference, counted, diff
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
+from jaxprtool.ir.diagnostics import counted as number_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import count_eqns
 
@@ -154,7 +155,7 @@ def _compared(
         programs = [load(os.path.join(folder, name)) for folder in (a, b) if folder]
         if len(programs) == 1:
             n = sum(count_eqns(p.jaxpr) for p in programs[0].values())
-            return FileDifference(name, "removed" if a else "added", f"{n:,} equations")
+            return FileDifference(name, "removed" if a else "added", number_of(n, "equation"))
         paths = [os.path.join(folder, name) for folder in (a, b)]
         found = diff(programs[0], programs[1], *paths, context=context, **counts)
     except JaxprToolError as e:

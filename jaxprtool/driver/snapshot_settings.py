@@ -153,7 +153,8 @@ def _entry(file: str, name: str, table: Any) -> Entry:
             _bad(file, f"{where}: wrt has names or positions of arguments, and is {wrt!r}")
         found["wrt"] = wrt
     if "in_axes" in table:
-        found["in_axes"] = _axes(table["in_axes"])
+        axes = _axes(file, table["in_axes"], f"{where}: in_axes")
+        found["in_axes"] = axes if isinstance(axes, (list, dict)) else [axes]
     for verb in found.get("verbs", ()):
         if verb not in VERBS:
             near = close_names(verb, VERBS)
@@ -191,13 +192,17 @@ def _beside(file: str, name: str) -> str:
     return f"{os.path.relpath(path)}{colon}{attribute}"
 
 
-def _axes(value: Any) -> Any:
-    """Axes of vmap: `"-"` is an argument that is not mapped."""
+def _axes(file: str, value: Any, where: str) -> Any:
+    """Axes of vmap: numbers, and `"-"` for an argument that is not mapped, in lists and tables."""
     if isinstance(value, dict):
-        return {k: _axes(v) for k, v in cast("dict[str, Any]", value).items()}
+        named = cast("dict[str, Any]", value)
+        return {k: _axes(file, v, where) for k, v in named.items()}
     if isinstance(value, list):
-        return [_axes(v) for v in cast("list[Any]", value)]
-    return None if value == "-" else value
+        return [_axes(file, v, where) for v in cast("list[Any]", value)]
+    if value == "-":
+        return None
+    what = 'axes, numbers or "-", alone or in a list or a table'
+    return _of_kind(file, value, int, where, what)
 
 
 def _check_files(file: str, entries: Sequence[Entry]) -> None:

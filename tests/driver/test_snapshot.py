@@ -238,6 +238,19 @@ def test_from_the_first_record_to_an_update(folder):
     assert len(after) == len(before) and not after & before, "arrays of no program are removed"
 
 
+@pytest.mark.parametrize("axes", ["0", "[0]", "{x = 0}", '{"x" = [0]}'])
+def test_one_axis_may_stand_alone(folder, axes):
+    (folder / "pyproject.toml").write_text(
+        SETTINGS.replace("axis_size = 2", f"axis_size = 5, in_axes = {axes}")
+    )
+    done = invoke("snapshot record step")
+    made = folder / "kept/jaxprs/step.vmap.jaxpr"
+    if axes.endswith("[0]}"):
+        assert done.status == 2 and "x is one array, and has one axis" in done.error, done.error
+    else:
+        assert done.status == 0 and "a:f32[5,8]" in made.read_text(), done.error
+
+
 def test_in_python(folder):
     assert jt.snapshot("record").is_clean and jt.snapshot("check", str(folder), ["step"]).is_clean
     path = Path("kept/jaxprs/step.jaxpr")
@@ -303,6 +316,11 @@ def test_the_others_are_looked_at_where_one_fails(folder):
         ("axis_size = 2", "axis_size = true", "axis_size has to be a number"),
         ("axis_size = 2", 'frontend = "torch"', "frontend is one of"),
         ("axis_size = 2", "wrt = [true]", "wrt has names or positions"),
+        ("axis_size = 2", 'in_axes = "0"', "in_axes has to be axes, numbers or"),
+        ("axis_size = 2", 'in_axes = {x = ["a"]}', "in_axes has to be axes, numbers or"),
+        ("axis_size = 2", "in_axes = 0.5", "in_axes has to be axes, numbers or"),
+        ("axis_size = 2", "in_axes = 9", "batch axis 9 is out of range"),
+        ("axis_size = 2", 'in_axes = "-"', "no argument is mapped"),
         ("step = {", '"a/b" = {', "files cannot be called so"),
         ("step = {", "step = 3 #", "has to be a table"),
         ("SETTINGS", "", ""),
