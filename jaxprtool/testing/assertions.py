@@ -15,7 +15,7 @@ from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.cost import cost
 from jaxprtool.driver.files import decode, load, read_bytes, split_selector, the_one
 from jaxprtool.driver.places import with_places
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["JaxprAssertions", "assert_jaxpr", "assert_jaxpr_equal"]
@@ -102,7 +102,10 @@ class JaxprAssertions:
         """
         __tracebackhide__ = True
         other = None if vs is None else _named(vs, ())[0]
-        found = ask(self.program, expressions, vs=other, trips=trips, title=self.name)
+        try:
+            found = ask(self.program, expressions, vs=other, trips=trips, title=self.name)
+        except JaxprToolError as e:
+            raise e.with_traceback(None) from None  # a test shows its own line alone
         unknown = [w for v in found.verdicts for w in warnings_of(v.expression, v.warnings)]
         if unknown:
             raise UsageError([replace(w, severity="error") for w in unknown])

@@ -157,3 +157,11 @@ def test_the_package_needs_no_pytest():
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_test_shows_its_own_line_of_an_expression_that_cannot_be_read():
+    """And not the lines in which the expression was read."""
+    with pytest.raises(jt.UsageError) as found:
+        assert_jaxpr(step, X).holds("count(mul")
+    assert [entry.name for entry in found.traceback][1:] == ["holds"]
+    assert found.value.__suppress_context__
