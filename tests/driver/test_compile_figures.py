@@ -93,6 +93,15 @@ def test_loops_count_their_turns(loops):
     assert two - one == one - zero > 256
 
 
+def test_counting_turns_writes_nothing_to_standard_error(capfd):
+    """XLA warns of frames of a stack that a part of a module does not have."""
+    program = with_places(jt.trace(nested, np.ones((4, 4), np.float32)), "f.jaxpr")
+    compiled = compile_located(program)
+    assert "stack_frame_id" in compiled.as_text()
+    assert figures(compiled, program, trips=7).known
+    assert "stack_frame_id" not in capfd.readouterr().err
+
+
 def test_what_is_unknown_is_said_to_be(loops):
     compiled, program = loops
     found = figures(compiled, program)

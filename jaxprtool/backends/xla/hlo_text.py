@@ -13,6 +13,7 @@ _INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?(\S+) = (?:\(.*?\)|\S+) ([\w-]+)\((.*
 _CALLED = re.compile(r"\b(\w+)=(\{%[^}]*\}|%[\w.-]+)")
 _NAME = re.compile(r"%?([\w.-]+)")
 _OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
+_FRAME = re.compile(r" ?\bstack_frame_id=\d+")
 _TURNS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _ALIASES = re.compile(r"input_output_alias=\{(.*?)\}(?:, \w+=|\n|$)", re.DOTALL)
 _ALIAS = re.compile(r"\{([\d, ]*)\}: \((\d+), \{[\d, ]*\}, (may|must)-alias\)")
@@ -93,7 +94,8 @@ class HloText:
                         stack.append(inner)
         # a computation stands before those that run it
         parts = [text for n, text in self.computations.items() if n in needed and n != name]
-        return "\n\n".join(["HloModule part", *parts, f"ENTRY {self.computations[name]}"])
+        whole = "\n\n".join(["HloModule part", *parts, f"ENTRY {self.computations[name]}"])
+        return _FRAME.sub("", whole)  # the table of frames is not there, and XLA warns of each
 
     @property
     def aliases(self) -> list[Alias]:
