@@ -203,8 +203,7 @@ def _is_split(at: At, i: int) -> bool:
 def _bad_derivative(case: At, predicate: At, i: int) -> str | None:
     """What the derivative of an operation, case i of a choice, is at points that the predicate keeps it from: infinite, or NaN."""
     position, points = _RISKY.get(case.name, (0, ()))
-    operand = case.operand(position)
-    if not points or not has_derivative(operand):
+    if not points or not has_derivative(operand := case.operand(position)):
         return None
     if case.name == "pow" and not _is_root(case.number(1)):
         points = ()

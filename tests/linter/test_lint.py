@@ -208,6 +208,11 @@ def test_where_an_operation_has_no_value_its_derivative_is_nan(what):
     assert ("where-nan-gradient" in codes) == found
 
 
+def test_a_case_of_a_choice_may_have_no_operands():
+    found = jt.lint(lambda x: jnp.where(x >= 0, jnp.arange(3.0), x), np.ones(3, np.float32))
+    assert found.is_clean, str(found)
+
+
 def test_functions_of_jax():
     def loss(x):
         return jnp.log(jax.nn.softmax(x))[0]
