@@ -23,7 +23,7 @@ def fold(program: ClosedJaxpr, *, limit: int = 1024) -> ClosedJaxpr:
     """Compute equations of constants and literals, on NumPy, where results have at most limit elements, and no more than the operands.
 
     So a broadcast of a literal stays. What draws random numbers of a key is computed where the key is a constant; what has
-    effects is not.
+    effects is not. The results are those of `run` on NumPy: XLA's exp, tanh and their like may differ from them in the last digits.
     """
     return in_each_body(program, lambda closed: _folded(closed, limit))
 
