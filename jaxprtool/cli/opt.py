@@ -15,6 +15,9 @@ from jaxprtool.syntax.print import format_jaxpr
 @file_argument
 @output_option
 @click.option("--passes", default=DEFAULT, show_default=True, metavar="PASS,...", help="Which.")
+@click.option(
+    "--fast-math", is_flag=True, help="Let simplify make changes that are not exact to the bit."
+)
 @click.option("--until-fixed", is_flag=True, help="Run them again until nothing changes.")
 @click.option("--verify-each", is_flag=True, help="Type-check the program after each pass.")
 @click.option("--print-after-all", is_flag=True, help="Show the program after each pass.")
@@ -27,6 +30,7 @@ def opt(
     file: str,
     output: str,
     passes: str,
+    fast_math: bool,
     until_fixed: bool,
     verify_each: bool,
     print_after_all: bool,
@@ -61,6 +65,6 @@ def opt(
         if print_after_all:
             click.echo(f"# after {step.stage}\n{format_jaxpr(step.after)}", err=True)
 
-    how = {"until_fixed": until_fixed, "verify_each": verify_each}
+    how = {"until_fixed": until_fixed, "verify_each": verify_each, "fast_math": fast_math}
     made = driver.opt(session.program(file), passes, after=after, **how)
     session.write("opt", made, output)

@@ -23,6 +23,7 @@ def opt(
     passes: str = DEFAULT,
     until_fixed: bool = False,
     verify_each: bool = False,
+    fast_math: bool = False,
 ) -> ClosedJaxpr:
     """A program, or that of a function on arguments, after passes, as `jaxprtool opt` makes it.
 
@@ -33,9 +34,12 @@ def opt(
       passes: the passes with their options, see `passes.pipeline`.
       until_fixed: run them again until nothing changes.
       verify_each: type-check the program after each.
+      fast_math: let `simplify` make changes that are not exact to the bit.
 
     Raises:
       JaxprTypeError, UsageError, PassError: as `driver.opt`.
     """
     found = as_program(program, *args)
-    return optimising.opt(found, passes, until_fixed=until_fixed, verify_each=verify_each)
+    return optimising.opt(
+        found, passes, until_fixed=until_fixed, verify_each=verify_each, fast_math=fast_math
+    )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.verify import check_input
 from jaxprtool.interpreters.check import typecheck_jaxpr
-from jaxprtool.ir.diagnostics import JaxprToolError, fail
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import count_eqns
-from jaxprtool.passes.pipeline import DEFAULT, Step, pipeline, run_pipeline
+from jaxprtool.passes.pipeline import DEFAULT, Stage, Step, pipeline, run_pipeline
 from jaxprtool.passes.registry import all_passes
 
 __all__ = ["PassError", "described", "listed", "opt"]
@@ -29,6 +29,7 @@ def opt(
     *,
     until_fixed: bool = False,
     verify_each: bool = False,
+    fast_math: bool = False,
     after: Callable[[Step], None] = lambda step: None,
 ) -> ClosedJaxpr:
     """A program after passes: what it computes stays the same, as far as the laws of the passes say.
@@ -38,14 +39,17 @@ def opt(
       passes: the passes with their options, see `passes.pipeline`.
       until_fixed: run them again until nothing changes.
       verify_each: look after each pass whether the program is well-typed, and of the type that the pass promises.
+      fast_math: give this option to the passes that have it: simplify.
       after: is given each pass that has run, with the programs before and after it.
 
     Raises:
       JaxprTypeError: the program is ill-typed.
-      UsageError: there is no such pass or option.
+      UsageError: there is no such pass or option, or fast_math is given and no pass has it.
       PassError: with verify_each, a pass went wrong.
     """
     stages = pipeline(passes)
+    if fast_math:
+        stages = _with_fast_math(stages)
     check_input(program)
 
     def told(step: Step) -> None:
@@ -54,6 +58,17 @@ def opt(
         after(step)
 
     return run_pipeline(load_constants(program), stages, until_fixed=until_fixed, after=told)
+
+
+def _with_fast_math(stages: Sequence[Stage]) -> list[Stage]:
+    """The stages with fast_math, where nothing else is said of it."""
+    takes = ["fast_math" in s.of.options for s in stages]
+    if not any(takes):
+        fail(UsageError, "no pass of --passes takes --fast-math", "bad-usage", help="simplify does")
+    return [
+        s._replace(options={"fast_math": True, **s.options}) if takes_it else s
+        for s, takes_it in zip(stages, takes, strict=True)
+    ]
 
 
 def _verify(step: Step) -> None:
