@@ -40,8 +40,10 @@ def triage(session: Session, a: str, b: str, as_json: bool) -> None:
     """
     folders = [os.path.isdir(x) for x in (a, b)]
     if any(folders) and not all(folders):
-        message = "a folder is compared with a folder, and a program with a program"
-        fail(UsageError, message, "usage")
+        one, other = (a, b) if folders[0] else (b, a)
+        message = f"{one} is a folder, and {other} is none"
+        help = "a folder is compared with a folder, and a program with a program"
+        fail(UsageError, message, "usage", help=help)
     if a == b == "-":
         fail(UsageError, "A and B are both standard input, which can be read only once", "usage")
     if all(folders):
