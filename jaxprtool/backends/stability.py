@@ -89,10 +89,15 @@ def plain(x: Any, *, poles: bool = False) -> Any:
 
 
 def normal(x: Any) -> Any:
-    """An array with zeros in the place of numbers below the smallest normal one."""
+    """An array with zeros in the place of numbers below the smallest normal one.
+
+    Those of formats of a byte or less stay: nothing flushes them, since all compute in a wider one.
+    """
     try:
         tiny = ml_dtypes.finfo(x.dtype).tiny
     except (ValueError, TypeError, AttributeError):  # integers, booleans, keys
+        return x
+    if x.dtype.itemsize == 1:
         return x
     x = np.asarray(x)
     if x.dtype.kind == "c":

@@ -55,7 +55,7 @@ from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.earlier_releases import OLDER
 from jaxprtool.syntax.infer import set_type_rule
-from jaxprtool.syntax.open_programs import missing_types
+from jaxprtool.syntax.open_programs import missing_types, untyped_constants
 from jaxprtool.syntax.parts import param_place, primitive_place
 from jaxprtool.syntax.types import UNTYPED
 
@@ -224,6 +224,7 @@ def _check_all(
                 seen.add(key)
                 state.axes = axes
                 known = types.setdefault(key[1], {})
+                problems += untyped_constants(current)
                 _Checker(current, allow_unknown, problems, consequences, pending, known).check()
     finally:
         state.axes = outer

@@ -20,9 +20,10 @@ from jaxprtool.syntax.infer import UntypedLit, infer_literals, is_untyped, reach
 from jaxprtool.syntax.propagate import propagate_types
 from jaxprtool.syntax.types import UNTYPED
 
-__all__ = ["infer_types", "is_open", "missing_types", "typed"]
+__all__ = ["infer_types", "is_open", "missing_types", "typed", "untyped_constants"]
 
 _WIDE = frozenset({INT64, UINT64, FLOAT64, COMPLEX128})
+_IN_TEXT = "write it in the text: `{ lambda c:f32[3]; ...`"
 _HELP = "give the types of the arguments: --shape 'f32[3]' for each, jaxprtool.with_types in Python"
 
 
@@ -48,6 +49,17 @@ def missing_types(jaxpr: Jaxpr) -> list[Diagnostic]:
             f"the type of the argument {v.name} is not in the text", "no-type", v.span, _HELP
         )
         for v in jaxpr.all_binders
+        if v.aval is UNTYPED
+    ]
+
+
+def untyped_constants(jaxpr: Jaxpr) -> list[Diagnostic]:
+    """A diagnostic for each constant of a jaxpr inside a program that has no type: nothing around it says which."""
+    return [
+        Diagnostic(
+            f"the type of the constant {v.name} is not in the text", "no-type", v.span, _IN_TEXT
+        )
+        for v in jaxpr.const_binders
         if v.aval is UNTYPED
     ]
 
