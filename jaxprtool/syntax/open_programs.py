@@ -44,22 +44,18 @@ _TYPED = MemoTable[Jaxpr]("typed")
 
 def missing_types(jaxpr: Jaxpr) -> list[Diagnostic]:
     """A diagnostic for each argument of a program that has no type."""
-    return [
-        Diagnostic(
-            f"the type of the argument {v.name} is not in the text", "no-type", v.span, _HELP
-        )
-        for v in jaxpr.all_binders
-        if v.aval is UNTYPED
-    ]
+    return _untyped(jaxpr.all_binders, "argument", _HELP)
 
 
 def untyped_constants(jaxpr: Jaxpr) -> list[Diagnostic]:
     """A diagnostic for each constant of a jaxpr inside a program that has no type: nothing around it says which."""
+    return _untyped(jaxpr.const_binders, "constant", _IN_TEXT)
+
+
+def _untyped(binders: Sequence[Var], what: str, help: str) -> list[Diagnostic]:
     return [
-        Diagnostic(
-            f"the type of the constant {v.name} is not in the text", "no-type", v.span, _IN_TEXT
-        )
-        for v in jaxpr.const_binders
+        Diagnostic(f"the type of the {what} {v.name} is not in the text", "no-type", v.span, help)
+        for v in binders
         if v.aval is UNTYPED
     ]
 
