@@ -205,7 +205,7 @@ def _absence(name: str, callback: ParamValue) -> str:
 
 
 def absent_function(eqn: JaxprEqn) -> Callable[..., Sequence[Value]]:
-    """What a compiler of another house calls in the place of a function that is not in the text."""
+    """What JAX calls in the place of a function that is not in the text."""
     name, callback = eqn.primitive.name, eqn.params["callback"]
 
     def call(*values: Value) -> Sequence[Value]:
