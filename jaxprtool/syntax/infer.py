@@ -251,10 +251,20 @@ def result_types(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any] | None
     if not _rule:
         return None
     try:
-        found = _rule[0](eqn.primitive, [x.aval.strong for x in operands], eqn.params)
+        params = _without_rules(eqn)
+        found = _rule[0](eqn.primitive, [x.aval.strong for x in operands], params)
     except Exception:  # a rule may trip over operands and params that do not fit
         return None
     return found if len(found) == len(eqn.out_binders) else None
+
+
+def _without_rules(eqn: JaxprEqn) -> dict[str, Any]:
+    """The params without the jaxprs that JAX does not print, rules of derivatives: no type of a result depends on them."""
+    unprinted = eqn.primitive.unprinted
+    return {
+        k: None if k in unprinted and isinstance(v, ClosedJaxpr) else v
+        for k, v in eqn.params.items()
+    }
 
 
 def _fits(eqn: JaxprEqn, operands: Sequence[Any]) -> bool:

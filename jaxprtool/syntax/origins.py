@@ -164,7 +164,8 @@ def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]
         for i, x in enumerate(lines)
         if i not in below
     }
-    equations = sum(bool(_EQUATION.search(x)) for i, x in enumerate(lines) if i not in below)
+    bare = [x.partition(_MARK)[0] for i, x in enumerate(lines) if i not in below]
+    equations = sum(bool(_EQUATION.search(x)) for x in bare)  # what a comment says is none
     several = len(there) > 1 or equations <= 1
     alone = several and max(widths.values(), default=0) <= column
     return {column} if alone and any(widths[i] != column - 1 for i in there) else set()

@@ -51,7 +51,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _ESCAPE = pattern(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
 _BRACKET = pattern(r"[()\[\]{}]")
 _END_OF_FIELD = pattern(r"[()\[\]{}]|,(?= \w+=)")
-_SHAPED_ARRAY = pattern(r"([\w<>]+\[[^\]]*\])(, weak_type=True)?\)")
+_SHAPED_ARRAY = pattern(r"\s*([\w<>]+\[[^\]]*\])\s*(,\s*weak_type=True)?\s*\)")
 _FUNCTION = pattern(r"<function ([\w.<>]+) at 0x\w+>")
 _MEMBER = pattern(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
 _CLASS = pattern(r"<class '((?:numpy|jax\.numpy|ml_dtypes)\.(\w+))'>")
@@ -161,7 +161,7 @@ class _Reader:
             return LEAF
         if kind == "opaque":
             return _object(m["opaque"])
-        if kind == "jaxpr":
+        if kind == "jaxpr" and not self.in_tree:
             return self.jaxpr(m.start("jaxpr"))
         if kind == "word":
             return self.word(m["word"], depth)

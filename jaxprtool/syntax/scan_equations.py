@@ -38,6 +38,7 @@ _OLD_OUTS = pattern(
     r"\s*+(?<!\S)in (?:\*(?= \})|\[([^\[\]{}]*+)\]|((?:Literal\([^(){}]*+\)|[^\s()\[\]{}=])++))(?=\s*+\})"
 )
 _BOUND = pattern(r"[ \t]*+\[ ?([^\[\]{}=;]*+;[^\[\]{}=;]*+)\]")  # what a jaxpr below takes first
+_SPACED_OPENING = pattern(r"(?: ++(?=\[ ))?+\[")
 _WHERE = pattern(r"\s*+where(?=\s)(?![ \t]*+=(?!=))")
 _WEAK = pattern(r"\s*+weak((?: +[^\W\d]\w*+)++)[ ]*+(?=\n|\Z|[\])}])")
 _CONST = pattern(rf"\s*+({IDENT}) = (?!\s*+(?:\{{ lambda|let ))\s*+")
@@ -101,9 +102,8 @@ class EquationScanner:
     def _with_jaxprs_below(self, primitive: str, pos: int, after_line: AfterLine) -> State:
         """What follows a primitive's name in the tutorial's text, which has blanks around params, and where jaxprs stand below."""
         reading = self.reading
-        spaced = reading.text.startswith(" [ ", pos)
-        if spaced or reading.text.startswith("[", pos):
-            reading.pos = pos + spaced
+        if opening := _SPACED_OPENING.match(reading.text, pos):
+            reading.pos = opening.end() - 1
             return self.params.opened(primitive, after_line)
         reading.pos = self.lines.operands(pos, after_line)
         return self.jaxpr_below()

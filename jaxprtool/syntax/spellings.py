@@ -199,8 +199,9 @@ def told_by(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, Release]
         if found:  # one without any says nothing: the defaults of a text that a person wrote
             for key in spelling.added:
                 yield "since" if key in found else "before", since
-            for key in spelling.removed:
-                yield "before" if key in found else "since", since
+            for key, value in spelling.removed.items():
+                if key in found or value is not _nothing:  # one that may not lack says nothing
+                    yield "before" if key in found else "since", since
 
 
 def _by_spelled_name() -> dict[str, tuple[Spelling, ...]]:

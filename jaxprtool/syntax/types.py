@@ -57,6 +57,7 @@ _TERM = rf"-?(?:\d+(?!\w)|(?:[^\W\d]\w*)?{_INNER}|[^\W\d]\w*)"
 _SYMBOLIC = pattern(rf"{_TERM}(?:\s*[-+*^]\s*{_TERM})*")
 _ELEMENT_LIKE = pattern(r"[-_]\d+|(?:bf|f|i|u|c)\d+")
 _NUMERIC = pattern(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
+_OF_NUMBERS = pattern(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+(?:_\w+)?")  # of any release
 _MAX_DIGITS = 400
 
 
@@ -139,7 +140,8 @@ def _other_type(text: str) -> AbstractType:
     if found := dtype_meant(text):
         raise ValueError(f"unknown type {text}, did you mean {found}[]?")
     m = _NAME.match(text)
-    known = m is not None and any(map(find_dtype, (m[0], m[0].partition("<")[0])))
+    words = (m[0], m[0].partition("<")[0]) if m else ()
+    known = any(find_dtype(word) or _OF_NUMBERS.fullmatch(word) for word in words)
     if known or not _SPELLED.fullmatch(text):
         raise ValueError(f"malformed type {text}")
     return OpaqueType(text)

@@ -36,7 +36,8 @@ _EMPTY = pattern(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
 _COMMENT = pattern(r"\s++#")
 _SUSPECT = pattern(r"[=()\[\]{}]")
 _STRAY = pattern(rf"{IDENT}\s*+:?=")
-_JAXPR = pattern(LAMBDA)
+# A jaxpr, whole or damaged: what is left of `{ lambda ; a:f32[3]. let` without its first words is no value either.
+_JAXPR = pattern(rf"{LAMBDA}|\{{[^{{}}'\"]*?\blet\s")
 _QUOTED = {q: pattern(rf"{q}(?:[^{q}\\\n]|\\.)*+{q}") for q in "'\""}
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _NONE: frozenset[str] = frozenset()

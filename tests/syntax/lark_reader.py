@@ -14,7 +14,7 @@ from typing import Any
 from lark import Token, Tree
 
 from jaxprtool.core.kinds.containers import Anything
-from jaxprtool.core.kinds.functions import JAXPR
+from jaxprtool.core.kinds.functions import JAXPR, TEXT
 from jaxprtool.core.kinds.numbers import ELEMENT_TYPE
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import (
@@ -483,7 +483,7 @@ class _File:
             if isinstance(param, Token) and param.type == "TEXT_PARAM":
                 key, _, value = str(param).partition("=")
                 beside = key.endswith("fmt") or not value.strip()
-                found["fmt"] = value if beside else value.lstrip(" \t")
+                found["fmt"] = TEXT.read_text(value if beside else value.lstrip(" \t"))
             if not isinstance(param, Tree):
                 continue
             key = str(tokens(param, "KEY")[0]).rstrip("= \t\n")
@@ -507,6 +507,8 @@ class _File:
             reject_fault(text, start)
         if kind.spelling == "type" and (aval := self.array_type(text)) is not None:
             return aval
+        if kind.spelling == "free":
+            return kind.read_text(text)
         if kind.spelling not in ("value", "type"):
             return text
         may_name = key != "name" and (not primitive.known or kind.holds_jaxprs)

@@ -159,3 +159,31 @@ def test_a_format_is_any_text(fmt):
     text = f"{HEAD}debug_print[\n      {params}\n    ] b\n  in () }}"
     assert difference(text) is None
     assert parse_file(text)[""].jaxpr.eqns[0].params["fmt"] == fmt
+
+
+TYPES = (
+    *(
+        "f32{x}",
+        "f99{x}",
+        "f8_later{x}",
+        "key<fry>{x}",
+        "i32<>{x}",
+        "f32{ lambda ; b:f32[]. let in (b,) }",
+    ),
+    *(
+        "f32<a><b>[3]",
+        "f32<host>",
+        "f32",
+        "f99",
+        "f8_later",
+        "f32[3]{}",
+        "f32[3]{x y}",
+        "f32[3]{V:}",
+    ),
+    *("key<mine>{x}", "Odd{f32[3]}", "Odd<a>[3]", "f32_later[3]", "f99[3]"),
+)
+
+
+@pytest.mark.parametrize("aval", TYPES)
+def test_types_that_are_none_of_an_array(aval):
+    assert difference(f"{{ lambda ; a:f32[]. let b:{aval} = odd a in (b,) }}") is None

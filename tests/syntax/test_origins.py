@@ -303,3 +303,22 @@ def test_comments_among_params_are_no_annotations_later(name, note, gap):
     assert format_jaxpr(again, lossless=True) == shown
     assert all("#" not in str(value) for value in program.eqns[0].params.values())
     assert [str(e.origin) for e in again.eqns] == [str(e.origin) for e in program.eqns]
+
+
+def test_an_equation_in_a_comment_is_none():
+    """Names alone are told from comments by their column and the number of equations."""
+    text = (
+        "{ lambda ; a:f32[3]. let\n"
+        "    b:f32[3] = iota[                   # [jvp(f)]\n"
+        "      dimension=0\n"
+        "      dtype=float32\n"
+        "      shape=(3,)\n"
+        "      sharding=None\n"
+        "    ]  # c:f32[3] = mul b b\n"
+        "  in (b,) }"
+    )
+    program = jt.parse(text)
+    assert str(program.eqns[0].origin) == "[jvp(f)]"
+    shown = format_jaxpr(program, lossless=True)
+    assert str(jt.parse(shown).eqns[0].origin) == "[jvp(f)]"
+    assert format_jaxpr(jt.parse(shown), lossless=True) == shown

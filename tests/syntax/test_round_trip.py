@@ -93,6 +93,44 @@ def test_a_single_equation():
     assert format_jaxpr(parse(str(eqn))) == str(eqn)
 
 
+ILL_TYPED = {
+    "a scan without its params": """\
+{ lambda ; a:f32[4,3] z:f32[3]. let
+    scan
+    b:f32[3] = scan[
+      _split_transpose=False
+      jaxpr={ lambda ; c:f32[3] d:f32[3]. let e:f32[3] = add c d in (e,) }
+      length=4
+      linear=(False, False)
+      num_carry=1
+      num_consts=0
+      reverse=False
+      unroll=1
+    ] z a
+  in (b,) }
+""",
+    "a binder without a type, of a function whose rule does not fit": """\
+{ lambda ; a:f64[3]. let
+    b = custom_jvp_call[
+      name=f
+      call_jaxpr={ lambda ; c:f64[3]. let d:f64[3] = sin c in (d,) }
+      jvp=jvp
+      jvp_jaxpr={ lambda ; e:f64[3]. let f:f64[3] = cos e in (f,) }
+      symbolic_zeros=False
+    ] a
+  in (b,) }
+""",
+}
+
+
+@pytest.mark.parametrize("lossless", [True, False])
+@pytest.mark.parametrize("name", ILL_TYPED)
+def test_an_ill_typed_program_is_printed_to_a_fixed_point(name, lossless):
+    """Neither the dialect nor a type may depend on what lacks, or on what the form of JAX drops."""
+    printed = format_jaxpr(parse(ILL_TYPED[name]), lossless=lossless)
+    assert format_jaxpr(parse(printed), lossless=lossless) == printed
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_positions(name):
     text = str(traced(name))

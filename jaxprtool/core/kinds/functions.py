@@ -89,18 +89,32 @@ def _unquoted(text: str) -> str | None:
     return found if isinstance(found, str) and repr(found) == text else None
 
 
+# What the text of a param cannot hold, since a reader drops it or takes it for something else: carriage returns, colours,
+# a line that begins as a param does or closes the list of them, and an annotation.
+_LOST = re.compile(
+    r"\r|\x1b\[[0-9;]*m|\n {4,}(?:[^\W\d]\w*=|\])|# [^#\n]*:\d+(?::\d+)? \([^#\n]*\)(?:\n|\Z)"
+)
+
+
 class TextKind(NameKind):
-    """Free text, which may hold anything."""
+    """Free text, which may hold anything, and which JAX prints as it is.
+
+    Where a lossless text could not be read back so, it has `$` and the text in quotes, as Python writes strings.
+    """
 
     spelling = "free"
-    prints_itself = True
 
     def read_text(self, text: str) -> Any:
-        return text
+        found = _unquoted(text[1:]) if text.startswith(("$'", '$"')) else None
+        return text if found is None or not self._needs_quotes(found) else found
 
     def printed(self, value: ParamValue, style: Style) -> Any:
-        del style
-        return value
+        quoted = style == "lossless" and type(value) is str and self._needs_quotes(value)
+        return Opaque(f"${value!r}") if quoted else value
+
+    def _needs_quotes(self, text: str) -> bool:
+        """Whether a text would be lost, or is in quotes itself and would lose them."""
+        return _LOST.search(text) is not None or self.read_text(text) != text
 
 
 class SolverTuple(Kind):
