@@ -1,9 +1,15 @@
-"""`--max-bytes`: every verb that has it refuses a program that needs more on the way, and takes it with more."""
+"""`--max-bytes` and `--step-limit`: every verb that evaluates has them, and ends with a message where they are reached."""
 
 from __future__ import annotations
 
 import pytest
 
+import jaxprtool as jt
+from jaxprtool.analyses.reduction.candidate import Candidate
+from jaxprtool.driver.interest import Failure, Interest
+from jaxprtool.driver.reduce import How, reduce
+from jaxprtool.interpreters.limits import steps
+from jaxprtool.ir.diagnostics import UsageError
 from tests.invoke import VERBS, command, invoke
 
 # Neither the argument nor the result is large, and the derivative of the second one keeps what it does not.
@@ -61,3 +67,102 @@ def test_derivatives_that_are_checked_have_room_too(tmp_path):
     done = _call("gradcheck", LONG, tmp_path, "8000")
     assert done.status == 2 and "too-large" in done.error
     assert _call("gradcheck", LONG, tmp_path, "1M").status == 0
+
+
+# The loop has no end: its condition stays true.
+ENDLESS = """{ lambda ; a:f32[]. let
+    b:f32[] c:f32[] = while[
+      body_jaxpr={ lambda ; d:f32[] e:f32[]. let f:f32[] = sin d; g:f32[] = mul e 1.0:f32[] in (f, g) }
+      body_nconsts=0
+      cond_jaxpr={ lambda ; d:f32[] e:f32[]. let h:bool[] = gt e 0.5:f32[] in (h,) }
+      cond_nconsts=0
+    ] a 1.0:f32[]
+    i:f32[] = log c
+  in (b, i) }"""
+# What each verb needs besides, several times where it runs programs in several ways.
+STEPPING = {
+    "bench": [[], ["--backends", "numpy"]],
+    "blame": [[], ["--jit"]],
+    "compare": [[], ["--backends", "xla,numpy"], ["--first"], ["--arbiter", "f64"]],
+    "gradcheck": [["--modes", "fwd"], ["--modes", "fwd", "--order", "2"]],
+    "precision": [[], ["--shadow", "f128"]],
+    "reduce": [["--nan"], ["--slow", "0"], ["--differs", "xla,numpy"], ["--differs", "xla,jax"]],
+    "run": [[], ["--check-nans"], ["--print", "b"]],
+}
+# A bundle's command has its own options, and a limit of time.
+OWN_LIMIT = {"repro"}
+
+
+def _evaluating() -> list[str]:
+    takes = {v: {o for p in command(v).params for o in p.opts} for v in VERBS}
+    return [v for v in sorted(VERBS) if "--args" in takes[v] and v not in OWN_LIMIT]
+
+
+def test_all_verbs_that_evaluate_take_the_limit_in_the_same_words():
+    helps = set()
+    for verb in _evaluating():
+        found = [p for p in command(verb).params if "--step-limit" in p.opts]
+        assert found, f"{verb} takes --args and no --step-limit"
+        helps.add(found[0].help)
+    assert len(helps) == 1
+
+
+@pytest.mark.parametrize(
+    ("verb", "beside"), [(v, b) for v in _evaluating() for b in STEPPING.get(v, [[]])]
+)
+def test_a_loop_without_an_end_is_stopped(verb, beside, tmp_path):
+    file, other = tmp_path / "a.jaxpr", tmp_path / "b.jaxpr"
+    file.write_text(ENDLESS)
+    other.write_text(ENDLESS.replace("sin", "tan"))
+    two = verb == "equiv" or (verb == "compare" and "--backends" not in beside)
+    words = [verb, str(file), *([str(other)] if two else []), *beside]
+    done = invoke([*words, "--args", "1.0", "--step-limit", "20"])
+    assert done.status == 2 and "[step-limit]" in done.error, (done.output[:300], done.error)
+    assert "Traceback" not in done.error and "while has taken 20 steps" in done.error
+
+
+CALLS = """{ lambda ; a:f32[]. let
+    b:f32[] = jit[name=f jaxpr={ lambda ; c:f32[]. let d:f32[] = sin c in (d,) }] a
+    e:f32[] = jit[name=f jaxpr={ lambda ; c:f32[]. let d:f32[] = exp c in (d,) }] b
+  in (e,) }"""
+
+
+@pytest.mark.parametrize("verb", _evaluating())
+def test_each_of_several_runs_has_the_whole_limit(verb, tmp_path):
+    file, other = tmp_path / "a.jaxpr", tmp_path / "b.jaxpr"
+    file.write_text(CALLS)
+    other.write_text(CALLS.replace("sin", "tan"))
+    two = [str(other)] if verb in ("compare", "equiv") else []
+    beside = {"bench": ["--seconds", "0"], "reduce": ["--slow", "0"]}.get(verb, [])
+    done = invoke([verb, str(file), *two, *beside, "--args", "1.0", "--step-limit", "12"])
+    assert done.status in (0, 1) and "step-limit" not in done.error, done.error
+
+
+class _EndlessWithOtherValues(Interest):
+    """Runs for ever on a candidate with other values than the first one had; counts how often it was stopped."""
+
+    def __init__(self) -> None:
+        self.first: list[float] = []
+        self.stopped = 0
+
+    def failure(self, c: Candidate) -> Failure:
+        self.first = [*map(float, c.args or ())]
+        return Failure("test", "it is interesting")
+
+    def __call__(self, c: Candidate) -> bool:
+        if [*map(float, c.args or ())] == self.first:
+            return True
+        try:
+            for _ in steps("while", None):
+                pass
+        except UsageError:
+            self.stopped += 1
+        return False
+
+
+def test_candidates_of_reduce_end_those_with_other_values_for_scrubbing_too(monkeypatch):
+    monkeypatch.setattr("jaxprtool.driver.reduce._GRACE", 0.05)
+    program = jt.parse("{ lambda ; a:f32[]. let  in (a,) }")
+    interest = _EndlessWithOtherValues()
+    found = reduce(program, [0.3], interest, How(scrub=True))
+    assert interest.stopped and found.ended == "done" and [*map(float, found.args or ())] != []

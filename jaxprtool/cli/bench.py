@@ -6,16 +6,16 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli.options import args_option, json_option, max_bytes_option, verb
+from jaxprtool.cli import options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import bench as driver
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.interpreters.interfaces import of_open
 
 
-@verb("bench")
+@options.verb("bench")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@args_option
+@options.args_option
 @click.option("--backends", metavar="B,C", help="numpy, xla; both, where they are there.")
 @click.option(
     "--seconds",
@@ -28,8 +28,9 @@ from jaxprtool.interpreters.interfaces import of_open
 @click.option("--compare", metavar="OLD", help="Compare with what --json wrote to this file.")
 @click.option("--tolerance", type=float, default=0.05, metavar="R", help="0.05 if not given.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no tables; with --compare one line.")
-@json_option
-@max_bytes_option
+@options.json_option
+@options.max_bytes_option
+@options.step_limit_option
 def bench(
     session: Session,
     files: tuple[str, ...],

@@ -20,12 +20,7 @@ from jaxprtool.driver import compare as driver
 @tolerance_options
 @options.json_option
 @options.max_bytes_option
-@click.option(
-    "--step-limit",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="On NumPy, stop a loop that would take more steps than this.",
-)
+@options.step_limit_option
 def compare(
     session: Session, a: str, b: str, args: tuple[str, ...], as_json: bool, **how: Any
 ) -> None:

@@ -31,6 +31,7 @@ from jaxprtool.driver.results import check_output
     "-o", "--output", default="", metavar="OUT", help="Write a counterexample to this .npz file."
 )
 @options.max_bytes_option
+@options.step_limit_option
 @options.json_option
 def equiv(
     session: Session,

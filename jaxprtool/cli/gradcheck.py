@@ -29,6 +29,7 @@ from jaxprtool.driver import gradcheck as driver
 @click.option("--atol", type=float, metavar="A", help="Absolute difference that is allowed.")
 @click.option("--seed", type=int, default=0, help="Of the random directions.")
 @options.max_bytes_option
+@options.step_limit_option
 @options.json_option
 def gradcheck(
     session: Session, file: str, args: tuple[str, ...], modes: str, as_json: bool, **how: Any

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from jaxprtool.cli import options
@@ -24,6 +26,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 )
 @options.output_option
 @options.max_bytes_option
+@options.step_limit_option
 def linearize(
     session: Session,
     file: str,
@@ -31,7 +34,7 @@ def linearize(
     wrt: tuple[Position, ...] | None,
     residuals: bool,
     output: str,
-    max_bytes: int,
+    **limits: Any,
 ) -> None:
     """Split the derivative of FILE, a linear function of tangents, from its value.
 
@@ -56,5 +59,5 @@ def linearize(
     elif not args:
         session.write("linearize", driver.linearize(program, wrt), output)
     else:
-        at = driver.linearize_words(program, args, wrt, max_bytes=max_bytes)
+        at = driver.linearize_words(program, args, wrt, **limits)
         session.write("linearize", at.linear, output, header=driver.header(at))

@@ -27,6 +27,7 @@ from jaxprtool.driver import precision as driver
     help="How many are tried in the wider precision.",
 )
 @options.max_bytes_option
+@options.step_limit_option
 @options.json_option
 def precision(
     session: Session, file: str, args: tuple[str, ...], as_json: bool, **how: Any

@@ -21,6 +21,7 @@ from jaxprtool.interpreters.interfaces import of_open
 @options.output_option
 @options.json_option
 @options.max_bytes_option
+@options.step_limit_option
 def reduce(
     session: Session,
     file: str,

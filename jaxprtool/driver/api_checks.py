@@ -50,7 +50,7 @@ def gradcheck(
     Args:
       program, args: as `run` takes them.
       modes: `fwd` (jvp), `rev` (vjp), or both.
-      how: keywords of `driver.gradcheck`: `order`, `eps`, `rtol`, `atol`, `seed`, `max_bytes`.
+      how: keywords of `driver.gradcheck`: `order`, `eps`, `rtol`, `atol`, `seed`, `max_bytes`, `step_limit`.
 
     Returns:
       An object with `passed`, `blame` (the equations whose rules are wrong, with their places) and `derivatives` (what
@@ -69,7 +69,7 @@ def precision(program: Any, *args: Any, **how: Any) -> Precision:
 
     Args:
       program, args: as `run` takes them.
-      how: keywords of `driver.precision`: `shadow`, `top`, `tries`, `max_bytes`.
+      how: keywords of `driver.precision`: `shadow`, `top`, `tries`, `max_bytes`, `step_limit`.
 
     Returns:
       An object with `outputs` (the errors of the results), `equations` (those of the equations, with their places) and

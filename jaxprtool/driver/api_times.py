@@ -24,7 +24,7 @@ def bench(programs: Any, *args: Any, **how: Any) -> Bench:
       programs: a program or a function, or a list of them, which are measured in turn; see `jaxprtool.trace`.
       args: as of `jaxprtool.run`.
       how: keywords of `driver.bench`: `backends`, `seconds`, `compare` (the file of an earlier measurement, which `jaxprtool
-        bench --json` wrote), `tolerance`, `max_bytes`.
+        bench --json` wrote), `tolerance`, `max_bytes`, `step_limit`.
 
     Returns:
       An object with `subjects` (their `series` of samples), `ratios()`, and with `compare` the `changes` and those that are

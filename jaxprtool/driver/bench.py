@@ -20,6 +20,7 @@ from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.files import decode, read_bytes
 from jaxprtool.driver.progress import working
 from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, ready
+from jaxprtool.interpreters.limits import limited_steps
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
@@ -57,6 +58,7 @@ def bench(
     compare: str | None = None,
     tolerance: float = 0.05,
     max_bytes: int | None = None,
+    step_limit: int | None = None,
 ) -> Bench:
     """Measure the stages of programs, in turn, so that what else the machine does meets all of them.
 
@@ -67,6 +69,7 @@ def bench(
       compare: the file of an earlier measurement, which `bench --json` wrote; or None.
       tolerance: how much slower than there a stage may be, 0.05 for a twentieth.
       max_bytes: programs that take more than this at one time are refused.
+      step_limit: as of `driver.run`.
 
     Raises:
       JaxprTypeError, UsageError, UnsupportedError: as `driver.run`; no backend, or not one that is asked for, takes a program.
@@ -78,7 +81,7 @@ def bench(
     subjects: list[Subject] = []
     rounds: dict[str, list[_Sampled]] = {}
     left_out: list[tuple[str, str, str]] = []
-    with working("measuring"), printing_aside():
+    with working("measuring"), printing_aside(), limited_steps(step_limit):
         for g in given:
             program = ready(g.program, g.args, max_bytes)
             kinds, why_not = _kinds(g, program, backends, max_bytes)
@@ -120,13 +123,23 @@ def _kinds(
     found = [("trace", _traced(given.trace))] if given.trace is not None else []
     left_out: list[tuple[str, str]] = []
     wanted = dict.fromkeys(backends) or [*reversed(BACKENDS)]
-    for backend in wanted:
+    made: dict[str, _Kinds] = {}
+    errors: dict[str, JaxprToolError] = {}
+    # on NumPy first, where a limit of steps stops a loop that has no end
+    for backend in sorted(wanted, key=BACKENDS.index):
         try:
-            found += _MAKERS[backend](program, args, max_bytes)
+            made[backend] = _MAKERS[backend](program, args, max_bytes)
         except JaxprToolError as e:
-            if backends or len(left_out) + 1 == len(wanted):
+            if backends or e.diagnostics[0].code == "step-limit":
                 raise
-            left_out.append((backend, e.diagnostics[0].message))
+            errors[backend] = e
+    if not made:
+        raise next(iter(errors.values()))
+    for backend in wanted:
+        if backend in made:
+            found += made[backend]
+        else:
+            left_out.append((backend, errors[backend].diagnostics[0].message))
     return found, left_out
 
 

@@ -10,7 +10,15 @@ from typing import Any
 
 from jaxprtool.analyses.comparison import EXACT, Comparison, Output, Tolerance
 from jaxprtool.driver.compile import compile_without_excess
-from jaxprtool.driver.in_step import Limits, Results, Side, differences, search, side
+from jaxprtool.driver.in_step import (
+    Limits,
+    Results,
+    Side,
+    differences,
+    of_both,
+    search,
+    side,
+)
 from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.saved import compare_saved, compare_with_run, is_saved, load_saved
 from jaxprtool.driver.values import arguments, open_binders
@@ -65,9 +73,7 @@ def compare(
     _check_arguments(a, b)
     limits = Limits(max_bytes, step_limit)
     sides = side(a, args, on[0], limits), side(b, args, on[1], limits)
-    found = (
-        search(*sides, tolerance) if first else Results((sides[0].results(), sides[1].results()))
-    )
+    found = search(*sides, tolerance) if first else Results(of_both(sides, Side.results))
     outputs = compared(a, *found.results, tolerance)
     if arbiter is not None:
         outputs = judged(outputs, found.results, side(a, args, arbiter, limits).results())

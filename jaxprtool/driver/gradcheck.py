@@ -26,7 +26,7 @@ from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.interfaces import of_open
-from jaxprtool.interpreters.limits import limited_bytes
+from jaxprtool.interpreters.limits import limited_bytes, limited_steps
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_labels, result_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
@@ -46,6 +46,7 @@ def gradcheck(
     atol: float | None = None,
     seed: int = 0,
     max_bytes: int | None = None,
+    step_limit: int | None = None,
 ) -> GradCheck:
     """Check the derivatives of a program at some arguments.
 
@@ -60,6 +61,7 @@ def gradcheck(
       rtol, atol: how far a derivative may be from its difference, besides what is not known of the difference.
       seed: of the random directions.
       max_bytes: what the program and its derivatives may need; None: no limit.
+      step_limit: as of `driver.run`, of each run of the program or of a derivative.
 
     Raises:
       JaxprTypeError, UsageError: as `run`; an option that is none.
@@ -76,7 +78,7 @@ def gradcheck(
         fail(UnsupportedError, message, "no-derivative", span=program.jaxpr.span)
     if max_bytes is not None:
         check_memory(program, max_bytes)
-    with limited_bytes(max_bytes):
+    with limited_bytes(max_bytes), limited_steps(step_limit):
         return GradCheck(_derivatives(program, args, how, order))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jaxprtool.analyses.comparison import First, Tolerance
 from jaxprtool.analyses.first_difference import Search
@@ -12,11 +12,12 @@ from jaxprtool.analyses.in_step import Stepped
 from jaxprtool.driver.prefixes import Program, first_of_prefixes
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run
 from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.interpreters.limits import limited_steps
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.passes.double import doubled, in_double
 from jaxprtool.passes.once import cut
 
-__all__ = ["Limits", "Results", "Side", "differences", "search", "side"]
+__all__ = ["Limits", "Results", "Side", "differences", "of_both", "search", "side"]
 
 
 class Limits(NamedTuple):
@@ -83,6 +84,22 @@ class Results(NamedTuple):
     flips: First | None = None
 
 
+T = TypeVar("T")
+
+
+def of_both(sides: Sequence[Side], f: Callable[[Side], T]) -> tuple[T, T]:
+    """What a function gives of two sides; first of one that runs step by step.
+
+    What is compiled cannot be stopped, so that a limit of steps has to be met on the other side before.
+    """
+    a, b = sides
+    if a.steps or not b.steps:
+        first = f(a)
+        return first, f(b)
+    second = f(b)
+    return f(a), second
+
+
 def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
     """Run both sides and find the first equation whose results differ although its operands agree.
 
@@ -90,12 +107,15 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
     """
     compare, how = differences(), tolerance._asdict()
     if not (a.steps and b.steps):
-        (x, whole_a), (y, whole_b) = a.cut(), b.cut()
+        (x, whole_a), (y, whole_b) = of_both((a, b), Side.cut)
         results = x, y
         pairs = zip_longest(*results, fillvalue=compare.NOTHING)
         if not any(compare.difference(x, y, **how).n_different for x, y in pairs):
             return Results(results)
-        first = first_of_prefixes(whole_a, whole_b, lambda x, y: compare.difference(x, y, **how))
+        with limited_steps(a.limits.step_limit):
+            first = first_of_prefixes(
+                whole_a, whole_b, lambda x, y: compare.difference(x, y, **how)
+            )
         return Results(results, first)
     runs = a.stepped(), b.stepped()
     found = Search(*runs, compare.same, lambda x, y: compare.difference(x, y, **how))

@@ -21,13 +21,14 @@ from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.reduction.appearance import Origin, appearances, has_some, origin_key
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.core.primitive import PRIMITIVES
-from jaxprtool.driver.in_step import Limits, side
+from jaxprtool.driver.in_step import Limits, Side, of_both, side
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.limits import limited_bytes
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError, UsageError, counted, fail
 from jaxprtool.ir.interface import argument_label
 from jaxprtool.ir.jaxpr import Jaxpr
+from jaxprtool.ir.walk import all_eqns
 
 __all__ = [
     "BACKENDS",
@@ -211,15 +212,29 @@ class Differs(Interest):
 
         with silent():
             limits = Limits(self.max_bytes)
-            first, second = (
-                side(c.program, c.args or (), b, limits).results() for b in self.backends
-            )
+            sides = [side(c.program, c.args or (), b, limits) for b in self.backends]
+            if not any(s.steps for s in sides):
+                _check_end(c, self.max_bytes)
+            first, second = of_both(sides, Side.results)
         given = self.rtol is not None or self.atol > 0
         tolerance: dict[str, Any] = (
             {"rtol": self.rtol, "atol": self.atol} if given else {"rounding": True}
         )
         pairs = zip(first, second, strict=True)
         return any(difference(a, b, **tolerance).n_different for a, b in pairs)
+
+
+def _check_end(c: Candidate, max_bytes: int | None) -> None:
+    """Raise UsageError where a loop of a candidate takes more steps, or more time, than a run on NumPy may."""
+    if not any(e.primitive.name == "while" for e in all_eqns(c.jaxpr)):
+        return
+    try:
+        run(c.program, c.args or (), max_bytes=max_bytes)
+    except UsageError as e:
+        if e.diagnostics[0].code in ("step-limit", "time-limit"):
+            raise
+    except _FAULTS:
+        pass  # NumPy need not take what the two others do
 
 
 class Slow(Interest):

@@ -88,6 +88,7 @@ def linearize_at(
     wrt: Sequence[Position] | None = None,
     *,
     max_bytes: int | None = None,
+    step_limit: int | None = None,
 ) -> LinearizedAt:
     """The results of a program at a point, and its derivative at that point.
 
@@ -96,9 +97,10 @@ def linearize_at(
       args: values for a, after those of constants that the file does not hold.
       wrt: positions of leaves, or names of arguments or of parts of them, with a tangent; all inexact leaves by default.
       max_bytes: refuse to start when intermediate results may take more than this.
+      step_limit: as of `driver.run`.
     """
     parts = linearize(program, wrt)
-    values = run(parts["primal"], args, max_bytes=max_bytes)
+    values = run(parts["primal"], args, max_bytes=max_bytes, step_limit=step_limit)
     n = len(program.jaxpr.outs)
     jaxpr = parts["linear"].jaxpr
     n_res = len(values) - n
@@ -118,12 +120,13 @@ def linearize_words(
     wrt: Sequence[Position] | None = None,
     *,
     max_bytes: int | None = None,
+    step_limit: int | None = None,
 ) -> LinearizedAt:
     """`linearize_at` a point that is spelt as words (see `driver.values`)."""
     check_arrays(check_input(program), "linearize", sized=True)
     interface = of_open(program)
     args = arguments(open_binders(program), words, interface=interface, max_bytes=max_bytes)
-    return linearize_at(program, args, wrt, max_bytes=max_bytes)
+    return linearize_at(program, args, wrt, max_bytes=max_bytes, step_limit=step_limit)
 
 
 def header(at: LinearizedAt) -> str:

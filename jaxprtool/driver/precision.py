@@ -23,6 +23,7 @@ from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
 from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.interpreters.limits import limited_steps
 from jaxprtool.interpreters.observe import Functions, computed_by
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Value
@@ -43,6 +44,7 @@ def precision(
     top: int = 20,
     tries: int = 12,
     max_bytes: int | None = None,
+    step_limit: int | None = None,
 ) -> Precision:
     """The errors that rounding makes in a program, beside a run in a wider precision.
 
@@ -55,6 +57,7 @@ def precision(
       tries: how many of these are done in the wider precision, each with the equations that read its results, to see whether
         that helps: the program runs again for each.
       max_bytes: how many bytes of results are kept of the wider run, and what a run may take.
+      step_limit: as of `driver.run`, of each run.
 
     Raises:
       JaxprTypeError, UsageError: as `run`.
@@ -76,12 +79,25 @@ def precision(
     given = iter(args)
     consts = [next(given) if c is None else c for c in program.consts]
     program, args = with_places(transformable(program)).replace(consts=consts), [*given]
+    with limited_steps(step_limit):
+        return _measured(program, args, shadow, top, tries, max_bytes)
+
+
+def _measured(
+    program: ClosedJaxpr,
+    args: Sequence[Value],
+    shadow: str,
+    top: int,
+    tries: int,
+    max_bytes: int | None,
+) -> Precision:
+    """`precision` of a program that holds all its constants."""
     high = _RAISED.of(program.jaxpr, lambda: raised(_without_values(program)))
     wider = _SHADOWS[shadow](program, high)
     with TemporaryFile() as file, printing_aside(), evaluating():
         watching = Shadow(file, max_bytes, wider.widened)
         with computed_by(wider.functions):
-            doubles = high.program.replace(consts=[doubled(c) for c in consts])
+            doubles = high.program.replace(consts=[doubled(c) for c in program.consts])
             exact = evaluated(doubles, _widened(args, doubles), max_bytes, None, watching)
         measure = Measure(watching, pairing(high, wider.of, kept=wider.functions is None))
         outs = evaluated(program, args, max_bytes, None, measure)

@@ -19,7 +19,7 @@ from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.run import checked_arguments, default_max_bytes
 from jaxprtool.driver.small import as_read, write_small
 from jaxprtool.driver.verify import check_arrays, check_input
-from jaxprtool.interpreters.limits import limited_seconds
+from jaxprtool.interpreters.limits import limited_seconds, limited_steps
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 
@@ -184,6 +184,7 @@ class How:
       keep_good: where the largest candidate is written that does not fail.
       scrub: whether values and names of the original are replaced by neutral ones.
       max_bytes: for the values of a run.
+      step_limit: on NumPy, of the loops of a run; a candidate that takes more steps does not fail.
       show: is given a line for each rung of the ladder of sizes.
       rescue: what writes the smallest candidate so far if the process is interrupted.
     """
@@ -195,6 +196,7 @@ class How:
     keep_good: str | None = None
     scrub: bool = False
     max_bytes: int | None = None
+    step_limit: int | None = None
     show: Callable[[str], None] = lambda line: None
     rescue: Rescue | None = None
 
@@ -218,7 +220,8 @@ def reduce(
     if how.mode not in MODES:
         fail(UsageError, f"there is no mode {how.mode!r}, but {', '.join(MODES)}", "option")
     try:
-        return _reduced(program, args, interest, how)
+        with limited_steps(how.step_limit):
+            return _reduced(program, args, interest, how)
     finally:
         if isinstance(interest, External):
             interest.close()
@@ -230,6 +233,7 @@ def _reduced(
     begin = time.monotonic()
     with limited_seconds(how.seconds):
         start, failure, flaky = _established(program, args, interest)
+    patience = _GRACE + 10 * (time.monotonic() - begin)
     search = Search(
         start,
         interest,
@@ -239,7 +243,7 @@ def _reduced(
         max_bytes=(how.max_bytes or default_max_bytes()) // 4,
         well_typed=interest.well_typed,
         within=silent,
-        patience=_GRACE + 10 * (time.monotonic() - begin),
+        patience=patience,
     )
     ladder: list[tuple[str, Size]] = []
 
@@ -252,11 +256,16 @@ def _reduced(
     if how.rescue is not None:
         how.rescue.search = search
     small, kept = search.run(() if how.keep_good else interest.shortcuts()), []
+
+    def test(c: Candidate) -> bool:
+        with limited_seconds(patience):
+            return interest(c)
+
     if how.scrub:
-        small, kept = _scrubbed(small, interest)
+        small, kept = _scrubbed(small, test)
     if search.ended != "interrupted":
         times = 1 if search.ended == "time" else _REPEATS
-        flaky = flaky or not all(interest(small) for _ in range(times))
+        flaky = flaky or not all(test(small) for _ in range(times))
     files = None if how.output is None else (how.output, write_small(small, how.output))
     if how.keep_good is not None and search.rejected is not None:
         write_small(search.rejected, how.keep_good)
@@ -302,7 +311,7 @@ def _rungs(ladder: Sequence[tuple[str, Size]]) -> list[tuple[str, Size]]:
     return [ladder[i] for i in last]
 
 
-def _scrubbed(c: Candidate, interest: Interest) -> tuple[Candidate, list[str]]:
+def _scrubbed(c: Candidate, test: Callable[[Candidate], bool]) -> tuple[Candidate, list[str]]:
     """The candidate with neutral names where it stays interesting, and the arguments that hold values of the original."""
-    c = neutral(c, interest)
+    c = neutral(c, test)
     return c, not_generated(c, as_read(c).jaxpr)

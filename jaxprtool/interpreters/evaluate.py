@@ -30,7 +30,7 @@ from jaxprtool.core.stack import deep, run_deep
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval, typecheck_jaxpr
 from jaxprtool.interpreters.discharge import pure
-from jaxprtool.interpreters.limits import check_room, limited_bytes
+from jaxprtool.interpreters.limits import check_room, limited_bytes, limited_steps
 from jaxprtool.interpreters.observe import Observer, functions, observe, observer
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.interface import check_count
@@ -445,7 +445,7 @@ def eval_jaxpr(
             help="raise the limit with --max-bytes",
         )
     limits = nullcontext() if max_bytes is None else limited_bytes(max_bytes)
-    with xp.errstate(all="ignore"), limits:
+    with xp.errstate(all="ignore"), limits, limited_steps():
         return [xp.result(x) for x in _run(jaxpr, values)]
 
 

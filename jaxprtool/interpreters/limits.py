@@ -103,9 +103,12 @@ def limited_seconds(seconds: float | None) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def limited_steps(limit: int | None) -> Iterator[None]:
-    """Inside the block no loop on NumPy takes more steps than `limit`, and there are no more calls (None: no limit)."""
-    with holding(_limit, limit), holding(_calls, 0):
+def limited_steps(limit: int | None = None) -> Iterator[None]:
+    """Inside the block no loop on NumPy takes more steps than `limit`, and there are no more calls.
+
+    None: the limit stays as it is outside; calls are counted anew, so that each of several runs has so many.
+    """
+    with holding(_limit, _limit[0] if limit is None else limit), holding(_calls, 0):
         yield
 
 
