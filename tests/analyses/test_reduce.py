@@ -577,3 +577,33 @@ def test_the_document():
     assert document["failure"]["code"] == "nan" and document["first"]["primitive"] == "log"
     assert document["after"]["eqns"] == 1 and document["ended"] == "done"
     assert "after:   1 equation" in str(small) and "<pre>" in small._repr_html_()
+
+
+class _HasResults(interests.Interest):
+    """A program with so many results, one equation of a primitive among its equations."""
+
+    def __init__(self, results, primitive):
+        self.results, self.primitive = results, primitive
+
+    def failure(self, c):
+        return interests.Failure("test", "it has them") if self(c) else None
+
+    def __call__(self, c):
+        names = {e.primitive.name for e in c.jaxpr.eqns} | {""}
+        return len(c.jaxpr.outs) == self.results and self.primitive in names
+
+
+@pytest.mark.parametrize("mode", ["linear", "both"])
+@pytest.mark.parametrize(("results", "primitive"), [(2, ""), (3, ""), (3, "log"), (2, "exp")])
+@pytest.mark.parametrize("valued", [True, False])
+def test_as_many_results_as_the_fault_needs_are_kept_without_their_equations(
+    mode, results, primitive, valued
+):
+    lines = ["log a", "sin c", "mul d a", "exp e", "add f d", "cos g"]
+    body = "; ".join(f"{v}:f32[3] = {x}" for v, x in zip("cdefgh", lines, strict=True))
+    outs = {2: "(f, h)", 3: "(f, h, g)"}[results]
+    program = jt.parse(f"{{ lambda ; a:f32[3]. let {body} in {outs} }}")
+    args = [np.ones(3, np.float32)] if valued else None
+    found = reduce(program, args, _HasResults(results, primitive), How(mode=mode))
+    assert found.after.outs == results
+    assert found.after.eqns == (1 if primitive else 0), str(found.program)

@@ -85,6 +85,7 @@ class Candidate:
         outs: Sequence[Any],
         fresh: Sequence[Var] = (),
         value_of: Callable[[Var], Value] = lambda v: zeros_of(v.aval),
+        hold: bool = False,
     ) -> Candidate | None:
         """The candidate of these equations and results, without the arguments that they do not read.
 
@@ -93,6 +94,7 @@ class Candidate:
           outs: the results. Those that no equation gives are left out; where none is left, they are what no equation reads.
           fresh: variables that become arguments.
           value_of: the value of such a variable.
+          hold: whether all results stay, in their order, arguments and repeated ones among them.
 
         Returns:
           None where nothing is left, or a variable is not one that can be given.
@@ -100,9 +102,11 @@ class Candidate:
         old = self.jaxpr
         made = {v for e in eqns for v in e.out_binders}
         read = {x for e in eqns for x in e.inputs}
-        results = [*dict.fromkeys(x for x in outs if x in made)] or _unread(eqns, read)
+        results = [*outs] if hold else [*dict.fromkeys(x for x in outs if x in made)]
+        results = results or _unread(eqns, read)
         if not (results or any(map(has_effects, eqns))) or not all(map(_can_be_given, fresh)):
             return None
+        read |= {*results}
         kept = [i for i, v in enumerate(old.in_binders) if v in read]
         binders = [*(old.in_binders[i] for i in kept), *fresh]
         jaxpr = Jaxpr(binders, eqns, results)
@@ -111,20 +115,20 @@ class Candidate:
         return Candidate(jaxpr, [*(self.args[i] for i in kept), *map(value_of, fresh)])
 
     def without(
-        self, gone: Iterable[JaxprEqn], value_of: Callable[[Var], Value]
+        self, gone: Iterable[JaxprEqn], value_of: Callable[[Var], Value], *, hold: bool = False
     ) -> Candidate | None:
         """The candidate without some equations, whose results become arguments where others read them.
 
-        A reference cannot be an argument: with the equation that makes one go those that use it. None where nothing
+        With `hold` also where they are results of the program, which then has as many results as before. A reference cannot be an argument: with the equation that makes one go those that use it. None where nothing
         is left or nothing is removed.
         """
         removed = _closed_over_references(self.jaxpr.eqns, {*gone})
         kept = [e for e in self.jaxpr.eqns if e not in removed]
         if len(kept) == len(self.jaxpr.eqns):
             return None
-        read = {x for e in kept for x in e.inputs}
+        read = {x for e in kept for x in e.inputs} | ({*self.jaxpr.outs} if hold else set())
         fresh = [v for e in self.jaxpr.eqns if e in removed for v in e.out_binders if v in read]
-        return self.rebuilt(kept, self.jaxpr.outs, fresh, value_of)
+        return self.rebuilt(kept, self.jaxpr.outs, fresh, value_of, hold)
 
     def live(self) -> Candidate:
         """The candidate without equations and arguments that nobody needs."""

@@ -14,7 +14,7 @@ from jaxprtool.analyses.reduction.record import Values
 from jaxprtool.analyses.reduction.rounds import Rounds, State
 from jaxprtool.ir.jaxpr import JaxprEqn, Lit, Var
 
-__all__ = ["ends", "forwarded", "results", "singles", "slices", "unused"]
+__all__ = ["ends", "forwarded", "held", "results", "singles", "slices", "unused"]
 
 
 def unused(state: State, values: Values) -> Rounds:
@@ -88,6 +88,19 @@ def slices(state: State, values: Values) -> Rounds:
 def singles(state: State, values: Values) -> Rounds:
     """Remove single equations, the last first."""
     yield [*_removals(state, values, 1)]
+
+
+def held(state: State, values: Values) -> Rounds:
+    """Remove single equations while the program keeps as many results: those of an equation become arguments.
+
+    Where all results are given by equations, only these equations are tried: the others are removed without this too.
+    """
+    values.record(state.current)
+    eqns, outs = state.current.jaxpr.eqns, {*state.current.jaxpr.outs}
+    giving = [e for e in eqns if not outs.isdisjoint(e.out_binders)]
+    made = {v for e in giving for v in e.out_binders}
+    tried = giving if outs <= made else eqns
+    yield [lambda c, e=e: c.without([e], values, hold=True) for e in reversed(tried)]
 
 
 def _removals(state: State, values: Values, size: int) -> Iterator[Edit]:

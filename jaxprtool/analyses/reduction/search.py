@@ -27,7 +27,11 @@ _LINEAR: dict[str, Family] = {
     "nested": nesting.inside,
 }
 _NESTED: dict[str, Family] = {"entered": nesting.entered, "opened": nesting.opened}
-_STRUCTURE: dict[str, Family] = {"unused": equations.unused, "results": equations.results}
+_STRUCTURE: dict[str, Family] = {
+    "unused": equations.unused,
+    "results": equations.results,
+    "held": equations.held,
+}
 # What removes equations, by mode; each list is gone through until nothing changes.
 MODES: dict[str, dict[str, Family]] = {
     "bisect": {**_STRUCTURE, **_BISECT, **_NESTED},
