@@ -39,6 +39,8 @@ def _types(text: str) -> tuple[DType, DType]:
     if len(found) != 2 or any(d is None or d.kind != "f" for d in found):
         help = "write `cast f32->bf16`"
         fail(UsageError, f"cast: {text!r} names no two float types", "bad-value", help=help)
+    if found[0] is found[1]:
+        fail(UsageError, f"cast: {text!r} changes no type", "bad-value", help="write two types")
     return found[0], found[1]  # type: ignore[return-value]
 
 

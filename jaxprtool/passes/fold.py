@@ -18,7 +18,7 @@ __all__ = ["fold", "literal_of"]
 _NUMBER: dict[str, Callable[[Any], Any]] = {"b": bool, "i": int, "u": int, "f": float}
 
 
-@define_pass("fold", "bits types no-more-equations idempotent linear-time")
+@define_pass("fold", "bits types no-more-equations idempotent linear-time", {"limit": 0})
 def fold(program: ClosedJaxpr, *, limit: int = 1024) -> ClosedJaxpr:
     """Compute equations of constants and literals, on NumPy, where results have at most limit elements, and no more than the operands.
 

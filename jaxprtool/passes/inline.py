@@ -25,7 +25,7 @@ def called(eqn: JaxprEqn) -> ClosedJaxpr | None:
     return inner if len(inner.jaxpr.in_binders) == len(eqn.inputs) else None
 
 
-@define_pass("inline", "bits types linear-time")
+@define_pass("inline", "bits types linear-time", {"size": 0})
 @deep
 def inline(program: ClosedJaxpr, *, name: str = "", size: int | None = None) -> ClosedJaxpr:
     """Put the equations of calls (`jit`, `remat2`, `custom_jvp_call`, ...) in their place: of all, or of those of a name or of at most size equations.

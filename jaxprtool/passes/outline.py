@@ -16,7 +16,7 @@ __all__ = ["outline"]
 _MOST_ROUNDS = 8  # functions that call functions
 
 
-@define_pass("outline", "bits types idempotent linear-time")
+@define_pass("outline", "bits types idempotent linear-time", {"size": 1, "saved": 0})
 def outline(program: ClosedJaxpr, *, size: int = 4, saved: int = 4) -> ClosedJaxpr:
     """Call one function (`jit`) where the same equations stand in several places, of at least size equations, where that saves so many.
 

@@ -3,14 +3,14 @@
     dce, inline size=8, specialise a=8 x=0.5, cast f32->bf16 scope=attn, strip source|names
 
 A pass has its options behind it, with blanks between: `key=value`, the name of an option that is yes or no, or the value of its
-first option. Parentheses around them do no harm: `inline(size=8)`.
+first option, a number that of the first that takes numbers. Parentheses around them do no harm: `inline(size=8)`.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -80,32 +80,67 @@ def _options(of: Pass, words: Sequence[str]) -> dict[str, Any]:
         key, equals, value = word.partition("=")
         flags = [known.get(part) is False for part in word.split("|")]
         if not equals and all(flags):
+            _once(of, found, word.split("|"))
             found.update(dict.fromkeys(word.split("|"), True))
             continue
-        first = next((k for k, x in known.items() if not isinstance(x, bool)), None)
+        first = _first(of, word)
         if not equals and first is not None:
             key, value = first, word
         if key not in known and not of.takes_any:
             help = f"it has {', '.join(known)}" if known else "it has none"
-            fail(UsageError, f"{of.name}: there is no option {key}", "bad-value", help=help)
-        found[key] = _value(of, key, value, known.get(key))
+            what = f"there is no option {key}" if key else f"{word} names no option"
+            fail(UsageError, f"{of.name}: {what}", "bad-value", help=help)
+        _once(of, found, [key])
+        if not value:
+            help = f"write `{of.name} {key}=VALUE`"
+            fail(UsageError, f"{of.name}: {key} has no value", "bad-value", help=help)
+        found[key] = _value(of, key, value)
     return found
 
 
-def _value(of: Pass, key: str, text: str, default: Any) -> Any:
+def _first(of: Pass, word: str) -> str | None:
+    """The option that a word without a key is the value of: the first one, of a number the first one of numbers."""
+    takes = {k: x for k, x in of.options.items() if not isinstance(x, bool)}
+    if _number(word, (int, float)) is not None:
+        takes = {k: x for k, x in takes.items() if not isinstance(x, str)} or takes
+    return next(iter(takes), None)
+
+
+def _once(of: Pass, found: Mapping[str, Any], keys: Sequence[str]) -> None:
+    twice = [k for i, k in enumerate(keys) if k in found or k in keys[:i]]
+    if twice:
+        fail(UsageError, f"{of.name}: {twice[0]} is given twice", "bad-value")
+
+
+def _value(of: Pass, key: str, text: str) -> Any:
     """The value of an option: of the type of its default, a number where that is None or there is none."""
+    default = of.options.get(key)
     if isinstance(default, str):
         return text
-    if isinstance(default, bool) or text in ("true", "false"):
+    if isinstance(default, bool) or (key not in of.options and text in ("true", "false")):
         if text not in ("true", "false"):
             fail(UsageError, f"{of.name}: {key} is true or false, and not {text!r}", "bad-value")
         return text == "true"
-    for kind in (int,) if isinstance(default, int) else (int, float):
+    whole = isinstance(default, int) or key in of.least
+    found = _number(text, (int,) if whole else (int, float))
+    if found is None:
+        noun = "a whole number" if whole else "a number"
+        fail(UsageError, f"{of.name}: {key} is {noun}, and not {text!r}", "bad-value")
+    least = of.least.get(key)
+    if least is not None and found < least:
+        message = f"{of.name}: {key} is at least {least}, and not {found}"
+        fail(UsageError, message, "bad-value")
+    return found
+
+
+def _number(text: str, kinds: Sequence[Callable[[str], Any]]) -> Any:
+    """The number of the first kind that a text spells; None where it spells none."""
+    for kind in kinds:
         try:
             return kind(text)
         except ValueError:
             continue
-    fail(UsageError, f"{of.name}: {key} is a number, and not {text!r}", "bad-value")
+    return None
 
 
 def run_pipeline(

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -57,11 +57,13 @@ class Pass:
       name: what `--passes` calls it.
       run: (program, **options) -> program.
       laws: what it promises; see `LAWS`.
+      least: of options that are whole numbers, the smallest that makes sense.
     """
 
     name: str
     run: Callable[..., ClosedJaxpr]
     laws: frozenset[str]
+    least: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
@@ -84,12 +86,15 @@ class Pass:
 _PASSES: dict[str, Pass] = {}
 
 
-def define_pass(name: str, laws: str = "types") -> Callable[[F], F]:
+def define_pass(
+    name: str, laws: str = "types", least: Mapping[str, int] | None = None
+) -> Callable[[F], F]:
     """Make a function a pass that `opt --passes` knows by a name; returns a decorator.
 
     Args:
       name: the name.
       laws: what the pass promises, of `LAWS`, with blanks between. `opt --verify-each` looks whether `types` holds.
+      least: options that are whole numbers, with the smallest that each may be: `{"size": 0}`.
 
     Raises:
       ValueError: there is no such law, or another pass has this name.
@@ -104,7 +109,7 @@ def define_pass(name: str, laws: str = "types") -> Callable[[F], F]:
         of_ours = BUILT_IN.get(name, run.__module__) != run.__module__
         if of_ours or (known is not None and known.run.__module__ != run.__module__):
             raise ValueError(f"there is a pass {name} already")
-        _PASSES[name] = Pass(name, run, promised)
+        _PASSES[name] = Pass(name, run, promised, least or {})
         return run
 
     return define

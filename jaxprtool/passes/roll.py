@@ -21,7 +21,9 @@ _MOST_ROUNDS = 8  # as many loops may stand inside of each other
 _MOST_TRIALS = 3
 
 
-@define_pass("roll", "bits types no-more-equations idempotent linear-time")
+@define_pass(
+    "roll", "bits types no-more-equations idempotent linear-time", {"turns": 2, "saved": 0}
+)
 def roll(program: ClosedJaxpr, *, turns: int = 4, saved: int = 8) -> ClosedJaxpr:
     """Make a scan of equations that repeat at least so many turns one after the other, where that saves so many equations.
 

@@ -29,6 +29,9 @@ def specialise(program: ClosedJaxpr, **values: Any) -> ClosedJaxpr:
 
     An argument that is fixed is no argument any more. `fold` and `simplify` after it make use of what is known.
     """
+    if not values:
+        help = "write `specialise x=0.5`, for an argument, or `specialise b=8`, for a dimension"
+        fail(UsageError, "specialise: no value is given", "bad-value", help=help)
     dims = {n for aval in _avals(program) for n in _names_in(aval)}
     sizes = {k: v for k, v in values.items() if k in dims}
     if sizes:
@@ -36,7 +39,7 @@ def specialise(program: ClosedJaxpr, **values: Any) -> ClosedJaxpr:
         if wrong:
             fail(
                 UsageError,
-                f"specialise: {wrong[0]} is a dimension, and has to be a number",
+                f"specialise: {wrong[0]} is a dimension, and {brief(values[wrong[0]])} is no size",
                 "bad-value",
             )
         program = _Sizes(sizes).closed(program)
@@ -156,7 +159,7 @@ def _definition(v: Var, value: Any) -> tuple[Var, Lit | JaxprEqn]:
         fail(UsageError, f"specialise: {brief(value)} is no value of type {aval}", "bad-value")
     kind = aval.dtype.kind
     takes = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}.get(kind, ())
-    if type(value) not in takes or (kind == "u" and value < 0):
+    if type(value) not in takes or (kind in "iu" and not aval.dtype.holds(value)):
         fail(UsageError, f"specialise: {brief(value)} is no value of type {aval}", "bad-value")
     scalar = Lit(float(value) if kind == "f" else value, ShapedArray((), aval.dtype))
     if not aval.shape:

@@ -15,7 +15,7 @@ from jaxprtool.passes.rewrite import rewrite
 __all__ = ["unroll"]
 
 
-@define_pass("unroll", "bits types")
+@define_pass("unroll", "bits types", {"steps": 0, "size": 0})
 def unroll(program: ClosedJaxpr, *, steps: int = 8, size: int = 2000) -> ClosedJaxpr:
     """Write out scans of at most so many steps, where that gives at most size equations; inner ones first."""
 
