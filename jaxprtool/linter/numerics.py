@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jaxprtool.linter.frames import At, Ref
+from jaxprtool.linter.quotients import is_sigmoid, one_plus, softmax_terms, summed_exponentials
 from jaxprtool.linter.ranges import is_bounded_above, of_integers
 from jaxprtool.linter.registry import lint_rule
 
@@ -13,18 +14,6 @@ __all__ = [
     "log_of_sigmoid",
     "log_of_softmax",
 ]
-
-
-def _exponentials(quotient: At) -> At | None:
-    """Of a division of exponentials by their sum the exponentials: it is a softmax."""
-    top, total = quotient.made(0, "exp"), quotient.made(1, "reduce_sum", "psum")
-    if top is None or total is None:
-        return None
-    terms = total.made(0, "exp", "reduce_sum")
-    if terms is not None and terms.name == "reduce_sum":
-        terms = terms.made(0, "exp")
-    same = terms is not None and terms.operand(0).is_same(top.operand(0))
-    return top if same else None
 
 
 @lint_rule(
@@ -39,14 +28,15 @@ def log_of_softmax(at: At) -> str | None:
     Where a probability is less than the smallest float, about exp(-104) in f32, it is 0, and its logarithm -inf; the derivative is NaN.
     log_softmax subtracts logarithms, and is exact for every difference.
     """
-    quotient = at.made(0, "div")
-    is_softmax = quotient is not None and _exponentials(quotient) is not None
+    quotient = at.operand(0).at()
+    is_softmax = quotient is not None and softmax_terms(quotient) is not None
     return "log of a softmax is -inf where a probability underflows" if is_softmax else None
 
 
 @lint_rule(
     "log-of-sigmoid",
     "log",
+    "log1p",
     family="numerics",
     mend="write jax.nn.log_sigmoid(x), and jax.nn.log_sigmoid(-x) for log(1 - sigmoid(x))",
 )
@@ -54,14 +44,25 @@ def log_of_sigmoid(at: At) -> str | None:
     """The logarithm of a sigmoid, or of one minus it.
 
     sigmoid(x) is 0 for x below about -104 in f32, and 1 - sigmoid(x) is 0 for x above 17: the logarithm is -inf there, and the
-    derivative NaN.
+    derivative NaN. A sigmoid that is written out, as 1 / (1 + exp(-x)), is one too.
     """
-    if at.made(0, "logistic"):
+    if at.name == "log" and is_sigmoid(at.operand(0)):
         return "log of a sigmoid is -inf where the sigmoid underflows"
-    rest = at.made(0, "sub")
-    if rest is not None and rest.number(0) == 1 and rest.made(1, "logistic"):
+    rest = at.made(0, "sub") if at.name == "log" else None
+    taken = rest.operand(1) if rest is not None and rest.number(0) == 1 else None
+    if at.name == "log1p":
+        taken = _negated(at.operand(0))
+    if taken is not None and is_sigmoid(taken):
         return "log of 1 - sigmoid(x) is -inf for x above 17"
     return None
+
+
+def _negated(ref: Ref) -> Ref | None:
+    """The x of a value -x or -1 * x."""
+    at = ref.made("neg", "mul")
+    if at is None or at.name == "neg":
+        return at and at.operand(0)
+    return next((at.operand(i) for i in (0, 1) if at.number(1 - i) == -1), None)
 
 
 @lint_rule(
@@ -79,23 +80,20 @@ def log_of_one_plus(at: At) -> str | None:
     inner = at.made(0, "add", "sub")
     if inner is None:
         return None
-    rest = _beside_one(inner)
+    rest = inner.operand(1) if _is_one_minus(inner) else one_plus(at.operand(0))
     if rest is None or of_integers(rest):
         return None
-    made = rest.at()
-    if made is not None and inner.name == "sub" and made.name == "logistic":
+    minus = _is_one_minus(inner)
+    if minus and is_sigmoid(rest):
         return None  # which is another finding
-    if made is not None and made.name == "exp" and inner.name == "add":
+    if not minus and rest.made("exp") is not None:
         return "log(1 + exp(x)) overflows for a large x, and loses the digits of a small exp(x)"
-    sign = "+" if inner.name == "add" else "-"
+    sign = "-" if minus else "+"
     return f"log(1 {sign} x) loses the digits of a small x"
 
 
-def _beside_one(inner: At) -> Ref | None:
-    """The other operand of 1 + x, x + 1 or 1 - x."""
-    if inner.number(0) == 1:
-        return inner.operand(1)
-    return inner.operand(0) if inner.name == "add" and inner.number(1) == 1 else None
+def _is_one_minus(inner: At) -> bool:
+    return inner.name == "sub" and inner.number(0) == 1
 
 
 @lint_rule(
@@ -126,6 +124,7 @@ def exp_minus_one(at: At) -> str | None:
     "exp-without-max",
     "log",
     "div",
+    "mul",
     family="numerics",
     needs=("exp",),
     mend="write jax.nn.logsumexp(x) or jax.nn.softmax(x), which subtract the greatest element first",
@@ -136,11 +135,10 @@ def exp_without_max(at: At) -> str | None:
     exp overflows to infinity above 88 in f32 (and 11 in f16): a softmax is NaN there, and a logarithm infinite. Where all elements are
     below -104 the sum is 0.
     """
-    if at.name == "div":
-        terms, what = _exponentials(at), "a softmax"
+    if at.name == "log":
+        terms, what = summed_exponentials(at.operand(0)), "log of a sum of exponentials"
     else:
-        total = at.made(0, "reduce_sum")
-        terms, what = total and total.made(0, "exp"), "log of a sum of exponentials"
+        terms, what = softmax_terms(at), "a softmax"
     if terms is None or is_bounded_above(terms.operand(0)):
         return None
     return f"{what} overflows: the greatest element is not subtracted before exp"

@@ -49,7 +49,7 @@ class Match:
 
     def made(self, i: int, *primitives: str) -> JaxprEqn | None:
         """The equation that made operand i, where it is one of these operations."""
-        found = self._made(self.inputs[i])
+        found = self.maker(self.inputs[i])
         return found if found is not None and found.primitive.name in primitives else None
 
     def value(self, i: int) -> Any:
@@ -58,14 +58,15 @@ class Match:
         for _ in range(_STEPS):
             if type(x) is Lit:
                 return x.val if isinstance(x.val, (bool, int, float, complex)) else None
-            eqn = self._made(x)
+            eqn = self.maker(x)
             operand = None if eqn is None else passed_on(eqn, eqn.out_binders.index(x), _MOVED)
             if operand is None:
                 return None
             x = operand
         return None
 
-    def _made(self, x: Atom) -> JaxprEqn | None:
+    def maker(self, x: Atom) -> JaxprEqn | None:
+        """The equation of the jaxpr that makes an atom; None for an argument or a literal."""
         return None if type(x) is Lit else self._defined.get(x)
 
     def is_zero(self, i: int, *, negative: bool) -> bool:

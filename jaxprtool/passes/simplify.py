@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import holds_all
@@ -200,6 +201,31 @@ def _converted_twice(m: Match) -> Any:
         return x
     params = m.params
     return m.new(lambda x: lax.convert_element_type(x, **params), x)
+
+
+@_of("convert_element_type")
+def _moved_in_between(m: Match) -> Any:
+    """A conversion back of elements that were only moved since they were converted to a wider type: they are moved as they were."""
+    move = m.made(0, *_MOVES)
+    wide = None if move is None else m.maker(move.inputs[0])
+    if move is None or wide is None or wide.primitive is not m.eqn.primitive:
+        return None
+    x = wide.inputs[0]
+    if not _holds(x.aval, wide.out_binders[0].aval) or x.aval.dtype is not m.out.dtype:
+        return None
+    return m.new(lambda *xs: bind_eqn(move, xs)[0], x, *move.inputs[1:])
+
+
+_MOVES = (
+    "broadcast_in_dim",
+    "copy",
+    "expand_dims",
+    "reshape",
+    "rev",
+    "slice",
+    "squeeze",
+    "transpose",
+)
 
 
 def _holds(narrow: Any, wide: Any) -> bool:
