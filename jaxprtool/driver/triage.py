@@ -25,6 +25,7 @@ from jaxprtool.analyses.stages import (
 from jaxprtool.analyses.triage_answer import STAGES, Stage, Triage, Triaged
 from jaxprtool.driver.changed import DIFFERENT, PRINTER, kind_of_change
 from jaxprtool.driver.compile import compile
+from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.diff import diff
 from jaxprtool.driver.files import decode, load, read_bytes
 from jaxprtool.driver.lower import lower
@@ -39,9 +40,15 @@ Programs = dict[str, ClosedJaxpr]
 def triage(a: ClosedJaxpr, b: ClosedJaxpr, name: str = "") -> Triage:
     """Compare two programs stage by stage, as this installation lowers and compiles them.
 
+    A stage that a program does not come to (there is no rule, it is too large, it has too many devices) is unknown.
+
     Raises:
-      JaxprTypeError, UsageError: a program is ill-typed, or a file with its constants cannot be read; jaxlib is not there.
+      UsageError: a file with constants of a program cannot be read; jaxlib is not there.
     """
+    from jaxprtool.backends import installed  # noqa: PLC0415 (gateway: jaxlib)
+
+    installed.need("jaxlib")
+    a, b = (load_constants(p) for p in (a, b))
     stages = [_jaxprs({"": a}, {"": b})]
     texts = [_tried(lambda p=p: str(lower(p))) for p in (a, b)]
     stages.append(_texts(STAGES[1], texts, same_stablehlo, is_hlo=False))
@@ -54,11 +61,9 @@ def triage(a: ClosedJaxpr, b: ClosedJaxpr, name: str = "") -> Triage:
 
 
 def _tried(f: Callable[[], Any]) -> Any:
-    """What a function gives, or the limitation that it met. Raises UsageError as it does."""
+    """What a function gives, or the error that it raises, which says why a stage is not known."""
     try:
         return f()
-    except UsageError:
-        raise
     except JaxprToolError as e:
         return e
 
