@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -62,15 +63,39 @@ def _figure(key: str, x: int) -> str:
 
 
 class Failure(NamedTuple):
-    """A program that could not be made, as its function cannot be traced, say, and the error."""
+    """A program that could not be made, as its function cannot be traced, say.
+
+    Attributes:
+      name: of the program.
+      error: why.
+      settings: the file that says how it is made, where the error may be of what it says; else "".
+    """
 
     name: str
     error: JaxprToolError
+    settings: str = ""
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
-        """Of the error; they say which program they are about."""
-        return [replace(d, message=f"{self.name}: {d.message}") for d in self.error.diagnostics]
+        """Of the error; they say which program they are about, and what is called an option is a key of the settings."""
+        return [self._told(d) for d in self.error.diagnostics]
+
+    def _told(self, d: Diagnostic) -> Diagnostic:
+        if not self.settings:
+            return replace(d, message=f"{self.name}: {d.message}")
+        where = d.where or ("" if d.span is not None else self.settings)
+        message = f"{self.name}: {_with_keys(d.message)}"
+        return replace(d, message=message, help=_with_keys(d.help), where=where)
+
+
+# Keys of a program in the settings, by the options of verbs that are not called so.
+_KEYS = {"--shape": "shapes", "--in-axes": "in_axes", "--axis-size": "axis_size"}
+_OPTION = re.compile(r"--(?:shape|in-axes|axis-size|wrt|like|static|frontend|passes|x64)\b")
+
+
+def _with_keys(text: str) -> str:
+    """A message with the keys of the settings in the place of options."""
+    return _OPTION.sub(lambda m: _KEYS.get(m[0], m[0][2:]), text)
 
 
 class Snapshots(Report):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jaxprtool.driver.positions import parse_positions
 from jaxprtool.driver.tree_words import WordTree, parse_value
 from jaxprtool.ir.diagnostics import UsageError
 
@@ -17,12 +18,6 @@ if TYPE_CHECKING:
 else:  # before click 8.4 it is not generic
     ParamType = click.ParamType
 
-_RANGE = re.compile(r"(\d+)-(\d+)")
-_STEP = r"\[(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\[\]\"']*)\]"
-_NAME = re.compile(rf"[^\W\d](?:[^,=\s\[]|{_STEP})*")
-_PART = re.compile(rf"\s*((?:[^,\[]|{_STEP}|\[)*)(?:,|\Z)")
-_MOST = 100_000  # arguments that a range may mean
-
 
 class Positions(ParamType):
     """Arguments: positions, ranges of them and names: `0`, `0,2`, `0-3`, `w1,b1`, `params["w"]`."""
@@ -32,23 +27,11 @@ class Positions(ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
             return value
-        words: list[int | str] = []
-        for part in filter(None, [m[1].strip() for m in _PART.finditer(value)]):
-            found = _RANGE.fullmatch(part)
-            if found and int(found[1]) <= int(found[2]) < _MOST:
-                words += range(int(found[1]), int(found[2]) + 1)
-            elif _NAME.fullmatch(part):
-                words.append(part)
-            else:
-                try:
-                    words.append(int(part))
-                except ValueError:
-                    self.fail(
-                        f"{value!r} is not a list of arguments such as 0,2 or 0-3 or w1,b1",
-                        param,
-                        ctx,
-                    )
-        return tuple(words)
+        found = parse_positions(value)
+        if found is None:
+            message = f"{value!r} is not a list of arguments such as 0,2 or 0-3 or w1,b1"
+            self.fail(message, param, ctx)
+        return found
 
 
 class Axes(ParamType):

@@ -143,7 +143,7 @@ def _present(
         try:
             yield from _made_of(entry, settings.directory, verify)
         except JaxprToolError as e:
-            failures.append(Failure(entry.name, e))
+            failures.append(Failure(entry.name, e, os.path.relpath(settings.file)))
 
 
 def _made_of(entry: Entry, directory: str, verify: bool) -> Iterator[Kept]:

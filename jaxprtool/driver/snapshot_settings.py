@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, cast
 
+from jaxprtool.driver.positions import parse_positions
 from jaxprtool.driver.settings import project_file, settings_in
 from jaxprtool.driver.trace import FRONTENDS
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -125,7 +126,10 @@ def _texts(file: str, value: Any, where: str) -> list[str]:
     if isinstance(value, str):
         return [value]
     values = cast("list[Any]", _of_kind(file, value, list, where, "a list of texts"))
-    return [_of_kind(file, x, str, f"each of {where}", "a text") for x in values]
+    for x in values:
+        if not isinstance(x, str):
+            _bad(file, f"{where} has to be a list of texts, and has {x!r} in it")
+    return values
 
 
 def _entry(file: str, name: str, table: Any) -> Entry:
@@ -148,23 +152,56 @@ def _entry(file: str, name: str, table: Any) -> Entry:
         if key in table:
             found[key] = _of_kind(file, table[key], kind, f"{where}: {key}", what)
     if "wrt" in table:
-        wrt = table["wrt"] if isinstance(table["wrt"], list) else [table["wrt"]]
-        if not all(isinstance(x, (int, str)) and not isinstance(x, bool) for x in wrt):
-            _bad(file, f"{where}: wrt has names or positions of arguments, and is {wrt!r}")
-        found["wrt"] = wrt
+        found["wrt"] = _positions(file, table["wrt"], f"{where}: wrt")
     if "in_axes" in table:
         axes = _axes(file, table["in_axes"], f"{where}: in_axes")
         found["in_axes"] = axes if isinstance(axes, (list, dict)) else [axes]
-    for verb in found.get("verbs", ()):
-        if verb not in VERBS:
-            near = close_names(verb, VERBS)
-            help = f"did you mean {near[0]}?" if near else f"there are {', '.join(VERBS)}"
-            _bad(file, f"{where}: verbs cannot have {verb!r}", help)
+    if found.get("axis_size", 1) < 1:
+        _bad(file, f"{where}: axis_size is at least 1, and not {found['axis_size']}")
+    _check_verbs(file, found, where)
     if found.get("frontend", "auto") not in FRONTENDS:
         _bad(file, f"{where}: frontend is one of {', '.join(FRONTENDS)}")
     return Entry(name, **found)
 
 
+def _positions(file: str, value: Any, where: str) -> list[int | str]:
+    """Names and positions of arguments, in a list or one of them alone; a text may have several, as `--wrt` does."""
+    found: list[int | str] = []
+    for x in cast("list[Any]", value if isinstance(value, list) else [value]):
+        some = parse_positions(x) if isinstance(x, str) else (x,)
+        if isinstance(x, bool) or not isinstance(x, (int, str)) or not some:
+            _bad(
+                file, f'{where} has names or positions of arguments, [0, "x"] say, and is {value!r}'
+            )
+        found += some
+    return found
+
+
+def _check_verbs(file: str, found: Mapping[str, Any], where: str) -> None:
+    """Refuse verbs that there are not, or twice; and keys that none of the verbs reads."""
+    verbs = found.get("verbs", ())
+    for i, verb in enumerate(verbs):
+        if verb not in VERBS:
+            near = close_names(verb, VERBS)
+            help = f"did you mean {near[0]}?" if near else f"there are {', '.join(VERBS)}"
+            help = (
+                f'verbs = ["{verb.replace(",", chr(34) + ", " + chr(34))}"]'
+                if "," in verb
+                else help
+            )
+            _bad(file, f"{where}: verbs cannot have {verb!r}", help)
+        if verb in verbs[:i]:
+            _bad(file, f"{where}: verbs has {verb!r} twice")
+    for key, readers in _READ_BY.items():
+        if key in found and not set(readers).intersection(verbs):
+            _bad(file, f"{where}: {key} is for {', '.join(readers)}, and verbs has none of them")
+
+
+_READ_BY = {
+    "wrt": ("jvp", "linearize", "vjp", "grad"),
+    "in_axes": ("vmap",),
+    "axis_size": ("vmap",),
+}
 _KINDS = (
     ("static", dict, "a table"),
     ("x64", bool, "true or false"),

@@ -1,0 +1,30 @@
+"""Arguments as words name them: positions, ranges of them and names, `0,2`, `0-3`, `w1,b1`, `params["w"]`."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["parse_positions"]
+
+_RANGE = re.compile(r"(\d+)-(\d+)")
+_STEP = r"\[(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\[\]\"']*)\]"
+_NAME = re.compile(rf"[^\W\d](?:[^,=\s\[]|{_STEP})*")
+_PART = re.compile(rf"\s*((?:[^,\[]|{_STEP}|\[)*)(?:,|\Z)")
+_MOST = 100_000  # arguments that a range may mean
+
+
+def parse_positions(text: str) -> tuple[int | str, ...] | None:
+    """The positions and names that a text lists; None where it is no such list."""
+    found: list[int | str] = []
+    for part in filter(None, [m[1].strip() for m in _PART.finditer(text)]):
+        both = _RANGE.fullmatch(part)
+        if both and int(both[1]) <= int(both[2]) < _MOST:
+            found += range(int(both[1]), int(both[2]) + 1)
+        elif _NAME.fullmatch(part):
+            found.append(part)
+        else:
+            try:
+                found.append(int(part))
+            except ValueError:
+                return None
+    return tuple(found)
