@@ -34,7 +34,7 @@ linear in the program.
   NAME     dot_general | sin|cos | reduce_* | callback | collective | _
            (any) | 'a name in quotes'
   OPERAND  _ | _:TYPE | x | x:TYPE | 2.0       in this order; others may
-                                               stand between them
+           params["w"] | params.w              stand between them
   TYPE     f32 | f32[2, _] | bf16[..., 128] | f32<host>[8] | _[8]
   FILTER   PROPERTY == VALUE                   != ~ !~ and < <= > >=
            FILTER and FILTER | FILTER or FILTER | not FILTER
@@ -45,6 +45,7 @@ linear in the program.
 
 Equations in a jaxpr that is used several times count as often as it is used. Looked into is what runs, not rules of
 derivatives and bodies of reductions. Values are results of equations, literals, and arguments and constants of the program.
+What a traced function's arguments were called is a name of theirs, in parts too: params, params["w"], params.w or params/w.
 A name that is none of a primitive but a word in the names of some means those: callback is pure_callback, io_callback,
 debug_callback and debug_print. A name that a word of the language hides stands in quotes: 'not' before sin.
 
@@ -68,6 +69,7 @@ Examples:
   count(name[name=query_proj]) == 12
   no dot_general _:f32[_, 4096] {scope ~ "attn"}
   last all_gather before first dot_general
+  f32 {name == params.w} feeds dot_general
   name=x feeds device_put {out.memory == pinned_host}
   peak <= 2GiB and flops(dot_general) >= 0.9 * flops
   residuals(dots).count(f32[2, 64, 64]) <= 1

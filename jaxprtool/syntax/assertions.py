@@ -47,7 +47,7 @@ _NUMBERS = (Number, Arithmetic, Count, Figure, Residuals, Growth)
 _LABELS = {
     "_NO": "`no`", "_SOME": "`some`", "_ALL": "`all`", "_NOT": "`not`", "_AND": "`and`", "_OR": "`or`",
     "_WHERE": "`where`", "_FEEDS": "`feeds`", "_BEFORE": "`before`", "COUNT": "`count(...)`", "FIGURE": "a figure",
-    "NUMBER": "a number", "NAME": "a name", "OP": "a comparison", "VALUE": "a value", "LPAR": "`(`", "RPAR": "`)`",
+    "NUMBER": "a number", "NAME": "a name", "OP": "a comparison", "VALUE": "a value", "PATH": "a name", "LPAR": "`(`", "RPAR": "`)`",
     "LBRACE": "`{`", "RBRACE": "`}`", "LSQB": "`[`", "RSQB": "`]`", "COMMA": "`,`", "EQUAL": "`=`", "DOT": "`.`",
     "POLICY": "a policy", "$END": "the end",
 }  # fmt: skip
@@ -397,6 +397,8 @@ class _Builder:
             value = self.number(parts[-1])
             return Operand(None, None, -value if len(parts) > 1 else value, at)
         name = None if parts[0].type == "ANYTHING" else str(parts[0])
+        if parts[0].type == "PATH" and find_type(str(parts[0]).partition("[")[0]) is not None:
+            self.fault(at, f"`{name}` is a type, and an operand is expected", f"write `_:{name}`")
         return Operand(name, self.type_in(parts[1]) if len(parts) > 1 else None, None, at)
 
     # -- filters --------------------------------------------------------------------------------------

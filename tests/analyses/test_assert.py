@@ -22,6 +22,7 @@ from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.driver.places import with_places
 from jaxprtool.syntax.assertions import read_claim, read_pattern
 from jaxprtool.syntax.linear_regex import LinearRegex, RegexFault
+from jaxprtool.syntax.print import format_jaxpr
 from jaxprtool.syntax.tables import grammar_folder
 from tests.analyses.planting import REAL, real_program
 from tests.analyses.written_out import flows, matching, written_out
@@ -517,3 +518,59 @@ def test_grep_prints_places(tmp_path):
     assert invoke(f"grep dot_general {path} --top 1").output.count("\n") == 1
     both = invoke(f"grep -c dot_general {path} {path}").output
     assert both == f"{path}:{len(lines)}\n" * 2
+
+
+# -- names of arguments -------------------------------------------------------------------------------
+
+
+def _tree_program():
+    def loss(params, x, scale):
+        hidden = jnp.tanh(x @ params["w"][0] + params["w"][1])
+        return jax.jit(lambda h: h @ params["out"]["v"])(hidden).sum() * scale
+
+    f32 = jnp.float32
+    params = {"w": (jnp.ones((3, 4), f32), jnp.ones(4, f32)), "out": {"v": jnp.ones((4, 2), f32)}}
+    return jt.trace(loss, params, jnp.ones((5, 3), f32), jnp.float32(2))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'count(dot_general _ params["w"][0]) == 1',
+        "count(dot_general _ params['w'][0]) == 1",
+        "count(dot_general _ params.w) == 1",
+        "count(dot_general x params/w) == 1",
+        "count(dot_general x:f32[5,3] params:f32[3,4]) == 1",
+        "count(dot_general params x) == 0",
+        'count(dot_general _ params["out"]["v"]) == 0',  # inside of the call it has the name of its variable
+        'count(jit params["out"]["v"]) == 1 and count(jit params.out.v) == 1',
+        'count(jit {any in.name == params["out"]["v"]}) == 1',
+        'count(jit {any in.name == \'params["out"]["v"]\'}) == 1',
+        'count(_ {any in.name ~ "params.*v"}) == 1',
+        "count(mul {any in.name == scale}) == 1",
+        "count(mul {any in.name != scale}) == 1",
+        "count(mul {in.name != scale}) == 0",
+        'f32 {name == params["w"]} feeds tanh',
+        "f32 {name == params.out.v} feeds dot_general",
+        "not (f32 {name == params.out.v} feeds tanh)",
+        "f32 {name == scale} feeds mul and not (f32 {name == scale} feeds reduce_sum)",
+        "count(f32 {name == params}) == 3 and count(f32 {name ~ 'w'}) == 2",
+    ],
+)
+def test_arguments_have_the_names_of_the_function(text):
+    jt.assert_that(_tree_program(), text)
+    again = jt.parse(format_jaxpr(_tree_program(), lossless=True))
+    jt.assert_that(again, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("count(dot_general f32[2]) == 1", "`f32[2]` is a type, and an operand is expected"),
+        ('count(dot_general params["w) == 1', "expected"),
+        ("count(dot_general params.) == 1", "expected"),
+    ],
+)
+def test_what_is_no_name_of_an_argument(text, message):
+    with pytest.raises(jt.UsageError, match=re.escape(message)):
+        jt.assert_that(_tree_program(), text)

@@ -306,7 +306,11 @@ def test_the_others_are_looked_at_where_one_fails(folder):
         ("rtol = 1e-3", "rtol = nan", "rtol has to be a number"),
         ("rtol = 1e-3", "rol = 1", "has a key 'rol'"),
         ('"kept/jaxprs"', "3", "directory has to be a text"),
-        ('["f32[8]"]', "[8]", "the program 'step': shapes has to be a list of texts, and has 8 in it"),
+        (
+            '["f32[8]"]',
+            "[8]",
+            "the program 'step': shapes has to be a list of texts, and has 8 in it",
+        ),
         ('["f32[8]"]', '["f32[8"]', "f32[8"),
         ("{n = 3}", "{m = 3}", "pyproject.toml: error: step: static m: step(x, n=1) has no"),
         ("{n = 3}", "3", "static has to be a table"),

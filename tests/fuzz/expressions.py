@@ -18,7 +18,7 @@ PIECES = (
     "growth(", "residuals(", "peak", "bytes", "A", "B", ", B", "S", "(", ")", "[", "]", "{", "}", "==", "=", "<=", "~", "!~", "+",
     "-", "*", "/", "2", "2GiB", "1e999", "9" * 30, "0", "_", "...", "f32", "f32[2, _]", "f64<host>[8]", "sin|cos", "reduce_*",
     "*callback", "'f32[2]'", '"sin"', "scope", "in.dtype", "out[0].shape", "param.axes", "(a*)*$", "[a-", "\\", "é", "\x00", "'", '"',
-    "dots", "names=a+b", "name=x", "depth", "inside", "key<fry>[]", "scatter-add", "999999999999999999999", "\n", "pjit", ".",
+    "dots", "names=a+b", "name=x", "depth", "inside", "key<fry>[]", "scatter-add", "999999999999999999999", "\n", "pjit", ".", 'params["w"]', "params.w", "x/y", "x[0]:f32[2]",
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.analyses.asking.called import Arguments, Called
 from jaxprtool.analyses.asking.numbers import json_count, plain_number
 from jaxprtool.analyses.asking.walk import Level
 from jaxprtool.analyses.places import Place
@@ -80,8 +81,8 @@ class Item:
         """The types of operands (`in`) or results (`out`)."""
         raise NotImplementedError
 
-    def names(self, of: str) -> Sequence[str | None]:
-        """The names of operands or results, None for what has none."""
+    def names(self, of: str) -> Sequence[Called]:
+        """What operands or results are called."""
         raise NotImplementedError
 
     def param(self, key: str) -> str | None:
@@ -104,10 +105,11 @@ class Item:
 class Equation(Item):
     """An equation of a program, in a level of it."""
 
-    __slots__ = ("at", "eqn", "level")
+    __slots__ = ("arguments", "at", "eqn", "level")
 
-    def __init__(self, level: Level, at: int):
+    def __init__(self, level: Level, at: int, arguments: Arguments):
         self.level, self.at, self.eqn = level, at, level.jaxpr.eqns[at]
+        self.arguments = arguments
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -121,9 +123,9 @@ class Equation(Item):
         atoms: Sequence[Any] = self.eqn.inputs if of == "in" else self.eqn.out_binders
         return [x.aval for x in atoms]
 
-    def names(self, of: str) -> Sequence[str | None]:
+    def names(self, of: str) -> Sequence[Called]:
         atoms: Sequence[Any] = self.eqn.inputs if of == "in" else self.eqn.out_binders
-        return [getattr(x, "name", None) for x in atoms]
+        return [*map(self.arguments.called, atoms)]
 
     def literals(self) -> Sequence[Any]:
         return [x.val if isinstance(x, Lit) else None for x in self.eqn.inputs]
@@ -156,10 +158,10 @@ class Equation(Item):
 class Value(Item):
     """A value: a result of an equation, a literal operand, or an argument or a constant of the program."""
 
-    __slots__ = ("atom", "made", "role")
+    __slots__ = ("arguments", "atom", "made", "role")
 
-    def __init__(self, atom: Any, made: Equation | None, role: str):
-        self.atom, self.made, self.role = atom, made, role
+    def __init__(self, atom: Any, made: Equation | None, role: str, arguments: Arguments):
+        self.atom, self.made, self.role, self.arguments = atom, made, role, arguments
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -174,9 +176,9 @@ class Value(Item):
             return [self.atom.aval]
         return () if self.made is None else self.made.types("in")
 
-    def names(self, of: str) -> Sequence[str | None]:
+    def names(self, of: str) -> Sequence[Called]:
         if of == "out":
-            return [getattr(self.atom, "name", None)]
+            return [self.arguments.called(self.atom)]
         return () if self.made is None else self.made.names("in")
 
     def param(self, key: str) -> str | None:

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jaxprtool.analyses.asking.called import Called
 from jaxprtool.analyses.asking.items import Item, array_of
 from jaxprtool.syntax.assertion_filters import FIELDS, OF_VALUES, amount, value_tokens
 from jaxprtool.syntax.assertion_nodes import (
@@ -67,11 +68,11 @@ def _operands_fit(patterns: Sequence[Operand], item: Item) -> bool:
     return all(any(_operand_fits(p, *x) for x in rest) for p in patterns)
 
 
-def _operand_fits(pattern: Operand, aval: Any, name: str | None, literal: Any) -> bool:
+def _operand_fits(pattern: Operand, aval: Any, called: Called, literal: Any) -> bool:
     if pattern.literal is not None:
         number = isinstance(literal, (int, float)) and literal == pattern.literal
         return number
-    if pattern.name is not None and pattern.name != name:
+    if pattern.name is not None and not called.has(pattern.name):
         return False
     return pattern.type is None or fits(pattern.type, aval)
 
@@ -173,16 +174,17 @@ def _comparison_holds(c: Comparison, item: Item) -> bool:
     attribute = c.attribute
     if attribute.field == "param":
         return _free_holds(c.op, c.value, item.param(attribute.key))
-    kind = FIELDS[attribute.field]
+    kind, test = FIELDS[attribute.field], _test
+    found: list[Any]
     if attribute.field not in OF_VALUES:
         return _test(kind, c.op, c.value, item.field(attribute.field))
     if attribute.field == "name":
-        found: Sequence[Any] = item.names(attribute.of)
+        test, found = _test_of_name, [*item.names(attribute.of)]
     else:
         found = [_of_type(array_of(t), attribute.field) for t in item.types(attribute.of)]
     if attribute.position is not None:
         found = found[attribute.position : attribute.position + 1]
-    results = [_test(kind, c.op, c.value, x) for x in found]
+    results = [test(kind, c.op, c.value, x) for x in found]
     return any(results) if c.some else bool(results) and all(results)
 
 
@@ -201,6 +203,13 @@ def _of_type(aval: Any, field: str) -> Any:
         "weak": lambda: str(aval.weak_type),
     }
     return found[field]()
+
+
+def _test_of_name(kind: str, op: str, wanted: Any, found: Called) -> bool:
+    """`_test` of what a value is called: one of its names."""
+    if op in ("==", "!="):
+        return found.has(wanted) == (op == "==")
+    return _test("texts", op, wanted, found.texts or None)
 
 
 def _test(kind: str, op: str, wanted: Any, found: Any) -> bool:

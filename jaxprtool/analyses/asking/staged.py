@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from jaxprtool.analyses.asking.called import Called
 from jaxprtool.analyses.asking.items import Item, Match
 from jaxprtool.analyses.asking.mesh_groups import (
     axes_of_groups,
@@ -57,8 +58,8 @@ class _Item(Item):
     def types(self, of: str) -> Sequence[Any]:
         return self.of.ins if of == "in" else self.of.outs
 
-    def names(self, of: str) -> Sequence[str | None]:
-        return [None] * len(self.types(of))
+    def names(self, of: str) -> Sequence[Called]:
+        return [Called(None)] * len(self.types(of))
 
     def param(self, key: str) -> str | None:
         return self.of.attributes.get(key)

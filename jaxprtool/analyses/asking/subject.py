@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from jaxprtool.analyses.asking.called import Arguments
 from jaxprtool.analyses.asking.items import Equation, Item, Value
 from jaxprtool.analyses.asking.matching import fits, matches, needs_context
 from jaxprtool.analyses.asking.walk import Level, levels_of
@@ -197,6 +198,11 @@ class Program(Subject):
         self._kept: dict[str, Sequence[Kept]] = {}
 
     @cached_property
+    def arguments(self) -> Arguments:
+        """What its arguments are called."""
+        return Arguments(self.program)
+
+    @cached_property
     def levels(self) -> list[Level]:
         """Its jaxprs, each once."""
         return levels_of(self.program.jaxpr, self.trips, contexts=False)
@@ -214,19 +220,22 @@ class Program(Subject):
         for level in self._some_levels(top, contexts):
             for i, eqn in enumerate(level.jaxpr.eqns):
                 if names is None or eqn.primitive.name in names:
-                    yield Equation(level, i)
+                    yield Equation(level, i, self.arguments)
 
     def values(self, *, top: bool, contexts: bool) -> Iterator[Item]:
         jaxpr = self.program.jaxpr
         labels = argument_labels([v.name for v in jaxpr.in_binders], self.program.interface)
-        yield from (Value(v, None, f"constant {v.name or ''}") for v in jaxpr.const_binders)
-        yield from (Value(v, None, x) for v, x in zip(jaxpr.in_binders, labels, strict=True))
+        named = self.arguments
+        for v in jaxpr.const_binders:
+            yield Value(v, None, f"constant {v.name or ''}", named)
+        for v, label in zip(jaxpr.in_binders, labels, strict=True):
+            yield Value(v, None, label, named)
         for level in self._some_levels(top, contexts):
             for i, eqn in enumerate(level.jaxpr.eqns):
-                equation = Equation(level, i)
+                equation = Equation(level, i, named)
                 literals = [x for x in eqn.inputs if type(x) is Lit]
                 for x in (*literals, *eqn.out_binders):
-                    yield Value(x, equation, "value")
+                    yield Value(x, equation, "value", named)
 
     def _some_levels(self, top: bool, contexts: bool) -> list[Level]:
         found = self.in_contexts if contexts else self.levels
