@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxprtool.analyses.answer import Answer, json_number
-from jaxprtool.analyses.double_where import Unguarded, original_of, unguarded_of
+from jaxprtool.analyses.double_where import Unguarded, original_of, unguarded_of, unguarded_on_way
 from jaxprtool.analyses.flow import Flow
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.provenance import Made, Mark, Origin, Source
@@ -286,7 +286,9 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
         if a.source is None and (place := a.place) is not None
     ]
     outputs = [_output(i, mark, origins, program, sites) for i, mark in enumerate(flow.outs)]
-    masks, deciding = _events(flow, "masks"), _events(flow, "deciding")
+    masks, deciding = (
+        [sites.of(place) for place in _events(flow, what)] for what in ("masks", "deciding")
+    )
     chain = next((o.chain for o in outputs if o.reached == "reaching" and o.chain), [])
     if not chain and first is not None and first.eqn is not None:
         chain = [place for place in (sites.place(first.place),) if place is not None]
@@ -294,10 +296,11 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
         appearances,
         outputs,
         chain,
-        [sites.of(place) for place in masks],
-        [sites.of(place) for place in deciding],
+        masks,
+        deciding,
         original=original_of(begins[0][0], program) if begins else None,
-        unguarded=next(filter(None, (unguarded_of(*x, program) for x in begins)), None),
+        unguarded=next(filter(None, (unguarded_of(*x, program) for x in begins)), None)
+        or unguarded_on_way(chain, masks, program),
         stopped=stopped,
     )
 

@@ -20,7 +20,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import jaxprs_in
 
-__all__ = ["Unguarded", "original_of", "unguarded_of"]
+__all__ = ["Unguarded", "original_of", "unguarded_of", "unguarded_on_way"]
 
 _MOST = 20_000  # equations that are looked at
 
@@ -154,6 +154,37 @@ def unguarded_of(
             if maybe is None and not _has_names(found) and _has_constant_case(found, where):
                 maybe = Unguarded(Place(found, where.path()), kept=False, certain=False)
     return maybe
+
+
+def unguarded_on_way(
+    chain: Sequence[Place], masks: Sequence[Place], program: ClosedJaxpr
+) -> Unguarded | None:
+    """The choice that drops a bad value which the derivative of what made it takes up again; None where there is none.
+
+    The untaken side is computed, sqrt(x) for a negative x say, and the choice drops it. Its derivative is computed with it, NaN too,
+    and is multiplied by a cotangent that the transpose of the same choice has made 0: 0 times NaN is NaN.
+
+    Args:
+      chain: the equations from where the value begins to a result that it reaches.
+      masks: the equations that drop it elsewhere.
+      program: the program.
+    """
+    dropping: dict[Any, Place] = {}
+    for place in masks:
+        if _is_choice(place.eqn):
+            level = _level_of(program, place.path)
+            condition = _resolved(level, place.eqn.inputs[0])
+            if not _is_transposed(place.eqn, level) and not isinstance(condition, Lit):
+                dropping.setdefault(condition, place)
+    for place in chain[1:] if dropping else ():
+        level = _level_of(program, place.path)
+        for x in place.eqn.inputs:
+            for found, where in _choices_before(level, x):
+                mask = dropping.get(_resolved(where, found.inputs[0]))
+                if mask is not None and found is not mask.eqn:
+                    certain = _is_derived(place.eqn, place.path)
+                    return Unguarded(mask, kept=True, certain=certain)
+    return None
 
 
 def _is_choice(eqn: JaxprEqn) -> bool:

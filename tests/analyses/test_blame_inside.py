@@ -12,6 +12,7 @@ import pytest
 from jax import lax
 
 import jaxprtool as jt
+from jaxprtool.driver.grad import grad as differentiated
 
 
 def overwritten(x: Any) -> Any:
@@ -159,3 +160,59 @@ def test_the_where_to_guard_is_found_in_a_loop() -> None:
     way = [step.eqn.primitive.name for step in found.unguarded.place.path]
     assert way == ["scan", "jit"]
     assert found.unguarded.place.path[0].eqn is found.appearances[0].place.path[0].eqn
+
+
+def _scanned(c: Any, ts: Any) -> Any:
+    def body(c: Any, t: Any) -> Any:
+        y = jnp.where(c > t, jnp.sqrt(c - t), 0.0)
+        return c * 0.9 + 0.1 * y, y
+
+    c, ys = lax.scan(body, c, ts)
+    return c + ys.sum()
+
+
+def _counted(c: Any, ts: Any) -> Any:
+    def body(i: Any, c: Any) -> Any:
+        return jnp.where(c > ts[i], jnp.sqrt(c - ts[i]), 0.0) + 0.5
+
+    return lax.fori_loop(0, 3, body, c)
+
+
+def _inner(c: Any, ts: Any) -> Any:
+    def row(c: Any, t: Any) -> Any:
+        return lax.cond(
+            t > 5, lambda c: c, lambda c: jnp.where(c > t, jnp.log(c - t), 0.1), c
+        ), None
+
+    return lax.scan(row, c, ts)[0]
+
+
+@pytest.mark.parametrize("loss", [_scanned, _counted, _inner])
+@pytest.mark.parametrize("argument", [0, 1])
+@pytest.mark.parametrize("ts", [[0.5, 2.0, 0.3], [1.0, 0.3, 0.2], [0.2, 0.3, 4.0]])
+@pytest.mark.parametrize("named", [True, False])
+def test_the_where_to_guard_is_found_where_the_condition_is_on_the_carry(
+    loss: Any, argument: int, ts: Any, named: bool
+) -> None:
+    args = np.float32(1.0), np.array(ts, np.float32)
+    if named:
+        program: Any = jt.trace(jax.grad(loss, argnums=argument), *args)
+    else:
+        plain = jt.opt(jt.trace(loss, *args), passes="strip source|names")
+        program = differentiated(plain, (argument,))
+    found = jt.blame(program, *args, nan=True)
+    if not any(np.isnan(np.asarray(x)).any() for x in jt.run(program, *args)):
+        pytest.skip("the gradient has no NaN there")
+    assert found.unguarded is not None, str(found)
+    assert found.unguarded.place.eqn.primitive.name == "select_n"
+    assert found.unguarded.certain or not named
+    assert found.unguarded.place.path[0].eqn.primitive.name == "scan"
+
+
+def test_a_choice_beside_a_bad_result_is_no_derivative() -> None:
+    def f(x: Any) -> Any:
+        y = jnp.sqrt(x)
+        return jnp.where(x > 0, y, 0.0) * y
+
+    found = jt.blame(f, np.array([-1.0, 1.0], np.float32))
+    assert found.unguarded is None and found.masked_by
