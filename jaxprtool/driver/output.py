@@ -74,9 +74,9 @@ class Written(NamedTuple):
     data: bytes
 
 
-def as_written(programs: Mapping[str, ClosedJaxpr], output: str) -> Written:
+def as_written(programs: Mapping[str, ClosedJaxpr], output: str, dialect: str = "") -> Written:
     """What `write_programs` writes to a file. Raises UsageError when a file that holds a constant cannot be read."""
-    return _whole(programs, beside(programs, output), "", "")
+    return _whole(programs, beside(programs, output), "", dialect)
 
 
 def _whole(

@@ -19,6 +19,7 @@ from jaxprtool.driver.jvp import jvp
 from jaxprtool.driver.linearize import linearize
 from jaxprtool.driver.opt import opt
 from jaxprtool.driver.output import as_written, write_programs
+from jaxprtool.driver.settings import dialect_of_project
 from jaxprtool.driver.snapshot_settings import Entry, Settings, snapshot_settings
 from jaxprtool.driver.trace import trace
 from jaxprtool.driver.verify import check_results
@@ -228,7 +229,7 @@ def compared(
         return Recorded(name, file, "missing")
     text = decode(*read_bytes(file))
     old = load(text, file)
-    if text == as_written(programs, file).text:
+    if text == _as_kept(programs, file):
         return Recorded(name, file, "unchanged")
     kind = kind_of_change(old, programs, rtol, atol)
     if kind.word == PRINTER:
@@ -260,7 +261,7 @@ def keep_changed(file: str, programs: Programs) -> None:
     """
     before = set[str]()
     if os.path.exists(file):
-        if read_bytes(file)[0] == as_written(programs, file).text.encode():
+        if read_bytes(file)[0] == _as_kept(programs, file).encode():
             return
         before = _arrays(file)
     _write(file, programs)
@@ -274,7 +275,12 @@ def _write(file: str, programs: Programs) -> None:
     except OSError as e:
         reason = (e.strerror or str(e)).lower()
         fail(UsageError, f"cannot make the folder {folder}: {reason}", "unwritable-file")
-    write_programs(programs, file)
+    write_programs(programs, file, dialect=dialect_of_project(file))
+
+
+def _as_kept(programs: Programs, file: str) -> str:
+    """The text of the file that keeps programs, in the dialect of the project."""
+    return as_written(programs, file, dialect_of_project(file)).text
 
 
 def _extra(settings: Settings) -> list[str]:

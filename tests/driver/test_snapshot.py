@@ -352,3 +352,24 @@ def test_wrong_settings(folder, old, new, message):
     done = invoke("snapshot check")
     assert done.status == 2 and message in done.error, done.error
     assert "Traceback" not in done.error and "internal" not in done.error
+
+
+def test_files_are_in_the_dialect_of_the_project_and_survive_another_one(folder):
+    text = (folder / "pyproject.toml").read_text()
+
+    def in_dialect(name):
+        (folder / "pyproject.toml").write_text(f'[tool.jaxprtool]\ndialect = "{name}"\n{text}')
+
+    in_dialect("jax-0.8.1")
+    assert invoke("snapshot record").status == 0
+    files = sorted(map(str, Path("kept/jaxprs").glob("*.jaxpr")))
+    assert invoke(["fmt", "--check", *files]).status == 0
+    in_dialect("jax-0.12")
+    assert invoke(["fmt", "--check", *files]).status == 1
+    done = invoke("snapshot check")
+    assert done.status == 0 and "printer only" in done.output and "different" not in done.output
+    assert invoke("snapshot update").status == 0
+    assert invoke("snapshot check").output == "5 unchanged\n"
+    assert invoke(["fmt", "--check", *files]).status == 0
+    invoke(["fmt", "-i", "--dialect", "jax-0.9", *files])
+    assert invoke("snapshot check").status == 0
