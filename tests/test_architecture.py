@@ -45,6 +45,7 @@ BY_NAME = {
     "syntax/autodidax.py": "the tutorial's dialect: its names for primitives, and ours",
     "syntax/earlier_releases.py": "earlier releases' spellings, many of names that are no primitives now",
     "syntax/spellings.py": "what each release of JAX prints, one row for a primitive",
+    "syntax/tuples.py": "what the releases to 0.1.40 pack and take apart",
     "syntax/params.py": "`slice(...)` is a constructor in the value of a param",
 }
 # `name` is the name of a primitive and, much more often, that of a param.

@@ -50,19 +50,20 @@ class Missing:
 
     Attributes:
       literals, binders: whether there are some without a type.
-      units: whether there is a unit.
+      units, tuples: whether there is a unit, and a tuple of values.
     """
 
-    __slots__ = ("binders", "literals", "units")
+    __slots__ = ("binders", "literals", "tuples", "units")
 
     def __init__(self) -> None:
-        self.literals = self.binders = self.units = False
+        self.literals = self.binders = self.units = self.tuples = False
 
     def include(self, inner: Missing) -> None:
         """Add what a jaxpr inside leaves out."""
         self.literals |= inner.literals
         self.binders |= inner.binders
         self.units |= inner.units
+        self.tuples |= inner.tuples
 
 
 class Atoms:

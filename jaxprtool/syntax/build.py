@@ -21,6 +21,7 @@ from jaxprtool.syntax.interface import InterfaceCallbacks
 from jaxprtool.syntax.open_programs import infer_types
 from jaxprtool.syntax.reading import Reading
 from jaxprtool.syntax.tokens import Token
+from jaxprtool.syntax.tuples import take_tuples_apart
 from jaxprtool.syntax.units import take_units_out
 
 __all__ = ["Builder"]
@@ -119,6 +120,8 @@ class Builder:
         if self.depth:  # what is around a jaxpr inside a value tells its types
             return
         wide, definitions = self.atoms.wide, [*self.definitions.shells.values()]
+        if missing.tuples and not self.errors:
+            self.errors.syntax += take_tuples_apart([program, *definitions])
         if missing.units and not self.errors:
             take_units_out([program, *definitions])
         if missing.binders and not self.errors:

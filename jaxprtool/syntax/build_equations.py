@@ -23,6 +23,7 @@ from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.refs import read_reference
 from jaxprtool.syntax.spellings import TELLING, told_by
 from jaxprtool.syntax.tokens import LITERAL, Token
+from jaxprtool.syntax.tuples import OF_TUPLES, has_tuples
 
 __all__ = ["EquationCallbacks"]
 
@@ -131,7 +132,7 @@ class EquationCallbacks:
         else:
             if scope.autodidax:
                 primitive, inputs, given, before = from_autodidax(primitive, inputs, given, jaxprs)
-            elif primitive.name in OLDER and is_older(primitive, given):
+            elif (primitive.name in OLDER or not primitive.known) and is_older(primitive, given):
                 several = expanded(primitive, inputs, given, binders)
                 if several is not None and not self.atoms.lone:
                     return self._several(several, token, end)
@@ -144,6 +145,8 @@ class EquationCallbacks:
             self.places.append((match.start(3), eqn))
         if self.drops.found:
             self.drops.resolve(eqn)
+        if primitive.name in OF_TUPLES and has_tuples(eqn):
+            self.atoms.missing.tuples = True
         return eqn if before is None else [before, eqn]
 
     def _called(

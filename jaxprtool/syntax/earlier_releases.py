@@ -59,6 +59,13 @@ def _older_params(until: str, *dropped: str, **how: Any) -> Older:
     return Older("", until, dropped=dropped, foreign=True, **how)
 
 
+_PRIMAL_FUN = _older_name(
+    "closed_call",
+    "0.2.3",
+    renamed={"jaxpr": "call_jaxpr"},
+    dropped=("in_tree", "in_trees", "num_consts", "out_tree"),
+)
+_OF_CUSTOM_TRANSFORMS = frozenset({"in_tree", "jaxpr", "num_consts", "out_tree"})
 _JIT_DROPPED = (
     "backend", "device", "device_assignment", "device_values", "donated_invars", "inline", "keep_unused", "resource_env",
     "in_axis_resources", "out_axis_resources", "in_positional_semantics", "out_positional_semantics",
@@ -103,22 +110,19 @@ OLDER: dict[str, Older] = {
     "root": _older_name(
         "closed_call", "0.1.62", convert=changed.solver, arrange=equations.first_operand_last
     ),
-    "primal_fun": _older_name(
-        "closed_call",
-        "0.2.3",
-        renamed={"jaxpr": "call_jaxpr"},
-        dropped=("in_tree", "in_trees", "num_consts", "out_tree"),
-    ),
+    "primal_fun": _PRIMAL_FUN,
     "eval_jaxpr": _older_name("closed_call"),
+    **dict.fromkeys(("id", "pack"), Older(until="0.1.40")),  # see `syntax.tuples`
     "composite": _older_params("", renamed=renamed("composite")),
     # ---- control flow
     "cond": Older(
         until="0.4.30",
-        dropped=("false_nconsts", "true_nconsts"),
+        dropped=("aval_out", "false_nconsts", "true_nconsts"),
         arrange=equations.branches,
         foreign=True,
     ),
     "scan": Older(until="0.1.65", convert=changed.forward, told_by=("forward", "ft_in")),
+    "while": _older_params("0.1.40", "aval_out", "body_consts", "cond_consts"),
     "for": Older(until="0.7.1", expand=equations.references),
     "platform_index": Older(until="0.6.0", convert=changed.platform_index),
     "pallas_call": Older(until="0.5.2", convert=changed.kernel, foreign=True),
@@ -160,7 +164,7 @@ OLDER: dict[str, Older] = {
     "reduce_window_sum": _WINDOW,
     "reshape": _older_params("0.1.59", "old_sizes"),
     "scatter": _SCATTER,
-    "scatter-add": _SCATTER,
+    "scatter-add": _older_params("0.7.0", "out_sharding", "updates_shape"),
     "select": _older_name("select_n", "0.2.28", arrange=equations.swapped_cases),
     "select_and_scatter_add": Older(until="0.1.50", convert=changed.padding),
     "slice": _older_params("0.1.59", "operand_shape"),
@@ -211,8 +215,8 @@ def is_older(primitive: Primitive, given: Collection[str]) -> bool:
       given: the names of the params that stand in its text.
     """
     older = OLDER.get(primitive.name)
-    if older is None:
-        return False
+    if older is None:  # a function under `custom_transforms`, to 0.1.62: a primitive of its name
+        return not primitive.known and frozenset(given) == _OF_CUSTOM_TRANSFORMS
     if older.told_by:
         return any(k in given for k in older.told_by)
     if not older.foreign:
@@ -249,7 +253,7 @@ def from_older(
     primitive: Primitive, inputs: list[Any], params: Params
 ) -> tuple[Primitive, list[Any], Params]:
     """An equation as the current release spells it; one that cannot be read stays as it is."""
-    older = OLDER[primitive.name]
+    older = OLDER.get(primitive.name, _PRIMAL_FUN)
     if older.expand is not None:
         return primitive, inputs, params
     if older.name and primitive.known and params.keys() <= primitive.params.keys():

@@ -20,6 +20,7 @@ _LOOSE_BINDERS = pattern(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on 
 _LOOSE_EQUATION = pattern(
     rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)=(?: |[ ]*+\n[ ]++)(?!\{{ lambda\b)([^\s\[=;]++)(?=[\s\[;]|\Z)"
 )
+_UNPACKING = pattern(rf"([\s;]*+)(?<![^\s;])(\((?:{IDENT}(?: {IDENT})*+)?+\) )= (id)(?=\s)")
 _NO_RESULT = pattern(
     r"([\s;]*+)()(?<![^\s;])(?:= )?+((?!in[ \n])[^\W\d][^\s\[\](){}=:,;]*+)(?=[ \[\n;]|\Z)(?! \([^()\n]*+\) \})"
 )
@@ -80,7 +81,8 @@ class EquationScanner:
                     tokens.append(("REFERENCE", m, m.start(1), m.end()))
                     pos, reading.equation_start = m.end(), m.start(1)
                     continue
-                m = self._without_types() or (None if bare else _NO_RESULT.match(text, pos))
+                m = _UNPACKING.match(text, pos) or self._without_types()
+                m = m or (None if bare else _NO_RESULT.match(text, pos))
                 if m is None:
                     return self._no_results()
             pos = m.end()

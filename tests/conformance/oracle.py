@@ -13,15 +13,14 @@ from jaxprtool.backends.numpy_eval import float0
 from jaxprtool.ir.dtypes import dtype_of
 from tests.conformance.compare import Rounding, compare
 from tests.conformance.harnesses import Case, JaxCannot, as_ours, group_of
+from tests.releases import SERIES
 
 __all__ = ["Oracle", "ask_jax", "rounding"]
 
 # The numbers are to be right, not fast; most of the time would be LLVM's.
-_OPTIONS = {
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_use_fusion_emitters": False,
-}
+_OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+if SERIES < (0, 11):  # later ones have no other
+    _OPTIONS["xla_cpu_use_fusion_emitters"] = False
 
 _FALSE_DERIVATIVES = {
     "reduce": "JAX's jvp of reduce leaves out an initial value that is not neutral",

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tests.conformance.columns import Outcome, run_harness
+from tests.releases import SERIES
 
 __all__ = ["run_all"]
 
 # Most of the time is XLA's compilation of thousands of small programs that run once.
-_QUICK = (
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_use_fusion_emitters=false"
+_QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" + (
+    " --xla_cpu_use_fusion_emitters=false" if SERIES < (0, 11) else ""
 )
 _XLA_THREADS = (
     "8"  # with two, batches of LAPACK calls (qr) can wait for one another for ever, in JAX too

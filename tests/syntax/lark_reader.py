@@ -41,6 +41,7 @@ from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.infer import infer_literals, untyped_literal
 from jaxprtool.syntax.open_programs import infer_types
 from jaxprtool.syntax.tokens import LITERAL
+from jaxprtool.syntax.tuples import OF_TUPLES, has_tuples, take_tuples_apart
 from jaxprtool.syntax.types import UNTYPED
 from jaxprtool.syntax.units import UNIT, take_units_out
 from tests.syntax.lark_interface import interface_of
@@ -83,7 +84,7 @@ class _File:
         self.text, self.outer, self.wide, self.comments = text, outer or {}, wide, comments
         self.shells: dict[str, ClosedJaxpr] = dict(self.outer)
         self.dropped: dict[Jaxpr, tuple[list[int], _Scope]] = {}
-        self.untyped_binders = self.untyped_literals = self.units = False
+        self.untyped_binders = self.untyped_literals = self.units = self.tuples = False
         self.scopes: list[_Scope] = []
         self.around: _File | None = (
             None  # what reads the program that a jaxpr inside a value stands in
@@ -168,9 +169,12 @@ class _File:
     def infer(self, closed: ClosedJaxpr, definitions: list[ClosedJaxpr]) -> None:
         if self.around is not None:  # its types may follow from the program around it
             self.around.units |= self.units
+            self.around.tuples |= self.tuples
             self.around.untyped_binders |= self.untyped_binders
             self.around.untyped_literals |= self.untyped_literals
             return
+        if self.tuples and (wrong := take_tuples_apart([closed, *definitions])):
+            raise Meaningless(wrong[0].message)
         if self.units:
             take_units_out([closed, *definitions])
         if self.untyped_binders:
@@ -226,6 +230,8 @@ class _File:
             elif isinstance(child, Tree):
                 if child.data in _TYPES:
                     found[-1] = found[-1][0], child
+            elif child.type == "UNPACKED":
+                found += [(name, None) for name in child.strip("()").split()]
             elif child.type in ("NAME", "RESULT", "LOOSE_RESULT", "LOOSE_OVER", "GOT", "SWAPPED"):
                 found.append((str(child), None))
         return found
@@ -325,13 +331,14 @@ class _File:
             inputs, params = [*first, *inputs], with_jaxpr(primitive, params, below[0])
         if scope.autodidax:
             primitive, inputs, params, before = from_autodidax(primitive, inputs, params, below)
-        elif primitive.name in OLDER and is_older(primitive, params):
+        elif (primitive.name in OLDER or not primitive.known) and is_older(primitive, params):
             several = expanded(primitive, inputs, params, binders)
             if several is not None and not scope.lone:
                 return several
             primitive, inputs, params = from_older(primitive, inputs, params)
         params = recover_params(primitive, params, binders)
         eqn = JaxprEqn(primitive, inputs, params, binders)
+        self.tuples = self.tuples or (primitive.name in OF_TUPLES and has_tuples(eqn))
         for value in params.values():
             if isinstance(value, ClosedJaxpr) and value.jaxpr in self.dropped:
                 outs = [*value.jaxpr.outs]

@@ -349,3 +349,21 @@ def test_dimensions_without_a_constraint_are_kept(dims):
     ] a
   in (b,) }}"""
     assert str(jt.parse(text)) == text
+
+
+@pytest.mark.parametrize("name", ["relu", "expit", "my_function"])
+def test_functions_under_custom_transforms_are_called(name):
+    """To 0.1.62 such a function is a primitive of its own name."""
+    text = f"""\
+{{ lambda  ; a.
+  let b = {name}[ in_tree=PyTreeDef(tuple, [*])
+               jaxpr={{ lambda  ; a.
+                       let b = max a 0.0
+                       in (b,) }}
+               num_consts=0
+               out_tree=* ] a
+  in (b,) }}
+"""
+    program = jt.parse(text)
+    assert [float(x) for x in jt.eval_jaxpr(program, [np.float32(-2)])] == [0]
+    jt.typecheck_jaxpr(jt.with_types(program, "f32[]"))

@@ -17,6 +17,7 @@ import contextlib
 import functools
 import importlib
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -311,11 +312,11 @@ class Tracing:
         from jaxlib import _profile_data  # noqa: PLC0415  # pyright: ignore[reportAttributeAccessIssue]
 
         data, self._session = self._session.stop(), None
-        found = _profile_data.ProfileData.from_serialized_xspace(data)
-        threads = [line for plane in found.planes for line in plane.lines]
-        return [
-            sorted(map(_event, line.events), key=lambda e: (e.start, -e.end)) for line in threads
-        ]
+        with warnings.catch_warnings():  # jaxlib 0.11 makes classes of which Python 3.13 warns
+            warnings.simplefilter("ignore", DeprecationWarning)
+            found = _profile_data.ProfileData.from_serialized_xspace(data)
+            threads = [[*map(_event, x.events)] for plane in found.planes for x in plane.lines]
+        return [sorted(events, key=lambda e: (e.start, -e.end)) for events in threads]
 
 
 def _event(event: Any) -> TraceEvent:
