@@ -22,7 +22,7 @@ from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
 from jaxprtool.backends.numpy_eval import value as as_value
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
-from jaxprtool.ir.dtypes import INT64, dtype_of
+from jaxprtool.ir.dtypes import BOOL, COMPLEX64, FLOAT32, INT32, INT64, dtype_of
 from jaxprtool.ir.jaxpr import Var
 
 __all__ = [
@@ -117,6 +117,9 @@ def fit(array: np.ndarray, slot: Slot, name: str) -> Any:
     return array
 
 
+_LITERAL_TYPES = ((complex, COMPLEX64), (float, FLOAT32), (int, INT32), (bool, BOOL))
+
+
 def from_literal(literal: Any, slot: Slot) -> Any:
     """A number or nested list as an array of the type of what it is for: for a key, its seed or its words."""
     aval, shape = slot.var.aval, _literal_shape(literal)
@@ -137,6 +140,16 @@ def from_literal(literal: Any, slot: Slot) -> Any:
     if aval.dtype.kind == "b":
         flat = [bool(x) for x in flat]
     return np.array(flat, dtype).reshape(shape)
+
+
+def literal_type(literal: Any) -> ShapedArray:
+    """The type that JAX gives to a number or a nested list of Python's. Raises UsageError for lists of different lengths."""
+    shape = _literal_shape(literal)
+    if shape is None:
+        fail(UsageError, f"{literal}: the lists in it have different lengths", "bad-value")
+    kinds = {type(x) for x in _flatten(literal)} or {float}
+    found = next(dtype for kind, dtype in _LITERAL_TYPES if kind in kinds)
+    return ShapedArray(shape, found)
 
 
 def _key_from_literal(literal: Any, shape: tuple[int, ...], slot: Slot) -> KeyArray:

@@ -14,7 +14,7 @@ from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.distributed import Processes, run_together
 from jaxprtool.driver.progress import evaluating, working
-from jaxprtool.driver.typing import with_types
+from jaxprtool.driver.typing import typed_by_words, with_types
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
@@ -257,6 +257,7 @@ def run_words(
             return run_together(source.stablehlo, args, processes, devices)
         _check_devices(source, devices)
         return source(*args)
+    source = typed_by_words(source, words)
     check_arrays(check_input(source), "run", sized=True)
     interface = of_open(source)
     args = arguments(open_binders(source), words, interface=interface, max_bytes=max_bytes)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.trace import get_aval
 from jaxprtool.driver.shapes import parse_shape
-from jaxprtool.driver.values import open_binders
+from jaxprtool.driver.values import open_binders, parse_literal, split_words
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.diagnostics import UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.syntax.open_programs import is_open, typed
 
-__all__ = ["with_types"]
+__all__ = ["typed_by_words", "with_types"]
+
+# What a number begins with, or a list of numbers.
+_LITERAL = re.compile(r"[\[(+\-.\d]|(?:true|false|nan|inf)\b", re.IGNORECASE)
 
 
 def with_types(program: ClosedJaxpr, types: Sequence[Any]) -> ClosedJaxpr:
@@ -41,6 +45,30 @@ def with_types(program: ClosedJaxpr, types: Sequence[Any]) -> ClosedJaxpr:
     if is_open(found.jaxpr):
         typecheck_jaxpr(found, allow_unknown=True)
     return found
+
+
+def typed_by_words(program: ClosedJaxpr, words: Sequence[str]) -> ClosedJaxpr:
+    """A program whose arguments have the types of the values that words of the command line give for them.
+
+    Numbers and lists of them have the types that JAX gives to Python's, and files `.npy` their own. A program that has
+    all its types, or that other words are given for, is returned as it is.
+
+    Raises: as `with_types`, and UsageError for a file that cannot be read.
+    """
+    values = split_words(words)
+    if not is_open(program.jaxpr) or len(values) != len(open_binders(program)):
+        return program
+    if any(not x.endswith(".npy") and not _LITERAL.match(x) for x in values):
+        return program
+    return with_types(program, [*map(_type_of_word, values)])
+
+
+def _type_of_word(word: str) -> AbstractType:
+    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+    if word.endswith(".npy"):
+        return get_aval(arrays.load_npy(word))
+    return arrays.literal_type(parse_literal(word))
 
 
 def _type(x: Any) -> AbstractType:
