@@ -41,7 +41,7 @@ _OLD_OUTS = pattern(
 _BOUND = pattern(r"[ \t]*+\[ ?([^\[\]{}=;]*+;[^\[\]{}=;]*+)\]")  # what a jaxpr below takes first
 _SPACED_OPENING = pattern(r"(?: ++(?=\[ ))?+\[")
 _WHERE = pattern(r"\s*+where(?=\s)(?![ \t]*+=(?!=))")
-_WEAK = pattern(r"\s*+weak((?: +[^\W\d]\w*+)++)[ ]*+(?=\n|\Z|[\])}])")
+_WEAK = pattern(r"\s*+weak((?: +[^\W\d]\w*+)++)[ ]*+(?=\n|\Z|[,\])}])")
 _CONST = pattern(rf"\s*+({IDENT}) = (?!\s*+(?:\{{ lambda|let ))\s*+")
 
 

@@ -26,6 +26,8 @@ _SPECIAL = pattern(
 )
 _SPECIAL_DATA = pattern(r"[()\[\]{}]|(?<!\w)['\"]")
 _SCALAR = pattern(rf"[^\s\[\](),;{{}}]++(?:{PARENTHESES})?+|{PARENTHESES}")
+_WHERE = pattern(r"\s*+where(?=\s)(?![ \t]*+=(?!=))")
+_COMMA = pattern(r"[\[\](){},]")
 _LIST = pattern(r"[\[\]{}]")
 _ITEM = pattern(rf"\s*+(?:([\[\]])|[\w.+\-]++(?:{PARENTHESES})?+|{PARENTHESES})")
 _AFTER_ITEM = pattern(r"\s*+([,\]])")
@@ -169,7 +171,27 @@ class ValueScanner:
                 if depth <= 0:
                     break
         self.budget -= at - pos
-        return text.startswith(",", at + 1)
+        return text.startswith(",", self._after_where(at + 1))
+
+    def _after_where(self, pos: int) -> int:
+        """The offset after the `where` section that begins at `pos`, if one does: commas in it stand in brackets."""
+        text, depth, at = self.text, 0, pos
+        if self.budget <= 0 or not _WHERE.match(text, pos):
+            return pos
+        for m in _COMMA.finditer(text, pos):
+            at = m.start()
+            if text[at] in "([{":
+                if text[at] == "{":
+                    break
+                depth += 1
+            elif text[at] in ")]}":
+                if not depth:
+                    break
+                depth -= 1
+            elif not depth:
+                break
+        self.budget -= at - pos
+        return at
 
     def data_end(self, pos: int) -> int | None:
         """The offset where a constant's value ends: a list, `npz("file", "key")` or a scalar."""

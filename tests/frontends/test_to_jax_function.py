@@ -240,6 +240,21 @@ def test_arguments_that_were_fixed_may_be_left_out():
         f(X)
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [(X,), (X, X), ((X,),), ((X, X),), (((X,),),), ({"w": X},), ({"w": X}, X), ((X,), (X, X))],
+    ids=["one", "two", "tuple of one", "tuple of two", "nested", "dict", "mixed", "tuples"],
+)
+def test_further_arguments_are_given_one_by_one_or_as_a_tuple(rest):
+    def f(scale, *rest):
+        return jax.tree.map(lambda x: scale * x, rest)
+
+    ours, want = function_of(f, 2.0, *rest), f(2.0, *rest)
+    for got in (ours(2.0, *rest), ours(2.0, rest), ours(2.0, rest=rest), jax.jit(ours)(2.0, *rest)):
+        assert jax.tree.structure(got) == jax.tree.structure(want)
+        assert all(map(np.array_equal, jax.tree.leaves(got), jax.tree.leaves(want)))
+
+
 def test_constants_without_a_value_come_first():
     program = jt.parse("{ lambda a:f32[2]; b:f32[2]. let c:f32[2] = sub a b in (c,) }")
     (got,) = jt.to_jax_function(program)(np.float32([3, 4]), [1, 2])

@@ -12,6 +12,7 @@ from jaxprtool.ir.walk import jaxprs_in
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file, format_jaxpr
 from tests.laws.sharing import program
+from tests.syntax.two_readers import difference
 
 SINE = "{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }"
 CALL = "{ lambda ; a:f32[3]. let b:f32[3] = jit[name=f jaxpr=f] a in (b,) }"
@@ -57,6 +58,38 @@ def test_print_reads_back_equal(text, lossless):
     again = parse_file(printed)
     assert same_programs(programs, again)
     assert format_file(again, lossless=lossless) == printed
+
+
+WEAK = "{ lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = cos b in (c,) }\nwhere weak b c"
+CLOSED = """{ lambda c:f32[2] ; a:f32[3]. let  in (a, c) }
+where c = [1.0, 2.0]"""
+HELD = {
+    "weak": WEAK,
+    "value": CLOSED,
+    "number": CLOSED.replace("f32[2]", "f32[]").replace("[1.0, 2.0]", "1.0"),
+    "bytes": CLOSED.replace("[1.0, 2.0]", 'base64("f32[2]", "AAAAAAAAgD8=")'),
+    "both": f"{CLOSED}\n      weak c",
+    "definition": f"let f = {WEAK} in\n{CALL}",
+    "both of two": f"let f = {WEAK} in\n{CALL}\nwhere weak b",
+}
+
+
+@pytest.mark.parametrize("held", HELD.values(), ids=HELD)
+@pytest.mark.parametrize(
+    "value",
+    [
+        "({}, {})",
+        "(1, {}, {})",
+        "F(f={}, g={})",
+        "{{'f': {}, 'g': {}}}",
+        "[{}, {}]",
+        "((1, {}), {})",
+    ],
+)
+def test_what_follows_a_jaxpr_ends_where_the_next_one_begins(value, held):
+    text = foo(value.format(held, held))
+    assert difference(text) is None
+    test_print_reads_back_equal(text, lossless=True)
 
 
 def inside(text: str) -> list[ClosedJaxpr]:

@@ -16,7 +16,7 @@ from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, brief, counted, fail
-from jaxprtool.ir.interface import Interface, argument_label, check_count
+from jaxprtool.ir.interface import Interface, Tree, argument_label, check_count
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
 
@@ -127,6 +127,7 @@ def _bound(interface: Interface, args: Sequence[Any], named: dict[str, Any]) -> 
       UsageError: one is missing, is given twice, or is not known.
     """
     names = [name for name, _ in interface.args]
+    args = _with_rest(interface, args)
     if len(args) > len(names):
         takes = f"{counted(len(names), 'argument')} ({', '.join(names)})"
         fail(UsageError, f"the program takes {takes}, and {len(args)} are given", "argument-count")
@@ -140,6 +141,32 @@ def _bound(interface: Interface, args: Sequence[Any], named: dict[str, Any]) -> 
         if name not in found and tree.size:
             fail(UsageError, f"the argument {name} is missing", "argument-count")
     return [found.get(name) for name in names]
+
+
+def _with_rest(interface: Interface, args: Sequence[Any]) -> Sequence[Any]:
+    """The arguments of `*rest` as the one tuple that they form in an interface, where they are given one by one.
+
+    A text does not tell `*rest` from an argument that is a tuple, so both may be given either way: as many arguments more as
+    the tuple has elements are its elements; of one element, what is no tuple itself.
+    """
+    n = len(interface.args) - 1
+    if n < 0 or len(args) <= n:
+        return args
+    last = interface.args[-1][1]
+    rest = tuple(args[n:])
+    fits = last.kind == "tuple" and len(rest) == len(last.children)
+    if not fits or (len(rest) == 1 and _is_that_tuple(rest[0], last)):
+        return args
+    return [*args[:n], rest]
+
+
+def _is_that_tuple(x: Any, tree: Tree) -> bool:
+    """Whether a value is a tuple of one element of this tree, and not the element: only one of both can be nested so deeply."""
+    while tree.kind == "tuple" and len(tree.children) == 1:
+        if not isinstance(x, (tuple, list)) or len(x) != 1:  # pyright: ignore[reportUnknownArgumentType]
+            return False
+        x, tree = x[0], tree.children[0]  # pyright: ignore[reportUnknownVariableType]
+    return True
 
 
 def _argument(x: Any, aval: Any, position: int, interface: Interface | None) -> Any:
