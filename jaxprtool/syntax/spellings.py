@@ -97,6 +97,11 @@ def _last_axis(eqn: JaxprEqn) -> int | None:
 _NO_GROUPS = (Spelling((0, 8, 1), removed={"axis_index_groups": None}),)
 _OUT_SHARDING = (Spelling((0, 11, 1), added={"out_sharding": None}),)
 
+_ASYNCHRONOUS = (
+    "all_to_all_start", "all_to_all_done", "pbroadcast_start", "pbroadcast_done", "ppermute_start", "ppermute_done",
+    "psum_start", "psum_invariant_start", "psum_done", "reduce_scatter_start", "reduce_scatter_done",
+)  # fmt: skip
+
 
 def _born(*release: int) -> tuple[Spelling, ...]:
     return (Spelling(release, born=True),)
@@ -118,6 +123,8 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         ),
     ),
     # ---- several devices
+    **dict.fromkeys(("all_gather_start", "all_gather_done"), _born(0, 9, 1)),
+    **dict.fromkeys(_ASYNCHRONOUS, _born(0, 10)),
     "psum_invariant": _NO_GROUPS,
     "pvary": _NO_GROUPS,
     "reshard": (
@@ -137,23 +144,29 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "reduce_min": _OUT_SHARDING,
     "stack": _born(0, 10, 1),
     "tile": _born(0, 9),
-    "unstack": _born(0, 11),
+    "unstack": _born(0, 10, 1),
     # ---- elements, sorting and matrices
     "eig": (Spelling((0, 10, 1), added={"enable_eigvec_derivs": False}),),
     "eigh": (Spelling((0, 8, 1), added={"algorithm": None}),),
     **dict.fromkeys(("Frexp", "Ldexp", "Nonzero", "polynomial"), _born(0, 12)),
     "log2": _born(0, 11, 2),
+    "mulhi": _born(0, 10, 2),
     "one_minus_square": _born(0, 11, 2),
     "top_k": (
         Spelling((0, 8, 1), added={"axis": _last_axis}),
         Spelling((0, 11), added={"is_stable": True}),
     ),
+    "ormqr": _born(0, 10),
     "SearchSorted": _born(0, 12),
     "tridiagonal_solve": (Spelling((0, 10), added={"perturb_singular": False}),),
     # ---- effects, references and kernels
     "debug_print": (Spelling((0, 8, 1), added={"logging_record": None}),),
     "empty2": _born(0, 10, 2),
-    "empty_ref": (Spelling((0, 11, 1), added={"pin": False}),),
+    "empty_ref": (
+        *_born(0, 9, 1),
+        Spelling((0, 11, 1), added={"pin": False}),
+    ),
+    "free_ref": _born(0, 9, 1),
     "new_ref": (
         Spelling((0, 8, 1), added={"kind": None}),
         Spelling((0, 11, 1), added={"pin": False}),

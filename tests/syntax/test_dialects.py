@@ -6,8 +6,11 @@ import itertools
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import jaxprtool as jt
@@ -17,6 +20,7 @@ from jaxprtool.syntax import dialects
 from jaxprtool.syntax.dialects import NEWEST, RELEASES, find_dialect, installed
 from jaxprtool.syntax.spellings import SPELLINGS
 from tests.invoke import invoke
+from tests.releases import only_oracle
 from tests.syntax.dialects.programs import PROGRAMS
 
 FOLDER = Path(__file__).parent / "dialects"
@@ -156,6 +160,19 @@ def test_names_of_no_dialect(name: str):
     ("text", "dialect", "message", "column"),
     [
         (equation("log2 a"), "jax-0.10", "log2 is no primitive there", 26),
+        (
+            equation("mulhi a a", "a:i32[3]", "b:i32[3]"),
+            "jax-0.10.1",
+            "mulhi is no primitive there",
+            26,
+        ),
+        (equation("ormqr a a", out="b:f32[3]"), "jax-0.9.2", "ormqr is no primitive there", 26),
+        (
+            equation("unstack[axis=0] a", out="b:f32[] c:f32[] d:f32[]"),
+            "jax-0.10.0",
+            "unstack is no primitive there",
+            26,
+        ),
         (equation("tile[reps=(1,)] a"), "jax-0.8", "tile is no primitive there", 26),
         (
             equation("top_k[axis=0 is_stable=False k=3] a", out="b:f32[3] c:i32[3]"),
@@ -246,6 +263,24 @@ def test_the_newest_dialect_says_all_that_is_declared():
     for name in lacking:
         assert name in {"psum_invariant", "pvary", "pallas_call"}, name
     assert [name for name, f in forms.items() if not f.has] == ["custom_transpose_call"]
+
+
+@pytest.mark.parametrize("name", [n for n, row in SPELLINGS.items() if row[0].born])
+def test_what_the_installed_jax_has_is_in_its_dialect(name: str):
+    if hasattr(jax.lax, f"{name}_p"):
+        assert name not in installed().forms or installed().forms[name].has
+
+
+@only_oracle
+def test_the_transpose_of_a_stack_is_in_the_dialect_of_the_installed_jax():
+    def f(x: Any) -> Any:
+        stacked = jnp.stack([x[0], x[1] * x[0]])
+        return jnp.sum(jax.lax.scan(lambda c, y: (c + y * stacked, c), stacked, x)[0] ** 2)
+
+    program = jt.trace(jax.grad(f), np.ones(2, np.float32))
+    assert {"unstack", "scan"} <= {eqn.primitive.name for eqn in program.eqns}
+    text = jt.format_jaxpr(program, lossless=True)
+    assert jt.format_jaxpr(jt.parse(text), lossless=True) == text
 
 
 def test_each_row_is_told_apart():
