@@ -226,6 +226,52 @@ def test_64_bit_rules_are_traced_with_64_bits():
     assert str(call.params["bwd_jaxpr"].out_avals) == "[f64[], f64[]]"
 
 
+@jax.custom_vjp
+def noisy(key, x):
+    return 2 * x
+
+
+def _noisy_bwd(kept, ct):
+    key, x = kept
+    noise = random.uniform(key, x.shape) + jnp.arange(x.size).reshape(x.shape) / x.size
+    return None, (ct * noise).astype(x.dtype)
+
+
+noisy.defvjp(lambda key, x: (2 * x, (key, x)), _noisy_bwd)
+
+
+@jax.custom_jvp
+def turned(key, x):
+    return 1j * x
+
+
+@turned.defjvp
+def _turned_jvp(primals, tangents):
+    key, x = primals
+    return turned(key, x), tangents[1] * (
+        random.uniform(key, x.shape) + jnp.arange(x.size) / x.size
+    )
+
+
+@pytest.mark.parametrize("f", [noisy, turned])
+@pytest.mark.parametrize("key", [random.key(0), random.PRNGKey(0)], ids=["key", "words"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64"])
+def test_rules_of_keys_and_of_complex_numbers_are_traced_with_32_bits(f, key, dtype):
+    if f is turned and dtype != "complex64":
+        pytest.skip("a function of complex numbers")
+    x = jnp.ones(3, dtype)
+    program = parse(format_jaxpr(from_jax(jax.make_jaxpr(f)(key, x)), lossless=True))
+    text = format_jaxpr(program, lossless=True)
+    assert not [wide for wide in ("f64", "i64", "u64", "c128") if wide in text]
+    _, want = jax.vjp(lambda x: f(key, x), x)
+    ours = jt.jaxpr_as_fun(program)
+    given = key if key.ndim else jt.KeyArray("fry", random.key_data(key))
+    _, got = jt.vjp(lambda x: ours(given, x)[0], np.asarray(x))
+    close = {"rtol": 1e-2 if dtype == "bfloat16" else 1e-5}
+    ct = np.ones(3, x.dtype)
+    np.testing.assert_allclose(*(np.asarray(p(ct)[0], complex) for p in (got, want)), **close)
+
+
 @pytest.mark.parametrize("name", ["attention", "custom-jvp", "custom-vjp", "gelu-grad", "random"])
 def test_jax_differentiates_what_comes_back(name):
     f, *args = PROGRAMS[name]

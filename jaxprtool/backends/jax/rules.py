@@ -24,6 +24,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 __all__ = ["DEPTH", "capture_custom_rule", "is_inexact", "patterns", "with_wide_types"]
 
 DEPTH = 2
+_WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
 
 Closed = Callable[[Any], ClosedJaxpr]
 
@@ -105,8 +106,8 @@ def _guarded(fun: Any, active: list[Any], capture: Callable[[], Any], failed: An
 
 
 def with_wide_types(avals: Sequence[Any]) -> Any:
-    """A context with 64-bit types on, where one of the types needs it."""
-    wide = any(getattr(getattr(a, "dtype", None), "itemsize", 0) >= 8 for a in avals)
+    """A context with 64-bit types on, where one of the types needs it: neither keys nor pairs of 32-bit floats do."""
+    wide = any(getattr(getattr(a, "dtype", None), "name", "") in _WIDE for a in avals)
     return jax.enable_x64(True) if wide else contextlib.nullcontext()
 
 
