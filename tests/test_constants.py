@@ -20,6 +20,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import jaxprtool as jt
+from jaxprtool.backends.jax import script
 from tests.invoke import Done, invoke
 
 A = np.arange(3, dtype=np.float32)
@@ -508,3 +509,31 @@ def test_written_constants_are_stable_and_keep_their_bits(data: st.DataObject) -
     assert jt.format_jaxpr(again, lossless=True) == once
     (before,), (after,) = (jt.eval_jaxpr(p, []) for p in (program, again))
     assert before.tobytes() == after.tobytes()
+
+
+# -- constants without elements, whose text does not say their later axes ------------------------------
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 7), (3, 0), (2, 0, 3)])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "int8", "bool", "bfloat16", "complex64", "key", "float0"]
+)
+def test_a_constant_without_elements_keeps_its_shape(shape, dtype):
+    if dtype == "key":
+        held = jax.random.split(jax.random.key(0), shape)
+    else:
+        held = np.zeros(
+            shape, {"float0": jt.float0, "bfloat16": ml_dtypes.bfloat16}.get(dtype, dtype)
+        )
+    program = jt.trace(lambda x: (x, held), jnp.float32(1))
+    again = jt.parse(jt.format_jaxpr(program, lossless=True))
+    x = np.float32(1)
+    for results in (jt.run(again, x), jt.run(again, x, jit=True), jt.run(again, x, through="jax")):
+        assert results[1].shape == shape
+    assert jt.to_jax_function(again)(x)[1].shape == shape
+
+
+def test_a_script_has_the_shape_of_an_array_without_elements():
+    for shape in ((0,), (0, 7), (2, 0, 3)):
+        text = script._array(np.zeros(shape, np.float32))
+        assert eval(text, {"np": np, "jnp": jnp}).shape == shape

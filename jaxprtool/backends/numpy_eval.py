@@ -125,7 +125,8 @@ def value(x: Any, aval: Any = None) -> Any:
         raise TypeError(f"a tracer is no value: {x}")
     if isinstance(x, ArrayText):
         if x.dtype.kind == "k":
-            return KeyArray(x.dtype.name[4:-1], x.values)
+            shape = (*x.shape, x.dtype.bits // 32)
+            return KeyArray(x.dtype.name[4:-1], np.asarray(x.values, np.uint32).reshape(shape))
         if x.dtype.kind == "0":
             return np.zeros(x.shape, float0)
         return np.asarray(x.values, np_dtype(x.dtype)).reshape(x.shape)[()]

@@ -282,7 +282,7 @@ def _package(value: Any) -> str:
     module = type(value).__module__.partition(".")[0]
     if module not in ("builtins", "functools"):
         return module
-    return str(getattr(value, "__module__", None) or module).partition(".")[0]
+    return str(_attribute(value, "__module__") or module).partition(".")[0]
 
 
 def _named_in(value: Any) -> list[Any]:
@@ -291,22 +291,25 @@ def _named_in(value: Any) -> list[Any]:
         return [value.func, *value.args, *value.keywords.values()]
     if inspect.isclass(value):
         return [v for v in vars(value).values() if callable(v)]
-    function = getattr(value, "__func__", value)
-    code = getattr(function, "__code__", None)
-    if code is None:
+    function = _attribute(value, "__func__") or value
+    code = _attribute(function, "__code__")
+    if not inspect.iscode(code):
         return [] if isinstance(value, ModuleType) else [type(value)]
     cells = list(inspect.getclosurevars(function).nonlocals.values())
     names = _names(code)
     found = [function.__globals__[n] for n in names if n in function.__globals__]
-    modules = [v for v in found if isinstance(v, ModuleType)]
-    attributes = [
-        getattr(m, n)
-        for m in modules
-        for n in names
-        if _package(m) not in _LEAVES and hasattr(m, n)
-    ]
-    wrapped = getattr(value, "__wrapped__", None)
+    modules = [v for v in found if isinstance(v, ModuleType) and _package(v) not in _LEAVES]
+    attributes = [a for m in modules for n in names if (a := _attribute(m, n)) is not None]
+    wrapped = _attribute(value, "__wrapped__")
     return [*cells, *found, *attributes, *([wrapped] if wrapped is not None else [])]
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """What a module or an object calls so, or None: one that imports when it is asked may find that it cannot."""
+    try:
+        return getattr(value, name, None)
+    except Exception:  # code of others runs here: any error is possible
+        return None
 
 
 def _names(code: Any) -> set[str]:

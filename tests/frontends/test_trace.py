@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+from types import ModuleType
+from typing import Any
 
+import jax.numpy as jnp
 import pytest
 
 import jaxprtool as jt
@@ -239,3 +242,31 @@ def test_rules_can_be_left_out():
         assert calls and all((e.params["jvp_jaxpr"] is not None) == kept for e in calls)
     sizes = [len(jt.format_jaxpr(p, lossless=True)) for p in (with_rules, without)]
     assert sizes[1] < sizes[0]
+
+
+_lazy: Any = None
+
+
+class _Unready:
+    """What a library keeps in the place of an object that it makes later."""
+
+    def __getattr__(self, name: str) -> None:
+        raise RuntimeError(f"{name} is asked for too early")
+
+
+def test_a_module_whose_attributes_cannot_be_had(monkeypatch):
+    """Modules that import when an attribute is read fail with any error; to say what a function uses, they are left out."""
+    lazy = ModuleType("lazy")
+
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named 'networkx', which {name} takes")
+
+    monkeypatch.setattr(lazy, "__getattr__", missing, raising=False)
+    unready = _Unready()
+
+    monkeypatch.setitem(globals(), "_lazy", lazy)
+
+    def f(x: Any) -> Any:
+        return _lazy.graph(x, unready) if x.ndim > 3 else jnp.sin(x)
+
+    assert [eqn.primitive.name for eqn in trace(f, ["f32[3]"]).eqns] == ["sin"]

@@ -275,6 +275,8 @@ def _array(x: Any) -> str:
         _cannot(f"constants of type {getattr(x, 'dtype', type(x).__name__)}")
     x = np.asarray(x)
     dtype = f"jnp.dtype({x.dtype.name!r})"
+    if not x.size:  # a list would not say the later axes
+        return f"np.zeros({x.shape}, {dtype})"
     if x.size <= _FEW and x.dtype.kind in "biu":
         return f"np.array({x.tolist()!r}, {dtype})"
     if x.size <= _FEW and x.dtype.kind == "f" and np.isfinite(x).all():

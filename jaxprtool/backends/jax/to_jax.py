@@ -161,11 +161,13 @@ class _Writer:
             return key_array(value)
         if hasattr(value, "tolist") and not hasattr(value, "__array__"):  # the text of a file
             if aval.dtype.kind == "k":
-                words = jax.numpy.asarray(value.tolist(), np.uint32)
+                shape = (*aval.shape, aval.dtype.bits // 32)
+                words = jax.numpy.asarray(value.tolist(), np.uint32).reshape(shape)
                 return jax.random.wrap_key_data(words, impl=_key_impl(aval.dtype).name)
             if aval.dtype.kind == "0":
                 return np.zeros(aval.shape, np_dtype(aval.dtype))
-            value = np.asarray(value.tolist(), np_dtype(aval.dtype))
+            # the text of an array without elements does not say its later axes: `[]` is one of f32[0,3]
+            value = np.asarray(value.tolist(), np_dtype(aval.dtype)).reshape(aval.shape)
         return jax.numpy.asarray(value)
 
     def jaxpr(self, jaxpr: Jaxpr, name: str = "jaxprtool") -> Any:
