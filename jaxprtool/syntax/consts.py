@@ -13,7 +13,7 @@ import math
 import struct
 import sys
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from jaxprtool.core.trace import words_of_key
@@ -317,6 +317,8 @@ def format_const(value: Any, aval: Any) -> str:
         return repr(value)
     data = words_of_key(value)
     dtype: Any = getattr(aval, "dtype", None)
+    if getattr(dtype, "kind", None) == "0":
+        return _no_values(aval.shape)
     if (
         hasattr(data, "tobytes")
         and has_bytes(dtype)
@@ -326,6 +328,14 @@ def format_const(value: Any, aval: Any) -> str:
             data = data.byteswap()
         return repr(ArrayBytes(data.tobytes(), aval.shape, dtype))
     return _numbers(data.tolist() if hasattr(data, "tolist") else data)
+
+
+def _no_values(shape: Sequence[int]) -> str:
+    """The text of an array of float0, whose elements have one value: NumPy's text of it."""
+    text = "(b'',)"
+    for n in reversed(shape):
+        text = f"[{', '.join([text] * n)}]"
+    return text
 
 
 def _numbers(value: NestedLists) -> str:

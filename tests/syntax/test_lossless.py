@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import jaxprtool as jt
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.syntax.consts import ArrayRef, ArrayText
@@ -114,6 +115,17 @@ def test_arrays_of_every_type_come_back_exactly(dtype):
     text = format_jaxpr(ClosedJaxpr(program.jaxpr, [array]), lossless=True)
     again = parse(text).consts[0]
     assert np.array_equal(np.array(again.tolist()).astype(numpy_type), array)
+    assert format_jaxpr(parse(text), lossless=True) == text
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3), (0, 3), (2, 0)])
+@pytest.mark.parametrize("dtype", ["f32", "i8", "bool", "c64", "float0", "key<fry>"])
+def test_what_is_read_is_printed_as_it_was(shape, dtype):
+    program = parse(f"{{ lambda a:{dtype}[{','.join(map(str, shape))}]; . let  in (a,) }}")
+    kinds = {"float0": jt.float0, "key<fry>": np.uint32, "f32": "f4", "i8": "i1", "c64": "c8"}
+    value = np.zeros((*shape, 2) if "key" in dtype else shape, kinds.get(dtype, dtype))
+    held = jt.KeyArray("fry", value) if "key" in dtype else value
+    text = format_jaxpr(ClosedJaxpr(program.jaxpr, [held]), lossless=True)
     assert format_jaxpr(parse(text), lossless=True) == text
 
 
