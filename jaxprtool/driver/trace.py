@@ -292,11 +292,10 @@ def _named_in(value: Any) -> list[Any]:
     if inspect.isclass(value):
         return [v for v in vars(value).values() if callable(v)]
     function = _attribute(value, "__func__") or value
-    code = _attribute(function, "__code__")
-    if not inspect.iscode(code):
+    if not inspect.isfunction(function):  # compiled functions may have code too, and no variables
         return [] if isinstance(value, ModuleType) else [type(value)]
     cells = list(inspect.getclosurevars(function).nonlocals.values())
-    names = _names(code)
+    names = _names(function.__code__)
     found = [function.__globals__[n] for n in names if n in function.__globals__]
     modules = [v for v in found if isinstance(v, ModuleType) and _package(v) not in _LEAVES]
     attributes = [a for m in modules for n in names if (a := _attribute(m, n)) is not None]
