@@ -279,7 +279,7 @@ def _package(value: Any) -> str:
     """The top-level package that a module, function, class or object comes from."""
     if isinstance(value, ModuleType):
         return value.__name__.partition(".")[0]
-    module = type(value).__module__.partition(".")[0]
+    module = str(_attribute(type(value), "__module__")).partition(".")[0]
     if module not in ("builtins", "functools"):
         return module
     return str(_attribute(value, "__module__") or module).partition(".")[0]

@@ -258,6 +258,7 @@ class _Compiled:
     """What compilers of Python make: it says that it has code, and is no function of Python's."""
 
     __code__ = (lambda x: x).__code__
+    __module__ = property(lambda self: "compiled")  # pyright: ignore
 
 
 def test_a_module_whose_attributes_cannot_be_had(monkeypatch):
