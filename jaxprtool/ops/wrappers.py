@@ -15,6 +15,7 @@ __all__ = [
     "optimization_barrier",
     "platform_index",
     "remat_opt",
+    "shard_alike",
 ]
 
 
@@ -74,6 +75,11 @@ def linear_call(
 @primitive(multiple_results=True)
 def optimization_barrier(*operands):
     """The operands; the compiler moves nothing across."""
+
+
+@primitive(multiple_results=True)
+def shard_alike(x, y):
+    """x and y, two arrays of one shape; the partitioner of a program for several devices places both alike."""
 
 
 @primitive

@@ -1,4 +1,4 @@
-"""Rows of plain calls, `linear_call`, `optimization_barrier` and `platform_index`."""
+"""Rows of plain calls, `linear_call`, `optimization_barrier`, `shard_alike` and `platform_index`."""
 
 from __future__ import annotations
 
@@ -196,6 +196,47 @@ define(
         if operands
         else []
     ),
+    cost=FREE,
+    elements="kept",
+)
+
+
+# -- shard_alike -------------------------------------------------------------------------------
+
+
+def _alike_types(x: Aval, y: Aval) -> list[Aval]:
+    if x.shape != y.shape:
+        ill_typed(f"shard_alike of {x} and {y}: the shapes differ", "operand-types")
+    return [x.strong, y.strong]
+
+
+def _alike_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
+    alone = any(type(t) is Zero for t in tangents)
+    return lax.shard_alike(*primals), tangents if alone else lax.shard_alike(*tangents)
+
+
+def _alike_batch(
+    axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]
+) -> tuple[Sequence[Value], list[int]]:
+    """Both have their axis where the first batched one has it."""
+    at = next(d for d in dims if d is not None)
+    placed = [materialize(x, d, axis_size, at) for x, d in zip(vals, dims, strict=True)]
+    return lax.shard_alike(*placed), [at, at]
+
+
+def _alike_transpose(cts: Sequence[Value], *operands: Value) -> list[Value]:
+    del operands
+    return list(cts) if any(type(ct) is Zero for ct in cts) else list(lax.shard_alike(*cts))
+
+
+define(
+    lax.shard_alike,
+    abstract_eval=_alike_types,
+    impl=lambda xp, x, y: [x, y],
+    jvp=_alike_jvp,
+    transpose=_alike_transpose,
+    batch=_alike_batch,
+    lower=lambda ctx, x, y: [x, y],  # without a partitioner it says nothing
     cost=FREE,
     elements="kept",
 )

@@ -131,6 +131,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 8, 2), added={"concrete_mesh": None}),
         Spelling((0, 10), hidden=("dst_sharding", "concrete_mesh")),
     ),
+    "shard_alike": (Spelling((0, 12), gone=True),),
     "shard_map": (Spelling((0, 10, 2), was={"newly_manual_axes": "manual_axes"}),),
     # ---- shapes, products and reductions
     "broadcast_in_dim": (

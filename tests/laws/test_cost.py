@@ -136,6 +136,10 @@ DIFFERENT = {
     "ragged_dot_general": within("JAX multiplies each row with every group and masks", 0, 1),
     "random_seed": near("JAX splits the seed with shifts, where ours is a bitcast", 8),
     "scatter": near("indices of 8 bits are widened", 1),
+    "shard_alike": Different(
+        "XLA counts -1 flop for each mark of the partitioner's, which is no operation here",
+        lambda cost, xla: cost.flops == 0 and xla.flops == -2 and "sharding_group" in xla.text,
+    ),
     "sin": EXPANDED,
     "top_k": Different("XLA counts 0 for it", lambda cost, xla: xla.flops == 0 < cost.flops),
 }

@@ -1,4 +1,4 @@
-"""Sample operands of linear_call, custom_vmap_call, remat_opt, optimization_barrier and platform_index."""
+"""Sample operands of linear_call, custom_vmap_call, remat_opt, optimization_barrier, shard_alike and platform_index."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ def _barrier_in_jax(*operands):
 
 def _barrier(*operands):
     return Example(lax.optimization_barrier, tuple(map(arg, operands)), jax=_barrier_in_jax)
+
+
+def _alike_in_jax(x, y):
+    from jax.experimental.shard_alike import shard_alike
+
+    return shard_alike(x, y)
+
+
+def _alike(*operands):
+    return Example(lax.shard_alike, tuple(map(arg, operands)), jax=_alike_in_jax)
 
 
 def _platform_in_jax(*, platforms):
@@ -123,6 +133,9 @@ EXAMPLES = [
     _barrier("f32[3]"),
     _barrier("f64[2,2]", "i32[]", "bool[2]"),
     _barrier("bf16[2]", "c64[]"),
+    _alike("f64[2,3]", "f64[2,3]"),
+    _alike("f32[3]", "i32[3]"),
+    _alike("c64[]", "c64[]"),
     _platform(("cpu",), ("cuda",), None),
     _platform(("mosaic",), None),
     _platform(("cuda", "rocm"), ("tpu", "cpu")),

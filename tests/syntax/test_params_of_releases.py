@@ -21,7 +21,6 @@ UNDECLARED = {
     "dma_start": "a copy inside of a kernel on a TPU",
     "dma_wait": "a copy inside of a kernel on a TPU",
     "set": "a write to a reference, which is told by its arrow",
-    "shard_alike": "two arrays that the partitioner is to place alike",
     "sharded_call": "0.1.68 to 0.3.3",
     "soft_pmap": "0.2.0 to 0.2.9",
     "xmap": "0.2.8 to 0.4.30",

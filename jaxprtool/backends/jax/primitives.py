@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
+import importlib
 import sys
 from typing import Any, NamedTuple
 
@@ -95,6 +97,9 @@ def has_primitive(name: str) -> bool:
 def _load_module_of(name: str) -> None:
     """Import the part of JAX that declares a primitive of ours, where `import jax` alone does not."""
     declared = PRIMITIVES.get(name)
+    if declared is not None:  # no name that a file may make up
+        with contextlib.suppress(ImportError):  # most are in no module of their own
+            importlib.import_module(f"jax.experimental.{name}")
     if name.startswith("masked_") or (declared and declared.stub.__module__ == pallas.__name__):
         private.own_module("pallas.pallas_call")
 
