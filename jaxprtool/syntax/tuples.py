@@ -162,15 +162,17 @@ class _Body:
 
     def _control_flow(self, eqn: JaxprEqn) -> None:
         """A loop or a branch; one that is malformed stays as it is, for the checker."""
-        inputs = eqn.inputs
-        loop = eqn.primitive.name == "while"
+        inputs, loop = eqn.inputs, eqn.primitive.name == "while"
         constants = inputs[1:] if loop else inputs[2::2]
-        if any(type(self.of(x)) is not tuple for x in constants):
+        jaxprs = ("body_jaxpr", "cond_jaxpr") if loop else ("true_jaxpr", "false_jaxpr")
+        if (
+            len(inputs) not in ((1, 3) if loop else (5,))
+            or len(eqn.out_binders) != 1
+            or any(not isinstance(eqn.params.get(key), ClosedJaxpr) for key in jaxprs)
+            or any(type(self.of(x)) is not tuple for x in constants)
+        ):
             return
-        if loop and len(inputs) in (1, 3):
-            self._loop(eqn, *inputs)
-        elif not loop and len(inputs) == 5:
-            self._branches(eqn, *inputs)
+        (self._loop if loop else self._branches)(eqn, *inputs)
 
     def _loop(
         self, eqn: JaxprEqn, init: Any, cond_consts: Any = UNIT, body_consts: Any = UNIT
@@ -194,8 +196,11 @@ class _Body:
         true, out = self._with_constants(eqn.params["true_jaxpr"], x_consts, x)
         false, _ = self._with_constants(eqn.params["false_jaxpr"], y_consts, y)
         operands = [predicate, *self._leaves([x_consts, x, y_consts, y])]
-        params, inputs = branches({"true_jaxpr": true, "false_jaxpr": false}, operands)
         self._learn(eqn.out_binders[0], out)
+        try:
+            params, inputs = branches({"true_jaxpr": true, "false_jaxpr": false}, operands)
+        except ValueError:  # they take other operands: the checker says so of the branches
+            params, inputs = {"branches": (false, true)}, operands
         _become(eqn, inputs, params)
 
 
