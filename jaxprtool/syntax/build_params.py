@@ -33,6 +33,7 @@ ReadInner: TypeAlias = Callable[
 ]
 
 _WORD = pattern(r"[^\W\d]\w*")
+_KEYS_BELOW = pattern(r"\n *+([^\W\d]\w*+)=")
 
 
 class ParamCallbacks:
@@ -192,11 +193,13 @@ class ParamCallbacks:
         self, primitive: Primitive, key: str, value: Any, kind: Kind | None, text: str, at: int
     ) -> Any:
         """The value; an error where it is only text, and something that has a meaning would be lost in it."""
-        if (
-            (kind is not None and kind.spelling == "free")
-            or type(value) not in (str, Opaque, PrintedFunction)
-            or text in self.definitions.names
-        ):
+        if kind is not None and kind.spelling == "free":
+            keys = {*_KEYS_BELOW.findall(text)} & (declared_params(primitive.name) or {}).keys()
+            if len(keys) > 1:  # one may stand in a text, all of them are the params after it
+                message = f"the end of {key} is not found: it holds {', '.join(sorted(keys))}"
+                self.errors.add(message, "bad-param", at, at + len(text))
+            return value
+        if type(value) not in (str, Opaque, PrintedFunction) or text in self.definitions.names:
             return value
         if (primitive.known or primitive.name in OLDER) and (wrong := fault(text)):
             self.errors.add(f"the value of {key} {wrong}", "bad-param", at, at + len(text))

@@ -29,7 +29,7 @@ _BRACKETS = pattern(r"(?<=\S)  +(\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$",
 _NAMES = pattern(r"# \[([^#\n]*)\]$")
 _NO_OPERANDS = pattern(r" = [^\s\[]+$|\]$")
 _TYPED_LITERAL = pattern(r":[^\s\[\]]+\[[^\[\]]*\]$")
-_EQUATION = pattern(r" = (?!\{ lambda\b)")
+_EQUATION = pattern(r"[^='\"]* = (?!\{ lambda\b)")  # not one in the value of a param
 _WHERE = pattern(r"( *)where ")
 _MARK = " # "
 HARD_BREAK = "\x00"
@@ -165,7 +165,7 @@ def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]
         if i not in below
     }
     bare = [x.partition(_MARK)[0] for i, x in enumerate(lines) if i not in below]
-    equations = sum(bool(_EQUATION.search(x)) for x in bare)  # what a comment says is none
+    equations = sum(bool(_EQUATION.match(x)) for x in bare)  # what a comment says is none
     several = len(there) > 1 or equations <= 1
     alone = several and max(widths.values(), default=0) <= column
     return {column} if alone and any(widths[i] != column - 1 for i in there) else set()

@@ -34,8 +34,10 @@ def has_tuples(eqn: JaxprEqn) -> bool:
     name, params = eqn.primitive.name, eqn.params
     if name in ("pack", "id"):
         return not eqn.primitive.known
+    if any(v.aval is not UNTYPED for v in eqn.out_binders):
+        return False
     if name == "while":
-        return "cond_jaxpr" in params and "cond_nconsts" not in params
+        return "cond_jaxpr" in params and not {"cond_nconsts", "body_nconsts"} & params.keys()
     return name == "cond" and "true_jaxpr" in params  # a later one is up to date by now
 
 
@@ -157,22 +159,26 @@ class _Body:
     ) -> tuple[ClosedJaxpr, Structure]:
         """A jaxpr taken apart, whose constants are its first arguments now, and the structure of its result."""
         jaxpr = closed.jaxpr.replace(in_binders=closed.jaxpr.all_binders, const_binders=())
-        (out,) = self._inside(jaxpr, [*_elements(self.of(constants)), operand])
-        return ClosedJaxpr(jaxpr), out
+        outs = self._inside(jaxpr, [*_elements(self.of(constants)), operand])
+        return ClosedJaxpr(jaxpr), outs[0] if len(outs) == 1 else tuple(outs)
 
     def _control_flow(self, eqn: JaxprEqn) -> None:
-        """A loop or a branch; one that is malformed stays as it is, for the checker."""
+        """A loop or a branch."""
         inputs, loop = eqn.inputs, eqn.primitive.name == "while"
-        constants = inputs[1:] if loop else inputs[2::2]
         jaxprs = ("body_jaxpr", "cond_jaxpr") if loop else ("true_jaxpr", "false_jaxpr")
-        if (
-            len(inputs) not in ((1, 3) if loop else (5,))
-            or len(eqn.out_binders) != 1
-            or any(not isinstance(eqn.params.get(key), ClosedJaxpr) for key in jaxprs)
-            or any(type(self.of(x)) is not tuple for x in constants)
-        ):
+        lacking = [k for k in jaxprs if not isinstance(eqn.params.get(k), ClosedJaxpr)]
+        constants = inputs[1:] if loop else inputs[2::2]
+        if lacking:
+            what, code = f"has no jaxpr {lacking[0]}", "missing-param"
+        elif len(inputs) not in ((1, 3) if loop else (5,)) or len(eqn.out_binders) != 1:
+            what, code = f"has another number of operands than {3 if loop else 5}", "operand-count"
+        elif any(type(self.of(x)) is not tuple for x in constants):
+            what, code = "takes constants that are no tuple", "operand-types"
+        else:
+            (self._loop if loop else self._branches)(eqn, *inputs)
             return
-        (self._loop if loop else self._branches)(eqn, *inputs)
+        message = f"{eqn.primitive}, as the first releases write it, {what}"
+        self.wrong.append(Diagnostic(message, code, eqn.span))
 
     def _loop(
         self, eqn: JaxprEqn, init: Any, cond_consts: Any = UNIT, body_consts: Any = UNIT
