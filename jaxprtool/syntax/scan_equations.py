@@ -11,7 +11,7 @@ from jaxprtool.syntax.patterns import GAP, pattern
 from jaxprtool.syntax.reading import AfterLine, Reading, State
 from jaxprtool.syntax.refs import PATH, RAW_EQUATION
 from jaxprtool.syntax.scan_params import ParamScanner
-from jaxprtool.syntax.tokens import BINDER, IDENT, LOOSE_BINDER, STORED
+from jaxprtool.syntax.tokens import BINDER, IDENT, LOOSE_BINDER, STORED, WHERE
 
 __all__ = ["EquationScanner"]
 
@@ -40,7 +40,7 @@ _OLD_OUTS = pattern(
 )
 _BOUND = pattern(r"[ \t]*+\[ ?([^\[\]{}=;]*+;[^\[\]{}=;]*+)\]")  # what a jaxpr below takes first
 _SPACED_OPENING = pattern(r"(?: ++(?=\[ ))?+\[")
-_WHERE = pattern(r"\s*+where(?=\s)(?![ \t]*+=(?!=))")
+_WHERE = pattern(WHERE)
 _WEAK = pattern(r"\s*+weak((?: +[^\W\d]\w*+)++)[ ]*+(?=\n|\Z|[,\])}])")
 _CONST = pattern(rf"\s*+({IDENT}) = (?!\s*+(?:\{{ lambda|let ))\s*+")
 

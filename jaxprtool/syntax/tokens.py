@@ -21,6 +21,7 @@ __all__ = [
     "STORED",
     "TYPE",
     "WEAK",
+    "WHERE",
     "Token",
 ]
 
@@ -77,6 +78,7 @@ LAMBDA = r"\{\s*+lambda\b"  # what a jaxpr begins with
 DEFINED = (
     r"let (?!\s|= )((?:(?! = )[^\n]){1,200}?) = "  # what stands before the jaxpr of a definition
 )
+WHERE = r"\s*+where(?=\s)(?![ \t]*+=(?!=))"  # the section of values of constants
 LOOSE_BINDER = rf"{IDENT}(?::{TYPE})?+"  # as print_shapes=False leaves some
 PARENTHESES = r"\((?:[^()\n]++|\([^()\n]*+\))*+\)"  # with others inside, one level deep
 STORED = r"(?:[^\s;,\[]|\[[^\[\]\n]*+\])++"  # an operand that goes into a cell: a comma ends it

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from jaxprtool.syntax.earlier_releases import declared_params
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.tokens import IDENT, LAMBDA, PARENTHESES
+from jaxprtool.syntax.tokens import IDENT, LAMBDA, PARENTHESES, WHERE
 
 __all__ = ["ValueScanner", "fault", "free_params"]
 
@@ -26,7 +26,7 @@ _SPECIAL = pattern(
 )
 _SPECIAL_DATA = pattern(r"[()\[\]{}]|(?<!\w)['\"]")
 _SCALAR = pattern(rf"[^\s\[\](),;{{}}]++(?:{PARENTHESES})?+|{PARENTHESES}")
-_WHERE = pattern(r"\s*+where(?=\s)(?![ \t]*+=(?!=))")
+_WHERE = pattern(WHERE)
 _COMMA = pattern(r"[\[\](){},]")
 _LIST = pattern(r"[\[\]{}]")
 _ITEM = pattern(rf"\s*+(?:([\[\]])|[\w.+\-]++(?:{PARENTHESES})?+|{PARENTHESES})")

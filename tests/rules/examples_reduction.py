@@ -13,7 +13,7 @@ from tests.rules.example import Example, arg
 def _jax_reducer(name: str, x: Any, *, axes: tuple) -> Any:
     import jax
 
-    return getattr(jax.lax, f"{name}_p").bind(x, axes=axes)
+    return getattr(jax.lax, name)(x, axes)
 
 
 def _reduce(op: Any, x: str, *axes: int, values: Any = None, smooth: bool = True) -> Example:
