@@ -1,0 +1,29 @@
+"""A plug-in that was loaded for one program changes nothing for the primitives that a process declares to JAX itself."""
+
+from __future__ import annotations
+
+import jax
+import pytest
+from jax.extend.core import Primitive, jaxpr_as_fun
+
+import jaxprtool as jt
+from jaxprtool.core.primitive import declared_primitive
+
+
+@pytest.mark.parametrize("name", ["linear_solve", "unvmap_any", "no_plug_in_has_this"])
+def test_a_primitive_of_the_process_gets_its_own_jaxprs(name):
+    """Rules ask for the very object that they were given, which no jaxpr of ours is."""
+    held = jax.make_jaxpr(lambda x: x * 2.0)(1.0)
+    given = []
+
+    def run(x, *, body):
+        given.append(body)
+        return jaxpr_as_fun(body)(x)[0]
+
+    own = Primitive(name)
+    own.def_impl(run)
+    own.def_abstract_eval(lambda x, *, body: x)
+    declared_primitive(name)
+    program = jt.trace(lambda x: own.bind(x, body=held), 1.0)
+    assert given and all(body is held for body in given)
+    assert [float(x) for x in jt.eval_jaxpr(jt.parse(str(program)), [3.0])] == [6.0]
