@@ -18,7 +18,7 @@ from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.scan_trees import parts_of_trees
 
 __all__ = [
-    "automatic_inline",
+    "of_jit",
     "axes_of_name",
     "bit_generator",
     "broadcast",
@@ -317,15 +317,24 @@ def results_of_callback(params: Params, inputs: Inputs) -> Params:
     return {"callback": params["callback"], "result_avals": tuple(params["flat_results_aval"])}
 
 
-def automatic_inline(params: Params, inputs: Inputs) -> Params:
-    """`inline=Inline.AUTO`, from 0.12 on; shardings as HLO spells them, to 0.4.21, name no mesh."""
+def of_jit(params: Params, inputs: Inputs) -> Params:
+    """`inline=Inline.AUTO`, from 0.12 on; shardings as HLO spells them, to 0.4.21, name no mesh.
+
+    A sharding that is not specified, and a mesh without axes, stand in the text where JAX prints all params.
+    """
     del inputs
     new = dict(params)
     if isinstance(new.get("inline"), Word):
         new["inline"] = new["inline"].member == "ALWAYS"
     for key in ("in_shardings", "out_shardings"):
-        if "GSPMDSharding(" in str(new.get(key)):
+        shardings = new.get(key)
+        if "GSPMDSharding(" in str(shardings):
             del new[key]
+        elif isinstance(shardings, tuple):
+            each = cast("tuple[Any, ...]", shardings)
+            new[key] = tuple([None if str(x) == "UnspecifiedValue" else x for x in each])
+    if str(new.get("ctx_mesh")) == "Mesh()":
+        del new["ctx_mesh"]
     return new
 
 

@@ -77,9 +77,7 @@ _CLIP = Word("GatherScatterMode.CLIP")
 
 
 def _jit(until: str) -> Older:
-    return Older(
-        "jit", until, {"call_jaxpr": "jaxpr"}, _JIT_DROPPED, convert=changed.automatic_inline
-    )
+    return Older("jit", until, {"call_jaxpr": "jaxpr"}, _JIT_DROPPED, convert=changed.of_jit)
 
 
 OLDER: dict[str, Older] = {
@@ -87,7 +85,7 @@ OLDER: dict[str, Older] = {
     "xla_call": _jit("0.4.3"),
     "pjit": _jit("0.6.2"),
     "jit": Older(
-        convert=changed.automatic_inline, told_by=("inline", "in_shardings", "out_shardings")
+        convert=changed.of_jit, told_by=("ctx_mesh", "inline", "in_shardings", "out_shardings")
     ),
     "remat_call": _older_name(
         "remat2", "0.3.15", renamed={"call_jaxpr": "jaxpr"}, dropped=("concrete", "name")

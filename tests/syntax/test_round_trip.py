@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jaxprtool.analyses.signature import same_program
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar
 from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs
@@ -14,12 +15,21 @@ from tests.syntax.programs import CASES, traced
 NAMES = sorted(CASES)
 # Jaxprs inside named tuples are printed twice; without the names of the text nothing tells that they are one.
 TWICE_PRINTED = {"solve", "solved"}
+# What the form with all params does not say: the names of functions under rules, and the indices of references.
+UNSAID = {"custom_jvp", "custom_vjp", "mutated"}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_bytes(name):
     text = str(traced(name))
     assert format_jaxpr(parse(text)) == text
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in UNSAID])
+def test_the_form_with_all_params_says_the_same(name):
+    """`custom_pp_eqn_rules=False`: params that the other form leaves out have their defaults."""
+    full = parse(traced(name).pretty_print(custom_pp_eqn_rules=False))
+    assert same_program(parse(str(traced(name))), full)
 
 
 def forget_names(program: ClosedJaxpr) -> None:
