@@ -22,6 +22,7 @@ from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.spellings import DEFINITIONS, Form, Release, forms_of
 
 __all__ = [
+    "ANNOTATES_BELOW",
     "NEWEST",
     "RELEASES",
     "Dialect",
@@ -36,6 +37,7 @@ RELEASES: tuple[Release, ...] = (
     (0, 8, 1), (0, 8, 2), (0, 8, 3), (0, 9, 0), (0, 9, 1), (0, 9, 2), (0, 10, 0), (0, 10, 1), (0, 10, 2),
     (0, 11, 0), (0, 11, 1), (0, 11, 2), (0, 12, 0),
 )  # fmt: skip
+ANNOTATES_BELOW = (0, 10, 1)
 _PARTITION_SPEC, _SORTED_SETS, _PRINTER_DROPS = (0, 9, 1), (0, 10, 1), (0, 10, 1)
 
 
@@ -65,6 +67,11 @@ class Dialect:
     @property
     def names_inner_drops(self) -> bool:
         return self.release >= _PRINTER_DROPS
+
+    @property
+    def annotates_beside(self) -> bool:
+        """Whether all annotations of a line stand on it, and not below each other."""
+        return self.release < ANNOTATES_BELOW
 
     @property
     def layout(self) -> tuple[bool, bool]:

@@ -94,6 +94,7 @@ OLDER: dict[str, Older] = {
     "custom_jvp_call_jaxpr": _older_name(
         "custom_jvp_call", "0.3.16", renamed={"fun_jaxpr": "call_jaxpr"}, dropped=_THUNKS
     ),
+    "custom_vjp_call": _older_params("", "fwd_jaxpr_thunk"),  # where JAX prints all params
     "custom_vjp_call_jaxpr": _older_name(
         "custom_vjp_call",
         "0.6.0",

@@ -3,7 +3,7 @@
 The releases to 0.2.21 write `[file.py:12 (loss)]` for the first of them.
 
 All annotations of a text begin in one column, right of everything else. An equation has that of its line of Python
-on the line of its ` = `, and that of its names on the line below; where several equations stand on a line, theirs
+on the line of its ` = `, and that of its names on the line below (from 0.6.1 to 0.10.0 beside it); where several equations stand on a line, theirs
 follow below each other, in the order of the text, and all have one if any does. An annotation without a text is one of
 an equation that comes from no line of Python, and `# []` one of an equation without names: JAX prints them.
 """
@@ -15,7 +15,7 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import JaxprEqn
@@ -27,6 +27,7 @@ __all__ = ["HARD_BREAK", "Annotated", "annotate", "as_comment", "find_annotation
 _SOURCE = pattern(r"# ([^#\n]*?):(\d+)(?::(\d+))? \(([^#\n]*)\)$")
 _BRACKETS = pattern(r"(?<=\S)  +(\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$", re.MULTILINE)
 _NAMES = pattern(r"# \[([^#\n]*)\]$")
+_ANNOTATION = pattern(r"(?:[^#\n]*?:\d+(?::\d+)? \([^#\n]*\)|\[[^#\n]*\])? *")
 _NO_OPERANDS = pattern(r" = [^\s\[]+$|\]$")
 _TYPED_LITERAL = pattern(r":[^\s\[\]]+\[[^\[\]]*\]$")
 _EQUATION = pattern(r"[^='\"]* = (?!\{ lambda\b)")  # not one in the value of a param
@@ -43,23 +44,30 @@ class _Note(NamedTuple):
     names: tuple[str, ...] | None
 
 
+_Found: TypeAlias = (
+    "tuple[int, list[_Note]]"  # on a line: the column, and the annotations from there on
+)
+
+
 class Annotated:
     """A text with annotations.
 
     Attributes:
       text: the text without its annotations, and without lines of nothing else.
       numbers: for each line of it which one it was, from 1.
+      beside: whether several stand on a line.
     """
 
-    def __init__(self, lines: Sequence[str], notes: dict[int, tuple[int, _Note]]):
+    def __init__(self, lines: Sequence[str], notes: dict[int, _Found]):
         left = [(i, x[: notes[i][0]].rstrip(" ") if i in notes else x) for i, x in enumerate(lines)]
         left = [(i, x) for i, x in left if x or i not in notes]
         self.text = "\n".join([x for _, x in left])
         self.numbers = [i + 1 for i, _ in left]
         self._starts = [0, *itertools.accumulate(len(x) + 1 for _, x in left)]
         self._notes: dict[int, deque[_Note]] = {}
-        for _, (_, note) in sorted(notes.items()):
-            self._notes.setdefault(note.line, deque()).append(note)
+        self.beside = any(len(several) > 1 for _, several in notes.values())
+        for _, (_, several) in sorted(notes.items()):
+            self._notes.setdefault(several[0].line, deque()).extend(several)
 
     def give(self, places: Iterable[tuple[int, JaxprEqn]]) -> None:
         """Give equations their origins; `places` are the offsets of the names of their primitives."""
@@ -102,8 +110,8 @@ def find_annotations(text: str) -> Annotated | None:
         return found
     if "#" not in text or "# " not in text:  # looking for what ends in a blank is slow
         return None
-    sure: dict[int, tuple[int, _Note]] = {}  # by line: the column, and what stands there
-    unsure: dict[int, tuple[int, _Note]] = {}  # what only its column tells from a comment
+    sure: dict[int, _Found] = {}
+    unsure: dict[int, _Found] = {}  # what only its column tells from a comment
     lines = text.split("\n")
     equation = 0
     for number, line in enumerate(lines):
@@ -113,25 +121,56 @@ def find_annotations(text: str) -> Annotated | None:
         if glued > column + 1 and (m := _SOURCE.match(line, glued)):  # as an editor may leave it
             frame = Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4])
             equation = number
-            sure[number] = glued, _Note(number, frame, None)
+            sure[number] = glued, [_Note(number, frame, None)]
             continue
         if column < 0:
+            continue
+        if several := _several(line, number):
+            equation = number
+            certain = any(note.frame for note in several[1])
+            (sure if certain else unsure)[number] = several
             continue
         beside = bool(line[:column].strip())
         equation = number if beside else equation
         if m := _SOURCE.match(line, column + 1):
             frame = Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4])
             found = sure if beside else unsure
-            found[number] = column, _Note(equation, frame, None)
+            found[number] = column, [_Note(equation, frame, None)]
         elif m := _NAMES.match(line, column + 1):
-            unsure[number] = column, _Note(equation, None, names_of(m[1]))
+            unsure[number] = column, [_Note(equation, None, names_of(m[1]))]
         elif line[column:] == _MARK:
-            unsure[number] = column, _Note(equation, None, None)
+            unsure[number] = column, [_Note(equation, None, None)]
     columns = {column for column, _ in sure.values()}
     if not sure and unsure:
         columns = _columns_of_names(lines, unsure)
     notes = sure | {i: note for i, note in unsure.items() if note[0] in columns}
     return Annotated(lines, notes) if notes else None
+
+
+def _several(line: str, number: int) -> _Found | None:
+    """The annotations of a line that ends with several, and their column; None for another line.
+
+    As many blanks as are left of the first one stand before each of the others.
+    """
+    pieces = line.split(_MARK)
+    first = len(pieces)
+    while first > 1 and _ANNOTATION.fullmatch(pieces[first - 1]):
+        first -= 1
+    before, found = _MARK.join(pieces[:first]), pieces[first:]
+    gap = " " * len(before)
+    if len(found) < 2 or not before.strip():
+        return None
+    if any(not x.endswith(gap) or x[: -len(gap)].endswith(" ") for x in found[:-1]):
+        return None
+    return len(before), [_note(x.strip(), number) for x in found]
+
+
+def _note(text: str, number: int) -> _Note:
+    if text.startswith("["):
+        return _Note(number, None, names_of(text[1:-1]))
+    m = _SOURCE.match(f"# {text}")
+    frame = Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4]) if m else None
+    return _Note(number, frame, None)
 
 
 def _in_brackets(text: str) -> Annotated | None:
@@ -142,15 +181,16 @@ def _in_brackets(text: str) -> Annotated | None:
     starts = [m.start(1) - text.rfind("\n", 0, m.start()) for m in matches]
     if not matches or len(set(starts)) > 1:
         return None
-    notes: dict[int, tuple[int, _Note]] = {}
+    notes: dict[int, _Found] = {}
     number = at = 0
     for m, start in zip(matches, starts, strict=True):
         number, at = number + text.count("\n", at, m.start()), m.start()
-        notes[number] = start - 1, _Note(number, Frame(m[2], int(m[3]), None, m[4]), None)
+        note = _Note(number, Frame(m[2], int(m[3]), None, m[4]), None)
+        notes[number] = start - 1, [note]
     return Annotated(text.split("\n"), notes)
 
 
-def _columns_of_names(lines: Sequence[str], unsure: dict[int, tuple[int, _Note]]) -> set[int]:
+def _columns_of_names(lines: Sequence[str], unsure: dict[int, _Found]) -> set[int]:
     """The column of names in a text without lines of Python, as a set; none where they are only comments.
 
     Names stand in one column, right of everything else. Comments follow their equations after two blanks.
@@ -211,36 +251,39 @@ def as_comment(comment: str) -> str:
     return f"{comment[:last]}#{comment[last + 2 :]}" if _SOURCE.match(comment, last) else comment
 
 
-def annotate(pieces: Sequence[str], places: Sequence[tuple[int, JaxprEqn]]) -> str:
+def annotate(
+    pieces: Sequence[str], places: Sequence[tuple[int, JaxprEqn]], beside: bool = False
+) -> str:
     """A text with annotations.
 
     Args:
       pieces: what the text is made of; `HARD_BREAK` stands for a line break inside a value, which JAX takes for
         a character like any other when it looks for the longest line.
       places: annotated equations, in the order of the text, each with the index of a piece on its line.
+      beside: whether further annotations of a line stand on it, as before 0.10.1, and not below.
     """
     if not places:
         return "".join(pieces)
     lines_before = [0, *itertools.accumulate(piece.count("\n") for piece in pieces)]
-    beside: dict[int, list[JaxprEqn]] = {}
+    on_line: dict[int, list[JaxprEqn]] = {}
     for index, eqn in places:
-        beside.setdefault(lines_before[index], []).append(eqn)
+        on_line.setdefault(lines_before[index], []).append(eqn)
     lines_of_python = any(eqn.origin and eqn.origin.shown & SOURCE for _, eqn in places)
     every = 0 if lines_of_python else NAMES  # names alone are told from comments by their column
-    found = {line: _notes_of(eqns, every) for line, eqns in beside.items()}
+    found = {line: _notes_of(eqns, every) for line, eqns in on_line.items()}
     lines = "".join(pieces).split("\n")
-    below = _additions(lines)
-    width = max(_size(line) for i, line in enumerate(lines) if i not in below)
+    apart = _additions(lines)
+    width = max(_size(line) for i, line in enumerate(lines) if i not in apart)
     out: list[str] = []
     for number, line in enumerate(lines):
         notes = found.get(number)
         if not notes:
             out.append(line)
             continue
-        for k, note in enumerate(notes):
-            shown = "" if k else line
-            column = _size(shown.rpartition(HARD_BREAK)[2])
-            out.append(f"{shown}{' ' * (width - column)}{_MARK}{note}")
+        below = [f"{' ' * width}{_MARK}{note}" for note in notes[1:]]
+        blanks = " " * (width - _size(line.rpartition(HARD_BREAK)[2]))
+        first = f"{line}{blanks}{_MARK}{notes[0]}"
+        out += ["".join([first, *below])] if beside else [first, *below]
     return "\n".join(out).replace(HARD_BREAK, "\n")
 
 

@@ -10,6 +10,7 @@ from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.atoms import Missing
 from jaxprtool.syntax.build import Builder
 from jaxprtool.syntax.definitions import Definitions
+from jaxprtool.syntax.dialects import ANNOTATES_BELOW
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.hints import hint
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
@@ -113,6 +114,8 @@ def _read(source: Source) -> tuple[dict[str, ClosedJaxpr], Reading]:
         numbers = [source.number(row) for row in annotated.numbers]
         source = Source(annotated.text, source.name, numbers)
     reading = scan(source)
+    if annotated and annotated.beside:
+        reading.told.add(("before", ANNOTATES_BELOW))
     builder = Builder(reading, _read_inner, annotated=annotated is not None)
     programs: dict[str, ClosedJaxpr] = {}
     try:

@@ -117,7 +117,7 @@ def format_file(
         printer.write(head=not name)
         places += [(len(pieces) + i, eqn) for i, eqn in printer.places]
         pieces += [*printer.out, "\n"]
-    return annotate(pieces, places)
+    return annotate(pieces, places, all(p.dialect.annotates_beside for p in printers))
 
 
 def _asked(name: str, programs: Iterable[ClosedJaxpr]) -> Dialect | None:
@@ -236,7 +236,7 @@ class _Printer:
     def text(self) -> str:
         """The whole text, with its annotations."""
         self.write()
-        return annotate(self.out, self.places)
+        return annotate(self.out, self.places, self.dialect.annotates_beside)
 
     def write(self, head: bool = True) -> None:
         """Write the pieces of the text: definitions, then the program (with the comments above it if `head`)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -322,3 +324,23 @@ def test_an_equation_in_a_comment_is_none():
     shown = format_jaxpr(program, lossless=True)
     assert str(jt.parse(shown).eqns[0].origin) == "[jvp(f)]"
     assert format_jaxpr(jt.parse(shown), lossless=True) == shown
+
+
+BESIDE = Path(__file__).parent / "dialects" / "annotations-jax-0.9.0.txt"
+
+
+def test_annotations_beside_each_other():
+    """From 0.6.1 to 0.10.0 names stand behind the line of Python, and those of further equations of a line behind both."""
+    text = BESIDE.read_text().rstrip("\n")
+    program = jt.parse(text)
+    assert format_jaxpr(program) == text
+    assert [str(e.origin) for e in all_eqns(program.jaxpr)] == [
+        "/models/gate.py:3:8 (f)",
+        *["/models/gate.py:3:26 (f.<locals>.<lambda>)"] * 2,
+        *(f"/models/gate.py:5:{column} (f) [layer]" for column in (28, 15, 15)),
+        "/models/gate.py:5:15 (f)",
+    ]
+    below = format_jaxpr(program, dialect="jax-0.10.2")
+    assert [str(e.origin) for e in all_eqns(jt.parse(below).jaxpr)] == [
+        str(e.origin) for e in all_eqns(program.jaxpr)
+    ]
