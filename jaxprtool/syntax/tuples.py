@@ -24,6 +24,7 @@ from jaxprtool.syntax.units import UNIT
 
 __all__ = ["OF_TUPLES", "has_tuples", "take_tuples_apart"]
 
+_MOST = 3_000_000  # elements of tuples in a program
 OF_TUPLES = frozenset({"pack", "id", "while", "cond"})  # what may be such an equation
 
 Structure: TypeAlias = "Atom | tuple[Structure, ...]"
@@ -46,10 +47,31 @@ def take_tuples_apart(programs: Sequence[ClosedJaxpr]) -> list[Diagnostic]:
 
     Returns: what is wrong: tuples that are taken apart into another number of elements than they have.
     """
-    wrong: list[Diagnostic] = []
+    faults = _Faults()
     for closed in programs:
-        _Body(closed.jaxpr, wrong).take_apart(())
-    return wrong
+        try:
+            _Body(closed.jaxpr, faults).take_apart(())
+        except _TooLarge:
+            message = f"its tuples hold more than {_MOST:,} values, those of tuples inside counted"
+            faults.found.append(Diagnostic(message, "too-large", closed.jaxpr.span))
+    return faults.found
+
+
+class _TooLarge(Exception):
+    """Tuples of tuples grow as fast as one likes: a few lines may stand for more values than there is room for."""
+
+
+class _Faults:
+    """What is wrong in a program, and how many elements of tuples it may still have."""
+
+    def __init__(self) -> None:
+        self.found: list[Diagnostic] = []
+        self.left = _MOST
+
+    def spend(self, elements: int) -> None:
+        self.left -= elements
+        if self.left < 0:
+            raise _TooLarge
 
 
 class _Body:
@@ -57,11 +79,11 @@ class _Body:
 
     Attributes:
       found: the structures of variables that are more than themselves: a tuple, or another variable that they stand for.
-      wrong: what is wrong, in all of the program.
+      faults: what is wrong, in all of the program.
     """
 
-    def __init__(self, jaxpr: Jaxpr, wrong: list[Diagnostic]):
-        self.jaxpr, self.wrong = jaxpr, wrong
+    def __init__(self, jaxpr: Jaxpr, faults: _Faults):
+        self.jaxpr, self.faults = jaxpr, faults
         self.found: dict[Var, Structure] = {}
 
     def take_apart(self, given: Sequence[Structure]) -> tuple[list[Structure], list[Structure]]:
@@ -90,7 +112,10 @@ class _Body:
             x = self.found[x]
         if x is UNIT:
             return ()
-        return tuple([self.of(y) for y in x]) if type(x) is tuple else x
+        if type(x) is not tuple:
+            return x
+        self.faults.spend(len(x))
+        return tuple([self.of(y) for y in x])
 
     def _leaves(self, atoms: Iterable[Structure]) -> tuple[Any, ...]:
         """The atoms that tuples, and tuples inside of those, consist of."""
@@ -140,7 +165,7 @@ class _Body:
         if type(structure) is not tuple or len(structure) != len(names):
             size = len(structure) if type(structure) is tuple else 1
             message = f"a tuple of {counted(size, 'element')} is taken apart into {len(names)}"
-            self.wrong.append(Diagnostic(message, "result-count", eqn.span))
+            self.faults.found.append(Diagnostic(message, "result-count", eqn.span))
             return
         for v, s in zip(names, structure, strict=True):
             if v is not s:
@@ -150,7 +175,7 @@ class _Body:
 
     def _inside(self, jaxpr: Jaxpr, operands: Sequence[Structure]) -> list[Structure]:
         """Take a jaxpr apart that is called with these operands; returns the structures of its results."""
-        ins, outs = _Body(jaxpr, self.wrong).take_apart([self.of(x) for x in operands])
+        ins, outs = _Body(jaxpr, self.faults).take_apart([self.of(x) for x in operands])
         self._learn(tuple(operands), tuple(ins))
         return outs
 
@@ -178,7 +203,7 @@ class _Body:
             (self._loop if loop else self._branches)(eqn, *inputs)
             return
         message = f"{eqn.primitive}, as the first releases write it, {what}"
-        self.wrong.append(Diagnostic(message, code, eqn.span))
+        self.faults.found.append(Diagnostic(message, code, eqn.span))
 
     def _loop(
         self, eqn: JaxprEqn, init: Any, cond_consts: Any = UNIT, body_consts: Any = UNIT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -130,3 +132,19 @@ def test_a_loop_whose_constants_are_not_known_is_refused_by_the_checker():
     text = LOOP.replace("c * d", "c * a")
     with pytest.raises(jt.JaxprToolError):
         jt.typecheck_jaxpr(jt.with_types(jt.parse(text), "f32[]", "f32[]"))
+
+
+def test_tuples_do_not_grow_without_bound():
+    """Sixty lines stand for more values than a machine has room for."""
+    lines = ["v0 = pack a a", *(f"v{i} = pack v{i - 1} v{i - 1}" for i in range(1, 60))]
+    text = "{ lambda  ;  ; a.\n  let " + "\n      ".join(lines) + "\n  in v59 }\n"
+    start = time.perf_counter()
+    with pytest.raises(jt.JaxprToolError, match="its tuples hold more than"):
+        jt.parse(text)
+    assert time.perf_counter() - start < 20
+
+
+def test_tuples_nest_deeply():
+    lines = ["v0 = pack a", *(f"v{i} = pack v{i - 1}" for i in range(1, 5000))]
+    text = "{ lambda  ;  ; a.\n  let " + "\n      ".join(lines) + "\n  in v4999 }\n"
+    assert len(jt.parse(text).jaxpr.outs) == 1
