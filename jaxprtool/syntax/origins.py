@@ -24,10 +24,13 @@ from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["HARD_BREAK", "Annotated", "annotate", "as_comment", "find_annotations"]
 
-_SOURCE = pattern(r"# ([^#\n]*?):(\d+)(?::(\d+))? \(([^#\n]*)\)$")
+# What has no `)` at its end is looked at once, whatever stands in it.
+_SOURCE = pattern(r"# (?=[^#\n]*\)$)([^#\n]*?):(\d++)(?::(\d++))? \(([^#\n]*)\)$")
 _BRACKETS = pattern(r"(?<=\S)  +(\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$", re.MULTILINE)
 _NAMES = pattern(r"# \[([^#\n]*)\]$")
-_ANNOTATION = pattern(r"(?:[^#\n]*?:\d+(?::\d+)? \([^#\n]*\)|\[[^#\n]*\])? *")
+_ANNOTATION = pattern(
+    r"(?:(?=[^#\n]*\) *$)[^#\n]*?:\d++(?::\d++)? \([^#\n]*\)|\[[^#\n]*\])? *"
+)
 _NO_OPERANDS = pattern(r" = [^\s\[]+$|\]$")
 _TYPED_LITERAL = pattern(r":[^\s\[\]]+\[[^\[\]]*\]$")
 _EQUATION = pattern(r"[^='\"]* = (?!\{ lambda\b)")  # not one in the value of a param

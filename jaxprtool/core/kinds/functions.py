@@ -92,7 +92,8 @@ def _unquoted(text: str) -> str | None:
 # What the text of a param cannot hold, since a reader drops it or takes it for something else: carriage returns, colours,
 # a line that begins as a param does or closes the list of them, and an annotation.
 _LOST = re.compile(
-    r"\r|\x1b\[[0-9;]*m|\n {4,}(?:[^\W\d]\w*=|\])|# [^#\n]*:\d+(?::\d+)? \([^#\n]*\)(?:\n|\Z)"
+    r"\r|\x1b\[[0-9;]*m|\n {4,}(?:[^\W\d]\w*=|\])"
+    r"|# (?=[^#\n]*\)(?:\n|\Z))[^#\n]*?:\d++(?::\d++)? \([^#\n]*\)(?:\n|\Z)"
 )
 
 

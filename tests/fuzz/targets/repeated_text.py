@@ -32,6 +32,11 @@ _FRAMES = (  # what stands before and after the repeated piece
     (_HEAD + "in (a,) } where ", ""),
     ("{ lambda c:f32[9]; . let in () } where c = [", "]"),
     ("{ lambda a:float64[] .\n  let ", "  in ( a ) }"),
+    (_HEAD + "b:f32[] = sin a # ", "\n " + _TAIL),
+    (_HEAD + "b:f32[] = sin a # ", ")\n " + _TAIL),
+    (_HEAD + "b:f32[] = sin a      # f.py:1:2 (g) # ", "# []\n " + _TAIL),
+    (_HEAD + "debug_print[\n      fmt=", "\n      ordered=False\n    ] a\n " + _TAIL),
+    ("{ lambda  ;  ; a.\n  let ", "\n  in a }"),
 )
 _PIECES = (
     *(" ", "\n", "\n  ", ",", ", ", ";", ":", "=", " = ", "(", ")", "[", "]", "{", "}", "()", "[]"),
@@ -41,6 +46,7 @@ _PIECES = (
     *("{ lambda ; a:f32[]. let in (a,) }", "let f = { lambda ; . let in () } in\n", "_:f32[] "),
     *("b:f32[] = sin a\n", "sin a; ", "free_ref a\n    ", "a b\n      c = ", "r[0]", "r[0] <- ", "a[...]", " += ", "PyTreeDef(", "F(a=", "np.int64(1), "),
     *("ShapedArray(f32[3]), ", "frozenset({", "slice(1, 2), ", "{0: ", "\x1b[0m", "\r", "é", "q1 "),
+    *("f.py:1:2 (g) ", ":1 (", "[jvp(f)] ", " # ", "# ", "b = pack a a\n      ", "(c d) = id a\n      ", "$'"),
 )  # fmt: skip
 
 
