@@ -20,6 +20,7 @@ __all__ = [
     "references",
     "swapped_cases",
     "with_jaxpr",
+    "zeros",
 ]
 
 Params = dict[str, Any]
@@ -124,6 +125,20 @@ def references(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> li
         _equation("scan", [*cells, steps], looped, []),
         *[_equation("freeze", [r], {}, [v]) for r, v in zip(cells, outs, strict=True)],
     ]
+
+
+_ZEROS: dict[str, Any] = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
+
+
+def zeros(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn]:
+    """`zeros_like x`, to 0.4.23 in derivatives: a 0 of the type of x, which is that of the result, broadcast to its shape."""
+    del params
+    (_,), (aval,) = inputs, [v.aval for v in outs]
+    if not isinstance(aval, ShapedArray) or aval.dtype.kind not in _ZEROS:
+        raise ValueError(f"there are no zeros of {aval}")
+    zero = Lit(_ZEROS[aval.dtype.kind], ShapedArray((), aval.dtype))
+    params = {"shape": aval.shape, "broadcast_dimensions": ()}
+    return [_equation("broadcast_in_dim", [zero], params, outs)]
 
 
 def _equation(name: str, inputs: Sequence[Any], params: Params, outs: Sequence[Var]) -> JaxprEqn:

@@ -141,6 +141,7 @@ OLDER: dict[str, Older] = {
         convert=changed.shard_map,
     ),
     "mesh_cast": _older_name("reshard", "0.7.1"),
+    "sharding_cast": _older_name("reshard", "0.5.0", dropped=("src_sharding",)),
     "sharding_constraint": Older(
         until="0.5.0", dropped=("resource_env",), convert=changed.constraint
     ),
@@ -172,6 +173,7 @@ OLDER: dict[str, Older] = {
     ),
     "sort_key_val": _older_name("sort", "0.1.67", convert=changed.from_last),
     "top_k": Older(until="0.8.0", convert=changed.top_k),
+    "zeros_like": Older(until="0.4.23", expand=equations.zeros),
     # ---- functions of elements, of matrices and of keys
     "eig": _older_params(
         "0.7.2",
@@ -183,6 +185,7 @@ OLDER: dict[str, Older] = {
     "rng_bit_generator": Older(convert=changed.bit_generator),
     "round": Older(until="0.2.5", convert=changed.rounding),
     "safe_mul": _older_name("mul", "0.1.60"),
+    "symmetric_update": _older_name("symmetric_product", "0.5.0"),
     "tridiagonal_solve": _older_params("0.4.38", "ldb", "m", "n", "t"),
     # ---- effects and references
     "array_ref": _older_name("new_ref", "0.7.1"),

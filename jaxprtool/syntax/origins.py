@@ -28,9 +28,7 @@ __all__ = ["HARD_BREAK", "Annotated", "annotate", "as_comment", "find_annotation
 _SOURCE = pattern(r"# (?=[^#\n]*\)$)([^#\n]*?):(\d++)(?::(\d++))? \(([^#\n]*)\)$")
 _BRACKETS = pattern(r"(?<=\S)  +(\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$", re.MULTILINE)
 _NAMES = pattern(r"# \[([^#\n]*)\]$")
-_ANNOTATION = pattern(
-    r"(?:(?=[^#\n]*\) *$)[^#\n]*?:\d++(?::\d++)? \([^#\n]*\)|\[[^#\n]*\])? *"
-)
+_ANNOTATION = pattern(r"(?:(?=[^#\n]*\) *$)[^#\n]*?:\d++(?::\d++)? \([^#\n]*\)|\[[^#\n]*\])? *")
 _NO_OPERANDS = pattern(r" = [^\s\[]+$|\]$")
 _TYPED_LITERAL = pattern(r":[^\s\[\]]+\[[^\[\]]*\]$")
 _EQUATION = pattern(r"[^='\"]* = (?!\{ lambda\b)")  # not one in the value of a param

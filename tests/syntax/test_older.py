@@ -11,6 +11,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.signature import same_program
+from jaxprtool.backends.numpy_eval import np_dtype
 
 CURRENT = """\
 { lambda ; a:f32[8]. let
@@ -367,3 +368,35 @@ def test_functions_under_custom_transforms_are_called(name):
     program = jt.parse(text)
     assert [float(x) for x in jt.eval_jaxpr(program, [np.float32(-2)])] == [0]
     jt.typecheck_jaxpr(jt.with_types(program, "f32[]"))
+
+
+@pytest.mark.parametrize("aval", ["f32[3]", "bf16[2,2]", "i32[]", "bool[2]", "c64[1]"])
+def test_zeros_of_a_type(aval):
+    """`zeros_like`, to 0.4.23 in derivatives."""
+    program = jt.parse(f"{{ lambda ; a:{aval}. let b:{aval} = zeros_like a in (b,) }}")
+    jt.typecheck_jaxpr(program)
+    (taken,) = program.in_avals
+    (value,) = jt.eval_jaxpr(program, [np.ones(taken.shape, np_dtype(taken.dtype))])
+    assert not np.asarray(value).any()
+    assert "zeros_like" not in str(program)
+
+
+def test_zeros_of_a_number_without_a_type():
+    program = jt.parse("{ lambda ; . let a:i32[] = zeros_like 0 in (a,) }")
+    printed = jt.format_jaxpr(program, lossless=True)
+    assert "zeros_like" not in printed
+    assert jt.format_jaxpr(jt.parse(printed), lossless=True) == printed
+
+
+def test_there_are_no_zeros_of_a_key():
+    with pytest.raises(jt.JaxprToolError, match="unknown primitive zeros_like"):
+        text = "{ lambda ; a:key<fry>[]. let b:key<fry>[] = zeros_like a in (b,) }"
+        jt.typecheck_jaxpr(jt.parse(text))
+
+
+def test_a_product_that_0_5_called_symmetric_update():
+    text = """\
+{ lambda ; a:f32[2,3] b:f32[2,2]. let
+    c:f32[2,2] = symmetric_update[alpha=1.0 beta=0.0] a b
+  in (c,) }"""
+    assert str(jt.parse(text)) == text.replace("symmetric_update", "symmetric_product")
