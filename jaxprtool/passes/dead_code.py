@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from jaxprtool.interpreters.dce import dce_closed
+from jaxprtool.interpreters.dce import dce_closed, dce_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import map_programs
 from jaxprtool.passes.registry import define_pass
 
 __all__ = ["dce"]
@@ -15,7 +16,13 @@ def dce(program: ClosedJaxpr) -> ClosedJaxpr:
 
     Equations with effects stay, and so do all arguments of the program. Constants go with their last reader.
     """
-    made = dce_closed(program)
+    made = map_programs(dce_closed(program), _without_dead)
     if made.jaxpr is program.jaxpr and len(made.consts) == len(program.consts):
         return program
     return program.replace(jaxpr=made.jaxpr, consts=made.consts)
+
+
+def _without_dead(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A jaxpr whose arguments, constants and results all stay: equations without a rule hold such, those of solvers."""
+    smaller, _ = dce_jaxpr(closed.jaxpr, keep_inputs=True)
+    return closed if smaller is closed.jaxpr else closed.replace(jaxpr=smaller)

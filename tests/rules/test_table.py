@@ -136,7 +136,10 @@ def test_the_history_of_a_primitive():
         ("since 0.10", "without _split_transpose, linear"),
         ("since 0.11", "with ft_in, ft_out; without num_carry, num_consts"),
     ]
-    assert history("reshard")[0] == ("to 0.7.1", "called mesh_cast")
+    assert history("reshard")[:2] == [
+        ("to 0.5.0", "called sharding_cast; with src_sharding"),
+        ("to 0.7.1", "called mesh_cast"),
+    ]
     assert ("since 0.11.2", "new") in history("log2")
     assert "  since 0.11.2  new" in row_text(PRIMITIVES["log2"])
 
