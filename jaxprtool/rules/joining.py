@@ -188,9 +188,17 @@ define(
 )
 
 
+_MOST_RESULTS = (
+    1_000_000  # more are in no program, and the list of them would take the memory of the machine
+)
+
+
 def _unstack_type(x: Aval, *, axis: int) -> list[Aval]:
     check_axes("unstack", "axis", (axis,), x.ndim, x)
-    return [with_shape(x, removed(x.shape, (axis,)))] * x.shape[axis]
+    count = x.shape[axis]
+    if isinstance(count, int) and count > _MOST_RESULTS:
+        ill_typed(f"unstack of {x} along axis {axis} has {count} results", "result-count")
+    return [with_shape(x, removed(x.shape, (axis,)))] * count
 
 
 def _unstack_impl(xp: Namespace, x: Value, *, axis: int) -> Value:
