@@ -124,7 +124,7 @@ def is_absent(callback: ParamValue) -> bool:
 
 
 def _call_output(xp: Namespace, *values: Value, callback: Any, **_: ParamValue) -> list[Value]:
-    if is_absent(callback):
+    if callback is None or is_absent(callback):
         message = f"debug_callback: the function {callback} is not in the text and is not called"
         warnings.warn(message, CallbackWarning, stacklevel=2)
     else:
@@ -236,7 +236,7 @@ def refuse_absent(program: ClosedJaxpr, said: str) -> None:
 def _call(
     name: str, xp: Namespace, *values: Value, callback: Any, result_avals: Any, **_: Any
 ) -> Value:
-    if is_absent(callback):
+    if callback is None or is_absent(callback):
         _fail_absent(name, callback)
     results = _called(name, callback.value, values)
     if not isinstance(results, (tuple, list)):
