@@ -184,11 +184,9 @@ def _check_verbs(file: str, found: Mapping[str, Any], where: str) -> None:
         if verb not in VERBS:
             near = close_names(verb, VERBS)
             help = f"did you mean {near[0]}?" if near else f"there are {', '.join(VERBS)}"
-            help = (
-                f'verbs = ["{verb.replace(",", chr(34) + ", " + chr(34))}"]'
-                if "," in verb
-                else help
-            )
+            if "," in verb:
+                each = ", ".join([f'"{x.strip()}"' for x in verb.split(",")])
+                help = f"verbs = [{each}]"
             _bad(file, f"{where}: verbs cannot have {verb!r}", help)
         if verb in verbs[:i]:
             _bad(file, f"{where}: verbs has {verb!r} twice")

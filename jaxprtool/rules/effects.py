@@ -41,7 +41,7 @@ from jaxprtool.makers.mapped_calls import one_by_one
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.formats import format_fields, print_options
 
-__all__ = ["CallbackWarning", "absent_function", "is_absent", "refuse_absent"]
+__all__ = ["CallbackWarning", "absent_function", "calls_absent", "refuse_absent"]
 
 
 class CallbackWarning(UserWarning):
@@ -118,13 +118,18 @@ def _format_arguments(
     return [*args], named
 
 
-def is_absent(callback: ParamValue) -> bool:
-    """Whether a callback is the text of a function alone."""
-    return callback is not None and getattr(callback, "value", None) is None
+def _is_absent(callback: ParamValue) -> bool:
+    """Whether a callback is no function of this process: the text of one alone, or None."""
+    return getattr(callback, "value", None) is None
+
+
+def calls_absent(eqn: JaxprEqn) -> bool:
+    """Whether an equation calls a function that is not in the text."""
+    return "callback" in eqn.params and _is_absent(eqn.params["callback"])
 
 
 def _call_output(xp: Namespace, *values: Value, callback: Any, **_: ParamValue) -> list[Value]:
-    if callback is None or is_absent(callback):
+    if _is_absent(callback):
         message = f"debug_callback: the function {callback} is not in the text and is not called"
         warnings.warn(message, CallbackWarning, stacklevel=2)
     else:
@@ -227,16 +232,17 @@ def refuse_absent(program: ClosedJaxpr, said: str) -> None:
       said: the compiler's message, which has that of the call in it.
     """
     for eqn in all_eqns(program.jaxpr):
-        callback = eqn.params.get("callback")
-        called = bool(eqn.out_binders) and is_absent(callback)
-        if called and _absence(eqn.primitive.name, callback)[:_SEEN] in said:
+        if not (eqn.out_binders and calls_absent(eqn)):
+            continue
+        callback = eqn.params["callback"]
+        if _absence(eqn.primitive.name, callback)[:_SEEN] in said:
             _fail_absent(eqn.primitive.name, callback, eqn.span)
 
 
 def _call(
     name: str, xp: Namespace, *values: Value, callback: Any, result_avals: Any, **_: Any
 ) -> Value:
-    if callback is None or is_absent(callback):
+    if _is_absent(callback):
         _fail_absent(name, callback)
     results = _called(name, callback.value, values)
     if not isinstance(results, (tuple, list)):

@@ -12,35 +12,29 @@ from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
 from tests.syntax.two_readers import difference
 
-PROGRAM = """\
-{ lambda ; a:f32[3]. let
+
+def _print(indent: int, operand: str) -> str:
+    """An equation that prints, in the layout of JAX."""
+    params = (
+        "fmt=?", "has_placeholders=True", "in_tree=None", "logging_record=None", "np_printoptions=()",
+        "ordered=False", "partitioned=False", "static_args=()",
+    )  # fmt: skip
+    blanks = " " * indent
+    lines = [f"{blanks}  {param}" for param in params]
+    return "\n".join([f"{blanks}debug_print[", *lines, f"{blanks}] {operand}"])
+
+
+PROGRAM = f"""\
+{{ lambda ; a:f32[3]. let
     b:f32[3] = jit[
       name=f
-      jaxpr={ lambda ; c:f32[3]. let
-          debug_print[
-            fmt=?
-            has_placeholders=True
-            in_tree=None
-            logging_record=None
-            np_printoptions=()
-            ordered=False
-            partitioned=False
-            static_args=()
-          ] c
+      jaxpr={{ lambda ; c:f32[3]. let
+{_print(10, "c")}
           d:f32[3] = sin c
-        in (d,) }
+        in (d,) }}
     ] a
-    debug_print[
-      fmt=?
-      has_placeholders=True
-      in_tree=None
-      logging_record=None
-      np_printoptions=()
-      ordered=False
-      partitioned=False
-      static_args=()
-    ] b
-  in (b,) }
+{_print(4, "b")}
+  in (b,) }}
 """
 PIECES = (
     *("\n", "\n    ", "\n      ", "\n            ", " ", "\t", "\r", "\r\n", "\x1b[31m", "\x1b[0m", "\x1b"),

@@ -119,8 +119,9 @@ class Candidate:
     ) -> Candidate | None:
         """The candidate without some equations, whose results become arguments where others read them.
 
-        With `hold` also where they are results of the program, which then has as many results as before. A reference cannot be an argument: with the equation that makes one go those that use it. None where nothing
-        is left or nothing is removed.
+        With `hold` also where they are results of the program, which then has as many results as before. A reference
+        cannot be an argument: with the equation that makes one go those that use it. None where nothing is left or nothing
+        is removed.
         """
         removed = _closed_over_references(self.jaxpr.eqns, {*gone})
         kept = [e for e in self.jaxpr.eqns if e not in removed]

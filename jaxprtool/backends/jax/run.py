@@ -18,7 +18,7 @@ from jaxprtool.backends.jax.function import FlatFunction, has_wide_types
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns, nesting
-from jaxprtool.rules.effects import is_absent, refuse_absent
+from jaxprtool.rules.effects import calls_absent, refuse_absent
 from jaxprtool.syntax.print import format_jaxpr
 
 __all__ = ["compile_with_jax", "run_with_jax"]
@@ -66,7 +66,7 @@ def run_with_jax(
 @contextlib.contextmanager
 def _unlogged(program: ClosedJaxpr) -> Generator[None]:
     """Inside the block JAX logs no failure of a callback where the program calls functions that are not in the text."""
-    absent = any(is_absent(eqn.params.get("callback")) for eqn in all_eqns(program.jaxpr))
+    absent = any(map(calls_absent, all_eqns(program.jaxpr)))
     loggers = [*map(logging.getLogger, private.CALLBACK_LOGGERS)]
     before = [x.disabled for x in loggers]
     for x in loggers:

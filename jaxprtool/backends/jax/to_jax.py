@@ -70,7 +70,7 @@ from jaxprtool.ir.params import (
 )
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.makers.indexing import update_jaxpr_of
-from jaxprtool.rules.effects import absent_function, is_absent
+from jaxprtool.rules.effects import absent_function, calls_absent
 from jaxprtool.rules.scatter import COMBINED_BY
 
 __all__ = ["eqn_to_jax", "jax_params", "key_array", "to_jax"]
@@ -228,7 +228,7 @@ class _Writer:
             return inputs, outs, prim, rebuild_custom_rule(eqn, self.closed, self.aval)
         if name == "pallas_call":
             return inputs, outs, prim, self.kernel(eqn, prim)
-        if is_absent(params.get("callback")):
+        if calls_absent(eqn):
             params = {**params, "callback": Named(absent_function(eqn), str(params["callback"]))}
         with self.on(self.inner_mesh(prim, params)):
             restored = self.params(prim, self.with_thunk(eqn) if name == "linear_call" else params)
