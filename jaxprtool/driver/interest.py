@@ -24,11 +24,11 @@ from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.driver.in_step import Limits, Side, of_both, side
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.check import typecheck_jaxpr
+from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.limits import limited_bytes
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError, UsageError, counted, fail
 from jaxprtool.ir.interface import argument_label
 from jaxprtool.ir.jaxpr import Jaxpr
-from jaxprtool.ir.walk import all_eqns
 
 __all__ = [
     "BACKENDS",
@@ -226,7 +226,7 @@ class Differs(Interest):
 
 def _check_end(c: Candidate, max_bytes: int | None) -> None:
     """Raise UsageError where a loop of a candidate takes more steps, or more time, than a run on NumPy may."""
-    if not any(e.primitive.name == "while" for e in all_eqns(c.jaxpr)):
+    if not cost_jaxpr(c.jaxpr).loops:  # how often each loop turns is known
         return
     try:
         run(c.program, c.args or (), max_bytes=max_bytes)
