@@ -50,30 +50,42 @@ def copies_of(eqns: Sequence[JaxprEqn], keys: Keys | None = None) -> Copies:
     instead: dict[Any, Var] = found.instead
     renamed = instead.keys()
     operands = _operands_with_literals(eqns, keys)
-    alone: dict[Any, JaxprEqn] = {}
-    groups: dict[Any, dict[Any, JaxprEqn]] = {}
+    firsts: dict[Any, JaxprEqn] = {}
+    shared: set[Any] = set()  # keys of several equations, whose first one is under its finer key too
     for eqn in eqns:
         inputs = operands.get(eqn) or eqn.inputs
         if instead and not renamed.isdisjoint(inputs):
             inputs = tuple([instead.get(x, x) for x in inputs])
-        # a key that is cheap to make; only where it is there already params are looked at
-        quick = eqn.primitive, inputs
-        first = alone.setdefault(quick, eqn)
+        key: Any = (eqn.primitive, inputs)
+        first = firsts.setdefault(key, eqn)
+        if first is eqn:  # most often; params are looked at only where operands are shared
+            continue
+        for finer in (_rough_params, keys.params):
+            if key not in shared:
+                shared.add(key)
+                firsts[key, finer(first)] = first
+            key = (key, finer(eqn))
+            first = firsts.setdefault(key, eqn)
+            if first is eqn:
+                break
         if first is eqn or not is_pure(eqn):
             continue
-        group = groups.get(quick)
-        if group is None:
-            group = groups[quick] = {keys.params(first): first}
-        key = keys.params(eqn)
-        first = group.setdefault(key, eqn)
-        if first is eqn:
-            continue
         if not _has_results(first, eqn):
-            group[key] = eqn
+            firsts[key] = eqn
             continue
         found.first[eqn] = first
         instead.update(zip(eqn.out_binders, first.out_binders, strict=True))
     return found
+
+
+def _rough_params(eqn: JaxprEqn) -> Any:
+    """What is equal, as Python has it, where the params of two equations are; None where they have no hash, or hold jaxprs."""
+    if eqn.primitive.holds_jaxprs:
+        return None
+    try:
+        return frozenset(eqn.params.items())
+    except TypeError:
+        return None
 
 
 def _operands_with_literals(

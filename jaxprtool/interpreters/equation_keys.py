@@ -11,6 +11,8 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Lit
 
 __all__ = ["Keys"]
 
+_INTS = frozenset([int])  # and no booleans, which are equal to some
+
 
 class Keys:
     """Makes keys; those of different objects of this class do not compare."""
@@ -50,6 +52,8 @@ class Keys:
             return "float", struct.pack("d", x)
         if kind is complex:
             return "complex", struct.pack("dd", x.real, x.imag)
+        if kind is tuple and _INTS.issuperset(map(type, x)):
+            return "ints", x
         if isinstance(x, (tuple, list)):
             return kind, tuple([self.value(v) for v in x])
         if isinstance(x, dict):

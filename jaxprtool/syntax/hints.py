@@ -13,7 +13,7 @@ from jaxprtool.syntax.tokens import BINDER, IDENT, LABELS, LOOSE_BINDER, NUMBER_
 __all__ = ["BARE_RESULTS", "Hint", "hint", "operand_hint", "primitive_hint"]
 
 BARE_RESULTS = pattern(
-    r"[\s;]*+in[ \t]++(?![^\n]*? = )(?!= )([^\s()}][^()}\n]*?)[ \t]*+(?=\}|\n|\Z)"
+    r"[\s;]*+in[ \t]++(?![^\n]*? = )(?!= |#)([^\s()}][^()}\n]*?)[ \t]*+(?=\}|\n|\Z)"
 )
 _LET = pattern(r"(?<=\s)let(?=\s|\Z)")
 _LAMBDA = pattern(r"lambda\b(?=[^{}\n]*[:.;])")
@@ -26,6 +26,7 @@ _EQUATION = pattern(rf"\s*+{BINDER}(?:\s++{BINDER})*+\s++= ")
 _GLUED = pattern(
     rf"[\s;]*+({LOOSE_BINDER}(?:[ \t]++{LOOSE_BINDER})*+)(?:=|[ \t]++=(?=[^\s=]))(?!=)"
 )
+_NO_PRIMITIVE = pattern(rf"[\s;]*+({LOOSE_BINDER}(?:[ \n]++{LOOSE_BINDER})*+ ++=) (?=#)")
 _PARENTHESIS = pattern(r"\s*\((?=\{ lambda|let )")
 _BINDER = pattern(BINDER)
 _NAME = pattern(IDENT)
@@ -59,6 +60,8 @@ def hint(text: str, at: int, expected: list[str]) -> Hint | None:
         return Hint(message, m.start(1), m.end(1), "results are written `in (a, b) }`")
     if LABELS["EQUATION"] in expected and (m := _GLUED.match(text, at)):
         return Hint("`=` needs a blank on both sides", m.start(1), m.end(), f"write `{m[1]} = `")
+    if LABELS["EQUATION"] in expected and (m := _NO_PRIMITIVE.match(text, at)):
+        return Hint("an equation without a primitive", *m.span(1), "what follows `#` is a comment")
     if LABELS["$END"] in expected and (m := _PARENTHESIS.match(text)):
         help = "`(jaxpr, shapes)` is what JAX prints under return_shape=True"
         return Hint("the parenthesis before the jaxpr is not closed", m.end() - 1, m.end(), help)

@@ -15,10 +15,10 @@ from jaxprtool.syntax.tokens import BINDER, IDENT, LOOSE_BINDER, STORED, WHERE
 
 __all__ = ["EquationScanner"]
 
-_EQUATION = pattern(rf"([ \n]*+[\s;]*+)(?<![^\s;])((?:{BINDER}[ \n]++)++)= ([^\s\[;]++)")
+_EQUATION = pattern(rf"([ \n]*+[\s;]*+)(?<![^\s;])((?:{BINDER}[ \n]++)++)= ([^\s\[;#][^\s\[;]*+)")
 _LOOSE_BINDERS = pattern(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on a line
 _LOOSE_EQUATION = pattern(
-    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)=(?: |[ ]*+\n[ ]++)(?!\{{ lambda\b)([^\s\[=;]++)(?=[\s\[;]|\Z)"
+    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)=(?: |[ ]*+\n[ ]++)(?!\{{ lambda\b)((?!#)[^\s\[=;]++)(?=[\s\[;]|\Z)"
 )
 _UNPACKING = pattern(rf"([\s;]*+)(?<![^\s;])(\((?:{IDENT}(?: {IDENT})*+)?+\) )= (id)(?=\s)")
 _NO_RESULT = pattern(

@@ -88,5 +88,5 @@ LITERAL = r"Literal\(val=([^(),\s]+)(?:, hashable=\w+)?\)"  # as 0.1.30 to 0.1.3
 # their parentheses.
 ATOMS = (
     r"(?:[ ]++(?![#{;]|in (?:\((?:[^()]|\([^()]*+\))*+(?:\)(?:\s*+\}|\s++:|\s*+\Z)|\Z)"
-    r"|(?:[^\s(){}=;]{1,40}+ *+){0,20}+\}))[^\s;]++)*+"  # bounded, since `in` may come again and again
+    r"|(?:(?!#)[^\s(){}=;]{1,40}+ *+){0,20}+\}))[^\s;]++)*+"  # bounded, since `in` may come again and again
 )

@@ -116,12 +116,17 @@ def test_mutated(part):
         ("{ lambda ; a:f32[3]. let b:f32[3] = mul a 2.0:f32[;i:3] in (b,) }", ";i:3"),
         ("{ lambda ; a:f32[3]. let b:f32[3] = odd[k=1]# after\n in (b,) }", "#"),
         (";# first\n{ lambda ; a:f32[3]. let in (a,) }", ";#"),
+        ("{ lambda ; a:f32[3]. let b:f32[3] = #sin a\n in (b,) }", "b:f32[3] = #"),
+        ("{ lambda ; a:f32[3]. let b = #sin a\n in (b,) }", "= #"),
+        ("known = #sin a\nodd = 3", "odd"),
+        ("{ lambda ; in:f32[]. let b:f32[] = sin in # }\n", ""),
     ],
 )  # fmt: skip
 def test_where_lark_rejects(text, at):
     with pytest.raises(Rejected) as e:
         read_with_lark(text)
-    assert text[e.value.offset :].lstrip().startswith(at)
+    rest = text[e.value.offset :].lstrip()
+    assert rest.startswith(at) and bool(rest) == bool(at)
     assert difference(text) is None
 
 
@@ -141,6 +146,8 @@ HEAD = "{ lambda ; a:f32[3] b:f32[]. let\n    "
         (HEAD + "odd[j={ lambda ; . let in () } where=3] a\n  in (a,) }", HEAD + "odd[j={ lambda ; . let in () } where = 3] a\n  in (a,) }"),
         (HEAD + "odd[k=nan(1) l=P(inf=2)] a\n  in (a,) }", HEAD + "odd[k = nan(1) l = P(inf=2)] a\n  in (a,) }"),
         ("{ lambda ; r:Ref{ f32[8] }. let in () }", "{ lambda ; r:Ref{f32[8]}. let in () }"),
+        (HEAD + "c:f32[3]\n      d e:f32[] f\n      g = odd a\n  in (c, g) }", HEAD + "c:f32[3] d e:f32[] f g = odd a\n  in (c, g) }"),
+        ("{ lambda a:f32[3] .\n  let  = odd [ k=1 ] a\n  in ( a ) }", "{ lambda a:f32[3] .\n  let odd[k=1] a\n  in ( a ) }"),
         ("{ lambda a:f32[2]; . let in (a,) } where a =  [1.0, 2.0]", "{ lambda a:f32[2]; . let in (a,) } where a = [1.0, 2.0]"),
     ],
 )  # fmt: skip

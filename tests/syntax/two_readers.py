@@ -70,7 +70,7 @@ def difference(text: str) -> str | None:
             first = errors[0]
             if first.code in MIXED and first.span.start <= e.offset:
                 return None  # nonsense for the reader, before what the grammar stumbles over
-            if is_lone_of_unknown(text) and not text[: first.span.start].strip("; \t\n"):
+            if is_lone_of_unknown(text, first.span.start):
                 return None
             return f"Lark rejects at {at}, the reader at {first.span.start}: {first.message}"
         if fast:
@@ -87,7 +87,8 @@ def difference(text: str) -> str | None:
             return None  # it stopped there, before the value with the error
         return f"the reader alone rejects: {errors[0]}"
     if isinstance(theirs, Meaningless):
-        return f"Lark alone finds no meaning: {theirs}" if fast else None
+        alone = fast and not is_ill_typed(fast)  # the checker may refuse what the reader keeps
+        return f"Lark alone finds no meaning: {theirs}" if alone else None
     if fast is None:
         return f"the reader alone rejects: {errors[0]}" if errors else None
     ours, other = (format_file(p, lossless=True, dialect=NEWEST) for p in (fast, theirs))
@@ -111,10 +112,12 @@ def is_vocabulary(error: Any) -> bool:
     ) or (error.code == "bad-literal" and error.message.startswith("a literal of type"))
 
 
-def is_lone_of_unknown(text: str) -> bool:
-    """Whether the text is one equation that lacks types, of a primitive that nobody declares: the reader takes it for none."""
-    found = _LONE.match(text)
-    return found is not None and declared_params(found[1]) is None
+def is_lone_of_unknown(text: str, at: int) -> bool:
+    """Whether the text begins, at an offset, with an equation that lacks types, of a primitive that nobody declares: the reader takes it for none."""
+    found = _LONE.match(text, at)
+    return (
+        found is not None and declared_params(found[1]) is None and bool(_GAP.fullmatch(text, 0, at))
+    )
 
 
 def is_ill_typed(programs: dict[str, ClosedJaxpr]) -> bool:
