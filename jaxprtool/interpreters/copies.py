@@ -51,7 +51,7 @@ def copies_of(eqns: Sequence[JaxprEqn], keys: Keys | None = None) -> Copies:
     renamed = instead.keys()
     operands = _operands_with_literals(eqns, keys)
     firsts: dict[Any, JaxprEqn] = {}
-    shared: set[Any] = set()  # keys of several equations, whose first one is under its finer key too
+    shared: set[Any] = set()  # keys of several equations: their first one has its finer key too
     for eqn in eqns:
         inputs = operands.get(eqn) or eqn.inputs
         if instead and not renamed.isdisjoint(inputs):

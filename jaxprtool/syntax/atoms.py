@@ -23,8 +23,8 @@ _BINDER = pattern(f"({LOOSE_BINDER})")
 _RESULT = pattern(rf"(?<!\S)({IDENT})(?::{TYPE})?+(?=\s++=\s|\s++{IDENT}:)")
 _SPACED = pattern(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
 _NO_NUMBER = pattern(
-    r"(?!(?:(?:inf|nan)j?|True|False|complex)\b)[^\W\d]|\[\s"
-)  # what a name begins with, and what no `[...]` does
+    r"(?!(?:(?:inf|nan)j?|True|False|complex)\b)[^\W\d]|\[\s|\((?![-+.\dbin])"
+)  # what a name begins with, and what no `[...]`, `(1+2j)` and `(b'',)` do
 _WORD = pattern(r"\S+")
 _NAME = pattern(r"[^\W\d]\w*")
 

@@ -119,6 +119,8 @@ def test_mutated(part):
         ("{ lambda ; a:f32[3]. let b:f32[3] = #sin a\n in (b,) }", "b:f32[3] = #"),
         ("{ lambda ; a:f32[3]. let b = #sin a\n in (b,) }", "= #"),
         ("known = #sin a\nodd = 3", "odd"),
+        ("known =\n ; a:f32[3]. let in (a,) }", "known"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin (f:f32[0,4611686018427387904,4611686018427387904]\n in (b,) }", "(f"),
         ("{ lambda ; in:f32[]. let b:f32[] = sin in # }\n", ""),
     ],
 )  # fmt: skip
