@@ -36,7 +36,7 @@ _RBRACE = pattern(r"\s*+\}")
 _SUBJAXPR = pattern(r"\s*+(?=\{ lambda\b)")
 # As the releases to 0.1.60 print results: one alone, none, several in a list.
 _OLD_OUTS = pattern(
-    r"\s*+(?<!\S)in (?:\*(?= \})|\[([^\[\]{}]*+)\]|((?:Literal\([^(){}]*+\)|[^\s()\[\]{}=])++))(?=\s*+\})"
+    r"\s*+(?<!\S)in (?!#)(?:\*(?= \})|\[([^\[\]{}]*+)\]|((?:Literal\([^(){}]*+\)|[^\s()\[\]{}=])++))(?=\s*+\})"
 )
 _BOUND = pattern(r"[ \t]*+\[ ?([^\[\]{}=;]*+;[^\[\]{}=;]*+)\]")  # what a jaxpr below takes first
 _SPACED_OPENING = pattern(r"(?: ++(?=\[ ))?+\[")

@@ -57,7 +57,9 @@ _TERM = rf"-?(?:\d+(?!\w)|(?:[^\W\d]\w*)?{_INNER}|[^\W\d]\w*)"
 _SYMBOLIC = pattern(rf"{_TERM}(?:\s*[-+*^]\s*{_TERM})*")
 _ELEMENT_LIKE = pattern(r"[-_]\d+|(?:bf|f|i|u|c)\d+")
 _NUMERIC = pattern(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
-_OF_NUMBERS = pattern(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+(?:_\w+)?")  # of any release
+_OF_NUMBERS = pattern(  # of any release
+    r"(?:(?:f|bf|float|bfloat)\d+(?:_\w+)?|(?:i|u|c|int|uint|complex)\d+)"
+)
 _MAX_DIGITS = 400
 
 

@@ -148,6 +148,7 @@ HEAD = "{ lambda ; a:f32[3] b:f32[]. let\n    "
         (HEAD + "odd[j={ lambda ; . let in () } where=3] a\n  in (a,) }", HEAD + "odd[j={ lambda ; . let in () } where = 3] a\n  in (a,) }"),
         (HEAD + "odd[k=nan(1) l=P(inf=2)] a\n  in (a,) }", HEAD + "odd[k = nan(1) l = P(inf=2)] a\n  in (a,) }"),
         ("{ lambda ; r:Ref{ f32[8] }. let in () }", "{ lambda ; r:Ref{f32[8]}. let in () }"),
+        ("{ lambda ; ; a.\n  let b = sin a in b }", "{ lambda ; ; a.\n  let b = sin a\n  in b }"),
         (HEAD + "c:f32[3]\n      d e:f32[] f\n      g = odd a\n  in (c, g) }", HEAD + "c:f32[3] d e:f32[] f g = odd a\n  in (c, g) }"),
         ("{ lambda a:f32[3] .\n  let  = odd [ k=1 ] a\n  in ( a ) }", "{ lambda a:f32[3] .\n  let odd[k=1] a\n  in ( a ) }"),
         ("{ lambda a:f32[2]; . let in (a,) } where a =  [1.0, 2.0]", "{ lambda a:f32[2]; . let in (a,) } where a = [1.0, 2.0]"),
@@ -190,6 +191,7 @@ TYPES = (
         "f32[3]{V:}",
     ),
     *("key<mine>{x}", "Odd{f32[3]}", "Odd<a>[3]", "f32_later[3]", "f99[3]"),
+    *("i32_c64", "i32_c64[3]", "uint8_t", "complex64_x[2]"),
 )
 
 
