@@ -244,7 +244,7 @@ class Atoms:
     def _literal(self, word: str, value: str, kind: str, start: int, end: int) -> Lit:
         weak, kind = kind[-1:] == WEAK, kind.removesuffix(WEAK)
         aval = self.types.get(kind)
-        if aval is None and _NO_NUMBER.match(value):
+        if aval is None and (_NO_NUMBER.match(value) or ";" in kind):  # no literal has named axes
             self._not_an_atom(word, self._find(word, start, end))
             return Lit(None, OpaqueType(kind))
         scalar: Any = None

@@ -62,6 +62,8 @@ class _Open:
             kind == "PARAM_COMMA" and token == "," and self.kind == "brackets"
         ):
             return "COMMA"
+        if kind == "PARAM_COMMA" and token == ";" and self.kind == "file":
+            return "SEPARATOR"
         if kind == "PROGRAM_NAME" and not token.rstrip("= \t\n").isidentifier():
             return kind
         if kind in ("KEY", "PROGRAM_NAME") and self.kind == "params":
@@ -129,7 +131,7 @@ class Layout:
             classic = classic or (kind == "DOT" and "\n" in token)
             below = below or inside.kind == "third" or kind == "AUTODIDAX_DOT"
             if (
-                (kind == "OLD_RESULTS" and not classic)
+                (kind == "OLD_IN" and not classic)
                 or (kind == "LAMBDA" and inside.kind == "body" and not below)
                 or (kind == "EQUALS" and "\n" in token and inside.kind == "body")
             ):

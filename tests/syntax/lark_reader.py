@@ -198,7 +198,7 @@ class _File:
         for equation in trees(tree, "equation", "over_lines", "autodidax_equation"):
             eqns += self.equation(equation, scope)
         jaxpr = Jaxpr(ins, eqns, (), consts)
-        old = tokens(tree, "OLD_RESULTS")
+        old = trees(tree, "old_results")
         outs = (
             self.old_outs(old[0], scope)
             if old
@@ -211,7 +211,11 @@ class _File:
                 amend(jaxpr, written=Written({}, effects=f" {effects}"))
         closed = ClosedJaxpr(jaxpr, [None] * len(consts))
         if self.comments is not None:
-            results = tokens(tree, "RESULTS", "RESULTS_BESIDE", "OLD_RESULTS")[0].start_pos
+            ends = [
+                *tokens(tree, "RESULTS", "RESULTS_BESIDE"),
+                *(t for o in old for t in tokens(o, "OLD_IN")),
+            ]
+            results = ends[0].start_pos
             head = self.comments.above.get(tree.meta.start_pos, [])
             tail = self.comments.above.get(results, [])
             if head or tail:
@@ -264,11 +268,14 @@ class _File:
             self.read_drops(jaxpr, outs, [None] * len(outs))
         return outs
 
-    def old_outs(self, token: Token, scope: _Scope) -> list[Any]:
-        """Results of a release to 0.1.60: one alone, none, several in a list."""
-        text = _LITERAL.sub(r"\1", token[3:]).strip()
-        words = text.strip("[]").replace(",", " ").split() if text != "*" else []
-        return [self.atom(Tree("atom", [Token("NAME_READ", word)]), scope) for word in words]
+    def old_outs(self, tree: Tree, scope: _Scope) -> list[Any]:
+        """Results of a release to 0.1.60: one alone, none, several in a list; a unit is no result."""
+        words = [_LITERAL.sub(r"\1", token) for token in tokens(tree, "OLD_RESULT")]
+        return [
+            self.atom(Tree("atom", [Token("NAME_READ", word)]), scope)
+            for word in words
+            if word != "*"
+        ]
 
     def read_drops(self, jaxpr: Jaxpr, outs: list[Any], avals: list[Any]) -> None:
         """Each `_` among the results is the next `_` binder of its type, or the next of any."""
