@@ -213,6 +213,8 @@ def canonical_const(value: Value, aval: Aval) -> str:
     if not hasattr(data, "tolist"):
         return _ADDRESS.sub("0x", str(value))
     dtype = getattr(aval, "dtype", None)
+    if getattr(dtype, "kind", None) == "0":
+        return "(no value)"  # all of one type are equal
     flat = flat_values(data.tolist())
     if len(flat) <= SHOWN:
         return f"[{_joined(canonical_scalar(x, dtype) for x in flat)}]"

@@ -153,6 +153,8 @@ def _scalar(value: Any, dtype: np.dtype) -> Any:
 
 def _from_bytes(x: ArrayBytes) -> Any:
     """The array, or the keys, whose bytes a file held."""
+    if x.dtype.kind == "0":
+        return np.zeros(x.shape, float0)
     is_keys = x.dtype.kind == "k"
     dtype = np.dtype(np.uint32 if is_keys else np_dtype(x.dtype)).newbyteorder("<")
     shape = (*x.shape, x.dtype.bits // 32) if is_keys else x.shape

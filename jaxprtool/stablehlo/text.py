@@ -178,6 +178,8 @@ def dense(values: Value, aval: ShapedArray) -> str:
         return dense(words_of_key(values), words)
     if aval.size == 0:
         return "dense<>"
+    if dtype.kind == "0":
+        return "dense<false>"
     if isinstance(values, (list, tuple)):
         return f"dense<{_nested(values, shape, dtype)}>"
     if not hasattr(values, "tolist"):

@@ -2,7 +2,7 @@
 
 Reading a file costs no NumPy: values stay nested lists (or bytes, or the name of the file that holds them) until a
 backend makes arrays of them. Base64 is of the elements in C order, each with its lowest byte first, a `bool` being a
-byte; it is written for more than 1 KB, and for NaNs other than the usual one.
+byte; it is written for more than 1 KB, and for NaNs other than the usual one. A float0 has no bytes: `base64("float0[4096]", "")`.
 """
 
 from __future__ import annotations
@@ -126,7 +126,10 @@ class ArrayBytes:
 
     def tolist(self) -> NestedLists:
         """The values, as `numpy.ndarray.tolist` would give them."""
-        values: list[NestedLists] = [*_elements(self.data, self.dtype)]
+        if self.dtype.kind == "0":
+            values: list[NestedLists] = [False] * math.prod(self.shape)
+        else:
+            values = [*_elements(self.data, self.dtype)]
         shape = _data_shape(self.shape, self.dtype)
         for size in reversed(shape[1:]):
             values = [values[i : i + size] for i in range(0, len(values), size)] if size else []
@@ -231,7 +234,7 @@ def _read_base64(spelled: str, text: str, aval: Any, shape: tuple[int, ...]) -> 
 
 def has_bytes(dtype: Any) -> bool:
     """Whether values of an element type can be written as base64."""
-    return isinstance(dtype, DType) and (dtype.kind == "k" or dtype.name in _CODES)
+    return isinstance(dtype, DType) and (dtype.kind in "k0" or dtype.name in _CODES)
 
 
 def _data_shape(shape: tuple[int, ...], dtype: DType) -> tuple[int, ...]:
@@ -241,6 +244,8 @@ def _data_shape(shape: tuple[int, ...], dtype: DType) -> tuple[int, ...]:
 
 def _item_bytes(dtype: DType) -> int:
     """Bytes of an element, or of a word of a key."""
+    if dtype.kind == "0":
+        return 0
     return 4 if dtype.kind == "k" else max(dtype.bits // 8, 1)
 
 
@@ -318,7 +323,8 @@ def format_const(value: Any, aval: Any) -> str:
     data = words_of_key(value)
     dtype: Any = getattr(aval, "dtype", None)
     if getattr(dtype, "kind", None) == "0":
-        return _no_values(aval.shape)
+        many = math.prod(aval.shape) > LARGE
+        return repr(ArrayBytes(b"", aval.shape, dtype)) if many else _no_values(aval.shape)
     if (
         hasattr(data, "tobytes")
         and has_bytes(dtype)

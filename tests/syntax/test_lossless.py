@@ -129,6 +129,19 @@ def test_what_is_read_is_printed_as_it_was(shape, dtype):
     assert format_jaxpr(parse(text), lossless=True) == text
 
 
+def test_constants_of_no_values_take_no_memory():
+    shape = (100_000, 100_000)
+    program = parse("{ lambda a:float0[100000,100000]; b:f32[]. let  in (a, b) }")
+    held = ClosedJaxpr(program.jaxpr, [np.zeros(shape, jt.float0)])
+    text = format_jaxpr(held, lossless=True)
+    assert 'where a = base64("float0[100000,100000]", "")' in text
+    again = parse(text)
+    assert format_jaxpr(again, lossless=True) == text
+    assert jt.eval_jaxpr(again, [np.float32(1)])[0].shape == shape
+    assert jt.hash_program(again) == jt.hash_program(held)
+    assert "constant dense<false> : tensor<100000x100000xi1>" in str(jt.lower(again))
+
+
 NAMED = """\
 # known at compile time
 known = { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
