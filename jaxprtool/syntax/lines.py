@@ -34,7 +34,8 @@ class Lines:
         last, found = self._last
         if blank != last:
             _, newline, indent = blank.rpartition("\n")
-            found = _deeper(len(indent)) if newline else nowhere
+            begins = newline and ";" not in indent  # what follows a `;` begins no line
+            found = _deeper(len(indent)) if begins else nowhere
             self._last = blank, found
         return found
 

@@ -142,6 +142,8 @@ class ParamScanner:
         """Inside `( ... )`: jaxprs and names of jaxprs."""
         reading = self.reading
         while True:
+            if reading.comments.present:
+                reading.comments.skip_inside(reading)
             reading.pos = reading.after_blanks()
             if _LAMBDA.match(reading.text, reading.pos):
                 return "header"

@@ -93,6 +93,10 @@ def test_mutated(part):
     assert found == []
 
 
+HEAD = "{ lambda ; a:f32[3] b:f32[]. let\n    "
+BRANCHES = "let f = { lambda ; a:f32[3]. let in (a,) } in { lambda ; b:i32[] a:f32[3]. let\n    "
+
+
 @pytest.mark.parametrize(
     ("text", "at"),
     [
@@ -119,6 +123,7 @@ def test_mutated(part):
         ("{ lambda ; a:f32[3]. let b:f32[3] = #sin a\n in (b,) }", "b:f32[3] = #"),
         ("{ lambda ; a:f32[3]. let b = #sin a\n in (b,) }", "= #"),
         ("known = #sin a\nodd = 3", "odd"),
+        (HEAD + "c:f32[3] d e\n      f = pack= mul a\n  in (c,) }", "c:f32[3] d e"),
         ("known =\n ; a:f32[3]. let in (a,) }", "known"),
         ("{ lambda ; a:f32[]. let b:f32[] = sin (f:f32[0,4611686018427387904,4611686018427387904]\n in (b,) }", "(f"),
         ("{ lambda ; in:f32[]. let b:f32[] = sin in # }\n", ""),
@@ -130,9 +135,6 @@ def test_where_lark_rejects(text, at):
     rest = text[e.value.offset :].lstrip()
     assert rest.startswith(at) and bool(rest) == bool(at)
     assert difference(text) is None
-
-
-HEAD = "{ lambda ; a:f32[3] b:f32[]. let\n    "
 
 
 @pytest.mark.parametrize(
@@ -148,6 +150,8 @@ HEAD = "{ lambda ; a:f32[3] b:f32[]. let\n    "
         (HEAD + "odd[j={ lambda ; . let in () } where=3] a\n  in (a,) }", HEAD + "odd[j={ lambda ; . let in () } where = 3] a\n  in (a,) }"),
         (HEAD + "odd[k=nan(1) l=P(inf=2)] a\n  in (a,) }", HEAD + "odd[k = nan(1) l = P(inf=2)] a\n  in (a,) }"),
         ("{ lambda ; r:Ref{ f32[8] }. let in () }", "{ lambda ; r:Ref{f32[8]}. let in () }"),
+        (BRANCHES + "c:f32[3] = cond[branches=( f # x\n { lambda ; d:f32[3]. let in (d,) })] b a\n  in (c,) }", BRANCHES + "c:f32[3] = cond[branches=(f { lambda ; d:f32[3]. let in (d,) })] b a # x\n  in (c,) }"),
+        ("{ lambda ; a:f32[3]. let\n  ;b:f32[3] = sin a\n    c:f32[3] = sin b\n  in (c,) }", "{ lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = sin b in (c,) }"),
         ("{ lambda ; ; a.\n  let b = sin a in b }", "{ lambda ; ; a.\n  let b = sin a\n  in b }"),
         (HEAD + "c:f32[3]\n      d e:f32[] f\n      g = odd a\n  in (c, g) }", HEAD + "c:f32[3] d e:f32[] f g = odd a\n  in (c, g) }"),
         ("{ lambda a:f32[3] .\n  let  = odd [ k=1 ] a\n  in ( a ) }", "{ lambda a:f32[3] .\n  let odd[k=1] a\n  in ( a ) }"),
