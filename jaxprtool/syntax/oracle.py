@@ -64,6 +64,8 @@ class _Open:
             return "COMMA"
         if kind == "PARAM_COMMA" and token == ";" and self.kind == "file":
             return "SEPARATOR"
+        if kind == "IN" and self.kind == "brackets":
+            return "JAXPR_NAME"
         if kind == "PROGRAM_NAME" and not token.rstrip("= \t\n").isidentifier():
             return kind
         if kind in ("KEY", "PROGRAM_NAME") and self.kind == "params":

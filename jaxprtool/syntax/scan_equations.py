@@ -36,7 +36,7 @@ _RBRACE = pattern(r"\s*+\}")
 _SUBJAXPR = pattern(r"\s*+(?=\{ lambda\b)")
 # As the releases to 0.1.60 print results: one alone, none, several in a list.
 _OLD_OUTS = pattern(
-    r"\s*+(?<!\S)in (?!#)(?:\*(?= \})|\[([^\[\]{}]*+)\]|((?:Literal\([^(){}]*+\)|[^\s()\[\]{}=])++))(?=\s*+\})"
+    r"[\s;]*+(?<![^\s;])in (?!#)(?:\*(?= \})|\[([^\[\]{}]*+)\]|((?:Literal\([^(){}]*+\)|[^\s()\[\]{}=])++))(?=\s*+\})"
 )
 _BOUND = pattern(r"[ \t]*+\[ ?([^\[\]{}=;]*+;[^\[\]{}=;]*+)\]")  # what a jaxpr below takes first
 _SPACED_OPENING = pattern(r"(?: ++(?=\[ ))?+\[")
@@ -75,7 +75,7 @@ class EquationScanner:
                 if outs := _OUTS.match(text, pos):
                     return self._results(outs, outs.start(1) - 4)
                 if reading.classic and (outs := _OLD_OUTS.match(text, pos)):
-                    return self._results(outs, outs.end() - len(outs[0].lstrip()))
+                    return self._results(outs, GAP.match(text, pos).end())
                 bare = BARE_RESULTS.match(text, pos)
                 if not bare and (m := _REFERENCE.match(text, pos)):
                     tokens.append(("REFERENCE", m, m.start(1), m.end()))
