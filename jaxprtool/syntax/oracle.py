@@ -19,8 +19,9 @@ _OPENS = {
     "LAMBDA": "head",
     **dict.fromkeys(("LBRACE", "LSQB", "LPAR", "DIMS_OPEN", "FREE_BRACE"), "brackets"),
     **dict.fromkeys(("PARAMS_OPEN", "SPACED_OPEN"), "params"),
-    **dict.fromkeys(("INDEX_OPEN", "JAXPRS_OPEN", "CALL", "FROZENSET", "PYTREE", "SHAPED"), "brackets"),
+    **dict.fromkeys(("INDEX_OPEN", "CALL", "FROZENSET", "PYTREE", "SHAPED"), "brackets"),
 }  # fmt: skip
+_OPENS["JAXPRS_OPEN"] = "jaxprs"
 _BECOMES = {  # what is inside of a jaxpr after a token
     **dict.fromkeys(("DOT", "AUTODIDAX_DOT", "EQUALS"), "body"),
     "RESULT": "left",
@@ -59,12 +60,12 @@ class _Open:
         if kind == "RESULT" and self.kind == "loose":
             return "LOOSE_RESULT"
         if kind == "BINDER_COMMA" or (
-            kind == "PARAM_COMMA" and token == "," and self.kind == "brackets"
+            kind == "PARAM_COMMA" and token == "," and self.kind in ("brackets", "jaxprs")
         ):
             return "COMMA"
         if kind == "PARAM_COMMA" and token == ";" and self.kind == "file":
             return "SEPARATOR"
-        if kind == "IN" and self.kind == "brackets":
+        if kind == "IN" and self.kind == "jaxprs":
             return "JAXPR_NAME"
         if kind == "PROGRAM_NAME" and not token.rstrip("= \t\n").isidentifier():
             return kind
