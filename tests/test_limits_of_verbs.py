@@ -81,13 +81,21 @@ ENDLESS = """{ lambda ; a:f32[]. let
   in (b, i) }"""
 # What each verb needs besides, several times where it runs programs in several ways.
 STEPPING = {
-    "bench": [[], ["--backends", "numpy"]],
+    "bench": [[], ["--backends", "numpy"], ["--backends", "xla"]],
     "blame": [[], ["--jit"]],
-    "compare": [[], ["--backends", "xla,numpy"], ["--first"], ["--arbiter", "f64"]],
+    "compare": [
+        *([], ["--first"], ["--arbiter", "f64"], ["--backends", "xla,numpy"]),
+        *(
+            ["--backends", "xla,jax"],
+            ["--backends", "xla,jax", "--first"],
+            ["--backends", "f64,xla"],
+        ),
+    ],
     "gradcheck": [["--modes", "fwd"], ["--modes", "fwd", "--order", "2"]],
     "precision": [[], ["--shadow", "f128"]],
     "reduce": [["--nan"], ["--slow", "0"], ["--differs", "xla,numpy"], ["--differs", "xla,jax"]],
-    "run": [[], ["--check-nans"], ["--print", "b"]],
+    "profile": [[], ["--backend", "xla"]],
+    "run": [[], ["--check-nans"], ["--print", "b"], ["--jit"], ["--through", "jax"]],
 }
 # A bundle's command has its own options, and a limit of time.
 OWN_LIMIT = {"repro"}
@@ -119,6 +127,27 @@ def test_a_loop_without_an_end_is_stopped(verb, beside, tmp_path):
     done = invoke([*words, "--args", "1.0", "--step-limit", "20"])
     assert done.status == 2 and "[step-limit]" in done.error, (done.output[:300], done.error)
     assert "Traceback" not in done.error and "while has taken 20 steps" in done.error
+
+
+CALLING = """{ lambda ; a:f32[]. let
+    b:f32[] = while[
+      body_jaxpr={ lambda ; c:f32[]. let
+          d:f32[] = io_callback[callback=None ordered=False result_avals=(ShapedArray(float32[]),) sharding=None] c
+        in (d,) }
+      body_nconsts=0
+      cond_jaxpr={ lambda ; e:f32[]. let f:bool[] = lt e 0.5:f32[] in (f,) }
+      cond_nconsts=0
+    ] a
+  in (b,) }"""
+
+
+def test_steps_are_counted_without_what_prints_and_not_where_functions_would_be_called_again():
+    printing = ENDLESS.replace("let f:f32", "let debug_print[fmt=x has_placeholders=False] ; f:f32")
+    done = invoke(["run", "--jit", "-", "--args", "1.0", "--step-limit", "20"], stdin=printing)
+    assert done.status == 2 and "[step-limit]" in done.error, done.error
+    assert "x" not in done.error.splitlines()
+    done = invoke(["run", "--jit", "-", "--args", "1.0", "--step-limit", "20"], stdin=CALLING)
+    assert done.status == 2 and "do only once" in done.error, done.error
 
 
 CALLS = """{ lambda ; a:f32[]. let

@@ -198,7 +198,8 @@ step_limit_option = click.option(
     "--step-limit",
     type=click.IntRange(min=0),
     metavar="N",
-    help="On NumPy, stop a loop that would take more steps than this.",
+    help="Stop a loop that would take more steps than this. Steps are counted on NumPy; a program that is compiled runs "
+    "there first where it is not known how often its loops turn, and is refused where that would repeat its effects.",
 )
 
 check_nans_option = click.option(

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jaxprtool
 from jaxprtool.analyses.bench import Bench, Series, Subject, compare_with, from_json
 from jaxprtool.driver.compile import compile as compile_program
+from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.files import decode, read_bytes
 from jaxprtool.driver.progress import working
 from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, ready
@@ -84,6 +85,8 @@ def bench(
     with working("measuring"), printing_aside(), limited_steps(step_limit):
         for g in given:
             program = ready(g.program, g.args, max_bytes)
+            if step_limit is not None and "numpy" not in (backends or BACKENDS):
+                check_end(program, g.args, max_bytes, step_limit)
             kinds, why_not = _kinds(g, program, backends, max_bytes)
             left_out += [(g.name, backend, why) for backend, why in why_not]
             for kind, sampled in kinds:

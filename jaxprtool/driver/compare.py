@@ -10,6 +10,7 @@ from typing import Any
 
 from jaxprtool.analyses.comparison import EXACT, Comparison, Output, Tolerance
 from jaxprtool.driver.compile import compile_without_excess
+from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.in_step import (
     Limits,
     Results,
@@ -73,6 +74,8 @@ def compare(
     _check_arguments(a, b)
     limits = Limits(max_bytes, step_limit)
     sides = side(a, args, on[0], limits), side(b, args, on[1], limits)
+    if step_limit is not None:
+        _check_ends((a, b), sides)
     found = search(*sides, tolerance) if first else Results(of_both(sides, Side.results))
     outputs = compared(a, *found.results, tolerance)
     if arbiter is not None:
@@ -170,6 +173,19 @@ def _backends(names: Sequence[str], *, one: bool) -> tuple[str, str]:
         message = f"one program on one backend, {found[0]}, is one run: there is nothing to compare"
         fail(UsageError, message, "backend", help="name a second program, or --backends numpy,xla")
     return found
+
+
+def _check_ends(programs: tuple[ClosedJaxpr, ClosedJaxpr], sides: tuple[Side, Side]) -> None:
+    """Raise UsageError where a program that is compiled takes more steps than are allowed.
+
+    What runs on NumPy too meets the limit there, before it is compiled.
+    """
+    pairs = [*zip(programs, sides, strict=True)]
+    counted = [p for p, s in pairs if s.backend == "numpy"]
+    for program, s in pairs:
+        if not s.steps and not any(program is p for p in counted):
+            check_end(s.program, s.args, *s.limits)
+            counted.append(program)
 
 
 def _check_arguments(a: ClosedJaxpr, b: ClosedJaxpr) -> None:

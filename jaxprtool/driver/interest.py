@@ -21,10 +21,10 @@ from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.reduction.appearance import Origin, appearances, has_some, origin_key
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.in_step import Limits, Side, of_both, side
-from jaxprtool.driver.run import run
+from jaxprtool.driver.run import ready, run
 from jaxprtool.interpreters.check import typecheck_jaxpr
-from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.limits import limited_bytes
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError, UsageError, counted, fail
 from jaxprtool.ir.interface import argument_label
@@ -226,10 +226,8 @@ class Differs(Interest):
 
 def _check_end(c: Candidate, max_bytes: int | None) -> None:
     """Raise UsageError where a loop of a candidate takes more steps, or more time, than a run on NumPy may."""
-    if not cost_jaxpr(c.jaxpr).loops:  # how often each loop turns is known
-        return
     try:
-        run(c.program, c.args or (), max_bytes=max_bytes)
+        check_end(ready(c.program, c.args or (), max_bytes), c.args or (), max_bytes)
     except UsageError as e:
         if e.diagnostics[0].code in ("step-limit", "time-limit"):
             raise

@@ -11,6 +11,7 @@ from jaxprtool.analyses.profile_compiled import attributed
 from jaxprtool.analyses.profile_files import profile_file
 from jaxprtool.analyses.timing import Slice, Timer
 from jaxprtool.driver.compile import compile_located
+from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.progress import working
 from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, ready
@@ -62,6 +63,8 @@ def profile(
     _check_options(backend, by, top, seconds)
     program = ready(with_places(program, name), args, max_bytes)
     if backend == "xla":
+        if step_limit is not None:
+            check_end(program, args, max_bytes, step_limit)
         found = _on_xla(program, args, seconds, timeline, max_bytes)
     else:
         found = _on_numpy(program, args, seconds, timeline, max_bytes, step_limit)

@@ -13,6 +13,7 @@ from jaxprtool.driver.compile import Compiled, is_enough
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.distributed import Processes, run_together
+from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.progress import evaluating, working
 from jaxprtool.driver.typing import typed_by_words, with_types
 from jaxprtool.driver.values import arguments, open_binders
@@ -90,7 +91,8 @@ def run(
       devices: how many of XLA's host devices there are; by default as many as the program's meshes have.
       processes: with `jit`, run on the devices of several processes, each of which has `devices`.
       max_bytes: refuse to start when intermediate results may take more than this at one time.
-      step_limit: on NumPy, stop a loop that would take more steps than this, and a program that makes more calls.
+      step_limit: stop a loop that would take more steps than this, and a program that makes more calls. What is compiled
+        runs on NumPy first, where it is not known how often each of its loops turns.
       observer: on NumPy, what sees each equation with its values (`interpreters.observe`).
 
     Returns:
@@ -104,6 +106,8 @@ def run(
     """
     _check_options(jit, platform, through, devices, processes)
     program = ready(program, args, max_bytes)
+    if step_limit is not None and (jit or through is not None):
+        check_end(program, args, max_bytes, step_limit)
     if processes is not None:
         with printing_aside():
             return run_together(lower_jaxpr(program), args, processes, devices)

@@ -69,7 +69,8 @@ def cut(program: ClosedJaxpr) -> Cut:
     quiet = _quiet(program, {}).eqns
     once = [eqn for eqn in quiet if _runs_once(eqn)]
     given = [v for eqn in once for v in eqn.out_binders if not isinstance(v, DropVar)]
-    if len(quiet) == len(jaxpr.eqns) and not once:
+    same = len(quiet) == len(jaxpr.eqns) and all(map(operator.is_, quiet, jaxpr.eqns))
+    if same and not once:
         return Cut(program, plain, len(jaxpr.outs))
     if not all(isinstance(v.aval, ShapedArray) for v in given):
         return Cut(program, plain, len(jaxpr.outs))

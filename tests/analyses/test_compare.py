@@ -461,7 +461,8 @@ def test_memory_is_bounded_by_what_is_alive_and_not_by_the_steps():
     assert found.first is not None and peak < 60e6, f"{peak:,} bytes"
 
 
-def test_effects_run_once_on_each_side():
+@pytest.mark.parametrize("at_the_end", [True, False])
+def test_effects_run_once_on_each_side(at_the_end):
     """A compiled side is searched by parts of the program, and none of them does again what the program does."""
     seen = []
 
@@ -481,11 +482,12 @@ def test_effects_run_once_on_each_side():
             return c * 0.5 + jnp.exp(v), c
 
         c, ys = jax.lax.scan(body, jnp.float32(0), z)
-        jax.debug.callback(note, c)
+        if at_the_end:
+            jax.debug.callback(note, c)
         return jnp.tanh(c * 1e-3) + ys
 
     x = np.linspace(0, 1, 3).astype(np.float32)
     found = jt.compare(f, None, x, backends=("numpy", "xla"), first=True, rtol=0.0, atol=0.0)
-    assert seen.count("host") == 4 and seen.count("note") == 8
+    assert seen.count("host") == 4 and seen.count("note") == 6 + 2 * at_the_end
     if not found.equal:
         assert found.first is not None

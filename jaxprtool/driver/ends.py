@@ -1,0 +1,53 @@
+"""Whether a program ends: what is compiled cannot be stopped, so that its steps are counted on NumPy before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxprtool.driver.progress import working
+from jaxprtool.interpreters.cost import cost_jaxpr
+from jaxprtool.interpreters.evaluate import eval_jaxpr
+from jaxprtool.interpreters.limits import limited_bytes, limited_steps
+from jaxprtool.ir.diagnostics import MissingRuleError, UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.passes.once import cut, runs_once
+
+__all__ = ["check_end"]
+
+
+def check_end(
+    program: ClosedJaxpr,
+    args: Sequence[Value],
+    max_bytes: int | None = None,
+    step_limit: int | None = None,
+) -> None:
+    """Run a program that is `ready` on NumPy, unless it is known how often each of its loops turns.
+
+    Args:
+      program, args: the program, and values of the constants that it does not hold, then of its arguments.
+      max_bytes, step_limit: as of `driver.run`. None: the limit stays as it is outside.
+
+    Raises:
+      UsageError: a loop takes more steps than are allowed; the program has effects, which would happen once more.
+      JaxprToolError: NumPy does not take the program.
+    """
+    if _all_known(program):
+        return
+    rest = cut(program).rest
+    if len(rest.in_binders) != len(program.jaxpr.all_binders) or runs_once(ClosedJaxpr(rest, ())):
+        message = (
+            "steps are counted on NumPy, which would do once more what the program may do only once"
+        )
+        fail(UsageError, message, "option", help="leave --step-limit out")
+    given = iter(args)
+    consts = [next(given) if c is None else c for c in program.consts]
+    with working("counting steps"), limited_steps(step_limit), limited_bytes(max_bytes):
+        eval_jaxpr(ClosedJaxpr(rest, ()), [*consts, *given])
+
+
+def _all_known(program: ClosedJaxpr) -> bool:
+    """Whether it is known how often each loop of a program turns."""
+    try:
+        return cost_jaxpr(program.jaxpr).is_known
+    except MissingRuleError:  # of a primitive that somebody else has defined
+        return False
