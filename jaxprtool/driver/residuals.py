@@ -16,6 +16,7 @@ from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.passes.checkpointing import POLICY_WORDS, checkpointed, policy_of, with_names
+from jaxprtool.passes.names import look_for_policy_names
 
 __all__ = ["best", "kept", "policy_of", "residuals", "under_policy"]
 
@@ -47,6 +48,8 @@ def residuals(
     program = with_places(program)
     check_arrays(check_input(program), "residuals")
     flags, _ = differentiated(program, wrt)
+    for words in filter(None, (policy, vs)):
+        look_for_policy_names(program, words)
     kept = _kept(under_policy(program, policy), flags)
     plain = kept if policy == "everything" else _kept(under_policy(program, "everything"), flags)
     other = None if vs is None else _kept(under_policy(program, vs), flags)
@@ -81,6 +84,8 @@ def best(
     program = with_places(program)
     check_arrays(check_input(program), "residuals")
     flags, _ = differentiated(program, wrt)
+    if vs is not None:
+        look_for_policy_names(program, vs)
     plain = _kept(under_policy(program, "everything"), flags)
     tried = {words: under_policy(program, words) for words in POLICY_WORDS}
     tried = {"as it is": program, **tried, **_chosen(program, plain, limit)}

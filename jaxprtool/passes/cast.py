@@ -11,7 +11,9 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.walk import all_eqns
 from jaxprtool.passes.bodies import NewBody, in_each_body, is_pure
+from jaxprtool.passes.names import warn_of_unknown
 from jaxprtool.passes.registry import define_pass
 
 __all__ = ["cast"]
@@ -22,7 +24,15 @@ _ELEMENTWISE = frozenset({"binary", "exponential", "trigonometric", "unary"})
 _SUMMING = ("dot_general", "conv_general_dilated")
 
 
-@define_pass("cast", "types")
+def _look_for_scope(program: ClosedJaxpr, scope: str) -> None:
+    """Warn where no operation has a text in its scopes or line of Python."""
+    eqns = [*all_eqns(program.jaxpr)]
+    if not any(_is_in(eqn, scope) for eqn in eqns):
+        known = [name for eqn in eqns if eqn.origin is not None for name in eqn.origin.names or ()]
+        warn_of_unknown("scope", scope, known)
+
+
+@define_pass("cast", "types", names={"scope": _look_for_scope})
 def cast(program: ClosedJaxpr, *, types: str = "f32->bf16", scope: str = "") -> ClosedJaxpr:
     """Do arithmetic on single elements in another float type; products of matrices and convolutions take it, and sum up as before.
 

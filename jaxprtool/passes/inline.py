@@ -8,9 +8,10 @@ from typing import Any
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.walk import count_eqns
+from jaxprtool.ir.walk import all_eqns, count_eqns
 from jaxprtool.makers.calls import CallImpl
 from jaxprtool.passes.bodies import in_each_body
+from jaxprtool.passes.names import warn_of_unknown
 from jaxprtool.passes.registry import define_pass
 
 __all__ = ["called", "inline"]
@@ -25,7 +26,18 @@ def called(eqn: JaxprEqn) -> ClosedJaxpr | None:
     return inner if len(inner.jaxpr.in_binders) == len(eqn.inputs) else None
 
 
-@define_pass("inline", "bits types linear-time", {"size": 0})
+def _look_for_calls(program: ClosedJaxpr, name: str) -> None:
+    """Warn where no call, at any depth, has a name."""
+    known = [_name(eqn) for eqn in all_eqns(program.jaxpr) if called(eqn) is not None]
+    if name not in known:
+        warn_of_unknown("call", name, known)
+
+
+def _name(eqn: JaxprEqn) -> str:
+    return str(eqn.params.get("name", eqn.primitive.name))
+
+
+@define_pass("inline", "bits types linear-time", {"size": 0}, {"name": _look_for_calls})
 @deep
 def inline(program: ClosedJaxpr, *, name: str = "", size: int | None = None) -> ClosedJaxpr:
     """Put the equations of calls (`jit`, `remat2`, `custom_jvp_call`, ...) in their place: of all, or of those of a name or of at most size equations.
@@ -36,7 +48,7 @@ def inline(program: ClosedJaxpr, *, name: str = "", size: int | None = None) -> 
     """
 
     def takes(eqn: JaxprEqn, inner: ClosedJaxpr) -> bool:
-        if name and str(eqn.params.get("name", eqn.primitive.name)) != name:
+        if name and _name(eqn) != name:
             return False
         return size is None or count_eqns(inner.jaxpr) <= size
 

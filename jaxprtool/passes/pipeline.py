@@ -36,6 +36,12 @@ class Stage(NamedTuple):
     def __call__(self, program: ClosedJaxpr) -> ClosedJaxpr:
         return self.of.run(program, **self.options)
 
+    def look(self, program: ClosedJaxpr) -> None:
+        """Warn of names in the options that nothing in a program has."""
+        for key, look in self.of.names.items():
+            if self.options.get(key):
+                look(program, self.options[key])
+
 
 class Step(NamedTuple):
     """A pass that has run.
@@ -78,7 +84,7 @@ def _options(of: Pass, words: Sequence[str]) -> dict[str, Any]:
     known = of.options
     for word in words:
         key, equals, value = word.partition("=")
-        flags = [known.get(part) is False for part in word.split("|")]
+        flags = [part in of.flags and not known[part] for part in word.split("|")]
         if not equals and all(flags):
             _once(of, found, word.split("|"))
             found.update(dict.fromkeys(word.split("|"), True))
@@ -100,7 +106,7 @@ def _options(of: Pass, words: Sequence[str]) -> dict[str, Any]:
 
 def _first(of: Pass, word: str) -> str | None:
     """The option that a word without a key is the value of: the first one, of a number the first one of numbers."""
-    takes = {k: x for k, x in of.options.items() if not isinstance(x, bool)}
+    takes = {k: x for k, x in of.options.items() if k not in of.flags}
     if _number(word, (int, float)) is not None:
         takes = {k: x for k, x in takes.items() if not isinstance(x, str)} or takes
     return next(iter(takes), None)
@@ -117,7 +123,7 @@ def _value(of: Pass, key: str, text: str) -> Any:
     default = of.options.get(key)
     if isinstance(default, str):
         return text
-    if isinstance(default, bool) or (key not in of.options and text in ("true", "false")):
+    if key in of.flags or (key not in of.options and text in ("true", "false")):
         if text not in ("true", "false"):
             fail(UsageError, f"{of.name}: {key} is true or false, and not {text!r}", "bad-value")
         return text == "true"
@@ -159,6 +165,8 @@ def run_pipeline(
     for round in range(_MOST_ROUNDS if until_fixed else 1):
         begin = program
         for stage in stages:
+            if round == 0:
+                stage.look(program)
             start = time.perf_counter()
             made = stage(program)
             after(Step(stage, program, made, time.perf_counter() - start, round))

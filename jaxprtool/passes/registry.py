@@ -27,6 +27,7 @@ __all__ = ["BUILT_IN", "LAWS", "Pass", "all_passes", "define_pass", "find_pass"]
 LAWS = ("bits", "values", "types", "no-more-equations", "idempotent", "linear-time")
 
 F = TypeVar("F", bound=Callable[..., ClosedJaxpr])
+Look = Callable[[ClosedJaxpr, str], None]
 
 # The passes of the package and their modules, in the order of `--list`.
 BUILT_IN = {
@@ -58,12 +59,14 @@ class Pass:
       run: (program, **options) -> program.
       laws: what it promises; see `LAWS`.
       least: of options that are whole numbers, the smallest that makes sense.
+      names: of options that name something in a program, what warns where nothing there has the name.
     """
 
     name: str
     run: Callable[..., ClosedJaxpr]
     laws: frozenset[str]
     least: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, Look] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
@@ -82,12 +85,25 @@ class Pass:
         parameters = inspect.signature(self.run).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
+    @property
+    def flags(self) -> frozenset[str]:
+        """Its options that are yes or no; with the default None it makes a difference whether one is said to be no."""
+        parameters = inspect.signature(self.run).parameters.values()
+        return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and _is_flag(p))
+
+
+def _is_flag(p: inspect.Parameter) -> bool:
+    return isinstance(p.default, bool) or str(p.annotation) == "bool | None"
+
 
 _PASSES: dict[str, Pass] = {}
 
 
 def define_pass(
-    name: str, laws: str = "types", least: Mapping[str, int] | None = None
+    name: str,
+    laws: str = "types",
+    least: Mapping[str, int] | None = None,
+    names: Mapping[str, Look] | None = None,
 ) -> Callable[[F], F]:
     """Make a function a pass that `opt --passes` knows by a name; returns a decorator.
 
@@ -95,6 +111,8 @@ def define_pass(
       name: the name.
       laws: what the pass promises, of `LAWS`, with blanks between. `opt --verify-each` looks whether `types` holds.
       least: options that are whole numbers, with the smallest that each may be: `{"size": 0}`.
+      names: options that name something in a program, each with a function of the program and the name, which warns
+        where nothing has the name; it is called before the pass runs for the first time.
 
     Raises:
       ValueError: there is no such law, or another pass has this name.
@@ -109,7 +127,7 @@ def define_pass(
         of_ours = BUILT_IN.get(name, run.__module__) != run.__module__
         if of_ours or (known is not None and known.run.__module__ != run.__module__):
             raise ValueError(f"there is a pass {name} already")
-        _PASSES[name] = Pass(name, run, promised, least or {})
+        _PASSES[name] = Pass(name, run, promised, least or {}, names or {})
         return run
 
     return define

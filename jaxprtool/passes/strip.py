@@ -16,15 +16,19 @@ __all__ = ["strip"]
 
 @define_pass("strip", "types no-more-equations idempotent linear-time")
 def strip(
-    program: ClosedJaxpr, *, source: bool = False, names: bool = False, consts: bool = False
+    program: ClosedJaxpr,
+    *,
+    source: bool | None = None,
+    names: bool | None = None,
+    consts: bool | None = None,
 ) -> ClosedJaxpr:
     """Leave out lines of Python (source), names of variables, arguments, scopes and functions (names), values of constants (consts).
 
-    Without options, source and names. Constants without values are what `run` then asks for.
+    Without options source and names; `source=false` is names alone. Constants without values are what `run` then asks for.
     """
-    if not (source or names or consts):
-        source = names = True
-    return _Stripping(source, names, consts).closed(program)
+    rest = not (source or names or consts)  # what nothing is said of, where nothing is asked for
+    source, names = (rest if x is None else x for x in (source, names))
+    return _Stripping(source, names, bool(consts)).closed(program)
 
 
 class _Stripping(Rebuild):

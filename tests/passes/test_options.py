@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import jaxprtool as jt
 from jaxprtool.ir.diagnostics import UsageError
+from jaxprtool.passes.names import UnknownNameWarning
 from jaxprtool.passes.pipeline import pipeline
 from jaxprtool.passes.registry import all_passes, define_pass
 
@@ -27,13 +30,13 @@ def refused(text):
 def test_an_option_without_a_value_or_given_twice_is_refused(of, key):
     assert "has no value" in refused(f"{of.name} {key}=")
     value = {"policy": "dots", "types": "f32->bf16", "scope": "a", "name": "f"}.get(key, "5")
-    value = "true" if isinstance(of.options[key], bool) else value
+    value = "true" if key in of.flags else value
     assert "is given twice" in refused(f"{of.name} {key}={value} {key}={value}")
 
 
 def _takes_numbers(of, key):
     default = of.options[key]
-    return default is None or (isinstance(default, int) and not isinstance(default, bool))
+    return key not in of.flags and (default is None or isinstance(default, int))
 
 
 NUMBERS = [(p, key) for p, key in OPTIONS if _takes_numbers(p, key)]
@@ -72,6 +75,78 @@ def test_limits_are_whole_numbers_that_are_not_below_the_least(of, key):
 )
 def test_values_that_make_no_sense_are_refused(text, message):
     assert message in refused(text)
+
+
+NAMED = jt.parse("""{ lambda ; a:f32[3]. let
+    b:f32[3] = name[name=kept] a
+    c:f32[3] = jit[
+      name=called
+      jaxpr={ lambda ; d:f32[3]. let
+          e:f32[3] = jit[
+            name=inner
+            jaxpr={ lambda ; f:f32[3]. let
+                g:f32[3] = sin f  # x.py:3:4 (f)
+                                  # [part]
+              in (g,) }
+          ] d
+        in (e,) }
+    ] b
+  in (c,) }""")
+
+
+@pytest.mark.parametrize(
+    ("passes", "there"),
+    [
+        ("inline name={}", ["called", "inner"]),
+        ("cast f32->bf16 scope={}", ["part"]),
+        ("remat policy=names={}", ["kept"]),
+        ("remat policy=offload={}", ["kept"]),
+    ],
+)
+def test_a_name_that_nothing_has_is_warned_of_once(passes, there):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for name in there:
+            jt.opt(NAMED, passes=passes.format(name), until_fixed="inline" in passes)
+    assert not [str(w.message) for w in found]
+    with pytest.warns(UnknownNameWarning, match="is called nothing_like_it: there") as found:
+        made = jt.opt(NAMED, passes=passes.format("nothing_like_it"))
+    assert len(found) == 1 and ", ".join(there) in str(found[0].message)
+    with pytest.warns(UnknownNameWarning, match=f"did you mean {there[0]}"):
+        jt.opt(made, passes=passes.format(there[0] + "x"))
+
+
+def test_names_are_looked_for_in_policies_of_residuals_too():
+    for how in ({"policy": "names=keptt"}, {"vs": "names=keptt"}):
+        with pytest.warns(UnknownNameWarning, match="did you mean kept"):
+            jt.residuals(NAMED, **how)
+
+
+@pytest.mark.parametrize(
+    ("options", "leaves"),
+    [
+        ("", ""),
+        ("source=false", "source"),
+        ("names=false", "names"),
+        ("source=false names=false", "source names"),
+        ("consts=false", ""),
+        ("source=true", "names"),
+        ("source", "names"),
+        ("source=false consts", "source names"),
+        ("consts", "source names"),
+    ],
+)
+def test_what_strip_is_told_to_leave_stays(options, leaves):
+    (eqn,) = jt.opt(SOURCED, passes=f"strip {options}").eqns
+    origin = eqn.origin
+    left = [] if origin is None or origin.frame is None else ["source"]
+    left += [] if origin is None or not origin.names else ["names"]
+    assert " ".join(left) == leaves
+
+
+SOURCED = jt.parse(
+    "{ lambda ; a:f32[]. let\n    b:f32[] = sin a  # x.py:3:4 (f)\n                     # [part]\n  in (b,) }"
+)
 
 
 def test_a_users_pass_may_take_any_number():

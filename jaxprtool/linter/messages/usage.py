@@ -209,7 +209,7 @@ git | Git cannot be asked, or refuses | run it in a repository of git
 no-outputs | A folder holds no outputs of an installation | name a folder that JAX has dumped its programs to
 no-such-program | The settings of a project name no program so | write one of the names in pyproject.toml
 snapshot | The settings of a project's snapshots are none | write them as snapshot --help shows
-unknown-name | A name in an expression is that of no primitive | write the name that the message suggests
+unknown-name | A name in an expression, in the option of a pass or in a policy is that of nothing in the program | write the name that the message suggests
 """
 
 USAGE: list[Page] = [
