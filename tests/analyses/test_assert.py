@@ -574,3 +574,41 @@ def test_arguments_have_the_names_of_the_function(text):
 def test_what_is_no_name_of_an_argument(text, message):
     with pytest.raises(jt.UsageError, match=re.escape(message)):
         jt.assert_that(_tree_program(), text)
+
+
+NAMED = jt.parse("""{ lambda ; a:f32[3]. let
+    b:f32[3] = sin a
+    c:f32[3] = jit[name=f jaxpr={ lambda ; d:f32[3]. let e:f32[3] = mul d d in (e,) }] b
+  in (c,) }""")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "no mul {}",
+        "count(mul _ {}) == 0",
+        "no mul {{in[0].name == {}}}",
+        "no _ {{depth > 0 and not name == {}}}",
+        "all mul where any in.name == {}",
+        "f32 {{name == {}}} feeds mul",
+        "sin feeds _ {{out.name == {}}}",
+        "sin before mul {}",
+    ],
+)
+def test_a_name_that_no_value_has_is_warned_of_wherever_it_stands(expression):
+    for name in ("a", "b", "d", "e"):
+        (found,) = jt.holds(NAMED, expression.format(name)).verdicts
+        assert not found.warnings
+    (found,) = jt.holds(NAMED, expression.format("nothing")).verdicts
+    (warning,) = found.warnings
+    assert "no value is called nothing" in warning.message
+    at = slice(*warning.at)
+    assert "nothing" in expression.format("nothing")[at]
+
+
+@pytest.mark.parametrize("field", ["inside", "primitive"])
+def test_a_primitive_that_a_filter_names_has_to_be_one(field):
+    (found,) = jt.holds(NAMED, f"no _ {{{field} == pjit}}").verdicts
+    assert [w.help for w in found.warnings] == ["did you mean jit?"]
+    (found,) = jt.holds(NAMED, f"no _ {{{field} == scan}}").verdicts
+    assert not found.warnings

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 from jaxprtool.analyses.asking.data_flow import Flow
 from jaxprtool.analyses.asking.items import Equation, Item, Value
 from jaxprtool.analyses.asking.matching import ORDERS, fits, holds, needs_context
+from jaxprtool.analyses.asking.named import names_in
 from jaxprtool.analyses.asking.numbers import plain_number
 from jaxprtool.analyses.asking.subject import Program, Subject
 from jaxprtool.analyses.asking.verdict import Fact, Verdict
@@ -162,6 +163,7 @@ class _Evaluation:
     def all_where(self, claim: AllWhere) -> Fact:
         contexts = needs_context(claim.filter)
         found = self.asked.a.find(claim.pattern, contexts=contexts)
+        self.asked.a.note_names(names_in((), [claim.filter]))
         failing = [item for item in found if not holds(claim.filter, item)]
         where, what = self.words(claim.filter), claim.pattern.text
         n, bad = _times(found), _times(failing)

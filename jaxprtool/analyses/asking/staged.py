@@ -173,6 +173,10 @@ class Staged(Subject):
     def by_word(self, name: str) -> list[str]:
         return [*_COLLECTIVES.split()] if name == "collective" else []
 
+    def misnamed_value(self, name: str) -> tuple[str, str] | None:
+        message = f"values of {self.title} have no names, so that nothing ever matches {name}"
+        return message, "names are those of a program: leave --stage out"
+
     def misnamed(self, name: str) -> tuple[str, str]:
         said = meant(name, OPERATIONS)
         near = [said] if said else close_names(name, self.known())

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.asking.called import Arguments
 from jaxprtool.analyses.asking.items import Equation, Item, Value
 from jaxprtool.analyses.asking.matching import fits, matches, needs_context
+from jaxprtool.analyses.asking.named import Named, names_in
 from jaxprtool.analyses.asking.walk import Level, levels_of
 from jaxprtool.analyses.cost import Estimate
 from jaxprtool.analyses.kept import Kept
@@ -98,6 +99,7 @@ class Subject:
         """
         if pattern.value is None:
             self.meant(pattern)  # notes the names that nothing has, also where the answer is known
+        self.note_names(names_in(pattern.operands, pattern.filters))
         contexts = contexts or needs_context(*pattern.filters)
         key = pattern.text, top, contexts
         found = self._found.get(key)
@@ -145,6 +147,22 @@ class Subject:
 
     def _note_params(self, pattern: Pattern) -> None:
         """Note params that none of the named primitives has."""
+
+    def note_names(self, names: Iterable[Named]) -> None:
+        """Note names of values that none has, and names of primitives in filters that none has."""
+        for named in names:
+            if named.is_value:
+                said = self.misnamed_value(named.name)
+            else:
+                name = self.spelled(named.name)
+                there = name in self.names or self.is_known(name)
+                said = None if there else self.misnamed(name)
+            if said is not None and (found := Unknown(named.at, *said)) not in self.unknown:
+                self.unknown.append(found)
+
+    def misnamed_value(self, name: str) -> tuple[str, str] | None:
+        """Message and help for a name that no value has; None for one that a value has."""
+        raise NotImplementedError
 
     def spelled(self, name: str) -> str:
         """A name as operations here are called."""
@@ -242,6 +260,24 @@ class Program(Subject):
         return found[:1] if top else found
 
     # -- names ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _variables(self) -> frozenset[str]:
+        """The names of its variables, at any depth."""
+        found: set[str | None] = set()
+        for level in self.levels:
+            found.update(v.name for v in level.jaxpr.all_binders)
+            found.update(v.name for e in level.jaxpr.eqns for v in e.out_binders)
+        return frozenset(name for name in found if name is not None)
+
+    def misnamed_value(self, name: str) -> tuple[str, str] | None:
+        if name in self._variables or self.arguments.positions(name):
+            return None
+        near = close_names(name, self.arguments.labels or sorted(self._variables))
+        help = (
+            f"did you mean {near[0]}?" if near else "`jaxprtool fmt` shows the names of variables"
+        )
+        return f"no value is called {name}, so that nothing ever matches it", help
 
     def known(self) -> Iterable[str]:
         return PRIMITIVES
