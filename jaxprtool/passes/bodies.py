@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.core.stack import deep
@@ -59,6 +59,7 @@ class NewBody:
         self.eqns: list[JaxprEqn] = []
         self.defined: dict[Var, JaxprEqn] = {}
         self._instead: dict[Any, Atom] = {}
+        self._left_out: set[JaxprEqn] = set()
         self._consts: list[tuple[Var, Any]] = []
         self._changed = False
 
@@ -82,6 +83,10 @@ class NewBody:
         """Add an equation."""
         self.eqns.append(eqn)
         self.defined.update(dict.fromkeys(eqn.out_binders, eqn))
+
+    def leave_out(self, eqns: Sequence[JaxprEqn]) -> None:
+        """Take equations of the new jaxpr back, whose results nothing reads any more."""
+        self._left_out.update(eqns)
 
     def drop(self) -> None:
         """Say that an equation of the old jaxpr is not added."""
@@ -124,6 +129,8 @@ class NewBody:
     def result(self) -> ClosedJaxpr:
         """The new jaxpr; the old one where nothing changed."""
         old = self.program
+        if self._left_out:
+            self.eqns = [eqn for eqn in self.eqns if eqn not in self._left_out]
         if not self._changed and len(self.eqns) == len(old.eqns):
             same = all(a is b for a, b in zip(self.eqns, old.eqns, strict=True))
             if same:

@@ -14,6 +14,7 @@ A rule is a pass of its own, under its name with `-` for `_`, and so are all rul
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,10 +27,17 @@ __all__ = ["Match", "New", "Rule", "apply_rules", "rewrite_rule"]
 
 
 class New(NamedTuple):
-    """The result of a function of atoms."""
+    """The result of a function of atoms.
+
+    Attributes:
+      function: the function.
+      operands: the atoms.
+      instead_of: equations whose results are read for this equation alone, and that go with it.
+    """
 
     function: Callable[..., Any]
     operands: tuple[Atom, ...]
+    instead_of: tuple[JaxprEqn, ...] = ()
 
 
 class Match:
@@ -42,8 +50,13 @@ class Match:
       out: the type of its result.
     """
 
-    def __init__(self, eqn: JaxprEqn, defined: Mapping[Any, JaxprEqn]):
-        self.eqn, self._defined = eqn, defined
+    def __init__(
+        self,
+        eqn: JaxprEqn,
+        defined: Mapping[Any, JaxprEqn],
+        reads: Mapping[Any, int] | None = None,
+    ):
+        self.eqn, self._defined, self._reads = eqn, defined, reads or {}
         self.inputs, self.params = eqn.inputs, eqn.params
         self.out = eqn.out_binders[0].aval
 
@@ -69,6 +82,10 @@ class Match:
         """The equation of the jaxpr that makes an atom; None for an argument or a literal."""
         return None if type(x) is Lit else self._defined.get(x)
 
+    def read_once(self, x: Atom) -> bool:
+        """Whether one operand or result of the jaxpr, and no more, is this variable; False where that is not known."""
+        return self._reads.get(x) == 1
+
     def is_zero(self, i: int, *, negative: bool) -> bool:
         """Whether operand i is zero with this sign; integers have one zero, which counts for both."""
         value = self.value(i)
@@ -76,9 +93,14 @@ class Match:
             return False
         return not isinstance(value, float) or (math.copysign(1.0, value) < 0) == negative
 
-    def new(self, function: Callable[..., Any], *operands: Atom) -> New:
-        """The result of a function of atoms."""
-        return New(function, operands)
+    def new(
+        self,
+        function: Callable[..., Any],
+        *operands: Atom,
+        instead_of: Sequence[JaxprEqn] = (),
+    ) -> New:
+        """The result of a function of atoms; `instead_of`: equations that only this one needs, and that are left out with it."""
+        return New(function, operands, tuple(instead_of))
 
 
 _MOVED = ("kept", "permuted")  # where all elements are one number, they are it before too
@@ -124,6 +146,8 @@ def _rewritten(
     closed: ClosedJaxpr, rules: Mapping[str, Sequence[Rule]], first: Rule | None
 ) -> ClosedJaxpr:
     body = NewBody(closed)
+    reads = Counter(x for eqn in closed.eqns for x in eqn.inputs if type(x) is not Lit)
+    reads.update(x for x in closed.jaxpr.outs if type(x) is not Lit)
     for old in closed.eqns:
         eqn = body.renamed(old)
         own = rules.get(eqn.primitive.name, ())
@@ -131,20 +155,29 @@ def _rewritten(
         if not own or len(eqn.out_binders) != 1 or not is_pure(eqn):
             body.add(eqn)
             continue
-        match = Match(eqn, body.defined)
-        if not any(_applied(body, eqn, rule(match)) for rule in own):
+        match = Match(eqn, body.defined, reads)
+        if not any(_applied(body, eqn, rule(match), reads) for rule in own):
             body.add(eqn)
     return body.result()
 
 
-def _applied(body: NewBody, eqn: JaxprEqn, found: Any) -> bool:
-    """Put what a rule gives in the place of an equation; whether it gives anything that fits."""
+def _applied(body: NewBody, eqn: JaxprEqn, found: Any, reads: Counter[Any]) -> bool:
+    """Put what a rule gives in the place of an equation; whether it gives anything that fits.
+
+    `reads` says how often a variable is read at most: what the equation has read counts although it is gone.
+    """
     if found is None:
         return False
-    if isinstance(found, New):
-        return body.put(eqn, found.function, found.operands)
     (binder,) = eqn.out_binders
-    if found.aval != binder.aval:
+    if isinstance(found, New):
+        before = len(body.eqns)
+        if not body.put(eqn, found.function, found.operands):
+            return False
+        reads.update(x for e in body.eqns[before:] for x in e.inputs if type(x) is not Lit)
+        body.leave_out(found.instead_of)
+    elif found.aval != binder.aval:
         return False
-    body.put_instead(binder, found)
+    else:
+        body.put_instead(binder, found)
+    reads[body.atom(binder)] += reads[binder]
     return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -10,7 +11,7 @@ from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import holds_all
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ops.arrays.shaping import SHAPING
 from jaxprtool.passes.registry import define_pass
 from jaxprtool.passes.rules import Match, Rule, apply_rules
@@ -205,20 +206,58 @@ def _converted_twice(m: Match) -> Any:
 
 @_of("convert_element_type")
 def _moved_in_between(m: Match) -> Any:
-    """A conversion back of elements that were only moved since they were converted to a wider type: they are moved as they were."""
-    move = m.made(0, *_MOVES)
-    wide = None if move is None else m.maker(move.inputs[0])
-    if move is None or wide is None or wide.primitive is not m.eqn.primitive:
+    """A conversion back of elements that were only moved since they were converted to a wider type: they are moved as they were.
+
+    Of several movements each has to be there for this conversion alone, so that they go with it.
+    """
+    moves, once = _moves_before(m)
+    wide = m.maker(moves[0].inputs[0]) if moves and (once or len(moves) == 1) else None
+    if wide is None or wide.primitive is not m.eqn.primitive:
         return None
     x = wide.inputs[0]
     if not _holds(x.aval, wide.out_binders[0].aval) or x.aval.dtype is not m.out.dtype:
         return None
-    return m.new(lambda *xs: bind_eqn(move, xs)[0], x, *move.inputs[1:])
+    if x.aval.dtype.bits < 16 and any(move.primitive.name == "gather" for move in moves):
+        return None
+
+    def moved(x: Any, *others: Any) -> Any:
+        rest = iter(others)
+        for move in moves:
+            (x,) = bind_eqn(move, [x, *islice(rest, len(move.inputs) - 1)])
+        return x
+
+    gone = [] if not once else [wide, *moves] if m.read_once(wide.out_binders[0]) else moves
+    others = [y for move in moves for y in move.inputs[1:]]
+    return m.new(moved, x, *others, instead_of=gone)
+
+
+def _moves_before(m: Match) -> tuple[list[JaxprEqn], bool]:
+    """The operations that only move elements before an equation, the first one first, and whether each is there for it alone."""
+    moves: list[JaxprEqn] = []
+    x, once = m.inputs[0], True
+    while once:
+        eqn = m.maker(x)
+        if eqn is None or not _only_moves(eqn):
+            break
+        moves.append(eqn)
+        x, once = eqn.inputs[0], m.read_once(x)
+    return moves[::-1], once
+
+
+def _only_moves(eqn: JaxprEqn) -> bool:
+    """Whether an operation has elements of its first operand as its result, in each type of at least 16 bits the same ones."""
+    if eqn.primitive.name != "gather":
+        return eqn.primitive.name in _MOVES
+    dtype = eqn.out_binders[
+        0
+    ].aval.dtype  # outside of the operand it takes NaN; of integers a number of the type
+    return dtype.is_inexact and eqn.params.get("fill_value") is None
 
 
 _MOVES = (
     "broadcast_in_dim",
     "copy",
+    "dynamic_slice",
     "expand_dims",
     "reshape",
     "rev",

@@ -104,9 +104,11 @@ MOVES = {
     "gather": lambda x: x[jnp.array([0, 1, 1])],
     "copy": lambda x: jnp.copy(x),
     "two": lambda x: x.T.reshape(6),
+    "five": lambda x: jnp.broadcast_to(x.T[::-1].reshape(6)[1:], (2, 5)),
+    "with indices": lambda x: x[jnp.array([0, 9, -1])].T[:, jnp.array([2, 1])].reshape(6),
     "call": jax.jit(lambda x: x.T),
 }
-MENDED = {"nothing", "reshape", "transpose", "broadcast", "slice", "rev", "copy"}
+MENDED = {*MOVES} - {"call"}
 
 
 @pytest.mark.parametrize("move", MOVES)

@@ -1,0 +1,81 @@
+"""Conversions there and back with movements between them: what simplify leaves out, and what it has to keep."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.ir.walk import all_eqns, count_eqns
+
+X = jnp.arange(24, dtype=jnp.bfloat16).reshape(2, 3, 4)
+STEPS = [
+    lambda x: x.T,
+    lambda x: x[::-1],
+    lambda x: x.reshape(-1),
+    lambda x: jnp.broadcast_to(x, (2, *x.shape)),
+    lambda x: jax.lax.dynamic_slice_in_dim(x, 1, 1),
+    lambda x: x.sum(0),  # rounds elsewhere: what is behind it cannot be moved
+]
+
+
+def moved(order):
+    def f(x):
+        y = x.astype(jnp.float32)
+        for i in order:
+            y = STEPS[i](y)
+        return y.astype(jnp.bfloat16)
+
+    return f
+
+
+def wide(program):
+    return [e for e in all_eqns(program.jaxpr) if e.out_binders[0].aval.dtype.short == "f32"]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_any_number_of_movements_is_done_on_the_narrow_type(seed):
+    rng = np.random.default_rng(seed)
+    order = [int(i) for i in rng.integers(0, len(STEPS) - 1, 1 + seed % 6)]
+    program = jt.trace(moved(order), X)
+    made = jt.opt(program, passes="simplify,dce", until_fixed=True)
+    assert not wide(made), f"{order}:\n{made}"
+    assert count_eqns(made.jaxpr) <= count_eqns(program.jaxpr)
+    (want,), (have,) = jt.run(program, X), jt.run(made, X)
+    assert np.asarray(want).tobytes() == np.asarray(have).tobytes()
+
+
+@pytest.mark.parametrize("order", [(0, 5), (5, 0), (0, 5, 1)])
+def test_movements_are_not_taken_across_what_computes(order):
+    program = jt.trace(moved(order), X)
+    made = jt.opt(program, passes="simplify,dce")
+    assert wide(made)
+    (want,), (have,) = jt.run(program, X), jt.run(made, X)
+    assert np.asarray(want).tobytes() == np.asarray(have).tobytes()
+
+
+def test_movements_that_are_read_elsewhere_stay_and_nothing_is_done_twice():
+    def f(x):
+        y = x.astype(jnp.float32).T
+        z = y[::-1]
+        return z.astype(jnp.bfloat16), y
+
+    program = jt.trace(f, X)
+    made = jt.opt(program, passes="simplify,dce")
+    assert count_eqns(made.jaxpr) <= count_eqns(program.jaxpr)
+    for want, have in zip(jt.run(program, X), jt.run(made, X), strict=True):
+        assert np.asarray(want).tobytes() == np.asarray(have).tobytes()
+
+
+def test_what_a_gather_of_integers_takes_from_outside_depends_on_the_type():
+    def f(x):
+        wide = x.astype(jnp.int32)
+        return wide.at[jnp.array([0, 99])].get(mode="fill").astype(jnp.int8)
+
+    x = jnp.arange(3, dtype=jnp.int8)
+    program = jt.trace(f, x)
+    made = jt.opt(program, passes="simplify,dce")
+    (want,), (have,) = jt.run(program, x), jt.run(made, x)
+    assert np.asarray(want).tobytes() == np.asarray(have).tobytes() == np.asarray(f(x)).tobytes()
