@@ -6,7 +6,7 @@ that side. Its input needs a guard of its own: `where(x > 0, log(where(x > 0, x,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from jaxprtool.analyses.places import Place, Step
 from jaxprtool.core.primitive import Primitive
 from jaxprtool.interpreters.flow import steering_facts
 from jaxprtool.interpreters.jvp import jvp_jaxpr
+from jaxprtool.interpreters.transpose import transpose_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, place_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.memo import Memo
@@ -68,6 +69,10 @@ class Level(NamedTuple):
         if self.above is None or self.step is None:
             return ()
         return (*self.above.path(), self.step)
+
+    def key(self) -> tuple[Any, ...]:
+        """What says where it is: the equations and params on the way to it."""
+        return tuple([(id(step.eqn), step.param, step.branch) for step in self.path()])
 
     def inside(self, eqn: JaxprEqn) -> Iterator[Level]:
         """The jaxprs that an equation of it holds."""
@@ -131,8 +136,10 @@ def unguarded_of(
 ) -> Unguarded | None:
     """The choice whose untaken side makes a NaN in a derivative; None where that is not how it came about.
 
-    It is looked for from the operand that is 0 at the offending index, backwards: the transpose of a choice has put the 0
-    there. The choice itself goes by the same condition.
+    The cotangent, an operand that the operation is linear in, is 0 at the offending index. From there it is looked for the choice
+    backwards: its transpose has put the 0 there. The choice itself goes by the same condition, and one of its cases is computed
+    from what the other operands are computed from, which is what needs the guard. A mask that comes before them is no such
+    choice.
 
     Args:
       place: where the NaN begins.
@@ -140,14 +147,21 @@ def unguarded_of(
       program: the program.
     """
     level, maybe = _level_of(program, place.path), None
-    zeros = [x for x, r in zip(place.eqn.inputs, operands, strict=False) if r and 0 in r.values]
-    for x in zeros:
-        for found, where in _choices_before(level, x):
+    pairs = enumerate(zip(place.eqn.inputs, operands, strict=False))
+    zeros = [i for i, (_, r) in pairs if r and 0 in r.values and _is_linear_in(place.eqn, i)]
+    for i in zeros:
+        others = [(level, y) for k, y in enumerate(place.eqn.inputs) if k != i]
+        factors = _Ancestors(others)
+        for found, where in _choices_before(level, place.eqn.inputs[i], aligned=True):
+            if factors.holds(found, where):
+                continue  # it comes before the operation, and its zeros are data
             condition = _resolved(where, found.inputs[0])
             for other, at in _all(program):
                 if other is found or not _is_choice(other) or _is_transposed(other, at):
                     continue
-                if _resolved(at, other.inputs[0]) == condition and not isinstance(condition, Lit):
+                if _resolved(at, other.inputs[0]) != condition or isinstance(condition, Lit):
+                    continue
+                if not factors.holds(other, at) and _takes(other, at, others):
                     return Unguarded(Place(other, at.path()), kept=True)
             if _is_transposed(found, where):
                 return Unguarded(Place(found, where.path()), kept=False)
@@ -281,25 +295,102 @@ def _definitions(jaxpr: Jaxpr) -> dict[Var, tuple[JaxprEqn, int]]:
 _DEFINITIONS = Memo[dict[Var, tuple[JaxprEqn, int]]]("which equation makes each variable")
 
 
-def _choices_before(level: Level, x: Any) -> Iterator[tuple[JaxprEqn, Level]]:
-    """The choices from which a value is computed, the nearest ones first."""
-    queue: list[tuple[Level, Any]] = [(level, x)]
+def _is_linear_in(eqn: JaxprEqn, i: int) -> bool:
+    """Whether an operation is linear in operand i, as far as it has a transpose."""
+    binders = [Var(x.aval) for x in eqn.inputs]
+    outs = [Var(v.aval) for v in eqn.out_binders]
+    alone = Jaxpr(binders, [eqn.replace(inputs=binders, out_binders=outs)], outs, [])
+    try:
+        transpose_jaxpr(ClosedJaxpr(alone, []), [k == i for k in range(len(binders))])
+    except JaxprToolError:
+        return False
+    return True
+
+
+class _Ancestors:
+    """What values are computed from: variables and choices, each where it stands."""
+
+    def __init__(self, values: Sequence[tuple[Level, Any]], *, aligned: bool = False):
+        self._variables: set[Any] = set()
+        self._choices: set[Any] = set()
+        for level, x, eqn in _walk(values, aligned=aligned, through=True):
+            self._variables.add((level.key(), x))
+            if eqn is not None and _is_choice(eqn):
+                self._choices.add((level.key(), eqn))
+
+    def holds(self, choice: JaxprEqn, level: Level) -> bool:
+        """Whether a choice is among them."""
+        return (level.key(), choice) in self._choices
+
+    def has(self, level: Level, x: Any) -> bool:
+        """Whether a variable is among them."""
+        return (level.key(), x) in self._variables
+
+
+def _takes(choice: JaxprEqn, level: Level, values: Sequence[tuple[Level, Any]]) -> bool:
+    """Whether cases of a choice are computed from what values are computed from: from all of it but literals and constants."""
+    cases = _Ancestors([(level, x) for x in choice.inputs[1:]], aligned=True)
+    some = False
+    for at, x, eqn in _walk(values, through=True, until=cases.has):
+        inside = cases.has(at, x)
+        some = some or inside
+        if not inside and eqn is None and x in at.jaxpr.in_binders and at.above is None:
+            return False
+    return some
+
+
+def _choices_before(
+    level: Level, x: Any, *, aligned: bool = False
+) -> Iterator[tuple[JaxprEqn, Level]]:
+    """The choices from which a value is computed, the nearest ones first; `aligned`: see `_walk`."""
+    for at, _, eqn in _walk([(level, x)], aligned=aligned):
+        if eqn is not None and _is_choice(eqn):
+            yield eqn, at
+
+
+def _walk(
+    values: Sequence[tuple[Level, Any]],
+    *,
+    aligned: bool = False,
+    through: bool = False,
+    until: Callable[[Level, Any], bool] = lambda level, x: False,
+) -> Iterator[tuple[Level, Any, JaxprEqn | None]]:
+    """The variables that values are computed from, the nearest ones first, each with its level and the equation that makes it.
+
+    A variable of a loop is what it begins with: what earlier steps do is not gone into.
+
+    Args:
+      values: the values.
+      aligned: do not go on before products of matrices and the like, whose elements are not those of the operands.
+      through: go on before choices.
+      until: do not go on before variables of which this is true.
+    """
+    queue = [*values]
     seen: set[Any] = set()
     for level, x in queue:
-        if isinstance(x, Lit) or (level.jaxpr, x) in seen or len(queue) > _MOST:
+        key = level.key(), x
+        if isinstance(x, Lit) or key in seen or len(queue) > _MOST:
             continue
-        seen.add((level.jaxpr, x))
-        defined = _definitions(level.jaxpr)
-        if x not in defined:
+        seen.add(key)
+        eqn, k = _definitions(level.jaxpr).get(x, (None, 0))
+        yield level, x, eqn
+        if until(level, x):
+            continue
+        if eqn is None:
             outside = level.outside(x)
-            if outside is not None:
-                queue.append(outside)
+            queue += [outside] if outside is not None else []
             continue
-        eqn, k = defined[x]
         inner = [i for i in level.inside(eqn) if k < len(i.jaxpr.outs)]
-        if _is_choice(eqn):
-            yield eqn, level
-        elif inner:
+        if inner:
             queue += [(i, i.jaxpr.outs[k]) for i in inner]
-        else:
+        elif (through or not _is_choice(eqn)) and not (aligned and _mixes(eqn)):
             queue += [(level, v) for v in eqn.inputs]
+
+
+def _mixes(eqn: JaxprEqn) -> bool:
+    """Whether an element of a result is computed from elements of operands that lie elsewhere."""
+    stub = eqn.primitive.stub
+    return stub is not None and stub.__module__.rpartition(".")[2] in _MIXING
+
+
+_MIXING = frozenset({"convolution", "dot_general", "linear_solve", "ragged", "triangular"})

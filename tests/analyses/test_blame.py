@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 import warnings
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -399,6 +400,65 @@ def test_the_original_of_a_derivative_is_named() -> None:
 def test_another_zero_is_no_double_where() -> None:
     found = ask(jax.grad(lambda x: jnp.sqrt(x) * 0), np.float32(0), nan=True)
     assert found.found and found.unguarded is None
+
+
+def _adam(step: Any) -> Any:
+    """The gradient through a step that divides by the root of squared gradients, some of which are 0 as a mask says."""
+
+    def inner(w: Any) -> Any:
+        return jnp.mean(jnp.where(w > 0, w, 0.0) ** 2)
+
+    def outer(w: Any) -> Any:
+        g = jax.grad(inner)(w)
+        return jnp.sum(step(w, g) * jnp.arange(1.0, 3.0))
+
+    return jax.grad(outer)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda w, g: w - 0.1 * g / (jnp.sqrt(g**2) + 1e-8),
+        lambda w, g: w - 0.1 * jnp.sqrt(0.001 * g**2),
+        lambda w, g: w - 0.1 * g * jnp.sqrt(jnp.square(g)),
+    ],
+)
+def test_a_mask_before_the_operation_is_no_double_where(step: Any) -> None:
+    args = np.array([1.0, -1.0], np.float32)
+    for kinds in ({"nan": True}, {}):
+        found = jt.blame(_adam(step), args, **kinds)
+        assert found.found and found.unguarded is None, str(found)
+
+
+def _beside(x: Any, w: Any, m: Any) -> Any:
+    other = jnp.where(m, w, 2.0)
+    return jnp.sum(other) + jnp.sum(jnp.where(m, jnp.log(x), 0.0))
+
+
+def _after(x: Any, w: Any, m: Any) -> Any:
+    x = jnp.where(w > 5, w, x)
+    return jnp.sum(jnp.where(m, jnp.sqrt(x * w), 0.0))
+
+
+def _inside(x: Any, w: Any, m: Any) -> Any:
+    y = jnp.where(m, jnp.sqrt(x), 0.0)
+    return jnp.sum(jnp.where(m, jnp.exp(y), w))
+
+
+@pytest.mark.parametrize("loss", [_beside, _after, _inside])
+@pytest.mark.parametrize("form", [jax.grad, lambda f: jax.jit(jax.grad(f))])
+def test_of_several_choices_that_is_named_whose_case_the_operation_is_in(
+    loss: Any, form: Any
+) -> None:
+    x, w = np.array([1.0, 0.0], np.float32), np.array([1.0, 2.0], np.float32)
+    found = jt.blame(form(loss), x, w, x > 0, nan=True)
+    assert found.unguarded is not None, str(found)
+    line = {"_beside": "jnp.log(x)", "_after": "jnp.sqrt(x * w)", "_inside": "jnp.sqrt(x)"}
+    source = found.unguarded.place.eqn
+    eqns = [source, *(s.eqn for s in reversed(found.unguarded.place.path))]
+    frame = next(e.origin.frame for e in eqns if e.origin is not None and e.origin.frame)
+    text = Path(__file__).read_text().splitlines()[frame.line - 1]
+    assert line[loss.__name__] in text, (text, str(found))
 
 
 # -- compiled, stopped, --check-nans -----------------------------------------------------------
