@@ -46,6 +46,8 @@ class Flow(Logging):
         self.root = Frame(None, None)
         self._cells: dict[int, tuple[Any, Mark]] = {}
         self._bad_consts: dict[Jaxpr, dict[Var, Mark]] = {}
+        # Whether something is new at the equation whose jaxpr has run: of interest to the next jaxpr inside it, and no longer.
+        self._call_changed = False
 
     @property
     def origins(self) -> Sequence[Any]:
@@ -102,7 +104,7 @@ class Flow(Logging):
             end = i if many is None else group.end_of_repeats(many, i)
             if many is not None and end > i:
                 group.skip(many, i, end, inner=frame.above is not None)
-                self._go_past(frame, logs[i:end])
+                self._go_past(frame, many, i, end)
                 i = end
             else:
                 self._follow_one(frame, group, logs[i], many, i)
@@ -119,15 +121,21 @@ class Flow(Logging):
         """Follow a jaxpr inside that has run; where there are many, say whether anything was new in it."""
         events, begun = self.events, log.found is not None
         events.changed, events.met = False, []
-        outs = self._close(log, self._follow_log(log))
+        inside = self._follow_log(log)
+        self._call_changed = False
+        outs = self._close(log, inside)
         if many is None or begun:
             group.calm = 0
         else:
-            group.note(many, i, outs, events.met, events.changed)
+            group.note(many, i, outs, events.met, events.changed or self._call_changed)
 
-    def _go_past(self, frame: Frame, logs: Sequence[Log]) -> None:
-        """Say what has run last, after jaxprs in which nothing was new."""
+    def _go_past(self, frame: Frame, many: Repeats, start: int, end: int) -> None:
+        """Say what has run last, after jaxprs in which nothing was new, and take their logs apart: they refer to each other."""
+        logs = many.logs[start:end]
         last = next((log for log in reversed(logs) if not steers(log)), None)
+        for leaves in many.leaves[start:end]:
+            for log in leaves:
+                log.inside = []
         if frame.call is not None and last is not None:
             frame.call.outs = last.outs or ()
 
@@ -209,11 +217,11 @@ class Flow(Logging):
                 return marks
             assert log.above is not None
             call = above.call = Call(log.above.ins(above.group.i), ())
-            self.events.changed = True
+            self._call_changed = True
         if steers(log):
             if marks:
                 steered = merged([call.steered, *marks])
-                self.events.changed |= steered != call.steered
+                self._call_changed |= steered != call.steered
                 call.steered = steered
             return marks
         call.outs, call.out_marks = outs, marks or [CLEAN] * len(outs)
@@ -222,12 +230,12 @@ class Flow(Logging):
             if before is None:
                 if mark.taint:
                     call.by_position[k] = mark
-                    self.events.changed = True
+                    self._call_changed = True
             elif before is not mark and mark.taint:
                 both = merged([before, mark])
                 if before != both:
                     call.by_position[k] = both
-                    self.events.changed = True
+                    self._call_changed = True
         return marks
 
     def _known_outs(self, frame: Frame, log: Log) -> Sequence[Mark]:

@@ -73,12 +73,13 @@ class Repeats:
     """The states of what many logs hold, those of each kind together.
 
     Attributes:
+      logs: the logs.
       kinds: the kind of each log.
       leaves: each log and those inside.
     """
 
     def __init__(self, logs: Sequence[Log], sought: Sought):
-        self.sought = sought
+        self.sought, self.logs = sought, logs
         self.kinds = [*map(_kind_of, logs)]
         self.leaves = [*map(_leaves, logs)]
         self._where: dict[Any, list[int]] = {}

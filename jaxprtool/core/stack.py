@@ -13,6 +13,9 @@ have no effects besides caches, so they may run twice, and programs of ordinary 
 What these functions make is many small objects that all live on, and Python's collector would look at all of them again
 and again: half of the time of a transformation of a large program. It waits until the outermost of them returns. They
 leave few reference cycles, so memory does not suffer.
+
+An evaluation that is observed may be long, and call functions of Python that leave what they like. There the collector goes on,
+without what was there before (`heap_set_aside`): JAX alone has a hundred thousand objects.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from typing import ParamSpec, TypeVar
 
 from jaxprtool.core.bind import state
 
-__all__ = ["deep", "run_deep"]
+__all__ = ["deep", "heap_set_aside", "run_deep"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -108,6 +111,19 @@ def run_deep(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     if errors:
         raise errors[0]
     return results[0]
+
+
+@contextmanager
+def heap_set_aside() -> Generator[None]:
+    """Inside the block Python's collector does not look at what is there now (Note [The collector])."""
+    if gc.get_freeze_count():  # somebody else has set something aside, which has to stay so
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def deep(f: Callable[P, T]) -> Callable[P, T]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from typing import Any
 
 from jaxprtool.analyses.memory import check_memory
+from jaxprtool.core.stack import heap_set_aside
 from jaxprtool.driver.compile import Compiled, is_enough
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.constants import load_constants
@@ -169,7 +170,8 @@ def evaluated(
     given = iter(args)
     consts = [next(given) if c is None else c for c in program.consts]
     limits = limited_steps(step_limit), limited_bytes(max_bytes)
-    with limits[0], limits[1], observed_by(observer):
+    aside = nullcontext() if observer is None else heap_set_aside()
+    with limits[0], limits[1], aside, observed_by(observer):
         return eval_jaxpr(ClosedJaxpr(program.jaxpr, consts), list(given))
 
 

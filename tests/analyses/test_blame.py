@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import random
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.analyses.flow import Flow
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver.blame import blame
@@ -625,3 +627,42 @@ def test_a_planted_nan_in_random_programs() -> None:
             found = blamed(faulty, args, nan=True)
             assert found.found and is_planted(found.first.eqn), f"{spot}\n{text}\n{found}"
             check_outputs(found, before, after)
+
+
+# -- the cost of long loops ---------------------------------------------------------------------
+
+
+def _every_hundredth(x: Any) -> Any:
+    """A step in a hundred makes a NaN and masks it; what is called inside (`where`, `%`) are jaxprs of their own."""
+
+    def body(c: Any, i: Any) -> Any:
+        z = jnp.where(i % 100 == 37, 0.0, c + 2.0)
+        y = jnp.where(i % 100 == 37, 0.5, z / z)
+        return jnp.tanh(c * 0.9 + y * 0.1), None
+
+    return jax.lax.scan(body, x, jnp.arange(4_000))[0]
+
+
+def test_steps_in_which_nothing_is_new_are_passed_over_and_leave_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    followed: list[Any] = []
+    follow = Flow._follow_log
+    monkeypatch.setattr(
+        Flow, "_follow_log", lambda self, log: (followed.append(log.jaxpr), follow(self, log))[1]
+    )
+    program = jt.trace(_every_hundredth, np.float32(0.5))
+    jt.blame(program, np.float32(0.5))
+    followed.clear()
+    gc.collect()
+    gc.disable()
+    try:
+        found = jt.blame(program, np.float32(0.5))
+        left = gc.collect()
+    finally:
+        gc.enable()
+    (body,) = [e.params["jaxpr"].jaxpr for e in program.eqns if e.primitive.name == "scan"]
+    assert followed.count(body) < 400, f"{followed.count(body)} of 4,000 steps"
+    assert left < 2_000, f"{left:,} objects in cycles"
+    first = found.appearances[0]
+    assert first.place.path[0].step == 37 and first.origin.made.times == 40
