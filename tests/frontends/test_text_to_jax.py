@@ -17,6 +17,7 @@ from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.walk import map_programs
 from tests.programs.catalogue import GRADIENTS, PROGRAMS, case_of
+from tests.releases import SERIES
 from tests.zoo.oracle import NAMES, Program
 
 X = np.linspace(0.5, 1.5, 4, dtype=np.float32)
@@ -58,11 +59,12 @@ def test_the_zoo(name):
     comes_back(jax.make_jaxpr(program.f)(*program.args))
 
 
-# The text of a linear solve writes out the jaxpr that it holds twice, and not that it is one.
-WRITTEN_OUT = {"ridge"}
+# The text of a linear solve writes out the jaxpr that it holds twice, and not that it is one; that of a root has from
+# 0.11 on the solver alone, and not the function whose root it is, which is Python's.
+UNSAID = {"ridge"} | ({"root"} if SERIES >= (0, 11) else set())
 
 
-@pytest.mark.parametrize("name", [n for n in [*PROGRAMS, *GRADIENTS] if n not in WRITTEN_OUT])
+@pytest.mark.parametrize("name", [n for n in [*PROGRAMS, *GRADIENTS] if n not in UNSAID])
 def test_the_examples(name):
     case = case_of(name)
     with case.precision():

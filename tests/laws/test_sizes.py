@@ -5,7 +5,6 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
-from jax.extend.core import jaxprs_in_params
 
 import jaxprtool as jt
 from jaxprtool.interpreters.dce import dce_jaxpr
@@ -20,6 +19,7 @@ from tests.laws.oracle import (
     ours,
     tangent_like,
 )
+from tests.releases import jaxprs_in_params
 
 DIFFERENTIABLE = [e for e in by_structure(EXAMPLES) if is_differentiable(e)]
 

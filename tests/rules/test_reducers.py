@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.extend.core import jaxprs_in_params
 
 import jaxprtool as jt
 from jaxprtool.ir.walk import count_eqns
+from tests.releases import jaxprs_in_params
 
 RNG = np.random.default_rng(0)
 
