@@ -1,4 +1,4 @@
-"""Operations on the bits of numbers: they have no derivatives, or zero ones."""
+"""Operations on the bits of numbers: they have no derivatives, or zero ones; `nextafter` moves with its first operand."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.rule_table import Maker, unsupported
+from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim
+from jaxprtool.interpreters.jvp import jvp_terms
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR
@@ -287,7 +288,7 @@ define(
     lax.nextafter,
     **nary("f"),
     impl=_nextafter_rule,
-    jvp=unsupported("JAX has none either"),
+    jvp=jvp_terms(lambda t, out, x, y: broadcast_to(t, get_aval(out).shape), None),
     transpose=NONLINEAR,
     lower=_nextafter_lower,
     masks="inf",

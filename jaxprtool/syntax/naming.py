@@ -14,7 +14,7 @@ from jaxprtool.syntax.sharing import printed_jaxprs, unique_name
 from jaxprtool.syntax.spellings import LONG
 from jaxprtool.syntax.tokens import DEFINED
 
-__all__ = ["base26", "jaxprs_in", "name_variables", "shared_jaxprs"]
+__all__ = ["base26", "has_definitions", "jaxprs_in", "name_variables", "shared_jaxprs"]
 
 
 def base26(n: int) -> str:
@@ -198,6 +198,14 @@ def name_variables(
     for jaxpr in nested.closed if inner_drops else ():
         drops |= _unused_results(jaxpr)
     return _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops).names
+
+
+def has_definitions(closed: ClosedJaxpr) -> bool:
+    """Whether a jaxpr was read with definitions of its own, which are printed back with the names that they were read with.
+
+    Releases before 0.10 write out what is defined further below, and the definition has the names that it had there.
+    """
+    return closed.jaxpr.written is not None and bool(closed.jaxpr.written.definitions)
 
 
 def _source_names(nested: Nested) -> dict[Var, str] | None:

@@ -22,7 +22,7 @@ from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin, names_of, stack_of
 from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["HARD_BREAK", "Annotated", "annotate", "as_comment", "find_annotations"]
+__all__ = ["HARD_BREAK", "Annotated", "annotate", "as_comment", "find_annotations", "size_of"]
 
 # What has no `)` at its end is looked at once, whatever stands in it.
 _SOURCE = pattern(r"# (?=[^#\n]*\)$)([^#\n]*?):(\d++)(?::(\d++))? \(([^#\n]*)\)$")
@@ -274,7 +274,7 @@ def annotate(
     found = {line: _notes_of(eqns, every) for line, eqns in on_line.items()}
     lines = "".join(pieces).split("\n")
     apart = _additions(lines)
-    width = max(_size(line) for i, line in enumerate(lines) if i not in apart)
+    width = max(size_of(line) for i, line in enumerate(lines) if i not in apart)
     out: list[str] = []
     for number, line in enumerate(lines):
         notes = found.get(number)
@@ -282,7 +282,7 @@ def annotate(
             out.append(line)
             continue
         below = [f"{' ' * width}{_MARK}{note}" for note in notes[1:]]
-        blanks = " " * (width - _size(line.rpartition(HARD_BREAK)[2]))
+        blanks = " " * (width - size_of(line.rpartition(HARD_BREAK)[2]))
         first = f"{line}{blanks}{_MARK}{notes[0]}"
         out += ["".join([first, *below])] if beside else [first, *below]
     return "\n".join(out).replace(HARD_BREAK, "\n")
@@ -306,5 +306,6 @@ def _notes_of(eqns: Sequence[JaxprEqn], shown: int) -> list[str]:
     return found
 
 
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
+def size_of(text: str) -> int:
+    """Columns as JAX's printer counts them: bytes."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -21,8 +21,8 @@ from jaxprtool.syntax.autodidax_print import format_autodidax
 from jaxprtool.syntax.dialects import Dialect, find_dialect, installed, refuse_unsayable
 from jaxprtool.syntax.elided_params import params_in_form, printed_params
 from jaxprtool.syntax.interface import format_interface
-from jaxprtool.syntax.naming import Nested, name_variables, shared_jaxprs
-from jaxprtool.syntax.origins import HARD_BREAK, annotate, as_comment
+from jaxprtool.syntax.naming import Nested, has_definitions, name_variables, shared_jaxprs
+from jaxprtool.syntax.origins import HARD_BREAK, annotate, as_comment, size_of
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.refs import format_reference
 from jaxprtool.syntax.sharing import named_inside, printed_jaxprs, unique_name
@@ -162,11 +162,6 @@ def _end(jaxpr: Jaxpr) -> str:
     return " }" if written is None else f"{written.effects} }}"
 
 
-def _size(text: str) -> int:
-    """Columns as JAX's printer counts them: bytes."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
 class _Printer:
     """One print of one program."""
 
@@ -182,6 +177,7 @@ class _Printer:
         relaid: bool = False,
     ):
         self.lossless, self.width, self.placed, self.outer = lossless, width, placed, outer
+        self.renamed = renamed or relaid
         self.dialect = dialect = dialect or dialect_of(program)
         self.forms = dialect.forms
         self.interface = program.interface if lossless and not renamed else None
@@ -193,7 +189,7 @@ class _Printer:
             nested,
             program.jaxpr,
             self.definitions,
-            renamed or relaid,
+            self.renamed,
             lossless,
             outer,
             not dialect.names_inner_drops,
@@ -246,7 +242,7 @@ class _Printer:
             self._comments(jaxpr, "head")
             prefix = f"let {name} = "
             self.out.append(prefix)
-            self._run(self._jaxpr(jaxpr, 0, _size(prefix)))
+            self._run(self._jaxpr(jaxpr, 0, size_of(prefix)))
             self.out.append("\nin\n" if self._where(jaxpr) else " in\n")
         if self.root.written is not None and self.root.written.lone_equation:
             self._run(self._call(self.root.eqns[0], 0))
@@ -327,9 +323,9 @@ class _Printer:
     def _fill(self, texts: list[str], separator: str, column: int, indent: int) -> int:
         """Write texts one after the other, on more lines if they do not fit; returns the column after."""
         flat = f"{separator} ".join(texts)
-        if column + _size(flat) <= self.width:
+        if column + size_of(flat) <= self.width:
             self.out.append(flat)
-            return column + _size(flat)
+            return column + size_of(flat)
         out = self.out
         for i, text in enumerate(texts):
             if i:
@@ -341,7 +337,7 @@ class _Printer:
                     out.append(f"{separator}\n{' ' * indent}")
                     column = indent
             out.append(text)
-            column += _size(text)
+            column += size_of(text)
         return column
 
     def _value(self, value: ParamValue) -> str:
@@ -368,7 +364,8 @@ class _Printer:
 
     def _standalone(self, closed: ClosedJaxpr) -> str:
         """JAX's text of a jaxpr inside a value that is printed by `str`: names start again at `a`."""
-        return _Printer(closed, False, 80, renamed=True, dialect=self.dialect).text()
+        renamed = self.renamed or not has_definitions(closed)
+        return _Printer(closed, False, 80, renamed, dialect=self.dialect).text()
 
     def _name(self, eqn: JaxprEqn) -> str:
         form = self.forms.get(eqn.primitive.name)
@@ -476,7 +473,7 @@ class _Printer:
             self._place(eqn)
         name = self._name(eqn)
         out.append(name)
-        column += _size(name)
+        column += size_of(name)
         pairs = self._pairs(eqn)
         if pairs:
             deep = indent < 0 and id(eqn) in self.holds
@@ -485,7 +482,7 @@ class _Printer:
                 if self.annotated and id(eqn) in self.holds:
                     self._place_flat(sub_jaxprs(eqn))
                 out.append(flat)
-                column += _size(flat)
+                column += size_of(flat)
             else:
                 out.append("[")
                 yield from self._params(pairs, indent + 2)
@@ -499,7 +496,7 @@ class _Printer:
         newline = "\n" + " " * indent
         for key, value in pairs:
             self.out.append(f"{newline}{key}=")
-            column = indent + _size(key) + 1
+            column = indent + size_of(key) + 1
             if type(value) is ClosedJaxpr:
                 yield from self._inner(value, indent, column)
             elif jaxprs := printed_jaxprs(value):
@@ -514,6 +511,8 @@ class _Printer:
                     self.out.append(newline + "  ")
                     yield from self._inner(closed, indent + 2, indent + 2)
                 self.out.append(newline + ")")
+            elif value == () and column + 2 > self.width and indent >= 0:
+                self.out.append(f"({newline}  {newline})")  # as JAX has a tuple of no jaxprs
             else:
                 self.out.append(self._value(value))
 
@@ -538,7 +537,7 @@ class _Printer:
         head = f"{{ lambda {consts}; {inputs}. let "
         outs = ", ".join([self._atom(x) for x in jaxpr.outs])
         tail = f" in ({outs}{',' * (len(jaxpr.outs) == 1)}){_end(jaxpr)}"
-        room -= _size(head) + _size(tail)
+        room -= size_of(head) + size_of(tail)
         parts: list[str] = []
         for eqn in jaxpr.eqns:
             if room < 0 or eqn.comments:
@@ -547,7 +546,7 @@ class _Printer:
             if text is None:
                 return None
             parts.append(text)
-            room -= _size(text) + 2
+            room -= size_of(text) + 2
         return f"{head}{'; '.join(parts)}{tail}" if room + 2 * bool(parts) >= 0 else None
 
     def _flat_call(self, eqn: JaxprEqn, room: int, depth: int) -> str | None:
@@ -565,12 +564,12 @@ class _Printer:
         parts: list[str] = []
         room -= 2
         for key, value in pairs:
-            room -= _size(key) + 1
+            room -= size_of(key) + 1
             text = self._flat_value(value, room, depth)
             if text is None:
                 return None
             parts.append(f"{key}={text}")
-            room -= _size(text) + (len(parts) > 1)
+            room -= size_of(text) + (len(parts) > 1)
             if room < 0:
                 return None
         return f"[{' '.join(parts)}]" if parts else ""
@@ -591,7 +590,7 @@ class _Printer:
             if text is None:
                 return None
             parts.append(text)
-            room -= _size(text) + (len(parts) > 1)
+            room -= size_of(text) + (len(parts) > 1)
         return f"({' '.join(parts)})" if room >= 0 else None
 
 

@@ -6,9 +6,10 @@ which releases print that (`told_by`), and what is printed in the dialect of eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
+from jaxprtool.core.primitive import declared_primitive
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.params import Opaque
@@ -188,6 +189,12 @@ def renamed(name: str) -> dict[str, str]:
     return found
 
 
+def _declared(name: str) -> Set[str]:
+    """The names of the params that a primitive is declared with."""
+    primitive = declared_primitive(name)
+    return frozenset() if primitive is None else primitive.params.keys()
+
+
 def told_by(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, Release]]:
     """What an equation says about the release that printed it: ("since", release) and ("before", release).
 
@@ -210,7 +217,8 @@ def told_by(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, Release]
             yield "before", since
         if spelling.hidden and spelling.hidden[0] not in found:
             yield "since", since
-        if found:  # one without any says nothing: the defaults of a text that a person wrote
+        # One without any says nothing, where there were some before: the defaults of a text that a person wrote.
+        if found or spelling.added.keys() == _declared(name):
             for key in spelling.added:
                 yield "since" if key in found else "before", since
             for key, value in spelling.removed.items():

@@ -115,3 +115,15 @@ def test_bits_of_constants_are_not_compared_where_xla_folds_them_wrongly():
     narrow, bytes_ = (jt.parse(text.format(*x)) for x in (("u4[8]", "uint4"), ("u8[4]", "uint8")))
     assert np.asarray(jt.run(narrow)[0]).tolist() == as_it_runs
     assert not is_determined(narrow) and is_determined(bytes_) is True
+
+
+@pytest.mark.parametrize("shape", [(3,), (1,)])
+def test_derivative_of_nextafter(shape):
+    """That of the first operand, stretched to the result: the step to the next number is too small to count."""
+    x, y, t = np.ones(shape), np.array([2.0, 0.0, 1.0]), np.full(shape, 5.0)
+    outs, ts = jt.jvp(lambda x, y: [jt.lax.nextafter(x, y)], (x, y), (t, y))
+    np.testing.assert_array_equal(outs[0], np.nextafter(x, y))
+    np.testing.assert_array_equal(ts[0], [5.0] * 3)
+    cts = jt.vjp(lambda x, y: [jt.lax.nextafter(x, y)], x, y)[1]([np.array([1.0, 2.0, 3.0])])
+    np.testing.assert_array_equal(cts[0], [1.0, 2.0, 3.0] if shape == (3,) else [6.0])
+    np.testing.assert_array_equal(cts[1], np.zeros(3))

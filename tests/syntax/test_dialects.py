@@ -83,6 +83,11 @@ def equation(line: str, binders: str = "a:f32[3]", out: str = "b:f32[3]") -> str
     return f"{{ lambda ; {binders}. let {out} = {line} in (b,) }}"
 
 
+SOLVED = """{{ lambda ; a:f32[3] b:f32[3,1]. let
+    c:f32[3,1] = tridiagonal_solve{} a a a b
+  in (c,) }}"""
+
+
 @pytest.mark.parametrize(
     ("text", "dialect"),
     [
@@ -92,6 +97,8 @@ def equation(line: str, binders: str = "a:f32[3]", out: str = "b:f32[3]") -> str
         (equation("reduce_max[axes=(0,) out_sharding=None] a", out="b:f32[]"), NEWEST),
         (equation("top_k[axis=0 k=2] a", out="b:f32[2] c:i32[2]"), "jax-0.10.2"),
         (equation("tile[reps=(1,)] a"), NEWEST),
+        (SOLVED.format(""), "jax-0.9.2"),
+        (SOLVED.format("[perturb_singular=False]"), NEWEST),
         (
             equation("broadcast_in_dim[broadcast_dimensions=() shape=(3,) sharding=None] 1.0"),
             "jax-0.9.0",

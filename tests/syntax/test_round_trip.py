@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import pytest
 
 from jaxprtool.analyses.signature import same_program
@@ -10,6 +11,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar
 from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
+from tests.releases import SERIES
 from tests.syntax.programs import CASES, traced
 
 NAMES = sorted(CASES)
@@ -46,12 +48,27 @@ def forget_names(program: ClosedJaxpr) -> None:
         todo += [c for e in closed.jaxpr.eqns for c in sub_jaxprs(e)]
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in TWICE_PRINTED])
+# Before 0.10 JAX writes out what is defined further below, which takes 2^n places where n definitions call each other
+# twice; ours refer to it. A text that has it written out is printed back so.
+WRITTEN_OUT = {"twice"} if SERIES < (0, 10) else set()
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in TWICE_PRINTED | WRITTEN_OUT])
 def test_names_and_definitions_are_jax_s(name):
     text = str(traced(name))
     program = parse(text)
     forget_names(program)
     assert format_jaxpr(program) == text
+
+
+def test_an_empty_tuple_that_does_not_fit():
+    """JAX prints it as it prints a tuple of no jaxprs, on more lines."""
+    jaxpr = jax.make_jaxpr(lambda: jax.random.bits(jax.random.key(0)))()
+    program = parse(str(jaxpr))
+    for width in range(1, 24):
+        text = jaxpr.pretty_print(width=width, use_color=False)
+        assert format_jaxpr(program, width=width) == text
+        assert format_jaxpr(parse(text)) == str(jaxpr)
 
 
 @pytest.mark.parametrize("width", [20, 40, 79, 81, 200, 10_000])
