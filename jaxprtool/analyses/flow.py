@@ -197,7 +197,7 @@ class Flow(Logging):
                 ):  # neither an operand nor a result of the last step, but perhaps made of some
                     mark = call.any_mark() if bad else CLEAN
                 elif not bad:
-                    mark = self.events.good_mark(mark.taint, mark.decided)
+                    mark = self.events.good_mark(mark.taint, mark.decided, mark.mixed)
             entry.append(mark)
             if mark is not None and mark.taint:
                 frame.marks[v] = mark
@@ -323,20 +323,21 @@ class Flow(Logging):
                 return i
             eqn, operands, v = plan
             code = found[2]
-            same, parents, origins, taint, decided = False, (), 0, 0, 0
+            same, parents, origins, taint, decided, mixed = False, (), 0, 0, 0, 0
             for x in operands:
                 mark = get(x)
                 if mark is not None:
-                    more, b, t, d = mark
+                    more, b, t, d, m = mark
                     if b and coded(x) == code:
                         same = True
                     if more is not parents:
                         parents = parents + more if parents else more
-                        origins, taint, decided = origins | b, taint | t, decided | d
+                        origins, taint = origins | b, taint | t
+                        decided, mixed = decided | d, mixed | m
             if code is None or not same or any([m.source is not None for m in parents]):  # noqa: C419
                 return i
             made = made_by[eqn] = Made(eqn, frame, None, parents, origins, found[0])
-            marks[v] = Mark((made,), origins, taint, decided)
+            marks[v] = Mark((made,), origins, taint, decided, mixed)
             codes[v] = code
         return end
 
@@ -435,12 +436,16 @@ class Flow(Logging):
         """
         events, eqn = self.events, seen.plan.eqn
         whole = known[0][1] if len(known) == 1 else merged([m for _, m in known])
-        decided = whole.decided
+        decided, mixed = whole.decided, whole.mixed
+        if seen.plan.mixing:
+            mixed |= whole.bad
         if seen.plan.steering:
             for i, m in known:
-                # of a boolean, what made it has decided, or only asked whether a value is finite
-                if i in seen.plan.steering and eqn.inputs[i].aval.dtype.kind != "b":
-                    decided |= m.taint
+                if i in seen.plan.steering:
+                    mixed |= m.bad
+                    # of a boolean, what made it has decided, or only asked whether a value is finite
+                    if eqn.inputs[i].aval.dtype.kind != "b":
+                        decided |= m.felt
             if decided & ~whole.decided:
                 events.decide(seen.frame, eqn)
         made = None
@@ -451,10 +456,13 @@ class Flow(Logging):
             events.mask(seen.frame, eqn, whole)
         if not whole.taint:
             return None
-        spoiled = whole if whole.decided == decided else whole._replace(decided=decided)
+        if (whole.decided, whole.mixed) == (decided, mixed):
+            spoiled = whole
+        else:
+            spoiled = whole._replace(decided=decided, mixed=mixed)
         if seen.plan.single and seen.spoilt:
             return (spoiled,), made
-        good = events.good_mark(whole.taint, decided)
+        good = events.good_mark(whole.taint, decided, mixed)
         n = len(eqn.out_binders)
         return tuple([spoiled if i in seen.spoilt else good for i in range(n)]), made
 
@@ -467,9 +475,9 @@ class Flow(Logging):
                 return
             call = Call(log.ins(i), ())
         marks = call.marks
-        decision = call.steered.taint
+        decision = call.steered.felt
         if plan.steering and marks:
-            decision |= merged([marks[k] for k in plan.steering]).taint
+            decision |= merged([marks[k] for k in plan.steering]).felt
         if decision:
             events.decide(frame, eqn)
         reached: list[Mark] = []
@@ -484,9 +492,12 @@ class Flow(Logging):
                     seen = Seen(frame, log, i, plan, self.sought.state(outs[k]), (k,))
                     mark = events.makes(seen, call.any_mark())
             elif mark.bad:
-                mark = events.good_mark(mark.taint, mark.decided)
+                mark = events.good_mark(mark.taint, mark.decided, mark.mixed)
             if decision:
-                mark = Mark(mark.made, mark.bad, mark.taint | decision, mark.decided | decision)
+                taint, decided, mixed = (
+                    x | decision for x in (mark.taint, mark.decided, mark.mixed)
+                )
+                mark = Mark(mark.made, mark.bad, taint, decided, mixed)
             if mark.taint:
                 reached.append(mark)
                 frame.marks[v] = mark
@@ -566,7 +577,7 @@ class Flow(Logging):
         if before is not None:
             mark = merged([before[1], mark])
         if not self._holds_bad(cell):
-            mark = self.events.good_mark(mark.taint, mark.decided)
+            mark = self.events.good_mark(mark.taint, mark.decided, mark.mixed)
         if mark.taint:
             self._cells[id(base)] = (base, mark)
 

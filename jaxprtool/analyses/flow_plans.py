@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.bad_values import Sought
 from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.flow import steering_facts
+from jaxprtool.interpreters.flow import goes_into_good_results, steering_facts
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import MemoTable
@@ -30,6 +30,7 @@ class Plan(NamedTuple):
       cells: whether a result is a reference.
       steering: positions of the operands that decide something.
       elementwise: whether each element of the result is computed from those of the operands at its index.
+      mixing: whether a good element of a result may have been computed from a bad one of an operand.
     """
 
     eqn: JaxprEqn
@@ -42,6 +43,7 @@ class Plan(NamedTuple):
     cells: bool
     steering: tuple[int, ...]
     elementwise: bool
+    mixing: bool
 
 
 class Plans:
@@ -93,6 +95,7 @@ def _plan(eqn: JaxprEqn, sought: Sought) -> Plan:
         any(type(v.aval) is RefType for v in outs),
         steering,
         elementwise,
+        goes_into_good_results(eqn),
     )
 
 

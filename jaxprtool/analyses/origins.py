@@ -79,21 +79,21 @@ class Origins:
         self.origins: list[Origin] = []
         self.changed = False
         self.met: list[Made] = []
-        self._good: dict[tuple[int, int], Mark] = {}
+        self._good: dict[tuple[int, int, int], Mark] = {}
         self._events = 0
 
-    def good_mark(self, taint: int, decided: int) -> Mark:
+    def good_mark(self, taint: int, decided: int, mixed: int) -> Mark:
         """The one mark of good values that depend on these origins."""
-        found = self._good.get((taint, decided))
+        found = self._good.get((taint, decided, mixed))
         if found is None:
-            found = self._good[taint, decided] = Mark((), 0, taint, decided)
+            found = self._good[taint, decided, mixed] = Mark((), 0, taint, decided, mixed)
         return found
 
     def source(self, source: Source, value: Any) -> Mark:
         """What is known of a value that a source gives."""
         made = Made(None, None, source)
         bit = self._origin(made, self.sought.kind_of(value)).bit
-        return Mark((made,), bit, bit, 0)
+        return Mark((made,), bit, bit, 0, 0)
 
     def literal(self, frame: Frame, lit: Lit, i: int, value: Any) -> Mark:
         """What is known of a bad literal; at one place it is one source."""
@@ -101,7 +101,7 @@ class Origins:
         if made is None:
             (made,) = self.source(Source("literal", i, str(lit)), value).made
             frame.context().made[lit] = made
-        return Mark((made,), made.origins, made.origins, 0)
+        return Mark((made,), made.origins, made.origins, 0, 0)
 
     def _origin(self, made: Made, kind: str = "") -> Origin:
         self.changed = True
@@ -142,7 +142,7 @@ class Origins:
                 self._describe(origin, seen)
         bits |= own
         made.origins |= bits
-        return Mark((made,), bits, whole.taint | bits, whole.decided)
+        return Mark((made,), bits, whole.taint | bits, whole.decided, whole.mixed)
 
     def _is_fresh(self, seen: Seen) -> bool:
         """Whether an elementwise operation with bad operands makes a bad element of good ones, or a NaN of infinities."""

@@ -99,26 +99,34 @@ class Mark(NamedTuple):
       bad: the origins of the bad values in it, as bits.
       taint: the origins that it depends on.
       decided: those that it depends on through a decision: a comparison, a branch, the end of a loop, an index.
+      mixed: those from whose bad values good ones in it were computed or picked. (Where a `select_n` leaves bad values out, by a
+        predicate that does not depend on them, what it gives is tainted, and nothing is mixed in.)
     """
 
     made: tuple[Made, ...]
     bad: int
     taint: int
     decided: int
+    mixed: int
+
+    @property
+    def felt(self) -> int:
+        """The origins that what is computed from the value depends on."""
+        return self.bad | self.mixed
 
 
-CLEAN = Mark((), 0, 0, 0)
+CLEAN = Mark((), 0, 0, 0, 0)
 
 
 def merged(marks: Sequence[Mark]) -> Mark:
     """What is known of a value that depends on several."""
     if len(marks) == 1:
         return marks[0]
-    made, bad, taint, decided = marks[0] if marks else CLEAN
-    for more, b, t, d in marks[1:]:
-        bad, taint, decided = bad | b, taint | t, decided | d
+    made, bad, taint, decided, mixed = marks[0] if marks else CLEAN
+    for more, b, t, d, m in marks[1:]:
+        bad, taint, decided, mixed = bad | b, taint | t, decided | d, mixed | m
         made += more
-    return Mark(tuple(dict.fromkeys(made)), bad, taint, decided)
+    return Mark(tuple(dict.fromkeys(made)), bad, taint, decided, mixed)
 
 
 class Origin:

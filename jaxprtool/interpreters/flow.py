@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Container
 
 from jaxprtool.core.rule_table import FactTable
+from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Atom, JaxprEqn
 
-__all__ = ["elements_facts", "mask_facts", "passed_on", "steering_facts"]
+__all__ = ["elements_facts", "goes_into_good_results", "mask_facts", "passed_on", "steering_facts"]
 
 # What the elements of the results are. "computed": numbers of their own. "kept": those of the operand, in their order (repeated,
 # where it broadcasts); of an operation with several results, each those of the operand in its place. "permuted": those of the
@@ -31,3 +32,21 @@ def passed_on(eqn: JaxprEqn, k: int, elements: Container[str]) -> Atom | None:
     if found not in elements:
         return None
     return eqn.inputs[k if found == "kept" else 0]
+
+
+def goes_into_good_results(eqn: JaxprEqn) -> bool:
+    """Whether a good element of a result may have been computed from a bad one of an operand, as `nan > 0` and `pow(nan, 0)` are.
+
+    Where nothing masks a bad value, what is computed from it is bad. What picks elements of its operands, by others or by
+    params, leaves those out that it does not pick. Conversions mask where their result is of integers.
+    """
+    primitive, elements = eqn.primitive, elements_facts[eqn.primitive]
+    if mask_facts[primitive] == "nothing" or elements in _PICKED:
+        return False
+    if elements == "converted":
+        return not all(getattr(v.aval, "dtype", INT32).is_inexact for v in eqn.out_binders)
+    return steering_facts[primitive] not in _PICKING
+
+
+_PICKED = ("kept", "permuted", "chosen")
+_PICKING = ("operand 0", "operand 1", "indices")

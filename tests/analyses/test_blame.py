@@ -25,6 +25,7 @@ from jaxprtool.driver.places import with_places
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.generation.changes import draw_program
 from jaxprtool.generation.wrapping import wrapped
+from jaxprtool.interpreters.flow import goes_into_good_results
 from tests.analyses.faults import (
     STEPS,
     Recorder,
@@ -100,10 +101,14 @@ def test_a_planted_nan_is_found_and_what_it_reaches(case: str) -> None:
 
 
 def check_outputs(found: Any, before: Any, after: Any) -> None:
-    """A result reaches exactly where it holds a NaN; one that depends on no bad value is what it was."""
+    """A result reaches exactly where it holds a NaN; one that depends on no bad value is what it was.
+
+    So is a masked one where all that masks is picking among elements.
+    """
+    picked = not any(goes_into_good_results(p.eqn) for p in found.masked_by)
     for output, a, b in zip(found.outputs, before, after, strict=True):
         assert (output.reached == "reaching") == has_nan(b), str(found)
-        if output.reached is None:
+        if output.reached is None or (output.reached == "masked" and picked):
             assert same(a, b), str(found)
 
 
@@ -187,6 +192,29 @@ def test_what_steers_by_a_nan_decides(name: str) -> None:
     found = ask(lambda x: DECIDES[name](jnp.log(x)), X)
     assert [o.reached for o in found.outputs] == ["deciding"], str(found)
     assert found.first.eqn.primitive.name == "log" and found.deciding
+
+
+@pytest.mark.parametrize(
+    ("how", "reached"),
+    [
+        (lambda y: jnp.where(X > 0, y, 0.0), "masked"),
+        (lambda y: (y * 2)[2:], "masked"),
+        (lambda y: y.at[:2].set(1.0), "masked"),
+        (lambda y: jnp.where(jnp.isnan(y), 0.0, y), "deciding"),
+        (lambda y: jnp.power(y, 0.0), "deciding"),
+        (lambda y: y.astype(jnp.int32), "deciding"),
+    ],
+)
+def test_a_comparison_decides_where_the_nan_has_gone_into_what_it_compares(
+    how: Any, reached: str
+) -> None:
+    """What picks other elements leaves no trace of a NaN, which what replaces or converts one does."""
+
+    def f(x: Any) -> Any:
+        z = how(jnp.log(x))
+        return jnp.where(z > 0.5, 1.0, 2.0)
+
+    assert [o.reached for o in ask(f, X).outputs] == [reached]
 
 
 @pytest.mark.parametrize("name", REACHES)
