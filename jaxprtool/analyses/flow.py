@@ -13,6 +13,7 @@ from itertools import accumulate, repeat
 from typing import Any
 
 from jaxprtool.analyses.bad_values import Sought
+from jaxprtool.analyses.cells import Cells
 from jaxprtool.analyses.flow_plans import Plan, Plans, is_float, plans_of
 from jaxprtool.analyses.logs import Log, Logging
 from jaxprtool.analyses.origins import Origins, Seen
@@ -44,7 +45,7 @@ class Flow(Logging):
         self.sought, self.stop = sought, stop
         self.outs: Sequence[Mark] = []
         self.root = Frame(None, None)
-        self._cells: dict[int, tuple[Any, Mark]] = {}
+        self._cells = Cells(sought, self.events.good_mark)
         self._bad_consts: dict[Jaxpr, dict[Var, Mark]] = {}
         # Whether something is new at the equation whose jaxpr has run: of interest to the next jaxpr inside it, and no longer.
         self._call_changed = False
@@ -150,6 +151,8 @@ class Flow(Logging):
             return frame
         above: Frame = log.above.found
         frame = log.found = Frame(above, step)
+        if self.at_once:
+            self._cells.note_unwritten(log.args)
         call = above.call
         if call is not None and (call.marks or call.out_marks or call.by_position):
             self._pass_arguments(frame, call, log)
@@ -164,8 +167,8 @@ class Flow(Logging):
             kind, index = ("constant", i) if i < n_consts else ("argument", i - n_consts)
             source = Source(kind, index, v.name or "")
             if isinstance(value, Cell):
-                if self._holds_bad(value):
-                    self._write(value, source_of(source, value.value))
+                if self._cells.holds_bad(value):
+                    self._cells.write(value, source_of(source, value.value))
             elif is_float(v.aval) and value in self.sought:
                 self.root.marks[v] = source_of(source, value)
 
@@ -211,13 +214,15 @@ class Flow(Logging):
         if frame.step is None or above is None:
             self.outs = marks or [CLEAN] * len(outs)
             return marks
+        cells = self._cells.mark_of_all(log.args)
         call = above.call
         if call is None:
-            if not marks:
+            if not marks and not cells.taint:
                 return marks
             assert log.above is not None
             call = above.call = Call(log.above.ins(above.group.i), ())
             self._call_changed = True
+        call.cells = merged([call.cells, cells])
         if steers(log):
             if marks:
                 steered = merged([call.steered, *marks])
@@ -484,7 +489,7 @@ class Flow(Logging):
         for k, v in enumerate(eqn.out_binders):
             mark, exact = call.result_mark(k, outs[k])
             if mark is None:
-                mark = self._mark_of_cell(outs[k])
+                mark = merged([self._cells.mark_of(outs[k]), call.cells])
             if exact and (mark.bad or k not in plan.floats):
                 pass  # known of this very value
             elif k in plan.floats and outs[k] in self.sought:
@@ -519,9 +524,9 @@ class Flow(Logging):
         known = [
             (i, m) for i, x in zip(plan.positions, plan.operands, strict=True) if (m := get(x))
         ]
-        known += [(i, m) for i in plan.refs if (m := self._mark_of_cell(ins[i])).taint]
+        known += [(i, m) for i in plan.refs if (m := self._cells.mark_of(ins[i])).taint]
         cells = [x for x in (*ins, *outs) if type(x) is Cell]
-        turned = any(map(self._turned_bad, cells))
+        turned = any(map(self._cells.turned_bad, cells))
         spoilt = tuple([i for i in plan.floats if outs[i] in self.sought])
         if not (known or spoilt or turned):
             return
@@ -536,7 +541,7 @@ class Flow(Logging):
             frame.marks.update(zip(plan.eqn.out_binders, entry[0], strict=True))
             whole = merged([whole, *entry[0]])
         for cell in cells:
-            self._write(cell, whole)
+            self._cells.write(cell, whole)
 
     def _masks_of_cells(
         self,
@@ -554,36 +559,6 @@ class Flow(Logging):
             return False
         writes = any(is_float(x.aval) for x in eqn.inputs)  # references are no floats
         values = (*log.ins(i), *log.given(i))
-        return not writes or not any(type(x) is Cell and self._holds_bad(x) for x in values)
-
-    def _mark_of_cell(self, value: Any) -> Mark:
-        """What is known of what a reference points to, or of an array that was one's."""
-        if not self._cells:
-            return CLEAN
-        found = self._cells.get(id(_base(value.value if type(value) is Cell else value)))
-        return CLEAN if found is None else found[1]
-
-    def _holds_bad(self, cell: Cell) -> bool:
-        return is_float(cell.aval.inner) and cell.value in self.sought
-
-    def _turned_bad(self, cell: Cell) -> bool:
-        """Whether a cell that was good holds a bad value now."""
-        return not self._mark_of_cell(cell).bad and self._holds_bad(cell)
-
-    def _write(self, cell: Cell, mark: Mark) -> None:
-        """Say what is known of a cell after an equation that may have written to it."""
-        base = _base(cell.value)
-        before = self._cells.get(id(base))
-        if before is not None:
-            mark = merged([before[1], mark])
-        if not self._holds_bad(cell):
-            mark = self.events.good_mark(mark.taint, mark.decided, mark.mixed)
-        if mark.taint:
-            self._cells[id(base)] = (base, mark)
-
-
-def _base(array: Any) -> Any:
-    """The array that holds the elements of a view."""
-    while getattr(array, "base", None) is not None:
-        array = array.base
-    return array
+        return not writes or not any(
+            type(x) is Cell and self._cells.memory_is_bad(x) for x in values
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.bad_values import Sought
@@ -60,6 +60,10 @@ class Plans:
 
     def __init__(self, jaxpr: Jaxpr, sought: Sought):
         self.eqns = [_plan(eqn, sought) for eqn in jaxpr.eqns]
+        if any(p.refs for p in self.eqns):
+            read = {x for e in jaxpr.eqns for x in e.inputs if type(x) is not Lit}
+            read.update(x for x in jaxpr.outs if type(x) is not Lit)
+            self.eqns = [_of_read(p, read) if p.refs else p for p in self.eqns]
         self.plain = [
             (p.eqn, p.operands, p.eqn.out_binders[0])
             if p.single and p.elementwise and not p.steering and not p.literals
@@ -67,6 +71,11 @@ class Plans:
             for p in self.eqns
         ]
         self.outs = bad_literals(jaxpr.outs, sought)
+
+
+def _of_read(plan: Plan, read: Container[Any]) -> Plan:
+    """The plan of an equation on references, whose results are what these held: one that nobody reads is none."""
+    return plan._replace(floats=tuple([i for i in plan.floats if plan.eqn.out_binders[i] in read]))
 
 
 def plans_of(jaxpr: Jaxpr, sought: Sought) -> Plans:

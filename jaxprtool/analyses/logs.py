@@ -61,8 +61,9 @@ class Layout:
 
 def _has_references(jaxpr: Jaxpr) -> bool:
     """Whether what is in a value may change later, at any depth."""
-    atoms = [*jaxpr.all_binders, *(v for e in all_eqns(jaxpr) for v in e.out_binders)]
-    return any(type(v.aval) is RefType for v in atoms)
+    # those of a kernel are no results of equations, but arguments of its jaxpr
+    atoms = (x for e in all_eqns(jaxpr) for x in (*e.inputs, *e.out_binders))
+    return any(type(x.aval) is RefType for x in (*jaxpr.all_binders, *atoms))
 
 
 def layout_of(jaxpr: Jaxpr) -> Layout:

@@ -225,9 +225,10 @@ class Call:
       outs, out_marks: the results of the last jaxpr inside, and what is known of them.
       by_position: what was known of the results at each position, in all steps.
       steered: what is known of the condition of a loop.
+      cells: what is known of what the references of the jaxprs inside point to.
     """
 
-    __slots__ = ("_ids", "by_position", "ins", "marks", "out_marks", "outs", "steered")
+    __slots__ = ("_ids", "by_position", "cells", "ins", "marks", "out_marks", "outs", "steered")
 
     def __init__(self, ins: Sequence[Any], marks: Sequence[Mark]):
         self.ins, self.marks = ins, marks
@@ -235,6 +236,7 @@ class Call:
         self.out_marks: Sequence[Mark] = ()
         self.by_position: dict[int, Mark] = {}
         self.steered: Mark = CLEAN
+        self.cells: Mark = CLEAN
         self._ids = {id(x): mark for x, mark in zip(ins, marks, strict=False)}
 
     def mark_of(self, value: Any, from_end: int) -> tuple[Mark | None, bool]:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental import pallas as pl
 
 import jaxprtool as jt
 from jaxprtool.driver.grad import grad as differentiated
@@ -216,3 +217,53 @@ def test_a_choice_beside_a_bad_result_is_no_derivative() -> None:
 
     found = jt.blame(f, np.array([-1.0, 1.0], np.float32))
     assert found.unguarded is None and found.masked_by
+
+
+# -- kernels -----------------------------------------------------------------------------------
+
+
+def _kernel(body: Any, n: int = 8, out: int | None = None) -> Any:
+    blocks = pl.BlockSpec((2,), lambda i: (i,))
+    shape = jax.ShapeDtypeStruct((n if out is None else out,), jnp.float32)
+    one = blocks if out is None else pl.BlockSpec((2,), lambda i: (0,))
+    return lambda x: pl.pallas_call(
+        body, out_shape=shape, grid=(n // 2,), in_specs=[blocks], out_specs=one, interpret=True
+    )(x)
+
+
+def _root(x: Any, o: Any) -> None:
+    o[...] = jnp.sqrt(x[...])
+
+
+def _halves(x: Any, o: Any) -> None:
+    o[0] = jnp.log(x[0])
+    o[1] = x[1] * 2.0
+
+
+def _summed(x: Any, o: Any) -> None:
+    o[...] += x[...]
+
+
+@pytest.mark.parametrize("body", [_root, _halves])
+def test_a_kernel_whose_values_are_good_is_clean(body: Any) -> None:
+    """The memory of its results holds NaN until something is written there, which is nobody's fault."""
+    x = np.arange(1, 9, dtype=np.float32)
+    assert not jt.blame(_kernel(body), x).found
+    jt.run(_kernel(body), x, check_nans=True)
+
+
+@pytest.mark.parametrize(("body", "primitive"), [(_root, "sqrt"), (_halves, "log")])
+@pytest.mark.parametrize("at", [0, 2, 6])
+def test_what_makes_a_nan_in_a_kernel_is_named(body: Any, primitive: str, at: int) -> None:
+    x = np.arange(1, 9, dtype=np.float32)
+    x[at] = -1
+    found = jt.blame(_kernel(body), x)
+    assert found.first is not None and found.first.eqn.primitive.name == primitive
+    assert [o.reached for o in found.outputs] == ["reaching"] and not found.masked_by
+    assert len(found.appearances) == 1, str(found)
+
+
+def test_memory_that_nothing_has_written_to_is_bad_where_it_is_read() -> None:
+    found = jt.blame(_kernel(_summed, out=2), np.ones(8, np.float32))
+    assert found.first is not None and found.first.eqn.primitive.name == "get"
+    assert [o.reached for o in found.outputs] == ["reaching"]

@@ -1,0 +1,88 @@
+"""What is known of what references point to: bad values, what they were computed from, and memory that nothing has written to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxprtool.analyses.bad_values import Sought
+from jaxprtool.analyses.flow_plans import is_float
+from jaxprtool.analyses.provenance import CLEAN, Mark, merged
+from jaxprtool.interpreters.state_values import Cell
+
+__all__ = ["Cells"]
+
+
+class Cells:
+    """The memory that cells point to; what is known of an array is known of all its views."""
+
+    def __init__(self, sought: Sought, good_mark: Callable[[int, int, int], Mark]):
+        """Nothing is known.
+
+        Args:
+          sought: which values are bad.
+          good_mark: what is known of a good value by the origins that it depends on (taint, decided and mixed of `Mark`).
+        """
+        self.sought, self._good_mark = sought, good_mark
+        self._marks: dict[int, tuple[Any, Mark]] = {}
+        self._unwritten: dict[
+            int, Any
+        ] = {}  # arrays that are bad since nothing has written to them
+
+    def __bool__(self) -> bool:
+        return bool(self._marks)
+
+    def note_unwritten(self, args: Sequence[Any]) -> None:
+        """Note memory that is bad before anything of the program has written to it, as that of a kernel's results is."""
+        for x in args:
+            if type(x) is Cell and not self.mark_of(x).bad and self.holds_bad(x):
+                base = _base(x.value)
+                self._unwritten[id(base)] = base
+
+    def mark_of(self, value: Any) -> Mark:
+        """What is known of what a reference points to, or of an array that was one's."""
+        if not self._marks:
+            return CLEAN
+        found = self._marks.get(id(_base(value.value if type(value) is Cell else value)))
+        return CLEAN if found is None else found[1]
+
+    def mark_of_all(self, values: Sequence[Any]) -> Mark:
+        """What is known of what the references among values point to."""
+        if not self._marks:
+            return CLEAN
+        return merged([CLEAN, *[self.mark_of(x) for x in values if type(x) is Cell]])
+
+    def holds_bad(self, cell: Cell) -> bool:
+        """Whether a cell holds a bad value."""
+        return is_float(cell.aval.inner) and cell.value in self.sought
+
+    def memory_is_bad(self, cell: Cell) -> bool:
+        """Whether what a cell is a part of holds a bad value: of the block of a kernel, all blocks."""
+        return is_float(cell.aval.inner) and _base(cell.value) in self.sought
+
+    def turned_bad(self, cell: Cell) -> bool:
+        """Whether a cell that was good holds a bad value now."""
+        if self.mark_of(cell).bad:
+            return False
+        if self.holds_bad(cell):
+            return id(_base(cell.value)) not in self._unwritten
+        self._unwritten.pop(id(_base(cell.value)), None)
+        return False
+
+    def write(self, cell: Cell, mark: Mark) -> None:
+        """Say what is known of a cell after an equation that may have written to it."""
+        base = _base(cell.value)
+        before = self._marks.get(id(base))
+        if before is not None:
+            mark = merged([before[1], mark])
+        if not self.holds_bad(cell):
+            mark = self._good_mark(mark.taint, mark.decided, mark.mixed)
+        if mark.taint:
+            self._marks[id(base)] = (base, mark)
+
+
+def _base(array: Any) -> Any:
+    """The array that holds the elements of a view."""
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return array
