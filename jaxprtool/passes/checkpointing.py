@@ -23,7 +23,7 @@ def checkpointed(program: ClosedJaxpr, policy: Any) -> ClosedJaxpr:
     inner = ClosedJaxpr(Jaxpr(binders, jaxpr.eqns, jaxpr.outs, (), jaxpr.span))
     consts = [Var(v.aval, v.name) for v in jaxpr.const_binders]
     args = [Var(v.aval, v.name) for v in jaxpr.in_binders]
-    outs = [Var(x.aval.strong) for x in jaxpr.outs]
+    outs = [Var(x.aval) for x in jaxpr.outs]
     params = {"jaxpr": inner, "policy": policy, "prevent_cse": True, "differentiated": False}
     eqn = JaxprEqn(primitive_of(lax.remat_call), [*consts, *args], params, outs, jaxpr.span)
     return program.replace(jaxpr=Jaxpr(args, [eqn], outs, consts, jaxpr.span))
@@ -44,7 +44,7 @@ def with_names(program: ClosedJaxpr, names: Mapping[Var, str]) -> ClosedJaxpr:
         eqns.append(eqn.replace(inputs=inputs))
         for v in eqn.out_binders:
             if v in names:
-                named[v] = Var(v.aval.strong)
+                named[v] = Var(v.aval)
                 name = {"name": names[v]}
                 eqns.append(JaxprEqn(primitive, [v], name, [named[v]], eqn.span, None, eqn.origin))
     outs = [x if isinstance(x, Lit) else named.get(x, x) for x in jaxpr.outs]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import jax
+import numpy as np
 import pytest
+from jax.ad_checkpoint import checkpoint_name
 
 import jaxprtool as jt
 from jaxprtool.backends.arrays import generate
@@ -56,3 +59,23 @@ def test_a_pipeline_comes_to_an_end(name):
     steps = []
     run_pipeline(case_of(name).program, pipeline(DEFAULT), until_fixed=True, after=steps.append)
     assert steps[-1].round < 10
+
+
+def _weak(x, y):
+    """Results of all kinds that are weakly typed: computed, of a loop, an argument, a literal, of a call."""
+    i = jax.lax.while_loop(lambda i: i < 3, lambda i: i + 1, 0)
+    c, ys = jax.lax.scan(lambda c, t: (c * 2, c), 1.0, y)
+    return x * 2, i, x, 3.0, c, ys, jax.jit(lambda v: v + 1)(x), checkpoint_name(x * 3, "kept"), y
+
+
+@pytest.mark.parametrize("text", [*STAGES, "remat policy=names=kept"])
+def test_weak_types_of_results_are_kept(text):
+    args = 1.5, np.arange(3, dtype=np.float32)
+    program = jt.trace(_weak, *args)
+    assert sum(a.weak_type for a in program.out_avals) >= 5
+    (stage,) = pipeline(text)
+    assert not broken(stage, program, [np.float32(1.5), args[1]], step_limit=STEP_LIMIT)
+    made = jt.opt(program, passes=text, verify_each=True)
+    if "types" in stage.of.laws:
+        assert made.out_avals == program.out_avals
+    jt.typecheck_jaxpr(made.jaxpr)
