@@ -13,8 +13,7 @@ __all__ = ["Layout", "language_parser"]
 
 _APPLIED = frozenset({"PRIMITIVE", "ALONE", "TEXT_PRIMITIVE"})
 _NO_OPERANDS = frozenset({"COMMENT", "GOT", "SWAPPED", "STORED", "RAW"})
-_NAMES = _NO_OPERANDS - {"COMMENT"}
-_NAMES |= {"ALONE", "RESULT", "LOOSE_RESULT", "NAME", "NAME_READ", "REF"}
+_NAMES = frozenset("GOT SWAPPED STORED RAW ALONE RESULT LOOSE_RESULT NAME NAME_READ REF".split())
 _OPENS = {
     "LAMBDA": "head",
     **dict.fromkeys(("LBRACE", "LSQB", "LPAR", "DIMS_OPEN", "FREE_BRACE"), "brackets"),

@@ -7,6 +7,7 @@ import re
 
 from jaxprtool import ops as lax
 from jaxprtool.backends.child import signal_of
+from jaxprtool.backends.xla.client import jaxlib_version
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -21,9 +22,9 @@ __all__ = [
     "try_in_child",
 ]
 
-# With more loops than this, or calls and branches inside each other deeper than that, XLA may end the process: jaxlib 0.9.2
-# does where 43 calls are inside each other, others at some hundreds.
-_MANY_LOOPS, _DEEP = 100, 32
+# With more loops than this, or calls and branches inside each other deeper than that, XLA may end the process. That of
+# jaxlib 0.9 does where 43 calls are inside each other, others at some hundreds.
+_MANY_LOOPS, _DEEP = 100, 32 if jaxlib_version().startswith("0.9.") else 100
 _MAX_WRITTEN_OUT = 1_000_000
 
 
