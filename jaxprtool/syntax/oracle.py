@@ -13,7 +13,8 @@ __all__ = ["Layout", "language_parser"]
 
 _APPLIED = frozenset({"PRIMITIVE", "ALONE", "TEXT_PRIMITIVE"})
 _NO_OPERANDS = frozenset({"COMMENT", "GOT", "SWAPPED", "STORED", "RAW"})
-_NAMES = frozenset("GOT SWAPPED STORED RAW ALONE RESULT LOOSE_RESULT NAME NAME_READ REF".split())
+_READ = frozenset({"ALONE", "RESULT", "LOOSE_RESULT", "NAME", "NAME_READ", "REF"})
+_NAMES = _READ | _NO_OPERANDS - {"COMMENT"}
 _OPENS = {
     "LAMBDA": "head",
     **dict.fromkeys(("LBRACE", "LSQB", "LPAR", "DIMS_OPEN", "FREE_BRACE"), "brackets"),
