@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Any
 
 from jaxprtool.ir.jaxpr import REQUIRED, JaxprEqn, Param, Primitive, Var
@@ -33,17 +34,22 @@ def recover_params(
     return params
 
 
-def params_order(primitive: Primitive, params: dict[str, Any]) -> list[str]:
+def params_order(primitive: Primitive, params: dict[str, Any]) -> Sequence[str]:
     """The order in which params are printed: sorted, but for those that come first.
 
     Those of a primitive that we do not know stay as they were given.
     """
     if not primitive.known:
         return list(params)
-    if not primitive.first:
-        return sorted(params)
-    first = [name for name in primitive.first if name in params]
-    return first + sorted(name for name in params if name not in first)
+    first = primitive.first
+    return _sorted(first, tuple(params)) if first else sorted(params)
+
+
+@lru_cache(maxsize=1024)
+def _sorted(first: tuple[str, ...], names: tuple[str, ...]) -> Sequence[str]:
+    """The names, sorted, but for those that come first."""
+    found = [name for name in first if name in names]
+    return (*found, *sorted(name for name in names if name not in found))
 
 
 def printed_params(

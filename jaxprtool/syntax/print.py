@@ -323,21 +323,24 @@ class _Printer:
     def _fill(self, texts: list[str], separator: str, column: int, indent: int) -> int:
         """Write texts one after the other, on more lines if they do not fit; returns the column after."""
         flat = f"{separator} ".join(texts)
-        if column + size_of(flat) <= self.width:
+        size = size_of(flat)
+        if column + size <= self.width:
             self.out.append(flat)
-            return column + size_of(flat)
-        out = self.out
+            return column + size
+        measure = len if size == len(flat) else size_of
+        out, before, width = self.out, f"{separator} ", self.width
+        line, apart = f"{separator}\n{' ' * indent}", len(separator)
         for i, text in enumerate(texts):
             if i:
-                column += len(separator)
-                if column + 1 <= self.width:
-                    out.append(f"{separator} ")
+                column += apart
+                if column < width:
+                    out.append(before)
                     column += 1
                 else:
-                    out.append(f"{separator}\n{' ' * indent}")
+                    out.append(line)
                     column = indent
             out.append(text)
-            column += size_of(text)
+            column += measure(text)
         return column
 
     def _value(self, value: ParamValue) -> str:
