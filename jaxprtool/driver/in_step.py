@@ -118,7 +118,12 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
             )
         return Results(results, first)
     runs = a.stepped(), b.stepped()
-    found = Search(*runs, compare.same, lambda x, y: compare.difference(x, y, **how))
+    near = compare.clearly_near if tolerance == Tolerance(rounding=True) else None
+
+    def agree(x: Value, y: Value) -> bool:
+        return compare.same(x, y) or (near is not None and near(x, y))
+
+    found = Search(*runs, agree, lambda x, y: compare.difference(x, y, **how))
     try:
         with printing_aside():
             found.run()

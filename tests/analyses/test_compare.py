@@ -16,6 +16,7 @@ from jax.experimental import io_callback
 import jaxprtool as jt
 from jaxprtool.analyses.comparison import Tolerance
 from jaxprtool.analyses.places import Watch
+from jaxprtool.backends import differences
 from jaxprtool.backends.agreement import gap
 from jaxprtool.backends.differences import difference
 from jaxprtool.driver.compare import compare
@@ -491,3 +492,27 @@ def test_effects_run_once_on_each_side(at_the_end):
     assert seen.count("host") == 4 and seen.count("note") == 6 + 2 * at_the_end
     if not found.equal:
         assert found.first is not None
+
+
+@pytest.mark.parametrize("types", [(a, b) for a in (2, 4, 8) for b in (2, 4, 8)], ids=str)
+def test_what_is_clearly_near_differs_by_rounding_alone(types):
+    """The quick answer is never another than the full one, at all magnitudes, and mostly the same where little differs."""
+    rng = np.random.default_rng(types[0] * 10 + types[1])
+    quick = 0
+    for n in range(600):
+        shape = [(), (1,), (7,), (3, 2)][n % 4]
+        x = rng.normal(size=shape) * 10.0 ** rng.integers(-12, 12)
+        apart = 10.0 ** rng.uniform(-8, 0) * rng.integers(0, 2, size=shape)
+        y = x * (1 + apart)
+        if n % 10 == 0:
+            y = np.where(rng.integers(0, 3, size=shape) == 0, [np.nan, np.inf, 0.0][n % 3], y)
+        with np.errstate(all="ignore"):
+            x, y = (
+                v.astype(f"f{t}")
+                for v, t in zip((np.asarray(x), np.asarray(y)), types, strict=True)
+            )
+        near = differences.clearly_near(x, y)
+        found = differences.difference(x, y, rounding=True)
+        assert not (near and found.n_different), (x, y)
+        quick += near
+    assert quick > 100
