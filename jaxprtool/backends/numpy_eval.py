@@ -15,7 +15,7 @@ from jaxprtool.interpreters.evaluate import check_literal, run_closed
 from jaxprtool.interpreters.state_values import Cell, Token
 from jaxprtool.ir.avals import AbstractToken, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, brief, fail
-from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
+from jaxprtool.ir.dtypes import KEYS, DType, dtype_of, find_dtype
 from jaxprtool.ir.interface import Interface, argument_label
 from jaxprtool.ir.jaxpr import Lit
 from jaxprtool.syntax.consts import ArrayBytes, ArrayText
@@ -38,15 +38,15 @@ def np_dtype(dtype: DType) -> np.dtype:
     return np.dtype(named)
 
 
-_TAGS = {"threefry2x32": "fry"}
+_TAGS = {name: tag for tag, (name, _) in KEYS.items() if tag != "urbg"}
 
 
 class KeyArray:
     """Typed PRNG keys.
 
     Attributes:
-      impl: the generator, as types spell it: `fry` (which JAX calls `threefry2x32` too), `rbg` or `urbg`.
-      data: the words, uint32[..., n]; n is 2 for `fry`, 4 for the others.
+      impl: the generator, as types spell it: `fry` (which JAX calls `threefry2x32` too), `rbg`, `urbg`, `fry4`, `phx2` or `phx4`.
+      data: the words, uint32[..., n]; n is 1 for `phx2`, 2 for `fry` and `phx4`, 4 for the others.
     """
 
     __slots__ = ("data", "dtype", "impl")

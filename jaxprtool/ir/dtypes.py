@@ -109,9 +109,20 @@ for _name, _bits in (
     ("4_e2m1fn", 4),
 ):
     DType("float" + _name, "f" + _name, "f", _bits)
-for _name, _words in (("fry", 2), ("rbg", 4), ("urbg", 4), ("unsafe_rbg", 4)):
+# Kinds of PRNG keys, as types spell them: JAX's name of the generator, and how many words a key has.
+KEYS = {
+    "fry": ("threefry2x32", 2),
+    "rbg": ("rbg", 4),
+    "urbg": ("unsafe_rbg", 4),
+    "fry4": ("threefry4x32", 4),
+    "phx2": ("philox2x32", 1),
+    "phx4": ("philox4x32", 2),
+}
+for _name, (_generator, _words) in KEYS.items():
     DType(f"key<{_name}>", f"key<{_name}>", "k", 32 * _words)
-_BY_NAME["key<threefry2x32>"] = _BY_NAME["key<fry>"]  # JAX's name of the generator, beside its tag
+    if _name != "urbg":
+        _BY_NAME[f"key<{_generator}>"] = _BY_NAME[f"key<{_name}>"]
+DType("key<unsafe_rbg>", "key<unsafe_rbg>", "k", 128)
 FLOAT0 = DType("float0", "float0", "0", 0)
 
 INT32, INT64 = _BY_NAME["i32"], _BY_NAME["i64"]

@@ -1,7 +1,8 @@
 """Random numbers: typed keys, and the generators of bits under them.
 
 Types `key<fry>`, `key<rbg>` and `key<urbg>` name how keys are split and how bits are drawn: with Threefry alone;
-split with Threefry, drawn with the bit generator; and both with the bit generator.
+split with Threefry, drawn with the bit generator; and both with the bit generator. Those of `key<fry4>`, `key<phx2>` and
+`key<phx4>` do both with another hash of counters: Threefry of four words, Philox of two and of four.
 """
 
 from jaxprtool.core.kinds.enums import RandomAlgorithm
@@ -12,6 +13,8 @@ from jaxprtool.ir.dtypes import DType
 
 __all__ = [
     "iota_2x32_shape",
+    "philox2x32",
+    "philox4x32",
     "random_bits",
     "random_clone",
     "random_fold_in",
@@ -23,6 +26,7 @@ __all__ = [
     "rng_bit_generator",
     "rng_uniform",
     "threefry2x32",
+    "threefry4x32",
 ]
 
 
@@ -30,7 +34,7 @@ __all__ = [
 def random_seed(seeds, *, impl: str):
     """A key for each integer.
 
-    impl: the kind of keys: `fry`, `rbg` or `urbg`.
+    impl: the kind of keys: `fry`, `rbg`, `urbg`, `fry4`, `phx2` or `phx4`.
     """
 
 
@@ -38,7 +42,7 @@ def random_seed(seeds, *, impl: str):
 def random_wrap(data, *, impl: str):
     """The keys whose words are u32[..., n].
 
-    impl: the kind of keys: `fry` has n = 2 words, `rbg` and `urbg` 4.
+    impl: the kind of keys: `phx2` has n = 1 word, `fry` and `phx4` 2, `rbg`, `urbg` and `fry4` 4.
     """
 
 
@@ -85,6 +89,21 @@ def random_gamma(keys, a, *, log_space: bool):
 @primitive(multiple_results=True)
 def threefry2x32(key0, key1, count0, count1):
     """The Threefry-2x32 hash, with 20 rounds, of pairs of u32 counters under pairs of u32 words of keys."""
+
+
+@primitive(multiple_results=True)
+def threefry4x32(key0, key1, key2, key3, count0, count1, count2, count3):
+    """The Threefry-4x32 hash, with 20 rounds, of four u32 words of counters under four of keys."""
+
+
+@primitive(multiple_results=True)
+def philox2x32(key, count0, count1):
+    """The Philox-2x32 hash, with 10 rounds, of pairs of u32 counters under a u32 key."""
+
+
+@primitive(multiple_results=True)
+def philox4x32(key0, key1, count0, count1, count2, count3):
+    """The Philox-4x32 hash, with 10 rounds, of four u32 words of counters under pairs of u32 words of keys."""
 
 
 @primitive(multiple_results=True)

@@ -152,7 +152,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "eigh": (Spelling((0, 8, 1), added={"algorithm": None}),),
     **dict.fromkeys(("Frexp", "Ldexp", "Nonzero", "polynomial"), _born(0, 12)),
     "log2": _born(0, 11, 2),
-    "mulhi": _born(0, 10, 2),
+    **dict.fromkeys(("mulhi", "philox2x32", "philox4x32", "threefry4x32"), _born(0, 10, 2)),
     "one_minus_square": _born(0, 11, 2),
     "top_k": (
         Spelling((0, 8, 1), added={"axis": _last_axis}),

@@ -18,7 +18,7 @@ from jaxprtool.ir.avals import (
     Spec,
     SymbolicDim,
 )
-from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.dtypes import KEYS, DType, find_dtype
 from jaxprtool.ir.synonyms import dtype_meant
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import TYPE
@@ -41,9 +41,8 @@ Scalar: TypeAlias = bool | int | float | complex  # Python's, as a literal holds
 # What varies: `{V:i}`, `{V:(i,j), U:k}`, and `{i,j}` of some earlier releases.
 _AXIS = r"[^\s{}:(),\[\]]+"
 _VARYING = rf"\{{(?:[VUR]:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?=[VUR]:))?)+\}}|\{{{_AXIS}(?:,{_AXIS})*\}}"
-_ARRAY = pattern(
-    rf"(\w+(?:<(?:fry|threefry2x32|rbg|urbg|unsafe_rbg)>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{_VARYING})?)"
-)
+_KEYS = "|".join(sorted({*KEYS, *(name for name, _ in KEYS.values())}))
+_ARRAY = pattern(rf"(\w+(?:<(?:{_KEYS})>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{_VARYING})?)")
 _REF = pattern(r"(?:Mem)?Ref(?:<(?:None|(\w+))>)?\{(.*)\}")
 _NAME = pattern(r"\w+(?:<\w+>)?")  # of an element type: `f32`, `key<fry>`
 _SPELLED = pattern(TYPE)

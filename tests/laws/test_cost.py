@@ -92,8 +92,14 @@ LOOP = Different(
 )
 FOLDED = within("XLA folds constants, and real(complex(x, y)), while it reads the module", 1, 1.2)
 GENERATOR = Different(
-    "threefry is a loop, whose body XLA counts once; of rbg XLA leaves out the state that nothing reads",
-    lambda cost, xla: "stablehlo.while" in xla.text or abs(cost.flops - xla.flops) <= 5,
+    "threefry is a loop, whose body XLA counts once; of rbg XLA leaves out the state that nothing reads; "
+    "of hashes of four words JAX adds the zeros of counters to keys once for each element, and where there is no key the counters have no element either",
+    lambda cost, xla: (
+        "stablehlo.while" in xla.text
+        or abs(cost.flops - xla.flops) <= 5
+        or 0.96 * xla.flops <= cost.flops <= xla.flops
+        or cost.bytes == 0
+    ),
 )
 EXPANDED = within("of complex numbers; JAX has one operation more", 0.9, 1)
 

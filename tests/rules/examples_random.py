@@ -16,12 +16,43 @@ from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.params import Word
 from tests.rules.example import Example, arg
 
-WORDS = {"fry": 2, "rbg": 4, "urbg": 4}
 IN_JAX = {"fry": "threefry2x32", "rbg": "rbg", "urbg": "unsafe_rbg"}
+WORDS = {"fry": 2, "rbg": 4, "urbg": 4}
+_HASHED = {"fry4": ("threefry4x32", 4), "phx2": ("philox2x32", 1), "phx4": ("philox4x32", 2)}
 
 
-def _threefry(*types: str) -> Example:
-    return Example(lax.threefry2x32, tuple(arg(t) for t in types), smooth=False)
+def is_known(name: str) -> bool:
+    """Whether the installed JAX has a generator."""
+    import jax
+
+    try:
+        jax.random.key(0, impl=name)
+    except ValueError:
+        return False
+    return True
+
+
+for _kind, (_name, _words) in _HASHED.items():
+    if is_known(_name):
+        IN_JAX[_kind], WORDS[_kind] = _name, _words
+
+
+def _hash(op: Any, *types: str) -> Example:
+    """Where an operation's own bits are compared, a function of them that JAX has too."""
+    return Example(op, tuple(arg(t) for t in types), smooth=False, jax=_hash_of(op))
+
+
+def _hash_of(op: Any) -> Any:
+    if op is lax.threefry2x32:
+        return None
+
+    def in_jax(*words: Any) -> Any:
+        from jax._src import random
+
+        name = op.primitive.name
+        return getattr(getattr(random, name), f"{name}_p").bind(*words)
+
+    return in_jax
 
 
 def _positions(*, shape: tuple[int, ...]) -> list[Any]:
@@ -60,7 +91,7 @@ def _keyed(op: Any, batch: str, *types: str, impl: str = "fry", **params: Any) -
         smooth=False,
         label=f"{name}-{impl}-{batch}-{types}-{params}".replace(" ", ""),
         jax=functools.partial(_with_keys_in_jax, name, impl),
-        mapped=impl == "fry" or name == "random_clone",
+        mapped="rbg" not in impl or name == "random_clone",
         of=op,
     )
 
@@ -112,9 +143,20 @@ def _uniform(t: str, low: Any, high: Any, *shape: int) -> Example:
 
 
 EXAMPLES = [
-    _threefry("u32[]", "u32[]", "u32[5]", "u32[5]"),
-    _threefry("u32[3]", "u32[3]", "u32[3]", "u32[3]"),
-    _threefry("u32[]", "u32[]", "u32[0]", "u32[0]"),
+    _hash(lax.threefry2x32, "u32[]", "u32[]", "u32[5]", "u32[5]"),
+    _hash(lax.threefry2x32, "u32[3]", "u32[3]", "u32[3]", "u32[3]"),
+    _hash(lax.threefry2x32, "u32[]", "u32[]", "u32[0]", "u32[0]"),
+    *[
+        example
+        for op, n in ((lax.philox2x32, 3), (lax.philox4x32, 6), (lax.threefry4x32, 8))
+        if is_known(op.primitive.name)
+        for example in (
+            _hash(op, *["u32[]"] * (n // 3), *["u32[5]"] * (n - n // 3)),
+            _hash(op, *["u32[3]"] * n),
+            _hash(op, *["u32[2,1]"] * (n // 2), *["u32[1,3]"] * (n - n // 2)),
+            _hash(op, *["u32[]"] * n),
+        )
+    ],
     Example(lax.iota_2x32_shape, (), {"shape": (2, 3)}, jax=_positions),
     Example(lax.iota_2x32_shape, (), {"shape": (0, 3)}, jax=_positions),
     *[_seeded(t, impl) for impl in WORDS for t in ("i32[]", "i64[]", "u8[2]")],

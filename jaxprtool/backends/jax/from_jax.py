@@ -48,7 +48,7 @@ from jaxprtool.ir.avals import (
     SymbolicDim,
 )
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.dtypes import DType, custom_dtype, dtype_of, find_dtype
+from jaxprtool.ir.dtypes import KEYS, DType, custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.frozen import FrozenDict, FrozenList, amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Params, Primitive, Var
 from jaxprtool.ir.params import NumpyScalar, PrintedFunction, RangeTuple, Record, Structured
@@ -85,12 +85,8 @@ def as_struct(aval: ShapedArray) -> Any:
     return jax.ShapeDtypeStruct(aval.shape, jax.numpy.dtype(aval.dtype.name))
 
 
-_KEY_IMPLS = {
-    "key<fry>": "threefry2x32",
-    "key<rbg>": "rbg",
-    "key<urbg>": "unsafe_rbg",
-    "key<unsafe_rbg>": "unsafe_rbg",
-}
+_KEY_IMPLS = {f"key<{tag}>": name for tag, (name, _) in KEYS.items()}
+_KEY_IMPLS["key<unsafe_rbg>"] = "unsafe_rbg"
 
 
 class _Reader:

@@ -181,7 +181,7 @@ dtype | There is no such element type | write a name such as float32
 einsum | An einsum is called in a way that it does not have here | write letters, and sizes that agree
 index | An index is of a type that is not possible | index with integers, arrays of them, slices, None and Ellipsis
 jax-function | A function of JAX closes over a value that is transformed | give it as an argument
-key-impl | There is no such kind of keys | write fry, rbg or urbg
+key-impl | There is no such kind of keys | write fry, rbg, urbg, fry4, phx2 or phx4
 key-shape | The data of a key have another number of words than its kind | give 2 words for fry, 4 for rbg
 kron | A Kronecker product is of arrays of one rank | reshape one of them
 leaked-tracer | A tracer was used after its transformation had finished | return it from the function instead of storing it

@@ -1,7 +1,7 @@
 """Operations on typed PRNG keys, in terms of the generators of bits.
 
-Keys are words: two for `fry`, four for `rbg` and `urbg`, which are two such keys side by side. Everything is
-written for one key and vmapped over arrays of them; so keys of `rbg` draw in a batch what JAX draws.
+Keys are words: two for `fry`, four for `rbg` and `urbg`, which are two such keys side by side; those of the other kinds
+are in `counters`. Everything is written for one key and vmapped over arrays of them; so keys of `rbg` draw in a batch what JAX draws.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import UINT32, UINT64, DType, find_dtype
+from jaxprtool.ir.dtypes import KEYS, UINT32, UINT64, DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.decomposed import decomposed
 from jaxprtool.makers.elementwise import broadcast_avals
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
+from jaxprtool.rules.random.counters import HASHES, Hash, bits_of, folded, seeded, split
 
 _UINTS = {width: find_dtype(f"u{width}") for width in (8, 16, 32, 64)}
 
 # The names of JAX's implementations, which are understood too, and the short names.
-_IMPLS = {"threefry2x32": "fry", "unsafe_rbg": "urbg"}
+_IMPLS = {name: tag for tag, (name, _) in KEYS.items()}
 
 
 def key_dtype(primitive: str, impl: Any) -> DType:
@@ -37,7 +38,7 @@ def key_dtype(primitive: str, impl: Any) -> DType:
     name = _IMPLS.get(str(impl), str(impl))
     found = find_dtype(f"key<{name}>")
     if found is None or found.kind != "k":
-        ill_typed(f"{primitive} impl {impl} is none of fry, rbg and urbg", "param-value")
+        ill_typed(f"{primitive} impl {impl} is none of {', '.join(KEYS)}", "param-value")
     return found
 
 
@@ -144,10 +145,27 @@ def _bits_rbg(key: Value, width: int, shape: tuple[int, ...]) -> Value:
     return _draw(key, shape, width)
 
 
+def _words(kind: Hash, key: Value) -> list[Value]:
+    return [_word(key, i) for i in range(kind.words)]
+
+
+def _seed_hash(kind: Hash) -> Callable[..., Value]:
+    def seed_words(seed: Value) -> Value:
+        words = _seed_fry(seed)
+        return seeded(kind, _word(words, 0), _word(words, 1))
+
+    return seed_words
+
+
 _SEED = {"fry": _seed_fry, "rbg": _seed_rbg, "urbg": _seed_rbg}
 _SPLIT = {"fry": _split_fry, "rbg": _split_rbg, "urbg": _split_urbg}
 _FOLD = {"fry": _fold_fry, "rbg": _fold_rbg, "urbg": _fold_urbg}
 _BITS = {"fry": _bits_fry, "rbg": _bits_rbg, "urbg": _bits_rbg}
+for _name, _hashed in HASHES.items():
+    _SEED[_name] = _seed_hash(_hashed)
+    _SPLIT[_name] = lambda key, shape, k=_hashed: split(k, _words(k, key), shape)
+    _FOLD[_name] = lambda key, data, k=_hashed: folded(k, _words(k, key), _as_u32(data))
+    _BITS[_name] = lambda key, width, shape, k=_hashed: bits_of(k, _words(k, key), width, shape)
 
 
 def split_words(kind: str, key: Value, shape: tuple[int, ...]) -> Value:
@@ -215,12 +233,10 @@ def _along_one(f: Callable[..., Value], first_is_one: bool) -> Callable[..., Val
 
 def check_keys(primitive: str, aval: Aval) -> None:
     """Raise a type error for an operand that is no array of keys."""
-    if aval.dtype.kind != "k":
-        ill_typed(
-            f"{primitive} does not take {aval}: it has to be an array of PRNG keys",
-            "operand-dtype",
-            help="random_wrap makes keys of their words",
-        )
+    if getattr(aval, "dtype", UINT32).kind != "k":
+        kinds = f"the kinds of keys are {', '.join(KEYS)}; random_wrap makes keys of their words"
+        message = f"{primitive} does not take {aval}: it has to be an array of PRNG keys"
+        ill_typed(message, "operand-dtype", help=kinds)
 
 
 def _shape(primitive: str, shape: Sequence[int]) -> tuple[int, ...]:
@@ -285,10 +301,12 @@ def _leading_batch(op: Any) -> Value:
     return rule
 
 
-def _by_threefry(in_avals: Any, params: Any) -> bool:
+def _by_hashes(in_avals: Any, params: Any) -> bool:
     """Not where bits are those of a generator which draws a batch at once, and differs by platform."""
     keys = [a.dtype.name for a in in_avals if a.dtype.kind == "k"]
-    return all("fry" in name for name in (*keys, *([params["impl"]] if "impl" in params else [])))
+    return not any(
+        "rbg" in name for name in (*keys, *([params["impl"]] if "impl" in params else []))
+    )
 
 
 define(
@@ -298,7 +316,7 @@ define(
     **LOCALLY_CONSTANT,
     batch=elementwise_batch,
     cost=AS_LOWERED,
-    determined=_by_threefry,
+    determined=_by_hashes,
     on_keys="derives",
 )
 
@@ -331,7 +349,7 @@ define(
     **LOCALLY_CONSTANT,
     batch=elementwise_batch,
     cost=AS_LOWERED,
-    determined=_by_threefry,
+    determined=_by_hashes,
     on_keys="uses",
 )
 
@@ -342,7 +360,7 @@ define(
     **LOCALLY_CONSTANT,
     batch=broadcast_batch,
     cost=AS_LOWERED,
-    determined=_by_threefry,
+    determined=_by_hashes,
     on_keys="derives",
 )
 
@@ -353,7 +371,7 @@ define(
     **LOCALLY_CONSTANT,
     batch=elementwise_batch,
     cost=AS_LOWERED,
-    determined=_by_threefry,
+    determined=_by_hashes,
     on_keys="uses",
 )
 
