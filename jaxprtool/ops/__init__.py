@@ -43,6 +43,7 @@ from jaxprtool.ops.random import *
 from jaxprtool.ops.reduction import *
 from jaxprtool.ops.remat import *
 from jaxprtool.ops.roots import *
+from jaxprtool.ops.scaled_dot import *
 from jaxprtool.ops.scatter import *
 from jaxprtool.ops.searching import *
 from jaxprtool.ops.select import *

