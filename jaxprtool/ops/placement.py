@@ -2,6 +2,7 @@
 
 from jaxprtool.core.kinds.enums import CopySemantics
 from jaxprtool.core.kinds.numbers import ElementTypeOrClass, Shape
+from jaxprtool.core.kinds.objects import Options
 from jaxprtool.core.kinds.placement import (
     Destinations,
     Layout,
@@ -19,6 +20,7 @@ __all__ = [
     "layout_constraint",
     "sharding_constraint",
     "tie",
+    "xla_metadata_value",
 ]
 
 
@@ -66,6 +68,14 @@ def layout_constraint(operand, *, layout: Layout | None):
 @primitive
 def tie(first, second):
     """second, which depends on first all the same."""
+
+
+@primitive
+def xla_metadata_value(operand, *, xla_metadata_kvs: Options):
+    """operand, the operation that makes which carries attributes for XLA.
+
+    xla_metadata_kvs: the attributes, as pairs of a name and a value.
+    """
 
 
 @primitive

@@ -8,6 +8,7 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.kinds.placement import MEMORY
 from jaxprtool.core.rule_table import Maker, unsupported
+from jaxprtool.interpreters.batch import elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
@@ -177,6 +178,24 @@ define(
     batch=_tie_batch,
     lower=lambda ctx, first, second: second,
     cost=FREE,
+)
+
+
+def _metadata_transpose(ct: Value, x: Value, *, xla_metadata_kvs: ParamValue) -> list[Value]:
+    """As in JAX, what makes the cotangent carries no attributes."""
+    return [ct if is_linear(x) else None]
+
+
+define(
+    lax.xla_metadata_value,
+    abstract_eval=lambda x, *, xla_metadata_kvs: x,
+    impl=lambda xp, x, *, xla_metadata_kvs: x,
+    jvp=linear,
+    transpose=_metadata_transpose,
+    batch=elementwise_batch,
+    lower=lambda ctx, x, *, xla_metadata_kvs: x,  # no attribute changes a value
+    cost=FREE,
+    elements="kept",
 )
 
 # -- empty -----------------------------------------------------------------------------------------

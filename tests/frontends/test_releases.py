@@ -234,3 +234,21 @@ def test_jax_works_in_a_process_that_ran_our_executables_first():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.split() == ["6.0"], done.stderr
+
+
+def test_keys_that_the_installed_jax_has_not():
+    """Later releases have more kinds: a program of these runs on NumPy, and JAX is not asked for what it has not."""
+    program = jt.parse(
+        "{ lambda ; a:key<phx4>[]. let b:u32[2] = random_bits[bit_width=32 shape=(2,)] a in (b,) }"
+    )
+    seeded = jt.parse("{ lambda ; a:i32[]. let b:key<phx4>[] = random_seed[impl=phx4] a in (b,) }")
+    assert jt.eval_jaxpr(seeded, [7])[0].shape == ()
+    if private.key_impl("phx4") is not None:
+        assert str(jt.to_jax(program)) == str(program)
+        assert str(jt.to_jax(seeded)) == str(seeded)
+        return
+    for wanted in (program, seeded):
+        with pytest.raises(jt.UnsupportedError, match="has no keys of the kind phx4"):
+            jt.to_jax(wanted)
+    with pytest.raises(jt.UnsupportedError, match="has no keys of the kind phx4"):
+        trace_with_jax(lambda k: k, (program.jaxpr.in_binders[0].aval,))

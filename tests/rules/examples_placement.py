@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core.primitives import copy_p
 
 from jaxprtool import ops as lax
@@ -34,6 +35,19 @@ EXAMPLES = [
         {"layout": None},
         jax=lambda x, **_: copy_p.bind(x),
     ),
+    *[
+        Example(
+            lax.xla_metadata_value,
+            (arg(t),),
+            {"xla_metadata_kvs": kvs},
+            jax=lambda x, xla_metadata_kvs: set_xla_metadata(x, **dict(xla_metadata_kvs)),
+        )
+        for t, kvs in (
+            ("f32[2,3]", (("group", "a"), ("place", 3))),
+            ("i32[]", ()),
+            ("c64[2]", (("a", True),)),
+        )
+    ],
     Example(lax.tie, (arg("i32[2]"), arg("f32[3]")), jax=lambda x, y: copy_p.bind(y)),
     Example(
         lax.empty,

@@ -30,7 +30,7 @@ from jaxprtool.backends.jax.live import (
 )
 from jaxprtool.backends.jax.origins import origin_of
 from jaxprtool.backends.jax.policies import policy_from_jax
-from jaxprtool.backends.jax.primitives import by_own_name, primitive_from_jax
+from jaxprtool.backends.jax.primitives import by_own_name, key_generator, primitive_from_jax
 from jaxprtool.backends.jax.refs import index_from_jax, references_and_indices
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.rules import capture_custom_rule
@@ -48,7 +48,7 @@ from jaxprtool.ir.avals import (
     SymbolicDim,
 )
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.dtypes import KEYS, DType, custom_dtype, dtype_of, find_dtype
+from jaxprtool.ir.dtypes import DType, custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.frozen import FrozenDict, FrozenList, amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Params, Primitive, Var
 from jaxprtool.ir.params import NumpyScalar, PrintedFunction, RangeTuple, Record, Structured
@@ -80,13 +80,9 @@ def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
 def as_struct(aval: ShapedArray) -> Any:
     """A type of ours as JAX's `ShapeDtypeStruct`."""
     if aval.dtype.kind == "k":
-        key = jax.eval_shape(lambda: jax.random.key(0, impl=_KEY_IMPLS[aval.dtype.name]))
+        key = jax.eval_shape(lambda: jax.random.key(0, impl=key_generator(aval.dtype).name))
         return jax.ShapeDtypeStruct(aval.shape, key.dtype)
     return jax.ShapeDtypeStruct(aval.shape, jax.numpy.dtype(aval.dtype.name))
-
-
-_KEY_IMPLS = {f"key<{tag}>": name for tag, (name, _) in KEYS.items()}
-_KEY_IMPLS["key<unsafe_rbg>"] = "unsafe_rbg"
 
 
 class _Reader:

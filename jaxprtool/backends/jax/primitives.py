@@ -15,10 +15,11 @@ from jaxprtool.backends.jax.releases import loaded_modules, named
 from jaxprtool.backends.jax.vocabulary import our_name, their_name
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import Primitive
 from jaxprtool.ops import pallas
 
-__all__ = ["by_own_name", "has_primitive", "jax_primitive", "primitive_from_jax"]
+__all__ = ["by_own_name", "has_primitive", "jax_primitive", "key_generator", "primitive_from_jax"]
 
 _live: dict[int, LivePrimitive] = {}  # by the identity of JAX's, which each of these keeps alive
 
@@ -89,9 +90,22 @@ def _registry() -> dict[str, list[Any]]:
     return found
 
 
+def key_generator(dtype: DType) -> Any:
+    """JAX's generator of keys of a kind. Raises UnsupportedError where the installed JAX has none."""
+    name = dtype.name.removeprefix("key<").removesuffix(">")
+    found = private.key_impl(name)
+    if found is None:
+        fail(UnsupportedError, f"{named()} has no keys of the kind {name}", "unknown-primitive")
+    return found
+
+
 def has_primitive(name: str) -> bool:
     """Whether the installed JAX has this primitive of ours."""
     return _registry_entry(their_name(name)) is not None
+
+
+# Modules that declare primitives of another name than their own.
+_MODULES = {"xla_metadata_value": "xla_metadata"}
 
 
 def _load_module_of(name: str) -> None:
@@ -99,7 +113,7 @@ def _load_module_of(name: str) -> None:
     declared = PRIMITIVES.get(name)
     if declared is not None:  # no name that a file may make up
         with contextlib.suppress(ImportError):  # most are in no module of their own
-            importlib.import_module(f"jax.experimental.{name}")
+            importlib.import_module(f"jax.experimental.{_MODULES.get(name, name)}")
     if name.startswith("masked_") or (declared and declared.stub.__module__ == pallas.__name__):
         private.own_module("pallas.pallas_call")
 

@@ -42,7 +42,7 @@ from jaxprtool.backends.jax.placement import (
     uses_mesh,
 )
 from jaxprtool.backends.jax.policies import policy_maker
-from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive
+from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_generator
 from jaxprtool.backends.jax.refs import index_to_jax
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
 from jaxprtool.backends.jax.vocabulary import TEXTS, fill_jit, leaving
@@ -163,7 +163,7 @@ class _Writer:
             if aval.dtype.kind == "k":
                 shape = (*aval.shape, aval.dtype.bits // 32)
                 words = jax.numpy.asarray(value.tolist(), np.uint32).reshape(shape)
-                return jax.random.wrap_key_data(words, impl=_key_impl(aval.dtype).name)
+                return jax.random.wrap_key_data(words, impl=key_generator(aval.dtype).name)
             if aval.dtype.kind == "0":
                 return np.zeros(aval.shape, np_dtype(aval.dtype))
             # the text of an array without elements does not say its later axes: `[]` is one of f32[0,3]
@@ -409,7 +409,7 @@ def _jit_of(jaxpr: Any, name: str, inline: bool, n_in: int, n_out: int) -> tuple
 def key_array(keys: KeyArray) -> Any:
     """Keys as JAX's array of keys."""
     data = jax.numpy.asarray(keys.data)
-    return jax.random.wrap_key_data(data, impl=_key_impl(keys.dtype).name)
+    return jax.random.wrap_key_data(data, impl=key_generator(keys.dtype).name)
 
 
 _SCALARS: dict[str, Any] = {"i": int, "u": int, "f": float, "c": complex}
@@ -479,12 +479,8 @@ def _named(prim: Any, key: str, v: Any) -> Any:
 
 def _dtype(dtype: DType) -> Any:
     if dtype.kind == "k":
-        return jax.eval_shape(lambda: jax.random.key(0, impl=_key_impl(dtype).name)).dtype
+        return jax.eval_shape(lambda: jax.random.key(0, impl=key_generator(dtype).name)).dtype
     return np_dtype(dtype)
-
-
-def _key_impl(dtype: DType) -> Any:
-    return private.key_impl(dtype.name.removeprefix("key<").removesuffix(">"))
 
 
 _MEMORIES = ("", "host")
