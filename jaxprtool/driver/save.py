@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import os
+import sys
 from typing import Any
 
 from jaxprtool.driver import files
@@ -18,6 +19,7 @@ from jaxprtool.driver.output import program_text, write_programs
 from jaxprtool.interpreters.origins import show_origins
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.parse import parse
 
 __all__ = ["load", "save"]
@@ -29,8 +31,8 @@ def save(program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path) -
     """Write a program, or several by name, as text, or a compiled program as an artifact; `load` reads it.
 
     The text holds what `str` of a program drops: values of constants, weak types, derivative rules, hidden params,
-    and the lines of Python that equations come from.
-    Constants of more than 1 KB go into an `.npz` file beside it. Each file is written whole or not at all.
+    and the lines of Python that equations come from. A primitive that only this process knows, or an object of JAX's, is
+    the call of what it does. Constants of more than 1 KB go into an `.npz` file beside it. Each file is written whole or not at all.
 
     Raises:
       UsageError: it is none of these, or the file cannot be written.
@@ -40,8 +42,19 @@ def save(program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path) -
         program.save(name)
         return
     programs = program if isinstance(program, dict) else {"": program}
-    shown = {key: show_origins(_checked(p), os.getcwd()) for key, p in programs.items()}
-    write_programs(shown, name)
+    held = {key: _as_others_read(_checked(p)) for key, p in programs.items()}
+    write_programs({key: show_origins(p, os.getcwd()) for key, p in held.items()}, name)
+
+
+def _as_others_read(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with calls in place of primitives of JAX that only this process knows, as `trace` makes it."""
+    if "jaxprtool.backends.jax.live" not in sys.modules:
+        return program
+    if all(eqn.primitive.known for eqn in all_eqns(program.jaxpr)):
+        return program
+    from jaxprtool.backends.jax.expansion import expanded  # noqa: PLC0415 (gateway: JAX)
+
+    return expanded(program)
 
 
 def _checked(program: object) -> ClosedJaxpr:
@@ -77,12 +90,12 @@ def load(path: Path, devices: int | None = None) -> ClosedJaxpr | dict[str, Clos
 
 
 def _reduced(program: ClosedJaxpr) -> tuple[Any, ...]:
-    return _read, (program_text({"": program}),)
+    return _read, (program_text({"": _as_others_read(program)}),)
 
 
 def _reduced_open(jaxpr: Jaxpr) -> tuple[Any, ...]:
     closed = ClosedJaxpr(jaxpr, [None] * len(jaxpr.const_binders))
-    return _read_open, (program_text({"": closed}),)
+    return _read_open, (program_text({"": _as_others_read(closed)}),)
 
 
 def _read(text: str) -> ClosedJaxpr:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +15,7 @@ from jax.interpreters import ad, batching, mlir
 
 import jaxprtool as jt
 from jaxprtool.driver.trace import trace
+from jaxprtool.ir.walk import all_eqns
 
 X = np.linspace(0.1, 1.2, 6, dtype=np.float32).reshape(2, 3)
 
@@ -319,3 +323,27 @@ def test_reverse_mode_follows_the_rules(name, how):
     g = jt.jaxpr_as_fun(program)
     ours = jt.grad(lambda x: g(x, rate)[0].sum())(X)
     np.testing.assert_allclose(ours, jax.grad(lambda x: f(x, rate).sum())(X), rtol=1e-5)
+
+
+WAYS = {
+    "save": lambda program, path: (jt.save(program, path), jt.load(path))[1],
+    "pickle": lambda program, _: pickle.loads(pickle.dumps(program)),
+    "copy": lambda program, _: copy.deepcopy(program),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_kept_runs_without_the_process_that_declared_it(way, tmp_path):
+    """With its derivative; a root of JAX 0.11 and later is such an object too."""
+
+    def root(x):
+        solve = lambda f, y: jax.lax.fori_loop(0, 20, lambda i, y: y - f(y) / (2 * y), y)
+        return jax.lax.custom_root(lambda y: y * y - x, 1.0, solve, lambda g, y: y / g(1.0))
+
+    for f, x in ((lambda x: odd_p.bind(x, k=3.0).sum(), X), (root, np.float32(4.0))):
+        program = WAYS[way](jt.from_jax(jax.make_jaxpr(f)(x)), tmp_path / "kept.jaxpr")
+        jt.typecheck_jaxpr(program)
+        assert all(e.primitive.known for e in all_eqns(program.jaxpr))
+        kept = lambda x, program=program: jt.jaxpr_as_fun(program)(x)[0]
+        np.testing.assert_allclose(kept(x), f(x), rtol=1e-5)
+        np.testing.assert_allclose(jt.grad(kept)(x), jax.grad(f)(x), rtol=1e-5)
