@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.answer import Answer, json_number
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.precision import Errors
+from jaxprtool.ir.diagnostics import counted
 
 __all__ = ["OutputError", "Precision", "Trial"]
 
@@ -20,17 +21,24 @@ class OutputError(NamedTuple):
       index, type: of the result.
       ulps: the most, in units in the last place.
       relative: the most, relative to the largest element.
+      left_out: how many elements are NaN or infinite, which have no error.
     """
 
     position: int
     type: str
     ulps: float
     relative: float
+    left_out: int = 0
+
+    def __str__(self) -> str:
+        off = f"off by {self.ulps:.3g} ulp, {self.relative:.2g} of its largest element"
+        bad = f"; {counted(self.left_out, 'element')} NaN or infinite" if self.left_out else ""
+        return f"result {self.position} {self.type}: {off}{bad}"
 
     def json(self) -> dict[str, Any]:
-        """The keys index, type, max_ulp and max_rel."""
+        """The keys index, type, max_ulp, max_rel and not_finite."""
         numbers = {"max_ulp": json_number(self.ulps), "max_rel": json_number(self.relative)}
-        return {"index": self.position, "type": self.type, **numbers}
+        return {"index": self.position, "type": self.type, **numbers, "not_finite": self.left_out}
 
 
 class Trial(NamedTuple):
@@ -76,10 +84,7 @@ class Precision(Answer):
 
     def lines(self) -> list[str]:
         """The answer for people."""
-        found = [
-            f"result {o.position} {o.type}: off by {o.ulps:.3g} ulp, {o.relative:.2g} of its largest element"
-            for o in self.outputs
-        ]
+        found = [*map(str, self.outputs)]
         found += ["", "     adds  adds (ulp)  in all (ulp)  amplified  equation"]
         for e in self.equations[: self.top]:
             adds = "-" if e.local is None else f"{e.local_relative:.2g}"

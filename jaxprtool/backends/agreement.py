@@ -13,7 +13,7 @@ from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.backends.tolerances import Tolerance, without_infinities
 from jaxprtool.ir.dtypes import dtype_of
 
-__all__ = ["Gap", "error_of", "gap", "larger", "unit_of"]
+__all__ = ["Gap", "error_of", "gap", "larger", "not_finite", "unit_of"]
 
 
 class Gap(NamedTuple):
@@ -126,6 +126,11 @@ def error_of(x: Any, exact: np.ndarray) -> tuple[float, float]:
         if not math.isfinite(most + worst + largest):
             most, worst, largest = map(_most, (away, relative, size))
         return worst, most / largest if largest else 0.0
+
+
+def not_finite(x: Any) -> int:
+    """How many elements are NaN or infinite."""
+    return int(np.size(x) - np.isfinite(x).sum())
 
 
 def unit_of(dtype: np.dtype, size: np.ndarray) -> np.ndarray:

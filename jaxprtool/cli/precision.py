@@ -42,7 +42,7 @@ def precision(
     errors of the results measured again. Where the two runs take other branches, what is inside has no error in all. Of a loop the
     first fifty steps are looked at, and ever fewer of those that follow.
 
-    JSON: {"schema", "shadow", "outputs": [{"index", "type", "max_ulp", "max_rel"}], "equations": [{"place", "count",
+    JSON: {"schema", "shadow", "outputs": [{"index", "type", "max_ulp", "max_rel", "not_finite"}], "equations": [{"place", "count",
     "local_ulp", "local_rel", "total_ulp", "amplification"}], "raised": [{"place", "before", "after"}], "in_f64": [places]}; equations are in the
     order of what they add relative to their largest element, raised in the order of the largest relative error of a result that
     is left; in_f64 are those that have no long double, and were done in f64 with --shadow f128.

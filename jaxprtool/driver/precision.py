@@ -191,7 +191,8 @@ def _outputs(
     for i, (x, y, aval) in enumerate(zip(outs, exact, program.out_avals, strict=True)):
         if is_rounded(aval):
             x = x.astype(dtype_of(aval.dtype), copy=False)
-            found.append(OutputError(i, arrays.type_name(x), *agreement.error_of(x, y)))
+            errors = agreement.error_of(x, y)
+            found.append(OutputError(i, arrays.type_name(x), *errors, agreement.not_finite(x)))
     return found
 
 
