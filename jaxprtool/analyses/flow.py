@@ -8,6 +8,7 @@ happens are looked at many at a time (`analyses.repeats`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate, repeat
 from typing import Any
@@ -104,7 +105,8 @@ class Flow(Logging):
         while i < n:
             end = i if many is None else group.end_of_repeats(many, i)
             if many is not None and end > i:
-                group.skip(many, i, end, inner=frame.above is not None)
+                met = group.skip(many, i, end, inner=frame.above is not None)
+                self.events.met.update(met)
                 self._go_past(frame, many, i, end)
                 i = end
             else:
@@ -121,7 +123,8 @@ class Flow(Logging):
     ) -> None:
         """Follow a jaxpr inside that has run; where there are many, say whether anything was new in it."""
         events, begun = self.events, log.found is not None
-        events.changed, events.met = False, []
+        changed, met = events.changed, events.met
+        events.changed, events.met = False, Counter()
         inside = self._follow_log(log)
         self._call_changed = False
         outs = self._close(log, inside)
@@ -129,6 +132,9 @@ class Flow(Logging):
             group.calm = 0
         else:
             group.note(many, i, outs, events.met, events.changed or self._call_changed)
+        # what is new inside of a jaxpr is new in it, too
+        met.update(events.met)
+        events.changed, events.met = changed or events.changed, met
 
     def _go_past(self, frame: Frame, many: Repeats, start: int, end: int) -> None:
         """Say what has run last, after jaxprs in which nothing was new, and take their logs apart: they refer to each other."""
@@ -356,7 +362,7 @@ class Flow(Logging):
             if made is None or (worst >> 1 <= made.count and (made.nan or not worst & 1)):
                 if made is not None:
                     made.times += 1
-                    self.events.met.append(made)
+                    self.events.met[made] += 1
                 elif entry.masks:
                     seen.frame.masks_inside()
                 marks.update(zip(plan.eqn.out_binders, entry.marks, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,14 +72,14 @@ class Origins:
       stop: whether evaluation ends (by `Stop`) at the first equation whose result is bad.
       keep: whether origins have the values of operands and results.
       changed: whether something has become known since that was set to False.
-      met: the equations that have made bad values since that was emptied.
+      met: the equations that have made bad values since that was emptied, and how often.
     """
 
     def __init__(self, sought: Sought, *, stop: bool = False, keep: bool = False):
         self.sought, self.stop, self.keep = sought, stop, keep
         self.origins: list[Origin] = []
         self.changed = False
-        self.met: list[Made] = []
+        self.met: Counter[Made] = Counter()
         self._good: dict[tuple[int, int, int], Mark] = {}
         self._events = 0
 
@@ -119,7 +120,7 @@ class Origins:
         if made is None:
             self.changed = True
             made = table[eqn] = Made(eqn, frame)
-        self.met.append(made)
+        self.met[made] += 1
         made.times += 1
         made.count, made.nan = max(made.count, worst >> 1), made.nan or bool(worst & 1)
         bits, parents = whole.bad, whole.made

@@ -47,14 +47,14 @@ class _Kind:
     Attributes:
       entry, outs: what was known of its arguments and results.
       frames: the frames of it and of each log inside; asked: which of their arguments were looked at.
-      met: the equations that made bad values in it.
+      met: the equations that made bad values in it, and how often.
       row: the state of each floating result in it (`Sought.state`), the worst so far of each.
       settled: whether nothing new was in it.
     """
 
     __slots__ = ("asked", "entry", "frames", "met", "outs", "row", "settled")
 
-    def __init__(self, frames: Sequence[Frame], outs: Sequence[Mark], met: Sequence[Made]):
+    def __init__(self, frames: Sequence[Frame], outs: Sequence[Mark], met: Counter[Made]):
         self.frames, self.entry, self.outs, self.met = frames, frames[0].entry, outs, met
         self.asked = tuple([tuple(frame.asked) for frame in frames])
         self.row: Any = None
@@ -155,7 +155,7 @@ class Group:
         self.tail: list[Any] = []
 
     def note(
-        self, many: Repeats, i: int, outs: Sequence[Mark], met: Sequence[Made], changed: bool
+        self, many: Repeats, i: int, outs: Sequence[Mark], met: Counter[Made], changed: bool
     ) -> None:
         """Remember what was known in a log that was looked at."""
         key = many.kinds[i]
@@ -170,15 +170,23 @@ class Group:
             if k[:2] == key[:2] and not kind.agrees_at_ends(other):
                 other.settled = False
 
-    def skip(self, many: Repeats, start: int, end: int, *, inner: bool) -> None:
-        """Go past logs of which the same is known as of those before them. inner: whether they are inside of others."""
+    def skip(self, many: Repeats, start: int, end: int, *, inner: bool) -> Counter[Made]:
+        """Go past logs of which the same is known as of those before them. inner: whether they are inside of others.
+
+        Returns:
+          The equations that made bad values in them, and how often.
+        """
+        met: Counter[Made] = Counter()
         for key, n in Counter(many.kinds[start:end]).items():
-            for made in self.known[key].met:
-                made.times += n
+            for made, times in self.known[key].met.items():
+                met[made] += n * times
+        for made, times in met.items():
+            made.times += times
         for i in range(start, end) if inner else ():
             frames = self.known[many.kinds[i]].frames
             for leaf, frame in zip(many.leaves[i], frames, strict=True):
                 leaf.found = frame
+        return met
 
     def end_of_repeats(self, many: Repeats, i: int) -> int:
         """Up to which log nothing is new from one on."""
