@@ -25,9 +25,8 @@ class Cells:
         """
         self.sought, self._good_mark = sought, good_mark
         self._marks: dict[int, tuple[Any, Mark]] = {}
-        self._unwritten: dict[
-            int, Any
-        ] = {}  # arrays that are bad since nothing has written to them
+        # arrays that are bad since nothing has written to them
+        self._unwritten: dict[int, Any] = {}
 
     def __bool__(self) -> bool:
         return bool(self._marks)

@@ -53,7 +53,8 @@ A property without in or out is that of the results, and has to be so of each of
 where one of the enclosing equations is a scan. `~` looks for a regular expression, which stands in quotes where it has
 marks. In the value of a param `_` stands for any part: dimension_numbers=(((1,), _), _). Where a function is used in
 several scopes, each use has its own. A figure that a loop of unknown length leaves open is an error; --trips says how often it
-turns. Of branches that differ it is the most that can be: so much runs at most. Policies are those of `jaxprtool residuals`, names=a+b for several names.
+turns. Where branches differ, a figure is the largest that is possible. Policies are
+those of `jaxprtool residuals`, names=a+b for several names.
 
 With --stage the patterns are about operations of StableHLO (lowered) or of optimised HLO (compiled): all_gather,
 all_reduce, fusion. `collective` means all that communicate; an asynchronous one counts once. Besides types they have axis

@@ -120,7 +120,7 @@ KEYS = {
 }
 for _name, (_generator, _words) in KEYS.items():
     DType(f"key<{_name}>", f"key<{_name}>", "k", 32 * _words)
-    if _name != "urbg":
+    if _name != "urbg":  # JAX's name of that generator is a type of its own
         _BY_NAME[f"key<{_generator}>"] = _BY_NAME[f"key<{_name}>"]
 DType("key<unsafe_rbg>", "key<unsafe_rbg>", "k", 128)
 FLOAT0 = DType("float0", "float0", "0", 0)

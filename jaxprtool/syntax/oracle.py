@@ -17,11 +17,11 @@ _READ = frozenset({"ALONE", "RESULT", "LOOSE_RESULT", "NAME", "NAME_READ", "REF"
 _NAMES = _READ | _NO_OPERANDS - {"COMMENT"}
 _OPENS = {
     "LAMBDA": "head",
+    "JAXPRS_OPEN": "jaxprs",
     **dict.fromkeys(("LBRACE", "LSQB", "LPAR", "DIMS_OPEN", "FREE_BRACE"), "brackets"),
     **dict.fromkeys(("PARAMS_OPEN", "SPACED_OPEN"), "params"),
     **dict.fromkeys(("INDEX_OPEN", "CALL", "FROZENSET", "PYTREE", "SHAPED"), "brackets"),
 }  # fmt: skip
-_OPENS["JAXPRS_OPEN"] = "jaxprs"
 _BECOMES = {  # what is inside of a jaxpr after a token
     **dict.fromkeys(("DOT", "AUTODIDAX_DOT", "EQUALS"), "body"),
     "RESULT": "left",

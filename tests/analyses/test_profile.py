@@ -23,6 +23,7 @@ from jaxprtool.driver.compile import compile_located
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.values import arguments, open_binders
 from tests.analyses.planting import REAL, real_program
+from tests.analyses.protobuf import fields, numbers
 from tests.invoke import invoke
 from tests.random.programs import programs
 
@@ -327,39 +328,8 @@ def test_time_on_several_threads_is_shared():
 def decoded(data):
     """The fields of a message of protocol buffers: number -> values, numbers and bytes."""
     found: dict[int, list] = {}
-    at = 0
-
-    def varint():
-        nonlocal at
-        n = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            n |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return n
-
-    while at < len(data):
-        key = varint()
-        if key & 7 == 0:
-            value = varint()
-        else:
-            assert key & 7 == 2, "only numbers and bytes are in a profile"
-            length = varint()
-            value, at = data[at : at + length], at + length
-        found.setdefault(key >> 3, []).append(value)
-    return found
-
-
-def packed(data):
-    found, n, shift = [], 0, 0
-    for byte in data:
-        n |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            found.append(n)
-            n = shift = 0
+    for number, value in fields(data):
+        found.setdefault(number, []).append(value)
     return found
 
 
@@ -375,8 +345,8 @@ def read_pprof(data):
     }
     samples = {}
     for s in map(decoded, profile[2]):
-        way = tuple(locations[i] for i in reversed(packed(s[1][0])))
-        samples[way] = tuple(packed(s[2][0]))
+        way = tuple(locations[i] for i in reversed(numbers(s[1][0])))
+        samples[way] = tuple(numbers(s[2][0]))
     return samples, kinds
 
 

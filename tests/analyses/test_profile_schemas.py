@@ -16,6 +16,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.profile_files import profile_file
+from tests.analyses.protobuf import fields, numbers
 
 X = np.linspace(0.1, 1, 4).astype(np.float32)
 
@@ -122,39 +123,13 @@ FUNCTION = {
 }
 
 
-def varint(data, at):
-    n = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        n |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            assert n < 1 << 64
-            return n, at
-
-
 def message(data, schema):
     """The fields of a message: name -> values, each as often as it stands there."""
-    found, at = {name: [] for name, _ in schema.values()}, 0
-    while at < len(data):
-        key, at = varint(data, at)
-        name, kind = schema[key >> 3]
-        assert key & 7 == (0 if kind == "number" else 2), f"{name} on wire type {key & 7}"
-        if kind == "number":
-            value, at = varint(data, at)
-            found[name].append(value)
-            continue
-        length, at = varint(data, at)
-        assert at + length <= len(data)
-        piece, at = data[at : at + length], at + length
-        if kind != "packed":
-            found[name].append(piece)
-            continue
-        inner = 0
-        while inner < len(piece):
-            n, inner = varint(piece, inner)
-            found[name].append(n)
+    found = {name: [] for name, _ in schema.values()}
+    for number, value in fields(data):
+        name, kind = schema[number]
+        assert isinstance(value, int) == (kind == "number"), f"{name} has another wire type"
+        found[name] += numbers(value) if kind == "packed" else [value]
     return found
 
 
