@@ -248,9 +248,8 @@ def _only_moves(eqn: JaxprEqn) -> bool:
     """Whether an operation has elements of its first operand as its result, in each type of at least 16 bits the same ones."""
     if eqn.primitive.name != "gather":
         return eqn.primitive.name in _MOVES
-    dtype = eqn.out_binders[
-        0
-    ].aval.dtype  # outside of the operand it takes NaN; of integers a number of the type
+    # outside of the operand it takes NaN; of integers a number of the type
+    dtype = eqn.out_binders[0].aval.dtype
     return dtype.is_inexact and eqn.params.get("fill_value") is None
 
 
