@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, brief, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT64, DType, dtype_of
-from jaxprtool.ir.jaxpr import Aval, Lit, Primitive, Value
+from jaxprtool.ir.jaxpr import Aval, JaxprEqn, Lit, Primitive, Value
 
 __all__ = [
     "LeakedTracerError",
@@ -68,6 +68,10 @@ class Trace:
     ) -> list[Value]:
         """`process_primitive` for operands and params that fit by construction, with results of known types."""
         return self.process_primitive(primitive, args, params)
+
+    def process_again(self, eqn: JaxprEqn, args: Sequence[Value]) -> Value:
+        """Apply the operation of an equation, which has one result, to other operands, most often of the same types."""
+        return self.process_primitive(eqn.primitive, args, eqn.params)
 
     def pure(self, value: Value) -> Value:
         """Box a value that this trace knows nothing of."""
@@ -217,6 +221,8 @@ def get_aval(x: Value) -> Aval:
 
 def is_inexact(aval: Aval) -> bool:
     """Whether values of a type have tangents of that type; those of integers and booleans are of dtype float0."""
+    if type(aval) is ShapedArray:
+        return aval.dtype.kind in "fc"
     return aval.tangent() is aval.strong
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.check import verified
@@ -24,8 +25,7 @@ def is_pure(eqn: JaxprEqn) -> bool:
     """Whether an equation has no effects, neither on the world nor on references, and no state of its own, so that its results are all there is of it."""
     if has_effects(eqn) or draws_anew(eqn):
         return False
-    atoms = (*eqn.inputs, *eqn.out_binders)
-    return not any(isinstance(x.aval, RefType) for x in atoms)
+    return RefType not in map(type, map(_aval_of, (*eqn.inputs, *eqn.out_binders)))
 
 
 class Copies(NamedTuple):
@@ -46,35 +46,41 @@ def copies_of(eqns: Sequence[JaxprEqn], keys: Keys | None = None) -> Copies:
     keys: keeps the keys of jaxprs, for a caller that looks at many lists of equations.
     """
     keys = keys or Keys()
+    return _copies_of(eqns, keys, _equal_literals(eqns, keys))
+
+
+def _copies_of(eqns: Sequence[JaxprEqn], keys: Keys, literals: dict[Any, Any]) -> Copies:
+    """`copies_of`, where `literals` has for literals the ones that stand for them."""
     found = Copies({}, {})
-    instead: dict[Any, Var] = found.instead
+    instead: dict[Any, Any] = {**literals}
     renamed = instead.keys()
-    operands = _operands_with_literals(eqns, keys)
-    firsts: dict[Any, JaxprEqn] = {}
-    shared: set[Any] = set()  # keys of several equations: their first one has its finer key too
+    firsts: dict[Any, Any] = {}  # an equation; of several with the same key, those by a finer one
     for eqn in eqns:
-        inputs = operands.get(eqn) or eqn.inputs
-        if instead and not renamed.isdisjoint(inputs):
+        inputs = eqn.inputs
+        if not renamed.isdisjoint(inputs):
             inputs = tuple([instead.get(x, x) for x in inputs])
-        key: Any = (eqn.primitive, inputs)
-        first = firsts.setdefault(key, eqn)
-        if first is eqn:  # most often; params are looked at only where operands are shared
+        met = firsts.setdefault((eqn.primitive, inputs), eqn)
+        if met is eqn:  # most often; params are looked at only where operands are shared
             continue
-        for finer in (_rough_params, keys.params):
-            if key not in shared:
-                shared.add(key)
-                firsts[key, finer(first)] = first
-            key = (key, finer(eqn))
-            first = firsts.setdefault(key, eqn)
-            if first is eqn:
-                break
+        if type(met) is not dict:
+            met = firsts[eqn.primitive, inputs] = {_rough_params(met): met}
+        rough = _rough_params(eqn)
+        same = met.setdefault(rough, eqn)
+        if same is eqn:
+            continue
+        if type(same) is not dict:
+            same = met[rough] = {keys.params(same): same}
+        exact = keys.params(eqn)
+        first = same.setdefault(exact, eqn)
         if first is eqn or not is_pure(eqn):
             continue
         if not _has_results(first, eqn):
-            firsts[key] = eqn
+            same[exact] = eqn
             continue
         found.first[eqn] = first
-        instead.update(zip(eqn.out_binders, first.out_binders, strict=True))
+        results = dict(zip(eqn.out_binders, first.out_binders, strict=True))
+        instead.update(results)
+        found.instead.update(results)
     return found
 
 
@@ -88,21 +94,20 @@ def _rough_params(eqn: JaxprEqn) -> Any:
         return None
 
 
-def _operands_with_literals(
-    eqns: Sequence[JaxprEqn], keys: Keys
-) -> dict[JaxprEqn, tuple[Any, ...]]:
-    """The operands of the equations that have literals among them, with one object for equal literals."""
-    known: dict[Any, Lit] = {}
-
-    def one(x: Any) -> Any:
-        if type(x) is not Lit:
-            return x
+def _equal_literals(eqns: Sequence[JaxprEqn], keys: Keys) -> dict[Any, Any]:
+    """For each literal among the operands that equals another one, the one that stands for all of them."""
+    atoms = set(chain.from_iterable(map(_operands_of, eqns)))
+    literals = [x for x in atoms if type(x) is Lit]
+    firsts: dict[Any, Lit] = {}
+    instead: dict[Any, Any] = {}
+    for x in literals:
         value = x.val
         # the bits of other numbers follow from type and value
         plain = type(value) in (int, float) and value
-        return known.setdefault((x.aval, value) if plain else keys.literal(x), x)
-
-    return {e: (*map(one, e.inputs),) for e in eqns if Lit in map(type, e.inputs)}
+        first = firsts.setdefault((x.aval, value) if plain else keys.literal(x), x)
+        if first is not x:
+            instead[x] = first
+    return instead
 
 
 def _has_results(first: JaxprEqn, eqn: JaxprEqn) -> bool:
@@ -116,8 +121,11 @@ def without_copies(closed: ClosedJaxpr, keys: Keys | None = None) -> ClosedJaxpr
 
     The same object where there are none. Where no equation was dead, none is.
     """
-    jaxpr = closed.jaxpr
-    copies, instead = copies_of(jaxpr.eqns, keys)
+    return _without(closed, copies_of(closed.eqns, keys))
+
+
+def _without(closed: ClosedJaxpr, found: Copies) -> ClosedJaxpr:
+    jaxpr, (copies, instead) = closed.jaxpr, found
     if not copies:
         return closed
     made = _renamed(closed, [e for e in jaxpr.eqns if e not in copies], instead)
@@ -132,15 +140,16 @@ def once(closed: ClosedJaxpr) -> ClosedJaxpr:
 
     Most programs have none, and that is cheap to see.
     """
-    eqns = closed.eqns
-    if len({*map(_applied, eqns)}) == len(eqns):
-        operands = _operands_with_literals(eqns, Keys())
-        if len({(e.primitive, inputs) for e, inputs in operands.items()}) == len(operands):
-            return closed
-    return verified(without_copies(closed))
+    eqns, keys = closed.eqns, Keys()
+    literals = _equal_literals(eqns, keys)
+    if not literals and len({*map(_applied, eqns)}) == len(eqns):
+        return closed
+    return verified(_without(closed, _copies_of(eqns, keys, literals)))
 
 
 _applied = operator.attrgetter("primitive", "inputs")
+_aval_of = operator.attrgetter("aval")
+_operands_of = operator.attrgetter("inputs")
 
 
 def _renamed(closed: ClosedJaxpr, eqns: Sequence[JaxprEqn], instead: dict[Any, Var]) -> ClosedJaxpr:
@@ -149,9 +158,9 @@ def _renamed(closed: ClosedJaxpr, eqns: Sequence[JaxprEqn], instead: dict[Any, V
     def atom(x: Atom) -> Atom:
         return x if type(x) is Lit else instead.get(x, x)
 
+    renamed = instead.keys()
     new = [
-        e if instead.keys().isdisjoint(e.inputs) else e.replace(inputs=map(atom, e.inputs))
-        for e in eqns
+        e if renamed.isdisjoint(e.inputs) else e.with_inputs([*map(atom, e.inputs)]) for e in eqns
     ]
     return closed.replace(
         jaxpr=closed.jaxpr.replace(eqns=new, outs=[*map(atom, closed.jaxpr.outs)])

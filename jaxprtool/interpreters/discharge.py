@@ -13,7 +13,9 @@ made pure by `discharge_jaxpr`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from itertools import chain
 
 from jaxprtool.core.bind import interpreted, set_current_trace
 from jaxprtool.core.env import Env
@@ -41,7 +43,8 @@ __all__ = [
 ]
 
 discharge_rules = RuleTable("discharge")
-_DISCHARGED = (RefType, FutureType)
+_DISCHARGED = frozenset([RefType, FutureType])
+_aval_of, _binders_of = operator.attrgetter("aval"), operator.attrgetter("out_binders")
 
 DISCHARGE_FIRST = (
     "`jaxprtool discharge` gives the program whose arguments are what is in the cells before, "
@@ -80,12 +83,10 @@ def _search(root: Jaxpr) -> bool:
         if jaxpr in visited or _HAS_REFS.find(jaxpr) is False:
             continue
         visited[jaxpr] = None
-        if any(type(v.aval) in _DISCHARGED for v in jaxpr.all_binders):
+        bound = chain(jaxpr.all_binders, *map(_binders_of, jaxpr.eqns))
+        if not _DISCHARGED.isdisjoint(map(type, map(_aval_of, bound))):
             return True
         for eqn in jaxpr.eqns:
-            for v in eqn.out_binders:
-                if type(v.aval) in _DISCHARGED:
-                    return True
             if eqn.primitive.holds_jaxprs and effect_facts[eqn.primitive] != "inside":
                 pending += [c.jaxpr for c in sub_jaxprs(eqn)]
     for jaxpr in visited:

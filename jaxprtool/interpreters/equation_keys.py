@@ -12,6 +12,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Lit
 __all__ = ["Keys"]
 
 _INTS = frozenset([int])  # and no booleans, which are equal to some
+_PLAIN = frozenset([int, bool, str, type(None)])
 
 
 class Keys:
@@ -46,6 +47,8 @@ class Keys:
     def value(self, x: Any) -> Hashable:
         """The key of a param's value, or of a literal's."""
         kind = type(x)
+        if kind in _PLAIN:
+            return kind, x
         if kind is ClosedJaxpr:
             return "jaxpr", self.jaxpr(x)
         if kind is float:

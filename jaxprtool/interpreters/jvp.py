@@ -41,6 +41,7 @@ from jaxprtool.ir.sharding import varying_axes
 __all__ = [
     "JVPTrace",
     "JVPTracer",
+    "MadeRule",
     "Zero",
     "add_tangents",
     "bilinear",
@@ -316,7 +317,7 @@ def jvp_interpret(
       jaxpr: (a) -> (b).
       consts, primals: the values of its constants and of a.
       tangents: of a; Zero where there is none.
-      copy_eqn: copy_eqn(eqn, operands) applies an equation that no tangent reaches.
+      copy_eqn: copy_eqn(eqn, operands) applies an equation to the primals.
       rule_of: rule_of(primitive) is the rule to use, or None for the rule of the table.
 
     Returns:
@@ -335,7 +336,11 @@ def jvp_interpret(
                 env.write(binders, copy_eqn(eqn, ins))
                 continue
             rule = rule_of(primitive) or rules.get(primitive) or jvp_rules[primitive]
-            out, out_tangent = rule(ins, tangent_env.read(inputs), **eqn.params)
+            if type(rule) is MadeRule:
+                (out,) = copy_eqn(eqn, ins)
+                out_tangent = rule.tangent_of(eqn, out, ins, tangent_env.read(inputs))
+            else:
+                out, out_tangent = rule(ins, tangent_env.read(inputs), **eqn.params)
             if primitive.multiple_results:
                 env.write(binders, out)
                 for v, t in zip(binders, out_tangent, strict=True):
@@ -361,6 +366,37 @@ class _Tangents(Env):
 # -- makers: op -> rule ------------------------------------------------------------------------
 
 
+class MadeRule:
+    """A rule that applies the operation to the primals, and computes the tangent of the result from that.
+
+    It is for operations with one result. An interpreter of equations copies the equation of the primals, and asks for the tangent.
+
+    Attributes:
+      op: the operation.
+      tangent: (y, primals, tangents, **params) -> the tangent of the result y.
+      is_linear: whether the tangent is the operation applied to the tangents.
+    """
+
+    __slots__ = ("is_linear", "op", "tangent")
+
+    def __init__(self, op: Any, tangent: Callable[..., Value], *, is_linear: bool = False):
+        self.op, self.tangent, self.is_linear = op, tangent, is_linear
+
+    def __call__(
+        self, primals: Sequence[Value], tangents: Sequence[Value], /, **params: ParamValue
+    ) -> tuple[Value, Value]:
+        y = self.op(*primals, **params)
+        return y, self.tangent(y, primals, tangents, **params)
+
+    def tangent_of(
+        self, eqn: JaxprEqn, y: Value, primals: Sequence[Value], tangents: Sequence[Value]
+    ) -> Value:
+        """The tangent of the result y of an equation of the operation."""
+        if self.is_linear:
+            return state.trace.process_again(eqn, [*map(instantiate, tangents)])
+        return self.tangent(y, primals, tangents, **eqn.params)
+
+
 def derivative(factor: Callable[..., Value]) -> Maker:
     """The rule t * factor(x, y) of a function y = op(x) of one operand.
 
@@ -376,62 +412,58 @@ def jvp_terms(*terms: Callable[..., Value] | None) -> Maker:
     operand on which y does not depend.
     """
 
-    @Maker
-    def maker(op: Any) -> Value:
-        def rule(
-            primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
-        ) -> Value:
-            y = op(*primals, **params)
-            if not get_aval(y).dtype.is_inexact:  # as a `preferred_element_type` may make it
-                return y, Zero(get_aval(y))
-            out: Any = None
+    def tangent(
+        y: Value, primals: Sequence[Value], tangents: Sequence[Value], /, **params: ParamValue
+    ) -> Value:
+        out: Any = None
+        if get_aval(y).dtype.is_inexact:  # it may not be, with a `preferred_element_type`
             for t, term in zip(tangents, terms, strict=True):
                 if term is not None and type(t) is not Zero:
                     part = term(t, y, *primals, **params)
                     if type(part) is not Zero:
                         out = part if out is None else lax.add_any(out, part)
-            return y, Zero(get_aval(y)) if out is None else out
+        return Zero(get_aval(y)) if out is None else out
 
-        return rule
-
-    return maker
+    return Maker(lambda op: MadeRule(op, tangent))
 
 
 @Maker
 def linear(op: Any) -> Value:
     """The rule of an operation that is linear in all of its operands together."""
 
-    def rule(primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue) -> Value:
-        return op(*primals, **params), op(*map(instantiate, tangents), **params)
+    def apply(tangents: Sequence[Value], /, **params: ParamValue) -> Value:
+        return op(*map(instantiate, tangents), **params)
 
-    return rule
+    if op.primitive.multiple_results:
+        return lambda p, t, /, **params: (op(*p, **params), apply(t, **params))
+    return MadeRule(op, lambda y, p, t, /, **params: apply(t, **params), is_linear=True)
 
 
 @Maker
 def bilinear(op: Any) -> Value:
     """The rule of an operation that is linear in each of its two operands."""
 
-    def rule(primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue) -> Value:
+    def tangent(
+        out: Value, primals: Sequence[Value], tangents: Sequence[Value], /, **params: ParamValue
+    ) -> Value:
         (x, y), (dx, dy) = primals, tangents
-        out = op(x, y, **params)
         if not get_aval(out).dtype.is_inexact:
-            return out, Zero(get_aval(out))
+            return Zero(get_aval(out))
         left = dx if type(dx) is Zero else op(dx, y, **params)
         right = dy if type(dy) is Zero else op(x, dy, **params)
-        return out, add_tangents(left, right)
+        return add_tangents(left, right)
 
-    return rule
+    return MadeRule(op, tangent)
 
 
 @Maker
 def zero_derivative(op: Any) -> Value:
     """The rule of an operation whose results do not change with small changes of its operands."""
-    multiple = op.primitive.multiple_results
+    if not op.primitive.multiple_results:
+        return MadeRule(op, lambda y, p, t, /, **params: Zero(get_aval(y)))
 
     def rule(primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue) -> Value:
         out = op(*primals, **params)
-        if multiple:
-            return out, [Zero(get_aval(x)) for x in out]
-        return out, Zero(get_aval(out))
+        return out, [Zero(get_aval(x)) for x in out]
 
     return rule

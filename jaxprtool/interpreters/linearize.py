@@ -24,6 +24,7 @@ from jaxprtool.core.trace import get_aval, inexact, is_inexact, scalar_lit
 from jaxprtool.interpreters.copies import merge_residuals, once
 from jaxprtool.interpreters.dce import prune_consts
 from jaxprtool.interpreters.discharge import transformable
+from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import of_grad, of_linearize, of_vjp, with_interface
 from jaxprtool.interpreters.jvp import (
     Zero,
@@ -34,11 +35,11 @@ from jaxprtool.interpreters.jvp import (
 from jaxprtool.interpreters.origins import within_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, parts
 from jaxprtool.interpreters.sharing import computes_again, rematerialised
-from jaxprtool.interpreters.stage import JaxprTrace
+from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive, Value
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Value
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.params import ParamValue
 
@@ -125,9 +126,17 @@ class _Linearized:
                 for v, w in zip(jaxpr.in_binders, wrt, strict=True)
             ]
             self.outs, self.out_tangents = jvp_interpret(
-                jaxpr, consts, primals, tangents, self.first.copy_eqn, self._rule
+                jaxpr, consts, primals, tangents, self._apply, self._rule
             )
         check_known(self.second, self.outs)
+
+    def _apply(self, eqn: JaxprEqn, primals: Sequence[Value]) -> list[Value]:
+        """Apply an equation to the primals, which are known but where a rule has computed one together with its tangent."""
+        second = self.second
+        for x in primals:
+            if type(x) is JaxprTracer and x._trace is second:
+                return bind_eqn(eqn, primals)
+        return self.first.copy_eqn(eqn, primals)
 
     def _rule(self, primitive: Primitive) -> Callable[..., Value] | None:
         """The linearize rule of a primitive as a jvp rule, which uses the jvp rule where a primal is unknown; None for no rule."""

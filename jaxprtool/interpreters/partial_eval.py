@@ -36,7 +36,7 @@ from jaxprtool.interpreters.interfaces import of_partial_eval, with_interface
 from jaxprtool.interpreters.sharing import computes_again, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.ir.diagnostics import InternalError, JaxprTypeError
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, Lit, Primitive, Value
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value
 from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.params import ParamValue
 
@@ -53,6 +53,7 @@ __all__ = [
 partial_eval_rules = RuleTable("partial_eval")
 _RULES = partial_eval_rules.rules
 _record = JaxprTrace.process_primitive
+_record_again = JaxprTrace.process_again
 # Where all operands of a known equation are literals: whether its result is saved for the unknown part, or made again there.
 residual_facts = FactTable("residual", "saved", "made again")
 
@@ -92,6 +93,13 @@ class PartialEvalTrace(JaxprTrace):
         if any(map(self.is_unknown, args)):
             return self.process_primitive(primitive, args, params)
         return self.known(self.parent.process_typed, primitive, args, params, out_avals)
+
+    def process_again(self, eqn: JaxprEqn, args: Sequence[Value]) -> Value:
+        primitive = eqn.primitive
+        rule = _RULES.get(primitive) or (primitive.pending and partial_eval_rules.find(primitive))
+        if rule or not any(map(self.is_unknown, args)):
+            return self.process_primitive(primitive, args, eqn.params)
+        return _record_again(self, eqn, args)
 
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Value], params: dict[str, ParamValue]

@@ -28,6 +28,7 @@ from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, ve
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.jax_functions import call
 from jaxprtool.ir.avals import AbstractType
+from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.interface import (
     argument_labels,
     interface_of,
@@ -65,8 +66,10 @@ _TYPE_RULES = abstract_eval_rules.rules
 identity_rules = RuleTable("identity")
 
 
-# The results' types of operations without params, which the operands' types alone determine.
+# The results' types of operations without params, or with simple ones, which these and the operands' types determine.
 _OUT_TYPES: dict[tuple[Any, ...], Any] = {}
+# Types of values that are equal only where they are the same.
+_SIMPLE: frozenset[type[Any]] = frozenset([type(None), bool, DType])
 
 
 def _is_again(eqn: JaxprEqn, avals: Sequence[Aval], params: dict[str, ParamValue]) -> bool:
@@ -80,18 +83,24 @@ def _is_again(eqn: JaxprEqn, avals: Sequence[Aval], params: dict[str, ParamValue
     )
 
 
+_aval_of = operator.attrgetter("aval")
 _annotated_of = operator.attrgetter("annotated")
 
 
-def _out_types(primitive: Primitive, avals: Sequence[Aval], params: dict[str, ParamValue]) -> Any:
-    """The result's type by the primitive's type rule, a list of them for multiple results."""
+def _out_types(
+    primitive: Primitive,
+    avals: Sequence[Aval],
+    params: dict[str, ParamValue],
+    key: tuple[Any, ...] | None,
+) -> Any:
+    """The result's type by the primitive's type rule, a list of them for multiple results; kept under `key`."""
     rule = _TYPE_RULES.get(primitive) or abstract_eval_rules[primitive]
     annotated = True in map(_annotated_of, avals)
     if annotated:
         rule = annotated_rule(primitive, rule)
     out = rule(*avals, **params)
-    if not (params or annotated):
-        _OUT_TYPES[(primitive, *avals)] = out
+    if key is not None and not annotated:
+        _OUT_TYPES[key] = out
     return out
 
 
@@ -163,6 +172,17 @@ class JaxprTrace(Trace):
             return x.atom
         return x if type(x) is Lit else self.constant(x)
 
+    def atoms(self, args: Sequence[Value]) -> list[Value]:
+        """`atom` of each."""
+        return [
+            x.atom
+            if type(x) is JaxprTracer and x._trace is self
+            else x
+            if type(x) is Lit
+            else self.const_vars.get(id(x)) or self.constant(x)
+            for x in args
+        ]
+
     def constant(self, value: Value) -> Value:
         """A literal for a Python scalar or a concrete scalar, else a constant binder."""
         var = self.const_vars.get(id(value))
@@ -217,15 +237,17 @@ class JaxprTrace(Trace):
             inputs.append(a)
             avals.append(a.aval)
         eqn = state.eqn
-        if not params:
-            out = _OUT_TYPES.get((primitive, *avals))
+        key = None
+        if not params or _SIMPLE.issuperset(map(type, params.values())):
+            key = (primitive, *avals, *params, *params.values())
+            out = _OUT_TYPES.get(key)
         elif primitive is eqn.primitive and _is_again(eqn, avals, params):
             out, params = [*map(type_of, eqn.out_binders)], eqn.params
             out = out if primitive.multiple_results else out[0]
         else:
             out = None
         if out is None:
-            out = _out_types(primitive, avals, params)
+            out = _out_types(primitive, avals, params, key)
         if primitive.multiple_results:
             return self.emit(primitive, inputs, params, out)
         var = new_var(out)
@@ -235,6 +257,20 @@ class JaxprTrace(Trace):
         self.eqns.append(new_eqn(primitive, inputs, params, (var,), eqn.span, None, origin))
         return JaxprTracer(self, var)
 
+    def process_again(self, eqn: JaxprEqn, args: Sequence[Value]) -> Value:
+        inputs = self.atoms(args)
+        if [*map(_aval_of, inputs)] != [*map(type_of, eqn.inputs)]:
+            return self.process_primitive(eqn.primitive, args, eqn.params)
+        return self._again(eqn, inputs)
+
+    def _again(self, eqn: JaxprEqn, inputs: list[Value]) -> JaxprTracer:
+        """Record an equation with one result once more, with other operands of the same types."""
+        var = new_var(eqn.out_binders[0].aval.strong)
+        self.eqns.append(
+            new_eqn(eqn.primitive, inputs, eqn.params, (var,), eqn.span, None, eqn.origin)
+        )
+        return JaxprTracer(self, var)
+
     def process_typed(
         self,
         primitive: Primitive,
@@ -242,7 +278,7 @@ class JaxprTrace(Trace):
         params: dict[str, ParamValue],
         out_avals: Sequence[Aval],
     ) -> list[Value]:
-        return self.emit(primitive, [*map(self.atom, args)], params, out_avals)
+        return self.emit(primitive, self.atoms(args), params, out_avals)
 
     def emit(
         self,
@@ -265,8 +301,10 @@ class JaxprTrace(Trace):
         same = identity_rules.find(eqn.primitive)
         if same is not None and _is_operand(eqn, args[0]) and same(eqn.params):
             return [args[0]]
+        inputs = self.atoms(args)
+        if len(eqn.out_binders) == 1:
+            return [self._again(eqn, inputs)]
         binders = [*map(new_var, map(type_of, eqn.out_binders))]
-        inputs = [*map(self.atom, args)]
         self.eqns.append(
             new_eqn(eqn.primitive, inputs, eqn.params, binders, eqn.span, None, eqn.origin)
         )
@@ -290,7 +328,7 @@ class JaxprTrace(Trace):
         return [*map(JaxprTracer, repeat(self), variables)]
 
     def _jaxpr(self, outs: Sequence[Value]) -> Jaxpr:
-        atoms = [*map(self.atom, outs)]
+        atoms = self.atoms(outs)
         return Jaxpr(self.in_binders, self.eqns, atoms, self.const_binders)
 
     def build_live(self, outs: Sequence[Value]) -> ClosedJaxpr:

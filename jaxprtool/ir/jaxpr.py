@@ -339,9 +339,21 @@ class JaxprEqn:
         """The equation with some fields replaced."""
         return _replaced(self, changes)
 
+    def with_inputs(self, inputs: Iterable[Atom]) -> JaxprEqn:
+        """The equation with other operands; faster than `replace`."""
+        return new_eqn(
+            self.primitive,
+            inputs,
+            self.params,
+            self.out_binders,
+            self.span,
+            self.comments,
+            self.origin,
+        )
+
     def with_origin(self, origin: Origin | None) -> JaxprEqn:
         """The equation with another origin."""
-        return JaxprEqn(
+        return new_eqn(
             self.primitive,
             self.inputs,
             self.params,

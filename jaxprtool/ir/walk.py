@@ -37,7 +37,7 @@ def jaxprs_in(value: ParamValue) -> Iterator[ClosedJaxpr]:
         yield from jaxprs_in(value.fields)
 
 
-_HOLDERS: tuple[type[Any], ...] = (ClosedJaxpr, tuple, list, dict, Record)
+_SIMPLE: frozenset[type[Any]] = frozenset([str, int, bool, float, type(None)])  # hold no jaxprs
 
 
 def sub_jaxprs(eqn: JaxprEqn) -> Sequence[ClosedJaxpr]:
@@ -46,9 +46,18 @@ def sub_jaxprs(eqn: JaxprEqn) -> Sequence[ClosedJaxpr]:
         return ()
     found: list[ClosedJaxpr] = []
     for value in eqn.params.values():
-        if isinstance(value, _HOLDERS):
+        kind = type(value)
+        if kind is ClosedJaxpr:
+            found.append(value)
+        elif kind not in _SIMPLE and not (kind is tuple and _SIMPLE.issuperset(map(type, value))):
             found += jaxprs_in(value)
     return found
+
+
+def _inner(jaxpr: Jaxpr) -> list[Jaxpr]:
+    """The jaxprs in the params of the equations of a jaxpr."""
+    holders = [e for e in jaxpr.eqns if e.primitive.holds_jaxprs]
+    return [c.jaxpr for eqn in holders for c in sub_jaxprs(eqn)]
 
 
 def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
@@ -83,7 +92,7 @@ def nesting(jaxpr: Jaxpr) -> int:
         if _NESTING.find(current) is not None:
             stack.pop()
             continue
-        inner = [c.jaxpr for eqn in current.eqns for c in sub_jaxprs(eqn)]
+        inner = _inner(current)
         new = [j for j in inner if _NESTING.find(j) is None]
         if new:
             stack += new
@@ -149,7 +158,7 @@ def _count(root: Jaxpr) -> int:
         jaxpr, ready = stack.pop()
         if _COUNT.find(jaxpr) is not None:
             continue
-        inner = [c.jaxpr for eqn in jaxpr.eqns for c in sub_jaxprs(eqn)]
+        inner = _inner(jaxpr)
         if ready:
             _COUNT.keep(jaxpr, len(jaxpr.eqns) + sum(_COUNT.find(j) or 0 for j in inner))
         else:

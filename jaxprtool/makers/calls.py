@@ -7,7 +7,7 @@ from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import in_place
+from jaxprtool.core.bind import in_place, state
 from jaxprtool.core.partition import partition_list, split_list, spread
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import vmap_jaxpr
@@ -23,7 +23,7 @@ from jaxprtool.interpreters.remat import Saves, Saving, split_saving
 from jaxprtool.interpreters.runs import call_of
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.interpreters.transpose import backward_pass, is_linear, transpose_jaxpr
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit, Value, type_of
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.call_types import check_call
 
@@ -142,8 +142,14 @@ class CallRules:
     def apply(
         self, closed: ClosedJaxpr, args: Sequence[Value], params: dict[str, ParamValue]
     ) -> list[Value]:
-        """Call a transformed jaxpr."""
-        return self.op(*args, **self.fields(closed, params))
+        """Call a transformed jaxpr; its types are those of the operands by construction."""
+        outs = [*map(type_of, closed.jaxpr.outs)]
+        fields = self.fields(closed, params)
+        trace = state.trace
+        out = trace.process_typed(self.op.primitive, args, fields, outs)
+        if Lit in map(type, out):
+            return [trace.literal(x) if type(x) is Lit else x for x in out]
+        return out
 
     def jvp(self, primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
         nonzeros = [type(t) is not Zero for t in tangents]
@@ -195,7 +201,7 @@ class CallRules:
         params: dict[str, ParamValue],
     ) -> list[Value]:
         """Record the call of an unknown part."""
-        atoms, fields = [trace.atom(x) for x in args], self.fields(closed, params)
+        atoms, fields = trace.atoms(args), self.fields(closed, params)
         return trace.emit(self.op.primitive, atoms, fields, closed.out_avals)
 
     def linearize(

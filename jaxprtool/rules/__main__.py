@@ -16,6 +16,7 @@ import jaxprtool
 from jaxprtool.core.declared import signature
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.core.rule_table import Unsupported
+from jaxprtool.interpreters.jvp import MadeRule
 from jaxprtool.ir.jaxpr import REQUIRED, Param, Primitive, Value
 from jaxprtool.ir.synonyms import PRIMITIVES as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
@@ -28,8 +29,8 @@ _ROOT = Path(jaxprtool.__file__).parent.parent
 
 
 def _unwrapped(rule: Any) -> Value:
-    """The function behind a bound method or a `functools.partial`."""
-    rule = getattr(rule, "func", rule)
+    """The function behind a bound method, a `functools.partial` or the rule of a maker."""
+    rule = rule.tangent if isinstance(rule, MadeRule) else getattr(rule, "func", rule)
     return getattr(rule, "__func__", rule)
 
 

@@ -113,7 +113,7 @@ def _custom_partial_eval(op: Any) -> Value:
 
     def rule(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
         if all(trace.is_unknown(x) for x in args):
-            atoms = [trace.atom(x) for x in args]
+            atoms = trace.atoms(args)
             return trace.emit(op.primitive, atoms, params, params["call_jaxpr"].out_avals)
         return apply_jaxpr(params["call_jaxpr"], args)
 

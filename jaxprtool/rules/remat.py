@@ -74,7 +74,7 @@ class _RematRules(CallRules):
             trace.known(apply_jaxpr, parts.known, known_args, closed), parts.n_known
         )
         operands = [*saved, *[args[i] for i in parts.used]]
-        atoms = [trace.atom(x) for x in operands]
+        atoms = trace.atoms(operands)
         fields = {**self.fields(parts.again, params), "differentiated": True}
         avals = parts.again.out_avals
         unknown = trace.emit(self.op.primitive, atoms, fields, avals) if avals else []

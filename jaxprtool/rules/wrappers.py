@@ -158,7 +158,7 @@ define(
 
 def _record_linear(trace: Any, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     """Record the call as one equation; it is not split."""
-    atoms = [trace.atom(x) for x in args]
+    atoms = trace.atoms(args)
     avals = [a.strong for a in params["callee"].out_avals]
     return trace.emit(lax.linear_call.primitive, atoms, params, avals)
 

@@ -186,7 +186,7 @@ def _partial_eval(
     """
     index, *operands = args
     if trace.is_unknown(index):
-        atoms = [trace.atom(x) for x in args]
+        atoms = trace.atoms(args)
         avals = [*map(type_of, branches[0].jaxpr.outs)]
         fields = {**params, "branches": branches}
         return trace.emit(lax.cond_call.primitive, atoms, fields, avals)
@@ -218,7 +218,7 @@ def _apply_parts(
     if not avals:
         return known_outs, []
     inputs = [index, *residuals, *[known_ops[i] for i in forwarded], *unknown_ops]
-    atoms, fields = [trace.atom(x) for x in inputs], {**params, "branches": unknown}
+    atoms, fields = trace.atoms(inputs), {**params, "branches": unknown}
     return known_outs, trace.emit(lax.cond_call.primitive, atoms, fields, avals)
 
 

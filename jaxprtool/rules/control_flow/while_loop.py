@@ -201,7 +201,7 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -
         carry_unks,
     )
     cond_unknown = partial_eval_jaxpr(cond, [*cond_unks, *unknown])[2][0]
-    atoms = [trace.atom(x) for x in args]
+    atoms = trace.atoms(args)
     avals = [a.strong for a in body.out_avals]
     if cond_unknown or all(unknown):
         return trace.emit(lax.while_call.primitive, atoms, params, avals)
