@@ -12,8 +12,10 @@ from jaxprtool.core.inner import Arguments, slice_of
 from jaxprtool.core.kinds.numbers import Axis, Size
 from jaxprtool.core.kinds.objects import Bookkeeping
 from jaxprtool.core.kinds.placement import (
+    AxesByName,
     AxisNames,
     AxisSet,
+    AxisSizes,
     Groups,
     MappedAxes,
     Mesh,
@@ -21,6 +23,7 @@ from jaxprtool.core.kinds.placement import (
     Pairs,
     Sharding,
     Specs,
+    numbers_of_names,
 )
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
@@ -45,6 +48,7 @@ __all__ = [
     "reshard",
     "shard_map",
     "xla_pmap",
+    "xmap",
 ]
 
 
@@ -313,6 +317,61 @@ def xla_pmap(
     global_axis_size: JAX's bookkeeping.
     is_explicit_global_axis_size: JAX's bookkeeping.
     global_arg_shapes: JAX's bookkeeping.
+    """
+
+
+def _named_axes(params: dict[str, Any]) -> AxisEnv:
+    """The scope inside of xmap."""
+    sizes = numbers_of_names(params["global_axis_sizes"]) or {}
+    return current_axes().extended({str(k): n for k, n in sizes.items()}, False)
+
+
+def _by_names(
+    avals: Sequence[Any], *, call_jaxpr: Any, in_axes: Sequence[Any], **params: Any
+) -> Arguments:
+    del params
+    slices = []
+    for aval, axes in zip(avals, in_axes, strict=True):
+        for d in sorted((numbers_of_names(axes) or {}).values(), reverse=True):
+            aval = slice_of(aval, d)
+        slices.append(aval)
+    return [(call_jaxpr, slices)]
+
+
+@primitive(multiple_results=True, takes=_by_names, binds=_named_axes)
+def xmap(
+    *operands,
+    call_jaxpr: ClosedJaxpr,
+    global_axis_sizes: AxisSizes,
+    in_axes: AxesByName,
+    out_axes: AxesByName,
+    name: str = shown("f"),
+    axis_resources: Bookkeeping = shown(None),
+    backend: Bookkeeping = shown(None),
+    donated_invars: Bookkeeping = shown(None),
+    resource_env: Bookkeeping = shown(None),
+    spmd_in_axes: Bookkeeping = shown(None),
+    spmd_out_axes: Bookkeeping = shown(None),
+    positional_semantics: Bookkeeping = None,
+    in_positional_semantics: Bookkeeping = None,
+    out_positional_semantics: Bookkeeping = None,
+):
+    """call_jaxpr applied along named axes, to one slice of the operands for each point of their grid.
+
+    call_jaxpr: (slices of the operands) -> (slices of the results).
+    global_axis_sizes: the size of each axis, by name.
+    in_axes: for each operand which of its axes has which name.
+    out_axes: for each result where the axes with names go.
+    name: the function's name.
+    axis_resources: JAX's bookkeeping: which axes of a mesh share the work.
+    backend: JAX's bookkeeping.
+    donated_invars: JAX's bookkeeping.
+    resource_env: JAX's bookkeeping.
+    spmd_in_axes: JAX's bookkeeping.
+    spmd_out_axes: JAX's bookkeeping.
+    positional_semantics: JAX's bookkeeping.
+    in_positional_semantics: JAX's bookkeeping.
+    out_positional_semantics: JAX's bookkeeping.
     """
 
 

@@ -134,6 +134,7 @@ OLDER: dict[str, Older] = {
     "pbroadcast": _older_name("pvary", "0.5.3", convert=changed.no_axes),
     "pvary": Older(until="0.8.0", convert=changed.without_groups),
     "xla_pmap": Older(until="0.2.5", convert=changed.mapped, foreign=True),
+    "xmap": _older_params("0.2.9", renamed={"axis_sizes": "global_axis_sizes"}),
     "shard_map": Older(
         until="0.10.1",
         renamed=renamed("shard_map"),

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from jaxprtool.backends.jax import private
+from jaxprtool.backends.jax.absent_calls import in_current_form
 from jaxprtool.backends.jax.custom_rules import rebuild_custom_rule
 from jaxprtool.backends.jax.kernels import (
     grid_mapping_to_jax,
@@ -204,6 +205,7 @@ class _Writer:
 
     def parts(self, eqn: JaxprEqn, env: dict[Any, Any]) -> tuple[Any, Any, Any, dict[str, Any]]:
         """Operands, results, primitive and params of an equation."""
+        eqn = in_current_form(eqn)
         inputs = [self.atom(x, env) for x in eqn.inputs]
         outs = [self.binder(v, env) for v in eqn.out_binders]
         name, params = eqn.primitive.name, eqn.params

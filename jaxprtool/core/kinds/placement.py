@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
@@ -14,8 +15,10 @@ from jaxprtool.ir.sharding import Mesh as Mesh_
 from jaxprtool.ir.sharding import PartitionSpec
 
 __all__ = [
+    "AxesByName",
     "AxisNames",
     "AxisSet",
+    "AxisSizes",
     "Destinations",
     "Donated",
     "Groups",
@@ -31,6 +34,7 @@ __all__ = [
     "Shardings",
     "Specs",
     "UnconstrainedDims",
+    "numbers_of_names",
 ]
 
 
@@ -89,6 +93,21 @@ class AxisSetKind(Kind):
         return isinstance(value, (frozenset, set)) or AXIS_NAMES.fits(value)
 
 
+class NumbersOfNames(Kind):
+    """Numbers by the name of an axis, as JAX prints them: `FrozenDict({'i': 0})`."""
+
+    def fits(self, value: ParamValue) -> bool:
+        found = numbers_of_names(value)
+        return found is not None and all(map(INTEGER.fits, found.values()))
+
+
+def numbers_of_names(value: ParamValue) -> Mapping[Any, int] | None:
+    """The numbers by the name of an axis that a param's value has; None for another value."""
+    if isinstance(value, Record) and value.name == "FrozenDict" and len(value.args) == 1:
+        (value,) = value.args
+    return value if isinstance(value, Mapping) else None
+
+
 class SetOfIntegers(Kind):
     """Sets of integers."""
 
@@ -110,6 +129,10 @@ PLATFORMS = TupleOf(
     name="Platforms",
     one="a tuple of tuples of names",
     note="of platforms, None for any",
+)
+
+NUMBERS_OF_NAMES = NumbersOfNames(
+    "AxisSizes", "a dict of integers by names", "dicts of integers by names", "of axes"
 )
 
 MESH = MeshKind("Mesh", "a mesh", "meshes", "names and sizes of the axes of a grid of devices")
@@ -138,4 +161,6 @@ MemorySpace = Annotated[Any, MEMORY_SPACE]
 Destinations = Annotated[Any, TupleOf(either(DESTINATION, NOTHING), name="Destinations")]
 UnconstrainedDims = Annotated[Any, SET_OF_DIMS]
 Donated = Annotated[Any, TupleOf(BOOLEAN, name="Donated")]
+AxisSizes = Annotated[Any, NUMBERS_OF_NAMES]
+AxesByName = Annotated[Any, TupleOf(NUMBERS_OF_NAMES, name="AxesByName")]
 MappedAxes = Annotated[Any, TupleOf(either(INTEGER, NOTHING), name="MappedAxes")]

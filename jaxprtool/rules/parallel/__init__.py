@@ -6,3 +6,4 @@ from jaxprtool.rules.parallel import pmap as pmap
 from jaxprtool.rules.parallel import ragged_all_to_all as ragged_all_to_all
 from jaxprtool.rules.parallel import reductions as reductions
 from jaxprtool.rules.parallel import shard_map as shard_map
+from jaxprtool.rules.parallel import xmap as xmap

@@ -31,7 +31,7 @@ from jaxprtool.makers.axes import inserted
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.rules.define import define
 
-__all__: list[str] = []
+__all__ = ["as_shard_map"]
 
 
 def _types(
