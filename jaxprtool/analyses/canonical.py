@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from jaxprtool.core.kinds.functions import NAME
 from jaxprtool.core.kinds.numbers import ELEMENT_TYPE, NUMBER
 from jaxprtool.core.trace import words_of_key
+from jaxprtool.ir.avals import SymbolicDim
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.kinds import Kind
@@ -93,7 +94,7 @@ def _inside(value: Value, inner: Inner) -> str:
         parts = [_inside(v, inner) for v in value.args]
         parts += sorted(f"{k}={_inside(v, inner)}" for k, v in value.fields.items())
         return f"{value.name}({_joined(parts)})"
-    if isinstance(value, (Word, Opaque)):
+    if isinstance(value, (Word, Opaque, SymbolicDim)):
         return _word(str(value))
     if isinstance(value, EnumMember):
         return value.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.verify import check_input
@@ -13,6 +14,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import count_eqns
 from jaxprtool.passes.pipeline import DEFAULT, Stage, Step, pipeline, run_pipeline
 from jaxprtool.passes.registry import all_passes
+from jaxprtool.passes.specialise import has_symbolic_sizes
 
 __all__ = ["PassError", "described", "listed", "opt"]
 
@@ -50,6 +52,10 @@ def opt(
     stages = pipeline(passes)
     if fast_math:
         stages = _with_fast_math(stages)
+    first = [*takewhile(lambda stage: stage.of.name == "specialise", stages)]
+    if first and has_symbolic_sizes(program):  # types are known once the sizes are
+        program = run_pipeline(program, first, after=after)
+        stages = stages[len(first) :]
     check_input(program)
 
     def told(step: Step) -> None:

@@ -48,6 +48,9 @@ class SymbolicDim(str):
         message = f"this needs sizes that are numbers, and the size {self} is none"
         raise UnsupportedError(Diagnostic(message, "symbolic-dimensions", help=FIX_SIZES))
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __lt__(self, other: object) -> bool:
         return False if self == other else self._refuse()
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.core.kinds.numbers import Axes, Axis, Permutation, Shape
+from jaxprtool.core.kinds.numbers import Axes, Axis, Permutation, Shape, Size
 from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import param, primitive, shown
-from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.dtypes import INT32, DType
 from jaxprtool.ir.jaxpr import REQUIRED
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "transpose",
     "rev",
     "iota",
+    "dim_as_value",
 ]
 
 
@@ -98,4 +99,20 @@ def iota(*, dtype: DType, shape: Shape, dimension: Axis, sharding: Sharding | No
     shape: the shape of the result.
     dimension: the axis along which the numbers count.
     sharding: the sharding of the result, or None.
+    """
+
+
+def _dtype_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
+    """The element type of the result, which the text does not say."""
+    return getattr(out_avals[0], "dtype", value) if len(out_avals) == 1 else value
+
+
+@primitive
+def dim_as_value(
+    *, dim: Size, dtype: DType = param(INT32, hidden="implied", recover=_dtype_of_result)
+):
+    """dim, the size of an axis, as a number.
+
+    dim: the size, in shape-polymorphic programs a polynomial of the sizes of arguments.
+    dtype: the element type of the result.
     """

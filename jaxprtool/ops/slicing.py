@@ -1,6 +1,6 @@
 """Slices with static and with dynamic starts."""
 
-from jaxprtool.core.kinds.numbers import Shape, Strides
+from jaxprtool.core.kinds.numbers import Indices, Shape, Strides
 from jaxprtool.core.primitive import Index, primitive, shown
 
 __all__ = ["slice", "dynamic_slice", "dynamic_update_slice"]
@@ -10,8 +10,8 @@ __all__ = ["slice", "dynamic_slice", "dynamic_update_slice"]
 def slice(
     operand,
     *,
-    start_indices: tuple[int, ...],
-    limit_indices: tuple[int, ...],
+    start_indices: Indices,
+    limit_indices: Indices,
     strides: Strides | None = shown(None),
 ):
     """out[i] = operand[start_indices + i * strides].

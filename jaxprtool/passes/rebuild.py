@@ -31,6 +31,10 @@ class Rebuild:
         """The new params of an equation; jaxprs in them are done after that."""
         return eqn.params
 
+    def literal(self, eqn: JaxprEqn) -> Lit | None:
+        """What takes the place of the one result of an equation; None where the equation stays."""
+        return None
+
     def origin(self, eqn: JaxprEqn) -> Origin | None:
         """The new origin of an equation."""
         return eqn.origin
@@ -69,6 +73,9 @@ class Rebuild:
         consts, binders = [*map(binder, jaxpr.const_binders)], [*map(binder, jaxpr.in_binders)]
         eqns: list[JaxprEqn] = []
         for e in jaxpr.eqns:
+            if (lit := self.literal(e)) is not None:
+                new[e.out_binders[0]] = lit
+                continue
             ins, outs = [*map(atom, e.inputs)], [*map(binder, e.out_binders)]
             params = {k: map_jaxprs(v, self.closed) for k, v in self.params(e).items()}
             eqns.append(

@@ -17,7 +17,7 @@ from jaxprtool.ir.walk import all_eqns
 from jaxprtool.passes.rebuild import Rebuild
 from jaxprtool.passes.registry import define_pass
 
-__all__ = ["specialise"]
+__all__ = ["has_symbolic_sizes", "specialise"]
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _FUNCTIONS = {"floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "max": max, "min": min}
@@ -47,6 +47,11 @@ def specialise(program: ClosedJaxpr, **values: Any) -> ClosedJaxpr:
     return _with_arguments(program, fixed, dims) if fixed else program
 
 
+def has_symbolic_sizes(program: ClosedJaxpr) -> bool:
+    """Whether a type of the program has a dimension that is no number."""
+    return any(map(_names_in, _avals(program)))
+
+
 def _avals(program: ClosedJaxpr) -> list[Aval]:
     jaxpr = program.jaxpr
     binders = [v for e in all_eqns(jaxpr) for v in e.out_binders]
@@ -74,6 +79,12 @@ class _Sizes(Rebuild):
 
     def params(self, eqn: JaxprEqn) -> dict[str, Any]:
         return {k: self.value(v) for k, v in eqn.params.items()}
+
+    def literal(self, eqn: JaxprEqn) -> Lit | None:
+        if eqn.primitive is not lax.dim_as_value.primitive:
+            return None
+        size = self.value(eqn.params["dim"])
+        return Lit(size, eqn.out_binders[0].aval) if type(size) is int else None
 
     def value(self, x: Any) -> Any:
         """A param's value with numbers for dimensions."""

@@ -433,3 +433,25 @@ define(
     cost=FREE,
     residual="made again",
 )
+
+# -- dim_as_value ----------------------------------------------------------------------------------
+
+
+def _dim_type(*, dim: Any, dtype: DType) -> Aval:
+    if dtype.kind != "i":
+        ill_typed(f"dim_as_value gives a signed integer, and not {dtype}", "operand-types")
+    if isinstance(dim, int) and not dtype.holds(dim):
+        ill_typed(f"dim_as_value dim {dim} is no value of type {dtype}", "param-value")
+    return ShapedArray((), dtype)
+
+
+define(
+    lax.dim_as_value,
+    abstract_eval=_dim_type,
+    impl=lambda xp, *, dim, dtype: xp.dtype_of_aval(dtype).type(operator.index(dim)),
+    **LOCALLY_CONSTANT,
+    batch=unsupported("it has no operands"),
+    lower=lambda ctx, *, dim, dtype: ctx.constant(operator.index(dim), ctx.out_aval),
+    cost=FREE,
+    residual="made again",
+)

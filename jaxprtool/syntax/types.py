@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from jaxprtool.core.kinds.numbers import POLYNOMIAL
 from jaxprtool.ir.avals import (
     NO_GROUPS,
     AbstractToken,
@@ -50,10 +51,7 @@ _GROUP = pattern(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")
 _FUTURE = pattern(r"AbstractFuture\{(.*)\}")
 _NUMBERS = pattern(r"\s*+\d++\s*+(?:,\s*+\d++\s*+)*+")
 _DIMS = pattern(r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)")
-# A dimension: a number, or a polynomial of names, calls and brackets (`2*a + 1`, `floordiv(a, 2)`, `max(a, -1*b)`).
-_INNER = r"\((?:[^()\[\]{}:=\n]|\((?:[^()\[\]{}:=\n]|\([^()\[\]{}:=\n]*\))*\))*\)"
-_TERM = rf"-?(?:\d+(?!\w)|(?:[^\W\d]\w*)?{_INNER}|[^\W\d]\w*)"
-_SYMBOLIC = pattern(rf"{_TERM}(?:\s*[-+*^]\s*{_TERM})*")
+_SYMBOLIC = pattern(POLYNOMIAL)
 _ELEMENT_LIKE = pattern(r"[-_]\d+|(?:bf|f|i|u|c)\d+")
 _NUMERIC = pattern(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
 _OF_NUMBERS = pattern(  # of any release

@@ -339,6 +339,8 @@ def _enum_value(v: enum.Enum, top: bool) -> Any:
 def _leaf_value(v: Any, top: bool) -> Any:
     """A dtype, a number of NumPy's, a type, or what is opaque."""
     text = masked_text(v, top)
+    if private.is_symbolic_dim(v):
+        return SymbolicDim(text)
     if not isinstance(v, type):
         dtype = dtype_of(v) if isinstance(v, np.dtype) else find_dtype(text)
         if dtype is not None and top:

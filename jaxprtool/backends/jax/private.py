@@ -115,6 +115,7 @@ Var = core.Var
 DropVar = core.DropVar
 Primitive = core.Primitive
 Tracer = core.Tracer
+is_symbolic_dim = core.is_symbolic_dim  # of shape-polymorphic programs
 
 
 def debug_info(name: str, n_in: int | None = None, n_out: int | None = None) -> Any:

@@ -72,6 +72,7 @@ _OURS: dict[str, frozenset[str]] = {
     "call_exported": frozenset({"out_avals"}),
     "cond": frozenset({"branches_platforms"}),
     "conj": frozenset({"_input_dtype"}),
+    "dim_as_value": frozenset({"dtype"}),
     "jit": frozenset({"backend"}),
     "linear_call": frozenset({"transpose_jaxpr"}),
     "pallas_call": frozenset({"index_maps", "vmapped_dims"}),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import TupleOf
 from jaxprtool.ir.avals import AbstractType, SymbolicDim
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.kinds import UNREAD, Kind
-from jaxprtool.ir.params import ElementClass, ParamValue, Word
+from jaxprtool.ir.params import ElementClass, Opaque, ParamValue, Record, Word
 
 __all__ = [
     "AXES",
@@ -20,6 +21,7 @@ __all__ = [
     "PADDING",
     "PAIR",
     "PERMUTATION",
+    "POLYNOMIAL",
     "SHAPE",
     "TYPE",
     "TypeKind",
@@ -27,6 +29,7 @@ __all__ = [
     "Axis",
     "ElementType",
     "ElementTypeOrClass",
+    "Indices",
     "Padding",
     "PaddingConfig",
     "Permutation",
@@ -38,6 +41,14 @@ __all__ = [
 ]
 
 
+# A polynomial of names, calls and brackets: `2*a + 1`, `floordiv(a, 2)`, `max(a, -1*b)`.
+_INNER = r"\((?:[^()\[\]{}:=\n]|\((?:[^()\[\]{}:=\n]|\([^()\[\]{}:=\n]*\))*\))*\)"
+_TERM = rf"-?(?:\d+(?!\w)|(?:[^\W\d]\w*)?{_INNER}|[^\W\d]\w*)"
+POLYNOMIAL = rf"{_TERM}(?:\s*[-+*^]\s*{_TERM})*"
+_DIMENSION = re.compile(POLYNOMIAL)
+_ITEM = re.compile(r"(?:[^,()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+")
+
+
 class Integer(Kind):
     """Integers of 64 bits, and the sizes of shape-polymorphic programs."""
 
@@ -47,6 +58,33 @@ class Integer(Kind):
         return not isinstance(value, bool) and (
             hasattr(value, "__index__") or isinstance(value, SymbolicDim)
         )
+
+
+class SizeKind(Integer):
+    """Integers, and in a text the dimensions of shape-polymorphic programs: `2*a + 1`, `floordiv(a, 2)`."""
+
+    def read(self, value: ParamValue) -> Any:
+        if isinstance(value, (Word, Record, Opaque)) and _DIMENSION.fullmatch(text := str(value)):
+            return SymbolicDim(text)
+        return value
+
+
+class Sizes(TupleOf):
+    """Tuples of sizes. A text of polynomials is outside of the literal grammar: `(2*a, b)`."""
+
+    def read(self, value: ParamValue) -> Any:
+        if isinstance(value, Opaque) and value.text.startswith("(") and value.text.endswith(")"):
+            items = [*map(_size, _ITEM.findall(value.text[1:-1]))]
+            if None not in items:
+                return tuple(items)
+        return super().read(value)
+
+
+def _size(text: str) -> int | SymbolicDim | None:
+    text = text.strip()
+    if text.isdecimal() and len(text) < 20:
+        return int(text)
+    return SymbolicDim(text) if _DIMENSION.fullmatch(text) else None
 
 
 class Boolean(Kind):
@@ -112,17 +150,18 @@ TYPE = TypeKind("Type", "a type", "types")
 SCALAR = ScalarKind("Scalar", "a number", "numbers")
 
 AXIS = Integer("Axis", "an integer", "integers", "an axis, the first is 0")
-SIZE = Integer("Size", "an integer", "integers", "a number of elements along an axis")
+SIZE = SizeKind("Size", "an integer", "integers", "a number of elements along an axis")
 AXES = TupleOf(INTEGER, name="Axes", note="axes, the first is 0")
-SHAPE = TupleOf(INTEGER, name="Shape", note="the number of elements along each axis")
-STRIDES = TupleOf(INTEGER, name="Strides", note="a step along each axis")
+SHAPE = Sizes(SIZE, name="Shape", note="the number of elements along each axis")
+INDICES = Sizes(SIZE, name="Indices", note="an index along each axis")
+STRIDES = Sizes(SIZE, name="Strides", note="a step along each axis")
 PERMUTATION = TupleOf(INTEGER, name="Permutation", note="each axis of the operand once")
-PAIR = TupleOf(INTEGER, 2)
+PAIR = Sizes(SIZE, 2)
 PADDING = TupleOf(
     PAIR, name="Padding", note="for each axis the numbers of elements put before and after it"
 )
 PADDING_CONFIG = TupleOf(
-    TupleOf(INTEGER, 3),
+    Sizes(SIZE, 3),
     name="PaddingConfig",
     note="for each axis the numbers of elements put before it, after it, and between its elements",
 )
@@ -133,6 +172,7 @@ ElementTypeOrClass = Annotated[Any, ELEMENT_CLASS]
 Scalar = Annotated[complex, SCALAR]
 Size = Annotated[int, SIZE]
 Axes = Annotated[tuple[int, ...], AXES]
+Indices = Annotated[tuple[int, ...], INDICES]
 Shape = Annotated[tuple[int, ...], SHAPE]
 Strides = Annotated[tuple[int, ...], STRIDES]
 Permutation = Annotated[tuple[int, ...], PERMUTATION]
