@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from jaxprtool.core.gateways import gateways
+from jaxprtool.ir.avals import set_dim_arithmetic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +67,13 @@ def _apply_jax_function(f: Callable[..., Any], args: Any) -> Any:
     return apply_jax_function(f, args)
 
 
+def _dim_arithmetic(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    from jaxprtool.backends.sizes import dim_arithmetic  # noqa: PLC0415 (gateway)
+
+    return dim_arithmetic(op, a, b)
+
+
+set_dim_arithmetic(_dim_arithmetic)
 gateways.base_trace = _base_trace
 gateways.load_operators = _load_operators
 gateways.load_numpy = _load_numpy

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError, UnsupportedError
@@ -35,11 +35,37 @@ Spec = tuple[tuple[str, ...], ...]
 FIX_SIZES = "give it a number first: jaxprtool opt --passes 'specialise n=8'"
 
 
-class SymbolicDim(str):
-    """A dimension that is not a number: a shape polynomial (`2*a + 1`), kept as its text.
+# (operator, a, b) -> a op b, of which at least one is a dimension; None where nobody can say.
+_Arithmetic = Callable[[Callable[[Any, Any], Any], Any, Any], Any]
 
-    It is equal to the same text alone. What is true of any number is computed (`n + 0`, `1 * n`, `n < n`); other arithmetic and
-    comparisons raise UnsupportedError, since those of a text would be meant.
+
+def _arithmetic(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    return None
+
+
+def set_dim_arithmetic(compute: _Arithmetic) -> None:
+    """Install what computes with symbolic dimensions (it belongs to a layer above this one)."""
+    global _arithmetic
+    _arithmetic = compute
+
+
+def _dim_operator(op: Callable[[Any, Any], Any], *, reflected: bool = False) -> Any:
+    """A method of `SymbolicDim` that applies an operator of numbers."""
+
+    def method(self: SymbolicDim, other: object) -> Any:
+        if type(other) is not int and not isinstance(other, SymbolicDim):
+            return NotImplemented if isinstance(other, (str, tuple, list)) else self._refuse()
+        found = _arithmetic(op, other, self) if reflected else _arithmetic(op, self, other)
+        return self._refuse() if found is None else found
+
+    return method
+
+
+class SymbolicDim(str):
+    """A dimension that is not a number: a shape polynomial (`2*a + 1`), as JAX prints it.
+
+    It is equal to the same text alone. Sums, products, quotients and comparisons are those that JAX computes, which takes
+    each name for a number from 1 on; what it cannot say raises UnsupportedError, and so does everything where there is no JAX.
     """
 
     __slots__ = ()
@@ -51,35 +77,33 @@ class SymbolicDim(str):
     def __repr__(self) -> str:
         return str(self)
 
-    def __lt__(self, other: object) -> bool:
-        return False if self == other else self._refuse()
-
-    def __le__(self, other: object) -> bool:
-        return True if self == other else self._refuse()
-
-    __gt__, __ge__ = __lt__, __le__
-
-    def _plus(self, other: object) -> SymbolicDim:
-        return self if type(other) is int and other == 0 else self._refuse()
-
-    def _times(self, other: object) -> SymbolicDim:
-        return self if type(other) is int and other == 1 else self._refuse()
-
-    def __sub__(self, other: object) -> SymbolicDim | int:
-        return 0 if self == other else self._plus(other)
-
-    def __floordiv__(self, other: object) -> SymbolicDim | int:
-        return 1 if self == other else self._times(other)
-
     def __radd__(self, other: object) -> Any:
-        return other + str(self) if isinstance(other, str) else self._plus(other)
+        return other + str(self) if isinstance(other, str) else _right_sum(self, other)
 
     if not TYPE_CHECKING:  # they are not those of a text
-        __add__, __mul__, __rmul__ = _plus, _times, _times
-        __mod__ = __divmod__ = __truediv__ = __pow__ = __neg__ = _refuse
-    __rsub__ = __rfloordiv__ = __rtruediv__ = __rpow__ = __rdivmod__ = _refuse
+        __lt__, __le__ = _dim_operator(operator.lt), _dim_operator(operator.le)
+        __gt__, __ge__ = _dim_operator(operator.gt), _dim_operator(operator.ge)
+        __add__, __sub__ = _dim_operator(operator.add), _dim_operator(operator.sub)
+        __rsub__ = _dim_operator(operator.sub, reflected=True)
+        __mul__ = __rmul__ = _dim_operator(operator.mul)
+        __floordiv__, __mod__ = _dim_operator(operator.floordiv), _dim_operator(operator.mod)
+        __rfloordiv__ = _dim_operator(operator.floordiv, reflected=True)
+        __rmod__ = _dim_operator(operator.mod, reflected=True)
+        __divmod__ = _dim_operator(divmod)
+
+        def __neg__(self) -> Any:
+            return 0 - self
+
+        def __bool__(self) -> bool:
+            return self >= 1
+
+        __truediv__ = __pow__ = _refuse
+    __rtruediv__ = __rpow__ = __rdivmod__ = _refuse
     __and__ = __rand__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _refuse
     __index__ = __int__ = __float__ = _refuse
+
+
+_right_sum = _dim_operator(operator.add, reflected=True)
 
 
 class AbstractType(Frozen):

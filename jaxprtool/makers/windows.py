@@ -27,7 +27,8 @@ def dilated(n: int, dilation: int) -> int:
 
 def padded_size(n: int, low: int, high: int, interior: int) -> int:
     """The size of an axis after padding, which may be negative where more is cut off than there is."""
-    return low + n + max(n - 1, 0) * interior + high
+    between = max(n - 1, 0) * interior if interior else 0
+    return low + n + between + high
 
 
 def strided_size(n: int, window: int, stride: int) -> int:

@@ -70,7 +70,7 @@ def _slice_transpose(
     config = []
     steps = strides or (1,) * x.ndim
     for size, n, low, step in zip(get_aval(ct).shape, x.shape, start_indices, steps, strict=True):
-        covered = (size - 1) * step + 1 if size else 0
+        covered = size if step == 1 else (size - 1) * step + 1 if size else 0
         config.append((low, n - low - covered, step - 1))
     if not any(any(c) for c in config):
         return ct

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jaxprtool as jt
@@ -20,6 +21,15 @@ from jaxprtool.ir.avals import SymbolicDim
 from jaxprtool.ir.diagnostics import JaxprToolError
 from tests.laws.oracle import EXAMPLES, law, ours
 from tests.rules.example import Example
+
+
+def draw_like(aval: Any) -> Any:
+    return (
+        np.linspace(-1, 1, max(aval.size, 1))
+        .astype(aval.dtype.name)[: aval.size]
+        .reshape(aval.shape)
+    )
+
 
 _DIMENSIONS = re.compile(r"(?<=[a-z0-9>])\[([0-9,]+)\]")
 _SHAPES = re.compile(r"\b(\w*shape|\w*sizes|limit_indices)=\(([0-9, ]*)\)")
@@ -80,13 +90,108 @@ def test_what_is_true_of_any_size_is_computed() -> None:
 
 
 @pytest.mark.parametrize(
+    "operation, found",
+    [
+        (lambda n: n + 1, "n + 1"),
+        (lambda n: 1 + n, "n + 1"),
+        (lambda n: 2 * n, "2*n"),
+        (lambda n: n * n, "n^2"),
+        (lambda n: n - 1, "n - 1"),
+        (lambda n: 1 - n, "- n + 1"),
+        (lambda n: -n, "- n"),
+        (lambda n: n // 2, "floordiv(n, 2)"),
+        (lambda n: n % 2, "mod(n, 2)"),
+        (lambda n: 7 // n, "floordiv(7, n)"),
+        (lambda n: divmod(2 * n, 2), ("n", 0)),
+        (lambda n: (2 * n + SymbolicDim("m")) - SymbolicDim("m"), "2*n"),
+        (lambda n: n + n == 2 * n, True),
+        (lambda n: max(n - 1, 0), "n - 1"),
+        (
+            lambda n: (bool(n), n >= 1, n < n + 1, n // 2 <= n, n > 2 * n),
+            (True, True, True, True, False),
+        ),
+    ],
+)
+def test_what_jax_can_say_is_computed(operation: Callable[[Any], Any], found: Any) -> None:
+    """JAX takes each name for a number from 1 on."""
+    assert operation(SymbolicDim("n")) == found
+
+
+@pytest.mark.parametrize(
     "operation",
     [
-        *(lambda n: n + 1, lambda n: 2 * n, lambda n: n - 1, lambda n: 1 - n, lambda n: n // 2),
-        *(lambda n: n % 2, lambda n: n < 3, lambda n: n > 3, lambda n: max(n, 1), range, int),
-        *(lambda n: n + SymbolicDim("m"), lambda n: n <= SymbolicDim("m"), lambda n: [0][n]),
+        *(lambda n: n < 3, lambda n: n > 3, lambda n: max(n, 2), lambda n: n / 2, lambda n: n**2),
+        *(
+            lambda n: n <= SymbolicDim("m"),
+            lambda n: [0][n],
+            lambda n: n + 0.5,
+            range,
+            int,
+            lambda n: bool(n - 1),
+        ),
+        *(lambda n: SymbolicDim("n^9") + n, lambda n: SymbolicDim("+".join(["n*m"] * 50)) + n),
     ],
 )
 def test_nothing_else_is(operation: Callable[[Any], Any]) -> None:
-    with pytest.raises(jt.UnsupportedError, match="the size n is none"):
+    with pytest.raises(jt.UnsupportedError, match="is none"):
         operation(SymbolicDim("n"))
+
+
+SYMBOLIC = """\
+{ lambda ; a:f32[a,b] b:f32[b,2*a + 1]. let
+    c:f32[a,b] = sin a
+    d:f32[a*b] = reshape[dimensions=None new_sizes=(a*b,) sharding=None] c
+    e:f32[2*a,b] = concatenate[dimension=0] a c
+    f:f32[a,2*a + 1] = dot_general[dimension_numbers=(([1], [0]), ([], []))] c b
+    g:f32[] = reduce_sum[axes=(0, 1) out_sharding=None] a
+    h:i32[] = dim_as_value[dim=a]
+    i:f32[] = convert_element_type[new_dtype=float32 weak_type=False] h
+    j:f32[] = div g i
+    k:i32[a] = iota[dimension=0 dtype=int32 shape=(a,) sharding=None]
+    l:f32[floordiv(a, 2),b] = slice[
+      limit_indices=(floordiv(a, 2), b)
+      start_indices=(0, 0)
+      strides=None
+    ] c
+    m:f32[a + 3,b] = pad[padding_config=((1, 2, 0), (0, 0, 0))] a 0.0:f32[]
+    n:f32[a,b,b] = broadcast_in_dim[
+      broadcast_dimensions=(0, 1)
+      shape=(a, b, b)
+      sharding=None
+    ] c
+  in (d, e, f, j, k, l, m, n) }
+"""
+
+
+@pytest.mark.parametrize("name", ["check", "opt", "jvp", "vjp", "linearize", "vmap"])
+@pytest.mark.parametrize("sizes", ["a=4 b=3", "a=1 b=1", "a=7 b=2"])
+def test_a_symbolic_program_gives_what_the_program_of_those_sizes_gives(
+    name: str, sizes: str
+) -> None:
+    """A verb, then sizes; and sizes, then the verb."""
+    verb = {**VERBS, "check": lambda p: p, "linearize": lambda p: linearize(p)["primal"]}[name]
+    symbolic = jt.parse(SYMBOLIC)
+    jt.check(symbolic)
+    made = jt.opt(verb(symbolic), passes=f"specialise {sizes}")
+    want = verb(jt.opt(symbolic, passes=f"specialise {sizes}"))
+    jt.check(made)
+    assert made.in_avals == want.in_avals and made.out_avals == want.out_avals
+    args = [draw_like(aval) for aval in want.in_avals]
+    for x, y in zip(jt.eval_jaxpr(made, args), jt.eval_jaxpr(want, args), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+
+
+def test_a_program_whose_types_need_sizes_is_specialised_first() -> None:
+    """`check` cannot say whether `n - 2` rows are there; the program of ten rows is checked."""
+    text = (
+        "{ lambda ; a:f32[n]. let b:f32[n - 2] = slice[limit_indices=(n,) start_indices=(2,)"
+        " strides=None] a in (b,) }"
+    )
+    with pytest.raises(jt.JaxprTypeError, match="needs sizes that are numbers"):
+        jt.check(jt.parse(text))
+    made = jt.opt(jt.parse(text), passes="specialise n=10")
+    assert str(made.out_avals[0]) == "f32[8]"
+    with pytest.raises(JaxprToolError):
+        jt.opt(jt.parse(text), passes="specialise n=1")
+    with pytest.raises(jt.JaxprTypeError, match="f32"):
+        jt.opt(jt.parse(text.replace("b:f32[n - 2]", "b:f32[n - 3]")), passes="specialise n=10")
