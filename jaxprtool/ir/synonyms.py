@@ -128,7 +128,7 @@ scan: fori_loop foreach
 scatter: scatter_nd index_put
 scatter-add: scatter_add segment_sum index_add
 select_n: where select tselect choose
-shard_map: manual_computation xmap
+shard_map: manual_computation
 shift_left: left_shift shl
 shift_right_arithmetic: right_shift shr sar
 sign: signum sgn

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.ir.frozen import FrozenDict
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import ElementClass, Record, Word
 from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
@@ -302,6 +303,22 @@ def mapped(params: Params, inputs: Inputs) -> Params:
         new["in_axes"] = tuple([0 if m is True else None for m in new.pop("mapped_invars")])
         new["out_axes"] = (0,) * len(closed.jaxpr.outs)
     return new
+
+
+def softly_mapped(params: Params, inputs: Inputs) -> Params:
+    """`soft_pmap` (0.2.0 to 0.2.9), a map along an axis that has a name, as an `xmap`."""
+    new = mapped(params, inputs)
+    axis = str(new.pop("axis_name"))
+
+    def by_name(number: Any) -> Record:
+        return Record("FrozenDict", (FrozenDict({} if number is None else {axis: number}),))
+
+    return {
+        "call_jaxpr": new["call_jaxpr"],
+        "global_axis_sizes": by_name(new["axis_size"]),
+        "in_axes": tuple(map(by_name, new["in_axes"])),
+        "out_axes": tuple(map(by_name, new["out_axes"])),
+    }
 
 
 def residuals(params: Params, inputs: Inputs) -> Params:

@@ -70,6 +70,9 @@ _JIT_DROPPED = (
     "backend", "device", "device_assignment", "device_values", "donated_invars", "inline", "keep_unused", "resource_env",
     "in_axis_resources", "out_axis_resources", "in_positional_semantics", "out_positional_semantics",
 )  # fmt: skip
+_SHARDED_DROPPED = (
+    "in_parts", "local_in_parts", "local_nparts", "local_out_parts_thunk", "nparts", "num_partitions", "out_parts_thunk",
+)  # fmt: skip
 _THUNKS = ("jvp_jaxpr_thunk", "jvp_jaxpr_fun")
 _SCATTER = _older_params("0.1.59", "updates_shape")
 _WINDOW = Older(until="0.1.72", dropped=("input_shape",), convert=changed.window)
@@ -134,6 +137,8 @@ OLDER: dict[str, Older] = {
     "pbroadcast": _older_name("pvary", "0.5.3", convert=changed.no_axes),
     "pvary": Older(until="0.8.0", convert=changed.without_groups),
     "xla_pmap": Older(until="0.2.5", convert=changed.mapped, foreign=True),
+    "soft_pmap": _older_name("xmap", "0.2.9", convert=changed.softly_mapped),
+    "sharded_call": _jit("0.3.3")._replace(dropped=_SHARDED_DROPPED),
     "xmap": _older_params("0.2.9", renamed={"axis_sizes": "global_axis_sizes"}),
     "shard_map": Older(
         until="0.10.1",

@@ -37,6 +37,8 @@ _FLAT_END = pattern(r"\](?=[ \n]|\Z)")
 _EMPTY = pattern(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
 _COMMENT = pattern(r"\s++#")
 _SUSPECT = pattern(r"[=()\[\]{}]")
+# The one printed object with a `=` in it, to 0.4.30: `<hashable <lambda> with closure=None>`.
+_HASHABLE = pattern(r"<hashable (?:[^<>\n=]|<[^<>\n=]*>)*? with closure=[^<>\n=\[\]{}]*>(?=\s|\]|\Z)")
 _STRAY = pattern(rf"{IDENT}\s*+:?=")
 # A jaxpr, whole or damaged: what is left of `{ lambda ; a:f32[3]. let` without its first words is no value either.
 _JAXPR = pattern(rf"{LAMBDA}|\{{[^{{}}'\"]*?\blet\s")
@@ -113,6 +115,8 @@ class ValueScanner:
         text, at, skip = self.text, pos, pos
         if _EMPTY.match(text, pos):
             return pos
+        if text.startswith("<hashable ", pos) and (m := _HASHABLE.match(text, pos)):
+            skip = m.end()
         depth: list[str] = []
         for m in _SPECIAL.finditer(text, pos):
             at = m.start()
@@ -230,7 +234,7 @@ def fault(text: str) -> str:
         return "has a separator that separates nothing"
     if word.startswith("="):
         return "begins with `=`"
-    if not _SUSPECT.search(text):
+    if not _SUSPECT.search(text) or _HASHABLE.fullmatch(word):
         return ""
     depth: list[str] = []
     inside = ValueScanner(text)

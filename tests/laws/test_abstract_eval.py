@@ -24,6 +24,8 @@ DECLARED = frozenset(PRIMITIVES)  # before a test loads a plugin
 NO_VALUE = {"custom_lin"}
 # What is outside of a program has types alone: tests/rules/test_outside. What only kernels hold: tests/control_flow/test_kernels.
 NO_VALUE |= {"ffi_call", "call_exported", "infeed", "outfeed"}
+# JAX evaluates it in programs of symbolic sizes alone: tests/laws/test_symbolic_sizes.
+NO_VALUE |= {"dim_as_value"}
 NO_VALUE |= {"multiple_of", "program_id", "num_programs", "run_scoped"}
 
 
@@ -33,6 +35,7 @@ def test_every_primitive_has_an_example():
     with_axes = {p.name for p in PRIMITIVES.values() if p.acts_along} | {
         "shard_map",
         "xla_pmap",
+        "xmap",
         "reshard",
     }
     own = {p for p in DECLARED if not p.endswith(_OF_TESTS)}

@@ -47,7 +47,9 @@ def test_every_kind_is_described():
 WRONG: dict[str, list[Any]] = {
     "Accuracy": [1, "LOW", Opaque("<Other>"), Record("Other")],
     "AxisNames": ["i", 1, (1.5,), (None,)],
+    "AxesByName": [{"i": 0}, ({"i": 0.5},), (("i", 0),)],
     "AxisSet": [1, "i"],
+    "AxisSizes": [4, ("i", 4), {"i": "j"}],
     "Axis": [1.5, True, None, "0", (0,), 1 << 63],
     "Axes": [0, (1.5,), (True,), (None,), ((0,),)],
     "Bookkeeping": [],
@@ -70,6 +72,7 @@ WRONG: dict[str, list[Any]] = {
     "Layout": [1, ()],
     "Layouts": [1, (1,)],
     "LogRecord": [1, ()],
+    "Indices": [0, (1.5,), ("a",)],
     "MappedAxes": [0, ("i",)],
     "MemorySpace": [1, ()],
     "Mesh": [1, (), {}],

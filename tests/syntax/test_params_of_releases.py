@@ -17,13 +17,9 @@ UNDECLARED = {
     "bcoo_fromdense": "sparse arrays",
     "bcoo_todense": "sparse arrays",
     "bcoo_todense_p": "sparse arrays",
-    "dim_as_value": "the number that a symbolic dimension stands for",
     "dma_start": "a copy inside of a kernel on a TPU",
     "dma_wait": "a copy inside of a kernel on a TPU",
     "set": "a write to a reference, which is told by its arrow",
-    "sharded_call": "0.1.68 to 0.3.3",
-    "soft_pmap": "0.2.0 to 0.2.9",
-    "xmap": "0.2.8 to 0.4.30",
 }  # fmt: skip
 UNREADABLE = {
     "ffi_call": "attributes that the user names",
