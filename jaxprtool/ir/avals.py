@@ -54,7 +54,11 @@ def _dim_operator(op: Callable[[Any, Any], Any], *, reflected: bool = False) -> 
 
     def method(self: SymbolicDim, other: object) -> Any:
         if type(other) is not int and not isinstance(other, SymbolicDim):
-            return NotImplemented if isinstance(other, (str, tuple, list)) else self._refuse()
+            if isinstance(other, (str, tuple, list)):
+                return NotImplemented
+            if not hasattr(other, "__index__"):
+                self._refuse()
+            other = operator.index(other)  # type: ignore[arg-type]
         found = _arithmetic(op, other, self) if reflected else _arithmetic(op, self, other)
         return self._refuse() if found is None else found
 

@@ -34,7 +34,8 @@ class Older(NamedTuple):
       convert: what else is done to the params, from them and the operands; raises ValueError and its like for what it
         cannot read, and the equation stays as it is.
       arrange: what becomes of the params and the operands together, at last; it raises the same.
-      expand: for several equations in the place of this one: (params, operands, results) -> the equations.
+      expand: for several equations in the place of this one: (params, operands, results) -> the equations, or None where the
+        other fields say what becomes of it.
       foreign: whether the names of the params tell that an equation is of another release; where they do not, each is looked at.
       told_by: the params whose values may tell it; others need not be looked at.
     """
@@ -209,7 +210,13 @@ OLDER: dict[str, Older] = {
         ),
     ),
     "mutable_array": _older_name("new_ref", "0.6.2"),
-    "outside_call": _older_name("pure_callback", "0.4.33", convert=changed.results_of_callback),
+    "outside_call": _older_name(
+        "pure_callback",
+        "0.4.33",
+        convert=changed.results_of_callback,
+        expand=equations.identity_callback,
+    ),
+    "ffi_call": _older_params("0.5.3", "vectorized"),
     "pure_callback": Older(until="0.5.3", convert=changed.pure_callback),
     "tie_in": _older_name("copy", "0.1.77", arrange=equations.last_operand),
 }
@@ -262,7 +269,7 @@ def from_older(
 ) -> tuple[Primitive, list[Any], Params]:
     """An equation as the current release spells it; one that cannot be read stays as it is."""
     older = OLDER.get(primitive.name, _PRIMAL_FUN)
-    if older.expand is not None:
+    if older.expand is not None and not older.name:
         return primitive, inputs, params
     if older.name and primitive.known and params.keys() <= primitive.params.keys():
         return primitive, inputs, params  # another primitive of this name, or the current one

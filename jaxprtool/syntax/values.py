@@ -38,7 +38,9 @@ _EMPTY = pattern(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
 _COMMENT = pattern(r"\s++#")
 _SUSPECT = pattern(r"[=()\[\]{}]")
 # The one printed object with a `=` in it, to 0.4.30: `<hashable <lambda> with closure=None>`.
-_HASHABLE = pattern(r"<hashable (?:[^<>\n=]|<[^<>\n=]*>)*? with closure=[^<>\n=\[\]{}]*>(?=\s|\]|\Z)")
+_HASHABLE = pattern(
+    r"<hashable (?:[^<>\n=]|<[^<>\n=]*>)*? with closure=[^<>\n=\[\]{}]*>(?=\s|\]|\Z)"
+)
 _STRAY = pattern(rf"{IDENT}\s*+:?=")
 # A jaxpr, whole or damaged: what is left of `{ lambda ; a:f32[3]. let` without its first words is no value either.
 _JAXPR = pattern(rf"{LAMBDA}|\{{[^{{}}'\"]*?\blet\s")

@@ -400,3 +400,39 @@ def test_a_product_that_0_5_called_symmetric_update():
     c:f32[2,2] = symmetric_update[alpha=1.0 beta=0.0] a b
   in (c,) }"""
     assert str(jt.parse(text)) == text.replace("symmetric_update", "symmetric_product")
+
+
+OUTSIDE = """\
+{ lambda ; a:f32[3]. let
+    b:f32[3] = outside_call[
+      arg_treedef=PyTreeDef(*)
+      callback=<jax.experimental.host_callback._CallbackWrapper object at 0x7f1ceff5c430>
+      device_index=0
+      identity=True
+    ] a
+    c:f32[3] = mul b 2.0
+  in (c,) }
+"""
+
+
+def test_a_function_of_the_host_that_looks_at_operands_is_the_identity():
+    program = jt.parse(OUTSIDE)
+    jt.check(program)
+    np.testing.assert_array_equal(jt.eval_jaxpr(program, [np.ones(3, "f")])[0], [2, 2, 2])
+
+
+def test_a_param_that_was_deprecated_is_dropped():
+    text = (
+        "{ lambda ; a:f32[3]. let b:f32[3] = ffi_call[attributes=() custom_call_api_version=4"
+        " has_side_effect=False input_layouts=((0,),) input_output_aliases=() legacy_backend_config=None"
+        " output_layouts=((0,),) result_avals=(ShapedArray(float32[3]),) target_name=my_target"
+        " vectorized=Deprecated vmap_method=None] a in (b,) }"
+    )
+    assert str(jt.check(jt.parse(text))) == "(f32[3]) -> (f32[3])"
+
+
+def test_a_tolerance_of_which_only_the_address_is_printed():
+    text = "{ lambda ; a:f32[3]. let b:f32[3] = tanh[accuracy=<jax._src.lax.lax.Tolerance object at 0x7f12>] a in (b,) }"
+    program = jt.parse(text)
+    jt.check(program)
+    np.testing.assert_allclose(jt.eval_jaxpr(program, [np.ones(3, "f")])[0], np.tanh(1), rtol=1e-6)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import ParamValue, Record, Word
+from jaxprtool.ir.params import Opaque, ParamValue, Record, Word
 
 __all__ = [
     "ACCURACY",
@@ -164,10 +164,24 @@ DEBUG_EFFECT = EnumKind(
     ("Debug", "OrderedDebug"),
     synonyms={"PRINT": "Debug", "ORDERED_PRINT": "OrderedDebug"},  # to 0.4.1
 )
+
+
+class Printed(Kind):
+    """Objects of a class that are known by their address alone, `<jax._src.lax.lax.Tolerance object at 0x7f00>`."""
+
+    def __init__(self, cls: str, one: str):
+        super().__init__(cls, one, f"{one}s")
+        self.start = f".{cls} object at 0x"
+
+    def fits(self, value: ParamValue) -> bool:
+        return isinstance(value, Opaque) and value.text.startswith("<") and self.start in value.text
+
+
 _ACCURACY_MODE = EnumKind("AccuracyMode", ("DEFAULT", "HIGHEST"))
 ACCURACY = either(
     _ACCURACY_MODE,
     RecordKind("Tolerance", one="a tolerance"),
+    Printed("Tolerance", "a tolerance"),
     name="Accuracy",
 )
 _LEVEL = either(PRECISION_LEVEL, NOTHING)
