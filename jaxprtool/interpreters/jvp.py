@@ -336,7 +336,7 @@ def jvp_interpret(
                 env.write(binders, copy_eqn(eqn, ins))
                 continue
             rule = rule_of(primitive) or rules.get(primitive) or jvp_rules[primitive]
-            if type(rule) is MadeRule:
+            if isinstance(rule, MadeRule):
                 (out,) = copy_eqn(eqn, ins)
                 out_tangent = rule.tangent_of(eqn, out, ins, tangent_env.read(inputs))
             else:

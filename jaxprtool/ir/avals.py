@@ -39,7 +39,7 @@ FIX_SIZES = "give it a number first: jaxprtool opt --passes 'specialise n=8'"
 _Arithmetic = Callable[[Callable[[Any, Any], Any], Any, Any], Any]
 
 
-def _arithmetic(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+def _arithmetic(op: Callable[[Any, Any], Any], a: Any, b: Any, /) -> Any:
     return None
 
 
@@ -47,6 +47,11 @@ def set_dim_arithmetic(compute: _Arithmetic) -> None:
     """Install what computes with symbolic dimensions (it belongs to a layer above this one)."""
     global _arithmetic
     _arithmetic = compute
+
+
+def _refuse(dim: SymbolicDim, other: object = None) -> NoReturn:
+    message = f"this needs sizes that are numbers, and the size {dim} is none"
+    raise UnsupportedError(Diagnostic(message, "symbolic-dimensions", help=FIX_SIZES))
 
 
 def _dim_operator(op: Callable[[Any, Any], Any], *, reflected: bool = False) -> Any:
@@ -57,10 +62,10 @@ def _dim_operator(op: Callable[[Any, Any], Any], *, reflected: bool = False) -> 
             if isinstance(other, (str, tuple, list)):
                 return NotImplemented
             if not hasattr(other, "__index__"):
-                self._refuse()
+                _refuse(self)
             other = operator.index(other)  # type: ignore[arg-type]
         found = _arithmetic(op, other, self) if reflected else _arithmetic(op, self, other)
-        return self._refuse() if found is None else found
+        return _refuse(self) if found is None else found
 
     return method
 
@@ -69,14 +74,11 @@ class SymbolicDim(str):
     """A dimension that is not a number: a shape polynomial (`2*a + 1`), as JAX prints it.
 
     It is equal to the same text alone. Sums, products, quotients and comparisons are those that JAX computes, which takes
-    each name for a number from 1 on; what it cannot say raises UnsupportedError, and so does everything where there is no JAX.
+    each name for a number from 1 on; what it cannot say raises UnsupportedError. Where there is no JAX, only what holds of any
+    number is known: `n + 0`, `n - n`, `n <= n`.
     """
 
     __slots__ = ()
-
-    def _refuse(self, other: object = None) -> NoReturn:
-        message = f"this needs sizes that are numbers, and the size {self} is none"
-        raise UnsupportedError(Diagnostic(message, "symbolic-dimensions", help=FIX_SIZES))
 
     def __repr__(self) -> str:
         return str(self)
