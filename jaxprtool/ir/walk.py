@@ -46,7 +46,7 @@ def sub_jaxprs(eqn: JaxprEqn) -> Sequence[ClosedJaxpr]:
         return ()
     found: list[ClosedJaxpr] = []
     for value in eqn.params.values():
-        kind: object = type(value)
+        kind = value.__class__
         if kind is ClosedJaxpr:
             found.append(value)
         elif kind not in _SIMPLE and not (kind is tuple and _SIMPLE.issuperset(map(type, value))):
