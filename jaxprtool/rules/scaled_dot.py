@@ -14,6 +14,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import abstract_eval, ill_typed
 from jaxprtool.interpreters.contracts import OutAndDim
+from jaxprtool.interpreters.determined import undetermined
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.ir.dtypes import BFLOAT16, DType, dtype_of
 from jaxprtool.ir.jaxpr import Aval, Value
@@ -120,4 +121,5 @@ define(
     transpose=unsupported("JAX has none either"),
     batch=_batch,
     cost=AS_LOWERED,
+    determined=undetermined,  # a compiler may leave out the rounding of the scaled operands to bf16
 )
