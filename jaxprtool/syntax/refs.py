@@ -40,12 +40,14 @@ __all__ = [
 
 # Equations of Pallas that have forms of their own; they are kept as text around the variables in it.
 RAW_EQUATION = (
-    r"(?:dma_start\([^()\n]*+\)|dma_wait|semaphore_signal|semaphore_wait(?:\[dec\])?|barrier_(?:arrive|wait|test)"
+    r"(?:dma_start(?:\([^()\n]*+\))?+|dma_wait|semaphore_signal|semaphore_wait(?:\[dec\])?|barrier_(?:arrive|wait|test)"
     r"|wgmma_ref|copy_(?:smem_to_gmem|gmem_to_smem)(?:\[[^\]\n]*+\])?) [^\s=;]++[^\n;]*+"
 )
 _RAW = pattern(rf"(?={RAW_EQUATION})([a-z_]+)(.*)")
+# A view as 0.4.34 to 0.5.3 print it: `[reshape(float32[4,2,128])]`.
+_VIEW = r"\[(?:bitcast|reshape|transpose)\([^()\[\]\n]*+(?:\[[^()\[\]\n]*+\])?+\)\]"
 # The indices and views after the name of a reference.
-PATH = r"(?:\[(?:[^\[\],\n]++(?:,[^\[\],\n]++)*+)?+\]|\{[^{}\n]*+\})++"
+PATH = rf"(?:{_VIEW}|\[(?:[^\[\],\n]++(?:,[^\[\],\n]++)*+)?+\]|\{{[^{{}}\n]*+\}})++"
 _FLAGS = r"(?: mask=(?P<mask>\S++))?(?: other=(?P<other>\S++))?"
 _FORMS = (
     ("read", pattern(rf"(?P<out>{LOOSE_BINDER}) <- (?P<ref>{IDENT})(?P<path>{PATH}){_FLAGS}")),
@@ -66,7 +68,8 @@ _FORMS = (
     ),
 )
 _VARIABLE = pattern(rf"(?<![\w.])({IDENT})")
-_STEP = pattern(r"\[[^\]]*+\]|\{[^}]*+\}")
+_STEP = pattern(rf"{_VIEW}|\[[^\]]*+\]|\{{[^}}]*+\}}")
+_IS_VIEW = pattern(_VIEW)
 _WORD, _NUMBER = pattern(IDENT), pattern(r"-?\d{1,18}")
 _SLICE = pattern(
     rf"(?P<start>\d{{1,18}}|{IDENT})?+:"
@@ -143,6 +146,8 @@ def _read_index(path: str) -> tuple[RefIndex, tuple[str, ...]]:
     steps: list[Step] = []
     marked, readable = "", "$" not in path
     for text in _STEP.findall(path):
+        if _IS_VIEW.fullmatch(text):
+            text = f"{{{text[1:-1]}}}"
         if text[0] == "{":
             steps.append(_read_transform(text) if readable else Opaque(text))
         elif text != "[...]" or not readable:

@@ -400,7 +400,7 @@ class _File:
         if tree.data == "token":
             return AbstractToken()
         if tree.data == "ref":
-            memory = re.fullmatch(r"Ref(?:<(\w+)>)?", str(tree.children[0]))
+            memory = re.fullmatch(r"(?:Mem)?Ref(?:<(?:None|(\w+))>)?", str(tree.children[0]))
             return RefType(self.type(trees(tree)[0]), (memory and memory[1]) or "")
         if tree.data == "future":
             return FutureType(self.type(trees(tree)[0]))

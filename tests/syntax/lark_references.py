@@ -33,8 +33,9 @@ def index_of(paths: list[Tree]) -> tuple[RefIndex, list[str]]:
     plain = all("$" not in str(t) for path in paths for t in path.scan_values(lambda _: True))
     for path in paths:
         if found := tokens(path, "TRANSFORM"):
-            steps.append(_transform_of(str(found[0])) if plain else Opaque(str(found[0])))
-            marks += str(found[0])
+            text = f"{{{found[0][1:-1]}}}"
+            steps.append(_transform_of(text) if plain else Opaque(text))
+            marks += text
             continue
         items = [str(tokens(i, "INDEX")[0]) for i in trees(path, "index")]
         if items != ["..."] or not plain:

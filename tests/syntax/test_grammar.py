@@ -202,3 +202,22 @@ TYPES = (
 @pytest.mark.parametrize("aval", TYPES)
 def test_types_that_are_none_of_an_array(aval):
     assert difference(f"{{ lambda ; a:f32[]. let b:{aval} = odd a in (b,) }}") is None
+
+
+KERNEL = """\
+{ lambda ; c:MemRef<None>{float32[8,128]} d:MemRef<vmem>{float32[8,128]}. let
+    e:i32[8,128] <- c[bitcast(int32[8,128])][:,:]
+    f:f32[2,128] <- c[reshape(float32[4,2,128])][0,:,:]
+    dma_start c[...] -> d[...]
+    d[0,:] <- f
+    d[reshape(float32[4,2,128])][0,:,:] += f
+  in (e,) }
+"""
+
+
+def test_references_of_kernels_from_0_4_34_to_0_5_3():
+    assert difference(KERNEL) is None
+    (program,) = parse_file(KERNEL).values()
+    assert str(program.jaxpr.in_binders[0].aval) == "Ref{f32[8,128]}"
+    assert [str(e.params["index"]) for e in program.eqns][:2] != ["", ""]
+    assert len(program.eqns[0].inputs) == 1  # words in a view are no variables
