@@ -163,6 +163,7 @@ def primitive(
     notation: str = "",
     takes: Callable[..., Any] | None = None,
     binds: Callable[[dict[str, Any]], Any] | None = None,
+    library: str = "",
 ) -> Any:
     """Declare a primitive from a stub; returns its binding function.
 
@@ -176,6 +177,9 @@ def primitive(
       like: the binding function of a primitive with the same operands, params, jaxprs and number of results, which the
         stub leaves out; what follows the first paragraph of that one's docstring is on this one too.
       one_type, notation, takes, binds: see `Primitive`.
+      library: the package that declares the primitive to JAX (`equinox`): what JAX has in a program is taken for this
+        primitive where it is a global of a module of that package. For a plug-in that an entry point names, it is the
+        package that the plug-in is in, unless it is given; for other modules, any primitive of the name is taken for it.
 
     Raises:
       TypeError: `like` is given, and the stub has parameters.
@@ -191,6 +195,7 @@ def primitive(
             notation=notation,
             takes=takes,
             binds=binds,
+            library=library,
         )
     if like is not None:
         stub, multiple_results = _completed(stub, like), like.primitive.multiple_results
@@ -203,6 +208,7 @@ def primitive(
         notation=notation,
         takes=takes,
         binds=binds,
+        library=library,
     )
     return _binding_function(stub, declared)
 
@@ -238,7 +244,9 @@ def _params(
     return found
 
 
-def _declare(stub: Callable[..., Any], name: str, **declarations: Any) -> Primitive:
+def _declare(
+    stub: Callable[..., Any], name: str, *, library: str, **declarations: Any
+) -> Primitive:
     signature: Any = stub
     while hasattr(signature, "__wrapped__"):  # that of another primitive, which this one is like
         signature = signature.__wrapped__
@@ -256,6 +264,7 @@ def _declare(stub: Callable[..., Any], name: str, **declarations: Any) -> Primit
         operands,
         _params(code.co_varnames[n:end], kinds, signature.__kwdefaults__ or {}, doc),
         index_from=indices[0] if indices else 1 << 30,
+        library=library or (stub.__module__.partition(".")[0] if _home is _FOUND else ""),
         doc=doc,
         stub=stub,
         pending=stub.__module__ if stub.__module__.startswith("jaxprtool.ops.") else "",

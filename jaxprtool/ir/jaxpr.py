@@ -232,6 +232,8 @@ class Primitive:
       holds_jaxprs: whether a param can be a jaxpr, or hold some.
       recovered: the params whose values are not read as they stand in a text, with their `recover`.
       pending: the module of `ops` that declares it, until its row is loaded; then, and for all others, "".
+      library: the package whose primitive of this name it declares, where JAX's object has to be one of that package's
+        globals; "" where the name alone says it.
     """
 
     __slots__ = (
@@ -244,6 +246,7 @@ class Primitive:
         "holds_jaxprs",
         "index_from",
         "known",
+        "library",
         "met_first",
         "multiple_results",
         "name",
@@ -275,12 +278,14 @@ class Primitive:
         takes: Callable[..., Any] | None = None,
         binds: Callable[[dict[str, Any]], Any] | None = None,
         pending: str = "",
+        library: str = "",
     ):
         self.name, self.operands, self.params = name, tuple(operands), params or {}
         self.multiple_results, self.known = multiple_results, known
         self.index_from, self.doc, self.stub = index_from, doc, stub
         self.one_type, self.notation = one_type, notation
-        self.takes, self.binds, self.pending = takes, binds, pending
+        self.takes, self.binds = takes, binds
+        self.pending, self.library = pending, library
         declared = self.params.values()
         self.defaults = Params({p.name: p.default for p in declared if p.default is not REQUIRED})
         self.optional = frozenset([p.name for p in declared if p.optional])

@@ -16,7 +16,7 @@ from jaxprtool.interpreters.stage import stage_shared
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
 
-__all__ = ["decomposed", "hashable_params", "lowered_as", "run_as"]
+__all__ = ["decomposed", "expansion", "hashable_params", "lowered_as", "run_as"]
 
 
 def decomposed(f: Callable[..., Value]) -> dict[str, Any]:
@@ -44,6 +44,15 @@ def lowered_as(f: Callable[..., Any]) -> Callable[..., Value]:
 def run_as(f: Callable[..., Value]) -> Maker:
     """The impl rule of a primitive that is f in terms of others."""
     return Maker(lambda op: _Impl(op, f))
+
+
+def expansion(
+    impl: Value, in_avals: Sequence[Aval], params: dict[str, ParamValue]
+) -> ClosedJaxpr | None:
+    """What an impl rule is in terms of other primitives, keys as words; None for one that `run_as` did not make."""
+    if not isinstance(impl, _Impl):
+        return None
+    return _staged(impl.f, tuple([a.strong for a in in_avals]), hashable_params(params))
 
 
 def hashable_params(params: dict[str, ParamValue]) -> tuple[tuple[str, Value], ...]:

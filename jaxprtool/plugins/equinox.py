@@ -6,28 +6,31 @@ does not hold the function that they apply, so they are not here; `trace` writes
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jaxprtool as jt
 from jaxprtool import lax
+from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.params import Opaque
 
 
-@jt.primitive
+@jt.primitive(library="equinox")
 def unvmap_any(x):
     """Whether any element is true, over all batch axes too: bool[]."""
 
 
-@jt.primitive
+@jt.primitive(library="equinox")
 def unvmap_all(x):
     """Whether all elements are true, over all batch axes too: bool[]."""
 
 
-@jt.primitive
+@jt.primitive(library="equinox")
 def unvmap_max(x):
     """The largest element, over all batch axes too."""
 
 
-@jt.primitive
+@jt.primitive(library="equinox")
 def nonbatchable(x, *, msg: str, allow_constant_across_batch: bool = jt.shown(False)):
     """x, which has to be the same for the whole batch.
 
@@ -36,7 +39,7 @@ def nonbatchable(x, *, msg: str, allow_constant_across_batch: bool = jt.shown(Fa
     """
 
 
-@jt.primitive
+@jt.primitive(library="equinox")
 def nondifferentiable_backward(x, *, msg: str, symbolic: bool = jt.shown(True)):
     """x, which no cotangent may reach.
 
@@ -45,7 +48,7 @@ def nondifferentiable_backward(x, *, msg: str, symbolic: bool = jt.shown(True)):
     """
 
 
-@jt.primitive
+@jt.primitive(library="equinox")
 def nontraceable(x, *, name: str):
     """x, in a part of a program that no transformation may reach.
 
@@ -53,7 +56,7 @@ def nontraceable(x, *, name: str):
     """
 
 
-@jt.primitive(multiple_results=True)
+@jt.primitive(multiple_results=True, library="equinox")
 def announce_jaxpr(*x, stack: tuple, name: str, intermediates: bool, announce: Any):
     """x; while JAX transforms or compiles the program, it calls a Python function with the name.
 
@@ -64,12 +67,12 @@ def announce_jaxpr(*x, stack: tuple, name: str, intermediates: bool, announce: A
     """
 
 
-@jt.primitive
+@jt.primitive(library="equinox")
 def select_if_vmap(pred, x, y):
     """x; under vmap with a batched predicate, x where pred, else y."""
 
 
-@jt.primitive
+@jt.primitive(library="equinox")
 def maybe_set(
     pred,
     xs,
@@ -123,11 +126,27 @@ _reduction(unvmap_max, lax.reduce_max, None)
 # -- nonbatchable, nondifferentiable_backward ---------------------------------------------------
 
 
+def _error_if(x: Any, wrong: Any, msg: str) -> Any:
+    """x; where an element of `wrong` is true, in any example, a call that fails: of a function that no text holds."""
+    said = re.sub(r"[^\w .,'-]", "", str(msg)).strip()
+    params = {"result_avals": (x.aval if hasattr(x, "aval") else jt.ShapedArray(x.shape, x.dtype),)}
+    fails = lambda x: lax.pure_callback(callback=Opaque(f"<error: {said}>"), **params)[0]  # noqa: E731
+    return jt.cond(unvmap_any(wrong), fails, lambda x: x, x)
+
+
 def _constant_batch(axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
-    """Take the first example for all of them, where that is allowed."""
+    """Take the first example for all of them, where that is allowed and they are equal."""
     if not params["allow_constant_across_batch"]:
         jt.ill_typed(params["msg"], "nonbatchable")
     (x,), (dim,) = values, dims
+    least, most = (
+        reduce(
+            lax.convert_element_type(x, new_dtype=INT32) if str(x.dtype) == "bool" else x,
+            axes=(dim,),
+        )
+        for reduce in (lax.reduce_min, lax.reduce_max)
+    )
+    x = _error_if(x, lax.ne(least, most), params["msg"])
     starts = tuple(0 for _ in x.shape)
     limits = tuple(1 if i == dim else n for i, n in enumerate(x.shape))
     first = lax.slice(x, start_indices=starts, limit_indices=limits)
@@ -146,8 +165,10 @@ jt.define(
 )
 
 
-def _no_cotangent(ct: Any, x: Any, *, msg: str, **_: Any) -> Any:
-    jt.ill_typed(msg, "not-linear")
+def _no_cotangent(ct: Any, x: Any, *, msg: str, symbolic: bool) -> Any:
+    if symbolic:
+        jt.ill_typed(msg, "not-linear")
+    return [_error_if(ct, lax.ne(ct, 0.0), msg)]
 
 
 def _guarded_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
@@ -190,14 +211,27 @@ jt.define(
     lower=lambda ctx, x, **_: x,
     cost=lambda in_avals, out_avals, **_: 0,
 )
+
+
+def _announced(after: str, operands: Any, params: Any) -> Any:
+    """The operands, after a further transformation; zero tangents stay what they are."""
+    stack = params["stack"] if isinstance(params["stack"], tuple) else ()
+    given = [x for x in operands if type(x) is not jt.Zero]
+    rest = iter(announce_jaxpr(*given, **{**params, "stack": (*stack, after)}) if given else ())
+    return [x if type(x) is jt.Zero else next(rest) for x in operands]
+
+
 jt.define(
     announce_jaxpr,
     abstract_eval=lambda *xs, **_: [*xs],
     impl=lambda xp, *xs, **_: [*xs],
-    jvp=lambda primals, tangents, **params: (announce_jaxpr(*primals, **params), [*tangents]),
-    transpose=lambda cts, *xs, **_: [*cts],
+    jvp=lambda primals, tangents, **params: (
+        _announced("jvp_p", primals, params),
+        _announced("jvp_t", tangents, params),
+    ),
+    transpose=lambda cts, *xs, **params: _announced("transpose", cts, params),
     batch=lambda axis_size, values, dims, **params: (
-        announce_jaxpr(*values, **params),
+        _announced("vmap", values, params),
         [*dims],
     ),
     lower=lambda ctx, *xs, **_: [*xs],
@@ -274,11 +308,17 @@ def _row(xs: Any, index: Any) -> Any:
     return lax.squeeze(part, dimensions=tuple(range(len(index))))
 
 
+def _chosen(pred: Any, x: Any, y: Any, makes_false_steps: bool) -> Any:
+    """x where pred, else y; where there are no false steps, pred is true unless it is batched, then or later."""
+    return lax.select_n(pred, y, x) if makes_false_steps else select_if_vmap(pred, x, y)
+
+
 def _set(pred: Any, xs: Any, x: Any, *index: Any, makes_false_steps: bool, **_: Any) -> Any:
     """The update in JAX's primitives; a position outside changes nothing."""
     starts, inside = _place(xs, index)
-    keep = lax.and_(inside, pred) if makes_false_steps else inside
-    new = lax.select_n(keep, _row(xs, index), x)
+    row = _row(xs, index)
+    new = _chosen(pred, x, row, makes_false_steps)
+    new = lax.select_n(inside, row, new)
     shaped = lax.reshape(new, new_sizes=(*[1] * len(index), *new.shape))
     return lax.dynamic_update_slice(xs, shaped, *starts)
 
@@ -287,9 +327,18 @@ def _set_expanded(in_avals: Any, *operands: Any, **params: Any) -> Any:
     return _set(*operands, **params)
 
 
-def _set_types(pred: Any, xs: Any, x: Any, *index: Any, i_static: Any, **_: Any) -> Any:
-    if not index or i_static is not None or any(i.shape for i in index):
+# Params of an indexed update that say nothing of what it computes where each position is written once.
+_HINTS = {"indices_are_sorted", "unique_indices"}
+
+
+def _set_types(
+    pred: Any, xs: Any, x: Any, *index: Any, i_static: Any, kwargs: Any, **_: Any
+) -> Any:
+    scalars = all(i.shape == () and i.dtype.kind in "iu" for i in index)
+    if not index or i_static is not None or not scalars:
         jt.ill_typed("maybe_set: only an index of integer scalars is known here", "bad-param")
+    if not {k for k, _ in kwargs} <= _HINTS:
+        jt.ill_typed(f"maybe_set: kwargs={kwargs} is not known here", "bad-param")
     if x.shape != xs.shape[len(index) :] or x.dtype is not xs.dtype:
         jt.ill_typed(f"maybe_set puts {x} into {xs}, indexed by {len(index)} scalars")
     return xs
@@ -305,25 +354,69 @@ def _set_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def _set_transpose(ct: Any, pred: Any, xs: Any, x: Any, *index: Any, **params: Any) -> Any:
+    """As equinox has it: each position is written once, so that nobody reads what it held before, and xs takes all of ct."""
     shape = ct.shape[len(index) :]
     zeros = jt.instantiate(jt.Zero(jt.ShapedArray(shape, ct.dtype)))
-    to_x = _row(ct, index)
-    if params["makes_false_steps"]:
-        to_x = lax.select_n(pred, zeros, to_x)
-    to_xs = maybe_set(pred, ct, zeros, *index, **params)
+    to_x = _chosen(pred, _row(ct, index), zeros, params["makes_false_steps"])
     return [
         None,
-        to_xs if jt.is_linear(xs) else None,
+        ct if jt.is_linear(xs) else None,
         to_x if jt.is_linear(x) else None,
         *[None] * len(index),
     ]
 
 
 def _set_batch(axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
-    """A batched predicate makes false steps: examples that have ended keep what they have."""
-    false_steps = params["makes_false_steps"] or dims[0] is not None
-    fields = {**params, "makes_false_steps": false_steps}
-    return jt.vmap(lambda *xs: _set(*xs, **fields), in_axes=tuple(dims))(*values), 0
+    """One update of all examples at once where they share predicate and place; else one of each, linear in xs and x.
+
+    A batched predicate makes false steps: examples that have ended keep what they have. The transpose is the batched one,
+    since that of what the update consists of would say that xs does not reach what is overwritten.
+    """
+    pred, xs, x, *index = values
+    shared = [d is None for d in (dims[0], *dims[3:])]
+    if all(shared):
+        xs, x = (jt.materialize(v, d, axis_size) for v, d in zip((xs, x), dims[1:3], strict=True))
+        n = len(index)
+        moved = lax.transpose(xs, permutation=(*range(1, n + 1), 0, *range(n + 1, len(xs.shape))))
+        return maybe_set(pred, moved, x, *index, **params), n
+    fields = {**params, "makes_false_steps": params["makes_false_steps"] or not shared[0]}
+    fixed = (dims[0], *dims[3:])
+
+    def one(p: Any, *rest: Any) -> Any:
+        return _set(p, *rest[-2:], *rest[:-2], **fields)
+
+    def to_one(p: Any, *rest: Any) -> Any:
+        row = _row(rest[-1], rest[:-1])
+        zeros = jt.instantiate(jt.Zero(jt.ShapedArray(row.shape, row.dtype)))
+        return _chosen(p, row, zeros, fields["makes_false_steps"])
+
+    def update(*ys: Any) -> Any:
+        p, *rest = ys
+        return jt.vmap(one, in_axes=(*fixed, *dims[1:3]))(p, *rest)
+
+    given = (pred, *index, xs, x)
+    if str(xs.dtype.kind) not in "fc":
+        return update(*given), 0
+
+    def back(*ys: Any) -> Any:
+        p, *rest, ct = ys
+        to_x = jt.vmap(to_one, in_axes=(*fixed, 0))(p, *rest, ct)
+        return [_summed(t, d) for t, d in zip((ct, to_x), dims[1:3], strict=True)]
+
+    avals = [jt.ShapedArray(v.shape, v.dtype) for v in given]
+    callee = jt.make_jaxpr(update)(*avals)
+    transpose = jt.make_jaxpr(back)(*avals[:-2], callee.out_avals[0])
+    params = {"callee": callee, "transpose_jaxpr": transpose, "transpose_thunk": None}
+    counts = {"num_callee_consts": 0, "num_res": len(given) - 2}
+    return lax.linear_call(*given, **params, **counts)[0], 0
+
+
+def _summed(ct: Any, dim: int | None) -> Any:
+    """A cotangent with its batch in front as that of an operand whose batch is at `dim`, or that has none."""
+    if dim is None:
+        return lax.reduce_sum(ct, axes=(0,))
+    order = [*range(1, len(ct.shape))]
+    return lax.transpose(ct, permutation=(*order[:dim], 0, *order[dim:]))
 
 
 jt.define(

@@ -8,7 +8,7 @@ from typing import Any
 import jaxprtool as jt
 
 
-@jt.primitive
+@jt.primitive(library="kfac_jax")
 def layer_tag(*operands, meta: Any):
     """The output of a layer, which is one of the operands; its inputs and parameters are others.
 
@@ -16,7 +16,7 @@ def layer_tag(*operands, meta: Any):
     """
 
 
-@jt.primitive(multiple_results=True)
+@jt.primitive(multiple_results=True, library="kfac_jax")
 def loss_tag(*operands, meta: Any):
     """Those operands of a loss that depend on parameters.
 

@@ -13,8 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxprtool.backends.jax.private import jaxpr_as_fun, wrapped, wrapped_backward
-from jaxprtool.backends.jax.rules import GivenConstants, is_inexact
+from jaxprtool.backends.jax.private import jaxpr_as_fun, wrapped
+from jaxprtool.backends.jax.rules import GivenConstants, is_inexact, wrapped_backward
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var

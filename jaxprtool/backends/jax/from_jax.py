@@ -29,8 +29,14 @@ from jaxprtool.backends.jax.live import (
     masked_text,
 )
 from jaxprtool.backends.jax.origins import origin_of
+from jaxprtool.backends.jax.plug_ins import is_stand_in
 from jaxprtool.backends.jax.policies import policy_from_jax
-from jaxprtool.backends.jax.primitives import by_own_name, key_generator, primitive_from_jax
+from jaxprtool.backends.jax.primitives import (
+    by_own_name,
+    key_generator,
+    live_primitive,
+    primitive_from_jax,
+)
 from jaxprtool.backends.jax.refs import index_from_jax, references_and_indices
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.rules import capture_custom_rule
@@ -38,6 +44,7 @@ from jaxprtool.backends.jax.to_jax import eqn_to_jax
 from jaxprtool.backends.jax.vocabulary import entering, jit_says_nothing, keep_hints
 from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.core.kinds.numbers import TypeKind
+from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.ir.avals import (
     AbstractToken,
     AxisGroups,
@@ -47,7 +54,7 @@ from jaxprtool.ir.avals import (
     ShapedArray,
     SymbolicDim,
 )
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.dtypes import DType, custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.frozen import FrozenDict, FrozenList, amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Params, Primitive, Var
@@ -158,6 +165,8 @@ class _Reader:
     def eqn(self, eqn: Any, env: dict[Any, Var]) -> JaxprEqn:
         eqn = plain_reference(by_own_name(eqn))
         primitive = primitive_from_jax(eqn.primitive)
+        if primitive.library and not self.is_known(eqn, primitive):
+            primitive = live_primitive(eqn.primitive)
         if isinstance(primitive, LivePrimitive):
             give_rules(primitive, from_jax, _aval)
         operands = eqn.invars
@@ -177,9 +186,24 @@ class _Reader:
         params = self.shared_params.setdefault(key, Params(params))
         return JaxprEqn(primitive, inputs, params, outs, origin=origin_of(eqn.source_info))
 
+    def is_known(self, eqn: Any, primitive: Primitive) -> bool:
+        """Whether the row of a library's primitive says of an equation what the library does: its params and its types."""
+        if is_stand_in(eqn.primitive):
+            return True
+        if eqn.params.keys() != primitive.params.keys():
+            return False
+        params = {k: self.value(v) for k, v in eqn.params.items()}
+        try:
+            found = abstract_eval(primitive, [self.aval(x.aval).strong for x in eqn.invars], params)
+        except JaxprToolError:
+            return False
+        return found == [self.aval(v.aval).strong for v in eqn.outvars]
+
     def params(self, eqn: Any, primitive: Primitive) -> dict[str, Any]:
         if not primitive.known:
             return {k: self.value(v) for k, v in eqn.params.items()}
+        if is_stand_in(eqn.primitive):
+            return dict(eqn.params)
         name, theirs = primitive.name, entering(eqn, primitive)
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
             active = self.rules if self.captures else None

@@ -11,15 +11,23 @@ from typing import Any, NamedTuple
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.live import LivePrimitive
+from jaxprtool.backends.jax.plug_ins import of_library, ours_of
 from jaxprtool.backends.jax.releases import loaded_modules, named
 from jaxprtool.backends.jax.vocabulary import our_name, their_name
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import PRIMITIVES, declared_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import Primitive
 from jaxprtool.ops import pallas
 
-__all__ = ["by_own_name", "has_primitive", "jax_primitive", "key_generator", "primitive_from_jax"]
+__all__ = [
+    "by_own_name",
+    "has_primitive",
+    "jax_primitive",
+    "key_generator",
+    "live_primitive",
+    "primitive_from_jax",
+]
 
 _live: dict[int, LivePrimitive] = {}  # by the identity of JAX's, which each of these keeps alive
 
@@ -29,14 +37,34 @@ def primitive_from_jax(theirs: Any) -> Primitive:
 
     JAX's own may be without a declaration, too: a release that came after this package has new ones.
 
-    A primitive of the user's own that only shares its name with one of JAX's is not that one.
+    A primitive of the user's own that only shares its name with one of JAX's, or of a library's, is not that one.
     """
+    made = ours_of(theirs)
+    if made is not None:
+        return made
     found = PRIMITIVES.get(our_name(theirs.name))
-    if found is not None and not _is_namesake(theirs):
+    if found is not None and not found.library and not _is_namesake(theirs):
         return found
+    return _of_plug_in(theirs) or live_primitive(theirs)
+
+
+def live_primitive(theirs: Any) -> LivePrimitive:
+    """The primitive that keeps JAX's object."""
     if id(theirs) not in _live:
         _live[id(theirs)] = LivePrimitive(theirs)
     return _live[id(theirs)]
+
+
+_plug_ins: dict[Any, Primitive | None] = {}  # by JAX's primitives
+
+
+def _of_plug_in(theirs: Any) -> Primitive | None:
+    """What a plug-in declares of a library's primitive; None for others."""
+    if theirs not in _plug_ins:
+        found = declared_primitive(theirs.name)
+        known = found is not None and found.library and of_library(theirs, found.library)
+        _plug_ins[theirs] = found if known else None
+    return _plug_ins[theirs]
 
 
 class _Named(NamedTuple):

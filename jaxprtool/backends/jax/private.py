@@ -24,7 +24,7 @@ from jax._src import (
     source_info_util,
 )
 from jax._src.effects import Effect, JaxprInputEffect
-from jax._src.interpreters import ad, mlir
+from jax._src.interpreters import ad, batching, mlir
 from jax._src.interpreters.partial_eval import Offloadable, RecomputeType, ensure_enum
 from jax._src.mesh import AbstractDevice, empty_concrete_mesh
 from jax._src.named_sharding import UNSPECIFIED
@@ -52,6 +52,7 @@ __all__ = [
     "new_jaxpr",
     "own_module",
     "open_and_consts",
+    "with_outputs",
     # types
     "ABSTRACT_TOKEN",
     "AbstractDevice",
@@ -73,17 +74,18 @@ __all__ = [
     "flat_trees",
     "inline_of",
     # rules
-    "call_backward",
     "call_function",
+    "NoTangent",
     "call_vmap_rule",
     "function_place",
+    "has_batch_rule",
     "has_jvp_rule",
     "hi_primitive",
     "implementations",
+    "is_unknown",
+    "new_primitive",
     "result_types",
-    "traced_forward",
     "wrapped",
-    "wrapped_backward",
     # policies of `jax.checkpoint`
     "POLICY_CLASSES",
     "Offloaded",
@@ -378,6 +380,30 @@ def has_jvp_rule(prim: Any) -> bool:
     return prim in ad.primitive_jvps
 
 
+def has_batch_rule(prim: Any) -> bool:
+    """Whether JAX has a rule of a primitive's own for batches."""
+    tables = (batching.primitive_batchers, batching.fancy_primitive_batchers)
+    return any(prim in table for table in tables)
+
+
+NoTangent = ad.Zero  # the tangent or cotangent, of a type, that is known to be zero
+is_unknown = (
+    ad.is_undefined_primal
+)  # whether an operand of a transpose rule is one that it is linear in
+
+
+def new_primitive(name: str, several: bool, f: Callable[..., Any], types: Any, rules: Any) -> Any:
+    """A primitive that computes f, whose results have these types; `rules` has its `jvp`, `transpose` and `batch`."""
+    prim = Primitive(name)
+    prim.multiple_results = several
+    prim.def_impl(f)
+    prim.def_abstract_eval(types)
+    mlir.register_lowering(prim, mlir.lower_fun(f, several))
+    ad.primitive_jvps[prim], ad.primitive_transposes[prim] = rules.jvp, rules.transpose
+    batching.primitive_batchers[prim] = rules.batch
+    return prim
+
+
 def implementations(prim: Any) -> list[tuple[Callable[..., Any], bool]]:
     """Functions that may say what a primitive computes, and whether each returns several results."""
     found = [(prim.impl, prim.multiple_results)]
@@ -402,47 +428,9 @@ def call_function(held: Any, *args: Any) -> Any:
     return held.call_wrapped(*args)
 
 
-# Whether a backward rule returns a dict of logs, or None, beside the cotangents: from 0.11 on.
-_RULES_LOG = hasattr(jax.custom_vjp, "defvjp_with_logs")
-
-
-def call_backward(held: Any, *args: Any) -> Sequence[Any]:
-    """The cotangents that a backward rule gives, which a param of a custom derivative holds."""
-    given = held.call_wrapped(*args)
-    return given[0] if _RULES_LOG else given
-
-
-def wrapped_backward(f: Callable[..., Any], name: Any) -> Any:
-    """A backward rule that returns cotangents, as a param of a custom derivative holds it, under a name."""
-    if not _RULES_LOG:
-        return wrapped(f, name)
-    return wrapped(lambda *args: (f(*args), None), name)
-
-
 def function_place(held: Any) -> str:
     """The name, the file and the line of a function that a param of a custom derivative holds."""
     return held.debug_info.func_src_info
-
-
-def traced_forward(params: Mapping[str, Any], taken: Sequence[bool]) -> tuple[Any, Any, list[Any]]:
-    """The forward rule of a `custom_vjp_call`, traced where some of its arguments have tangents.
-
-    Args:
-      params: those of JAX's equation.
-      taken: which arguments after the constants have tangents.
-
-    Returns:
-      The rule as a `Jaxpr` whose results are the residuals and what the function returns, the values of its
-      `constvars`, and the residuals as atoms of that jaxpr.
-    """
-    jaxpr, consts = call_function(params["fwd_jaxpr_thunk"], *taken)
-    # A residual that is an argument is no result: its position, constants counted, stands here.
-    _, res_tree, forwards = params["out_trees"]()
-    n_given = res_tree.num_leaves - sum(f is not None for f in forwards)
-    given = iter(jaxpr.outvars[:n_given])
-    n = params["num_consts"]
-    residuals = [next(given) if f is None else jaxpr.invars[f - n] for f in forwards]
-    return with_outputs(jaxpr, [*residuals, *jaxpr.outvars[n_given:]]), consts, residuals
 
 
 def call_vmap_rule(

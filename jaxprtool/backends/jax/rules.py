@@ -9,7 +9,7 @@ follow the rules; below that the function itself is differentiated.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,7 +21,16 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
-__all__ = ["DEPTH", "capture_custom_rule", "is_inexact", "patterns", "with_wide_types"]
+__all__ = [
+    "DEPTH",
+    "GivenConstants",
+    "call_backward",
+    "capture_custom_rule",
+    "is_inexact",
+    "patterns",
+    "with_wide_types",
+    "wrapped_backward",
+]
 
 DEPTH = 2
 _WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
@@ -60,6 +69,23 @@ _HELD = {
     "custom_vjp_call": {"fwd_jaxpr_thunk": "fwd", "bwd": "bwd", "out_trees": ""},
     "custom_lin": {"bwd": "bwd"},
 }
+
+
+# Whether a backward rule returns a dict of logs, or None, beside the cotangents: from 0.11 on.
+_RULES_LOG = hasattr(jax.custom_vjp, "defvjp_with_logs")
+
+
+def call_backward(held: Any, *args: Any) -> Sequence[Any]:
+    """The cotangents that a backward rule gives, which a param of a custom derivative holds."""
+    given = private.call_function(held, *args)
+    return given[0] if _RULES_LOG else given
+
+
+def wrapped_backward(f: Callable[..., Any], name: Any) -> Any:
+    """A backward rule that returns cotangents, as a param of a custom derivative holds it, under a name."""
+    if not _RULES_LOG:
+        return private.wrapped(f, name)
+    return private.wrapped(lambda *args: (f(*args), None), name)
 
 
 class GivenConstants(int):
@@ -215,7 +241,7 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
     consts_in, in_avals = split_list(call.in_avals, n)
 
     def trace(taken: list[bool]) -> Any:
-        jaxpr, consts, residuals = private.traced_forward(eqn.params, taken)
+        jaxpr, consts, residuals = _traced_forward(eqn.params, taken)
         values = dict(zip(jaxpr.constvars, consts, strict=True))
         fixed = [x.val if isinstance(x, private.Literal) else values.get(x) for x in residuals]
         back = _trace_bwd(bwd, residuals, fixed, call.out_avals, in_avals, consts_in)
@@ -232,6 +258,27 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
 
     fwd, back = _guarded(thunk, active, capture, (None, None))
     return {"fwd_jaxpr": fwd, "bwd_jaxpr": back}
+
+
+def _traced_forward(params: Mapping[str, Any], taken: Sequence[bool]) -> tuple[Any, Any, list[Any]]:
+    """The forward rule of a `custom_vjp_call`, traced where some of its arguments have tangents.
+
+    Args:
+      params: those of JAX's equation.
+      taken: which arguments after the constants have tangents.
+
+    Returns:
+      The rule as a `Jaxpr` whose results are the residuals and what the function returns, the values of its
+      `constvars`, and the residuals as atoms of that jaxpr.
+    """
+    jaxpr, consts = private.call_function(params["fwd_jaxpr_thunk"], *taken)
+    # A residual that is an argument is no result: its position, constants counted, stands here.
+    _, res_tree, forwards = params["out_trees"]()
+    n_given = res_tree.num_leaves - sum(f is not None for f in forwards)
+    given = iter(jaxpr.outvars[:n_given])
+    n = params["num_consts"]
+    residuals = [next(given) if f is None else jaxpr.invars[f - n] for f in forwards]
+    return private.with_outputs(jaxpr, [*residuals, *jaxpr.outvars[n_given:]]), consts, residuals
 
 
 def _lin_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
@@ -271,7 +318,7 @@ def _trace_bwd(
             next(rest) if is_inexact(a) else np.zeros(a.shape, jax.dtypes.float0) for a in out_avals
         ]
         known = [x if c is None else c for x, c in zip(traced, fixed, strict=True)]
-        results = private.call_backward(bwd, *known, *full)
+        results = call_backward(bwd, *known, *full)
         zeros = [jax.numpy.zeros(a.shape, a.dtype) for a in consts_in if is_inexact(a)]
         return zeros + [
             ct if hasattr(ct, "dtype") else jax.numpy.zeros(a.shape, a.dtype)

@@ -42,6 +42,7 @@ from jaxprtool.backends.jax.placement import (
     spec_of,
     uses_mesh,
 )
+from jaxprtool.backends.jax.plug_ins import is_plug_ins, stand_in, theirs_in_library
 from jaxprtool.backends.jax.policies import policy_maker
 from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_generator
 from jaxprtool.backends.jax.refs import index_to_jax
@@ -217,6 +218,8 @@ class _Writer:
         elif name in _CALLS and not has_primitive(name):
             called, label = self.closed(params["call_jaxpr"]), str(params.get("name", name))
             return inputs, outs, *_jit_of(called, label, False, len(inputs), len(outs))
+        elif is_plug_ins(eqn.primitive):
+            return inputs, outs, *self.of_plug_in(eqn)
         elif type(eqn.primitive) is not LivePrimitive and not has_primitive(name):
             found = self.hi_primitive(eqn, inputs, outs)
             if found is not None:
@@ -248,6 +251,16 @@ class _Writer:
             computation = _computation(restored["jaxpr"])
             restored["computation"] = Named(computation, restored["computation"].text)
         return inputs, outs, prim, leaving(name, restored, params, len(inputs), len(outs))
+
+    def of_plug_in(self, eqn: JaxprEqn) -> tuple[Any, dict[str, Any]]:
+        """JAX's primitive and params for an equation of a plug-in's primitive: its library's, else the stand-in's."""
+        ours = eqn.primitive
+        # Where JAX has none, or a param is known only as text, the stand-in does it.
+        with contextlib.suppress(UnsupportedError):
+            theirs = theirs_in_library(ours) if ours.library else jax_primitive(ours.name)
+            if theirs is not None:
+                return theirs, self.params(theirs, eqn.params)
+        return stand_in(ours, to_jax, self.aval), dict(eqn.params)
 
     def reference(
         self, eqn: JaxprEqn, inputs: list[Any], outs: list[Any], prim: Any
