@@ -347,3 +347,46 @@ def test_what_is_kept_runs_without_the_process_that_declared_it(way, tmp_path):
         kept = lambda x, program=program: jt.jaxpr_as_fun(program)(x)[0]
         np.testing.assert_allclose(kept(x), f(x), rtol=1e-5)
         np.testing.assert_allclose(jt.grad(kept)(x), jax.grad(f)(x), rtol=1e-5)
+
+
+# -- implementations that are more than what the primitive computes ------------------------------------
+
+# its impl, which runs eagerly alone, does something else than what is compiled
+eager_p = declared("eager_otherwise", lambda x: 2 * jnp.sin(x), same, impl=False)
+eager_p.def_impl(lambda x: 3 * jnp.sin(x))
+
+# which function of a table it is, is an operand that the rules look at in Python
+TABLE = [jnp.sin, jnp.exp, lambda x: x * x]
+table_p = declared(
+    "of_a_table",
+    lambda i, x, *, order: _derivative(TABLE[i.item()], order)(x),
+    lambda i, x, *, order: x,
+    jvp=lambda ps, ts, *, order: (
+        table_p.bind(*ps, order=order),
+        ts[1] * table_p.bind(*ps, order=order + 1),
+    ),
+    batch=lambda xs, ds, *, order: (table_p.bind(*xs, order=order), ds[1]),
+)
+
+
+def _derivative(f, order):
+    for _ in range(order):
+        f = lambda x, f=f: jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
+    return f
+
+
+def test_what_is_compiled_is_what_a_primitive_means():
+    program = trace(lambda x: eager_p.bind(x), ["f32[3]"], frontend="jax")
+    np.testing.assert_allclose(jt.eval_jaxpr(program, [X[0]])[0], 2 * np.sin(X[0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("i", range(3))
+def test_an_operand_that_is_looked_at_in_python_is_a_literal(i):
+    program = trace(lambda x: table_p.bind(np.int32(i), x, order=0), ["f32[3]"], frontend="jax")
+    read = jt.parse(jt.format_jaxpr(program, lossless=True))
+    jt.typecheck_jaxpr(read)
+    f = lambda x: jt.jaxpr_as_fun(read)(x)[0].sum()
+    wanted = lambda x: TABLE[i](x).sum()
+    np.testing.assert_allclose(f(X[0]), wanted(X[0]), rtol=1e-5)
+    np.testing.assert_allclose(jt.grad(f)(X[0]), jax.grad(wanted)(X[0]), rtol=1e-5)
+    np.testing.assert_allclose(jt.vmap(jt.grad(f))(X), jax.vmap(jax.grad(wanted))(X), rtol=1e-5)

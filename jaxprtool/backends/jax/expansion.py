@@ -12,9 +12,13 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import Any
 
+import numpy as np
+
+from jaxprtool.backends.jax.foreign import NOTHING, Known
 from jaxprtool.backends.jax.live import LivePrimitive
 from jaxprtool.backends.jax.private import has_jvp_rule
 from jaxprtool.backends.jax.rules import DEPTH, patterns
+from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.core.partition import split_list
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import is_inexact
@@ -95,16 +99,22 @@ class _Expansion:
         """The call of the implementation, with its derivative rule."""
         primitive, avals = eqn.primitive, [x.aval.strong for x in eqn.inputs]
         assert isinstance(primitive, LivePrimitive)
-        body = primitive.rules.expansion(avals, eqn.params)
+        known = self.known(eqn)
+        body = primitive.rules.expansion(avals, eqn.params, known)
         key = (id(body), self.depths())
         made = self.calls.get(key)
         if made is None:
             self.alive.append(body)
-            made = self.calls[key] = self._call(primitive, avals, eqn.params, body)
+            made = self.calls[key] = self._call(primitive, avals, eqn.params, body, known)
         return eqn.replace(primitive=made.primitive, params=made.params)
 
     def _call(
-        self, primitive: LivePrimitive, avals: Sequence[Any], params: Any, body: ClosedJaxpr
+        self,
+        primitive: LivePrimitive,
+        avals: Sequence[Any],
+        params: Any,
+        body: ClosedJaxpr,
+        known: Known,
     ) -> JaxprEqn:
         inside = self.closed(body)
         ruled = has_jvp_rule(primitive.value)
@@ -118,19 +128,20 @@ class _Expansion:
         rule = (
             None
             if self.active.count(primitive) >= self.depth
-            else self.jvp_rule(primitive, avals, params)
+            else self.jvp_rule(primitive, avals, params, known)
         )
         fields = {"call_jaxpr": inside, "name": primitive.name, "jvp_jaxpr": rule}
         return JaxprEqn(call, [], {**call.defaults, **fields, "jvp": f"{primitive.name}_jvp"}, [])
 
     def jvp_rule(
-        self, primitive: LivePrimitive, avals: Sequence[Any], params: Any
+        self, primitive: LivePrimitive, avals: Sequence[Any], params: Any, known: Known
     ) -> ClosedJaxpr | None:
         """(*primals, *tangents of the inexact ones) -> (*results, *tangents of the inexact ones)."""
         flags = [is_inexact(a) for a in avals]
         rules = primitive.rules
         try:
-            taken, rule = patterns(flags, lambda live: rules.jvp_program(avals, live, params))
+            trace = lambda live: rules.jvp_program(avals, live, params, known)  # noqa: E731
+            taken, rule = patterns(flags, trace)
         except MissingRuleError:
             return None
         primals, given = split_list(rule.jaxpr.in_binders, len(avals))
@@ -162,6 +173,15 @@ class _Expansion:
             calls.append(self.call(eqn.replace(out_binders=_only(eqn.out_binders, read))))
         return calls
 
+    def known(self, eqn: JaxprEqn) -> Known:
+        """The values of operands that the implementation needs, since it looks at them in Python."""
+        avals, rules = [x.aval.strong for x in eqn.inputs], eqn.primitive.rules  # type: ignore[attr-defined]
+        try:
+            rules.expansion(avals, eqn.params)
+        except MissingRuleError:
+            return _known(eqn)
+        return NOTHING
+
     def linear_call(
         self, eqn: JaxprEqn, linear: Sequence[bool], moving: Sequence[bool]
     ) -> JaxprEqn:
@@ -175,11 +195,14 @@ class _Expansion:
         outs = list(compress(eqn.out_binders, moving))
         avals = [x.aval.strong for x in eqn.inputs]
         cts = [v.aval.strong for v in outs]
-        back = primitive.rules.transpose_program(avals, linear, cts, eqn.params)
+        rules, known = primitive.rules, self.known(eqn)
+        back = rules.transpose_program(avals, linear, cts, eqn.params, known)
         order = sorted(range(len(avals)), key=lambda i: linear[i])
         operands = [Var(a) for a in avals]
         results = [Var(v.aval.strong) for v in eqn.out_binders]
-        inner = self.call(eqn.replace(inputs=operands, out_binders=_only(results, moving)))
+        # What a rule looks at in Python stays a literal.
+        read = [x if type(x) is Lit else v for x, v in zip(eqn.inputs, operands, strict=True)]
+        inner = self.call(eqn.replace(inputs=read, out_binders=_only(results, moving)))
         inputs = [operands[i] for i in order]
         callee = ClosedJaxpr(Jaxpr(inputs, [inner], list(compress(results, moving))))
         call = find_primitive("linear_call")
@@ -192,6 +215,12 @@ class _Expansion:
         }
         inputs = [eqn.inputs[i] for i in order]
         return eqn.replace(primitive=call, inputs=inputs, params=params, out_binders=outs)
+
+
+def _known(eqn: JaxprEqn) -> Known:
+    """The values of operands that are literals, of types without tangents."""
+    pairs = [(i, x) for i, x in enumerate(eqn.inputs) if type(x) is Lit and not is_inexact(x.aval)]
+    return {i: np.asarray(x.val, np_dtype(x.aval.dtype)) for i, x in pairs if x.val is not None}
 
 
 def _only(binders: Sequence[Var], read: Sequence[bool]) -> list[Var]:

@@ -6,7 +6,7 @@ impl, lower               the function that implements it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -31,7 +31,10 @@ from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["give_rules"]
+__all__ = ["NOTHING", "Known", "give_rules"]
+
+Known = Mapping[int, np.ndarray]  # operands whose values are known, by position
+NOTHING: Known = {}
 
 
 def give_rules(
@@ -70,15 +73,24 @@ class _Rules:
         return bind if theirs.multiple_results else lambda *xs: [bind(*xs)]
 
     def trace(
-        self, column: str, params: dict[str, Any], avals: Sequence[Any], key: Any, f: Any
+        self,
+        column: str,
+        params: dict[str, Any],
+        avals: Sequence[Any],
+        key: Any,
+        f: Any,
+        known: Known = NOTHING,
     ) -> ClosedJaxpr:
         """The jaxpr of f, a function of JAX's, for operands of these types; `key` is what else it depends on.
+
+        Operands that are `known` have these values inside of it, which a rule may look at in Python.
 
         Raises:
           MissingRuleError: JAX has no such rule, or it fails.
         """
         types = tuple([a.strong for a in avals])
-        whole: Any = (column, types, key, tuple(sorted(params.items())))
+        fixed = tuple(sorted((i, x.item()) for i, x in known.items()))
+        whole: Any = (column, types, key, fixed, tuple(sorted(params.items())))
         try:
             found = self.made.get(whole)
         except TypeError:  # params without a hash
@@ -86,9 +98,10 @@ class _Rules:
         if found is not None:
             return found
         structs = [jax.ShapeDtypeStruct(a.shape, np_dtype(a.dtype)) for a in types]
+        given = lambda *xs: f(*[known.get(i, x) for i, x in enumerate(xs)])  # noqa: E731
         try:
             with with_wide_types(structs):
-                found = self.from_jax(jax.make_jaxpr(f)(*structs))
+                found = self.from_jax(jax.make_jaxpr(given)(*structs))
         except Exception as e:  # a user's function runs here: any error is possible
             self.missing(column, e)
         if whole is not None:
@@ -107,8 +120,10 @@ class _Rules:
         types = [array_type(a.shape, np_dtype(a.dtype)) for a in avals]
         return [self.to_aval(a).strong for a in result_types(theirs, types, given)]
 
-    def expansion(self, avals: Sequence[Any], params: dict[str, Any]) -> ClosedJaxpr:
-        """The primitive's implementation as a jaxpr, in which it does not occur itself."""
+    def expansion(
+        self, avals: Sequence[Any], params: dict[str, Any], known: Known = NOTHING
+    ) -> ClosedJaxpr:
+        """The primitive's implementation as a jaxpr, in which it does not occur itself; see `trace` for `known`."""
         theirs, given = self.primitive.value, jax_params(self.primitive.value, params)
         error: Exception | None = None
         for f, several in implementations(theirs):
@@ -118,7 +133,7 @@ class _Rules:
                 return list(out) if several else [out]
 
             try:
-                found = self.trace("impl", params, avals, id(f), flat)
+                found = self.trace("impl", params, avals, id(f), flat, known)
             except MissingRuleError as e:
                 error = e
                 continue
@@ -149,7 +164,11 @@ class _Rules:
         return results, fill_zeros(inexact(kinds), live_out, kinds)
 
     def jvp_program(
-        self, avals: Sequence[Any], live: Sequence[bool], params: dict[str, Any]
+        self,
+        avals: Sequence[Any],
+        live: Sequence[bool],
+        params: dict[str, Any],
+        known: Known = NOTHING,
     ) -> ClosedJaxpr:
         """(*primals, *tangents of those that are `live`) -> (*results, *tangents of the inexact ones)."""
         n, bind = len(avals), self.bind(params)
@@ -165,7 +184,7 @@ class _Rules:
             return [*outs, *[t for t in out_tangents if t.dtype != jax.dtypes.float0]]
 
         given = [a for a, on in zip(avals, live, strict=True) if on]
-        return self.trace("jvp", params, [*avals, *given], tuple(live), f)
+        return self.trace("jvp", params, [*avals, *given], tuple(live), f, known)
 
     def batch(self, axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
         size, bind = int(axis_size), self.bind(params)
@@ -213,6 +232,7 @@ class _Rules:
         linear: Sequence[bool],
         ct_avals: Sequence[Any],
         params: dict[str, Any],
+        known: Known = NOTHING,
     ) -> ClosedJaxpr:
         """(*operands that are not `linear`, *cotangents of inexact results) -> (*cotangents of the others)."""
         bind = self.bind(params)
@@ -229,7 +249,9 @@ class _Rules:
             return list(jax.linear_transpose(of_linear, *structs)(list(xs[n:])))
 
         key = (tuple(linear), tuple(wanted))
-        return self.trace("transpose", params, [*fixed_avals, *ct_avals], key, f)
+        places = [i for i, flag in enumerate(linear) if not flag]
+        fixed = {places.index(i): x for i, x in known.items()}
+        return self.trace("transpose", params, [*fixed_avals, *ct_avals], key, f, fixed)
 
     def lower(self, ctx: Any, *operands: Any, **params: Any) -> list[Any]:
         return ctx.inline(self.expansion(ctx.in_avals, params), operands)

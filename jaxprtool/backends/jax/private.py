@@ -405,14 +405,18 @@ def new_primitive(name: str, several: bool, f: Callable[..., Any], types: Any, r
 
 
 def implementations(prim: Any) -> list[tuple[Callable[..., Any], bool]]:
-    """Functions that may say what a primitive computes, and whether each returns several results."""
-    found = [(prim.impl, prim.multiple_results)]
+    """Functions that may say what a primitive computes, and whether each returns several results.
+
+    First the one that is compiled, which is what the primitive means in a program; an `impl` may look at values.
+    """
+    found: list[tuple[Callable[..., Any], bool]] = []
     entry = mlir._lowerings.get(prim)
     rule = getattr(entry, "rule", None)
     if inspect.isfunction(rule):  # made by `mlir.lower_fun` of a function
         held = inspect.getclosurevars(rule).nonlocals
         if callable(held.get("fun")):
             found.append((held["fun"], bool(held.get("multiple_results", True))))
+    found.append((prim.impl, prim.multiple_results))
     if prim.name == "call_hi_primitive":  # the primitives of 0.11 and later that are objects
         found.append((prim.to_lojax, True))
     return found
