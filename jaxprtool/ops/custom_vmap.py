@@ -14,6 +14,7 @@ def custom_vmap_call(
     rule: Function | None = shown(None),
     in_tree: TreeDef | None = shown(None),
     out_tree: TreeDef | None = shown(None),
+    batched_by: str = "",
 ):
     """call(*args), with a batching rule of its own.
 
@@ -21,4 +22,5 @@ def custom_vmap_call(
     rule: the batching rule, which only the process that traced the program has.
     in_tree: how JAX's rule takes its arguments.
     out_tree: how JAX's rule gives its results.
+    batched_by: the primitive of JAX's whose rule it is, where that is known to do something else than batching `call`; else "".
     """

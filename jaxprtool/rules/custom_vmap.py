@@ -5,7 +5,8 @@ What the rule gives depends on the size of the batch, so no jaxpr is the rule: i
     batched(axis_size, in_batched, avals) -> (jaxpr of the batched arguments, which results are batched)
 
 where batched arguments have the batch's axis in front, and so have batched results. A program from `trace` has
-such an object in the process that traced it; in text there is none, and the function's body is batched.
+such an object in the process that traced it; in text there is none, and the function's body is batched, with a warning. A text
+that says that the rule does something else (`batched_by`) is not batched.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from jaxprtool.core.trace import get_aval, inexact
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import fill_zeros, instantiate, jvp_jaxpr
+from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.sharing import apply_jaxpr
-from jaxprtool.interpreters.stage import stage
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.interpreters.stage import JaxprTrace, stage
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import Opaque, ParamValue
@@ -80,21 +82,37 @@ def _jvp(
     *,
     call: ClosedJaxpr,
     rule: ParamValue,
+    batched_by: str,
     **_params: ParamValue,
 ) -> PrimalAndTangent:
     flags = inexact(call.in_avals)
     transformed, _ = jvp_jaxpr(call, flags, instantiate_outs=True)
     live = [instantiate(t) for t, f in zip(tangents, flags, strict=True) if f]
     ours = _JvpRule(rule, flags) if hasattr(rule, "batched") else rule
-    outs = lax.custom_vmap_call(*primals, *live, call=transformed, rule=ours)
+    if ours is rule and batched_by:  # what is not in the text has no derivative there
+        ours = None
+    outs = lax.custom_vmap_call(*primals, *live, call=transformed, rule=ours, batched_by=batched_by)
     outs, out_tangents = split_list(outs, len(call.out_avals))
     return outs, fill_zeros(inexact(call.out_avals), out_tangents, call.out_avals)
 
 
+_HELP = "batch the function before it is traced (jax.vmap), or declare the primitive in a plug-in (--plugin)"
+
+
 def _batch(
-    axis_size: int, vals: Value, dims: Any, *, call: ClosedJaxpr, rule: Any, **_: Any
+    axis_size: int,
+    vals: Value,
+    dims: Any,
+    *,
+    call: ClosedJaxpr,
+    rule: Any,
+    batched_by: str = "",
+    **_: Any,
 ) -> OutAndDim:
     if not hasattr(rule, "batched"):
+        if batched_by:
+            message = f"JAX batches the primitive {batched_by} in another way than what it calls here, and its rule is not in the text"
+            fail(UnsupportedError, message, "batching-rule", help=_HELP)
         warnings.warn(
             f"the batching rule {rule} of custom_vmap_call is not in the text: its body is batched instead",
             CustomRuleWarning,
@@ -114,6 +132,17 @@ def _batch(
     return apply_jaxpr(batched, vals, call), [0 if b else None for b in out_batched]
 
 
+def _partial_eval(
+    trace: PartialEvalTrace, args: Sequence[Value], *, call: ClosedJaxpr, **params: Any
+) -> Value:
+    """The function's own parts; one whose rule does something else than they do stays whole."""
+    rule = params["rule"]
+    if params["batched_by"] and rule is not None and not isinstance(rule, _JvpRule):
+        primitive = lax.custom_vmap_call.primitive
+        return JaxprTrace.process_primitive(trace, primitive, args, {"call": call, **params})
+    return apply_jaxpr(call, args)
+
+
 _COLUMNS = CallRules(lax.custom_vmap_call, "call").columns()
 del _COLUMNS["saving"]  # to a policy it is one operation
 
@@ -124,7 +153,7 @@ define(
         "jvp": _jvp,
         "transpose": lambda cts, *args, call, **_: inline_transpose(cts, args, call),
         "batch": _batch,
-        "partial_eval": lambda trace, args, *, call, **_: apply_jaxpr(call, args),
+        "partial_eval": _partial_eval,
         "dce": lambda eqn, used: (eqn, [True] * len(eqn.inputs)),
     },
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.ir.dtypes import find_dtype
@@ -81,11 +83,17 @@ def _squares_in_jax(*xs, **_):
     return jax.jit(_squares)(*xs)
 
 
-def _custom_vmap():
+@functools.cache
+def _ruled():
+    """A function and its rule; the same objects for both examples."""
     call = body(_squares, "f64[3]", "f64[3]")
-    params = {"call": call, "rule": _RuleOfBody(call)}
+    return {"call": call, "rule": _RuleOfBody(call)}
+
+
+def _custom_vmap(label="squares", batched_by=""):
+    params = {**_ruled(), "batched_by": batched_by}
     args = (arg("f64[3]"), arg("f64[3]"))
-    return Example(lax.custom_vmap_call, args, params, label="squares", jax=_squares_in_jax)
+    return Example(lax.custom_vmap_call, args, params, label=label, jax=_squares_in_jax)
 
 
 def _remat_opt():
@@ -112,6 +120,7 @@ EXAMPLES = [
     _partitioned("product", lambda x, y: lax.mul(lax.sin(x), y), "f64[3]", "f64[3]"),
     _partitioned("two", lambda x: (lax.neg(x), lax.exp(x)), "f64[2,2]"),
     _custom_vmap(),
+    _custom_vmap("squares of a primitive", batched_by="squares_of_batch"),
     _remat_opt(),
     _linear("times", _scaled, _scaled, (["i32[3]", "f64[3]"], ["i32[3]", "f64[3]"]), (0, 1)),
     _linear(

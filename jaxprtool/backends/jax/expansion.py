@@ -2,7 +2,8 @@
 
 A primitive becomes a call of its implementation. Where JAX has a derivative rule for it the call is a `custom_jvp_call`,
 since an implementation need not have the derivative that the rule gives; and what is applied to tangents in such a rule is
-linear in them, and becomes a `linear_call` with JAX's transpose. Batch rules are left behind.
+linear in them, and becomes a `linear_call` with JAX's transpose. A batch rule that does something else than batching the
+implementation makes the call a `custom_vmap_call` (`batch_rules`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxprtool.backends.jax.batch_rules import rule_of
 from jaxprtool.backends.jax.foreign import NOTHING, Known
 from jaxprtool.backends.jax.live import LivePrimitive
 from jaxprtool.backends.jax.private import has_jvp_rule
@@ -45,7 +47,8 @@ class _Expansion:
       active: the primitives whose derivative rules are being expanded, to bound rules that apply their own primitive.
     """
 
-    def __init__(self, rules: bool) -> None:
+    def __init__(self, rules: bool, batches: bool = True) -> None:
+        self.batches = batches  # whether rules for batches are looked at
         self.depth = DEPTH if rules else 0
         self.done: dict[Any, ClosedJaxpr] = {}
         self.calls: dict[Any, JaxprEqn] = {}
@@ -105,8 +108,27 @@ class _Expansion:
         made = self.calls.get(key)
         if made is None:
             self.alive.append(body)
-            made = self.calls[key] = self._call(primitive, avals, eqn.params, body, known)
+            made = self._call(primitive, avals, eqn.params, body, known)
+            made = self.calls[key] = self.with_batch_rule(eqn, made, body, known)
         return eqn.replace(primitive=made.primitive, params=made.params)
+
+    def with_batch_rule(
+        self, eqn: JaxprEqn, call: JaxprEqn, body: ClosedJaxpr, known: Known
+    ) -> JaxprEqn:
+        """The call, inside of one with JAX's rule for batches where that is not what batching the implementation gives."""
+        if not self.batches:
+            return call
+        write_out = lambda program: _Expansion(False, False).closed(program)  # noqa: E731
+        fields = rule_of(eqn, body, known, write_out)
+        if not fields:
+            return call
+        operands = [Var(x.aval.strong) for x in eqn.inputs]
+        results = [Var(v.aval.strong) for v in eqn.out_binders]
+        inner = ClosedJaxpr(
+            Jaxpr(operands, [call.replace(inputs=operands, out_binders=results)], results), []
+        )
+        outer = find_primitive("custom_vmap_call")
+        return JaxprEqn(outer, [], {**outer.defaults, **fields, "call": inner}, [])
 
     def _call(
         self,

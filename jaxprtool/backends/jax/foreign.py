@@ -65,6 +65,8 @@ class _Rules:
     def __init__(self, primitive: LivePrimitive, from_jax: Any, to_aval: Any):
         self.primitive, self.from_jax, self.to_aval = primitive, from_jax, to_aval
         self.made: dict[Any, ClosedJaxpr] = {}
+        self.functions: dict[int, Callable[..., Any]] = {}  # of JAX's, by the jaxprs of `expansion`
+        self.bodies: list[ClosedJaxpr] = []  # keeps ids unique
 
     def bind(self, params: dict[str, Any]) -> Callable[..., list[Any]]:
         """The primitive as a function of its operands that returns a list."""
@@ -138,6 +140,8 @@ class _Rules:
                 error = e
                 continue
             if not self.occurs(found.jaxpr, avals, params):
+                self.functions[id(found)] = flat
+                self.bodies.append(found)
                 return found
         self.missing("impl", error)
 
@@ -187,8 +191,15 @@ class _Rules:
         return self.trace("jvp", params, [*avals, *given], tuple(live), f, known)
 
     def batch(self, axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
-        size, bind = int(axis_size), self.bind(params)
         avals = [get_aval(x) for x in values]
+        program, out_dims = self.batch_program(axis_size, dims, avals, params)
+        return apply_jaxpr(program, values), out_dims
+
+    def batch_program(
+        self, axis_size: int, dims: Any, avals: Sequence[Any], params: dict[str, Any]
+    ) -> tuple[ClosedJaxpr, list[int | None]]:
+        """JAX's rule for batched operands of these types, and where its results are batched: in front, or not at all."""
+        size, bind = int(axis_size), self.bind(params)
 
         def mapped(out_axes: Any) -> Any:
             return jax.vmap(bind, in_axes=tuple(dims), out_axes=out_axes, axis_size=size)
@@ -197,7 +208,7 @@ class _Rules:
             f = lambda *xs: mapped(list(out_axes))(*xs)  # noqa: E731
             return self.trace("batch", params, avals, (size, tuple(dims), tuple(out_axes)), f)
 
-        n_out = len(traced([0] * self._count(values, dims, params)).out_avals)
+        n_out = len(traced([0] * self._count(avals, dims, params)).out_avals)
         out_dims: list[Any] = [0] * n_out
         for i in range(n_out):  # JAX refuses to say that a batched result is none
             trial = [None if i == k else d for k, d in enumerate(out_dims)]
@@ -206,12 +217,43 @@ class _Rules:
             except MissingRuleError:
                 continue
             out_dims = trial
-        return apply_jaxpr(traced(out_dims), values), out_dims
+        return traced(out_dims), out_dims
 
-    def _count(self, values: Any, dims: Any, params: dict[str, Any]) -> int:
+    def batched_pair(
+        self,
+        size: int,
+        dims: Sequence[int | None],
+        avals: Sequence[Any],
+        params: dict[str, Any],
+        body: ClosedJaxpr,
+        known: Known,
+    ) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+        """What JAX's rule makes of a batch, and what batching the implementation does, results in front.
+
+        Args:
+          size: of the batch.
+          dims: 0 for operands that are batched, None for others.
+          avals: the types of the operands of one example.
+          body: the implementation, which `expansion` gave.
+
+        Raises:
+          MissingRuleError: JAX batches one of them not.
+        """
+        full = [
+            a if d is None else a.update(shape=(size, *a.shape))
+            for a, d in zip(avals, dims, strict=True)
+        ]
+        made = []
+        for column, f in (("batch", self.bind(params)), ("impl batch", self.functions[id(body)])):
+            over = lambda *xs, f=f: list(jax.vmap(f, tuple(dims), 0, axis_size=size)(*xs))  # noqa: E731
+            key = (size, tuple(dims), id(f) if column == "impl batch" else None)
+            made.append(self.trace(column, params, full, key, over, known))
+        return made[0], made[1]
+
+    def _count(self, avals: Sequence[Any], dims: Any, params: dict[str, Any]) -> int:
         single = []
-        for x, d in zip(values, dims, strict=True):
-            a = get_aval(x).strong
+        for a, d in zip(avals, dims, strict=True):
+            a = a.strong
             shape = a.shape if d is None else (*a.shape[:d], *a.shape[d + 1 :])
             single.append(a.update(shape=shape))
         return len(self.types(*single, **params))

@@ -383,7 +383,7 @@ def has_jvp_rule(prim: Any) -> bool:
 def has_batch_rule(prim: Any) -> bool:
     """Whether JAX has a rule of a primitive's own for batches."""
     tables = (batching.primitive_batchers, batching.fancy_primitive_batchers)
-    return any(prim in table for table in tables)
+    return any(isinstance(table, dict) and prim in table for table in tables)  # a view is no dict
 
 
 NoTangent = ad.Zero  # the tangent or cotangent, of a type, that is known to be zero

@@ -73,6 +73,7 @@ _OURS: dict[str, frozenset[str]] = {
     "cond": frozenset({"branches_platforms"}),
     "conj": frozenset({"_input_dtype"}),
     "dim_as_value": frozenset({"dtype"}),
+    "custom_vmap_call": frozenset({"batched_by"}),
     "jit": frozenset({"backend"}),
     "linear_call": frozenset({"transpose_jaxpr"}),
     "pallas_call": frozenset({"index_maps", "vmapped_dims"}),

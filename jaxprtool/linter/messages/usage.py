@@ -121,7 +121,7 @@ no-callback | The Python function of a callback is not in the text | run the pro
 callback-failed | The Python function of a callback raised an exception | mend the function
 callback-result | The Python function of a callback gave other results than were announced | return values of the announced types
 check-failed | A check of checkify has failed | look at the values that it checks
-batching-rule | The batching rule of a user's function failed | mend the rule
+batching-rule | The batching rule of a user's function failed, or is not in the text and is not that of what the function consists of | mend the rule, or batch the function before it is traced (jax.vmap)
 remat-policy | There is no such policy of remat, or it failed | write nothing, everything, dots, dots_no_batch, names=NAMES or offload=NAMES
 outside | An operation runs outside of programs only | take it out of the program
 ordered-effect | Ordered output in a program on several devices | take `ordered=True` away, or run it on one device

@@ -1,0 +1,148 @@
+"""Batching rules of primitives that only this process knows, where they are not what batching the implementation gives.
+
+A program that is written out through implementations is batched through them. JAX's rule of a primitive may do something else: a
+reduction that counts the batch in, a choice that is one only for batches. So both are traced for batches, and compared: first as
+jaxprs, and where these are not the same, by their values on samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxprtool.backends.jax.foreign import Known
+from jaxprtool.backends.jax.live import LiveOpaque, LivePrimitive, Named
+from jaxprtool.backends.jax.private import has_batch_rule
+from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.interpreters.evaluate import eval_jaxpr
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.walk import all_eqns
+
+__all__ = ["rule_of"]
+
+_SIZE = 3  # examples in a batch that is compared
+_MOST = 4  # operands up to which each is batched alone, too
+
+Expand = Callable[[ClosedJaxpr], ClosedJaxpr]
+
+
+class LivePrimitiveRule(LiveOpaque):
+    """JAX's batching rule of a primitive, for some params; what a text has of it is what it is called.
+
+    Attributes:
+      primitive: ours, with its rules.
+      params: those of its equation.
+    """
+
+    __slots__ = ("params", "primitive")
+    primitive: LivePrimitive
+    params: dict[str, Any]
+
+    def __init__(self, text: str, primitive: LivePrimitive, params: dict[str, Any]):
+        super().__init__(text, Named(lambda *_: NotImplemented, text))
+        amend(self, primitive=primitive, params=params)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LivePrimitiveRule, (self.text, self.primitive, self.params)
+
+    def batched(
+        self, axis_size: int, in_batched: Sequence[bool], avals: Sequence[Any]
+    ) -> tuple[ClosedJaxpr, list[bool]]:
+        """The function of batched arguments that the rule makes, and which of its results are batched."""
+        dims = [0 if b else None for b in in_batched]
+        program, out_dims = self.primitive.rules.batch_program(axis_size, dims, avals, self.params)
+        return program, [d is not None for d in out_dims]
+
+
+def rule_of(eqn: JaxprEqn, body: ClosedJaxpr, known: Known, expand: Expand) -> dict[str, Any]:
+    """Params of a `custom_vmap_call` with JAX's batching rule of a primitive, where that is not what its implementation gives.
+
+    Args:
+      eqn: the primitive's equation.
+      body: the implementation.
+      known: operands whose values are known, which are not batched.
+      expand: writes a program out, rules of derivatives aside.
+
+    Returns:
+      The params, but for the call; none where both are the same. Where nobody can say, `batched_by` is "".
+    """
+    primitive = eqn.primitive
+    assert isinstance(primitive, LivePrimitive)
+    if not has_batch_rule(primitive.value):
+        return {}
+    avals = [x.aval.strong for x in eqn.inputs]
+    answers: set[bool | None] = set()
+    for dims in _patterns(len(avals), known):
+        try:
+            pair = primitive.rules.batched_pair(_SIZE, dims, avals, eqn.params, body, known)
+        except JaxprToolError:  # JAX does not batch it so
+            continue
+        answers.add(_agree(*map(expand, pair)))
+    if answers <= {True}:
+        return {}
+    name = primitive.name
+    rule = LivePrimitiveRule(f"<batching rule of {name}>", primitive, dict(eqn.params))
+    return {"rule": rule, "batched_by": name if False in answers else ""}
+
+
+def _patterns(n: int, known: Known) -> Iterator[list[int | None]]:
+    """Which operands are batched: all of them, then each alone."""
+    free = [i for i in range(n) if i not in known]
+    if free:
+        yield [None if i in known else 0 for i in range(n)]
+    if 1 < len(free) <= _MOST:
+        for k in free:
+            yield [0 if i == k else None for i in range(n)]
+
+
+def _agree(one: ClosedJaxpr, other: ClosedJaxpr) -> bool | None:
+    """Whether two programs compute the same; None where nobody can say."""
+    if str(_opened(one)) == str(_opened(other)):
+        return True
+    if any(
+        "callback" in e.params or not e.primitive.known
+        for p in (one, other)
+        for e in all_eqns(p.jaxpr)
+    ):
+        return None
+    try:
+        given = [[_sample(a, i, k) for i, a in enumerate(one.in_avals)] for k in (0, 1)]
+        pairs = [(eval_jaxpr(one, xs), eval_jaxpr(other, xs)) for xs in given]
+    except (JaxprToolError, TypeError, ValueError):
+        return None
+    return all(_close(a, b) for found in pairs for a, b in zip(*found, strict=True))
+
+
+def _opened(program: ClosedJaxpr) -> ClosedJaxpr:
+    """What a program calls, where it is one call of all its arguments, in order."""
+    jaxpr = program.jaxpr
+    while len(jaxpr.eqns) == 1 and not jaxpr.const_binders:
+        (eqn,) = jaxpr.eqns
+        inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
+        passes = [*eqn.inputs] == [*jaxpr.in_binders] and [*eqn.out_binders] == [*jaxpr.outs]
+        if not passes or not isinstance(inner, ClosedJaxpr) or eqn.primitive.name not in _CALLS:
+            break
+        program, jaxpr = inner, inner.jaxpr
+    return program.replace(interface=None)
+
+
+_CALLS = ("jit", "custom_jvp_call", "custom_vmap_call")
+
+
+def _sample(aval: Any, i: int, k: int) -> np.ndarray:
+    """Values that differ from example to example."""
+    rng = np.random.default_rng([i, k])
+    drawn = rng.standard_normal(aval.shape)
+    if aval.dtype.kind == "b":
+        return np.asarray(drawn > 0)
+    if aval.dtype.kind in "iu":
+        drawn = rng.integers(0, 3, aval.shape)
+    return np.asarray(drawn, np_dtype(aval.dtype))
+
+
+def _close(a: Any, b: Any) -> bool:
+    return bool(np.allclose(a, b, rtol=1e-2, atol=1e-3, equal_nan=True))
