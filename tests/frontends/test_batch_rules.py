@@ -158,6 +158,20 @@ def test_derivatives_are_those_of_the_rules(name):
         agree(jt.vmap(ours)(BATCH, OTHER), jax.jit(jax.vmap(theirs))(BATCH, OTHER))
 
 
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_jax_is_given_the_rule_or_told_that_there_is_none(name):
+    f = DIFFERENT[name]
+    program = jt.trace(f, X, Y)
+    wanted = jax.jit(jax.vmap(f))(BATCH, OTHER)
+    live = jt.to_jax_function(program)
+    agree(jax.jit(live)(X, Y), jax.jit(f)(X, Y))
+    agree(jax.vmap(live)(BATCH, OTHER), wanted)
+    read = jt.to_jax_function(jt.parse(jt.format_jaxpr(program, lossless=True)))
+    agree(jax.jit(read)(X, Y), jax.jit(f)(X, Y))
+    with pytest.raises(jt.UnsupportedError, match="is not in the text"):
+        jax.vmap(read)(BATCH, OTHER)
+
+
 def test_a_text_refuses_the_batch_of_a_derivative():
     program = jt.parse(jt.format_jaxpr(jt.trace(DIFFERENT["another factor"], X, Y), lossless=True))
     g = jt.jaxpr_as_fun(program)

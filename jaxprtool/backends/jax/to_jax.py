@@ -59,7 +59,7 @@ from jaxprtool.ir.avals import (
     SymbolicDim,
 )
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.dtypes import DType, dtype_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import (
     NumpyScalar,
@@ -233,6 +233,8 @@ class _Writer:
             return inputs, outs, prim, rebuild_custom_rule(eqn, self.closed, self.aval)
         if name == "pallas_call":
             return inputs, outs, prim, self.kernel(eqn, prim)
+        if name == "custom_vmap_call":
+            params = _with_vmap_rule(eqn)
         if calls_absent(eqn):
             params = {**params, "callback": Named(absent_function(eqn), str(params["callback"]))}
         with self.on(self.inner_mesh(prim, params)):
@@ -407,6 +409,25 @@ class _Writer:
             return maker(**{k: self.param(prim, key, x) for k, x in v.fields.items()})
         found = object_of_record(key, v, functools.partial(self.param, prim, key))
         return _unknown_param(prim, key, v) if found is UNREADABLE else found
+
+
+def _with_vmap_rule(eqn: JaxprEqn) -> dict[str, Any]:
+    """The params of a `custom_vmap_call` with a rule for JAX, where they hold one of ours, or its text alone."""
+    rule = eqn.params["rule"]
+    if isinstance(rule, (LiveFunction, LiveOpaque)) and not isinstance(rule.value, Named):
+        return eqn.params
+
+    def batch(axis_size: int, in_batched: Any, *args: Any) -> tuple[list[Any], list[bool]]:
+        if not hasattr(rule, "batched"):
+            message = f"the batching rule {rule} of custom_vmap_call is not in the text"
+            fail(UnsupportedError, message, "batching-rule", span=eqn.span)
+        avals = [ShapedArray(x.shape, dtype_of(x.dtype)) for x in args]
+        program, flags = rule.batched(axis_size, list(in_batched), avals)
+        return private.evaluate(to_jax(program), *args), list(flags)
+
+    trees = [jax.tree.structure(k) for k in ((0,) * len(eqn.inputs), [0] * len(eqn.out_binders))]
+    given = zip(("rule", "in_tree", "out_tree"), (Named(batch, str(rule)), *trees), strict=True)
+    return {**eqn.params, **{k: LiveOpaque(str(eqn.params[k]), x) for k, x in given}}
 
 
 # Calls of which some releases have none, or none of this name.
