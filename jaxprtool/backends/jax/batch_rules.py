@@ -81,7 +81,10 @@ def rule_of(eqn: JaxprEqn, body: ClosedJaxpr, known: Known, expand: Expand) -> d
             pair = primitive.rules.batched_pair(_SIZE, dims, avals, eqn.params, body, known)
         except JaxprToolError:  # JAX does not batch it so
             continue
-        answers.add(_agree(*map(expand, pair)))
+        one, other = map(expand, pair)
+        if dims == [None if i in known else 0 for i in range(len(avals))] and _equal(one, other):
+            return {}  # the rule is to batch the implementation
+        answers.add(_agree(one, other))
     if answers <= {True}:
         return {}
     name = primitive.name
@@ -101,7 +104,7 @@ def _patterns(n: int, known: Known) -> Iterator[list[int | None]]:
 
 def _agree(one: ClosedJaxpr, other: ClosedJaxpr) -> bool | None:
     """Whether two programs compute the same; None where nobody can say."""
-    if str(_opened(one)) == str(_opened(other)):
+    if _equal(one, other):
         return True
     if any(
         "callback" in e.params or not e.primitive.known
@@ -115,6 +118,11 @@ def _agree(one: ClosedJaxpr, other: ClosedJaxpr) -> bool | None:
     except (JaxprToolError, TypeError, ValueError):
         return None
     return all(_close(a, b) for found in pairs for a, b in zip(*found, strict=True))
+
+
+def _equal(one: ClosedJaxpr, other: ClosedJaxpr) -> bool:
+    """Whether two programs are the same one, equation for equation."""
+    return str(_opened(one)) == str(_opened(other))
 
 
 def _opened(program: ClosedJaxpr) -> ClosedJaxpr:
