@@ -56,9 +56,9 @@ def vmap(
       jaxprtool vmap train.py:loss --like example_args --in-axes batch=0
       jaxprtool vmap --in-axes '{"params": {"w": -, "b": 0}, "x": 0}' loss.jaxpr
     """
-    program = session.program(file)
+    size = driver.DEFAULT_SIZE if axis_size is None else axis_size
+    batched = driver.vmap(session.program(file), in_axes, out_axes, size)
     if axis_size is None:
-        axis_size = driver.DEFAULT_SIZE
-        message = f"--axis-size is not given, and the batch has {axis_size} elements"
+        message = f"--axis-size is not given, and the batch has {size} elements"
         session.warn(message, "axis-size", severity="note")
-    session.write("vmap", driver.vmap(program, in_axes, out_axes, axis_size), output)
+    session.write("vmap", batched, output)

@@ -13,7 +13,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import Record, Word
 from jaxprtool.ir.synonyms import close_names
 
-__all__ = ["POLICY_WORDS", "checkpointed", "policy_of", "with_names"]
+__all__ = ["POLICY_FORMS", "POLICY_WORDS", "checkpointed", "policy_of", "with_names"]
 
 
 def checkpointed(program: ClosedJaxpr, policy: Any) -> ClosedJaxpr:
@@ -58,6 +58,7 @@ POLICY_WORDS = {
     "dots": "dots_saveable",
     "dots_no_batch": "dots_with_no_batch_dims_saveable",
 }
+POLICY_FORMS = ("names", "offload")  # policies of names, which stand behind a `=`
 
 
 def policy_of(words: str) -> Any:
@@ -84,7 +85,7 @@ def policy_of(words: str) -> Any:
             offload_src="device",
             offload_dst="pinned_host",
         )
-    known = [*POLICY_WORDS, "names", "offload"]
+    known = [*POLICY_WORDS, *POLICY_FORMS]
     near = close_names(kind, known)
     message = f"there is no policy {words!r}" + (f", did you mean {near[0]}?" if near else "")
     help = "policies are nothing, everything, dots, dots_no_batch, names=a,b and offload=a,b"

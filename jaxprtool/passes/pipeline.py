@@ -92,6 +92,9 @@ def _options(of: Pass, words: Sequence[str]) -> dict[str, Any]:
         first = _first(of, word)
         if not equals and first is not None:
             key, value = first, word
+        elif key not in known:
+            of_form = [option for option, starts in of.forms.items() if key in starts]
+            key, value = (of_form[0], word) if of_form else (key, value)
         if key not in known and not of.takes_any:
             help = f"it has {', '.join(known)}" if known else "it has none"
             what = f"there is no option {key}" if key else f"{word} names no option"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -60,6 +60,7 @@ class Pass:
       laws: what it promises; see `LAWS`.
       least: of options that are whole numbers, the smallest that makes sense.
       names: of options that name something in a program, what warns where nothing there has the name.
+      forms: of options whose values may be of a form `word=...`, those words: the option itself may then be left out.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Pass:
     laws: frozenset[str]
     least: Mapping[str, int] = field(default_factory=dict)
     names: Mapping[str, Look] = field(default_factory=dict)
+    forms: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
@@ -104,6 +106,7 @@ def define_pass(
     laws: str = "types",
     least: Mapping[str, int] | None = None,
     names: Mapping[str, Look] | None = None,
+    forms: Mapping[str, Sequence[str]] | None = None,
 ) -> Callable[[F], F]:
     """Make a function a pass that `opt --passes` knows by a name; returns a decorator.
 
@@ -113,6 +116,8 @@ def define_pass(
       least: options that are whole numbers, with the smallest that each may be: `{"size": 0}`.
       names: options that name something in a program, each with a function of the program and the name, which warns
         where nothing has the name; it is called before the pass runs for the first time.
+      forms: options whose values may be of a form `word=...`, with those words: `{"policy": ("names",)}` lets `names=a` stand
+        for `policy=names=a`.
 
     Raises:
       ValueError: there is no such law, or another pass has this name.
@@ -127,7 +132,7 @@ def define_pass(
         of_ours = BUILT_IN.get(name, run.__module__) != run.__module__
         if of_ours or (known is not None and known.run.__module__ != run.__module__):
             raise ValueError(f"there is a pass {name} already")
-        _PASSES[name] = Pass(name, run, promised, least or {}, names or {})
+        _PASSES[name] = Pass(name, run, promised, least or {}, names or {}, forms or {})
         return run
 
     return define

@@ -55,6 +55,7 @@ def broken(stage: Stage, program: jt.ClosedJaxpr, args: Sequence[Any] | None, **
     """
     made = stage(program)
     jt.typecheck_jaxpr(made)
+    jt.typecheck_jaxpr(jt.parse(jt.format_jaxpr(made, lossless=True)))  # other verbs read its text
     laws = stage.of.laws
     if "types" in laws:
         if program.in_avals != made.in_avals:

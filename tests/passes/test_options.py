@@ -101,6 +101,8 @@ NAMED = jt.parse("""{ lambda ; a:f32[3]. let
         ("cast f32->bf16 scope={}", ["part"]),
         ("remat policy=names={}", ["kept"]),
         ("remat policy=offload={}", ["kept"]),
+        ("remat names={}", ["kept"]),
+        ("remat offload={}", ["kept"]),
     ],
 )
 def test_a_name_that_nothing_has_is_warned_of_once(passes, there):
@@ -114,6 +116,12 @@ def test_a_name_that_nothing_has_is_warned_of_once(passes, there):
     assert len(found) == 1 and ", ".join(there) in str(found[0].message)
     with pytest.warns(UnknownNameWarning, match=f"did you mean {there[0]}"):
         jt.opt(made, passes=passes.format(there[0] + "x"))
+
+
+@pytest.mark.parametrize("policy", ["names=kept", "offload=kept", "dots"])
+def test_the_word_policy_may_be_left_out(policy):
+    short, full = (pipeline(f"remat {word}{policy}") for word in ("", "policy="))
+    assert short == full and short[0].options == {"policy": policy}
 
 
 def test_names_are_looked_for_in_policies_of_residuals_too():

@@ -157,3 +157,26 @@ def test_operands_are_counted_in_the_order_of_the_index(index, message):
     with pytest.raises(jt.JaxprTypeError) as e:
         jt.typecheck_jaxpr(program.jaxpr.replace(eqns=[changed]))
     assert message in str(e.value)
+
+
+READS = {
+    "an element": "e:f32[] <- c[d]",
+    "a slice": "e:f32[2] <- c[d:d+2]",
+    "every other one": "e:f32[2] <- c[d:d+3:2]",
+    "exchanged": "e:f32[], c[d] <- c[d], 3.0:f32[]",
+    "added to": "c[d] += 2.0:f32[]\n e:f32[4] <- c[...]",
+}
+
+
+@pytest.mark.parametrize("at", [0, 3, -1, 7, -9])
+@pytest.mark.parametrize("form", READS)
+def test_a_literal_in_an_index_is_read_back_as_the_number_that_it_selects(form, at):
+    program = jt.parse(
+        f"{{ lambda ; b:f32[4] d:i32[]. let c:Ref{{f32[4]}} = new_ref b\n {READS[form]} in (e,) }}"
+    )
+    fixed = jt.opt(program, passes=f"specialise d={at}")
+    read = jt.parse(jt.format_jaxpr(fixed, lossless=True))
+    x = np.arange(4, dtype=np.float32)
+    (expected,) = jt.run(program, x, np.int32(at))
+    for other in (fixed, read):
+        np.testing.assert_array_equal(jt.run(other, x)[0], expected)
