@@ -83,7 +83,7 @@ def fixed(programs: Mapping[str, ClosedJaxpr], found: Lint) -> Fixed:
 
 
 def _mended(program: ClosedJaxpr, linted: Linted) -> ClosedJaxpr:
-    fixes = [f.rule.page.fix for f in linted.findings if f.rule.page.fix]
+    fixes = [f.fix for f in linted.findings if f.fix]
     passes = dict.fromkeys(p for fix in fixes for p in fix.split(","))
     if not passes:
         return program
@@ -91,7 +91,7 @@ def _mended(program: ClosedJaxpr, linted: Linted) -> ClosedJaxpr:
     def run(p: ClosedJaxpr) -> ClosedJaxpr:
         return run_pipeline(load_constants(p), pipeline(",".join(passes)), until_fixed=True)
 
-    places = [f.found.place for f in linted.ignored if f.rule.page.fix]
+    places = [f.found.place for f in linted.ignored if f.fix]
     ignored = {place.eqn for place in places if place is not None}
     # with the places that the findings are at
     made = left_alone(with_places(program), ignored, run)

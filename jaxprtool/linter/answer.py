@@ -147,7 +147,7 @@ def _row(name: str, finding: Finding) -> dict[str, Any]:
         "program": name,
         "place": _place(found.place, found.span),
         "related": [place.json() for place in found.related],
-        "fix": finding.rule.page.fix or None,
+        "fix": finding.fix or None,
     }
 
 

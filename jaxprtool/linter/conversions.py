@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import chain
+
+from jaxprtool.interpreters.flow import passed_on
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import holds_all
-from jaxprtool.linter.frames import At
-from jaxprtool.linter.registry import lint_rule
+from jaxprtool.ir.jaxpr import Atom, JaxprEqn, Lit, Var
+from jaxprtool.ir.memo import Memo
+from jaxprtool.linter.frames import At, Ref
+from jaxprtool.linter.registry import Found, lint_rule
+from jaxprtool.passes.rules import Match
+from jaxprtool.passes.simplify import converts_back_for_nothing
 
 __all__ = ["converted_back"]
 
@@ -21,12 +29,13 @@ _MOVES = frozenset({"kept", "permuted", "chosen"})
     mend="leave out both conversions",
     fix="simplify,dce",
 )
-def converted_back(at: At) -> str | None:
+def converted_back(at: At) -> Found | None:
     """A value is converted to a wider type and straight back.
 
     Both conversions together change nothing. (The other way around, narrower and back, rounds, and is not told.) Mostly an operation
     between them is gone, or was meant to be there: the f32 that somebody wanted is not used. What only moves elements between the two
-    (a reshape, a transposition, a broadcast, a slice) changes no number.
+    (a reshape, a transposition, a broadcast, a slice) changes no number. It is not told where what was moved is read elsewhere too:
+    then the wider value is needed, and would have to be moved a second time.
     """
     moved = at.operand(0).seen_through(_MOVES)
     found = moved.frame.maker(moved.atom)
@@ -35,5 +44,40 @@ def converted_back(at: At) -> str | None:
     first, wide = found[0].inputs[0].aval, moved.aval
     if not isinstance(first, ShapedArray) or first.dtype is not at.out.dtype:
         return None
-    back = first.dtype is not wide.dtype and holds_all(first.dtype, wide.dtype)
-    return f"{first} becomes {wide} and {at.out} again" if back else None
+    if first.dtype is wide.dtype or not holds_all(first.dtype, wide.dtype):
+        return None
+    mendable = moved.frame is at.frame and converts_back_for_nothing(_match(at))
+    if not mendable and _is_read_between(at, moved):
+        return None
+    return Found(f"{first} becomes {wide} and {at.out} again", mendable=mendable)
+
+
+_READS = Memo[Counter[Atom]]("how often each variable is read")
+_DEFINED = Memo[dict[Var, JaxprEqn]]("the equation that defines each variable")
+
+
+def _match(at: At) -> Match:
+    """The equation as passes see it."""
+    jaxpr = at.frame.jaxpr
+    defined = _DEFINED.of(jaxpr, lambda: {v: eqn for eqn in jaxpr.eqns for v in eqn.out_binders})
+    reads = _READS.of(
+        jaxpr,
+        lambda: Counter(
+            x for x in chain(jaxpr.outs, *(e.inputs for e in jaxpr.eqns)) if type(x) is not Lit
+        ),
+    )
+    return Match(at.eqn, defined, reads)
+
+
+def _is_read_between(at: At, wide: Ref) -> bool:
+    """Whether what was moved since the conversion to the wider type is needed for something else too, in the same jaxpr."""
+    frame, x = at.frame, at.eqn.inputs[0]
+    while x is not wide.atom:
+        if len(frame.readers(x)) > 1 or x in frame.jaxpr.outs:
+            return True
+        made = frame.maker(x)
+        operand = None if made is None else passed_on(*made, _MOVES)
+        if operand is None:
+            return False
+        x = operand
+    return False

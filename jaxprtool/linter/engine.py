@@ -74,6 +74,11 @@ class Finding(NamedTuple):
         """What to do."""
         return self.found.help or self.rule.page.mend
 
+    @property
+    def fix(self) -> str:
+        """The passes that mend it, or ""."""
+        return self.rule.page.fix if self.found.mendable else ""
+
 
 @deep
 def lint_program(

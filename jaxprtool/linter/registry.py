@@ -62,6 +62,7 @@ class Found(NamedTuple):
       label: what that is called: `argument x`, or "".
       help: what to do about this one, or "" for what the rule says.
       related: other equations that take part.
+      mendable: whether the passes of the rule mend this one.
     """
 
     message: str
@@ -70,6 +71,7 @@ class Found(NamedTuple):
     label: str = ""
     help: str = ""
     related: Sequence[Place] = ()
+    mendable: bool = True
 
     @property
     def span(self) -> Span | None:

@@ -231,6 +231,11 @@ def _moved_in_between(m: Match) -> Any:
     return m.new(moved, x, *others, instead_of=gone)
 
 
+def converts_back_for_nothing(m: Match) -> bool:
+    """Whether the rules above put something else in the place of a conversion, so that what is converted twice is so no more."""
+    return _converted_twice(m) is not None or _moved_in_between(m) is not None
+
+
 def _moves_before(m: Match) -> tuple[list[JaxprEqn], bool]:
     """The operations that only move elements before an equation, the first one first, and whether each is there for it alone."""
     moves: list[JaxprEqn] = []

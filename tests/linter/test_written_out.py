@@ -129,3 +129,38 @@ def test_conversions_there_and_back_are_found_across_what_moves_elements(move):
     assert np.asarray(want).tobytes() == np.asarray(have).tobytes()
     if move in MENDED:
         assert "f32" not in {e.out_binders[0].aval.dtype.short for e in all_eqns(made.jaxpr)}
+
+
+READ_ELSEWHERE = {
+    "converted": lambda wide: (wide, wide),
+    "moved once": lambda wide: (wide.T, wide.T),
+    "moved twice": lambda wide: (wide.T[::-1], wide),
+}
+
+
+@pytest.mark.parametrize("form", READ_ELSEWHERE)
+def test_what_is_told_of_a_wide_value_that_is_read_elsewhere_is_mended(form):
+    """What a fix cannot take away, since the wide value is needed, is not told; the rest is, and `--fix` mends it."""
+
+    def f(x):
+        back, other = READ_ELSEWHERE[form](x.astype(jnp.float32))
+        return back.astype(jnp.bfloat16), other
+
+    def needed(x):
+        moved = x.astype(jnp.float32).T
+        return moved[::-1].astype(jnp.bfloat16), moved
+
+    x = jnp.arange(6, dtype=jnp.bfloat16).reshape(2, 3)
+    program = jt.trace(f, x)
+    found = lint({"": program}, select=("conversions",))
+    assert [one.fix for one in found.programs[0].findings] == ["simplify,dce"]
+    (made,) = fixed({"": program}, found).programs.values()
+    assert not lint({"": made}, select=("conversions",)).programs[0].findings
+    assert codes(needed, x) == []
+
+
+def test_a_conversion_back_in_another_jaxpr_has_no_fix():
+    x = jnp.arange(6, dtype=jnp.bfloat16).reshape(2, 3)
+    program = jt.trace(lambda x: jax.jit(lambda y: y.T)(x.astype(jnp.float32)).astype(x.dtype), x)
+    (finding,) = lint({"": program}, select=("conversions",)).programs[0].findings
+    assert finding.fix == ""
