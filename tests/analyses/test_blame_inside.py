@@ -267,3 +267,25 @@ def test_memory_that_nothing_has_written_to_is_bad_where_it_is_read() -> None:
     found = jt.blame(_kernel(_summed, out=2), np.ones(8, np.float32))
     assert found.first is not None and found.first.eqn.primitive.name == "get"
     assert [o.reached for o in found.outputs] == ["reaching"]
+
+
+def test_a_place_in_a_kernel_has_the_step_of_the_grid():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = jnp.log(x_ref[...])
+
+    def f(x):
+        block = pl.BlockSpec((1, 4), lambda i, j: (i, j))
+        return pl.pallas_call(
+            kernel,
+            out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+            grid=(2, 3),
+            in_specs=[block],
+            out_specs=block,
+            interpret=True,
+        )(x)
+
+    x = np.ones((2, 12), np.float32)
+    x[1, 5] = -1
+    first = jt.blame(f, x).json()["first"]
+    assert first["primitive"] == "log"
+    assert [(p["primitive"], p["step"]) for p in first["path"]] == [("pallas_call", 4)]

@@ -14,7 +14,7 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.grid import Grid, running_on
-from jaxprtool.interpreters.limits import check_room
+from jaxprtool.interpreters.limits import check_room, steps
 from jaxprtool.interpreters.runs import Run
 from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.avals import RefType, ShapedArray
@@ -139,7 +139,8 @@ def _run(xp: Namespace, *values: Value, **params: Any) -> list[Value]:
     vmapped, kernel = params["vmapped_dims"], params["jaxpr"]
     seen = [k for k in range(len(sizes)) if k not in vmapped]
     int32 = xp.dtype_of_aval(INT32)
-    for point in itertools.product(*map(range, sizes)):
+    points = itertools.product(*map(range, sizes))
+    for _, point in zip(steps("pallas_call", math.prod(sizes)), points, strict=False):
         ids = [xp.asarray(i, int32) for i in point]
         blocks = [
             _view(x, b, xp.run(m, [*ids, *scalars]) if m else [0] * len(b.dims))
