@@ -386,10 +386,9 @@ def has_batch_rule(prim: Any) -> bool:
     return any(isinstance(table, dict) and prim in table for table in tables)  # a view is no dict
 
 
-NoTangent = ad.Zero  # the tangent or cotangent, of a type, that is known to be zero
-is_unknown = (
-    ad.is_undefined_primal
-)  # whether an operand of a transpose rule is one that it is linear in
+# The tangent or cotangent, of a type, that is known to be zero; whether an operand of a transpose rule is one that it is linear in.
+NoTangent: Any = ad.Zero  # pyright: ignore[reportPrivateImportUsage]
+is_unknown = ad.is_undefined_primal
 
 
 def new_primitive(name: str, several: bool, f: Callable[..., Any], types: Any, rules: Any) -> Any:

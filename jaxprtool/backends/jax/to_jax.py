@@ -413,16 +413,17 @@ class _Writer:
 
 def _with_vmap_rule(eqn: JaxprEqn) -> dict[str, Any]:
     """The params of a `custom_vmap_call` with a rule for JAX, where they hold one of ours, or its text alone."""
-    rule = eqn.params["rule"]
+    rule: Any = eqn.params["rule"]
     if isinstance(rule, (LiveFunction, LiveOpaque)) and not isinstance(rule.value, Named):
         return eqn.params
 
     def batch(axis_size: int, in_batched: Any, *args: Any) -> tuple[list[Any], list[bool]]:
-        if not hasattr(rule, "batched"):
+        by = getattr(rule, "batched", None)
+        if by is None:
             message = f"the batching rule {rule} of custom_vmap_call is not in the text"
             fail(UnsupportedError, message, "batching-rule", span=eqn.span)
         avals = [ShapedArray(x.shape, dtype_of(x.dtype)) for x in args]
-        program, flags = rule.batched(axis_size, list(in_batched), avals)
+        program, flags = by(axis_size, list(in_batched), avals)
         return private.evaluate(to_jax(program), *args), list(flags)
 
     trees = [jax.tree.structure(k) for k in ((0,) * len(eqn.inputs), [0] * len(eqn.out_binders))]
