@@ -26,6 +26,10 @@ def _convert_type(
     operand: Aval, *, new_dtype: DType, weak_type: bool = False, sharding: ParamValue = None
 ) -> Aval:
     dtype = dtype_of(new_dtype)
+    if dtype is not None and dtype is operand.dtype and dtype.kind == "k":
+        return (
+            operand.strong
+        )  # a conversion of keys to their own kind, as concatenations of them had to 0.4.30
     if dtype is None or dtype.kind not in _NUMERIC:
         ill_typed(f"convert_element_type to {new_dtype}: not a numeric element type", "param-value")
     if operand.dtype.kind not in _NUMERIC:
@@ -63,6 +67,8 @@ def _convert_batch(
 
 def _converter(xp: Namespace, old: Value, new: Value) -> Value:
     """The function of one array that converts from one element type to another."""
+    if new.kind == "k":
+        return lambda x: x
     dtype = xp.dtype_of_aval(new)
     if old.kind == "c" and new.kind != "c":
         inner = _converter(xp, old.real, new)
@@ -117,6 +123,8 @@ class _ConvertImpl:
 def _convert_lower(ctx: LoweringContext, x: HloValue, **_params: ParamValue) -> HloValue:
     """Conversion to boolean is a comparison with zero; of a complex number, that of its real part."""
     old, new = x.aval.dtype, ctx.out_aval.dtype
+    if new.kind == "k":
+        return x
     if old.kind == "c" and new.kind != "c":
         x = ctx.op("real", x, out=x.aval.update(dtype=old.real))
     if new.kind == "b" and old.kind != "b":

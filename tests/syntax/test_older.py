@@ -436,3 +436,46 @@ def test_a_tolerance_of_which_only_the_address_is_printed():
     program = jt.parse(text)
     jt.check(program)
     np.testing.assert_allclose(jt.eval_jaxpr(program, [np.ones(3, "f")])[0], np.tanh(1), rtol=1e-6)
+
+
+def test_a_constraint_by_axes_of_a_mesh():
+    text = """\
+{ lambda ; a:f32[4,4]. let
+    b:f32[4,4] = sharding_constraint[
+      axis_resources=ParsedPartitionSpec(partitions=(('x',), ()), unsafe_user_spec=PartitionSpec('x', None), sync=2)
+      resource_env=ResourceEnv(Mesh(array([[0, 1],
+       [2, 3]]), ('x', 'y')), ())
+    ] a
+    c:f32[4,4] = add b 1.0
+  in (c,) }
+"""
+    program = jt.parse(text)
+    assert str(jt.check(program)) == "(f32[4,4]) -> (f32[4,4])"
+    x = np.ones((4, 4), "f")
+    np.testing.assert_array_equal(jt.eval_jaxpr(program, [x])[0], x + 1)
+
+
+KEYS = """\
+{ lambda ; a:key<fry>[3] b:key<fry>[3]. let
+    c:key<fry>[3] = convert_element_type[new_dtype=key<fry> weak_type=False] a
+    d:key<fry>[6] = concatenate[dimension=0] c b
+    e:u32[6,2] = random_unwrap d
+  in (e,) }
+"""
+
+
+def test_keys_that_are_converted_to_their_own_kind():
+    """As concatenations of keys printed it from 0.4.13 to 0.4.30."""
+    program = jt.parse(KEYS)
+    jt.check(program)
+    words = [np.arange(6, dtype=np.uint32).reshape(3, 2) + 10 * i for i in range(2)]
+    keys = [jt.eval_jaxpr(jt.parse(WRAP), [w])[0] for w in words]
+    for found in (jt.eval_jaxpr(program, keys)[0], jt.compile(program)(*keys)[0]):
+        np.testing.assert_array_equal(np.asarray(found), np.concatenate(words))
+    mapped, _ = jt.vmap_jaxpr(program, 2, [0, 0])
+    assert str(mapped.out_avals[0]) == "u32[2,6,2]"
+    with pytest.raises(jt.JaxprTypeError, match="key<rbg>"):
+        jt.check(jt.parse(KEYS.replace("new_dtype=key<fry>", "new_dtype=key<rbg>")))
+
+
+WRAP = "{ lambda ; a:u32[3,2]. let b:key<fry>[3] = random_wrap[impl=fry] a in (b,) }"
