@@ -48,13 +48,13 @@ class LargeValue(NamedTuple):
       place: the equation.
       name: the variable, or "" where the text has no name for it.
       type: its type.
-      nbytes: its size.
+      nbytes: its size; None where it has symbolic dimensions.
     """
 
     place: Place
     name: str
     type: str
-    nbytes: int
+    nbytes: int | None
 
 
 class Effect(NamedTuple):
@@ -247,7 +247,8 @@ def _largest(where: Sequence[Site], top: int) -> list[LargeValue]:
         for site, eqn in dict.fromkeys(types[aval]):
             for v in eqn.out_binders:
                 if v.aval is aval:
-                    nbytes = getattr(aval, "nbytes", 0)
+                    symbolic = getattr(aval, "size", 0) < 0
+                    nbytes = None if symbolic else getattr(aval, "nbytes", 0)
                     largest.append(LargeValue(site.place(eqn), v.name or "", str(aval), nbytes))
         if len(largest) >= top:
             break

@@ -45,7 +45,15 @@ class Stats(Report):
             return [*found, *self._changes(self.before)]
         rows = [[f"{n:,}", str(x), _key(k, self.by)] for k, (n, x) in f.groups.items()]
         found += _shortened("", ["written", "executed", f"{self.by}<"], rows, self.top)
-        values = [[size_text(v.nbytes), v.type, str(v.place), v.place.located()] for v in f.largest]
+        values = [
+            [
+                "unknown" if v.nbytes is None else size_text(v.nbytes),
+                v.type,
+                str(v.place),
+                v.place.located(),
+            ]
+            for v in f.largest
+        ]
         found += _shortened("largest values", ["size", "type<", "equation<", "<"], values, self.top)
         rows = [[str(p), p.located()] for p in f.dead]
         found += _shortened("dead equations", ["equation<", "<"], rows, self.top)

@@ -72,7 +72,7 @@ def _slice_transpose(
     for size, n, low, step in zip(get_aval(ct).shape, x.shape, start_indices, steps, strict=True):
         covered = size if step == 1 else (size - 1) * step + 1 if size else 0
         config.append((low, n - low - covered, step - 1))
-    if not any(any(c) for c in config):
+    if all(c == (0, 0, 0) for c in config):
         return ct
     return lax.pad(ct, full(ShapedArray((), x.dtype), 0), padding_config=tuple(config))
 

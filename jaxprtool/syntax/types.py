@@ -52,7 +52,7 @@ _FUTURE = pattern(r"AbstractFuture\{(.*)\}")
 _NUMBERS = pattern(r"\s*+\d++\s*+(?:,\s*+\d++\s*+)*+")
 _DIMS = pattern(r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)")
 _SYMBOLIC = pattern(POLYNOMIAL)
-_ELEMENT_LIKE = pattern(r"[-_]\d+|(?:bf|f|i|u|c)\d+")
+_ELEMENT_LIKE = pattern(r"-\s?\d+|_\d+|(?:bf|f|i|u|c)\d+")
 _NUMERIC = pattern(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
 _OF_NUMBERS = pattern(  # of any release
     r"(?:(?:f|bf|float|bfloat)\d+(?:_\w+)?|(?:i|u|c|int|uint|complex)\d+)"

@@ -140,6 +140,7 @@ def test_nothing_else_is(operation: Callable[[Any], Any]) -> None:
 SYMBOLIC = """\
 { lambda ; a:f32[a,b] b:f32[b,2*a + 1]. let
     c:f32[a,b] = sin a
+    u:f32[b] = reduce_sum[axes=(0,) out_sharding=None] c
     d:f32[a*b] = reshape[dimensions=None new_sizes=(a*b,) sharding=None] c
     e:f32[2*a,b] = concatenate[dimension=0] a c
     f:f32[a,2*a + 1] = dot_general[dimension_numbers=(([1], [0]), ([], []))] c b
@@ -159,7 +160,25 @@ SYMBOLIC = """\
       shape=(a, b, b)
       sharding=None
     ] c
-  in (d, e, f, j, k, l, m, n) }
+    o:f32[b] p:f32[a,b] = scan[
+      jaxpr={ lambda ; q:f32[b] r:f32[b]. let
+          s:f32[b] = add q r
+          t:f32[b] = mul q r
+        in (s, t) }
+      length=a
+      linear=(False, False)
+      num_carry=1
+      num_consts=0
+      reverse=False
+      unroll=1
+      _split_transpose=False
+    ] u a
+    v:f32[- mod(- 1, a) + a,b] = slice[
+      limit_indices=(- mod(- 1, a) + a, b)
+      start_indices=(0, 0)
+      strides=None
+    ] a
+  in (d, e, f, j, k, l, m, n, o, p, v) }
 """
 
 

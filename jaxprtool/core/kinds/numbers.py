@@ -43,7 +43,7 @@ __all__ = [
 
 # A polynomial of names, calls and brackets: `2*a + 1`, `floordiv(a, 2)`, `max(a, -1*b)`.
 _INNER = r"\((?:[^()\[\]{}:=\n]|\((?:[^()\[\]{}:=\n]|\([^()\[\]{}:=\n]*\))*\))*\)"
-_TERM = rf"-?(?:\d+(?!\w)|(?:[^\W\d]\w*)?{_INNER}|[^\W\d]\w*)"
+_TERM = rf"(?:-\s?)?(?:\d+(?!\w)|(?:[^\W\d]\w*)?{_INNER}|[^\W\d]\w*)"
 POLYNOMIAL = rf"{_TERM}(?:\s*[-+*^]\s*{_TERM})*"
 _DIMENSION = re.compile(POLYNOMIAL)
 _ITEM = re.compile(r"(?:[^,()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+")

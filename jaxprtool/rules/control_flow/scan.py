@@ -24,7 +24,7 @@ from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.limits import steps
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.runs import Run
-from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.avals import RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
@@ -64,7 +64,8 @@ def _types(
     **_: ParamValue,
 ) -> list[Aval]:
     for name, n in (("length", length), ("unroll", unroll)):
-        if not isinstance(n, int) or n < 0:
+        symbolic = name == "length" and isinstance(n, SymbolicDim)
+        if not symbolic and (not isinstance(n, int) or n < 0):
             ill_typed(f"scan: {name}={n} is no number of steps", "param-value")
     check_counts("scan", len(operands), {"num_consts": num_consts, "num_carry": num_carry})
     consts, carry, xs = split_list(operands, num_consts, num_carry)
@@ -324,6 +325,13 @@ def _cost(
     return cost_jaxpr(jaxpr) * length
 
 
+def _runs(params: dict[str, Any]) -> list[Run]:
+    """One for each step; where their number is a symbol it is not known."""
+    length = params["length"]
+    known = isinstance(length, int)
+    return [Run("jaxpr", params["jaxpr"], length if known else 0, turns=0 if known else 1)]
+
+
 define(
     lax.scan_call,
     abstract_eval=_types,
@@ -333,7 +341,7 @@ define(
     batch=_batch,
     lower=_lower,
     cost=_cost,
-    runs=lambda params: [Run("jaxpr", params["jaxpr"], params["length"])],
+    runs=_runs,
     partial_eval=partial_eval_scan,
     saving=saving_scan,
     linearize=linearize_scan,
