@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.core.kinds.numbers import PADDING_CONFIG, SHAPE
 from jaxprtool.driver.jvp import jvp
 from jaxprtool.driver.linearize import linearize
 from jaxprtool.driver.vjp import vjp
 from jaxprtool.driver.vmap import vmap
 from jaxprtool.ir.avals import SymbolicDim
 from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.syntax.params import format_value, read_value
 from tests.laws.oracle import EXAMPLES, law, ours
 from tests.rules.example import Example
 
@@ -214,3 +216,27 @@ def test_a_program_whose_types_need_sizes_is_specialised_first() -> None:
         jt.opt(jt.parse(text), passes="specialise n=1")
     with pytest.raises(jt.JaxprTypeError, match="f32"):
         jt.opt(jt.parse(text.replace("b:f32[n - 2]", "b:f32[n - 3]")), passes="specialise n=10")
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ("(-1, 2*a)", (-1, SymbolicDim("2*a"))),
+        ("(a,)", (SymbolicDim("a"),)),
+        ("(floordiv(a, 2), 3)", (SymbolicDim("floordiv(a, 2)"), 3)),
+        ("(- mod(- 1, a) + a,)", (SymbolicDim("- mod(- 1, a) + a"),)),
+    ],
+)
+def test_sizes_in_params_are_read_and_printed(text: str, value: Any) -> None:
+    read = SHAPE.read(read_value(text))
+    assert read == value and [*map(type, read)] == [*map(type, value)]
+    assert format_value(read) == text
+
+
+def test_sizes_in_tuples_of_tuples() -> None:
+    text = "((0, - mod(- 1, a) + a, 0), (-1, a, 0))"
+    read = PADDING_CONFIG.read(read_value(text))
+    assert PADDING_CONFIG.fits(read) and format_value(read) == text
+    assert [type(x) for x in read[1]] == [int, SymbolicDim, int]
+    for wrong in ("(a)", "((0, a, 0)", "(a; b)", "(a, 'b')", "(lambda x: x,)"):
+        assert not PADDING_CONFIG.fits(PADDING_CONFIG.read(read_value(wrong))), wrong

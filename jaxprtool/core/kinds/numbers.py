@@ -46,6 +46,7 @@ _INNER = r"\((?:[^()\[\]{}:=\n]|\((?:[^()\[\]{}:=\n]|\([^()\[\]{}:=\n]*\))*\))*\
 _TERM = rf"(?:-\s?)?(?:\d+(?!\w)|(?:[^\W\d]\w*)?{_INNER}|[^\W\d]\w*)"
 POLYNOMIAL = rf"{_TERM}(?:\s*[-+*^]\s*{_TERM})*"
 _DIMENSION = re.compile(POLYNOMIAL)
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _ITEM = re.compile(r"(?:[^,()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+")
 
 
@@ -70,19 +71,23 @@ class SizeKind(Integer):
 
 
 class Sizes(TupleOf):
-    """Tuples of sizes. A text of polynomials is outside of the literal grammar: `(2*a, b)`."""
+    """Tuples of sizes, or of tuples of them. A text of polynomials is outside of the literal grammar: `(2*a, b)`."""
 
     def read(self, value: ParamValue) -> Any:
-        if isinstance(value, Opaque) and value.text.startswith("(") and value.text.endswith(")"):
-            items = [*map(_size, _ITEM.findall(value.text[1:-1]))]
-            if None not in items:
-                return tuple(items)
-        return super().read(value)
+        found = _sizes(value.text) if isinstance(value, Opaque) else None
+        return super().read(value) if found is None else found
+
+
+def _sizes(text: str) -> tuple[Any, ...] | None:
+    """The sizes in `(2*a, b)`, or the tuples of them in `((0, a, 0), (0, 1, 0))`; None for other texts."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return None
+    items = [_sizes(i) or _size(i) for i in map(str.strip, _ITEM.findall(text[1:-1]))]
+    return None if None in items or "," not in text else tuple(items)
 
 
 def _size(text: str) -> int | SymbolicDim | None:
-    text = text.strip()
-    if text.isdecimal() and len(text) < 20:
+    if _INTEGER.fullmatch(text):
         return int(text)
     return SymbolicDim(text) if _DIMENSION.fullmatch(text) else None
 
@@ -157,10 +162,10 @@ INDICES = Sizes(SIZE, name="Indices", note="an index along each axis")
 STRIDES = Sizes(SIZE, name="Strides", note="a step along each axis")
 PERMUTATION = TupleOf(INTEGER, name="Permutation", note="each axis of the operand once")
 PAIR = Sizes(SIZE, 2)
-PADDING = TupleOf(
+PADDING = Sizes(
     PAIR, name="Padding", note="for each axis the numbers of elements put before and after it"
 )
-PADDING_CONFIG = TupleOf(
+PADDING_CONFIG = Sizes(
     Sizes(SIZE, 3),
     name="PaddingConfig",
     note="for each axis the numbers of elements put before it, after it, and between its elements",
