@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from jaxprtool.core.gateways import gateways
-from jaxprtool.ir.avals import set_dim_arithmetic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,8 +72,8 @@ def _dim_arithmetic(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     return dim_arithmetic(op, a, b)
 
 
-set_dim_arithmetic(_dim_arithmetic)
 gateways.base_trace = _base_trace
+gateways.dim_arithmetic = _dim_arithmetic
 gateways.load_operators = _load_operators
 gateways.load_numpy = _load_numpy
 gateways.load_plugins = _load_plugins

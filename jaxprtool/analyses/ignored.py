@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.kinds.containers import Either, tuple_of
 from jaxprtool.core.kinds.functions import neutral_names
-from jaxprtool.core.kinds.numbers import INTEGER, PADDING, PADDING_CONFIG, SHAPE, SIZE
+from jaxprtool.core.kinds.numbers import (
+    DIMENSION,
+    INDICES,
+    INTEGER,
+    PADDING,
+    PADDING_CONFIG,
+    SHAPE,
+    SIZE,
+)
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn
@@ -20,7 +28,7 @@ __all__ = ["NOTHING_IGNORED", "Ignored", "ignored"]
 _WORDS = ("order", "names", "weak", "consts", "shapes")
 _PARAMS = "params:"
 _WEAK = "weak_type"  # the param that says whether a result is weak
-_SIZES = (SHAPE, SIZE, PADDING, PADDING_CONFIG, tuple_of(INTEGER))
+_SIZES = (SHAPE, SIZE, DIMENSION, INDICES, PADDING, PADDING_CONFIG, tuple_of(INTEGER))
 _DIMENSIONS = re.compile(r"\[[^\[\]]*\]")
 
 

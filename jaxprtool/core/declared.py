@@ -24,6 +24,7 @@ __all__ = [
     "holds_integers",
     "no_type",
     "shown",
+    "refuse_param",
     "signature",
 ]
 
@@ -50,6 +51,11 @@ def check_declared(eqn: JaxprEqn) -> None:
 def fail_params(primitive: Primitive, params: dict[str, Any]) -> NoReturn:
     """Raise JaxprTypeError for params whose names are not those declared."""
     raise JaxprTypeError(_wrong_names(primitive, params))
+
+
+def refuse_param(primitive: Primitive, name: str, value: ParamValue) -> NoReturn:
+    """Raise JaxprTypeError for a param whose value is not of its kind here."""
+    raise JaxprTypeError(_misfit(primitive, primitive.params[name], value))
 
 
 def _misfit(primitive: Primitive, param: Param, value: ParamValue) -> Diagnostic:

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim
+from jaxprtool.core.gateways import gateways
+from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim, set_dim_arithmetic
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, brief, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT64, DType, dtype_of
 from jaxprtool.ir.jaxpr import Aval, JaxprEqn, Lit, Primitive, Value
@@ -29,6 +30,9 @@ __all__ = [
     "scalar_lit",
     "words_of_key",
 ]
+
+
+set_dim_arithmetic(lambda op, a, b: gateways.dim_arithmetic(op, a, b))
 
 
 class TracerBoolConversionError(JaxprToolError, TypeError):
@@ -221,8 +225,8 @@ def get_aval(x: Value) -> Aval:
 
 def is_inexact(aval: Aval) -> bool:
     """Whether values of a type have tangents of that type; those of integers and booleans are of dtype float0."""
-    if type(aval) is ShapedArray:
-        return aval.dtype.kind in "fc"
+    if type(aval) is ShapedArray and (kind := aval.dtype.kind) != "0":  # float0 is its own tangent
+        return kind in "fc"
     return aval.tangent() is aval.strong
 
 

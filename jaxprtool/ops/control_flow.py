@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.inner import Arguments, slice_of
-from jaxprtool.core.kinds.numbers import Size
+from jaxprtool.core.kinds.numbers import Dimension
 from jaxprtool.core.kinds.objects import Bookkeeping
 from jaxprtool.core.kinds.placement import Platforms
 from jaxprtool.core.primitive import param, primitive, shown
@@ -69,7 +69,7 @@ def while_call(
 def scan_call(
     *operands,
     jaxpr: ClosedJaxpr,
-    length: Size,
+    length: Dimension,
     num_carry: int,
     num_consts: int,
     reverse: bool = shown(False),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.core.kinds.numbers import Axes, Axis, Permutation, Shape, Size
+from jaxprtool.core.kinds.numbers import Axes, Axis, Dimension, Permutation, Shape
 from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.dtypes import INT32, DType
@@ -109,7 +109,7 @@ def _dtype_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
 
 @primitive
 def dim_as_value(
-    *, dim: Size, dtype: DType = param(INT32, hidden="implied", recover=_dtype_of_result)
+    *, dim: Dimension, dtype: DType = param(INT32, hidden="implied", recover=_dtype_of_result)
 ):
     """dim, the size of an axis, as a number.
 

@@ -24,7 +24,6 @@ LIMITS = {"step_limit": 10_000, "max_bytes": 10**8}
 REFUSED = {
     "linearize/policy_in_text": "known only as text",
     "run/through_jax_masked_add": "JAX has none with a mask",
-    "run/equinox": "has no primitive unvmap_any",  # a plug-in of ours says what it means
 }
 
 

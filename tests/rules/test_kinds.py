@@ -67,6 +67,7 @@ WRONG: dict[str, list[Any]] = {
     "FftType": ["DCT", 4, -1, True],
     "Function": [1, (), {}],
     "GatherNumbers": [(), Record("GatherDimensionNumbers", offset_dims=(0,))],
+    "Dimension": [1.5, True, ()],
     "Groups": [(0, 1), ((0, 1.5),), 1],
     "IndexMode": ["wrap", 3, None, True],
     "Layout": [1, ()],

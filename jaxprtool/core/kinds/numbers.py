@@ -14,6 +14,7 @@ from jaxprtool.ir.params import ElementClass, Opaque, ParamValue, Record, Word
 __all__ = [
     "AXES",
     "AXIS",
+    "DIMENSION",
     "BOOLEAN",
     "ELEMENT_TYPE",
     "INTEGER",
@@ -27,6 +28,7 @@ __all__ = [
     "TypeKind",
     "Axes",
     "Axis",
+    "Dimension",
     "ElementType",
     "ElementTypeOrClass",
     "Indices",
@@ -155,18 +157,19 @@ TYPE = TypeKind("Type", "a type", "types")
 SCALAR = ScalarKind("Scalar", "a number", "numbers")
 
 AXIS = Integer("Axis", "an integer", "integers", "an axis, the first is 0")
-SIZE = SizeKind("Size", "an integer", "integers", "a number of elements along an axis")
+SIZE = Integer("Size", "an integer", "integers", "a number of elements along an axis")
+DIMENSION = SizeKind("Dimension", "an integer", "integers", "a number of elements along an axis")
 AXES = TupleOf(INTEGER, name="Axes", note="axes, the first is 0")
-SHAPE = Sizes(SIZE, name="Shape", note="the number of elements along each axis")
-INDICES = Sizes(SIZE, name="Indices", note="an index along each axis")
-STRIDES = Sizes(SIZE, name="Strides", note="a step along each axis")
+SHAPE = Sizes(DIMENSION, name="Shape", note="the number of elements along each axis")
+INDICES = Sizes(DIMENSION, name="Indices", note="an index along each axis")
+STRIDES = Sizes(DIMENSION, name="Strides", note="a step along each axis")
 PERMUTATION = TupleOf(INTEGER, name="Permutation", note="each axis of the operand once")
-PAIR = Sizes(SIZE, 2)
+PAIR = Sizes(DIMENSION, 2)
 PADDING = Sizes(
     PAIR, name="Padding", note="for each axis the numbers of elements put before and after it"
 )
 PADDING_CONFIG = Sizes(
-    Sizes(SIZE, 3),
+    Sizes(DIMENSION, 3),
     name="PaddingConfig",
     note="for each axis the numbers of elements put before it, after it, and between its elements",
 )
@@ -176,6 +179,7 @@ Axis = Annotated[int, AXIS]
 ElementTypeOrClass = Annotated[Any, ELEMENT_CLASS]
 Scalar = Annotated[complex, SCALAR]
 Size = Annotated[int, SIZE]
+Dimension = Annotated[int, DIMENSION]
 Axes = Annotated[tuple[int, ...], AXES]
 Indices = Annotated[tuple[int, ...], INDICES]
 Shape = Annotated[tuple[int, ...], SHAPE]

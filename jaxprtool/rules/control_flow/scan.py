@@ -12,6 +12,7 @@ from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.declared import refuse_param
 from jaxprtool.core.partition import split_list
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
@@ -69,6 +70,8 @@ def _types(
             ill_typed(f"scan: {name}={n} is no number of steps", "param-value")
     check_counts("scan", len(operands), {"num_consts": num_consts, "num_carry": num_carry})
     consts, carry, xs = split_list(operands, num_consts, num_carry)
+    if isinstance(length, SymbolicDim) and xs and all(x.shape[:1] != (length,) for x in xs):
+        refuse_param(lax.scan_call.primitive, "length", length)  # a word that is no dimension
     slices = [_slice_type(x, length, i) for i, x in enumerate(xs, num_consts + num_carry)]
     outs = check_call("scan", jaxpr, [*consts, *carry, *slices])
     if len(outs) < num_carry:
