@@ -479,3 +479,13 @@ def test_keys_that_are_converted_to_their_own_kind():
 
 
 WRAP = "{ lambda ; a:u32[3,2]. let b:key<fry>[3] = random_wrap[impl=fry] a in (b,) }"
+
+
+def test_an_element_type_by_its_class():
+    text = (
+        "{ lambda ; a:f32[2,3] b:f32[3,4]. let c:f32[2,4] = dot_general[dimension_numbers=(((1,), (0,)), ((), ()))"
+        " precision=None preferred_element_type=<class 'numpy.float32'>] a b in (c,) }"
+    )
+    program = jt.parse(text)
+    assert str(jt.check(program)) == "(f32[2,3], f32[3,4]) -> (f32[2,4])"
+    assert str(program.eqns[0].params["preferred_element_type"]) == "f32"

@@ -118,12 +118,17 @@ class ElementType(Kind):
         return find_dtype(text.rstrip()) or UNREAD
 
     def read(self, value: ParamValue) -> Any:
+        if isinstance(value, ElementClass):  # `<class 'numpy.float32'>`, 0.2.20
+            return value.dtype
         found = find_dtype(value) if isinstance(value, Word) else None
         return value if found is None else found
 
 
 class ElementOrClass(ElementType):
     """Element types, and classes of NumPy's that stand for them."""
+
+    def read(self, value: ParamValue) -> Any:
+        return value if isinstance(value, ElementClass) else super().read(value)
 
     def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (DType, ElementClass))
