@@ -50,6 +50,7 @@ __all__ = [
     "primitive",
     "primitive_of",
     "shown",
+    "dtype_of_result",
     "types_of_results",
 ]
 
@@ -117,6 +118,11 @@ def shown(value: Any) -> Any:
 def optional(value: Any) -> Any:
     """The default of a param that is printed where the text had it: JAX prints it in some releases or cases only."""
     return _Declared(value, hidden="never", optional=True)
+
+
+def dtype_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
+    """The element type of the result, which the text does not say."""
+    return getattr(out_avals[0], "dtype", value) if len(out_avals) == 1 else value
 
 
 def types_of_results(value: Any, out_avals: Sequence[Any]) -> Any:

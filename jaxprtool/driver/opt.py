@@ -52,7 +52,7 @@ def opt(
     stages = pipeline(passes)
     if fast_math:
         stages = _with_fast_math(stages)
-    first = [*takewhile(lambda stage: stage.of.name == "specialise", stages)]
+    first = [*takewhile(lambda stage: stage.of.fixes_types, stages)]
     if first and has_symbolic_sizes(program):  # types are known once the sizes are
         program = run_pipeline(program, first, after=after)
         stages = stages[len(first) :]

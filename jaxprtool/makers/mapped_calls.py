@@ -1,20 +1,51 @@
-"""Operations of one example at a time over a batch."""
+"""Calls that map: by another call that does the same, and of one example at a time over a batch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.partition import merge_lists, partition_list
+from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.batch import moveaxis
+from jaxprtool.interpreters.batch import batch_rules, moveaxis
 from jaxprtool.interpreters.contracts import OutAndDim
+from jaxprtool.interpreters.cost import cost_rules
+from jaxprtool.interpreters.evaluate import impl_rules
+from jaxprtool.interpreters.jvp import jvp_rules
+from jaxprtool.interpreters.lower import lowering_rules
+from jaxprtool.interpreters.partial_eval import partial_eval_rules
 from jaxprtool.interpreters.stage import stage
+from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.ir.params import ParamValue
 
-__all__ = ["one_by_one"]
+__all__ = ["one_by_one", "of_another"]
+
+
+def of_another(
+    op: Any, params_of: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any]:
+    """The columns of a call that does what another one does: evaluation, transformations, lowering and cost are those of that one.
+
+    Args:
+      op: the binding function of the other one.
+      params_of: the params of the call -> those of the other one.
+    """
+
+    def by(table: RuleTable) -> Callable[..., Any]:
+        return lambda *args, **params: table[op.primitive](*args, **params_of(params))
+
+    return {
+        "impl": by(impl_rules),
+        "jvp": by(jvp_rules),
+        "transpose": by(transpose_rules),
+        "batch": by(batch_rules),
+        "lower": by(lowering_rules),
+        "cost": by(cost_rules),
+        "partial_eval": by(partial_eval_rules),
+    }
 
 
 def one_by_one(

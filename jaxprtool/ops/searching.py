@@ -1,18 +1,10 @@
 """Searching a sorted array."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from jaxprtool.core.kinds.numbers import Axes, Axis, Size
-from jaxprtool.core.primitive import param, primitive
+from jaxprtool.core.primitive import dtype_of_result, param, primitive
 from jaxprtool.ir.dtypes import INT32, DType
 
 __all__ = ["nonzero", "search_sorted"]
-
-
-def _dtype_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
-    """The element type of the result, which the text does not say."""
-    return getattr(out_avals[0], "dtype", value) if len(out_avals) == 1 else value
 
 
 @primitive(name="SearchSorted")
@@ -24,7 +16,7 @@ def search_sorted(
     dimension: Axis = param(0, hidden="never", first=True),
     batch_dims: int = param(0, hidden="never", first=True),
     method: str = param("scan", hidden="never", first=True),
-    out_dtype: DType = param(INT32, hidden="implied", recover=_dtype_of_result),
+    out_dtype: DType = param(INT32, hidden="implied", recover=dtype_of_result),
 ):
     """For each query where it belongs in sorted_arr along an axis: how many elements stand before it.
 

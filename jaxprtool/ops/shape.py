@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxprtool.core.kinds.numbers import Axes, Axis, Dimension, Permutation, Shape
 from jaxprtool.core.kinds.placement import Sharding
-from jaxprtool.core.primitive import param, primitive, shown
+from jaxprtool.core.primitive import dtype_of_result, param, primitive, shown
 from jaxprtool.ir.dtypes import INT32, DType
 from jaxprtool.ir.jaxpr import REQUIRED
 
@@ -102,14 +102,9 @@ def iota(*, dtype: DType, shape: Shape, dimension: Axis, sharding: Sharding | No
     """
 
 
-def _dtype_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
-    """The element type of the result, which the text does not say."""
-    return getattr(out_avals[0], "dtype", value) if len(out_avals) == 1 else value
-
-
 @primitive
 def dim_as_value(
-    *, dim: Dimension, dtype: DType = param(INT32, hidden="implied", recover=_dtype_of_result)
+    *, dim: Dimension, dtype: DType = param(INT32, hidden="implied", recover=dtype_of_result)
 ):
     """dim, the size of an axis, as a number.
 

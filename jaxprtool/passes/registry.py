@@ -60,6 +60,7 @@ class Pass:
       laws: what it promises; see `LAWS`.
       least: of options that are whole numbers, the smallest that makes sense.
       names: of options that name something in a program, what warns where nothing there has the name.
+      fixes_types: whether it may make types that can be checked of some that cannot, so that it runs before the check.
       forms: of options whose values may be of a form `word=...`, those words: the option itself may then be left out.
     """
 
@@ -69,6 +70,7 @@ class Pass:
     least: Mapping[str, int] = field(default_factory=dict)
     names: Mapping[str, Look] = field(default_factory=dict)
     forms: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    fixes_types: bool = False
 
     @property
     def summary(self) -> str:
@@ -107,6 +109,8 @@ def define_pass(
     least: Mapping[str, int] | None = None,
     names: Mapping[str, Look] | None = None,
     forms: Mapping[str, Sequence[str]] | None = None,
+    *,
+    fixes_types: bool = False,
 ) -> Callable[[F], F]:
     """Make a function a pass that `opt --passes` knows by a name; returns a decorator.
 
@@ -118,6 +122,8 @@ def define_pass(
         where nothing has the name; it is called before the pass runs for the first time.
       forms: options whose values may be of a form `word=...`, with those words: `{"policy": ("names",)}` lets `names=a` stand
         for `policy=names=a`.
+      fixes_types: whether it takes programs whose types cannot be checked yet, as those of symbolic sizes; `opt` runs it, where
+        it comes first, before the check.
 
     Raises:
       ValueError: there is no such law, or another pass has this name.
@@ -132,7 +138,9 @@ def define_pass(
         of_ours = BUILT_IN.get(name, run.__module__) != run.__module__
         if of_ours or (known is not None and known.run.__module__ != run.__module__):
             raise ValueError(f"there is a pass {name} already")
-        _PASSES[name] = Pass(name, run, promised, least or {}, names or {}, forms or {})
+        _PASSES[name] = Pass(
+            name, run, promised, least or {}, names or {}, forms or {}, fixes_types
+        )
         return run
 
     return define

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 _FUNCTIONS = {"floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "max": max, "min": min}
 
 
-@define_pass("specialise", "values")
+@define_pass("specialise", "values", fixes_types=True)
 def specialise(program: ClosedJaxpr, **values: Any) -> ClosedJaxpr:
     """Fix arguments to a number (x=0.5), which all of their elements are, and symbolic dimensions to a size (b=8).
 

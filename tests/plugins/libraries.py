@@ -18,20 +18,12 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from jaxprtool.driver.entry_points import BUILT_IN
+
 __all__ = ["META", "declared", "primitives"]
 
-EQUINOX = (
-    "announce_jaxpr",
-    "maybe_set",
-    "nonbatchable",
-    "nondifferentiable_backward",
-    "nontraceable",
-    "select_if_vmap",
-    "unvmap_all",
-    "unvmap_any",
-    "unvmap_max",
-)
-KFAC = ("layer_tag", "loss_tag")
+EQUINOX = BUILT_IN["jaxprtool.plugins.equinox"]
+KFAC = BUILT_IN["jaxprtool.plugins.kfac"]
 
 
 def declared(name: str, f: Any, types: Any, *, several: bool = False, **rules: Any) -> Any:

@@ -10,25 +10,18 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import bound_axes
-from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import cost_rules
-from jaxprtool.interpreters.evaluate import impl_rules
-from jaxprtool.interpreters.jvp import jvp_rules
-from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.observe import runs_as
-from jaxprtool.interpreters.partial_eval import partial_eval_rules
 from jaxprtool.interpreters.runs import Run
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
-from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.avals import Spec
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.memo import MemoTable
-from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import Mesh, partition_specs
 from jaxprtool.makers.axes import inserted
 from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.mapped_calls import of_another
 from jaxprtool.rules.define import define
 
 __all__ = ["as_shard_map"]
@@ -117,26 +110,11 @@ def _expanded(y: Value, aval: Aval, dim: int) -> Value:
     return lax.broadcast_in_dim(y, shape=inserted(aval.shape, dim, 1), broadcast_dimensions=kept)
 
 
-def _by(table: Any) -> Value:
-    """The rule of shard_map, for the shard_map that a pmap is."""
-
-    def rule(*args: Value, **params: ParamValue) -> Value:
-        return table[lax.shard_map.primitive](*args, **as_shard_map(params))
-
-    return rule
-
-
 define(
     lax.xla_pmap,
     abstract_eval=_types,
-    impl=_by(impl_rules),
-    jvp=_by(jvp_rules),
-    transpose=_by(transpose_rules),
-    batch=_by(batch_rules),
-    lower=_by(lowering_rules),
-    cost=_by(cost_rules),
+    **of_another(lax.shard_map, as_shard_map),
     runs=lambda params: [
         Run("call_jaxpr", params["call_jaxpr"], params["axis_size"], devices=params["axis_size"])
     ],
-    partial_eval=_by(partial_eval_rules),
 )

@@ -13,21 +13,16 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import NamedAxis, bound_axes
 from jaxprtool.core.kinds.placement import numbers_of_names
-from jaxprtool.interpreters.batch import batch_rules, vmap_jaxpr
+from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, typecheck_jaxpr
-from jaxprtool.interpreters.cost import cost_rules
-from jaxprtool.interpreters.evaluate import impl_rules
-from jaxprtool.interpreters.jvp import jvp_rules
-from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.observe import runs_as
-from jaxprtool.interpreters.partial_eval import partial_eval_rules
 from jaxprtool.interpreters.runs import Run
-from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.makers.axes import inserted, removed
 from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.mapped_calls import of_another
 from jaxprtool.rules.define import define
 
 __all__ = ["as_jit"]
@@ -145,20 +140,10 @@ def as_jit(params: dict[str, Any]) -> dict[str, Any]:
     return {**lax.jit_call.primitive.defaults, "jaxpr": jaxpr, "name": params["name"]}
 
 
-def _by(table: Any) -> Any:
-    """The rule of jit, for the call that an xmap is."""
-    return lambda *args, **params: table[lax.jit_call.primitive](*args, **as_jit(params))
-
-
 define(
     lax.xmap,
     abstract_eval=_types,
-    impl=_by(impl_rules),
-    jvp=_by(jvp_rules),
-    transpose=_by(transpose_rules),
-    batch=_by(batch_rules),
-    lower=_by(lowering_rules),
-    cost=_by(cost_rules),
+    **of_another(lax.jit_call, as_jit),
     runs=lambda params: [
         Run(
             "call_jaxpr",
@@ -166,5 +151,4 @@ define(
             math.prod(_numbers(params["global_axis_sizes"]).values()),
         )
     ],
-    partial_eval=_by(partial_eval_rules),
 )
