@@ -24,9 +24,7 @@ from jaxprtool.ir.params import ParamValue
 __all__ = ["one_by_one", "of_another"]
 
 
-def of_another(
-    op: Any, params_of: Callable[[dict[str, Any]], dict[str, Any]]
-) -> dict[str, Any]:
+def of_another(op: Any, params_of: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
     """The columns of a call that does what another one does: evaluation, transformations, lowering and cost are those of that one.
 
     Args:
