@@ -40,7 +40,6 @@ class Kind(ABC):
       spelling: how a text spells values.
       unchecked: whether every value is of this kind.
       holds_jaxprs: whether values are jaxprs, or hold some.
-      has_loose_fields: whether a field of a value may hold any text, as far as the next field.
       is_bookkeeping: whether values say nothing about what is computed.
       prints_itself: whether `printed` is the value itself.
     """
@@ -49,7 +48,6 @@ class Kind(ABC):
     spelling: Spelling = "value"
     unchecked = False
     holds_jaxprs = False
-    has_loose_fields = False
     is_bookkeeping = False
     prints_itself = True
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxprtool.syntax.earlier_releases import declared_params
+from jaxprtool.syntax.reading import DEFINED_NAME, odd_names
 from jaxprtool.syntax.tables import grammar_folder
 from jaxprtool.syntax.tokens import NUMBER_WORDS
 
-__all__ = ["Layout", "language_parser"]
+__all__ = ["Layout", "language_parser", "plain_names"]
 
 _APPLIED = frozenset({"PRIMITIVE", "ALONE", "TEXT_PRIMITIVE"})
 _NO_OPERANDS = frozenset({"COMMENT", "GOT", "SWAPPED", "STORED", "RAW"})
@@ -156,6 +158,19 @@ class Layout:
                     opened.append(_Open("brackets"))
             yield token
             before = token
+
+
+def plain_names(text: str) -> str:
+    """The text with identifiers, as long as the names are, where it uses definitions whose names hold blanks or brackets.
+
+    Each is the whole value of a param. Offsets stay as they are; whoever builds a program
+    from the tree takes the names from the text itself.
+    """
+    odd = odd_names(set(DEFINED_NAME.findall(text)))
+    if odd is None:
+        return text
+    used = re.compile(rf"(?<=[\s\[(,;])([^\W\d]\w*[ \t]*=\s*)({odd.pattern})")
+    return used.sub(lambda m: m[1] + re.sub(r"\W", "_", m[2]), text)
 
 
 def language_parser(is_known: Callable[[str], bool] | None = None) -> Any:

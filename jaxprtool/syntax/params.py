@@ -37,10 +37,16 @@ from jaxprtool.syntax.types import read_type, untyped_scalar
 
 __all__ = ["format_value", "read_value"]
 
+_ANGLED = r"<(?:[^<>\n]|<[^<>\n]*>)*>"
+_LINE_OF_FILE = r"[^()\[\]{},=<>'\"\n]+?:\d+(?![\w.:])"
+_OF_REFERENCE = (
+    r"\{(?:[^{}()\[\]\n]|\[(?:[^{}()\[\]\n]|\([^{}()\[\]\n]*\))*\]|\{[^{}()\[\]\n]*\})*\}"
+)
 _TOKEN = pattern(
     r"\s*(?:(?P<num>[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?j?|(?:inf|nan)j?(?![(=]))(?![\w.]))"
     r"|(?P<str>'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
-    r"|(?P<opaque><(?:[^<>\n]|<[^<>\n]*>)*>)"
+    rf"|(?P<opaque>(?:{_ANGLED}|[^\W\d][\w.]*) at {_LINE_OF_FILE}|{_ANGLED}"
+    rf"|(?:Mem)?Ref(?:<\w+>)?{_OF_REFERENCE})"
     r"|(?P<jaxpr>\{\s*lambda\b|let (?!\s|= )(?:(?! = )[^\n]){1,200}? = \{ lambda\b)"
     r"|(?P<word>[^\W\d][\w.]*(?:<\w+>)?)"
     r"|(?P<leaf>\*)"
@@ -50,7 +56,6 @@ _WORDS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis, "...
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _ESCAPE = pattern(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
 _BRACKET = pattern(r"[()\[\]{}]")
-_END_OF_FIELD = pattern(r"[()\[\]{}]|,(?= \w+=)")
 _SHAPED_ARRAY = pattern(r"\s*([\w<>]+\[[^\]]*\])\s*(,\s*weak_type=True)?\s*\)")
 _FUNCTION = pattern(r"<function ([\w.<>]+) at 0x\w+>")
 _MEMBER = pattern(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
@@ -88,7 +93,7 @@ def read_value(
         found = kind.read_text(text)
         if found is not UNREAD:
             return found
-        return kind.read(_literal(text, read_jaxpr, read_name, kind.has_loose_fields))
+        return kind.read(_literal(text, read_jaxpr, read_name))
     return _literal(text, read_jaxpr, read_name)
 
 
@@ -104,16 +109,13 @@ def _array_type(text: str) -> ShapedArray | None:
     return aval.update(weak_type=True) if weak else aval
 
 
-def _literal(
-    raw: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None, loose: bool = False
-) -> Any:
+def _literal(raw: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None) -> Any:
     """The value of a text in the literal grammar; an `Opaque` for one outside of it."""
     text = raw.rstrip()
     value = untyped_scalar(text)
     if value is not None:
         return value
     reader = _Reader(text, read_jaxpr, read_name)
-    reader.loose = loose
     try:
         value = reader.value(0)
         if reader.pos < len(text) and text[reader.pos :].strip():
@@ -129,7 +131,6 @@ class _Reader:
     def __init__(self, text: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None = None):
         self.text, self.pos, self.read_jaxpr, self.read_name = text, 0, read_jaxpr, read_name
         self.placing = self.in_tree = False  # inside a mesh, inside a tree definition
-        self.loose = False  # whether a field may hold any text
 
     def next(self) -> re.Match[str]:
         m = _TOKEN.match(self.text, self.pos)
@@ -331,7 +332,7 @@ class _Reader:
             m = self.next()
             if m.lastgroup == "word" and self.text.startswith("=", self.pos):
                 self.pos += 1
-                fields[m["word"]] = (self.field if self.loose else self.value)(depth + 1)
+                fields[m["word"]] = self.value(depth + 1)
             else:
                 self.pos = start
                 args.append(self.value(depth + 1))
@@ -341,29 +342,12 @@ class _Reader:
                 raise _Outside
         return tuple(args), fields
 
-    def field(self, depth: int) -> Any:
-        """The value of a field, or its text as far as the next field where it is no value."""
-        start = self.pos
-        try:
-            found = self.value(depth)
-            if self.peek() in (",", ")"):
-                return found
-        except _Outside:
-            pass
-        self.pos, level = start, 0
-        for m in _END_OF_FIELD.finditer(self.text, start):
-            if m[0] in "([{":
-                level += 1
-            elif m[0] in ")]}" and level:
-                level -= 1
-            elif not level and m[0] not in "]}":
-                self.pos = m.start()
-                return Opaque(self.text[start : self.pos])
-        raise _Outside
-
 
 def _object(text: str) -> Any:
-    """What stands in angle brackets: a function, a member of an enum, a class of numbers; any other object is text."""
+    """What stands in angle brackets: a function, a member of an enum, a class of numbers; any other object is text.
+
+    So are where a function is from, `<lambda> at f.py:3`, and types of references, `MemRef<None>{float32[8]}`.
+    """
     if m := _FUNCTION.fullmatch(text):
         return PrintedFunction(text, tuple(m[1].split(".")))
     if m := _MEMBER.fullmatch(text):

@@ -15,7 +15,7 @@ from jaxprtool.syntax.spellings import Release
 from jaxprtool.syntax.tokens import DEFINED, Token
 from jaxprtool.syntax.values import ValueScanner
 
-__all__ = ["AfterLine", "Frame", "Reading", "State", "nowhere"]
+__all__ = ["DEFINED_NAME", "AfterLine", "Frame", "Reading", "State", "nowhere", "odd_names"]
 
 # What is read next: something of a module, a header, equations, params, jaxprs in parentheses, a jaxpr below an equation,
 # what follows a jaxpr; or nothing.
@@ -26,7 +26,7 @@ State: TypeAlias = Literal[
 AfterLine: TypeAlias = Callable[[str, int], "re.Match[str] | None"]
 
 # What may not stand before `let ` is said after it, since a search for a fixed beginning is fast.
-_DEFINED = pattern(
+DEFINED_NAME = pattern(
     r"let (?<![\w.]let )(?<!\. let )" + DEFINED.removeprefix("let ") + r"\{ lambda\b"
 )
 _TAME = pattern(r"[^\s\[\](){},;=]+")
@@ -85,8 +85,8 @@ class Reading:
         self.values = ValueScanner(self.text)
         self.names: set[str] = set()
         if " = { lambda" in self.text:
-            self.names.update(m[1] for m in _DEFINED.finditer(self.text))
-        self.odd_name = _odd_names(self.names)
+            self.names.update(m[1] for m in DEFINED_NAME.finditer(self.text))
+        self.odd_name = odd_names(self.names)
         self.blocks = Blocks(self.text)
         self.has_where = "where" in self.text
         self.equation_start = 0
@@ -124,6 +124,7 @@ class Reading:
         return "end"
 
 
-def _odd_names(names: set[str]) -> re.Pattern[str] | None:
+def odd_names(names: set[str]) -> re.Pattern[str] | None:
+    """What matches the names that hold blanks or brackets, where a value is one of them; None where there are none."""
     odd = sorted((re.escape(n) for n in names if not _TAME.fullmatch(n)), reverse=True)
     return re.compile(rf"(?:{'|'.join(odd)})(?=[\s\])])") if odd else None

@@ -517,7 +517,8 @@ class _File:
         if kind.spelling == "free" and texts:
             start = self.free_start(tokens(tree, "KEY")[0], start)
         text = self.text[start:end]
-        if kind.spelling == "name" and (primitive.known or primitive.name in OLDER):
+        declared = primitive.known or primitive.name in OLDER
+        if kind.spelling == "name" and declared and text not in self.shells:
             reject_fault(text, start)
         if kind.spelling == "type" and (aval := self.array_type(text)) is not None:
             return aval
@@ -537,7 +538,7 @@ class _File:
         if ELEMENT_TYPE in kind.parts and (dtype := find_dtype(text)) is not None:
             return dtype
         value = kind.read(value_of(self, text, names))
-        if isinstance(value, (Opaque, str)) and (primitive.known or primitive.name in OLDER):
+        if isinstance(value, (Opaque, str)) and declared:
             reject_fault(text, start)
         return value
 

@@ -9,7 +9,7 @@ from typing import Any
 import lark
 from lark import Token, Tree
 
-from jaxprtool.syntax.oracle import language_parser
+from jaxprtool.syntax.oracle import language_parser, plain_names
 
 __all__ = ["Comments", "Meaningless", "Rejected", "tokens", "tree_of", "trees"]
 
@@ -33,8 +33,9 @@ def parser() -> Any:
 
 def tree_of(text: str, start: str = "start") -> Tree:
     """Lark's tree; raises `Rejected`."""
+    plain = plain_names(text) if start == "start" else text
     try:
-        return parser().parse(text, start=start)
+        return _spelled_as(text, parser().parse(plain, start=start), plain)
     except lark.exceptions.UnexpectedCharacters as e:
         raise Rejected(e.pos_in_stream, text[e.pos_in_stream :][:20]) from None
     except lark.exceptions.UnexpectedToken as e:
@@ -42,6 +43,17 @@ def tree_of(text: str, start: str = "start") -> Tree:
         end = len(text.rstrip())
         at = end if e.token.type == "$END" or at is None else at
         raise Rejected(at, text[at:][:20]) from None
+
+
+def _spelled_as(text: str, tree: Tree, plain: str) -> Tree:
+    """The tree of a text with plain names, with the names of the text itself."""
+    if plain != text:
+        for part in tree.iter_subtrees():
+            part.children = [
+                c.update(value=text[c.start_pos : c.end_pos]) if isinstance(c, Token) else c
+                for c in part.children
+            ]
+    return tree
 
 
 def trees(tree: Tree, *names: str) -> list[Tree]:

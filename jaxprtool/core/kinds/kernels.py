@@ -15,8 +15,7 @@ class GridMappingKind(Kind):
     """Records of the sizes of a grid, and of the blocks that a kernel gets at each of its points."""
 
     code = "grid-mapping"
-    # Releases to 0.5 print the maps of indices, and where in Python they are from.
-    holds_jaxprs = has_loose_fields = True
+    holds_jaxprs = True  # releases to 0.5 print the maps of indices
 
     def fits(self, value: ParamValue) -> bool:
         if not isinstance(value, Record) or value.name != "GridMapping":
