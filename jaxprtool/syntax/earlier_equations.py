@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import RefType, ShapedArray
-from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.dtypes import INT32, UINT32, custom_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.syntax.infer import UntypedLit
 from jaxprtool.syntax.types import UNTYPED
@@ -15,6 +15,8 @@ from jaxprtool.syntax.types import UNTYPED
 __all__ = [
     "branches",
     "first_operand_last",
+    "gamma_of_words",
+    "identity_callback",
     "last_operand",
     "no_operands",
     "references",
@@ -148,6 +150,26 @@ def identity_callback(
     if params.get("identity") is not True or len(inputs) != len(outs):
         return None
     return [_equation("optimization_barrier", inputs, {}, outs)]
+
+
+def gamma_of_words(
+    params: Params, inputs: Sequence[Any], outs: Sequence[Var]
+) -> list[JaxprEqn] | None:
+    """`random_gamma` of the words of keys, u32[..., n] (to 0.3.16); None where its operand is keys already."""
+    words, a = inputs
+    if words.aval is UNTYPED:  # no text without types has keys
+        keys, impl = UNTYPED, "fry"
+    elif isinstance(words.aval, ShapedArray) and words.aval.dtype is UINT32 and words.aval.shape:
+        impl = {2: "fry", 4: "rbg"}[words.aval.shape[-1]]
+        keys = ShapedArray(words.aval.shape[:-1], custom_dtype(f"key<{impl}>"))
+    else:
+        return None
+    wrapped = Var(keys)
+    taken = {k: v for k, v in params.items() if k == "log_space"}
+    return [
+        _equation("random_wrap", [words], {"impl": impl}, [wrapped]),
+        _equation("random_gamma", [wrapped, a], {"log_space": False, **taken}, outs),
+    ]
 
 
 def _equation(name: str, inputs: Sequence[Any], params: Params, outs: Sequence[Var]) -> JaxprEqn:

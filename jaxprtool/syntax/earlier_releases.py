@@ -187,7 +187,9 @@ OLDER: dict[str, Older] = {
         "use_magma",
         given={"compute_left_eigenvectors": True, "compute_right_eigenvectors": True},
     ),
-    "random_gamma": _older_params("0.3.16", "prng_impl", given={"log_space": False}),
+    "random_gamma": _older_params(
+        "0.3.16", "prng_impl", given={"log_space": False}, expand=equations.gamma_of_words
+    ),
     "random_split": Older(until="0.4.13", convert=changed.random_split),
     "rng_bit_generator": Older(convert=changed.bit_generator),
     "round": Older(until="0.2.5", convert=changed.rounding),
@@ -269,7 +271,7 @@ def from_older(
 ) -> tuple[Primitive, list[Any], Params]:
     """An equation as the current release spells it; one that cannot be read stays as it is."""
     older = OLDER.get(primitive.name, _PRIMAL_FUN)
-    if older.expand is not None and not older.name:
+    if older.expand is not None and not older.name and not primitive.known:
         return primitive, inputs, params
     if older.name and primitive.known and params.keys() <= primitive.params.keys():
         return primitive, inputs, params  # another primitive of this name, or the current one
@@ -295,7 +297,7 @@ def expanded(
 ) -> list[JaxprEqn] | None:
     """The equations in the place of one that this release has no single equation for; None where it stays as it is."""
     older = OLDER.get(primitive.name)
-    if older is None or older.expand is None or primitive.known:
+    if older is None or older.expand is None or (primitive.known and not older.foreign):
         return None
     try:
         return older.expand(params, inputs, outs)

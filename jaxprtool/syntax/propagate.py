@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared
 from jaxprtool.core.inner import inner_arguments
 from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.earlier_releases import OLDER, from_older
 from jaxprtool.syntax.infer import (
+    UntypedLit,
     UntypedWarning,
     inner_jaxprs,
     is_untyped,
@@ -58,11 +60,19 @@ def propagate_types(program: ClosedJaxpr, wide: bool, warn: bool = False) -> Non
         state.axes = outer
 
 
+class _Guess(NamedTuple):
+    """A value of a type that nothing has told so far: equations of a chain, the first of which takes literals alone."""
+
+    literals: tuple[UntypedLit, ...]
+    eqns: tuple[JaxprEqn, ...]
+
+
 class _Propagation:
     """The walk over a program and the jaxprs inside, in the order of evaluation.
 
     Attributes:
       failures: how many equations do not fit the types of their operands.
+      guesses: the values of a guessed type; the equation that is the first to use one with others decides it.
       trail: what was changed, last of all: an object and what its fields were.
     """
 
@@ -71,6 +81,7 @@ class _Propagation:
         self.failures, self.retries = 0, _MOST_RETRIES
         self.trail: list[tuple[Any, dict[str, Any]]] = []
         self.seen: set[Jaxpr] = set()
+        self.guesses: dict[Any, _Guess] = {}
 
     def change(self, x: Any, **fields: Any) -> None:
         self.trail.append((x, {k: getattr(x, k) for k in fields}))
@@ -97,6 +108,8 @@ class _Propagation:
                 yield from self.with_literals(eqn, axes)
             else:
                 yield from self.equation(eqn, axes)
+            if not told:
+                self.remember(eqn, before)
             state.axes = axes
             if self.warn and not told:
                 _warn_of_guesses(eqn, before)
@@ -176,18 +189,59 @@ class _Propagation:
         self.change(closed.jaxpr, outs=tuple(typed))
 
     def results(self, eqn: JaxprEqn) -> None:
-        try:
-            check_declared(eqn)
-        except JaxprToolError:
-            self.failures += 1
-            return
-        found = result_types(eqn, eqn.inputs)
+        found = _result_types(eqn)
+        if found is None and self.guesses:
+            found = self.guessed_again(eqn)
         if found is None:
             self.failures += 1
             return
         for v, aval in zip(eqn.out_binders, found, strict=True):
             if v.aval is UNTYPED:
                 self.change(v, aval=aval)
+
+    def remember(self, eqn: JaxprEqn, before: tuple[Any, ...]) -> None:
+        """Keep what is a guess among the results of an equation; `before` are its operands without types of literals."""
+        outs, given = eqn.out_binders, [self.guesses.pop(x, None) for x in set(eqn.inputs)]
+        if len(outs) != 1 or outs[0].aval is UNTYPED or inner_jaxprs(eqn):
+            return
+        if before and all(map(is_untyped, before)):
+            self.guesses[outs[0]] = _Guess(before, (eqn,))
+        elif len(before) == 1 and (guess := given[0]):
+            self.guesses[outs[0]] = _Guess(guess.literals, (*guess.eqns, eqn))
+
+    def guessed_again(self, eqn: JaxprEqn) -> Sequence[Any] | None:
+        """The types of the results where an operand's type was a guess and is another one; None where none fits."""
+        dtypes = {getattr(x.aval, "dtype", None): None for x in eqn.inputs}
+        for guess in [self.guesses[x] for x in eqn.inputs if x in self.guesses]:
+            for dtype in dtypes:
+                length = len(self.trail)
+                if dtype is not None and self.retype(guess, dtype):
+                    found = _result_types(eqn)
+                    if found is not None:
+                        return found
+                self.undo(length)
+        return None
+
+    def retype(self, guess: _Guess, dtype: DType) -> bool:
+        """Give literals another element type, and what is made of them alone; False where that does not fit."""
+        if any(dtype not in x.types([dtype], self.wide) for x in guess.literals):
+            return False
+        self.change(guess.eqns[0], inputs=tuple([x.typed(dtype) for x in guess.literals]))
+        for eqn in guess.eqns:
+            found = _result_types(eqn)
+            if found is None:
+                return False
+            self.change(eqn.out_binders[0], aval=found[0])
+        return True
+
+
+def _result_types(eqn: JaxprEqn) -> Sequence[Any] | None:
+    """The types of an equation's results; None where its operands or params do not fit."""
+    try:
+        check_declared(eqn)
+    except JaxprToolError:
+        return None
+    return result_types(eqn, eqn.inputs)
 
 
 def _warn_of_guesses(eqn: JaxprEqn, before: Sequence[Any]) -> None:

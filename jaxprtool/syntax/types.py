@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from jaxprtool.core.kinds.numbers import POLYNOMIAL
+from jaxprtool.core.kinds.numbers import BRACKETS, POLYNOMIAL
 from jaxprtool.ir.avals import (
     NO_GROUPS,
     AbstractToken,
@@ -50,7 +50,7 @@ _SPELLED = pattern(TYPE)
 _GROUP = pattern(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")
 _FUTURE = pattern(r"AbstractFuture\{(.*)\}")
 _NUMBERS = pattern(r"\s*+\d++\s*+(?:,\s*+\d++\s*+)*+")
-_DIMS = pattern(r"((?:[^,@()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)")
+_DIMS = pattern(rf"((?:[^,@()]|{BRACKETS})+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)")
 _SYMBOLIC = pattern(POLYNOMIAL)
 _ELEMENT_LIKE = pattern(r"-\s?\d+|_\d+|(?:bf|f|i|u|c)\d+")
 _NUMERIC = pattern(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")

@@ -281,3 +281,58 @@ def test_a_jaxpr_without_types_inside_any_value_is_a_fixed_point(
 def test_a_faulty_literal_with_blanks_has_its_column():
     with pytest.raises(jt.JaxprToolError, match=":1:41: "):
         jt.parse("{ lambda ; b:f32[3]. let c:f32[3] = mul [1.0, 2.0, 3.0]:f32[3] b in (c,) }")
+
+
+OF_LITERALS = """{{ lambda ; a b.
+  let c = broadcast_in_dim[ broadcast_dimensions=()
+                            shape=(3,) ] 1
+      d = reshape[ dimensions=None
+                   new_sizes=(3, 1) ] c
+      e = reshape[ dimensions=None
+                   new_sizes=(3,) ] d
+      f = lt a b
+      {0}
+  in (g,) }}"""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["u32", "i8", "u64", "f16", "bf16", "i32", "f32"])
+@pytest.mark.parametrize("use", ["g = select f e a", "g = mul e b", "g = select f a e"])
+def test_what_is_made_of_literals_has_the_type_that_its_first_use_tells(use, dtype):
+    aval = f"{dtype}[3]"
+    program = jt.with_types(jt.parse(OF_LITERALS.format(use)), aval, aval)
+    jt.check(program)
+    assert str(program.out_avals[0]) == aval
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_made_of_literals_and_used_in_two_ways_is_refused():
+    text = OF_LITERALS.format(
+        "h = mul e b\n      i = iota[dimension=0 dtype=int16 shape=(3,)]\n      g = mul e i"
+    )
+    with pytest.raises(jt.JaxprToolError, match="mul"):
+        jt.check(jt.with_types(jt.parse(text), "u8[3]", "u8[3]"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_keys_of_random_gamma_were_words():
+    """To 0.3.16; without types to 0.2.21."""
+    new = "{ lambda ; k:u32[2] a:f32[3]. let b:key<fry>[] = random_wrap[impl=fry] k\n c:f32[3] = random_gamma[log_space=False] b a in (c,) }"
+    wanted = jt.eval_jaxpr(jt.parse(new), [np.array([1, 2], "u4"), np.ones(3, "f4")])
+    impl = "PRNGImpl(key_shape=(2,), seed=<function threefry_seed at 0x7fd0bd5fe430>)"
+    for text in (
+        "{ lambda ; k a.\n  let c = random_gamma k a\n  in (c,) }",
+        "{ lambda ; k:u32[2] a:f32[3]. let c:f32[3] = random_gamma k a in (c,) }",
+        f"{{ lambda ; k:u32[2] a:f32[3]. let c:f32[3] = random_gamma[prng_impl={impl}] k a in (c,) }}",
+        f"{{ lambda ; k:u32[2] a:f32[3]. let c:f32[3] = random_gamma[log_space=False prng_impl={impl}] k a in (c,) }}",
+    ):
+        program = jt.parse(text)
+        if "u32" not in text:
+            program = jt.with_types(program, "u32[2]", "f32[3]")
+        jt.check(program)
+        (found,) = jt.eval_jaxpr(program, [np.array([1, 2], "u4"), np.ones(3, "f4")])
+        assert (found == wanted[0]).all()
+    of_keys = f"{{ lambda ; k:key<fry>[] a:f32[3]. let c:f32[3] = random_gamma[prng_impl={impl} log_space=True] k a in (c,) }}"
+    assert [e.primitive.name for e in jt.parse(of_keys).jaxpr.eqns] == ["random_gamma"]
+    of_four = "{ lambda ; k:u32[4] a:f32[3]. let c:f32[3] = random_gamma k a in (c,) }"
+    assert str(jt.parse(of_four).jaxpr.eqns[0].out_binders[0].aval) == "key<rbg>[]"

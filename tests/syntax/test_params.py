@@ -6,12 +6,14 @@ import pytest
 
 from jaxprtool.core.kinds.containers import NOTHING, either
 from jaxprtool.core.kinds.functions import NAME
-from jaxprtool.core.kinds.numbers import ELEMENT_TYPE
-from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.core.kinds.numbers import ELEMENT_TYPE, SHAPE
+from jaxprtool.generation.seeds import seeds
+from jaxprtool.ir.avals import ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError
 from jaxprtool.ir.dtypes import FLOAT32, INT32
 from jaxprtool.ir.frozen import FrozenDict, FrozenList
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import (
     ElementClass,
     EnumMember,
@@ -274,3 +276,43 @@ def test_a_name_beside_the_jaxpr_of_that_name() -> None:
     params = program.eqns[0].params
     assert isinstance(params["jaxpr"], ClosedJaxpr)
     assert not isinstance(params["name"], ClosedJaxpr)
+
+
+def values_of_seeds() -> list[tuple[Kind, str]]:
+    """The values of params in the seeds of random programs, as texts, with the kinds of their params."""
+    found: dict[tuple[str, str], tuple[Kind, str]] = {}
+    for program in (p for programs in seeds().values() for p in programs):
+        for eqn in program.jaxpr.eqns:
+            for name, value in eqn.params.items():
+                kind = eqn.primitive.params[name].kind
+                if kind.spelling == "value" and not kind.holds_jaxprs:
+                    text = format_value(value)
+                    found[name, text] = kind, text
+    return [*found.values()]
+
+
+@pytest.mark.parametrize("more", [")", ",)", "),)", "]", "}", " x", ")x", "(", "))", ", ]", '"'])
+def test_a_value_with_something_behind_it_is_another(more):
+    texts = values_of_seeds()
+    assert len(texts) > 300
+    for kind, text in texts:
+        found = read_value(text + more, kind)
+        assert isinstance(found, Opaque) or found != read_value(text, kind), text + more
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["(1, 2))", "((0, 0),),)", "(1, 2", '((", 0),)', "((0, 0))", "(1,,2)", "(a)", "(0 0,)"],
+)
+def test_sizes_that_are_none(text):
+    assert isinstance(read_value(text, SHAPE), Opaque) or not SHAPE.fits(read_value(text, SHAPE))
+
+
+@pytest.mark.parametrize(
+    "size", ["a", "2*a + 1", "-1*a", "max(0, floordiv(mod(a + 1, 2), 3) + 2)", "(a + 1)*2"]
+)
+def test_sizes_with_names(size):
+    assert read_value(f"({size}, 3)", SHAPE) == (SymbolicDim(size), 3)
+    assert parse(f"{{ lambda ; b:f32[{size}]. let in (b,) }}").in_avals[0].shape == (
+        SymbolicDim(size),
+    )

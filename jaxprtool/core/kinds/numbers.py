@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import TupleOf
@@ -16,6 +17,7 @@ __all__ = [
     "AXIS",
     "DIMENSION",
     "BOOLEAN",
+    "BRACKETS",
     "ELEMENT_TYPE",
     "INTEGER",
     "NUMBER",
@@ -43,13 +45,33 @@ __all__ = [
 ]
 
 
-# A polynomial of names, calls and brackets: `2*a + 1`, `floordiv(a, 2)`, `max(a, -1*b)`.
-_INNER = r"\((?:[^()\[\]{}:=\n]|\((?:[^()\[\]{}:=\n]|\([^()\[\]{}:=\n]*\))*\))*\)"
-_TERM = rf"(?:-\s?)?(?:\d+(?!\w)|(?:[^\W\d]\w*)?{_INNER}|[^\W\d]\w*)"
-POLYNOMIAL = rf"{_TERM}(?:\s*[-+*^]\s*{_TERM})*"
-_DIMENSION = re.compile(POLYNOMIAL)
+def _polynomial(depth: int, between: str = "-+*^") -> str:
+    """What matches a polynomial of names, calls and brackets, `depth` in each other: `2*a + 1`, `max(a, -1*(b + 1))`."""
+    term = r"\d+(?!\w)|[^\W\d]\w*+(?!\()"
+    if depth:
+        term += rf"|(?:[^\W\d]\w*+\(|\((?![^()]*,)){_polynomial(depth - 1, '-+*^,')}\)"
+    term = rf"(?:-\s?)?(?:{term})"
+    return rf"{term}(?:\s*[{between}]\s*{term})*+"
+
+
+POLYNOMIAL = _polynomial(3)
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
-_ITEM = re.compile(r"(?:[^,()]|\([^()]*(?:\([^()]*\)[^()]*)*\))+")
+
+
+def _brackets(depth: int) -> str:
+    return rf"\((?:[^()]|{_brackets(depth - 1)})*+\)" if depth else r"\([^()]*+\)"
+
+
+BRACKETS = _brackets(4)  # in each other, as tuples of tuples of polynomials have them
+_ONE = rf"(?:[^,()]|{BRACKETS})++"
+_ITEMS = re.compile(rf"\({_ONE}(?:,|(?:,{_ONE})++,?+)\s*+\)")
+_ITEM = re.compile(_ONE)
+
+
+@cache
+def _dimension() -> re.Pattern[str]:
+    """What matches a polynomial; few programs have one."""
+    return re.compile(POLYNOMIAL)
 
 
 class Integer(Kind):
@@ -67,7 +89,7 @@ class SizeKind(Integer):
     """Integers, and in a text the dimensions of shape-polymorphic programs: `2*a + 1`, `floordiv(a, 2)`."""
 
     def read(self, value: ParamValue) -> Any:
-        if isinstance(value, (Word, Record, Opaque)) and _DIMENSION.fullmatch(text := str(value)):
+        if isinstance(value, (Word, Record, Opaque)) and _dimension().fullmatch(text := str(value)):
             return SymbolicDim(text)
         return value
 
@@ -82,16 +104,16 @@ class Sizes(TupleOf):
 
 def _sizes(text: str) -> tuple[Any, ...] | None:
     """The sizes in `(2*a, b)`, or the tuples of them in `((0, a, 0), (0, 1, 0))`; None for other texts."""
-    if not (text.startswith("(") and text.endswith(")")):
+    if not _ITEMS.fullmatch(text):
         return None
     items = [_sizes(i) or _size(i) for i in map(str.strip, _ITEM.findall(text[1:-1]))]
-    return None if None in items or "," not in text else tuple(items)
+    return None if None in items else tuple(items)
 
 
 def _size(text: str) -> int | SymbolicDim | None:
     if _INTEGER.fullmatch(text):
         return int(text)
-    return SymbolicDim(text) if _DIMENSION.fullmatch(text) else None
+    return SymbolicDim(text) if _dimension().fullmatch(text) else None
 
 
 class Boolean(Kind):
