@@ -37,7 +37,8 @@ from jaxprtool.syntax.types import read_type, untyped_scalar
 
 __all__ = ["format_value", "read_value"]
 
-_ANGLED = r"<(?:[^<>\n]|<[^<>\n]*>)*>"
+_INSIDE = r"(?:[^<>()\[\]{}\n]|<[^<>()\[\]{}\n]*>)*"
+_ANGLED = rf"<(?:[^<>()\[\]{{}}\n]|<{_INSIDE}>|\({_INSIDE}\)|\[{_INSIDE}\]|\{{{_INSIDE}\}})*>"
 _LINE_OF_FILE = r"[^()\[\]{},=<>'\"\n]+?:\d+(?![\w.:])"
 _OF_REFERENCE = (
     r"\{(?:[^{}()\[\]\n]|\[(?:[^{}()\[\]\n]|\([^{}()\[\]\n]*\))*\]|\{[^{}()\[\]\n]*\})*\}"
