@@ -16,14 +16,15 @@ from jaxprtool.driver.arguments import Position
 @click.option(
     "--wrt",
     type=Positions(),
-    default="0",
-    show_default=True,
     metavar="I,J",
-    help="Arguments to differentiate by: positions of arrays, ranges (0-3), names (w1,b1; params, params.w).",
+    help="Arguments to differentiate by: positions of arrays, ranges (0-3), names (w1,b1; params, params.w). "
+    "Default: the first argument, the whole pytree.",
 )
 @click.option("--value", is_flag=True, help="Put the value before the gradients.")
 @output_option
-def grad(session: Session, file: str, wrt: tuple[Position, ...], value: bool, output: str) -> None:
+def grad(
+    session: Session, file: str, wrt: tuple[Position, ...] | None, value: bool, output: str
+) -> None:
     """Gradient of a jaxpr whose one result is a real scalar.
 
     \b

@@ -186,7 +186,7 @@ _VERBS: Mapping[str, Callable[[ClosedJaxpr, Entry], ClosedJaxpr | Programs]] = {
     "vmap": _vmap,
     "linearize": lambda p, e: linearize(p, e.wrt),
     "vjp": lambda p, e: vjp(p, e.wrt),
-    "grad": lambda p, e: grad(p, (0,) if e.wrt is None else e.wrt),
+    "grad": lambda p, e: grad(p, e.wrt),
     "discharge": lambda p, e: discharge(p),
 }
 
