@@ -12,8 +12,11 @@ def erf(x):
 
 
 @primitive
-def erfc(x):
-    """1 - erf x, accurate for large x, elementwise."""
+def erfc(x, *, accuracy: Accuracy | None = None):
+    """1 - erf x, accurate for large x, elementwise.
+
+    accuracy: a hint to the compiler; no effect on the meaning.
+    """
 
 
 @primitive

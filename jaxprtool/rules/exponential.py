@@ -140,8 +140,8 @@ define(
 define(
     lax.erfc,
     **elementwise(_FLOAT),
-    impl=in_float32(lambda xp, x: xp.special.erfc(x)),
-    jvp=derivative(lambda x, y: _bell(-2 / math.sqrt(math.pi), x)),
+    impl=in_float32(lambda xp, x, **_: xp.special.erfc(x)),
+    jvp=derivative(lambda x, y, **_: _bell(-2 / math.sqrt(math.pi), x)),
     transpose=NONLINEAR,
     lower=hlo("chlo.erfc"),
     masks="inf",

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.core.primitive import find_primitive
+from jaxprtool.core.primitive import declared_primitive, find_primitive
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.dtypes import INT32, UINT32, custom_dtype
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.syntax.infer import UntypedLit
+from jaxprtool.syntax.params import read_value
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.ref_trees import index_of_tree
 from jaxprtool.syntax.types import UNTYPED
 
 __all__ = [
     "branches",
     "first_operand_last",
     "gamma_of_words",
+    "hi_primitive",
     "identity_callback",
+    "index_in_tree",
     "last_operand",
     "no_operands",
     "references",
@@ -53,6 +58,12 @@ def no_operands(params: Params, inputs: Sequence[Any]) -> Arranged:
     """`create_token x`, to 0.2.5."""
     del inputs
     return params, []
+
+
+def index_in_tree(count: int, params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`get[tree=PyTreeDef(...)] r i`, where JAX prints all params; `count` operands stand before those of the index."""
+    index, operands = index_of_tree(str(params["tree"]), inputs[count:])
+    return {"index": index}, [*inputs[:count], *operands]
 
 
 def branches(params: Params, inputs: Sequence[Any]) -> Arranged:
@@ -150,6 +161,26 @@ def identity_callback(
     if params.get("identity") is not True or len(inputs) != len(outs):
         return None
     return [_equation("optimization_barrier", inputs, {}, outs)]
+
+
+_CALLED = pattern(r"(\w+)\[(.*)\]")
+_PARAM = pattern(r"\s*(\w+)=((?:[^\s\[\](){}]|\[[^\[\]]*\]|\([^()]*\))+)(?=\s|\Z)")
+
+
+def hi_primitive(
+    params: Params, inputs: Sequence[Any], outs: Sequence[Var]
+) -> list[JaxprEqn] | None:
+    """`call_hi_primitive[_prim=SearchSorted[side=left ...]]`, where JAX prints all params; None for what nobody declares."""
+    called = _CALLED.fullmatch(str(params["_prim"]).strip())
+    primitive = declared_primitive(called[1]) if called else None
+    if called is None or primitive is None:
+        return None
+    given, pos = dict[str, Any](), 0
+    while m := _PARAM.match(called[2], pos):
+        given[m[1]], pos = read_value(m[2], primitive.params[m[1]].kind), m.end()
+    if called[2][pos:].strip():
+        return None  # a jaxpr
+    return [_equation(called[1], inputs, given, outs)]
 
 
 def gamma_of_words(

@@ -228,6 +228,14 @@ def broadcast(params: Params, inputs: Inputs) -> Params:
     return {"shape": (*sizes, *shape), "broadcast_dimensions": dimensions}
 
 
+def dot_algorithm(params: Params, inputs: Inputs) -> Params:
+    """`dot_general[algorithm=]`, of 0.4.32 to 0.4.34; it is a `precision` now."""
+    del inputs
+    new = {k: v for k, v in params.items() if k != "algorithm"}
+    algorithm = params.get("algorithm")
+    return new if algorithm is None else {**new, "precision": algorithm}
+
+
 def dot(params: Params, inputs: Inputs) -> Params:
     """`dot`, to 0.1.43: the last dimension of the first operand, the last but one (or only one) of the second."""
     left, right = (len(_shape(x)) for x in inputs)

@@ -66,7 +66,12 @@ _PRIMAL_FUN = _older_name(
     renamed={"jaxpr": "call_jaxpr"},
     dropped=("in_tree", "in_trees", "num_consts", "out_tree"),
 )
-_OF_CUSTOM_TRANSFORMS = frozenset({"in_tree", "jaxpr", "num_consts", "out_tree"})
+# What the names of the params tell of primitives that nobody declares: a function under `custom_transforms` (to 0.1.62),
+# and, where JAX prints all params, an object that is a primitive (since 0.11).
+_BY_PARAMS = {
+    frozenset({"in_tree", "jaxpr", "num_consts", "out_tree"}): _PRIMAL_FUN,
+    frozenset({"_prim"}): Older(expand=equations.hi_primitive),
+}
 _JIT_DROPPED = (
     "backend", "device", "device_assignment", "device_values", "donated_invars", "inline", "keep_unused", "resource_env",
     "in_axis_resources", "out_axis_resources", "in_positional_semantics", "out_positional_semantics",
@@ -82,6 +87,10 @@ _CLIP = Word("GatherScatterMode.CLIP")
 
 def _jit(until: str) -> Older:
     return Older("jit", until, {"call_jaxpr": "jaxpr"}, _JIT_DROPPED, convert=changed.of_jit)
+
+
+def _tree_of_index(count: int) -> Older:
+    return Older(arrange=functools.partial(equations.index_in_tree, count), told_by=("tree",))
 
 
 OLDER: dict[str, Older] = {
@@ -159,6 +168,12 @@ OLDER: dict[str, Older] = {
     "conv_general_dilated": _older_params("0.4.1", "lhs_shape", "rhs_shape"),
     "convert_element_type": _older_params("0.2.5", "old_dtype"),
     "dot": _older_name("dot_general", "0.1.43", convert=changed.dot),
+    "dot_general": _older_params(
+        "0.4.38",
+        "transpose_algorithm",
+        renamed={"out_type": "out_sharding"},
+        convert=changed.dot_algorithm,
+    ),
     "dynamic_slice": _older_params("0.1.55", "operand_shape"),
     "dynamic_update_slice": _older_params("0.1.55", "update_shape"),
     "gather": _older_params("0.2.21", "operand_shape", given={"mode": _CLIP, "fill_value": None}),
@@ -197,6 +212,9 @@ OLDER: dict[str, Older] = {
     "symmetric_update": _older_name("symmetric_product", "0.5.0"),
     "tridiagonal_solve": _older_params("0.4.38", "ldb", "m", "n", "t"),
     # ---- effects and references
+    "get": _tree_of_index(1),
+    "swap": _tree_of_index(2),
+    "addupdate": _tree_of_index(2),
     "array_ref": _older_name("new_ref", "0.7.1"),
     "create_token": Older(until="0.2.5", arrange=equations.no_operands),
     "id_tap": _older_name(
@@ -232,8 +250,8 @@ def is_older(primitive: Primitive, given: Collection[str]) -> bool:
       given: the names of the params that stand in its text.
     """
     older = OLDER.get(primitive.name)
-    if older is None:  # a function under `custom_transforms`, to 0.1.62: a primitive of its name
-        return not primitive.known and frozenset(given) == _OF_CUSTOM_TRANSFORMS
+    if older is None:
+        return not primitive.known and frozenset(given) in _BY_PARAMS
     if older.told_by:
         return any(k in given for k in older.told_by)
     if not older.foreign:
@@ -270,7 +288,7 @@ def from_older(
     primitive: Primitive, inputs: list[Any], params: Params
 ) -> tuple[Primitive, list[Any], Params]:
     """An equation as the current release spells it; one that cannot be read stays as it is."""
-    older = OLDER.get(primitive.name, _PRIMAL_FUN)
+    older = OLDER.get(primitive.name) or _BY_PARAMS[frozenset(params)]
     if older.expand is not None and not older.name and not primitive.known:
         return primitive, inputs, params
     if older.name and primitive.known and params.keys() <= primitive.params.keys():
@@ -296,7 +314,7 @@ def expanded(
     primitive: Primitive, inputs: list[Any], params: Params, outs: Sequence[Var]
 ) -> list[JaxprEqn] | None:
     """The equations in the place of one that this release has no single equation for; None where it stays as it is."""
-    older = OLDER.get(primitive.name)
+    older = OLDER.get(primitive.name) or _BY_PARAMS.get(frozenset(params))
     if older is None or older.expand is None or (primitive.known and not older.foreign):
         return None
     try:

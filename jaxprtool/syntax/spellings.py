@@ -48,7 +48,7 @@ class Spelling(NamedTuple):
       removed: params that were always printed and went, and what says nothing in their place.
       hidden: params that were always printed, and since then are not, since the types of the results say the same;
         the first of them had a value always.
-      unless_none: params that were printed where they were not None, and since then are not.
+      unless_none: params that were printed where they were not None, or are new; since then the declaration says when.
       rewrite: what else differs since then.
     """
 
@@ -152,6 +152,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "eig": (Spelling((0, 10, 1), added={"enable_eigvec_derivs": False}),),
     "eigh": (Spelling((0, 8, 1), added={"algorithm": None}),),
     **dict.fromkeys(("Frexp", "Ldexp", "Nonzero", "polynomial"), _born(0, 12)),
+    "erfc": (Spelling((0, 12), added={"accuracy": None}, unless_none=("accuracy",)),),
     "log2": _born(0, 11, 2),
     **dict.fromkeys(("mulhi", "philox2x32", "philox4x32", "threefry4x32"), _born(0, 10, 2)),
     "one_minus_square": _born(0, 11, 2),
@@ -274,7 +275,7 @@ class Form:
             (self.more if new else self.lacks).update(spelling.added)
             (self.lacks if new else self.more).update(spelling.removed)
             if new:
-                for key in spelling.hidden:
+                for key in (*spelling.hidden, *spelling.unless_none):
                     self.more.pop(key, None)
             else:
                 self.shown.update(spelling.hidden)

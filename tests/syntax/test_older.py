@@ -489,3 +489,35 @@ def test_an_element_type_by_its_class():
     program = jt.parse(text)
     assert str(jt.check(program)) == "(f32[2,3], f32[3,4]) -> (f32[2,4])"
     assert str(program.eqns[0].params["preferred_element_type"]) == "f32"
+
+
+def test_primitives_that_are_objects_where_all_params_are_printed():
+    """`custom_pp_eqn_rules=False` of 0.12; objects that nobody declares stay as they are, and so do those with jaxprs."""
+    text = "{{ lambda ; a:f32[5] b:f32[]. let c:i32[] = {} a b in (c,) }}"
+    named = "SearchSorted[side=right dimension=0 batch_dims=0 method=sort]"
+    program = jt.parse(text.format(f"call_hi_primitive[_prim={named}]"))
+    assert jt.diff(program, jt.parse(text.format(named))).equal
+    jt.check(program)
+    for other in (
+        "Mul2[{'k': 2}]",
+        "CustomRoot[\n  solve_jaxpr={ lambda ; a:f32[]. let in (a,) }\n  has_aux=None]",
+    ):
+        kept = jt.parse(text.format(f"call_hi_primitive[_prim={other}]"))
+        assert kept.jaxpr.eqns[0].primitive.name == "call_hi_primitive"
+
+
+@pytest.mark.parametrize(
+    ("params", "precision"),
+    [
+        ("algorithm=None transpose_algorithm=None precision=None", None),
+        ("algorithm=BF16_BF16_F32 transpose_algorithm=None precision=None", "BF16_BF16_F32"),
+        ("out_type=None precision=HIGHEST", "HIGHEST"),
+    ],
+)
+def test_params_of_products_that_were_printed_for_a_while(params, precision):
+    """0.4.32 to 0.4.34 and to 0.4.38, where all params are printed."""
+    text = f"{{ lambda ; a:f32[2,2]. let b:f32[2,2] = dot_general[dimension_numbers=(((1,), (0,)), ((), ())) {params} preferred_element_type=float32] a a in (b,) }}"
+    program = jt.parse(text)
+    jt.check(program)
+    found = program.jaxpr.eqns[0].params["precision"]
+    assert found is None if precision is None else precision in str(found)

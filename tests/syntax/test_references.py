@@ -26,6 +26,7 @@ from jaxprtool.ir.references import (
     Transpose,
 )
 from jaxprtool.ir.source import NAMES, python_source
+from tests.syntax.two_readers import difference
 
 I, J = Operand(0), Operand(1)
 
@@ -180,3 +181,83 @@ def test_a_literal_in_an_index_is_read_back_as_the_number_that_it_selects(form, 
     (expected,) = jt.run(program, x, np.int32(at))
     for other in (fixed, read):
         np.testing.assert_array_equal(jt.run(other, x)[0], expected)
+
+
+def _in_all_ways(x, i):
+    r = jax.new_ref(x)
+    v = r[i]
+    r[1] = v * 2
+    r[...] = r[...] + 1
+    r[1:3] = r[0:2]
+    r[i, 0] = 3.0
+    r[jnp.array([0, 1]), i] = jnp.ones(2)
+    r[::2] = r[::2] * 2
+    r[ds(i, 2)] = r[ds(0, 2)]
+    jax.ref.addupdate(r, (i,), v)
+    return r[...], r[:, 1], r[jnp.array([0, 1])]
+
+
+def _in_views(x):
+    r = jax.new_ref(x)
+    return r[...], r.reshape(4, 4)[...], r.transpose((1, 0))[...], r.bitcast(jnp.int32)[...]
+
+
+X = np.arange(16, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [(_in_all_ways, (X.reshape(4, 4), np.int32(1))), (jax.jit(_in_views), (X.reshape(2, 8),))],
+)
+def test_indices_where_all_params_are_printed(f, args):
+    """The tree of an index says all that the notation does, and the strides too."""
+    live = jax.make_jaxpr(f)(*args)
+    read = jt.parse(live.pretty_print(custom_pp_eqn_rules=False))
+    read = read.replace(consts=[np.asarray(c) for c in live.consts])
+    assert same_programs({"": jt.from_jax(live)}, {"": read})
+    wanted = jt.eval_jaxpr(jt.from_jax(live), args)
+    for found, value in zip(jt.eval_jaxpr(read, args), wanted, strict=True):
+        np.testing.assert_array_equal(found, value)
+
+
+def get_by(tree: str, operands: str = "r") -> str:
+    text = "{{ lambda ; r:Ref{{f32[4,4]}} i:i32[] j:i32[2]. let a:{} = get[tree=PyTreeDef({})] {} in (a,) }}"
+    aval = "f32[4,4]" if operands == "r" else "f32[4]"
+    return text.format(aval, tree, operands)
+
+
+ROWS = "CustomNode(NDIndexer[(PyTreeDef((*, CustomNode(Slice[(0, 4, 1)], [None, None]))), (4, 4), ())], [*])"
+SEEN = [
+    ("()", "r", "[...]"),
+    (f"({ROWS},)", "r i", "[i,:]"),
+    (f"({ROWS},)", "r 2", "[2,:]"),
+    (f"({ROWS},)", "r 2:i32[]", "[2,:]"),
+    ("(CustomNode(RefTransposer[((1, 0),)], []),)", "r", "{transpose([1, 0])}"),
+    ("(CustomNode(RefReshaper[(dtype('float32'), (4, 4))], []),)", "r", "{reshape([4, 4])}"),
+]
+
+
+@pytest.mark.parametrize(("tree", "operands", "shown"), SEEN)
+def test_trees_of_indices(tree, operands, shown):
+    program = jt.parse(get_by(tree, operands))
+    assert f"a:{'f32[4,4]' if operands == 'r' else 'f32[4]'} <- r{shown}" in str(program)
+    jt.check(program)
+    assert difference(get_by(tree, operands)) is None
+
+
+@pytest.mark.parametrize(
+    ("tree", "operands"),
+    [
+        (f"({ROWS},)", "r"),  # fewer operands
+        (f"({ROWS},)", "r i i"),  # more
+        ("(CustomNode(Other[(1,)], []),)", "r"),
+        ("(CustomNode(NDIndexer[(1, 2)], []),)", "r"),
+        ("(CustomNode(BitcastTransform[(dtype('float33'),)], []),)", "r"),
+        ("(*, *)", "r"),
+        ("None", "r"),
+        ("(" * 200 + ")" * 200, "r"),
+    ],
+)
+def test_trees_that_are_no_index(tree, operands):
+    with pytest.raises(jt.JaxprToolError, match="get"):
+        jt.check(jt.parse(get_by(tree, operands)))

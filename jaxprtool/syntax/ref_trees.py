@@ -1,0 +1,168 @@
+"""Indices of references as the tree that JAX prints of them without its notation (`custom_pp_eqn_rules=False`).
+
+`c:f32[4] <- r[i,:]` is `c:f32[4] = get[tree=PyTreeDef((CustomNode(NDIndexer[(PyTreeDef((*, CustomNode(Slice[(0, 4, 1)],
+[None, None]))), (4, 4), ())], [*]),))] r i` there: the leaves of the tree are the operands after the reference and the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.ir.jaxpr import Lit
+from jaxprtool.ir.references import (
+    Bitcast,
+    Indexer,
+    Item,
+    Operand,
+    RefIndex,
+    Reshape,
+    Slice,
+    Step,
+    Transpose,
+)
+from jaxprtool.syntax.infer import UntypedLit
+from jaxprtool.syntax.patterns import pattern
+
+__all__ = ["index_of_tree"]
+
+_TOKEN = pattern(
+    r"\s*(?:(\d{1,18})|dtype\('(\w+)'\)|(\w+(?=\[))|(PyTreeDef\(|CustomNode\(|None\b|[*(\[,)\]]))"
+)
+_CLOSES = {"(": ")", "[": "]"}
+_MAX_DEPTH = 20
+_LEAF = "*"
+
+
+class _Node(NamedTuple):
+    """An object of JAX's in a tree: the name of its class, what is no leaf of it, and its parts."""
+
+    name: str
+    about: tuple[Any, ...]
+    parts: list[Any]
+
+
+class _Reader:
+    """The value that the text of a tree spells: numbers, element types, None, leaves, tuples, lists and nodes."""
+
+    def __init__(self, text: str):
+        self.text, self.pos = text, 0
+
+    def token(self) -> tuple[Any, str]:
+        """The value that a token is, or the mark."""
+        m = _TOKEN.match(self.text, self.pos)
+        if m is None:
+            raise ValueError(f"no tree of an index: {self.text[self.pos :][:20]}")
+        self.pos = m.end()
+        number, dtype, name, mark = m.groups()
+        if dtype and find_dtype(dtype) is None:
+            raise ValueError(f"{dtype} is no element type")
+        return (int(number), "") if number else (find_dtype(dtype or ""), name or mark or "")
+
+    def expect(self, mark: str) -> None:
+        if self.token()[1] != mark:
+            raise ValueError(f"expected {mark}")
+
+    def value(self, depth: int = 0) -> Any:
+        if depth > _MAX_DEPTH:
+            raise ValueError("too deep")
+        value, mark = self.token()
+        if not mark or mark == _LEAF or mark == "None":
+            return mark or value if mark != "None" else None
+        if mark in _CLOSES:
+            items = self.items(_CLOSES[mark], depth)
+            return tuple(items) if mark == "(" else items
+        if mark == "PyTreeDef(":
+            inner = self.value(depth + 1)
+            self.expect(")")
+            return inner
+        if mark != "CustomNode(":
+            raise ValueError(f"{mark} is no value")
+        _, name = self.token()
+        (about,) = self.value(depth + 1)
+        self.expect(",")
+        parts = self.value(depth + 1)
+        self.expect(")")
+        return _Node(name, about, parts)
+
+    def items(self, close: str, depth: int) -> list[Any]:
+        """Values up to a bracket."""
+        found: list[Any] = []
+        while True:
+            before = self.pos
+            if self.token()[1] == close:
+                return found
+            self.pos = before
+            found.append(self.value(depth + 1))
+            before = self.pos
+            if self.token()[1] != ",":
+                self.pos = before
+                self.expect(close)
+                return found
+
+
+def index_of_tree(text: str, operands: Sequence[Any]) -> tuple[RefIndex, list[Any]]:
+    """The index that a tree and its leaves are, and those of them that are operands: a literal is a number of the index.
+
+    Args:
+      text: `PyTreeDef(...)`, of the transforms of a reference.
+      operands: the leaves, in order.
+
+    Raises:
+      ValueError, TypeError: no tree of an index, or one of other leaves.
+    """
+    reader = _Reader(text)
+    tree = reader.value()
+    if text[reader.pos :].strip():
+        raise ValueError("something behind the tree")
+    leaves, kept = iter(operands), []
+
+    def number(x: Any) -> int | Operand:
+        if x != _LEAF:
+            return x
+        leaf = next(leaves)
+        if isinstance(leaf, UntypedLit):
+            return int(leaf.text)
+        if isinstance(leaf, Lit) and type(leaf.val) is int:
+            return leaf.val
+        kept.append(leaf)
+        return Operand(len(kept) - 1)
+
+    try:
+        steps = [_step(node, number) for node in tree]
+    except StopIteration:
+        raise ValueError("more leaves than operands") from None
+    if next(leaves, None) is not None:
+        raise ValueError("fewer leaves than operands")
+    return RefIndex(*steps), kept
+
+
+def _step(node: _Node, number: Callable[[Any], int | Operand]) -> Step:
+    """One transform of a reference; the classes of views are called otherwise to 0.8 and tell the element type too."""
+    match node.name:
+        case "NDIndexer":
+            items, shape, _ = node.about
+            pairs = zip(items, shape, strict=True)
+            return Indexer(tuple([_item(x, size, number) for x, size in pairs]))
+        case "ReshapeTransform" | "RefReshaper":
+            return Reshape(node.about[-1])
+        case "TransposeTransform" | "RefTransposer":
+            return Transpose(node.about[-1])
+        case "BitcastTransform" | "RefBitcaster":
+            return Bitcast(node.about[0])
+        case name:
+            raise ValueError(f"{name} is no transform of a reference")
+
+
+def _item(x: Any, size: int, number: Callable[[Any], int | Operand]) -> Item:
+    """The index of a dimension of this size; that of a slice to its end is not told in print."""
+    if not isinstance(x, _Node):
+        return number(x)
+    *known, stride = x.about
+    start, length = [
+        number(part if v is None else v) for v, part in zip(known, x.parts, strict=True)
+    ]
+    if isinstance(start, int) and stride == 1 and length == size - start:
+        return Slice(start)
+    return Slice(start, length, stride)
