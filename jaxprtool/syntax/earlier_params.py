@@ -190,7 +190,7 @@ def custom_vjp(params: Params, inputs: Inputs) -> Params:
 
 
 def kernel(params: Params, inputs: Inputs) -> Params:
-    """A `pallas_call` to 0.5.2: maps of indices, and axes that `vmap` added, in its grid mapping; shapes beside it."""
+    """A `pallas_call` to 0.5.3: maps of indices, and axes that `vmap` added, in its grid mapping; shapes beside it."""
     del inputs
     dropped = ("in_shapes", "out_shapes", "which_linear", "name_and_src_info")
     new: dict[str, Any] = {k: v for k, v in params.items() if k not in dropped}
@@ -214,10 +214,14 @@ def _current_block(block: Any) -> Any:
     if not isinstance(block, Record) or "indexing_mode" not in block.fields:
         return block
     fields = dict(block.fields)
-    if "Unblocked" in str(fields.pop("indexing_mode")):
-        shape = fields["block_shape"]
-        sizes = [None if n is None else Record("Element", block_size=n) for n in shape]
-        fields["block_shape"] = tuple(sizes)
+    mode, shape = fields.pop("indexing_mode"), fields["block_shape"]
+    if "Unblocked" in str(mode):
+        padding = mode.fields.get("padding") if isinstance(mode, Record) else None
+        pairs = padding or ((0, 0),) * len(shape)
+        fields["block_shape"] = tuple(
+            None if n is None else Record("Element", block_size=n, padding=pair)
+            for n, pair in zip(shape, pairs, strict=True)
+        )
     return Record(block.name, (), **fields)
 
 

@@ -47,7 +47,7 @@ class Older(NamedTuple):
     given: dict[str, Any] = {}  # noqa: RUF012
     convert: Callable[[Params, Inputs], Params] | None = None
     arrange: Callable[[Params, Inputs], tuple[Params, list[Any]]] | None = None
-    expand: Callable[[Params, Inputs, Sequence[Var]], list[JaxprEqn]] | None = None
+    expand: Callable[[Params, Inputs, Sequence[Var]], list[JaxprEqn] | None] | None = None
     foreign: bool = False
     told_by: tuple[str, ...] = ()
 
@@ -137,7 +137,7 @@ OLDER: dict[str, Older] = {
     "while": _older_params("0.1.40", "aval_out", "body_consts", "cond_consts"),
     "for": Older(until="0.7.1", expand=equations.references),
     "platform_index": Older(until="0.6.0", convert=changed.platform_index),
-    "pallas_call": Older(until="0.5.2", convert=changed.kernel, foreign=True),
+    "pallas_call": Older(until="0.5.3", convert=changed.kernel, told_by=("grid_mapping",)),
     # ---- several devices
     "psum": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
     "pmax": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),

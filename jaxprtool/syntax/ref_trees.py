@@ -116,7 +116,8 @@ def index_of_tree(text: str, operands: Sequence[Any]) -> tuple[RefIndex, list[An
     tree = reader.value()
     if text[reader.pos :].strip():
         raise ValueError("something behind the tree")
-    leaves, kept = iter(operands), []
+    leaves = iter(operands)
+    kept: list[Any] = []
 
     def number(x: Any) -> int | Operand:
         if x != _LEAF:
