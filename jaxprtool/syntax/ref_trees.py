@@ -157,13 +157,11 @@ def _step(node: _Node, number: Callable[[Any], int | Operand]) -> Step:
 
 
 def _item(x: Any, size: int, number: Callable[[Any], int | Operand]) -> Item:
-    """The index of a dimension of this size; that of a slice to its end is not told in print."""
+    """The index of a dimension of this size."""
     if not isinstance(x, _Node):
         return number(x)
     *known, stride = x.about
     start, length = [
         number(part if v is None else v) for v, part in zip(known, x.parts, strict=True)
     ]
-    if isinstance(start, int) and stride == 1 and length == size - start:
-        return Slice(start)
-    return Slice(start, length, stride)
+    return Slice.of_dimension(start, length, stride, size)

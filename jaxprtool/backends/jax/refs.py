@@ -80,13 +80,11 @@ def _step(transform: Any, positions: Iterator[int]) -> Step:
 
 
 def _item(x: Any, size: int, positions: Iterator[int]) -> Item:
-    """The index of a dimension of this size; the size of a slice to the end of it is not told in print."""
+    """The index of a dimension of this size."""
     if type(x).__name__ != "Slice":
         return _number(x, positions)
     start, length = _number(x.start, positions), _number(x.size, positions)
-    if isinstance(start, int) and x.stride == 1 and length == size - start:
-        return Slice(start)
-    return Slice(start, length, x.stride)
+    return Slice.of_dimension(start, length, x.stride, size)
 
 
 def _number(x: Any, positions: Iterator[int]) -> int | Operand:
