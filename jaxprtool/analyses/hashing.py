@@ -14,6 +14,7 @@ from jaxprtool.analyses.signature import Signatures
 from jaxprtool.core.kinds.functions import neutral_names
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value
+from jaxprtool.ir.settled import settled_programs
 
 __all__ = ["program_hash"]
 
@@ -40,6 +41,7 @@ def program_hash(program: ClosedJaxpr) -> str:
     Args:
       program: with the values of its constants; one that has none counts as unknown.
     """
+    program = settled_programs(program)
     hashes, jaxpr = _Hashes(), program.jaxpr
     weak = [getattr(v.aval, "weak_type", False) for v in jaxpr.in_binders]
     return str(hashes.number((hashes.of(program), weak)))

@@ -21,6 +21,7 @@ from jaxprtool.driver.constants import has_references, load_constants
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.settled import settled_programs
 
 __all__ = ["Difference", "counted", "diff", "show_side_by_side"]
 
@@ -142,6 +143,7 @@ def diff(
     """
     counts = counted(ignore, rtol, atol)
     keys = Keys(counts.ignored)
+    a, b = _settled(a), _settled(b)
     if _equal(a, b, keys):
         return Difference(True, names=(name_a, name_b))
     if any(map(has_references, [*a.values(), *b.values()])):  # names of files say nothing of values
@@ -162,6 +164,10 @@ def _equal(a: Programs, b: Programs, keys: Keys) -> bool:
         if ours != theirs:
             return False
     return same_programs(a, b, keys)
+
+
+def _settled(programs: Programs) -> Programs:
+    return {name: settled_programs(program) for name, program in programs.items()}
 
 
 def _loaded(programs: Programs) -> Programs:

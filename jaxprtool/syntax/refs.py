@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.primitive import PRIMITIVES, find_primitive
 from jaxprtool.ir.dtypes import find_dtype
-from jaxprtool.ir.jaxpr import DropVar, JaxprEqn, Lit, Primitive
+from jaxprtool.ir.jaxpr import DropVar, JaxprEqn, Primitive
 from jaxprtool.ir.params import Opaque, spelled
 from jaxprtool.ir.references import (
     Bitcast,
@@ -27,6 +27,7 @@ from jaxprtool.ir.references import (
     Step,
     Transpose,
 )
+from jaxprtool.ir.settled import settled
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, NUMBER_WORDS, STORED
 
@@ -231,12 +232,13 @@ def format_reference(
     index = eqn.params.get("index")
     if not isinstance(index, (RefIndex, Fragments)):
         return None
-    names = [atom(x) for x in eqn.inputs]
     if isinstance(index, Fragments):
-        return eqn.primitive.name + index.text(names)
+        return eqn.primitive.name + index.text([atom(x) for x in eqn.inputs])
+    eqn = settled(eqn)
+    index, names = eqn.params["index"], [atom(x) for x in eqn.inputs]
     notation = eqn.primitive.notation
     first = 1 if notation == "read" else 2
-    ref = names[0] + _index_text(index, _with_numbers(eqn, index, first, names)[first:])
+    ref = names[0] + _index_text(index, names[first:])
     flags = [f for f in ("mask", "other") if eqn.params.get(f)]
     extra = "".join(
         f" {f}={n}" for f, n in zip(flags, names[len(names) - len(flags) :], strict=True)
@@ -249,38 +251,3 @@ def format_reference(
     if isinstance(out, DropVar):
         return f"{ref} <- {names[1]}{extra}"
     return f"{binder(out)}, {ref} <- {ref}, {names[1]}{extra}"
-
-
-def _with_numbers(
-    eqn: JaxprEqn, index: RefIndex, first: int, names: Sequence[str]
-) -> Sequence[str]:
-    """The names of the operands; literals of the index, whose operands begin at `first`, are plain numbers.
-
-    A text has no other form for them. Such a number has to be in range, but an operand that is not selects what is
-    nearest; so the number is that of what is selected.
-    """
-    if all(type(x) is not Lit for x in eqn.inputs[first:]):
-        return names
-    numbered = list(names)
-    shape: Sequence[Any] = getattr(getattr(eqn.inputs[0].aval, "inner", None), "shape", ())
-    for step in index.steps:
-        items = step.items if isinstance(step, Indexer) else ()
-        for i, item in enumerate(items):
-            at = item.start if isinstance(item, Slice) else item
-            atom = eqn.inputs[first + at.position] if isinstance(at, Operand) else None
-            if isinstance(at, Operand) and type(atom) is Lit:
-                size = shape[i] if i < len(shape) else None
-                numbered[first + at.position] = str(_selected(int(atom.val), item, size))
-        shape = ()  # of what the first step selects, which later ones index
-    return numbered
-
-
-def _selected(number: int, item: Item, size: Any) -> int:
-    """Where an index or a slice begins that an operand of this value selects in a dimension of a size, if that is known."""
-    if not isinstance(size, int):
-        return number
-    length = 1
-    if isinstance(item, Slice):
-        known = item.size if isinstance(item.size, int) else 1
-        length = (known - 1) * item.stride + 1 if known else 0
-    return min(max(number + size if number < 0 else number, 0), max(size - length, 0))

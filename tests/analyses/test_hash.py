@@ -79,6 +79,15 @@ def test_every_dialect_and_style_has_the_hash(name):
             assert hash_of(done.output) == jt.hash_program(program), dialect
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("passes", ["unroll,fold", "inline", "lift-consts", "sink-consts,simplify"])
+def test_what_passes_make_is_the_same_program_when_it_is_read_back(name, passes):
+    made = jt.opt(case_of(name).program, passes=passes)
+    read = jt.parse(jt.format_jaxpr(made, lossless=True))
+    assert jt.diff(made, read).equal, str(jt.diff(made, read))
+    assert jt.hash_program(made) == jt.hash_program(read)
+
+
 def test_it_is_the_same_in_every_process_and_release():
     """A cache that was written by an earlier release stays valid."""
     command = [sys.executable, "-m", "jaxprtool", "hash", "-"]

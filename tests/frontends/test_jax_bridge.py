@@ -417,3 +417,20 @@ def test_primitives_of_this_process(how):
     inner = back.eqns[0].params["jaxpr"]
     assert inner.eqns[0].params == {"mode": "fast", "sizes": (3, None)}
     np.testing.assert_array_equal(jax.core.eval_jaxpr(inner.jaxpr, (), X)[0], 3 * X)
+
+
+@pytest.mark.parametrize("at", [0, 2, -1, 7, -9])
+@pytest.mark.parametrize("size", [0, 2])
+def test_a_number_that_was_an_operand_of_an_index_selects_what_is_nearest(at, size):
+    """JAX has one form for a number and an operand whose value is known, and refuses only the former outside."""
+
+    def look(ref, i):
+        return ref[jax.ds(i, size)] if size else ref[i]
+
+    def f(x):
+        return jax.jit(look, inline=True)(jax.new_ref(x), np.int32(at))
+
+    x = np.arange(4, dtype=np.float32)
+    program = from_jax(jax.make_jaxpr(f)(x))
+    np.testing.assert_array_equal(jt.run(program, x)[0], jax.jit(f)(x))
+    assert jt.diff(program, parse(str(program))).equal

@@ -1,0 +1,104 @@
+"""Equations on references whose index has literals among its operands, with the numbers in the index itself.
+
+JAX and the text have one form for both, so two programs that differ in it alone are the same program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.ir.references import Fragments, Indexer, Item, Operand, RefIndex, Slice, Step
+from jaxprtool.ir.walk import map_programs, with_eqns
+
+__all__ = ["selected", "settled", "settled_programs"]
+
+
+def settled_programs(program: ClosedJaxpr) -> ClosedJaxpr:
+    """A program with every equation in it settled, at any depth; the same object where nothing changes."""
+
+    def change(closed: ClosedJaxpr) -> ClosedJaxpr:
+        eqns = [settled(e) if e.primitive.notation else e for e in closed.eqns]
+        same = all(a is b for a, b in zip(eqns, closed.eqns, strict=True))
+        return closed if same else with_eqns(closed, eqns)
+
+    return map_programs(program, change)
+
+
+def settled(eqn: JaxprEqn) -> JaxprEqn:
+    """An equation on a reference with numbers in its index in the place of literals among the operands.
+
+    A number in an index has to be in range, but an operand that is not selects what is nearest; so the number is that of
+    what is selected. The same object where no literal is an operand of the index.
+    """
+    index = eqn.params.get("index")
+    if not isinstance(index, RefIndex):
+        return eqn
+    first = 1 if eqn.primitive.notation == "read" else 2
+    after = first + sum(1 for _ in index.operands())
+    operands = eqn.inputs[first:after]
+    if all(type(x) is not Lit for x in operands):
+        return eqn
+    numbers = _Numbers(operands)
+    shape: Sequence[Any] = getattr(getattr(eqn.inputs[0].aval, "inner", None), "shape", ())
+    steps: list[Step] = []
+    for step in index.steps:
+        steps.append(numbers.step(step, shape) if isinstance(step, Indexer) else step)
+        shape = ()  # of what the first step selects, which later ones index
+    inputs = [*eqn.inputs[:first], *numbers.kept, *eqn.inputs[after:]]
+    return eqn.replace(inputs=inputs, params={**eqn.params, "index": RefIndex(*steps)})
+
+
+def selected(number: int, item: Item, size: Any) -> int:
+    """Where an index or a slice begins that an operand of this value selects in a dimension of a size, if that is known."""
+    if not isinstance(size, int):
+        return number
+    length = 1
+    if isinstance(item, Slice):
+        known = item.size if isinstance(item.size, int) else 1
+        length = (known - 1) * item.stride + 1 if known else 0
+    return min(max(number + size if number < 0 else number, 0), max(size - length, 0))
+
+
+class _Numbers:
+    """The operands of an index.
+
+    Attributes:
+      kept: those that are operands still, in the order of the new index.
+    """
+
+    def __init__(self, operands: Sequence[Atom]):
+        self.operands = operands
+        self.kept: list[Atom] = []
+
+    def step(self, step: Indexer, shape: Sequence[Any]) -> Indexer:
+        """A step of the index, for a cell of that shape; () where it is not known."""
+        sizes = [*shape] if len(shape) == len(step.items) else [None] * len(step.items)
+        return Indexer(
+            tuple([self._item(x, size) for x, size in zip(step.items, sizes, strict=True)])
+        )
+
+    def _item(self, item: Item, size: Any) -> Item:
+        if isinstance(item, Operand):
+            return self._number(item, item, size)
+        if isinstance(item, Fragments):
+            return Fragments(*[p if isinstance(p, str) else self._kept(p) for p in item.pieces])
+        if not isinstance(item, Slice):
+            return item
+        start, length = item.start, item.size
+        if isinstance(start, Operand):
+            start = self._number(start, item, size)
+        return Slice(
+            start, self._kept(length) if isinstance(length, Operand) else length, item.stride
+        )
+
+    def _number(self, operand: Operand, item: Item, size: Any) -> int | Operand:
+        atom = self.operands[operand.position]
+        if type(atom) is not Lit or getattr(atom.aval, "shape", ()):
+            return self._kept(operand)
+        return selected(int(atom.val), item, size)
+
+    def _kept(self, operand: Operand) -> Operand:
+        self.kept.append(self.operands[operand.position])
+        return Operand(len(self.kept) - 1)
