@@ -4,7 +4,8 @@ Every value has a number, which is that of what computes it: of the operation, i
 the names of variables, the order of independent equations, equations that are computed twice and those that nobody reads
 make no difference. Calls are the equations of their jaxprs; derivative rules make no difference. Operands of operations that commute are in one order, also
 through nested ones where the operation is associative (`interpreters.monoids`); both hold exactly, rounding included.
-Operations on constants are computed, on NumPy, and those that return their operand are the operand. Jaxprs in params
+Operations on constants are computed, on NumPy, and those that return their operand are the operand; what `opt --passes simplify`
+leaves out or puts together, which is exact to the bit, makes no difference either. Jaxprs in params
 (bodies of loops, branches) have normal forms in turn. Equations with effects keep their number and their order.
 """
 
@@ -25,6 +26,7 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import count_eqns
 from jaxprtool.passes.inline import inline
+from jaxprtool.passes.simplify import simplify
 
 __all__ = ["NormalForms", "same_normal_form"]
 
@@ -197,4 +199,8 @@ def same_normal_form(a: ClosedJaxpr, b: ClosedJaxpr) -> bool:
     """Whether two programs have the same normal form, so that they give the same results for all arguments."""
     forms = NormalForms()
     inlines = count_eqns(a.jaxpr) + count_eqns(b.jaxpr) <= _INLINED
-    return forms.of(a, inlines) == forms.of(b, inlines)
+    if forms.of(a, inlines) == forms.of(b, inlines):
+        return True
+    if inlines:
+        a, b = inline(a), inline(b)
+    return forms.of(simplify(a), inlines) == forms.of(simplify(b), inlines)

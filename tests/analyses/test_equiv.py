@@ -169,6 +169,15 @@ X = np.linspace(-1, 1, 4, dtype=np.float32)
             lambda x: jax.lax.cond(x > 0, lambda x: 1 + x, lambda x: x, x),
             np.float32(1),
         ),
+        (lambda x: x * 1.0, lambda x: x, X),
+        (lambda x: x.reshape(2, 2).reshape(4) * 1, lambda x: x, X),
+        (
+            lambda x: jax.lax.scan(lambda c, y: (c - jnp.negative(jnp.negative(y)), None), 0.0, x)[
+                0
+            ],
+            lambda x: jax.lax.scan(lambda c, y: (c - y, None), 0.0, x / 1)[0],
+            X,
+        ),
     ],
 )
 def test_proved(f, g, x):
