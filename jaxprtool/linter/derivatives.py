@@ -212,6 +212,8 @@ def _bad_derivative(case: At, predicate: At, i: int) -> str | None:
         if not isinstance(number, (int, float)):
             continue
 
+        shown, of = _even(compared)
+
         def kept_from(x: float, number: float = number, j: int = j) -> bool:
             compare = _COMPARISONS[predicate.name]
             holds = compare(x, number) if j == 0 else compare(number, x)
@@ -219,9 +221,25 @@ def _bad_derivative(case: At, predicate: At, i: int) -> str | None:
 
         if any(map(kept_from, points)) and _is_made_of(operand, compared):
             return "infinite"
-        if any(map(kept_from, _outside(case, operand))) and operand.is_same(compared):
+        if any(kept_from(shown(x)) for x in points) and operand.is_same(of):
+            return "infinite"
+        if any(kept_from(shown(x)) for x in _outside(case, operand)) and operand.is_same(of):
             return "NaN"
     return None
+
+
+def _even(compared: Ref) -> tuple[Callable[[float], float], Ref]:
+    """What is compared, as a function of a value: of x in |x| < 1 and x * x < 1, else of itself."""
+    found = compared.made("abs", "square", "integer_pow", "mul")
+    if found is None:
+        return float, compared
+    x = found.operand(0)
+    if found.name == "abs":
+        return abs, x
+    squares = found.name == "square" or (
+        found.params.get("y") == 2 if found.name == "integer_pow" else x.is_same(found.operand(1))
+    )
+    return (lambda y: y * y, x) if squares else (float, compared)
 
 
 def _outside(case: At, operand: Ref) -> list[float]:

@@ -138,6 +138,7 @@ def may_be_zero(ref: Ref, depth: int = _DEPTH) -> Zero | None:
     A sum of squares is: of equal points, of a first guess of zeros. What an operation adds to it, or a choice that
     guards it, ends the search.
     """
+    ref = _beside_nan(ref)
     found = ref.at()
     if found is None or depth <= 0 or not isinstance(ref.aval, ShapedArray):
         return None
@@ -148,19 +149,45 @@ def may_be_zero(ref: Ref, depth: int = _DEPTH) -> Zero | None:
         what = "|x|" if name == "abs" else _SQUARE
         x = found.operand(0)
         return None if _is_away_from_zero(x) or not has_derivative(x) else Zero(what, x)
-    if name == "dot_general" and not found.out.shape:
-        same = found.operand(0).is_same(found.operand(1))
-        return Zero(_SUM, found.operand(0)) if same else None
+    if name == "dot_general":
+        return Zero(_SUM, found.operand(0)) if _is_sum_of_squares(found) else None
     if name == "max" and 0 in (found.number(0), found.number(1)):
         return Zero("max(x, 0)", found.operand(0 if found.number(1) == 0 else 1))
     if name in _KEEPING:
         inner = may_be_zero(found.operand(0), depth - 1)
         return inner and Zero(_KEEPING[name].get(inner.what, inner.what), inner.of)
-    if name in ("mul", "div"):
+    if name == "mul":
         i = next((i for i in (1, 0) if found.number(i)), None)
-        scaled = i is not None and not (name == "div" and i == 0)
-        return may_be_zero(found.operand(1 - i), depth - 1) if scaled and i is not None else None
+        return None if i is None else may_be_zero(found.operand(1 - i), depth - 1)
+    if name == "add" and 0 in (found.number(0), found.number(1)):  # a small number that is none
+        return may_be_zero(found.operand(1 if found.number(0) == 0 else 0), depth - 1)
+    if name == "div":  # of a count, say; 0 / 0 is the division's own fault
+        zero = may_be_zero(found.operand(0), depth - 1)
+        return None if zero is None or may_be_zero(found.operand(1), depth - 1) else zero
     return None
+
+
+def _beside_nan(ref: Ref) -> Ref:
+    """A value, or the case of a choice whose other cases are NaN: that is told, and keeps nothing from being 0."""
+    found = ref.made("select_n")
+    if found is None:
+        return ref
+    cases = [found.operand(i) for i in range(1, len(found.eqn.inputs))]
+    numbers = [case for case in cases if not _is_nan(case)]
+    return numbers[0] if len(numbers) == 1 < len(cases) else ref
+
+
+def _is_nan(ref: Ref) -> bool:
+    number = ref.number()
+    return isinstance(number, float) and math.isnan(number)
+
+
+def _is_sum_of_squares(product: At) -> bool:
+    """Whether a product of matrices multiplies each element with itself alone: the same operand twice, along the same axes."""
+    (left, right), (batch, other_batch) = product.params["dimension_numbers"]
+    same_axes = [*left] == [*right] and [*batch] == [*other_batch]
+    whole = len(product.out.shape) == len(batch)
+    return same_axes and whole and product.operand(0).is_same(product.operand(1))
 
 
 _SQUARE, _SUM = "a square", "a sum of squares"
