@@ -111,6 +111,8 @@ def _limits(text: str | None) -> dict[str, float]:
         if read is None:
             message = f"--budget {part}: an amount such as 1e12 or 2GiB is expected"
             fail(UsageError, message, "option", help="--budget 'peak=2GiB,flops=1e12'")
+        if figure in found:
+            fail(UsageError, f"--budget: {figure} has two limits", "option", help="give one")
         number, unit, binary = read.groups()
         power = " kmgt".index(unit.lower()) if unit else 0
         found[figure] = float(number) * float(1024 if binary else 1000) ** power

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.spans import Source, Span
+from jaxprtool.ir.synonyms import close_names
 from jaxprtool.syntax.assertion_filters import FilterFault, comparison, param, regex
 from jaxprtool.syntax.assertion_nodes import (
     AllWhere,
@@ -54,6 +55,11 @@ _LABELS = {
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4, "P": 1000**5}
 _BINARY = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
 _NUMBER = pattern(r"([\d_.]+(?:[eE][+-]?\d+)?) ?(?:([KMGTP])(i?)B?|B)?")
+_CALLED = pattern(r"([A-Za-z_]\w*) *$")  # what stands before a bracket
+_WORDS = frozenset(
+    ["no", "some", "all", "not", "and", "or", "where", "feeds", "feed", "before", "first", "last"]
+)
+_FUNCTIONS = ("count", "flops", "transcendentals", "bytes", "residuals", "growth")
 _PAGE = "the language is on the page of `jaxprtool assert --help`"
 
 
@@ -136,7 +142,10 @@ class _Builder:
     def _unexpected(self, at: Any, expected: Any) -> NoReturn:
         rest = self.text[at:].split()
         word = rest[0] if rest else ""
-        labels = [label for kind, label in _LABELS.items() if kind in expected]
+        called = _CALLED.search(self.text[:at]) if word.startswith("(") else None
+        if called and called[1] not in _WORDS:
+            self._no_function(called)
+        labels = [*dict.fromkeys(label for kind, label in _LABELS.items() if kind in expected)]
         listed = f"{', '.join(labels[:-1])} or {labels[-1]}" if len(labels) > 1 else "".join(labels)
         found = f"`{word[:30]}`" if word else "the end"
         message = f"{listed or 'something else'} was expected, not {found}"
@@ -146,6 +155,13 @@ class _Builder:
         elif not self.text.strip():
             help = "for example 'no callback' or 'count(transpose) <= 2'"
         self.fault((at, at + len(word)), message, help)
+
+    def _no_function(self, called: Any) -> NoReturn:
+        """A bracket after a name that is none of a function."""
+        name = called[1]
+        near = close_names(name, _FUNCTIONS)
+        help = f"did you mean {near[0]}?" if near else f"there are {', '.join(_FUNCTIONS)}"
+        self.fault(called.span(1), f"there is no function {name}", help)
 
     # -- tests ----------------------------------------------------------------------------------------
 

@@ -430,6 +430,8 @@ def test_long_expressions_end(text):
         ("count(sin) <= ", 15, "was expected, not the end"),
         ("no sin {scop ~ x}", 9, "there is no property scop"),
         ("sin", 1, "neither true nor false"),
+        ("no sin and cnt(sin) <= 3", 12, "there is no function cnt"),
+        ("counts (sin) <= 3", 1, "there is no function counts"),
         ("count(sin)", 1, "neither true nor false"),
         ("(no sin) + 1 < 2", 2, "is no number"),
         ("no f32[2, q*]", 12, "was expected"),
