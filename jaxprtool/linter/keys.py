@@ -85,7 +85,8 @@ def key_reuse(view: View) -> Iterator[Found]:
 
     The same key gives the same random bits: two draws are equal, or shifted copies of each other, where they are meant to be
     independent. Drawing uses a key, and so does splitting it; folding a number into it does not. In a loop, a key that is the same in each
-    turn is used as often as the loop turns.
+    turn is used as often as the loop turns, and a scan over an array of keys uses them all. What a derivative computes again, as
+    jax.checkpoint tells it to, draws the same numbers on purpose.
     """
     done: dict[Jaxpr, Summary] = {}
     _summary(view.program, done, Keys())
@@ -206,7 +207,8 @@ class _Body:
         for run in runs:
             inner = _summary(run.jaxpr, self.done, self.keys)
             roots = self.arguments(eqn, run)
-            uses = {self.put(use.root, roots): use for use in inner.uses}
+            again = eqn.params.get("differentiated") is True  # what it draws was drawn before
+            uses = {} if again else {self.put(use.root, roots): use for use in inner.uses}
             for root, use in uses.items():
                 outer = Use(root, eqn, use.inner)
                 if run.branch is not None:
@@ -217,6 +219,9 @@ class _Body:
                     self.twice.append(Twice(self.jaxpr, outer, outer, in_turns=True))
                 else:
                     self.use(outer)
+            for use in () if again else inner.uses:
+                if use.root in (elements := _elements(eqn, run)):
+                    self.use(Use(self.root(elements[use.root]), eqn, use.inner))
             if call is not None:
                 for v, root in zip(eqn.out_binders, inner.outs, strict=True):
                     made = self.put(root, roots)
@@ -264,6 +269,16 @@ def _variables(root: Any) -> set[Any]:
     if isinstance(root, _Root):
         return {v for x in root.operands for v in _variables(x)}
     return set() if isinstance(root, tuple) else {root}
+
+
+def _elements(eqn: JaxprEqn, run: Run) -> dict[Any, Any]:
+    """Of a scan the arguments of its jaxpr that are another element in each turn, and the arrays that these are of."""
+    first = eqn.params.get("num_consts"), eqn.params.get("num_carry")
+    if None in first or run.branch is not None:
+        return {}
+    return dict(
+        zip(run.jaxpr.jaxpr.in_binders[sum(first) :], eqn.inputs[sum(first) :], strict=True)
+    )
 
 
 def _same_in_turns(eqn: JaxprEqn, run: Run) -> list[tuple[int, int]]:

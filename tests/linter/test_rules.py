@@ -340,6 +340,11 @@ def scan(body, length, carry, consts, operands):
     return f"scan[jaxpr={body} {counts}] {operands}"
 
 
+def remat(again):
+    return f"remat2[differentiated={again} jaxpr={drawing()} policy=None prevent_cse=True]"
+
+
+KEYS_OF_TURNS = "m:key<fry>[4] = random_split[shape=(4,)] k"
 NO_DRAW = "{ lambda ; q:key<fry>[]. let in (0:u32[3],) }"
 FOLDING = (
     "{ lambda ; q:key<fry>[] i:i32[]. let j:i32[] = add i 1:i32[]; "
@@ -400,8 +405,27 @@ KEYS = {
     ),
     "scanned keys": (
         0,
-        "m:key<fry>[4] = random_split[shape=(4,)] k; c:u32[4,3] = " + scan(drawing(), 4, 0, 0, "m"),
+        KEYS_OF_TURNS + "; c:u32[4,3] = " + scan(drawing(), 4, 0, 0, "m"),
     ),
+    "scanned keys, and one of them": (
+        1,
+        KEYS_OF_TURNS + "; c:u32[4,3] = " + scan(drawing(), 4, 0, 0, "m"),
+        element("m", 2, "d"),
+        bits("d", "e"),
+    ),
+    "one of the keys, and all scanned": (
+        1,
+        KEYS_OF_TURNS + "; " + element("m", 2, "d"),
+        bits("d", "e"),
+        "c:u32[4,3] = " + scan(drawing(), 4, 0, 0, "m"),
+    ),
+    "scanned twice": (
+        1,
+        KEYS_OF_TURNS + "; c:u32[4,3] = " + scan(drawing(), 4, 0, 0, "m"),
+        "d:u32[4,3] = " + scan(drawing(), 4, 0, 0, "m"),
+    ),
+    "drawn in a remat": (1, f"b:u32[3] = {remat(False)} k", bits("k", "c")),
+    "drawn again by a derivative": (0, bits("k", "c"), f"b:u32[3] = {remat(True)} k"),
 }
 
 

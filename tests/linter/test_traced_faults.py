@@ -92,3 +92,16 @@ def test_found(code, i):
 def test_quiet(code, i):
     f, x = QUIET[code][i]
     assert code not in codes(f, x)
+
+
+def test_what_a_checkpoint_draws_again_is_no_reuse():
+    def drop(key, x):
+        return jnp.sin(x) * jax.random.uniform(key, x.shape)
+
+    def loss(x, key):
+        keys = jax.random.split(key, 3)
+        x = lax.scan(lambda c, k: (jax.checkpoint(drop)(k, c), None), x, keys[:2])[0]
+        return jax.checkpoint(drop)(keys[2], x).sum()
+
+    derived = jt.trace(jax.grad(loss), X, jax.random.key(0))
+    assert not lint({"": derived}, select=("keys",)).findings
