@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.devices import Device
+from jaxprtool.analyses.fixed_sizes import check_sizes
 from jaxprtool.analyses.liveness import Memory, best_order, memory
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.stats import grouping
@@ -133,7 +134,12 @@ class Estimate:
           by: one of `stats.KEYS`, for groups, or None.
           trips: the turns of a loop whose number of turns is not known; None: unknown.
           device: the device for which times are estimated, or None.
+
+        Raises:
+          UnsupportedError: a size is no number.
+          MissingRuleError: a primitive has no cost rule.
         """
+        check_sizes(program)
         self.program, self.trips, self.device = program, trips, device
         self.order = in_order(program.jaxpr)
         self._own = _own_costs(self.order, trips)

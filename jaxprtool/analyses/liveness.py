@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.analyses.fixed_sizes import check_sizes
 from jaxprtool.analyses.schedules import least_bytes
 from jaxprtool.analyses.tally import Nested
 from jaxprtool.interpreters.runs import Run
@@ -75,7 +76,8 @@ class Sizes(dict[Any, int]):
 
 
 def memory(program: ClosedJaxpr, order: dict[Jaxpr, Nested]) -> Memory:
-    """The memory that a program takes; `order` is `tally.in_order` of it."""
+    """The memory that a program takes; `order` is `tally.in_order` of it. Raises UnsupportedError where a size is no number."""
+    check_sizes(program)
     sizes, peaks, inside = Sizes(), {}, {}
     for jaxpr, nested in order.items():
         peaks[jaxpr] = peak = _peak(jaxpr, sizes, dict(nested), inside)

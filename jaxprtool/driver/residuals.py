@@ -46,7 +46,7 @@ def residuals(
     if top < 1:
         fail(UsageError, f"--top {top}: at least one row is shown", "option")
     program = with_places(program)
-    check_arrays(check_input(program), "residuals")
+    check_arrays(check_input(program), "residuals", sized=True)
     flags, _ = differentiated(program, wrt)
     for words in filter(None, (policy, vs)):
         look_for_policy_names(program, words)
@@ -82,7 +82,7 @@ def best(
       JaxprTypeError, UsageError, UnsupportedError, MissingRuleError: as `residuals`.
     """
     program = with_places(program)
-    check_arrays(check_input(program), "residuals")
+    check_arrays(check_input(program), "residuals", sized=True)
     flags, _ = differentiated(program, wrt)
     if vs is not None:
         look_for_policy_names(program, vs)
@@ -106,7 +106,7 @@ def kept(program: ClosedJaxpr, policy: str = "") -> list[Kept]:
     Raises:
       JaxprTypeError, UnsupportedError, MissingRuleError, UsageError: as `residuals`.
     """
-    check_arrays(check_input(program), "residuals")
+    check_arrays(check_input(program), "residuals", sized=True)
     flags, _ = differentiated(program, None)
     return _kept(under_policy(program, policy or None), flags).values
 

@@ -13,6 +13,7 @@ from jax.sharding import AbstractMesh, PartitionSpec
 
 import jaxprtool as jt
 from jaxprtool.analyses.devices import DEVICES
+from jaxprtool.driver.changed import figures
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.ir.diagnostics import UsageError
 from tests.analyses.planting import REAL, real_program
@@ -199,3 +200,32 @@ def test_places_lead_through_nested_jaxprs():
             value = step.eqn.params[step.param]
             held = value if step.branch is None else value[step.branch]
             assert inner in held.jaxpr.eqns
+
+
+SYMBOLIC = {
+    "an argument": "{ lambda ; a:f32[b,3]. let c:f32[b,3] = sin a in (c,) }",
+    "a product": "{ lambda ; a:f32[2*b]. let c:f32[2*b] = reshape[dimensions=None new_sizes=(2*b,) sharding=None] a in (c,) }",
+    "a reference": "{ lambda ; a:Ref{f32[b]}. let c:f32[b] <- a[...] in (c,) }",
+    "nothing but a result": "{ lambda ; a:f32[]. let c:f32[b] = broadcast_in_dim[broadcast_dimensions=() shape=(b,) sharding=None] a in (c,) }",
+}
+
+
+@pytest.mark.parametrize("what", SYMBOLIC)
+def test_symbolic_sizes_are_no_zeros(what):
+    """A size that is no number makes no number of operations or bytes: every verb that counts them says so."""
+    program = jt.parse(SYMBOLIC[what])
+    for ask in (
+        jt.cost,
+        lambda p: jt.holds(p, "peak < 10"),
+        lambda p: jt.holds(p, "flops < 10"),
+        lambda p: jt.holds(p, "bytes(_) < 10"),
+        lambda p: jt.holds(p, "arguments < 10"),
+    ):
+        with pytest.raises(jt.UnsupportedError, match="has a symbolic size") as e:
+            ask(program)
+        assert e.value.diagnostics[0].span is not None
+    if what != "a reference":
+        with pytest.raises(jt.UnsupportedError, match="has no fixed shape"):
+            jt.residuals(program)
+    assert figures({"": program})["bytes"] is None
+    assert jt.holds(program, "equations == 1")

@@ -12,6 +12,7 @@ from jaxprtool.analyses.asking.matching import fits, matches, needs_context
 from jaxprtool.analyses.asking.named import Named, names_in
 from jaxprtool.analyses.asking.walk import Level, levels_of
 from jaxprtool.analyses.cost import Estimate
+from jaxprtool.analyses.fixed_sizes import check_sizes
 from jaxprtool.analyses.kept import Kept
 from jaxprtool.analyses.liveness import memory
 from jaxprtool.analyses.stats import grouped
@@ -323,6 +324,8 @@ class Program(Subject):
 
     def figure(self, name: str) -> float:
         jaxpr = self.program.jaxpr
+        if name in ("constants", "arguments"):
+            check_sizes(self.program)
         found: dict[str, Callable[[], int | None]] = {
             "peak": lambda: memory(self.program, in_order(jaxpr)).nbytes,
             "flops": lambda: self.estimate.total.flops.high,

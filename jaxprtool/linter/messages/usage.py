@@ -110,7 +110,7 @@ time-limit | A loop has taken as long as is allowed | raise the limit, or lower 
 out-of-memory | There is not enough memory | lower --max-bytes, or take smaller arguments
 too-large | The program needs more memory than the limit | raise --max-bytes, or take smaller arguments
 too-deep | The program is nested too deeply | inline some of it with `opt --passes inline`
-symbolic-dimensions | A transformation needs sizes that are numbers | fix them with `opt --passes 'specialise n=8'`
+symbolic-dimensions | A transformation, or a count of operations and bytes, needs sizes that are numbers | fix them with `opt --passes 'specialise n=8'`
 symbolic-shape | XLA compiles fixed shapes only | fix the sizes with `opt --passes 'specialise n=8'`
 unsupported-type | A verb does not take values of this type | the message names the type; references go with `discharge`
 reference-argument | An argument is a reference, and transformations are of values | `discharge` makes the program pure
