@@ -10,6 +10,7 @@ from jaxprtool.analyses.liveness import Sizes
 from jaxprtool.analyses.places import Place
 from jaxprtool.interpreters.cost import Costs
 from jaxprtool.interpreters.runs import runs_of
+from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Var
 
 __all__ = ["Solver", "values_to_keep"]
@@ -61,9 +62,11 @@ def values_to_keep(
         sorted(needed),
         limit,
     )
-    return (
-        None if chosen is None else [v for v, kept in zip(variables, chosen, strict=True) if kept]
-    )
+    if chosen is None:
+        return None
+    # a reference is no value that a name could be given to
+    pairs = zip(variables, chosen, strict=True)
+    return [v for v, kept in pairs if kept and isinstance(v.aval, ShapedArray)]
 
 
 def _place(place: Place | None) -> str:

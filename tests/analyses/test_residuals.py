@@ -169,3 +169,24 @@ WRONG = {
 def test_wrong_usage(words):
     done = invoke(f"residuals examples/mlp.jaxpr {words}")
     assert done.status == 2 and WRONG[words] in done.error, done.error
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 400, 0])
+def test_best_of_a_program_with_references(limit):
+    """A reference is no value that could be kept by a name."""
+
+    def f(x, w):
+        cell = jax.new_ref(jnp.sin(x))
+        cell[...] *= jnp.exp(w)
+        y = jnp.tanh(cell[...] * x)
+        cell[0] = 0.0
+        return (jnp.cos(y) * cell[...]).sum()
+
+    x = np.linspace(0, 1, 30, dtype=np.float32)
+    program = jt.trace(f, x, x)
+    found, made = jt.residuals(program, best=limit)
+    assert found.kept.computed <= limit
+    wanted, got = (
+        jt.grad(lambda *xs, p=p: jt.jaxpr_as_fun(p)(*xs)[0])(x, x) for p in (program, made)
+    )
+    np.testing.assert_allclose(got, wanted, rtol=1e-6)
