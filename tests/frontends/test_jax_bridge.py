@@ -434,3 +434,20 @@ def test_a_number_that_was_an_operand_of_an_index_selects_what_is_nearest(at, si
     program = from_jax(jax.make_jaxpr(f)(x))
     np.testing.assert_array_equal(jt.run(program, x)[0], jax.jit(f)(x))
     assert jt.diff(program, parse(str(program))).equal
+
+
+@pytest.mark.parametrize("result", [1.0, 2, 1j, True, np.float32(1), np.int8(3)])
+def test_a_literal_result_is_weakly_typed_where_jax_says_so(result):
+    """No equation tells the type of such a result, and the next call of a step has it."""
+
+    def f(x):
+        return x, jnp.asarray(result) if type(result) is bool else result
+
+    made = jax.make_jaxpr(f)(X)
+    program = from_jax(made)
+    weak = [a.weak_type for a in made.out_avals]
+    assert [x.aval.weak_type for x in program.jaxpr.outs] == weak
+    read = parse(format_jaxpr(program, lossless=True))
+    assert [x.aval.weak_type for x in read.jaxpr.outs] == weak
+    assert [a.weak_type for a in to_jax(program).out_avals] == weak
+    assert str(program) == str(made)

@@ -110,8 +110,9 @@ class _Reader:
         self.alive: list[Any] = []  # keeps ids unique
 
     def program(self, jaxpr: Any) -> ClosedJaxpr:
-        """The whole program; in its outermost jaxpr JAX drops the results that nobody reads."""
+        """The whole program; in its outermost jaxpr JAX drops the results that nobody reads, and a literal result may be weakly typed."""
         closed = self.closed(jaxpr)
+        closed = self.with_weak_results(closed, private.open_and_consts(jaxpr)[0])
         used = {x for x in closed.jaxpr.outs if type(x) is not Lit}
         eqns = []
         for eqn in reversed(closed.jaxpr.eqns):
@@ -122,6 +123,16 @@ class _Reader:
         if all(map(operator.is_, reversed(eqns), closed.eqns)):
             return closed
         changed = closed.replace(jaxpr=closed.jaxpr.replace(eqns=reversed(eqns)))
+        live_jaxpr.keep(changed, live_jaxpr.find(closed))
+        return changed
+
+    def with_weak_results(self, closed: ClosedJaxpr, jaxpr: Any) -> ClosedJaxpr:
+        """The program with the weak types of literals among its results, which no equation tells."""
+        pairs = zip(closed.jaxpr.outs, jaxpr.outvars, strict=True)
+        outs = [Lit(x.val, self.aval(y.aval)) if type(x) is Lit else x for x, y in pairs]
+        if all(x.aval is y.aval for x, y in zip(outs, closed.jaxpr.outs, strict=True)):
+            return closed
+        changed = closed.replace(jaxpr=closed.jaxpr.replace(outs=outs))
         live_jaxpr.keep(changed, live_jaxpr.find(closed))
         return changed
 
