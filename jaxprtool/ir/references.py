@@ -57,15 +57,6 @@ class Slice:
     def __repr__(self) -> str:
         return _item_text(self, None)
 
-    @classmethod
-    def of_dimension(
-        cls, start: int | Operand, length: int | Operand, stride: int, size: int
-    ) -> Slice:
-        """The slice of a dimension of this size; one to the end of it does not tell its length, as in print."""
-        if isinstance(start, int) and stride == 1 and length == size - start:
-            return cls(start)
-        return cls(start, length, stride)
-
 
 class Fragments(Structured):
     """What is of no form that is known: its text around the operands in it.

@@ -12,7 +12,7 @@ from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.ir.references import Fragments, Indexer, Item, Operand, RefIndex, Slice, Step
 from jaxprtool.ir.walk import map_programs, with_eqns
 
-__all__ = ["selected", "settled", "settled_programs"]
+__all__ = ["number_of", "settled", "settled_programs", "slice_of"]
 
 
 def settled_programs(program: ClosedJaxpr) -> ClosedJaxpr:
@@ -50,7 +50,22 @@ def settled(eqn: JaxprEqn) -> JaxprEqn:
     return eqn.replace(inputs=inputs, params={**eqn.params, "index": RefIndex(*steps)})
 
 
-def selected(number: int, item: Item, size: Any) -> int:
+def number_of(number: int | Operand, size: Any) -> int | Operand:
+    """The index of a dimension of a size; a literal that is out of it has been an operand, and selects what is nearest."""
+    if not isinstance(number, int) or not isinstance(size, int) or -size <= number < size:
+        return number
+    return _selected(number, 0, size)
+
+
+def slice_of(start: int | Operand, length: int | Operand, stride: int, size: Any) -> Slice:
+    """The slice of a dimension of a size; one to the end of it does not tell its length, as in print."""
+    if not isinstance(start, int):
+        return Slice(start, length, stride)
+    start = _selected(start, Slice(0, length, stride), size)
+    return Slice(start) if stride == 1 and length == size - start else Slice(start, length, stride)
+
+
+def _selected(number: int, item: Item, size: Any) -> int:
     """Where an index or a slice begins that an operand of this value selects in a dimension of a size, if that is known."""
     if not isinstance(size, int):
         return number
@@ -97,7 +112,7 @@ class _Numbers:
         atom = self.operands[operand.position]
         if type(atom) is not Lit or getattr(atom.aval, "shape", ()):
             return self._kept(operand)
-        return selected(int(atom.val), item, size)
+        return _selected(int(atom.val), item, size)
 
     def _kept(self, operand: Operand) -> Operand:
         self.kept.append(self.operands[operand.position])

@@ -273,12 +273,11 @@ def _variables(root: Any) -> set[Any]:
 
 def _elements(eqn: JaxprEqn, run: Run) -> dict[Any, Any]:
     """Of a scan the arguments of its jaxpr that are another element in each turn, and the arrays that these are of."""
-    first = eqn.params.get("num_consts"), eqn.params.get("num_carry")
-    if None in first or run.branch is not None:
+    consts, carry = eqn.params.get("num_consts"), eqn.params.get("num_carry")
+    if consts is None or carry is None or run.branch is not None:
         return {}
-    return dict(
-        zip(run.jaxpr.jaxpr.in_binders[sum(first) :], eqn.inputs[sum(first) :], strict=True)
-    )
+    first = consts + carry
+    return dict(zip(run.jaxpr.jaxpr.in_binders[first:], eqn.inputs[first:], strict=True))
 
 
 def _same_in_turns(eqn: JaxprEqn, run: Run) -> list[tuple[int, int]]:

@@ -18,10 +18,10 @@ from jaxprtool.ir.references import (
     Operand,
     RefIndex,
     Reshape,
-    Slice,
     Step,
     Transpose,
 )
+from jaxprtool.ir.settled import number_of, slice_of
 from jaxprtool.syntax.infer import UntypedLit
 from jaxprtool.syntax.patterns import pattern
 
@@ -159,9 +159,9 @@ def _step(node: _Node, number: Callable[[Any], int | Operand]) -> Step:
 def _item(x: Any, size: int, number: Callable[[Any], int | Operand]) -> Item:
     """The index of a dimension of this size."""
     if not isinstance(x, _Node):
-        return number(x)
+        return number_of(number(x), size)
     *known, stride = x.about
     start, length = [
         number(part if v is None else v) for v, part in zip(known, x.parts, strict=True)
     ]
-    return Slice.of_dimension(start, length, stride, size)
+    return slice_of(start, length, stride, size)

@@ -29,11 +29,10 @@ from jaxprtool.ir.references import (
     Operand,
     RefIndex,
     Reshape,
-    Slice,
     Step,
     Transpose,
 )
-from jaxprtool.ir.settled import selected
+from jaxprtool.ir.settled import number_of, slice_of
 from jaxprtool.rules.state.indices import Range, resolved, selected_shape, viewed
 
 __all__ = ["index_from_jax", "index_to_jax", "references_and_indices"]
@@ -83,17 +82,8 @@ def _step(transform: Any, positions: Iterator[int]) -> Step:
 def _item(x: Any, size: int, positions: Iterator[int]) -> Item:
     """The index of a dimension of this size."""
     if type(x).__name__ != "Slice":
-        number = _number(x, positions)
-        return number if _is_inside(number, size) else selected(number, 0, size)
-    start, length = _number(x.start, positions), _number(x.size, positions)
-    if isinstance(start, int):
-        start = selected(start, Slice(0, length, x.stride), size)
-    return Slice.of_dimension(start, length, x.stride, size)
-
-
-def _is_inside(number: int | Operand, size: Any) -> bool:
-    """Whether an index is one of a dimension of this size; a literal that is not has been an operand."""
-    return not isinstance(number, int) or not isinstance(size, int) or -size <= number < size
+        return number_of(_number(x, positions), size)
+    return slice_of(_number(x.start, positions), _number(x.size, positions), x.stride, size)
 
 
 def _number(x: Any, positions: Iterator[int]) -> int | Operand:
