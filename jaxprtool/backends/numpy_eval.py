@@ -191,6 +191,8 @@ def argument(
             refuse(f"is {brief(x)}, which is no {aval}")
     array = value(x)
     dtype = dtype_of(array.dtype)
+    if array.dtype == object:
+        refuse(f"is {brief(x)}, which is no {aval}")
     if array.shape != aval.shape or dtype is not aval.dtype:
         shape = ",".join(map(str, array.shape))
         refuse(f"has type {dtype or array.dtype}[{shape}], and {aval} is needed")

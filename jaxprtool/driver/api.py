@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver import check as checking
 from jaxprtool.driver import compile as compiling
 from jaxprtool.driver import constants, typing
 from jaxprtool.driver import diff as comparing
 from jaxprtool.driver import lower as lowering
-from jaxprtool.driver import run as running
 from jaxprtool.driver import trace as tracing
 from jaxprtool.driver.check import Signature
 from jaxprtool.driver.compile import Compiled
@@ -25,7 +23,7 @@ from jaxprtool.interpreters import jvp as jvps
 from jaxprtool.interpreters import partial_eval as partial_evals
 from jaxprtool.interpreters import transpose as transposing
 from jaxprtool.ir.diagnostics import JaxprTypeError, UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Value
 from jaxprtool.passes import rewrite as rewriting
 from jaxprtool.stablehlo.module import StableHLO
 from jaxprtool.syntax import print as printing
@@ -46,13 +44,14 @@ __all__ = [
     "of_program",
     "partial_eval_jaxpr",
     "rewrite",
-    "run",
     "trace",
     "transpose_jaxpr",
     "typecheck_jaxpr",
     "vmap_jaxpr",
     "with_consts",
     "with_types",
+    "with_values",
+    "with_values_of_two",
 ]
 
 P = ParamSpec("P")
@@ -99,6 +98,31 @@ def _is_of_jax(x: Any) -> bool:
 def is_function(x: Any) -> bool:
     """Whether an object is a function, which is traced on arguments, and no program."""
     return callable(x) and not _is_of_jax(x)
+
+
+def with_values(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, Sequence[Value]]:
+    """A program in any form, or a function, and the values on which it is to run, one by one.
+
+    Args:
+      program: see `as_program`.
+      args: of a program the values of the constants that it does not hold, then its arguments, arrays one by one; of a
+        function its arguments, pytrees.
+    """
+    if not is_function(program):
+        return as_program(program), args
+    found = as_program(program, *args)
+    return found, tracing.argument_values(program, args, found)
+
+
+def with_values_of_two(
+    a: Any, b: Any, args: Sequence[Any]
+) -> tuple[ClosedJaxpr, ClosedJaxpr, Sequence[Value]]:
+    """Two programs, or functions, and the values on which both are to run, one by one; see `with_values`."""
+    first, second = (as_program(x, *(args if is_function(x) else ())) for x in (a, b))
+    for f, program in ((a, first), (b, second)):
+        if is_function(f):
+            return first, second, tracing.argument_values(f, args, program)
+    return first, second, args
 
 
 def with_types(program: Any, *types: Any) -> ClosedJaxpr:
@@ -148,26 +172,6 @@ def compile(
     """
     found = _with_all_types(as_program(program, *args))
     return compiling.compile(found, devices=devices, platform=platform)
-
-
-def run(program: Any, *args: Any, **how: Any) -> list[Any]:
-    """The results of a program, or of a function on arguments, as `jaxprtool run` computes them.
-
-    Args:
-      program: see `as_program`.
-      args: of a program the values of the constants that it does not hold, then its arguments, arrays one by one; of a
-        function its arguments, pytrees.
-      how: keywords of `driver.run`: `jit`, `platform`, `through`, `devices`, `max_bytes`, `step_limit`.
-
-    Returns:
-      A list of arrays, which stay on the device until they are read where the program was compiled.
-
-    Raises:
-      JaxprTypeError, UsageError, UnsupportedError: as `driver.run`.
-    """
-    if not is_function(program):
-        return running.run(as_program(program), args, **how)
-    return running.run(as_program(program, *args), tree_leaves(args), **how)
 
 
 def _with_all_types(program: Any) -> Any:

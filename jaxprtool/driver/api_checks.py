@@ -8,11 +8,10 @@ from typing import Any
 from jaxprtool.analyses.equiv import Equivalence
 from jaxprtool.analyses.gradcheck_answer import GradCheck
 from jaxprtool.analyses.precision_answer import Precision
-from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver import equiv as equivalence
 from jaxprtool.driver import gradcheck as gradchecking
 from jaxprtool.driver import precision as measuring
-from jaxprtool.driver.api import as_program, is_function
+from jaxprtool.driver.api import is_function, with_values, with_values_of_two
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -34,12 +33,16 @@ def equiv(a: Any, b: Any, *args: Any, **how: Any) -> Equivalence:
     Raises:
       JaxprTypeError, UsageError: as `driver.equiv`.
     """
-    functions = [is_function(x) for x in (a, b)]
-    pairs = zip((a, b), functions, strict=True)
-    first, second = (as_program(x, *(args if f else ())) for x, f in pairs)
-    leaves: Sequence[Any] = tree_leaves(args) if any(functions) else args
-    values = all(hasattr(x, "dtype") or isinstance(x, (bool, int, float, complex)) for x in leaves)
-    return equivalence.equiv(first, second, leaves if leaves and values else None, **how)
+    first, second, leaves = with_values_of_two(a, b, args)
+    values = leaves if leaves and all(map(_is_value, leaves)) else None
+    return equivalence.equiv(first, second, values, **how)
+
+
+def _is_value(x: Any) -> bool:
+    """Whether a leaf is an array or a number, and no type of one: a `ShapeDtypeStruct` has a dtype, but no elements."""
+    if isinstance(x, (bool, int, float, complex)):
+        return True
+    return hasattr(x, "dtype") and hasattr(x, "__getitem__")
 
 
 def gradcheck(
@@ -85,7 +88,7 @@ def precision(program: Any, *args: Any, **how: Any) -> Precision:
 
 def _placed(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, Sequence[Any]]:
     """A program whose equations have places, and its arguments, one by one."""
+    found, values = with_values(program, args)
     if not is_function(program):
-        return with_places(as_program(program)), args
-    name = getattr(program, "__name__", type(program).__name__)
-    return with_places(as_program(program, *args), name), tree_leaves(args)
+        return with_places(found), values
+    return with_places(found, getattr(program, "__name__", type(program).__name__)), values

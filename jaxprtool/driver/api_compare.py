@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.analyses.comparison import EXACT, Comparison, Tolerance
-from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver import compare as comparing
-from jaxprtool.driver.api import as_program, is_function
+from jaxprtool.driver.api import with_values, with_values_of_two
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -52,12 +51,15 @@ def compare(
         message = "ulp is a tolerance of its own, and goes without rtol and atol"
         fail(UsageError, message, "option")
     given = (rtol, atol, ulp) != (None, None, None)
-    leaves = tree_leaves(args) if any(map(is_function, (a, b))) else list(args)
-    programs = [_placed(x, args) for x in (a, b) if x is not None]
+    if b is None:
+        first_program, leaves = with_values(a, args)
+        second_program = None
+    else:
+        first_program, second_program, leaves = with_values_of_two(a, b, args)
     return comparing.compare(
-        programs[0],
-        programs[1] if b is not None else None,
-        leaves,
+        _placed(first_program, a),
+        None if second_program is None else _placed(second_program, b),
+        list(leaves),
         backends=backends.split(",") if isinstance(backends, str) else backends,
         tolerance=Tolerance(rtol, atol, ulp) if given else EXACT,
         first=first,
@@ -68,6 +70,5 @@ def compare(
     )
 
 
-def _placed(x: Any, args: Sequence[Any]) -> ClosedJaxpr:
-    name = getattr(x, "__name__", "<program>")
-    return with_places(as_program(x, *(args if is_function(x) else ())), name)
+def _placed(program: ClosedJaxpr, given: Any) -> ClosedJaxpr:
+    return with_places(program, getattr(given, "__name__", "<program>"))

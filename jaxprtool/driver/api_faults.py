@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.analyses.blame import Blame
-from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver import blame as blaming
 from jaxprtool.driver import run as running
-from jaxprtool.driver.api import as_program, is_function
+from jaxprtool.driver.api import is_function, with_values
 from jaxprtool.driver.check_nans import check_options, stopping_at_nans
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -58,6 +57,5 @@ def blame(program: Any, *args: Any, **how: Any) -> Blame:
 
 def _with_arguments(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, Sequence[Any], str]:
     """The program that is meant, the values that it takes one by one, and what to call its text."""
-    if not is_function(program):
-        return as_program(program), args, "<program>"
-    return as_program(program, *args), tree_leaves(args), getattr(program, "__name__", "<program>")
+    name = getattr(program, "__name__", "<program>") if is_function(program) else "<program>"
+    return *with_values(program, args), name

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver import reduce as reducing
-from jaxprtool.driver.api import as_program
+from jaxprtool.driver.api import with_values
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.reduce import How, Reduction, interest_of
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 
 __all__ = ["reduce"]
 
@@ -37,9 +35,7 @@ def reduce(
     """
     options = {k: how.pop(k) for k in _HOW if k in how}
     interest = interest_of(**how, needs_values=bool(args))
-    is_program = isinstance(program, (ClosedJaxpr, Jaxpr)) or not callable(program)
-    found = as_program(program) if is_program else as_program(program, *args)
+    found, values = with_values(program, args)
     name = getattr(program, "__name__", "<program>")
-    values = args if is_program else tree_leaves(args)
     out = None if output is None else os.fspath(output)
     return reducing.reduce(with_places(found, name), values, interest, How(out, **options))

@@ -6,15 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver import repro as bundling
-from jaxprtool.driver.api import as_program
+from jaxprtool.driver.api import with_values
 from jaxprtool.driver.bundle import MOST_BYTES, read_bundle
 from jaxprtool.driver.files import read_bytes
 from jaxprtool.driver.output import program_text
 from jaxprtool.driver.replaying import TIME_LIMIT
 from jaxprtool.driver.repro import Listing, Replay
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 
 __all__ = ["replay", "repro"]
 
@@ -50,16 +48,14 @@ def repro(
     Raises:
       UsageError: a command that no archive may hold, arguments that do not fit.
     """
-    is_program = isinstance(program, (ClosedJaxpr, Jaxpr)) or not callable(program)
-    found = as_program(program) if is_program else as_program(program, *args)
-    values = [*args] if is_program else tree_leaves(args)
+    found, values = with_values(program, args)
     bundle = bundling.bundled(
         program_text({"": found}),
         getattr(program, "__name__", "<program>"),
         (),
         verb,
         options,
-        values=values or None,
+        values=[*values] or None,
         expect=expect,
         scrub=scrub,
         limit=time_limit,

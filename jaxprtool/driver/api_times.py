@@ -8,11 +8,10 @@ from typing import Any
 from jaxprtool.analyses.bench import Bench
 from jaxprtool.analyses.profile import Profile
 from jaxprtool.analyses.profile_files import check_ending, is_timeline
-from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver import bench as benches
 from jaxprtool.driver import profile as profiles
 from jaxprtool.driver.api import as_program, is_function
-from jaxprtool.driver.trace import tracer
+from jaxprtool.driver.trace import argument_values, tracer
 
 __all__ = ["bench", "profile"]
 
@@ -70,4 +69,5 @@ def _given(program: Any, args: Sequence[Any], i: int) -> benches.Given:
         return benches.Given(f"<program {i}>" if i else "<program>", as_program(program), args)
     name = getattr(program, "__name__", "<program>")
     trace = tracer(program, args)
-    return benches.Given(name, trace(), tree_leaves(args), trace)
+    found = trace()
+    return benches.Given(name, found, argument_values(program, args, found), trace)

@@ -25,10 +25,11 @@ from jaxprtool.interpreters.origins import show_origins, without_origins
 from jaxprtool.interpreters.stage import make_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.dtypes import dtype_of
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.ir.synonyms import close_names
 
-__all__ = ["FRONTENDS", "choose_frontend", "trace", "tracer", "without_origins"]
+__all__ = ["FRONTENDS", "argument_values", "choose_frontend", "trace", "tracer", "without_origins"]
 
 FRONTENDS = ("auto", "jax", "lax", "numpy")
 
@@ -132,6 +133,41 @@ def tracer(
         return program
 
     return traced
+
+
+def argument_values(
+    f: Callable[..., Any], args: Sequence[Any], program: ClosedJaxpr
+) -> list[Value]:
+    """The values of the arguments of a function, one by one, as its program takes them.
+
+    Args:
+      f: the function.
+      args: its arguments, pytrees of values.
+      program: what `trace` made of them.
+
+    Returns:
+      The leaves. Values of 64 bits are of 32 where the program's are, which is what JAX does while 64-bit types are off.
+    """
+    if choose_frontend(f, _is_about_jax(f, f, args)) != "jax":
+        leaves = tree_leaves(args)
+    else:
+        from jaxprtool.backends.jax.trace import traced_leaves  # noqa: PLC0415 (gateway)
+
+        leaves = traced_leaves(tuple(args))
+    if len(leaves) != len(program.in_avals):
+        return leaves
+    return [_narrowed(x, aval) for x, aval in zip(leaves, program.in_avals, strict=True)]
+
+
+def _narrowed(x: Any, aval: Any) -> Value:
+    """A value of 64 bits in the type of 32 bits that the program has for it; other values as they are."""
+    dtype = dtype_of(getattr(x, "dtype", None))
+    if dtype is None or type(aval) is not ShapedArray or not hasattr(x, "astype"):
+        return x
+    is_number = dtype.kind == aval.dtype.kind and dtype.kind in "iufc"
+    if not is_number or (dtype.real.bits, aval.dtype.real.bits) != (64, 32):
+        return x
+    return x.astype(aval.dtype.name)
 
 
 def _is_about_jax(f: Any, target: Any, args: Sequence[Any]) -> bool:

@@ -22,7 +22,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.interface import Node, Tree, interface_of, leaf_names, named_arguments, tree_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["apply_jax_function", "forget_traces", "trace_with_jax", "with_x64"]
+__all__ = ["apply_jax_function", "forget_traces", "trace_with_jax", "traced_leaves", "with_x64"]
 
 _CODE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
@@ -99,6 +99,14 @@ def trace_with_jax(
         program = expanded(from_jax(jaxpr, rules=rules), rules)
     interface = interface_of(named, result[0], _node)
     return program.replace(interface=interface and interface.of_leaves(traced))
+
+
+def traced_leaves(args: tuple[Any, ...]) -> list[Any]:
+    """The values, among pytrees of them, that `trace_with_jax` makes arguments of the program, in their order."""
+    check_depth(args)
+    leaves, _ = jax.tree_util.tree_flatten_with_path(args, is_leaf=_is_type)
+    modules = _equinox_modules(args)
+    return [leaf for path, leaf in leaves if _is_traced(leaf, path, modules)]
 
 
 def _node(x: Any) -> Node | None:
