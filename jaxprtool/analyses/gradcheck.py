@@ -32,6 +32,7 @@ __all__ = [
     "derivative_of",
     "differentiable",
     "directions_of",
+    "is_symmetric",
 ]
 
 MODES = ("fwd", "rev")
@@ -53,6 +54,9 @@ class How(NamedTuple):
       directions: how many random directions a program with more than a few elements is checked along.
       seed: of the directions.
       complex: whether steps in the imaginary direction are tried.
+      symmetric: whether arguments that are symmetric matrices stay so, and of square results the lower triangles count:
+        operations on such arguments, cholesky for example, have derivatives along such directions alone, and some leave the
+        upper triangle as it is.
       max_bytes: what the program and its derivatives may need; None: no limit.
     """
 
@@ -63,6 +67,7 @@ class How(NamedTuple):
     directions: int = 3
     seed: int = 0
     complex: bool = False
+    symmetric: bool = False
     max_bytes: int | None = None
 
 
@@ -110,7 +115,9 @@ class _Point:
         self.outputs = [i for i, flag in enumerate(self.flags) if flag]
         self.positions = [i for i, flag in enumerate(self.live) if flag]
         dtypes = _dtypes(program)
-        bits = min(map(finite_differences.fraction_bits, dtypes), default=52)
+        bits = min(
+            [*map(finite_differences.fraction_bits, dtypes), *_kept_bits(program)], default=52
+        )
         tiny = max(map(finite_differences.smallest_normal, dtypes), default=0.0)
         self.steps = finite_differences.steps_for(bits, how.step, tiny)
         # what is not known of a number of the size of denormal ones
@@ -125,7 +132,14 @@ class _Point:
         """The results with tangents, for other values of the arguments with tangents."""
         rest = iter(given)
         args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
-        return [*compress(eval_jaxpr(self.program, args), self.flags)]
+        return self.counted([*compress(eval_jaxpr(self.program, args), self.flags)])
+
+    def counted(self, values: Sequence[Any]) -> list[Any]:
+        """What counts of results, or of tangents or cotangents of them."""
+        if not self.how.symmetric:
+            return [*values]
+        tril = numpy_namespace().tril
+        return [tril(x) if x.ndim > 1 and x.shape[-1] == x.shape[-2] else x for x in values]
 
     def complex_results(self, given: Sequence[Any]) -> list[Any]:
         """The same of complex numbers."""
@@ -151,6 +165,12 @@ def _dtypes(program: ClosedJaxpr) -> set[Any]:
     atoms += [v for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders]
     dtypes = {x.aval.dtype for x in atoms if isinstance(x.aval, ShapedArray)}
     return {d for d in dtypes if d.is_inexact}
+
+
+def _kept_bits(program: ClosedJaxpr) -> list[int]:
+    """How many bits after the point the equations keep that round to fewer than their type has."""
+    found = [eqn.params.get("mantissa_bits") for eqn in all_eqns(program.jaxpr)]
+    return [max(bits, 1) for bits in found if isinstance(bits, int)]
 
 
 def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Check]:
@@ -195,12 +215,15 @@ class _Direction(NamedTuple):
       found: the estimates of the derivatives of the results.
       argument: the argument and the index, where the direction is that of one element; else None.
       length: of the direction of one element, else 1; numbers are reported per unit.
+      kinks: for each result where it has a kink along the direction, so that the reverse mode is not compared with the
+        differences there: where the slopes on the two sides differ, unless rounding explains that and forward mode agrees.
     """
 
     tangents: list[Any]
     found: Sequence[Any]
     argument: tuple[int, tuple[int, ...]] | None
     length: float
+    kinks: list[Any]
 
 
 def _is_finite(x: Any) -> bool:
@@ -219,6 +242,7 @@ class _Checking:
       small: whether every element is checked.
       gaps: how far the derivative of each element of a result may be from its differences, where it has a kink along the
         first direction, which is a random one; else 0. One argument alone may show no kink where it ties with several others.
+      kinks: where the results have a kink along the first direction, as `_Direction.kinks`.
       finite: whether all results are finite; where one is not, a sum over them may be NaN.
     """
 
@@ -231,6 +255,7 @@ class _Checking:
         self.finite = all(map(_is_finite, self.base))
         self.small = max(_size(point.given), _size(self.base)) <= _SMALL
         self.gaps: list[Any] = []
+        self.kinks: list[Any] = []
         self.rows: dict[tuple[int, int], list[Any]] = {}
 
     def run(self) -> list[Check]:
@@ -263,8 +288,11 @@ class _Checking:
         length: float = 1.0,
     ) -> None:
         """Compare along one direction."""
+        if self.point.how.symmetric:
+            pairs = zip(tangents, self.point.given, strict=True)
+            tangents = [t + t.conj().swapaxes(-1, -2) if is_symmetric(x) else t for t, x in pairs]
         found = self.estimate(tangents)
-        direction = _Direction(tangents, found, argument, length or 1.0)
+        direction = _Direction(tangents, found, argument, length or 1.0, [e.kink for e in found])
         if not self.gaps:
             gaps = [e.high - e.low + abs(e.high) + abs(e.low) for e in found]
             self.gaps = [
@@ -274,7 +302,8 @@ class _Checking:
         if "fwd" in self.made:
             pushed = [*map(self.numeric.wide, self.pushed(tangents))]
             for k, (t, e) in enumerate(zip(pushed, found, strict=True)):
-                self.compare(k, t, e, direction)
+                direction.kinks[k] = self.compare(k, t, e, direction)
+        self.kinks = self.kinks or direction.kinks
         if "rev" in self.made and self.small:
             for k, y in enumerate(self.base):
                 for flat in range(math.prod(y.shape)):
@@ -304,12 +333,13 @@ class _Checking:
         point = self.point
         outs = eval_jaxpr(self.made["fwd"], [*point.args, *_typed(tangents, point.given)])
         self.check_values(outs)
-        return outs[len(point.flags) :]
+        return point.counted(outs[len(point.flags) :])
 
     def pulled(self, cotangents: list[Any]) -> list[Any]:
         """The cotangents of the arguments."""
         point = self.point
-        outs = eval_jaxpr(self.made["rev"], [*point.args, *_typed(cotangents, self.base)])
+        given = _typed(point.counted(cotangents), self.base)
+        outs = eval_jaxpr(self.made["rev"], [*point.args, *given])
         self.check_values(outs)
         return outs[len(point.flags) :]
 
@@ -317,17 +347,16 @@ class _Checking:
         """Compare the results that the derivative computes besides with those of the program."""
         if self.value.wrong:
             return
-        for k, (y, base) in enumerate(
-            zip(compress(outs, self.point.flags), self.base, strict=False)
-        ):
+        outs = self.point.counted([*compress(outs, self.point.flags)])
+        for k, (y, base) in enumerate(zip(outs, self.base, strict=False)):
             got, wanted = self.numeric.wide(y), self.numeric.wide(base)
             size = abs(wanted)
             room = self.point.rtol * size + 64 * self.point.steps.epsilon * largest_of(size)
             wrong = ~(abs(got - wanted) <= room) & (size < math.inf)
             self.note(self.value, k, got, wanted, room, wrong, None)
 
-    def compare(self, k: int, t: Any, e: Any, direction: _Direction) -> None:
-        """Compare the tangent of a result with its estimate."""
+    def compare(self, k: int, t: Any, e: Any, direction: _Direction) -> Any:
+        """Compare the tangent of a result with its estimate; returns where the result has a kink."""
         check, point = self.checks["fwd"], self.point
         own = point.rtol * abs(e.value) + self.absolute(e.value) * direction.length + point.floor
         unknown = ~(e.error < math.inf)
@@ -335,13 +364,17 @@ class _Checking:
         kink = off & (e.kink | (self.gaps[k] > 0)) & self.between(k, t, e)
         doubtful = (e.error > 0.1 * abs(e.value) + own + _NEGLIGIBLE * e.size) | unknown
         check.compared += int(t.size)
-        check.kinks += int((kink | e.kink & ~off).sum())
-        check.unsure += int((doubtful & ~off & ~e.kink).sum())
-        known = ~doubtful & ~e.kink & ~kink
+        agreeing = e.firm & ~off
+        kink |= agreeing
+        check.kinks += int(kink.sum())
+        check.doubted += int(agreeing.sum())
+        check.unsure += int((doubtful & ~off & ~kink).sum())
+        known = ~doubtful & ~kink
         check.largest(
             abs(t - e.value)[known] / direction.length, abs(e.value)[known] / direction.length
         )
         self.note(check, k, t, e.value, own + 3 * e.error, off & ~kink, direction)
+        return kink
 
     def between(self, k: int, t: Any, e: Any) -> Any:
         """Whether a real tangent is between the slopes on both sides, or not far from them.
@@ -386,7 +419,8 @@ class _Checking:
         """Compare the derivative of one element of a result with its estimate and its tangent."""
         e = direction.found[k]
         wanted, error, size = (x.reshape(-1)[flat].item() for x in (e.value, e.error, e.size))
-        if not error < math.inf or e.kink.reshape(-1)[flat] or self.gaps[k].reshape(-1)[flat]:
+        kinks = (direction.kinks[k], self.kinks[k])
+        if not error < math.inf or any(x.reshape(-1)[flat] for x in kinks):
             self.checks["rev"].unsure += 1
             return
         back = self.rows.get((k, flat))
@@ -412,7 +446,7 @@ class _Checking:
     def pull(self, seed: int, direction: _Direction, pushed: Sequence[Any] | None) -> None:
         """Compare the derivative of a random sum of the results with the sum of the estimates and of the tangents."""
         numeric, point, found = self.numeric, self.point, direction.found
-        good = [(e.error < math.inf) & ~e.kink for e in found]
+        good = [(e.error < math.inf) & ~x for e, x in zip(found, direction.kinks, strict=True)]
         if not any(g.any() for g in good):
             self.checks["rev"].unsure += 1
             return
@@ -467,6 +501,13 @@ class _Checking:
             return
         both = numpy_namespace().array([difference, abs(wanted)]) / length
         check.largest(both[:1], both[1:])
+
+
+def is_symmetric(x: Any) -> bool:
+    """Whether an array consists of matrices, of more than one element, that are their own conjugate transposes."""
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 2:
+        return False
+    return bool((x == x.conj().swapaxes(-1, -2)).all())
 
 
 def _typed(values: Sequence[Any], like: Sequence[Any]) -> list[Any]:

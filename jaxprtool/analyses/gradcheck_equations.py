@@ -11,6 +11,7 @@ from jaxprtool.analyses.gradcheck import (
     check_point,
     differentiable,
     directions_of,
+    is_symmetric,
 )
 from jaxprtool.analyses.gradcheck_found import Check, Mismatch
 from jaxprtool.analyses.places import Place, Watch
@@ -26,6 +27,12 @@ __all__ = ["Finding", "decides", "find_equations"]
 
 _STEP = 1 / 64  # what is tried for other decisions, relative to an argument
 _EQUATIONS = 1_000  # checks of one search at most
+# By the kind of an equation, of which kinds the one around it is no more than the place where it shows.
+_MEANT = {
+    "wrong": ("wrong", "unsure", "kink"),
+    "kink": ("unsure", "kink"),
+    "stopped": ("wrong", "unsure", "kink"),
+}
 Way = tuple[JaxprEqn, ...]
 
 
@@ -55,7 +62,7 @@ def find_equations(
     """The equations whose rules disagree with differences, each at the first place where it does.
 
     An equation that holds jaxprs and disagrees is followed inside: where an equation there disagrees too, that one is
-    meant, and else the equation itself, whose rule is its own (`custom_jvp_call`).
+    meant, and else the equation itself, whose rule is its own (`custom_jvp_call`). So is one with a kink.
 
     Args:
       evaluate: evaluate(observer) runs the program once.
@@ -64,11 +71,20 @@ def find_equations(
         a loop disagrees and nothing in those steps does.
     """
     found = _search(evaluate, how, every)
-    open_ones = [f for f in found if f.kind == "wrong" and _follows(f.place.eqn)]
-    if every or not open_ones:
-        return found
-    more = _search(evaluate, how, True)
-    return more if any(f.kind == "wrong" for f in more) else found
+    open_ones = {f.kind for f in found if _follows(f.place.eqn)} & {"wrong", "kink"}
+    if not every and open_ones:
+        more = _search(evaluate, how, True)
+        kinds = {f.kind for f in more}
+        if kinds & open_ones:
+            found = more
+    return [*map(_unless_smooth, found)]
+
+
+def _unless_smooth(finding: Finding) -> Finding:
+    """A kink of an equation that is made of others, of which none has one, is rounding: its differences are not known well."""
+    if finding.kind == "kink" and _follows(finding.place.eqn):
+        return finding._replace(kind="unsure")
+    return finding
 
 
 def _search(evaluate: Callable[[Watch], Any], how: How, every: bool) -> list[Finding]:
@@ -78,14 +94,15 @@ def _search(evaluate: Callable[[Watch], Any], how: How, every: bool) -> list[Fin
     while suspects:
         watch = _Equations(suspects, how, every)
         evaluate(watch)
-        for way in {w[:-1] for w, f in watch.found.items() if f.kind == "wrong"}:
-            if way in found and found[way].kind in ("wrong", "unsure"):
-                del found[way]
+        for way, finding in watch.found.items():
+            outer = found.get(way[:-1])
+            if outer is not None and outer.kind in _MEANT.get(finding.kind, ()):
+                del found[way[:-1]]
         found.update(watch.found)
         suspects = {
             way
             for way, finding in watch.found.items()
-            if finding.kind in ("wrong", "unsure") and _follows(way[-1])
+            if finding.kind in ("wrong", "unsure", "kink") and _follows(way[-1])
         }
     return [*found.values()]
 
@@ -134,6 +151,8 @@ class _Equations(Watch):
         with observed_by(None):
             try:
                 checks = check_point(program, args, self.how)
+                if any(c.wrong or c.kinks for c in checks) and _takes_symmetric(eqn, args):
+                    checks = check_point(program, args, self.how._replace(symmetric=True))
             except JaxprToolError:  # it cannot be run alone
                 return Finding(self.place(eqn), "unsure")
             return self.judged(eqn, program, args, checks)
@@ -178,6 +197,11 @@ def _follows(eqn: JaxprEqn) -> bool:
 def _stops(program: ClosedJaxpr) -> bool:
     """Whether the derivative of a program is zero whatever its arguments are."""
     return not any(jvp_jaxpr(program, instantiate_outs=False)[1])
+
+
+def _takes_symmetric(eqn: JaxprEqn, args: Sequence[Any]) -> bool:
+    """Whether a primitive has a symmetric operand, and its rule may be for such ones alone; those of a program's own are not."""
+    return not eqn.primitive.holds_jaxprs and any(map(is_symmetric, args))
 
 
 def _has_nan(x: Any) -> bool:

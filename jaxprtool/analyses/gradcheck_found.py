@@ -81,6 +81,7 @@ class Check:
       max_abs, max_rel: the largest difference.
       wrong: those that differ, for each result the worst; the derivatives by one element first.
       kinks: at how many the function has a kink or a jump; what they are there is a choice of the rule.
+      doubted: at how many of them the derivative agrees all the same: rounding can look like a kink.
       unsure: how many agree only because the differences are not known better, or are not known at all.
       reason: why the mode is not available; else "".
       steps: `complex` where all derivatives are compared with those by steps in the imaginary direction, else `real`.
@@ -88,6 +89,7 @@ class Check:
 
     __slots__ = (
         "compared",
+        "doubted",
         "kinks",
         "max_abs",
         "max_rel",
@@ -100,7 +102,7 @@ class Check:
 
     def __init__(self, mode: str, reason: str = ""):
         self.mode, self.reason = mode, reason
-        self.compared = self.kinks = self.unsure = 0
+        self.compared = self.kinks = self.doubted = self.unsure = 0
         self.max_abs = self.max_rel = 0.0
         self.wrong: list[Mismatch] = []
         self.steps = "real"
@@ -113,6 +115,10 @@ class Check:
         if self.wrong:
             return "differs"
         return "kink" if self.kinks else "unsure" if self.unsure else "agrees"
+
+    def clear_doubted(self) -> None:
+        """Take back the kinks at which the derivative agrees, where no equation has any."""
+        self.kinks, self.doubted = self.kinks - self.doubted, 0
 
     def largest(self, differences: Any, sizes: Any) -> None:
         """Take in the largest of some differences, and relative to the sizes of what was expected."""

@@ -30,6 +30,7 @@ __all__ = [
     "wide",
 ]
 
+_FEW_BITS = 2.0**-16  # the relative error of the types that have so few
 Function = Callable[[Sequence[Any]], Sequence[Any]]
 
 
@@ -55,14 +56,16 @@ class Estimate(NamedTuple):
     Attributes:
       value: f64 or c128; what it is good for `error` says.
       error: how far the derivative may be from `value`; infinite where no difference is finite.
-      kink: whether the slopes on the two sides differ, however small the step is.
-      low, high: the smaller and the larger of the two slopes, for real results.
+      kink: whether the slopes on the two sides differ, however small the step is; so they may by rounding.
+      firm: whether they do so by more than rounding explains, which would set them ever further apart.
+      low, high: the smaller and the larger of the two slopes, for real results; infinite at a jump, which has none.
       size: the absolute value of the result itself.
     """
 
     value: np.ndarray
     error: np.ndarray
     kink: np.ndarray
+    firm: np.ndarray
     low: np.ndarray
     high: np.ndarray
     size: np.ndarray
@@ -173,35 +176,46 @@ def estimate(
             moved = [_moved(x, t, sign) for x, t in zip(args, direction, strict=True)]
             sides.append([*map(wide, f(moved))])
         pairs.append(sides)
+    # of few bits, a result may have the rounding of others, from which it is computed
+    among = max(map(_largest, at), default=0.0) if steps.epsilon > _FEW_BITS else 0.0
     with np.errstate(all="ignore"):
         return [
-            _estimate(y, [(plus[k], minus[k]) for plus, minus in pairs], steps)
+            _estimate(y, [(plus[k], minus[k]) for plus, minus in pairs], steps, among)
             for k, y in enumerate(at)
         ]
 
 
-def _estimate(y: np.ndarray, pairs: Sequence[Any], steps: Steps) -> Estimate:
+def _largest(x: np.ndarray) -> float:
+    size = np.abs(x)
+    return float(size.max(initial=0.0, where=np.isfinite(size)))
+
+
+def _estimate(y: np.ndarray, pairs: Sequence[Any], steps: Steps, among: float) -> Estimate:
     central = [(p - m) / (2 * h) for (p, m), h in zip(pairs, steps.sizes, strict=True)]
-    noise = _noise(y, pairs, central, steps)
+    noise = _noise(y, pairs, central, steps, among)
     value, error = _extrapolated(central, noise, steps.factor)
-    kink, low, high = _sides(y, pairs, noise, steps)
-    return Estimate(value, error, kink, low, high, np.abs(y))
+    kink, firm, low, high, hidden = _sides(y, pairs, noise, steps)
+    return Estimate(value, np.maximum(error, hidden), kink, firm, low, high, np.abs(y))
 
 
 def _noise(
-    y: np.ndarray, pairs: Sequence[Any], central: Sequence[Any], steps: Steps
+    y: np.ndarray, pairs: Sequence[Any], central: Sequence[Any], steps: Steps, among: float
 ) -> list[np.ndarray]:
     """What rounding adds to the difference of each step: it goes with the inverse of the step.
 
-    It is at least that of the values (or a tenth of the largest, which the others may be computed from), and at least what the last two differences show of the rounding inside of f.
+    It is at least that of the values (or a tenth of the largest, which the others may be computed from), and at least
+    what the last two differences show of the rounding inside of f, at the element or at most of them: one pair may be near
+    each other by chance.
     """
     size = np.maximum(np.abs(y), np.maximum(np.abs(pairs[0][0]), np.abs(pairs[0][1])))
     size = np.where(np.isfinite(size), size, np.abs(y))
-    size = np.maximum(size, 0.1 * size.max(initial=0.0, where=np.isfinite(size)))
+    size = np.maximum(size, 0.1 * max(_largest(size), among))
     size = np.maximum(size, steps.tiny)
     seen = np.abs(central[-1] - central[-2])
     seen = np.where(np.isfinite(seen), seen, 0.0)
     last = steps.sizes[-1]
+    usual = np.median(seen / np.maximum(size, steps.tiny or 1e-300)) if seen.size else 0.0
+    seen = np.maximum(seen, 2 * usual * size)
     return [np.maximum(2 * steps.epsilon * size / h, seen * last / h) for h in steps.sizes]
 
 
@@ -225,22 +239,35 @@ def _extrapolated(
 
 def _sides(
     y: np.ndarray, pairs: Sequence[Any], noise: Sequence[np.ndarray], steps: Steps
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Whether the slopes on the two sides stay apart, and both at the smallest step that shows them above the rounding."""
+) -> tuple[np.ndarray, ...]:
+    """What the slopes on the two sides say.
+
+    Returns:
+      Whether they stay apart, and whether they do so without growing apart; the smaller and the larger one, at the smallest
+      step that shows them above the rounding, infinite at a jump; and where no step does, half of what is left between them at a step of 0, on
+      the line through the gaps at the two largest steps: a kink may hide in the rounding.
+    """
     slopes = [((p - y) / h, (y - m) / h) for (p, m), h in zip(pairs, steps.sizes, strict=True)]
     gaps = [np.abs(right - left) for right, left in slopes]
-    kink = np.zeros(np.shape(y), bool)
+    kink = firm = np.zeros(np.shape(y), bool)
     low, high = np.real(slopes[-1][0]), np.real(slopes[-1][1])
+    left = (steps.factor * gaps[1] - gaps[0]) / (2 * (steps.factor - 1))
+    hidden = np.maximum(left, 0.0)
     for k in range(1, len(gaps)):
         shown = gaps[k] > 8 * noise[k]
         stays = gaps[k] > (1 + 1 / steps.factor) / 2 * gaps[k - 1]
-        kink = np.where(shown, stays, kink)
+        grows = gaps[k] > (1 + steps.factor) / 2 * gaps[k - 1]
+        kink, firm = np.where(shown, stays, kink), np.where(shown, stays & ~grows, firm)
+        hidden = np.where(shown, 0.0, hidden)
         low = np.where(shown, np.real(slopes[k][0]), low)
         high = np.where(shown, np.real(slopes[k][1]), high)
     first, last = (np.abs(p - m) for p, m in (pairs[0], pairs[-1]))
     jump = (last > 0.01 * np.abs(y)) & (last > 0.5 * first)
-    kink = kink | jump
-    return kink, np.minimum(low, high), np.maximum(low, high)
+    low, high = (
+        np.where(jump, -np.inf, np.minimum(low, high)),
+        np.where(jump, np.inf, np.maximum(low, high)),
+    )
+    return kink | jump, firm | jump, low, high, hidden
 
 
 def by_complex_step(

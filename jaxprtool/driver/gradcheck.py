@@ -140,6 +140,9 @@ def _checked(
         equations = find_equations(evaluate, alone)
         differs = any(c.wrong for c in checks)
         found = {f.kind for f in equations}
+        if not found & {"kink", "stopped", "wrong"}:
+            for check in checks:
+                check.clear_doubted()
         if differs and "wrong" not in found:
             more = find_equations(evaluate, alone, every=True)
             equations = more if any(f.kind == "wrong" for f in more) else equations

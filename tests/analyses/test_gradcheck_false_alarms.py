@@ -1,0 +1,133 @@
+"""gradcheck accuses nothing that is right: roundings, ties, types of few bits, operands that are symmetric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from jax import lax
+
+import jaxprtool as jt
+
+X = np.array([0.9, 0.3, 1.4, 0.7], np.float32)
+S = np.array([[4, 1, 0], [1, 5, 2], [0, 2, 6]], np.float32)
+HALF = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+
+
+@jax.custom_jvp
+def wrong_sine(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+wrong_sine.defjvp(lambda p, t: (jnp.sin(p[0]), 1.2 * jnp.cos(p[0]) * t[0]))
+
+
+def steps(y: Any, p: Any) -> Any:
+    def step(y: Any, _: Any) -> Any:
+        slope = jnp.sin(y) * p
+        middle = jnp.sin(y + 0.05 * slope) * p
+        return y + 0.1 * middle, (slope, jnp.linalg.norm(y))
+
+    return lax.scan(step, y, None, length=30)
+
+
+def near(x: Any) -> Any:
+    return jnp.log(x + 1)[np.array([1, 2])]
+
+
+def long_loop(x: Any) -> Any:
+    return lax.fori_loop(0, 3000, lambda _, c: jnp.sin(c) * 0.999 + 0.001 * x, x).sum()
+
+
+SMOOTH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "many steps": (steps, (X, X + 1)),
+    "many steps of another": (steps, (2 * X, X)),
+    "small results of large values": (near, (np.zeros(3, np.float32),)),
+    "a long loop": (long_loop, (X,)),
+}
+
+
+@pytest.mark.parametrize("case", SMOOTH.values(), ids=SMOOTH)
+def test_rounding_is_no_kink(case: Any) -> None:
+    f, args = case
+    (found,) = jt.gradcheck(f, *args).derivatives
+    assert not any(c.kinks for c in found.checks), str(found)
+    assert {c.status for c in found.checks} <= {"agrees", "unsure"}
+    assert sum(c.compared for c in found.checks if c.mode == "rev") > 0
+
+
+NEAR_TIES = {
+    "sort": (jnp.sort, [1.484, 0.676, 0.625, 0.6211, 0.957, 1.664, 1.18]),
+    "top_k": (lambda x: lax.top_k(x, 3)[0], [1.261, 1.403, 0.4539, 1.233, 1.286, 0.4443, 0.561]),
+    "max": (jnp.max, [1.25, 1.26, 1.0]),
+    "median": (jnp.median, [1.25, 1.26, 1.24, 1.3, 1.2]),
+    "relu": (lambda x: jax.nn.relu(x - 1), [0.99, 1.01, 1.03, 0.97]),
+}
+
+
+@pytest.mark.parametrize("dtype", HALF.values(), ids=HALF)
+@pytest.mark.parametrize("case", NEAR_TIES.values(), ids=NEAR_TIES)
+def test_ties_within_the_steps_of_few_bits(case: Any, dtype: Any) -> None:
+    f, x = case
+    found = jt.gradcheck(f, np.array(x).astype(dtype))
+    assert found.passed and not found.blame, str(found)
+
+
+@pytest.mark.parametrize("dtype", HALF.values(), ids=HALF)
+@pytest.mark.parametrize("seed", range(4))
+def test_long_chains_of_few_bits(dtype: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    y, p = rng.uniform(0.2, 2.0, (2, 4)).astype(dtype)
+    found = jt.gradcheck(steps, y, p)
+    assert found.passed and not found.blame, str(found)
+
+
+@pytest.mark.parametrize("bits", [2, 5, 7, 10])
+def test_rounding_to_fewer_bits_than_the_type_has(bits: int) -> None:
+    found = jt.gradcheck(lambda x: lax.reduce_precision(jnp.exp(x) * x, 8, bits), X)
+    assert found.passed and not found.blame, str(found)
+
+
+@pytest.mark.parametrize("way", ["scan", "jit", "cond", "custom_jvp"])
+def test_a_kink_is_named_where_it_is(way: str) -> None:
+    def body(x: Any) -> Any:
+        return jnp.abs(x - 0.3) * 2
+
+    own = jax.custom_jvp(body)
+    own.defjvp(lambda p, t: jax.jvp(body, p, t))
+    ways: dict[str, Callable[..., Any]] = {
+        "scan": lambda x: lax.scan(lambda c, t: (c + body(t), c), 0.0, x),
+        "jit": jax.jit(body),
+        "cond": lambda x: lax.cond(x.sum() > 0, body, jnp.sin, x),
+        "custom_jvp": own,
+    }
+    found = jt.gradcheck(ways[way], X)
+    (derivative,) = found.derivatives
+    kinks = {f.place.eqn.primitive.name for f in derivative.equations if f.kind == "kink"}
+    assert found.passed
+    assert kinks == {"custom_jvp_call" if way == "custom_jvp" else "abs"}, str(found)
+
+
+BESIDE: dict[str, Callable[..., Any]] = {
+    "cholesky": jnp.linalg.cholesky,
+    "eigh": lambda s: jnp.linalg.eigh(s)[0],
+    "svd": lambda s: jnp.linalg.svd(s)[1],
+    "inv": jnp.linalg.inv,
+    "slogdet": jnp.linalg.slogdet,
+    "log_softmax": jax.nn.log_softmax,
+    "stop_gradient": jax.jit(lambda s: (lax.stop_gradient(s), s * lax.stop_gradient(s))),
+    "floor": jax.jit(lambda s: s - jnp.floor(s)),
+}
+
+
+@pytest.mark.parametrize("beside", BESIDE.values(), ids=BESIDE)
+def test_a_wrong_rule_is_named_alone(beside: Callable[..., Any]) -> None:
+    """What is beside it is right, though differences of its own operand look otherwise."""
+    found = jt.gradcheck(lambda s: (beside(s @ s.T), wrong_sine(s)), S)
+    assert not found.passed
+    assert [f.place.eqn.primitive.name for f in found.blame] == ["custom_jvp_call"], str(found)
