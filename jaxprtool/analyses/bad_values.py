@@ -65,8 +65,9 @@ class Sought:
         self.may_hold = _is_not_finite(self._xp) if finite else self._holds
 
     def __contains__(self, x: Any) -> bool:
-        """Whether a value of a floating or complex type holds a bad value."""
-        return self.state(x) > 0
+        """Whether a value of a floating or complex type holds a bad value; outside of a run too."""
+        with self._xp.errstate(all="ignore"):
+            return self.state(x) > 0
 
     def _holds(self, x: Any) -> bool:
         return bool(self.where(x).any())

@@ -11,6 +11,7 @@ from jaxprtool.analyses.flow import Flow
 from jaxprtool.driver.only_compiled import only_compiled, why_not_twice
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
+from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 
@@ -65,7 +66,8 @@ def blame(
     except (
         UsageError
     ) as e:  # a NaN may be why a loop has no end, or why a check of the program fails
-        flow.flush()
+        with numpy_namespace().errstate(all="ignore"):
+            flow.flush()
         if not flow.origins:
             raise
         stopped = e.diagnostics[0].message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -44,3 +45,17 @@ def test_a_command_that_fails_at_times_is_noticed(tmp_path):
     test = script(tmp_path, f"echo >> {count}; test $(($(wc -l < {count}) % 5)) -ne 0")
     small = jt.reduce(lambda x: jnp.sin(x), np.float32(1), test=f"{test} {{}}")
     assert small.flaky and "flaky" in str(small)
+
+
+def test_numbers_whose_squares_overflow_give_no_warning():
+    """They are finite, and stand beside the NaN; looking for it happens outside of the run as well."""
+    x = np.array([80] * 31 + [200], np.float32)
+    small = jt.reduce(lambda x: jnp.exp(x) * 2 - jnp.exp(x), x, nan=True)
+    assert [e.primitive.name for e in small.program.eqns] == ["sub"]
+
+    def endless(x):
+        big = jnp.exp(x)
+        return jax.lax.while_loop(lambda c: (c * 0).sum() != 1, lambda c: c * 2 - big, big)
+
+    found = jt.blame(endless, x, nan=True, step_limit=20)
+    assert found.stopped and found.found
