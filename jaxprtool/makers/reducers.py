@@ -10,6 +10,7 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
+from jaxprtool.interpreters.observe import runs_as
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
@@ -105,12 +106,17 @@ def check_initials(name: str, avals: Sequence[Aval]) -> tuple[list[Value], list[
 
 
 def vectorized(
-    xp: Namespace, closed: ClosedJaxpr, shape: tuple[int, ...]
+    xp: Namespace, closed: ClosedJaxpr, shape: tuple[int, ...], *, counts: bool = True
 ) -> Callable[..., list[Value]]:
-    """A jaxpr of scalars as a function of arrays of a shape, element by element."""
-    n = len(closed.jaxpr.in_binders)
+    """A jaxpr of scalars as a function of arrays of a shape, element by element.
+
+    counts: whether the program has all that is computed, so that an observer sees it as what runs in the place of the jaxpr.
+    """
+    n, scalar = len(closed.jaxpr.in_binders), closed.jaxpr
     for size in reversed(shape):
         closed, _ = vmap_jaxpr(closed, size, [0] * n, 0)
+        if counts:
+            runs_as(scalar, closed.jaxpr)
     return lambda *values: xp.run(closed, values)
 
 

@@ -406,7 +406,7 @@ define(
     batch=_reduce_batch,
     lower=_reduce_lower,
     cost=AS_LOWERED,
-    masks="both",
+    masks="inf",
 )
 
 # -- places ----------------------------------------------------------------------------------------

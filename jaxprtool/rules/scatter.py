@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
-from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
+from jaxprtool.interpreters.batch import materialize, moveaxis
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
@@ -45,7 +45,7 @@ from jaxprtool.makers.indexing import (
     without_promises,
 )
 from jaxprtool.makers.keys import MOVES_KEYS
-from jaxprtool.makers.reducers import check_reducer, with_consts
+from jaxprtool.makers.reducers import check_reducer, vectorized, with_consts
 from jaxprtool.makers.selection import Selection
 from jaxprtool.rules.define import define
 
@@ -135,8 +135,7 @@ def _apply_jaxpr(closed: ClosedJaxpr) -> Combine:
         for k in range(int(turn.max(initial=-1)) + 1):
             now = order[turn == k]
             old, new = table[places[now]], rows[now]
-            batched, _ = vmap_jaxpr(closed, old.size, (0, 0))
-            (changed,) = xp.run(batched, [old.reshape(-1), new.reshape(-1)])
+            (changed,) = vectorized(xp, closed, (old.size,))(old.reshape(-1), new.reshape(-1))
             table[places[now]] = xp.asarray(changed).reshape(old.shape)
 
     return run

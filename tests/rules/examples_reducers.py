@@ -88,6 +88,7 @@ EXAMPLES = [
     _reduce("nothing", lax.add, ("i32[2,0]",), (2,), 1),
     _reduce("bits", lax.or_, ("i32[2,3]",), (0,), 0),
     _reduce("argmax", _larger, ("f64[5,3]", "i32[5,3]"), (float("-inf"), -1), 0),
+    _reduce("largest", lax.max, ("f32[4,3]",), (float("-inf"),), 0),
     _reduce("none", lax.add, ("i32[2]",), (1,)),
     _windows("product", lax.mul, ("f64[3,4]",), (1,), window_params((2, 2))),
     _windows("hypot", _hypot, ("f64[5]",), (0,), window_params((2,), (2,), ((1, 1),))),

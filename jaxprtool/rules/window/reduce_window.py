@@ -264,13 +264,14 @@ def window_fold(
 ) -> Callable[..., list[Any]]:
     """A function of (arrays, initial values) that folds a reducer over each window's elements, in order."""
     n, out_shape = len(xs), windows.out_shape(xs[0].shape)
-    step = vectorized(xp, closed, out_shape)
     pads = [padder(xp, x.shape, xp.dtype_of_aval(x.dtype), windows.pad_config) for x in xs]
     inside = padder(xp, xs[0].shape, bool, windows.pad_config)(xp.ones(xs[0].shape, bool), False)
     places = []  # each with a mask of the windows that have an element there, None where all have one
     for at in windows.offsets(out_shape):
         if inside[at].any():
             places.append((at, None if inside[at].all() else inside[at]))
+
+    step = vectorized(xp, closed, out_shape, counts=all(there is None for _, there in places))
 
     def run(*values: Value) -> list[Value]:
         arrays = [pad(v, i) for pad, v, i in zip(pads, values[:n], values[n:], strict=True)]

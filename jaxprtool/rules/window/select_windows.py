@@ -369,7 +369,8 @@ def _scatter_general_impl(
     xp: Namespace, x: Value, source: Value, init: Value, **params: ParamValue
 ) -> Value:
     select, scatter, windows = _parts(**params)
-    chosen, combined = (vectorized(xp, f, source.shape) for f in (select, scatter))
+    counts = not any(map(any, windows.padding))  # of the padding nothing is left
+    chosen, combined = (vectorized(xp, f, source.shape, counts=counts) for f in (select, scatter))
     return _scatter_impl(xp, x, windows, lambda *v: chosen(*v)[0], lambda *v: combined(*v)[0])
 
 
