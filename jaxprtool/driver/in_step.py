@@ -118,14 +118,14 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
             )
         return Results(results, first)
     runs = a.stepped(), b.stepped()
-    near = compare.clearly_near if tolerance == Tolerance(rounding=True) else None
+    near = compare.clearly(tolerance)
 
     def agree(x: Value, y: Value) -> bool:
         return compare.same(x, y) or (near is not None and near(x, y))
 
     found = Search(*runs, agree, lambda x, y: compare.difference(x, y, **how))
     try:
-        with printing_aside():
+        with printing_aside(), compare.quiet():
             found.run()
     finally:
         for side in runs:

@@ -511,8 +511,29 @@ def test_what_is_clearly_near_differs_by_rounding_alone(types):
                 v.astype(f"f{t}")
                 for v, t in zip((np.asarray(x), np.asarray(y)), types, strict=True)
             )
-        near = differences.clearly_near(x, y)
+            near = differences.clearly_near(x, y)
         found = differences.difference(x, y, rounding=True)
         assert not (near and found.n_different), (x, y)
         quick += near
     assert quick > 100
+
+
+@pytest.mark.parametrize("types", [(a, b) for a in (2, 4, 8) for b in (2, 4, 8)], ids=str)
+@pytest.mark.parametrize("given", [(1e-2, 0.0), (0.0, 1e-3), (1e-2, 1e-6)], ids=str)
+def test_what_is_clearly_within_a_tolerance_does_not_differ_by_it(types, given):
+    """Element by element, at all magnitudes, down to denormal numbers."""
+    rng = np.random.default_rng(types[0] * 10 + types[1])
+    quick = 0
+    for n in range(600):
+        shape = [(), (1,), (7,), (3, 2)][n % 4]
+        x = rng.normal(size=shape) * 10.0 ** rng.integers(-8, 6)
+        y = x * (1 + 10.0 ** rng.uniform(-8, 0) * rng.integers(0, 2, size=shape))
+        if n % 10 == 0:
+            y = np.where(rng.integers(0, 3, size=shape) == 0, [np.nan, np.inf, 0.0][n % 3], y)
+        with np.errstate(all="ignore"):
+            x, y = (np.asarray(v).astype(f"f{t}") for v, t in zip((x, y), types, strict=True))
+            near = differences.clearly_within(x, y, *given)
+        found = differences.difference(x, y, rtol=given[0], atol=given[1])
+        assert not (near and found.n_different), (x, y)
+        quick += near
+    assert quick > 50

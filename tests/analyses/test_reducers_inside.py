@@ -24,14 +24,16 @@ WAYS: dict[str, tuple[Callable[[Inner], Callable[..., Any]], Any]] = {
     "reduce": (lambda g: lambda x: lax.reduce(x, ZERO, lambda a, b: g(a + b), (0,)), X),
     "reduce rows": (lambda g: lambda x: lax.reduce(x, ZERO, lambda a, b: g(a + b), (0,)), M),
     "reduce pairs": (
-        lambda g: lambda x: lax.reduce(
-            (x, x), (ZERO, ZERO), lambda a, b: (g(a[0] + b[0]), a[1] - b[1] * 2), (0,)
+        lambda g: (
+            lambda x: lax.reduce(
+                (x, x), (ZERO, ZERO), lambda a, b: (g(a[0] + b[0]), a[1] - b[1] * 2), (0,)
+            )
         ),
         M,
     ),
     "windows": (
-        lambda g: lambda x: lax.reduce_window(
-            x, ZERO, lambda a, b: g(a + b), (2, 1), (1, 1), "VALID"
+        lambda g: (
+            lambda x: lax.reduce_window(x, ZERO, lambda a, b: g(a + b), (2, 1), (1, 1), "VALID")
         ),
         M,
     ),
