@@ -86,6 +86,8 @@ def signature(primitive: Primitive) -> str:
         if not any(o.startswith("*") for o in parts):
             parts.append("*")
         parts += map(_declaration, primitive.params.values())
+    if primitive.open:
+        parts.append("**attributes")
     return f"{primitive}({', '.join(parts)})"
 
 
@@ -109,7 +111,7 @@ def _wrong_names(primitive: Primitive, params: dict[str, Any]) -> list[Diagnosti
     """What is wrong with the names of params: unknown ones, missing ones."""
     declared = primitive.params
     found: list[Diagnostic] = []
-    for name in sorted(params.keys() - declared.keys()):
+    for name in () if primitive.open else sorted(params.keys() - declared.keys()):
         near = close_names(name, [*declared])
         help = f"did you mean {near[0]}? {_help(primitive)}" if near else _help(primitive)
         message = f"{primitive} has no param {name}"

@@ -11,6 +11,7 @@ The function's name is the primitive's, positional parameters are operands, keyw
 their kinds (`core.kinds`) and defaults, the docstring is the mathematics with one line for each param. A param that
 equals its default is not printed, unless the default is marked `shown(...)`, as JAX prints some; whatever else the text
 form does with a param is said by `param(...)` in the place of its default. An operand annotated `Index` takes a bare int as i32.
+A stub with `**name` takes further params of any name.
 
 A primitive with the operands and params of another one states the mathematics alone:
 
@@ -273,6 +274,7 @@ def _declare(
         library=library or (stub.__module__.partition(".")[0] if _home is _FOUND else ""),
         doc=doc,
         stub=stub,
+        open=bool(code.co_flags & inspect.CO_VARKEYWORDS),
         pending=stub.__module__ if stub.__module__.startswith("jaxprtool.ops.") else "",
         **declarations,
     )
@@ -297,7 +299,7 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
         else:
             if len(params) < len(names):
                 params = {**defaults, **params}
-            if params.keys() != names:
+            if params.keys() != names and not (declared.open and params.keys() > names):
                 fail_params(declared, params)
         out = state.trace.process_primitive(declared, operands, params)
         if several and Lit in map(type, out):  # of a jaxpr, whose results may be literals

@@ -82,14 +82,35 @@ class EvalTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Value], params: dict[str, ParamValue]
     ) -> Value:
+        values = self.values(args)
+        if primitive.known:
+            abstract_eval(primitive, [get_aval(v) for v in values], params)
+        return self.apply(primitive, values, params)
+
+    def process_typed(
+        self,
+        primitive: Primitive,
+        args: Sequence[Value],
+        params: dict[str, ParamValue],
+        out_avals: Sequence[Aval],
+    ) -> list[Value]:
+        """What fits by construction is not checked: values have no memory, where the jaxprs in the params have one."""
+        return self.apply(primitive, self.values(args), params)
+
+    def values(self, args: Sequence[Value]) -> list[Value]:
+        """The values of operands."""
         xp = numpy_namespace()
         for x in args:
             if isinstance(x, Tracer):
                 fail_leaked(x)
-        values = [xp.value(x) for x in args]
+        return [xp.value(x) for x in args]
+
+    def apply(
+        self, primitive: Primitive, values: Sequence[Value], params: dict[str, ParamValue]
+    ) -> Value:
+        """Run the impl rule of a primitive."""
+        xp = numpy_namespace()
         rule = impl_rules.rules.get(primitive) or impl_rules[primitive]
-        if primitive.known:
-            abstract_eval(primitive, [get_aval(v) for v in values], params)
         with xp.errstate(all="ignore"):
             if primitive.multiple_results and _is_deep(params):
                 return run_deep(rule, xp, *values, **params)

@@ -224,6 +224,7 @@ class Primitive:
         jaxprs get the operands one by one.
       binds: params -> the names in scope inside the jaxprs of an equation (`AxisEnv`); None where it binds none.
       acts_along: the name of the param with the named axes that it acts along, or "".
+      open: whether an equation has further params, of any name.
       optional: names of the params that an equation may be without.
       first: names of the params that are printed first, in this order.
       met_first: names of the params whose jaxprs are met first.
@@ -252,6 +253,7 @@ class Primitive:
         "name",
         "notation",
         "one_type",
+        "open",
         "operands",
         "optional",
         "params",
@@ -279,13 +281,14 @@ class Primitive:
         binds: Callable[[dict[str, Any]], Any] | None = None,
         pending: str = "",
         library: str = "",
+        open: bool = False,
     ):
         self.name, self.operands, self.params = name, tuple(operands), params or {}
         self.multiple_results, self.known = multiple_results, known
         self.index_from, self.doc, self.stub = index_from, doc, stub
         self.one_type, self.notation = one_type, notation
         self.takes, self.binds = takes, binds
-        self.pending, self.library = pending, library
+        self.pending, self.library, self.open = pending, library, open
         declared = self.params.values()
         self.defaults = Params({p.name: p.default for p in declared if p.default is not REQUIRED})
         self.optional = frozenset([p.name for p in declared if p.optional])

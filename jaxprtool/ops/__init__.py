@@ -3,6 +3,7 @@
 Every name here is a binding function; its attribute `primitive` is the primitive.
 """
 
+from jaxprtool.ops.annotated_calls import *
 from jaxprtool.ops.asynchronous import *
 from jaxprtool.ops.binary import *
 from jaxprtool.ops.bits import *

@@ -126,6 +126,7 @@ OLDER: dict[str, Older] = {
     "eval_jaxpr": _older_name("closed_call"),
     **dict.fromkeys(("id", "pack"), Older(until="0.1.40")),  # see `syntax.tuples`
     "composite": _older_params("", renamed=renamed("composite")),
+    "xla_metadata_call": _older_params("0.8.0", renamed={"call_jaxpr": "jaxpr"}),
     # ---- control flow
     "cond": Older(
         until="0.4.30",

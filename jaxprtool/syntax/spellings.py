@@ -113,6 +113,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "CustomRoot": _born(0, 12),
     "closed_call": (Spelling((0, 11, 1), name="eval_jaxpr"),),
     "composite": (Spelling((0, 11, 2), renamed={"jaxpr": "call_jaxpr"}),),
+    "compute_on": (Spelling((0, 10, 1), added={"compiler_options_json": None}),),
     "custom_transpose_call": (Spelling((0, 10), gone=True),),
     "scan": (
         Spelling((0, 10), removed={"_split_transpose": False, "linear": _all_false}),

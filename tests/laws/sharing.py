@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import jaxprtool as jt
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.placement import MEMORY
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
@@ -185,6 +186,10 @@ LEVELS: dict[str, Callable[[Level], Level]] = {
     "closed_call": _call(lax.closed_call, "call_jaxpr"),
     "core_call": _call(lax.core_call, "call_jaxpr"),
     "call": _call(lax.call, "call_jaxpr"),
+    "compute_on": _call(
+        lax.compute_on, "jaxpr", compute_type="device", out_memory_spaces=(MEMORY.word("Device"),)
+    ),
+    "xla_metadata_call": _call(lax.xla_metadata_call, "jaxpr", scheduling_group="g"),
     "named_call": _call(lax.named_call, "call_jaxpr", name="f"),
     "remat2": _call(lax.remat_call, "jaxpr"),
     "remat2 that saves all": _call(lax.remat_call, "jaxpr", policy="everything"),

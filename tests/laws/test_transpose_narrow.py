@@ -33,9 +33,9 @@ GROUPS = by_primitive(
 
 # Primitives of which no example is compared, by the reason. Those whose derivative is not exact are not among them.
 OF_ONE_TYPE = """
-    CustomRoot call closed_call complex cond conj core_call custom_jvp_call custom_linear_solve custom_partitioning
-    custom_vmap_call fft imag jit
-    linear_call named_call real reduce remat2 remat_opt scan
+    CustomRoot call closed_call complex compute_on cond conj core_call custom_jvp_call custom_linear_solve
+    custom_partitioning custom_vmap_call fft imag jit
+    linear_call named_call real reduce remat2 remat_opt scan xla_metadata_call
 """
 NO_ROUTINE = "cholesky eig eigh lu qr svd tridiagonal_solve"
 ZERO = "bitcast_convert_type ceil floor round sign stop_gradient"

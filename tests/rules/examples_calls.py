@@ -6,6 +6,7 @@ from typing import Any
 
 import jaxprtool as jt
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.placement import MEMORY
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from tests.rules.example import Example, arg
 from tests.rules.examples_control_flow import body
@@ -54,6 +55,9 @@ def _call_in_jax(*xs: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
     from jax.extend.core import jaxpr_as_fun
 
     return jax.jit(jaxpr_as_fun(jt.to_jax(call_jaxpr)))(*xs)
+
+
+_DEVICE = MEMORY.word("Device")
 
 
 def _barrier_in_jax(*xs: Any) -> Any:
@@ -133,6 +137,18 @@ EXAMPLES = [
             jax=_call_in_jax,
         )
         for op, more in ((lax.core_call, {}), (lax.call, {}), (lax.named_call, {"name": "f"}))
+    ],
+    *[
+        Example(
+            op,
+            (arg("f64[3]"), arg("f64[3]")),
+            {"jaxpr": body(lambda x, y: (lax.sin(x) * y, x), "f64[3]", "f64[3]"), **more},
+            label="product",
+        )
+        for op, more in (
+            (lax.compute_on, {"compute_type": "device_host", "out_memory_spaces": (_DEVICE,) * 2}),
+            (lax.xla_metadata_call, {"scheduling_group": "g"}),
+        )
     ],
     Example(lax.checkpoint_name, (arg("f64[3]"),), {"name": "kept"}),
     Example(lax.optimization_barrier, (arg("f64[3]"), arg("i32[2]")), jax=_barrier_in_jax),

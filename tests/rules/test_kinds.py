@@ -64,6 +64,8 @@ WRONG: dict[str, list[Any]] = {
     "EigenvalueAlgorithm": ["LU", 0],
     "EigenvalueLibrary": ["BLAS", 0],
     "Exported": [1, (), {}],
+    "JsonText": [1, ()],
+    "MemorySpaces": [1, (1,)],
     "FftType": ["DCT", 4, -1, True],
     "Function": [1, (), {}],
     "GatherNumbers": [(), Record("GatherDimensionNumbers", offset_dims=(0,))],

@@ -1,4 +1,4 @@
-"""Calls that JAX has no more, as calls that it has."""
+"""Calls that the installed JAX has not, or has no more, as calls that it has."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.ir.jaxpr import JaxprEqn, Primitive
+from jaxprtool.rules.annotated_calls import moving_its_results
 from jaxprtool.rules.parallel.pmap import as_shard_map
 from jaxprtool.rules.parallel.xmap import as_jit
 
@@ -18,15 +19,37 @@ class _Form(NamedTuple):
     params_of: Callable[[dict[str, Any]], dict[str, Any]]
 
 
+def _without_place(params: dict[str, Any]) -> dict[str, Any]:
+    body = moving_its_results(params["jaxpr"], params["out_memory_spaces"])
+    return {**lax.jit_call.primitive.defaults, "jaxpr": body, "name": "compute_on"}
+
+
+def _without_attributes(params: dict[str, Any]) -> dict[str, Any]:
+    defaults = lax.jit_call.primitive.defaults
+    return {**defaults, "jaxpr": params["jaxpr"], "name": "xla_metadata_call"}
+
+
+# Calls of which some releases have none.
+_WHERE_ABSENT = {
+    lax.compute_on.primitive: _Form(lax.jit_call.primitive, _without_place),
+    lax.xla_metadata_call.primitive: _Form(lax.jit_call.primitive, _without_attributes),
+}
 _FORMS = {
     lax.xla_pmap.primitive: _Form(lax.shard_map.primitive, as_shard_map),
     lax.xmap.primitive: _Form(lax.jit_call.primitive, as_jit),
 }
 
 
-def in_current_form(eqn: JaxprEqn) -> JaxprEqn:
-    """An equation of a call that JAX has no more (`xla_pmap`, `xmap`) as one that does the same; others as they are."""
+def in_current_form(eqn: JaxprEqn, has_primitive: Callable[[str], bool]) -> JaxprEqn:
+    """An equation of a call that JAX does not have (`xla_pmap`, `xmap`) as one that does the same; others as they are.
+
+    Args:
+      eqn: the equation.
+      has_primitive: whether the installed JAX has a primitive of a name.
+    """
     form = _FORMS.get(eqn.primitive)
+    if eqn.primitive in _WHERE_ABSENT and not has_primitive(eqn.primitive.name):
+        form = _WHERE_ABSENT[eqn.primitive]
     if form is None:
         return eqn
     return eqn.replace(primitive=form.primitive, params=form.params_of(dict(eqn.params)))

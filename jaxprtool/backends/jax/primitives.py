@@ -129,11 +129,13 @@ def key_generator(dtype: DType) -> Any:
 
 def has_primitive(name: str) -> bool:
     """Whether the installed JAX has this primitive of ours."""
+    if their_name(name) not in _registry():
+        _load_module_of(name)
     return _registry_entry(their_name(name)) is not None
 
 
 # Modules that declare primitives of another name than their own.
-_MODULES = {"xla_metadata_value": "xla_metadata"}
+_MODULES = {"xla_metadata_call": "scheduling_groups", "xla_metadata_value": "xla_metadata"}
 
 
 def _load_module_of(name: str) -> None:

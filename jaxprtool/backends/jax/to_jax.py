@@ -206,7 +206,7 @@ class _Writer:
 
     def parts(self, eqn: JaxprEqn, env: dict[Any, Any]) -> tuple[Any, Any, Any, dict[str, Any]]:
         """Operands, results, primitive and params of an equation."""
-        eqn = in_current_form(eqn)
+        eqn = in_current_form(eqn, has_primitive)
         inputs = [self.atom(x, env) for x in eqn.inputs]
         outs = [self.binder(v, env) for v in eqn.out_binders]
         name, params = eqn.primitive.name, eqn.params
@@ -352,8 +352,13 @@ class _Writer:
 
         Their order says in which order JAX names jaxprs that it prints first.
         """
-        first = find_primitive(prim.name).met_first
+        ours = find_primitive(prim.name)
+        first = ours.met_first
         order = [*first, *(k for k in params if k not in first)] if first else params
+        if ours.open:
+            texts = {k: _attribute(params[k]) for k in params if k not in ours.params}
+            order = [k for k in order if k in ours.params]
+            return {**{k: self.param(prim, k, params[k]) for k in order}, **texts}
         return {k: self.param(prim, k, params[k]) for k in order if (prim.name, k) not in TEXTS}
 
     def param(self, prim: Any, key: str, v: Any) -> Any:
@@ -512,6 +517,11 @@ def _named(prim: Any, key: str, v: Any) -> Any:
     if isinstance(v, Word) and "." not in text:  # a string, which JAX prints without quotes
         return text
     return _unknown_param(prim, key, v)
+
+
+def _attribute(v: Any) -> Any:
+    """The value of an attribute of a call, which is a text to JAX, or a tuple of such."""
+    return tuple(map(_attribute, v)) if isinstance(v, (tuple, list)) else str(v)
 
 
 def _dtype(dtype: DType) -> Any:

@@ -48,6 +48,7 @@ def their_name(name: str) -> str:
 
 # Params that came with a release, and the value that says nothing.
 ADDED: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
+    ("compute_on", "compiler_options_json"): ((0, 10, 1), None),
     ("eig", "enable_eigvec_derivs"): ((0, 10), False),
     ("empty_ref", "pin"): ((0, 11, 1), False),
     ("erfc", "accuracy"): ((0, 12), None),
@@ -148,6 +149,23 @@ def _leave_inline(params: Params, n_in: int, n_out: int) -> Params:
     return {**params, "inline": private.inline_of(params["inline"])}
 
 
+# Attributes of calls: a param each, and from 0.11 on pairs in one param, beside those of the call's derivatives.
+
+
+def _leave_attributes(params: Params, n_in: int, n_out: int) -> Params:
+    if "xla_metadata" not in params:
+        return params
+    rest = {k: v for k, v in params.items() if k not in ("xla_metadata", "ad_metadata")}
+    return {**rest, **dict(params["xla_metadata"])}
+
+
+def _leave_pairs(params: Params, n_in: int, n_out: int) -> Params:
+    if "xla_metadata" in params:
+        return {"ad_metadata": "same", **params}
+    pairs = sorted((k, v) for k, v in params.items() if k != "jaxpr")
+    return {"jaxpr": params["jaxpr"], "xla_metadata": tuple(pairs), "ad_metadata": "same"}
+
+
 # (primitive, the first release of which it holds, the first of which it does not any more, what it is)
 _CHANGES: list[tuple[str, tuple[int, ...], tuple[int, ...], _Change]] = [
     ("composite", (0, 11), (), _renamed("jaxpr", "call_jaxpr")),
@@ -155,6 +173,8 @@ _CHANGES: list[tuple[str, tuple[int, ...], tuple[int, ...], _Change]] = [
     ("scan", (0,), (0, 10), _Change(dict, _leave_linear)),
     ("scan", (0, 11), (), _Change(_enter_counts, _leave_counts)),
     ("shard_map", (0,), (0, 10), _renamed("newly_manual_axes", "manual_axes")),
+    ("xla_metadata_call", (0,), (0, 11), _Change(dict, _leave_attributes)),
+    ("xla_metadata_call", (0, 11), (), _Change(dict, _leave_pairs)),
 ]
 _CHANGE = {p: c for p, first, end, c in _CHANGES if since(*first) and not (end and since(*end))}
 
@@ -195,7 +215,7 @@ def entering(eqn: Any, primitive: Primitive) -> Params:
             params = change.enter(params)
         except KeyError as e:
             _unknown(f"{name} has no param {e.args[0]}")
-    for key in params.keys() - primitive.params.keys():
+    for key in () if primitive.open else params.keys() - primitive.params.keys():
         nothing = ADDED.get((name, key))
         if nothing is None and (name, key) not in _THEIRS and not primitive.notation:
             _unknown(f"{name} has the unknown param {key}")

@@ -18,6 +18,7 @@ __all__ = [
     "Effect",
     "Exported",
     "Function",
+    "JsonText",
     "LogRecord",
     "NamedParams",
     "OperandType",
@@ -92,10 +93,21 @@ class ShortType(TypeOrText):
         return Opaque(repr(value)) if isinstance(value, ShapedArray) else value
 
 
+class JsonTextKind(Kind):
+    """JSON texts, which JAX prints as they are."""
+
+    def fits(self, value: ParamValue) -> bool:
+        return isinstance(value, str)
+
+    def printed(self, value: ParamValue, style: Style) -> Any:
+        return Opaque(value) if isinstance(value, str) else value
+
+
 BOOKKEEPING = BookkeepingKind("Bookkeeping")
 FUNCTION = ObjectOfJax("Function", "a function of Python", "functions of Python")
 TREE = ObjectOfJax("TreeDef", "a tree definition", "tree definitions")
 EFFECT = ObjectOfJax("Effect", "an effect", "effects")
+JSON_TEXT = JsonTextKind("JsonText", "a JSON text", "JSON texts")
 EXPORTED = ObjectOfJax("Exported", "an exported program", "exported programs")
 POLICY = ObjectOfJax("Policy", "a policy", "policies", "which results are saved")
 RECORD = ObjectOfJax("LogRecord", "a place in Python", "places in Python")
@@ -119,6 +131,7 @@ Bookkeeping = Annotated[Any, BOOKKEEPING]
 Function = Annotated[Any, FUNCTION]
 TreeDef = Annotated[Any, TREE]
 Effect = Annotated[Any, EFFECT]
+JsonText = Annotated[Any, JSON_TEXT]
 Exported = Annotated[Any, EXPORTED]
 Policy = Annotated[Any, POLICY]
 LogRecord = Annotated[Any, RECORD]

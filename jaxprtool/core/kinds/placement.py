@@ -26,6 +26,7 @@ __all__ = [
     "Layouts",
     "MappedAxes",
     "MemorySpace",
+    "MemorySpaces",
     "Mesh",
     "Names",
     "Pairs",
@@ -158,6 +159,7 @@ Shardings = Annotated[Any, TupleOf(either(SHARDING, NOTHING), name="Shardings")]
 Layout = Annotated[Any, LAYOUT]
 Layouts = Annotated[Any, TupleOf(either(LAYOUT, NOTHING), name="Layouts")]
 MemorySpace = Annotated[Any, MEMORY_SPACE]
+MemorySpaces = Annotated[Any, TupleOf(MEMORY_SPACE, name="MemorySpaces")]
 Destinations = Annotated[Any, TupleOf(either(DESTINATION, NOTHING), name="Destinations")]
 UnconstrainedDims = Annotated[Any, SET_OF_DIMS]
 Donated = Annotated[Any, TupleOf(BOOLEAN, name="Donated")]
