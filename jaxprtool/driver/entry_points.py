@@ -27,6 +27,36 @@ GROUP = "jaxprtool.plugins"
 # The modules of `jaxprtool.plugins`, and what each declares. `pyproject.toml` has an entry point for each primitive; the
 # table stands for those where the package is used from a folder, without being installed.
 BUILT_IN: dict[str, tuple[str, ...]] = {
+    "jaxprtool.plugins.bcoo": (
+        "bcoo_extract",
+        "bcoo_fromdense",
+        "bcoo_sort_indices",
+        "bcoo_sum_duplicates",
+        "bcoo_todense",
+        "bcoo_todense_p",
+        "bcoo_transpose",
+    ),
+    "jaxprtool.plugins.bcoo_products": (
+        "bcoo_dot_general",
+        "bcoo_dot_general_sampled",
+        "bcoo_spdot_general",
+    ),
+    "jaxprtool.plugins.bcsr": (
+        "bcsr_dot_general",
+        "bcsr_extract",
+        "bcsr_fromdense",
+        "bcsr_todense",
+    ),
+    "jaxprtool.plugins.coo": (
+        "coo_fromdense",
+        "coo_matmat",
+        "coo_matvec",
+        "coo_todense",
+        "csr_fromdense",
+        "csr_matmat",
+        "csr_matvec",
+        "csr_todense",
+    ),
     "jaxprtool.plugins.equinox": (
         "announce_jaxpr",
         "maybe_set",

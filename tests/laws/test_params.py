@@ -49,6 +49,11 @@ ONE_VALUE = {
     ("CustomRoot", "has_aux"): "says how many results there are",
     # the primitives of older programs have the one rule of closed_call
     **{(name, "call_jaxpr"): "closed_call" for name in ("core_call", "call", "named_call")},
+    **{(name, "jaxpr"): "closed_call" for name in ("compute_on", "xla_metadata_call")},
+    **{
+        ("compute_on", p): "tests/control_flow/test_annotated_calls"
+        for p in ("compiler_options_json", "compute_type", "out_memory_spaces")
+    },
     ("run_state", "jaxpr"): "its jaxpr is made for the types",
     ("run_state", "is_initialized"): "cells without a value are refused",
     **{

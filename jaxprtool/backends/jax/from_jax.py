@@ -201,7 +201,8 @@ class _Reader:
         """Whether the row of a library's primitive says of an equation what the library does: its params and its types."""
         if is_stand_in(eqn.primitive):
             return True
-        if eqn.params.keys() != primitive.params.keys():
+        needed = primitive.params.keys() - primitive.optional
+        if not needed <= eqn.params.keys() <= primitive.params.keys():
             return False
         params = {k: self.value(v) for k, v in eqn.params.items()}
         try:

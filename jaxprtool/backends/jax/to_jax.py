@@ -219,7 +219,7 @@ class _Writer:
             called, label = self.closed(params["call_jaxpr"]), str(params.get("name", name))
             return inputs, outs, *_jit_of(called, label, False, len(inputs), len(outs))
         elif is_plug_ins(eqn.primitive):
-            return inputs, outs, *self.of_plug_in(eqn)
+            return inputs, outs, *self.of_plug_in(eqn, [x.aval for x in inputs])
         elif type(eqn.primitive) is not LivePrimitive and not has_primitive(name):
             found = self.hi_primitive(eqn, inputs, outs)
             if found is not None:
@@ -254,14 +254,16 @@ class _Writer:
             restored["computation"] = Named(computation, restored["computation"].text)
         return inputs, outs, prim, leaving(name, restored, params, len(inputs), len(outs))
 
-    def of_plug_in(self, eqn: JaxprEqn) -> tuple[Any, dict[str, Any]]:
+    def of_plug_in(self, eqn: JaxprEqn, avals: list[Any]) -> tuple[Any, dict[str, Any]]:
         """JAX's primitive and params for an equation of a plug-in's primitive: its library's, else the stand-in's."""
         ours = eqn.primitive
         # Where JAX has none, or a param is known only as text, the stand-in does it.
         with contextlib.suppress(UnsupportedError):
             theirs = theirs_in_library(ours) if ours.library else jax_primitive(ours.name)
             if theirs is not None:
-                return theirs, self.params(theirs, eqn.params)
+                params = self.params(theirs, eqn.params)
+                if not ours.optional or _takes(theirs, avals, params):
+                    return theirs, params
         return stand_in(ours, to_jax, self.aval), dict(eqn.params)
 
     def reference(
@@ -517,6 +519,15 @@ def _named(prim: Any, key: str, v: Any) -> Any:
     if isinstance(v, Word) and "." not in text:  # a string, which JAX prints without quotes
         return text
     return _unknown_param(prim, key, v)
+
+
+def _takes(theirs: Any, avals: list[Any], params: dict[str, Any]) -> bool:
+    """Whether a library's primitive has these params: a text may have those of another release."""
+    try:
+        theirs.abstract_eval(*avals, **params)
+    except Exception:  # a rule of the library's runs here: any error is possible
+        return False
+    return True
 
 
 def _attribute(v: Any) -> Any:

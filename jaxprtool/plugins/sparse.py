@@ -1,0 +1,303 @@
+"""What the plug-ins for `jax.experimental.sparse` share: the records in params, positions, and rows of rules.
+
+The primitives are in `plugins.bcoo` (batched coordinates), `plugins.bcsr` (batched compressed rows) and `plugins.coo`
+(coordinates, compressed rows, of one matrix). A live program keeps them, as its text does: JAX prints them, so that text and
+program are the same to `diff`; every rule is ours, in terms of `lax`; and `to_jax` gives JAX's primitive where
+`jax.experimental.sparse` is loaded, else one that computes what the row says. Transformed, a linear primitive stays what it
+is where its tangent is; what else becomes of them is gathers, scatters, sorts and products.
+
+A position outside of the array stands for no element (arrays are padded with them): it is read as 0 and written nowhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jaxprtool as jt
+from jaxprtool import lax
+from jaxprtool.core.kinds.dimension_numbers import DOT_NUMBERS
+from jaxprtool.core.kinds.enums import INDEX_MODE
+from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.batch import vmap_jaxpr
+from jaxprtool.interpreters.evaluate import impl_rules
+from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.ir.dtypes import INT32, INT64, DType
+from jaxprtool.ir.kinds import Kind
+from jaxprtool.ir.params import ElementClass, Record
+from jaxprtool.makers.calls import inline_jvp, inline_transpose
+from jaxprtool.makers.decomposed import expansion
+
+__all__ = [
+    "INFO",
+    "LIBRARY",
+    "NUMBERS",
+    "as_type",
+    "columns",
+    "filled",
+    "index_dtype_of",
+    "integer",
+    "joined",
+    "linear_row",
+    "located",
+    "misfit",
+    "numbered",
+    "put",
+    "remaining",
+    "row",
+    "shape_of_info",
+    "spread",
+    "take",
+    "transposed",
+    "whole_numbers",
+]
+
+LIBRARY = "jax.experimental.sparse"
+
+
+# -- params ------------------------------------------------------------------------------------
+
+
+class _InfoKind(Kind):
+    """Records that say the shape of a sparse array: `SparseInfo(shape=...)`, `BCOOInfo`, `COOInfo`."""
+
+    def fits(self, value: Any) -> bool:
+        fields = value.fields if isinstance(value, Record) else {}
+        shape = fields.get("shape")
+        return isinstance(shape, (tuple, list)) and all(type(n) is int and n >= 0 for n in shape)
+
+
+class _PlainNumbers(type(DOT_NUMBERS)):
+    """Dimension numbers as tuples, which JAX prints as they are."""
+
+    def printed(self, value: Any, style: Any) -> Any:
+        return value
+
+
+INFO = _InfoKind("SparseInfo", "a SparseInfo(shape=...)", "SparseInfos", "the shape of the array")
+NUMBERS = _PlainNumbers(DOT_NUMBERS.item, 2, name="DotNumbers", note=DOT_NUMBERS.note)
+
+
+def shape_of_info(name: str, info: Any, shape: Any) -> tuple[int, ...]:
+    """The shape that a record says, or, in texts of the releases to 0.2.26, a param of its own."""
+    found = shape if info is None else info.fields["shape"]
+    if found is None:
+        jt.ill_typed(f"{name}: no param says the shape of the sparse array", "missing-param")
+    return tuple(found)
+
+
+def index_dtype_of(name: str, dtype: Any) -> DType:
+    """The element type of indices that a param says."""
+    found = dtype.dtype if isinstance(dtype, ElementClass) else dtype
+    if not found.is_integer:
+        jt.ill_typed(f"{name}: index_dtype is {found}, and has to be an integer type")
+    return found
+
+
+def misfit(message: str) -> Any:
+    """Raise the error for operands that do not fit together."""
+    jt.ill_typed(message, "operand-shapes")
+
+
+def whole_numbers(name: str, what: str, aval: Any) -> None:
+    """Refuse indices that are no integers."""
+    if not aval.dtype.is_integer:
+        jt.ill_typed(f"{name}: {what} have to be integers, and are {aval}")
+
+
+# -- arrays ------------------------------------------------------------------------------------
+
+_FILL = INDEX_MODE.word("FILL_OR_DROP")
+
+
+def remaining(n: int, *taken: Sequence[int]) -> list[int]:
+    """The axes of n that are in none of the sequences."""
+    return [i for i in range(n) if not any(i in t for t in taken)]
+
+
+def integer(value: int, like: Any) -> Any:
+    """A number everywhere in an array of the shape and type of another one."""
+    return lax.full(like.shape, value, like.dtype)
+
+
+def filled(shape: Sequence[int], dtype: DType) -> Any:
+    """An array of zeros."""
+    return lax.full(tuple(shape), False if dtype.kind == "b" else 0, dtype)
+
+
+def as_type(x: Any, dtype: DType) -> Any:
+    """x with elements of a type."""
+    return x if x.dtype is dtype else lax.convert_element_type(x, new_dtype=dtype)
+
+
+def numbered(shape: Sequence[int], axis: int) -> Any:
+    """i32: each element is its position along an axis."""
+    return lax.iota(dtype=INT32, shape=tuple(shape), dimension=axis)
+
+
+def transposed(x: Any, order: Sequence[int]) -> Any:
+    """x with its first axes in another order; the others stay."""
+    full = (*order, *range(len(order), len(x.shape)))
+    return x if full == tuple(range(len(full))) else lax.transpose(x, permutation=full)
+
+
+def spread(x: Any, sizes: Sequence[int]) -> Any:
+    """x with its first axes of these sizes, where they may be 1."""
+    shape = (*sizes, *x.shape[len(sizes) :])
+    if shape == tuple(x.shape):
+        return x
+    return lax.broadcast_in_dim(x, shape=shape, broadcast_dimensions=tuple(range(len(shape))))
+
+
+def columns(indices: Any) -> list[Any]:
+    """The components [..., nse] of indices [..., nse, n]."""
+    *lead, n = indices.shape
+    zeros = (0,) * len(lead)
+    parts = (
+        lax.slice(indices, start_indices=(*zeros, i), limit_indices=(*lead, i + 1))
+        for i in range(n)
+    )
+    return [lax.reshape(p, new_sizes=tuple(lead)) for p in parts]
+
+
+def joined(parts: Sequence[Any], shape: Sequence[int], dtype: DType) -> Any:
+    """Indices [..., n] of n components [...]; the shape and the element type say what there is of none."""
+    if not parts:
+        return filled((*shape, 0), dtype)
+    axes = tuple(range(len(shape)))
+    cells = [lax.broadcast_in_dim(p, shape=(*shape, 1), broadcast_dimensions=axes) for p in parts]
+    return lax.concatenate(*cells, dimension=len(shape)) if len(cells) > 1 else cells[0]
+
+
+def _wide(x: Any) -> Any:
+    """Indices of 32 or 64 bits with a sign."""
+    return as_type(x, INT64 if x.dtype.itemsize == 8 else INT32)
+
+
+def located(parts: Sequence[Any], sizes: Sequence[int], lead: Sequence[int], axes: int) -> Any:
+    """The positions [*lead, axes + n] for `take` and `put`.
+
+    Args:
+      parts: components [*lead]; negative ones count from the end.
+      sizes: of the axes that they are for.
+      lead: the shape of each.
+      axes: how many axes of `lead`, the first ones, are axes of the array too, and come first in a position.
+    """
+    found = [_wide(p) for p in parts]
+    found = [
+        lax.select_n(lax.lt(p, integer(0, p)), p, lax.add(p, integer(n, p)))
+        for p, n in zip(found, sizes, strict=True)
+    ]
+    dtype = INT64 if any(p.dtype is INT64 for p in found) else INT32
+    found = [*[numbered(lead, i) for i in range(axes)], *found]
+    return joined([as_type(p, dtype) for p in found], lead, dtype)
+
+
+def take(x: Any, positions: Any) -> Any:
+    """x[positions] along its first axes, 0 where that is outside: [*lead, *rest] for positions [*lead, n], x [*n axes, *rest]."""
+    *lead, n = positions.shape
+    rest = tuple(x.shape[n:])
+    shape = (*lead, *rest)
+    if 0 in shape or 0 in x.shape:
+        return filled(shape, x.dtype)
+    if n == 0:
+        axes = tuple(range(len(lead), len(shape)))
+        return lax.broadcast_in_dim(x, shape=shape, broadcast_dimensions=axes)
+    numbers = lax.GatherDimensionNumbers(range(len(lead), len(shape)), range(n), range(n))
+    zero = False if x.dtype.kind == "b" else 0
+    return lax.gather(
+        x,
+        positions,
+        dimension_numbers=numbers,
+        slice_sizes=(*(1,) * n, *rest),
+        mode=_FILL,
+        fill_value=zero,
+    )
+
+
+def put(shape: Sequence[int], positions: Any, x: Any, into: Any = None, scatter: Any = None) -> Any:
+    """x [*lead, *rest] added up at positions [*lead, n] of an array of zeros [*n axes, *rest]; dropped where that is outside.
+
+    Args:
+      shape: of the result.
+      positions, x: where, and what.
+      into: what is there before, in the place of zeros.
+      scatter: the binding function of another scatter than `scatter_add`.
+    """
+    *lead, n = positions.shape
+    start = filled(shape, x.dtype) if into is None else into
+    if 0 in shape or 0 in x.shape:
+        return start
+    if n == 0:
+        return lax.reduce_sum(x, axes=tuple(range(len(lead))))
+    numbers = lax.ScatterDimensionNumbers(range(len(lead), len(x.shape)), range(n), range(n))
+    apply = lax.scatter_add if scatter is None else scatter
+    return apply(start, positions, x, dimension_numbers=numbers, mode=_FILL)
+
+
+# -- rows --------------------------------------------------------------------------------------
+
+
+def _size(in_avals: Any, out_avals: Any, **_: Any) -> int:
+    return 2 * sum(math.prod(a.shape) for a in (*in_avals, *out_avals))
+
+
+def row(op: Any, types: Callable[..., Any], f: Callable[..., Any], **others: Any) -> None:
+    """The row of a primitive: every transformation is that of what it computes.
+
+    Args:
+      op: the binding function.
+      types: its type rule.
+      f: f(in_avals, *operands, **params): what it computes.
+      others: columns that are not so.
+    """
+    several = op.primitive.multiple_results
+
+    def body(operands: Sequence[Any], params: Any) -> Any:
+        avals = [x.aval if jt.is_linear(x) else get_aval(x) for x in operands]
+        return expansion(impl_rules[op.primitive], avals, params)
+
+    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+        outs, moved = inline_jvp(body(primals, params), primals, tangents)
+        return (outs, moved) if several else (outs[0], moved[0])
+
+    def batch(axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
+        avals = [
+            a if d is None else a.update(shape=(*a.shape[:d], *a.shape[d + 1 :]))
+            for a, d in zip(map(get_aval, values), dims, strict=True)
+        ]
+        closed = expansion(impl_rules[op.primitive], avals, params)
+        batched, out_dims = vmap_jaxpr(closed, axis_size, dims, None)
+        outs = apply_jaxpr(batched, values)
+        return (outs, out_dims) if several else (outs[0], out_dims[0])
+
+    def transpose(cts: Any, *operands: Any, **params: Any) -> list[Any]:
+        return inline_transpose(cts if several else [cts], operands, body(operands, params))
+
+    of_body = {"jvp": jvp, "transpose": transpose, "batch": batch}
+    given = {"abstract_eval": types, "cost": _size, **others}
+    jt.define(op, **{**jt.decomposed(f), **of_body, **given})
+
+
+def linear_row(
+    op: Any, types: Callable[..., Any], f: Callable[..., Any], linear: tuple[int, ...]
+) -> None:
+    """The row of a primitive with one result that is linear in each of some operands, and depends on indices besides.
+
+    Args:
+      op, types, f: see `row`.
+      linear: the positions of those operands.
+    """
+
+    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+        out = op(*primals, **params)
+        moved: Any = None
+        for i in linear:
+            if type(tangents[i]) is not jt.Zero:
+                term = op(*primals[:i], tangents[i], *primals[i + 1 :], **params)
+                moved = term if moved is None else lax.add_any(moved, term)
+        zero = jt.Zero(jt.ShapedArray(out.shape, out.dtype))
+        return out, zero if moved is None else moved
+
+    row(op, types, f, jvp=jvp)
