@@ -41,6 +41,12 @@ def taken_apart(
         if x != "{}"
     ]
     values = [*args, *_values(found.pop("args", None))]
+    said = next((o for o in options.values() if "--expression" in o.opts), None)
+    if said is not None and said.name and (said.multiple or len(arguments) == 1):
+        # what a verb that asks about the program is asked
+        asked = [*_values(found.get(said.name)), *arguments]
+        found[said.name] = asked if said.multiple else asked[0]
+        arguments = []
     if rest or arguments:
         message = f"-- {' '.join(words)}: the program of the archive is its only file"
         fail(UsageError, message, "usage", help=f"leave out {(arguments or rest)[0]}")
