@@ -70,7 +70,9 @@ def pipeline(text: str) -> list[Stage]:
             help = "write `dce,inline size=8,cse`"
             fail(UsageError, f"--passes: {text[pos:]!r} is no pass", "bad-value", help=help)
         if stages and text.startswith("=", m.end(1)):
-            help = f"options of one pass are separated by blanks: `{stages[-1].of.name} ... {m[1]}=`"
+            help = (
+                f"options of one pass are separated by blanks: `{stages[-1].of.name} ... {m[1]}=`"
+            )
             fail(UsageError, f"there is no pass {m[1]}", "no-pass", help=help)
         found = find_pass(m[1])
         words = (m[2] or m[3] or "").replace(",", " ").split()

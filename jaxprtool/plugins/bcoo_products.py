@@ -225,7 +225,7 @@ def _met(
 def _sampled(in_avals: Any, A: Any, B: Any, indices: Any, *, dimension_numbers: Any) -> Any:
     """The parts of A and B that each index meets, contracted; the dense product is never there."""
     (ac, bc), (ab, bb) = dimension_numbers
-    out = _product_type(*in_avals[:2], dimension_numbers, None)
+    out = _product_type(in_avals[0], in_avals[1], dimension_numbers, None)
     n, n_batch = len(indices.shape) - 2, len(ab)
     count = n + indices.shape[-1]  # for how many axes of the product the indices are
     if not count:
@@ -257,7 +257,7 @@ def _sampled(in_avals: Any, A: Any, B: Any, indices: Any, *, dimension_numbers: 
 def _spdot_sizes(name: str, avals: Any, shapes: Any, numbers: Any) -> tuple[Any, Any, Any]:
     """The layouts of both arrays, and the sizes of the batch axes of the result."""
     (lc, rc), (lb, rb) = numbers
-    left, right = (layout(name, *avals[i : i + 2], shapes[i // 2]) for i in (0, 2))
+    left, right = (layout(name, avals[i], avals[i + 1], shapes[i // 2]) for i in (0, 2))
     if left.n_dense or right.n_dense:
         misfit(f"{name}: an array has dense axes, and JAX has no product of such")
     for n, contracted, batch in ((left, lc, lb), (right, rc, rb)):
@@ -284,7 +284,7 @@ def _spdot_types(
 ) -> Any:
     shapes = [tuple(info.fields["shape"]) for info in (lhs_spinfo, rhs_spinfo)]
     dense = [jt.ShapedArray(s, avals[2 * i].dtype) for i, s in enumerate(shapes)]
-    out = _product_type(*dense, dimension_numbers, preferred_element_type)
+    out = _product_type(dense[0], dense[1], dimension_numbers, preferred_element_type)
     found = _spdot_sizes("bcoo_spdot_general", avals, shapes, dimension_numbers)
     left, right, batch = found
     (lc, rc), _ = dimension_numbers

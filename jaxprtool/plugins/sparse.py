@@ -24,6 +24,7 @@ from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.ir.dtypes import INT32, INT64, DType
+from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import ElementClass, Record
 from jaxprtool.makers.calls import inline_jvp, inline_transpose
@@ -254,9 +255,13 @@ def row(op: Any, types: Callable[..., Any], f: Callable[..., Any], **others: Any
     """
     several = op.primitive.multiple_results
 
-    def body(operands: Sequence[Any], params: Any) -> Any:
-        avals = [x.aval if jt.is_linear(x) else get_aval(x) for x in operands]
-        return expansion(impl_rules[op.primitive], avals, params)
+    def of_types(avals: Sequence[Any], params: Any) -> ClosedJaxpr:
+        found = expansion(impl_rules[op.primitive], avals, params)
+        assert found is not None  # `decomposed` made the impl rule
+        return found
+
+    def body(operands: Sequence[Any], params: Any) -> ClosedJaxpr:
+        return of_types([x.aval if jt.is_linear(x) else get_aval(x) for x in operands], params)
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         outs, moved = inline_jvp(body(primals, params), primals, tangents)
@@ -267,8 +272,7 @@ def row(op: Any, types: Callable[..., Any], f: Callable[..., Any], **others: Any
             a if d is None else a.update(shape=(*a.shape[:d], *a.shape[d + 1 :]))
             for a, d in zip(map(get_aval, values), dims, strict=True)
         ]
-        closed = expansion(impl_rules[op.primitive], avals, params)
-        batched, out_dims = vmap_jaxpr(closed, axis_size, dims, None)
+        batched, out_dims = vmap_jaxpr(of_types(avals, params), axis_size, dims, None)
         outs = apply_jaxpr(batched, values)
         return (outs, out_dims) if several else (outs[0], out_dims[0])
 
