@@ -57,6 +57,7 @@ _WORDS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis, "...
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _ESCAPE = pattern(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
 _BRACKET = pattern(r"[()\[\]{}]")
+_CLOSES = {"(": ")", "[": "]", "{": "}"}
 _SHAPED_ARRAY = pattern(r"\s*([\w<>]+\[[^\]]*\])\s*(,\s*weak_type=True)?\s*\)")
 _FUNCTION = pattern(r"<function ([\w.<>]+) at 0x\w+>")
 _MEMBER = pattern(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
@@ -279,10 +280,13 @@ class _Reader:
 
     def balanced(self, word: str) -> Opaque:
         """The text of `word(...)` up to the bracket that closes it."""
-        start, depth = self.pos - 1, 1
+        start, closes = self.pos - 1, [")"]
         for m in _BRACKET.finditer(self.text, self.pos):
-            depth += 1 if m[0] in "([{" else -1
-            if depth == 0:
+            if m[0] in _CLOSES:
+                closes.append(_CLOSES[m[0]])
+            elif m[0] != closes.pop():
+                raise _Outside
+            if not closes:
                 self.pos = m.end()
                 return Opaque(word + self.text[start : self.pos])
         raise _Outside

@@ -284,8 +284,9 @@ def values_of_seeds() -> list[tuple[Kind, str]]:
     for program in (p for programs in seeds().values() for p in programs):
         for eqn in program.jaxpr.eqns:
             for name, value in eqn.params.items():
-                kind = eqn.primitive.params[name].kind
-                if kind.spelling == "value" and not kind.holds_jaxprs:
+                declared = eqn.primitive.params.get(name)
+                kind = declared.kind if declared else NOTHING
+                if declared and kind.spelling == "value" and not kind.holds_jaxprs:
                     text = format_value(value)
                     found[name, text] = kind, text
     return [*found.values()]
