@@ -317,3 +317,11 @@ def test_sizes_with_names(size):
     assert parse(f"{{ lambda ; b:f32[{size}]. let in (b,) }}").in_avals[0].shape == (
         SymbolicDim(size),
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["PyTreeDef(((*}))", "(PyTreeDef((*], 1)", "X(a=PyTreeDef([*)))", "(<:f32[>, 1)", "X(a=Ref{f32[[2]})"],
+)  # fmt: skip
+def test_brackets_that_do_not_balance_make_no_value(text):
+    assert isinstance(read_value(text), Opaque)
