@@ -112,7 +112,11 @@ def test_double_precision_is_near_the_own_one(name):
         narrow = {str(getattr(v.aval, "dtype", "")) for v in binders}
         if not narrow <= {"f32", "i32", "u32", "bool", "c64"}:
             continue
-        if any(e.primitive.name in ("bitcast_convert_type",) for e in all_eqns(program.jaxpr)):
+        # bits say nothing of numbers; a generator that nobody specifies draws other numbers each time
+        if any(
+            e.primitive.name in ("bitcast_convert_type", "rng_uniform")
+            for e in all_eqns(program.jaxpr)
+        ):
             continue
         args = [generate("random", 0, i, v.aval) for i, v in enumerate(binders)]
         try:

@@ -261,6 +261,15 @@ def test_any_equation_is_found_at_any_depth(path, valued):
             run(small.program, small.args)
 
 
+def can_run(program, args):
+    """Whether a program runs from its text: one that calls a function of Python, say, does not."""
+    try:
+        run(program, args)
+    except jt.UsageError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("part", range(4) if ALL else [1])
 def test_programs_of_every_primitive(part):
     """What comes out is well-typed and runs, whatever shapes and params were changed on the way."""
@@ -273,6 +282,9 @@ def test_programs_of_every_primitive(part):
                 continue
             args = arguments(open_binders(program), ["random:0"])
             if not any(e.primitive.name == name for e in program.eqns):
+                continue
+            # of a kernel the text has no index maps, which other shapes need
+            if name == "pallas_call" or not can_run(program, args):
                 continue
             small = reduce(program, args, Holds(name, True), How(seconds=60))
             assert small.ended == "done" and small.after <= small.before

@@ -142,6 +142,13 @@ DIFFERENT = {
     "ragged_dot_general": within("JAX multiplies each row with every group and masks", 0, 1),
     "random_seed": near("JAX splits the seed with shifts, where ours is a bitcast", 8),
     "scatter": near("indices of 8 bits are widened", 1),
+    "compute_on": Different(
+        "XLA counts -1 for each custom call that places a result",
+        lambda cost, xla: (
+            (cost.transcendentals, cost.flops)
+            == (xla.transcendentals, xla.flops + xla.text.count("annotate_device_placement"))
+        ),
+    ),
     "shard_alike": Different(
         "XLA counts -1 flop for each mark of the partitioner's, which is no operation here",
         lambda cost, xla: cost.flops == 0 and xla.flops == -2 and "sharding_group" in xla.text,

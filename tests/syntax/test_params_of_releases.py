@@ -13,10 +13,6 @@ TABLE = Path(__file__).parent / "dialects" / "params_of_releases.txt"
 
 # Primitives that nobody declares: their equations are read and printed as they are.
 UNDECLARED = {
-    "bcoo_dot_general": "sparse arrays, of which a live program holds what they stand for",
-    "bcoo_fromdense": "sparse arrays",
-    "bcoo_todense": "sparse arrays",
-    "bcoo_todense_p": "sparse arrays",
     "dma_start": "a copy inside of a kernel on a TPU",
     "dma_wait": "a copy inside of a kernel on a TPU",
     "set": "a write to a reference, which is told by its arrow",
