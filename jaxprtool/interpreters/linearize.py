@@ -18,7 +18,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from jaxprtool.core.bind import set_current_trace
-from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.rule_table import RuleTable, Unsupported
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval, inexact, is_inexact, scalar_lit
 from jaxprtool.interpreters.copies import merge_residuals, once
@@ -42,6 +42,7 @@ from jaxprtool.ir.interface import argument_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Value
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
 __all__ = [
     "check_known",
@@ -59,16 +60,28 @@ def check_known(trace: PartialEvalTrace, outs: Sequence[Value]) -> None:
     """Raise UnsupportedError for a result that depends on tangents: some jvp rules compute primal and tangent in one operation."""
     for i, x in enumerate(outs):
         if trace.is_unknown(x):
-            names = [e.primitive.name for e in trace.eqns if x.atom in e.out_binders]
-            why = (
-                f"the jvp rule of {names[0]} computes both at once" if names else "it is a tangent"
-            )
+            eqn = next((e for e in trace.eqns if x.atom in e.out_binders), None)
+            why = "it is a tangent"
+            if eqn is not None:
+                why = (
+                    _unlinearizable(eqn) or f"the jvp rule of {eqn.primitive} computes both at once"
+                )
             fail(
                 UnsupportedError,
                 f"result {i} has no value without tangents: {why}",
                 "no-known-value",
+                span=eqn.span if eqn else None,
                 help="forward mode (jvp) works",
             )
+
+
+def _unlinearizable(eqn: JaxprEqn) -> str | None:
+    """Why an operation inside of an equation has no linearize rule; None where all have."""
+    for inner in (e for closed in sub_jaxprs(eqn) for e in all_eqns(closed.jaxpr)):
+        rule = linearize_rules.find(inner.primitive)
+        if isinstance(rule, Unsupported):
+            return f"{inner.primitive} in it has no linearize rule: {rule.why}"
+    return None
 
 
 class LinearParts(NamedTuple):
