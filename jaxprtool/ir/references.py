@@ -7,14 +7,16 @@ Operands stand for numbers that are not known before the program runs. They are 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.frozen import Frozen, amend
 from jaxprtool.ir.params import Opaque, Structured
 
 __all__ = [
     "Bitcast",
     "Fragments",
+    "IndexPart",
     "Indexer",
     "Item",
     "Operand",
@@ -26,22 +28,44 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Operand:
+class IndexPart(Frozen):
+    """A part of an index: it is equal to another of its class with the same fields, which are its slots."""
+
+    __slots__ = ()
+
+    def _fields(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.__slots__])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IndexPart) and (
+            type(self) is type(other) and self._fields() == other._fields()
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, *self._fields()))
+
+    def __reduce__(self):
+        return type(self), self._fields()
+
+
+class Operand(IndexPart):
     """An operand of an index: an integer, or an array of them.
 
     Attributes:
       position: its place among the operands of the index.
     """
 
+    __slots__ = ("position",)
     position: int
+
+    def __init__(self, position: int):
+        amend(self, position=position)
 
     def __repr__(self) -> str:
         return f"${self.position}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Slice:
+class Slice(IndexPart):
     """Elements of a dimension at equal distances.
 
     Attributes:
@@ -50,9 +74,18 @@ class Slice:
       stride: the distance from one to the next.
     """
 
-    start: int | Operand = 0
-    size: int | Operand | None = None
-    stride: int = 1
+    __slots__ = ("size", "start", "stride")
+    start: int | Operand
+    size: int | Operand | None
+    stride: int
+
+    def __init__(
+        self, start: int | Operand = 0, size: int | Operand | None = None, stride: int = 1
+    ):
+        amend(self, start=start, size=size, stride=stride)
+
+    def _fields(self) -> tuple[Any, ...]:
+        return self.start, self.size, self.stride
 
     def __repr__(self) -> str:
         return _item_text(self, None)
@@ -88,45 +121,57 @@ class Fragments(Structured):
 Item = int | Operand | Slice | Fragments
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Indexer:
+class Indexer(IndexPart):
     """Selects elements of a cell, as NumPy's indices do.
 
     Attributes:
       items: for each dimension a number, an operand or a slice; `Fragments` are not understood.
     """
 
+    __slots__ = ("items",)
     items: tuple[Item, ...]
+
+    def __init__(self, items: tuple[Item, ...]):
+        amend(self, items=items)
 
     def __repr__(self) -> str:
         return _step_text(self, None)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Reshape:
+class Reshape(IndexPart):
     """Sees the elements in another shape."""
 
+    __slots__ = ("shape",)
     shape: tuple[int, ...]
+
+    def __init__(self, shape: tuple[int, ...]):
+        amend(self, shape=shape)
 
     def __repr__(self) -> str:
         return f"{{reshape({list(self.shape)})}}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Transpose:
+class Transpose(IndexPart):
     """Sees dimension `permutation[i]` as dimension i."""
 
+    __slots__ = ("permutation",)
     permutation: tuple[int, ...]
+
+    def __init__(self, permutation: tuple[int, ...]):
+        amend(self, permutation=permutation)
 
     def __repr__(self) -> str:
         return f"{{transpose({list(self.permutation)})}}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Bitcast:
+class Bitcast(IndexPart):
     """Sees the bits as elements of another type."""
 
+    __slots__ = ("dtype",)
     dtype: DType
+
+    def __init__(self, dtype: DType):
+        amend(self, dtype=dtype)
 
     def __repr__(self) -> str:
         return f"{{bitcast({self.dtype.name})}}"

@@ -5,7 +5,6 @@ The names in them are those of `NAMES`; jaxprs are written as `parse('{ lambda .
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, cast
 
 from jaxprtool.ir.avals import (
@@ -38,6 +37,7 @@ from jaxprtool.ir.references import (
     Bitcast,
     Fragments,
     Indexer,
+    IndexPart,
     Operand,
     RefIndex,
     Reshape,
@@ -113,10 +113,7 @@ def python_source(value: ParamValue) -> str:
             if getattr(value, k)
         ]
         return f"PartitionSpec({', '.join(parts)})"
-    if isinstance(value, (Indexer, Reshape, Transpose, Bitcast, Slice, Operand)):
-        parts = [python_source(getattr(value, f.name)) for f in fields(value)]
-        return f"{type(value).__name__}({', '.join(parts)})"
-    if isinstance(value, (DType, AbstractType, AxisGroups, OrderedSet, Structured)):
+    if isinstance(value, (DType, AbstractType, AxisGroups, IndexPart, OrderedSet, Structured)):
         made, args = cast("tuple[Any, tuple[Any, ...]]", value.__reduce__()[:2])
         return f"{made.__name__}({', '.join(map(python_source, args))})"
     return _plain(value)

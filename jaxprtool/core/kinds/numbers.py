@@ -64,8 +64,13 @@ def _brackets(depth: int) -> str:
 
 BRACKETS = _brackets(4)  # in each other, as tuples of tuples of polynomials have them
 _ONE = rf"(?:[^,()]|{BRACKETS})++"
-_ITEMS = re.compile(rf"\({_ONE}(?:,|(?:,{_ONE})++,?+)\s*+\)")
-_ITEM = re.compile(_ONE)
+
+
+@cache
+def _items() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What matches a tuple of sizes, and one of them; few programs have sizes that are no numbers."""
+    several = rf"\({_ONE}(?:,|(?:,{_ONE})++,?+)\s*+\)"
+    return re.compile(several), re.compile(_ONE)
 
 
 @cache
@@ -104,9 +109,10 @@ class Sizes(TupleOf):
 
 def _sizes(text: str) -> tuple[Any, ...] | None:
     """The sizes in `(2*a, b)`, or the tuples of them in `((0, a, 0), (0, 1, 0))`; None for other texts."""
-    if not _ITEMS.fullmatch(text):
+    several, one = _items()
+    if not several.fullmatch(text):
         return None
-    items = [_sizes(i) or _size(i) for i in map(str.strip, _ITEM.findall(text[1:-1]))]
+    items = [_sizes(i) or _size(i) for i in map(str.strip, one.findall(text[1:-1]))]
     return None if None in items else tuple(items)
 
 
