@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,13 @@ def _add_by_product(table: Any, places: Any, rows: Any) -> bool:
         from scipy.sparse._sparsetools import csc_matvecs  # noqa: PLC0415 (few programs need it)
     except ImportError:
         return False
-    ones, ends = np.ones(m, table.dtype), np.arange(m + 1, dtype=np.int32)
+    ones, ends = _ones_and_ends(m, table.dtype)
     places = places.astype(np.int32)
     csc_matvecs(n, m, columns, ends, places, ones, rows.reshape(-1), table.reshape(-1))
     return True
+
+
+@lru_cache(maxsize=4)
+def _ones_and_ends(m: int, dtype: Any) -> tuple[Any, Any]:
+    """The values of the sparse matrix, and where its columns end: the same at each call of a program."""
+    return np.ones(m, dtype), np.arange(m + 1, dtype=np.int32)

@@ -50,9 +50,17 @@ def _select_n_type(which: Any, *cases: Aval) -> Aval:
     return first
 
 
+_MANY = 10_000  # elements from which looking at all of them costs little beside an array of as many
+
+
 def _select_n_impl(xp: Namespace, which: Any, *cases: Value) -> Value:
     """An index out of range takes the nearest case."""
     if which.dtype.kind == "b":
+        if which.size > _MANY and which.shape:  # indices are seldom negative: then no array is made
+            if not which.any():
+                return cases[0]
+            if which.all():
+                return cases[-1]
         return xp.where(which, cases[-1], cases[0])
     out = cases[-1]
     for i in range(len(cases) - 2, -1, -1):
