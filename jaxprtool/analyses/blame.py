@@ -110,8 +110,8 @@ class Blame(Answer):
     Attributes:
       appearances: where they begin, the first one first.
       outputs: what becomes of them at each result of the program.
-      chain: the equations from the first appearance to the first result that it reaches, or to the one that masks it.
-      masked_by: equations with a bad operand and good results, in the order in which they ran.
+      chain: the equations from the first appearance to the first result that it reaches; itself where it reaches none.
+      masked_by: equations with a bad operand of which nothing goes into their results, in the order in which they ran.
       deciding: equations that decide something by a value which depends on a bad one.
       original: in the derivative of a program, the equation of the program from which the first one was derived.
       unguarded: of a derivative, the choice between two values whose other side makes the bad value.
@@ -186,8 +186,16 @@ class Blame(Answer):
             lines += _listed("masked by", [located(p) for p in self.masked_by])
             lines += _listed("decides at", [located(p) for p in self.deciding])
             lines += _listed("also begins at", [*map(_short, self.appearances[1:])])
-        lines += ["results", *[f"  {o.label}: {o.reached or 'not reached'}" for o in self.outputs]]
+        lines += ["results", *[f"  {o.label}: {self._what_reaches(o)}" for o in self.outputs]]
         return [*filter(None, lines), *[f"note: {n}" for n in self.notes]]
+
+    def _what_reaches(self, output: Output) -> str:
+        """What becomes of bad values at a result; of those of another origin than the first one, which that is."""
+        what = output.reached or "not reached"
+        begin = output.chain[0] if output.chain else None
+        if begin is None or self.first is None or begin.eqn is self.first.eqn:
+            return what
+        return f"{what}, from {begin}"
 
 
 def located(place: Place) -> str:
@@ -289,9 +297,8 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
     masks, deciding = (
         [sites.of(place) for place in _events(flow, what)] for what in ("masks", "deciding")
     )
-    chain = next((o.chain for o in outputs if o.reached == "reaching" and o.chain), [])
-    if not chain and first is not None and first.eqn is not None:
-        chain = [place for place in (sites.place(first.place),) if place is not None]
+    way = next((o.chain for o in outputs if o.reached == "reaching" and o.chain), [])
+    chain = [] if first is None else _chain_of_first(flow, first, sites)
     return Blame(
         appearances,
         outputs,
@@ -300,7 +307,7 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
         deciding,
         original=original_of(begins[0][0], program) if begins else None,
         unguarded=next(filter(None, (unguarded_of(*x, program) for x in begins)), None)
-        or unguarded_on_way(chain, masks, program),
+        or unguarded_on_way(way or chain, masks, program),
         stopped=stopped,
     )
 
@@ -326,6 +333,17 @@ def _output(
         return Output(i, label, "reaching", [sites.of(place) for place in chain])
     reached = "deciding" if mark.decided else "masked" if mark.taint else None
     return Output(i, label, reached)
+
+
+def _chain_of_first(flow: Flow, first: Origin, sites: Sites) -> list[Place]:
+    """The equations from the first origin to the first result that it reaches; the origin alone where it reaches none."""
+    for mark in flow.outs:
+        if mark.bad & first.bit:
+            chain = [sites.of(place) for place in _chain(mark.made, first)]
+            if chain:
+                return chain
+    place = None if first.eqn is None else sites.place(first.place)
+    return [] if place is None else [place]
 
 
 def _chain(ends: Sequence[Made], origin: Origin) -> list[Place]:

@@ -53,10 +53,10 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
                     "values"}: how many elements are bad, and the first ones
       operands      of each: {"type", "min", "max", "nan", "inf", "values"};
                     min and max are of finite values, values those at indices
-      chain         places from there to the first result that it reaches
+      chain         places from there to the first result it reaches, if any
       outputs       of each result: {"index", "reached", "chain"}; reached is
                     "reaching", "masked", "deciding" or null
-      masked_by     places with a bad operand and good results
+      masked_by     places that drop a bad operand altogether
       deciding      places that decide something by it
       appearances   all places where bad values begin, the first one first:
                     {"place", "kind", "from", "times", "result", "operands"}
