@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxprtool.analyses.answer import Answer, json_number
-from jaxprtool.analyses.double_where import Unguarded, original_of, unguarded_of, unguarded_on_way
+from jaxprtool.analyses.double_where import (
+    Unguarded,
+    is_named,
+    original_of,
+    unguarded_of,
+    unguarded_on_way,
+)
 from jaxprtool.analyses.flow import Flow
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.provenance import Made, Mark, Origin, Source
@@ -165,7 +171,8 @@ class Blame(Answer):
             "masked_by": [p.json() for p in self.masked_by],
             "deciding": [p.json() for p in self.deciding],
             "appearances": [a.json() for a in self.appearances],
-            "original": None if self.original is None else self.original.json(),
+            "original": self.original
+            and {**self.original.json(), "certain": self._is_derivative()},
             "unguarded": None if self.unguarded is None else self.unguarded.json(),
             "stopped": self.stopped or None,
             "only_compiled": None if self.compiled is None else self.compiled.json(),
@@ -179,7 +186,8 @@ class Blame(Answer):
         if self.appearances:
             lines += _told(self.appearances[0])
             if self.original is not None:
-                lines.append(f"  derived from {located(self.original)}")
+                if_so = "" if self._is_derivative() else "if the program is a derivative, "
+                lines.append(f"  {if_so}derived from {located(self.original)}")
             if self.unguarded is not None:
                 lines += self.unguarded.lines()
             lines += _listed("goes on through", [located(p) for p in self.chain[1:]])
@@ -188,6 +196,10 @@ class Blame(Answer):
             lines += _listed("also begins at", [*map(_short, self.appearances[1:])])
         lines += ["results", *[f"  {o.label}: {self._what_reaches(o)}" for o in self.outputs]]
         return [*filter(None, lines), *[f"note: {n}" for n in self.notes]]
+
+    def _is_derivative(self) -> bool:
+        """Whether the names of the first equation say that the program is a derivative."""
+        return self.first is not None and is_named(self.first)
 
     def _what_reaches(self, output: Output) -> str:
         """What becomes of bad values at a result; of those of another origin than the first one, which that is."""
@@ -288,6 +300,7 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
         Appearance(sites.place(o.place), o.kind, o.source, _label(o, program), o) for o in origins
     ]
     first = origins[0] if origins else None
+    makes_it = first is not None and first.source is None
     begins = [
         (place, a.origin.operands)
         for a in appearances[:_TRIED]
@@ -305,7 +318,7 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
         chain,
         masks,
         deciding,
-        original=original_of(begins[0][0], program) if begins else None,
+        original=original_of(begins[0][0], program) if begins and makes_it else None,
         unguarded=next(filter(None, (unguarded_of(*x, program) for x in begins)), None)
         or unguarded_on_way(way or chain, masks, program),
         stopped=stopped,
