@@ -202,14 +202,13 @@ def neighbour(args: Sequence[Any], seed: int) -> list[Any]:
 
 def _powers(x: Any) -> list[Any]:
     """Of an integer the powers of 2 between 2 and it, of another number those of 10 between 1 and it, the nearest to 1 first."""
-    value = x.item() if x.dtype.kind in "biu" else abs(complex(x))
-    if not value or not np.isfinite(value):
-        return []
-    sign = -1 if x.dtype.kind != "c" and x < 0 else 1
     if x.dtype.kind in "biu":
         signs = (1, -1) if x.dtype.kind == "i" else (1,)
-        found = [s * 2**k for k in range(2, abs(value).bit_length()) for s in signs]
-        return found[:_MOST_POWERS]
+        return [s * 2**k for k in range(2, abs(int(x)).bit_length()) for s in signs]
+    value = abs(complex(x))
+    if not value or not math.isfinite(value):
+        return []
+    sign = -1 if x.dtype.kind != "c" and x < 0 else 1
     most = int(math.log10(value))
     step = 1 if most > 0 else -1
     return [sign * 10.0**k for k in range(step, most + step, step)][:_MOST_POWERS]

@@ -87,7 +87,7 @@ def test_each_element_has_its_origin(seed, in_loop):
 
 
 def test_what_is_dropped_while_another_goes_on_is_masked():
-    x = np.float32([0, 1, 2])
+    x = np.array([0, 1, 2], np.float32)
     found = jt.blame(lambda x: jnp.where(x > 0, jnp.log(x), 1 / x), x)
     assert found.first is not None and found.first.eqn.primitive.name == "log"
     assert [p.eqn.primitive.name for p in found.masked_by] == ["select_n"] and len(found.chain) == 1
@@ -97,7 +97,7 @@ def test_what_is_dropped_while_another_goes_on_is_masked():
 
 def test_what_an_operation_makes_elsewhere_begins_there():
     """1 / -inf is 0: the infinity of the logarithm ends in the division that makes another one."""
-    found = jt.blame(lambda x: 1 / jnp.log(x), np.float32([0, 1, 2]))
+    found = jt.blame(lambda x: 1 / jnp.log(x), np.array([0, 1, 2], np.float32))
     assert [p.eqn.primitive.name for p in found.outputs[0].chain] == ["div"]
     assert [p.eqn.primitive.name for p in found.masked_by] == ["div"]
 
@@ -121,6 +121,6 @@ def test_a_long_loop_with_two_origins_is_followed_to_its_end():
     def body(c, i):
         return jnp.where(i % 2 == 0, jnp.roll(c, 1), c + 0 * jnp.log(c)), None
 
-    x = np.float32([np.inf, -1, 2, 3])
+    x = np.array([np.inf, -1, 2, 3], np.float32)
     found = jt.blame(lambda x: jax.lax.scan(body, x, jnp.arange(3000))[0], x)
     assert found.outputs[0].reached == "reaching"
