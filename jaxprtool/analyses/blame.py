@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxprtool.analyses.answer import Answer, json_number
-from jaxprtool.analyses.double_where import Unguarded, original_of, unguarded_of, unguarded_on_way
+from jaxprtool.analyses.double_where import (
+    Unguarded,
+    is_named,
+    original_of,
+    unguarded_of,
+    unguarded_on_way,
+)
 from jaxprtool.analyses.flow import Flow
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.provenance import Made, Mark, Origin, Source
@@ -110,8 +116,8 @@ class Blame(Answer):
     Attributes:
       appearances: where they begin, the first one first.
       outputs: what becomes of them at each result of the program.
-      chain: the equations from the first appearance to the first result that it reaches, or to the one that masks it.
-      masked_by: equations with a bad operand and good results, in the order in which they ran.
+      chain: the equations from the first appearance to the first result that it reaches; itself where it reaches none.
+      masked_by: equations with a bad operand of which nothing goes into their results, in the order in which they ran.
       deciding: equations that decide something by a value which depends on a bad one.
       original: in the derivative of a program, the equation of the program from which the first one was derived.
       unguarded: of a derivative, the choice between two values whose other side makes the bad value.
@@ -165,7 +171,8 @@ class Blame(Answer):
             "masked_by": [p.json() for p in self.masked_by],
             "deciding": [p.json() for p in self.deciding],
             "appearances": [a.json() for a in self.appearances],
-            "original": None if self.original is None else self.original.json(),
+            "original": self.original
+            and {**self.original.json(), "certain": self._is_derivative()},
             "unguarded": None if self.unguarded is None else self.unguarded.json(),
             "stopped": self.stopped or None,
             "only_compiled": None if self.compiled is None else self.compiled.json(),
@@ -179,15 +186,28 @@ class Blame(Answer):
         if self.appearances:
             lines += _told(self.appearances[0])
             if self.original is not None:
-                lines.append(f"  derived from {located(self.original)}")
+                if_so = "" if self._is_derivative() else "if the program is a derivative, "
+                lines.append(f"  {if_so}derived from {located(self.original)}")
             if self.unguarded is not None:
                 lines += self.unguarded.lines()
             lines += _listed("goes on through", [located(p) for p in self.chain[1:]])
             lines += _listed("masked by", [located(p) for p in self.masked_by])
             lines += _listed("decides at", [located(p) for p in self.deciding])
             lines += _listed("also begins at", [*map(_short, self.appearances[1:])])
-        lines += ["results", *[f"  {o.label}: {o.reached or 'not reached'}" for o in self.outputs]]
+        lines += ["results", *[f"  {o.label}: {self._what_reaches(o)}" for o in self.outputs]]
         return [*filter(None, lines), *[f"note: {n}" for n in self.notes]]
+
+    def _is_derivative(self) -> bool:
+        """Whether the names of the first equation say that the program is a derivative."""
+        return self.first is not None and is_named(self.first)
+
+    def _what_reaches(self, output: Output) -> str:
+        """What becomes of bad values at a result; of those of another origin than the first one, which that is."""
+        what = output.reached or "not reached"
+        begin = output.chain[0] if output.chain else None
+        if begin is None or self.first is None or begin.eqn is self.first.eqn:
+            return what
+        return f"{what}, from {begin}"
 
 
 def located(place: Place) -> str:
@@ -280,6 +300,7 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
         Appearance(sites.place(o.place), o.kind, o.source, _label(o, program), o) for o in origins
     ]
     first = origins[0] if origins else None
+    makes_it = first is not None and first.source is None
     begins = [
         (place, a.origin.operands)
         for a in appearances[:_TRIED]
@@ -289,18 +310,17 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
     masks, deciding = (
         [sites.of(place) for place in _events(flow, what)] for what in ("masks", "deciding")
     )
-    chain = next((o.chain for o in outputs if o.reached == "reaching" and o.chain), [])
-    if not chain and first is not None and first.eqn is not None:
-        chain = [place for place in (sites.place(first.place),) if place is not None]
+    way = next((o.chain for o in outputs if o.reached == "reaching" and o.chain), [])
+    chain = [] if first is None else _chain_of_first(flow, first, sites)
     return Blame(
         appearances,
         outputs,
         chain,
         masks,
         deciding,
-        original=original_of(begins[0][0], program) if begins else None,
+        original=original_of(begins[0][0], program) if begins and makes_it else None,
         unguarded=next(filter(None, (unguarded_of(*x, program) for x in begins)), None)
-        or unguarded_on_way(chain, masks, program),
+        or unguarded_on_way(way or chain, masks, program),
         stopped=stopped,
     )
 
@@ -326,6 +346,17 @@ def _output(
         return Output(i, label, "reaching", [sites.of(place) for place in chain])
     reached = "deciding" if mark.decided else "masked" if mark.taint else None
     return Output(i, label, reached)
+
+
+def _chain_of_first(flow: Flow, first: Origin, sites: Sites) -> list[Place]:
+    """The equations from the first origin to the first result that it reaches; the origin alone where it reaches none."""
+    for mark in flow.outs:
+        if mark.bad & first.bit:
+            chain = [sites.of(place) for place in _chain(mark.made, first)]
+            if chain:
+                return chain
+    place = None if first.eqn is None else sites.place(first.place)
+    return [] if place is None else [place]
 
 
 def _chain(ends: Sequence[Made], origin: Origin) -> list[Place]:

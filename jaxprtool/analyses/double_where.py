@@ -21,7 +21,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import jaxprs_in
 
-__all__ = ["Unguarded", "original_of", "unguarded_of", "unguarded_on_way"]
+__all__ = ["Unguarded", "is_named", "original_of", "unguarded_of", "unguarded_on_way"]
 
 _MOST = 20_000  # equations that are looked at
 
@@ -102,12 +102,18 @@ def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
     Of one that was not transposed it is the first whose derivative has an operation of this kind: in `sin(x) / x`, `sin` and
     `div` have the same place, and the `div` is no derivative of the `sin`.
 
-    None where the equation belongs to no derivative, or is the original's itself.
+    Where no place in Python is known it is one of whose derivative the equation is a part, on the same values.
+
+    None where the equation belongs to no derivative, or is the original's itself. Where no names say whether it belongs to one
+    (`is_named`), it may, if it is a part of a derivative that no cotangent goes into.
     """
     eqn = place.eqn
     frame = None if eqn.origin is None else eqn.origin.frame
-    if frame is None or not _is_derived(eqn, place.path):
+    named = is_named(place)
+    if named and not _is_derived(eqn, place.path):
         return None
+    if frame is None:
+        return _original_on_same_values(place, program, certain=named)
     transposed = _is_transposed(eqn)
     for found, level in _all(program):
         if found.origin is not None and found.origin.frame == frame and not _is_transposed(found):
@@ -118,17 +124,74 @@ def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
     return None
 
 
-def _in_derivative(eqn: JaxprEqn) -> set[Primitive]:
-    """The primitives of the derivative of an equation, besides its own; no primitives where it has none."""
+def is_named(place: Place) -> bool:
+    """Whether an equation, or one around it, has a line of Python or names, which say whether it belongs to a derivative."""
+    return any(e.origin is not None for e in (place.eqn, *(step.eqn for step in place.path)))
+
+
+def _original_on_same_values(place: Place, program: ClosedJaxpr, *, certain: bool) -> Place | None:
+    """The last equation before one of whose derivative that is a part, with the operands and results that it has there.
+
+    Unless it is certain that it is a part of one, all of its operands are literals, or operands or results of the original.
+    """
+    level, last = _level_of(program, place.path), None
+    operands = [x if isinstance(x, Lit) else _resolved(level, x) for x in place.eqn.inputs]
+    for found, where in _all(program):
+        if found is place.eqn:
+            return last
+        if _is_transposed(found, where) or found.primitive.holds_jaxprs:
+            continue
+        parts, known = _derivative(found)
+        sure = [
+            e for e in parts if certain or all(isinstance(x, Lit) or x in known for x in e.inputs)
+        ]
+        if any(_is_same(e, known, place.eqn, operands, where) for e in sure):
+            last = Place(found, where.path())
+    return last
+
+
+def _is_same(
+    part: JaxprEqn, known: dict[Var, Any], eqn: JaxprEqn, operands: Sequence[Any], level: Level
+) -> bool:
+    """Whether a part of a derivative is an equation, whose operands are resolved; `known` has what its variables are at a level."""
+    if part.primitive is not eqn.primitive or len(part.inputs) != len(operands):
+        return False
+    on_same = 0
+    for x, y in zip(part.inputs, operands, strict=True):
+        if isinstance(x, Lit) or isinstance(y, Lit):
+            if not (isinstance(x, Lit) and isinstance(y, Lit) and x.val == y.val):
+                return False
+        elif x in known:
+            if _resolved(level, known[x]) is not y:
+                return False
+            on_same += 1
+    return on_same > 0
+
+
+def _derivative(eqn: JaxprEqn) -> tuple[Sequence[JaxprEqn], dict[Var, Any]]:
+    """The equations of the derivative of an equation besides its own, and which of their variables are its operands and results.
+
+    No equations where it has no derivative.
+    """
     operands = [x for x in dict.fromkeys(eqn.inputs) if isinstance(x, Var)]
     outs = [Var(v.aval) for v in eqn.out_binders]
     alone = Jaxpr(operands, [eqn.replace(out_binders=outs)], outs, [])
     try:
-        eqns = jvp_jaxpr(ClosedJaxpr(alone, []))[0].eqns
+        made = jvp_jaxpr(ClosedJaxpr(alone, []))[0]
     except JaxprToolError:
-        return set()
-    own = next((i for i, e in enumerate(eqns) if e.primitive is eqn.primitive), None)
-    return {e.primitive for i, e in enumerate(eqns) if i != own}
+        return (), {}
+    known: dict[Var, Any] = dict(
+        zip(made.jaxpr.in_binders, operands, strict=False)  # the tangents follow
+    )
+    own = next((i for i, e in enumerate(made.eqns) if e.primitive is eqn.primitive), None)
+    if own is not None:
+        known.update(zip(made.eqns[own].out_binders, eqn.out_binders, strict=True))
+    return [e for i, e in enumerate(made.eqns) if i != own], known
+
+
+def _in_derivative(eqn: JaxprEqn) -> set[Primitive]:
+    """The primitives of the derivative of an equation, besides its own; no primitives where it has none."""
+    return {e.primitive for e in _derivative(eqn)[0]}
 
 
 def unguarded_of(

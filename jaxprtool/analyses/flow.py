@@ -20,6 +20,7 @@ from jaxprtool.analyses.logs import Log, Logging
 from jaxprtool.analyses.origins import Origins, Seen
 from jaxprtool.analyses.provenance import CLEAN, Call, Entry, Frame, Made, Mark, Source, merged
 from jaxprtool.analyses.repeats import FEW, Group, Repeats, steers
+from jaxprtool.analyses.separation import Separations
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
@@ -47,6 +48,7 @@ class Flow(Logging):
         self.outs: Sequence[Mark] = []
         self.root = Frame(None, None)
         self._cells = Cells(sought, self.events.good_mark)
+        self._separations = Separations(sought.where)
         self._bad_consts: dict[Jaxpr, dict[Var, Mark]] = {}
         # Whether something is new at the equation whose jaxpr has run: of interest to the next jaxpr inside it, and no longer.
         self._call_changed = False
@@ -334,19 +336,22 @@ class Flow(Logging):
                 return i
             eqn, operands, v = plan
             code = found[2]
-            same, parents, origins, taint, decided, mixed = False, (), 0, 0, 0, 0
+            same, mixes, parents, origins, taint, decided, mixed = False, False, (), 0, 0, 0, 0
             for x in operands:
                 mark = get(x)
                 if mark is not None:
                     more, b, t, d, m = mark
-                    if b and coded(x) == code:
-                        same = True
+                    if b:
+                        same = same or coded(x) == code
+                        mixes = mixes or origins not in (0, b)
                     if more is not parents:
                         parents = parents + more if parents else more
                         origins, taint = origins | b, taint | t
                         decided, mixed = decided | d, mixed | m
             if code is None or not same or any([m.source is not None for m in parents]):  # noqa: C419
                 return i
+            if origins & (origins - 1) and (mixes or self._separations):
+                return i  # which of them are where
             made = made_by[eqn] = Made(eqn, frame, None, parents, origins, found[0])
             marks[v] = Mark((made,), origins, taint, decided, mixed)
             codes[v] = code
@@ -372,7 +377,8 @@ class Flow(Logging):
         if result is not None:
             self.events.changed = True
             masks = not seen.spoilt and any(m.bad for _, m in pairs)
-            entries[plan.eqn] = Entry(known, seen.spoilt, *result, masks)
+            if result[2]:
+                entries[plan.eqn] = Entry(known, seen.spoilt, *result[:2], masks)
             marks.update(zip(plan.eqn.out_binders, result[0], strict=True))
 
     def _bad_of_few(self, log: Log, plans: Plans, start: int, end: int) -> dict[int, Any]:
@@ -440,10 +446,10 @@ class Flow(Logging):
 
     def _entry(
         self, seen: Seen, known: Sequence[tuple[int, Mark]], *, masks: bool | None = None
-    ) -> tuple[tuple[Mark, ...], Made | None] | None:
-        """What is known of the results of an equation, and what stands for it; None where they depend on no bad value.
+    ) -> tuple[tuple[Mark, ...], Made | None, bool] | None:
+        """What is known of the results of an equation, what stands for it, and whether the same is known where it is of the operands.
 
-        masks: whether it masks a bad operand, of equations on references.
+        None where the results depend on no bad value. masks: whether it masks a bad operand, of equations on references.
         """
         events, eqn = self.events, seen.plan.eqn
         whole = known[0][1] if len(known) == 1 else merged([m for _, m in known])
@@ -459,10 +465,21 @@ class Flow(Logging):
                         decided |= m.felt
             if decided & ~whole.decided:
                 events.decide(seen.frame, eqn)
-        made = None
+        made, known_again = None, True
         if seen.spoilt:
-            whole = events.makes(seen, whole)
+            before, apart = whole.bad, None
+            if seen.plan.single and before & (before - 1):
+                apart = self._separations.of(seen, known)
+            if apart is None:
+                whole = events.makes(seen, whole)
+            else:
+                whole = events.makes(seen, merged(apart.marks(known)), apart.which)
+                self._separations.keep(seen.outs[0], apart.which)
             (made,) = whole.made
+            dropped = before & ~whole.bad
+            known_again = apart is None and not dropped
+            if dropped:
+                events.mask(seen.frame, eqn, merged([m for _, m in known if m.bad & dropped]))
         if masks or (masks is None and not seen.spoilt and whole.bad and eqn.out_binders):
             events.mask(seen.frame, eqn, whole)
         if not whole.taint:
@@ -472,10 +489,11 @@ class Flow(Logging):
         else:
             spoiled = whole._replace(decided=decided, mixed=mixed)
         if seen.plan.single and seen.spoilt:
-            return (spoiled,), made
+            return (spoiled,), made, known_again
         good = events.good_mark(whole.taint, decided, mixed)
         n = len(eqn.out_binders)
-        return tuple([spoiled if i in seen.spoilt else good for i in range(n)]), made
+        marks = tuple([spoiled if i in seen.spoilt else good for i in range(n)])
+        return marks, made, known_again
 
     def _follow_call(self, log: Log, frame: Frame, i: int) -> None:
         """Say what is known of the results of an equation whose jaxprs have run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool.analyses.bad_values import Sought, range_of, values_at
 from jaxprtool.analyses.flow_plans import Plan
@@ -53,6 +53,18 @@ class Seen:
     def outs(self) -> Sequence[Any]:
         """Its results."""
         return self.log.given(self.i)
+
+
+class _Fresh(NamedTuple):
+    """What begins in an operation with bad operands.
+
+    Attributes:
+      own: where.
+      passes: whether a bad element of an operand is at an index where the result is bad.
+    """
+
+    own: Any
+    passes: bool
 
 
 class Stop(Exception):
@@ -111,8 +123,11 @@ class Origins:
         made.origins |= origin.bit
         return origin
 
-    def makes(self, seen: Seen, whole: Mark) -> Mark:
-        """What is known of the bad results of an equation, of whose operands `whole` is known; they may begin there."""
+    def makes(self, seen: Seen, whole: Mark, which: Any = None) -> Mark:
+        """What is known of the bad results of an equation, of whose operands `whole` is known; they may begin there.
+
+        which: of each element of its single result the origins, as bits, where operands have several; what begins there is added.
+        """
         frame, eqn, worst = seen.frame, seen.plan.eqn, seen.worst
         self._events += 1
         table = frame.context().made
@@ -131,9 +146,13 @@ class Origins:
                 if isinstance(lit := eqn.inputs[i], Lit)
             ]
             bits, parents = merged(found).bad, merged(found).made
-        own = 0
-        if not bits or self._is_fresh(seen):
+        own, fresh = 0, self._fresh(seen) if bits else None
+        if fresh is not None and not fresh.passes:
+            bits, parents = 0, ()
+        if not bits or fresh is not None:
             own = self._begins(made, seen, bits)
+            if which is not None:
+                which[which == 0 if fresh is None else fresh.own] |= own
         for parent in parents:
             if parent not in made.parents:
                 self.changed = True
@@ -145,10 +164,10 @@ class Origins:
         made.origins |= bits
         return Mark((made,), bits, whole.taint | bits, whole.decided, whole.mixed)
 
-    def _is_fresh(self, seen: Seen) -> bool:
-        """Whether an elementwise operation with bad operands makes a bad element of good ones, or a NaN of infinities."""
+    def _fresh(self, seen: Seen) -> _Fresh | None:
+        """Where an elementwise operation with bad operands makes bad elements of good ones, or a NaN of infinities; None: nowhere."""
         if not seen.plan.elementwise or not seen.spoilt:
-            return False
+            return None
         xp, marks = numpy_namespace(), seen.frame.marks
         if seen.codes is None:
             seen.codes = self.sought.code(seen.outs[0])
@@ -164,12 +183,14 @@ class Origins:
             if code is None:
                 code = self.sought.code(seen.log.value(x))
             if code == seen.codes:
-                return False
-            parts.append((code, x))
-        own = xp.frombuffer(seen.codes, xp.uint8).reshape(xp.shape(seen.outs[0]))
-        for code, x in parts:
-            own = own & ~xp.frombuffer(code, xp.uint8).reshape(xp.shape(seen.log.value(x)))
-        return bool(own.any())
+                return None
+            parts.append(xp.frombuffer(code, xp.uint8).reshape(xp.shape(seen.log.value(x))))
+        found = own = xp.frombuffer(seen.codes, xp.uint8).reshape(xp.shape(seen.outs[0]))
+        for part in parts:
+            own = own & ~part
+        if not own.any():
+            return None
+        return _Fresh(own > 0, any(bool((found & part).any()) for part in parts))
 
     def _begins(self, made: Made, seen: Seen, earlier: int) -> int:
         """The bit of the origin at an equation, which is described the first time."""

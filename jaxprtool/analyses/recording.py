@@ -42,7 +42,7 @@ class Selection(NamedTuple):
     Attributes:
       primitives: the primitive is one of these.
       lines: the line in the text is in one of these ranges.
-      names: a scope, or the line of Python, has one of these texts in it.
+      names: a scope, the line of Python or its function has one of these texts in it.
     """
 
     primitives: tuple[str, ...] = ()
@@ -58,7 +58,9 @@ class Selection(NamedTuple):
             return False
         if not self.names:
             return True
-        text = f"{place.names or ''} {place.source or ''}"
+        origin = place.eqn.origin
+        function = origin.frame.function if origin is not None and origin.frame is not None else ""
+        text = f"{place.names or ''} {place.source or ''} {function}"
         return any(name in text for name in self.names)
 
 

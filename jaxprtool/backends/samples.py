@@ -200,14 +200,31 @@ def neighbour(args: Sequence[Any], seed: int) -> list[Any]:
     return found
 
 
+def _powers(x: Any) -> list[Any]:
+    """Of an integer the powers of 2 between 2 and it, of another number those of 10 between 1 and it, the nearest to 1 first."""
+    if x.dtype.kind in "biu":
+        signs = (1, -1) if x.dtype.kind == "i" else (1,)
+        return [s * 2**k for k in range(2, abs(int(x)).bit_length()) for s in signs]
+    value = abs(complex(x))
+    if not value or not math.isfinite(value):
+        return []
+    sign = -1 if x.dtype.kind != "c" and x < 0 else 1
+    most = int(math.log10(value))
+    step = 1 if most > 0 else -1
+    return [sign * 10.0**k for k in range(step, most + step, step)][:_MOST_POWERS]
+
+
+_MOST_POWERS = 128
+
+
 def simpler(x: Any) -> list[Any]:
-    """Simpler numbers than an element, the simplest first: 0, 1, -1, 2, and it with fewer digits."""
+    """Simpler numbers than an element, the simplest first: 0, 1, -1, 2, powers of 2 or 10, and it with fewer digits."""
     dtype = x.dtype
     with np.errstate(all="ignore"):
         whole = [0, 1, 2, -1] if dtype.kind not in "u" else [0, 1, 2]
         if dtype.kind == "b":
             whole = [0]
-        tried = [np.asarray(v).astype(dtype) for v in whole]
+        tried = [np.asarray(v).astype(dtype) for v in [*whole, *_powers(x)]]
         if dtype.kind not in "biu":
             value = complex(x) if dtype.kind == "c" else float(x)
             for digits in (0, 1, 2, 3):

@@ -53,14 +53,14 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
                     "values"}: how many elements are bad, and the first ones
       operands      of each: {"type", "min", "max", "nan", "inf", "values"};
                     min and max are of finite values, values those at indices
-      chain         places from there to the first result that it reaches
+      chain         places from there to the first result it reaches, if any
       outputs       of each result: {"index", "reached", "chain"}; reached is
                     "reaching", "masked", "deciding" or null
-      masked_by     places with a bad operand and good results
+      masked_by     places that drop a bad operand altogether
       deciding      places that decide something by it
       appearances   all places where bad values begin, the first one first:
                     {"place", "kind", "from", "times", "result", "operands"}
-      original      of a derivative, the place that the first is derived from
+      original      of a derivative, that of which the first is derived, with "certain"
       unguarded     the place of the `where` to guard, or null
       stopped       why the run did not come to its end, or null
       only_compiled {"kind", "place", "equations", "total", "type"}, or null

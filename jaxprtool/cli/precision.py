@@ -24,7 +24,7 @@ from jaxprtool.driver import precision as driver
     default=12,
     show_default=True,
     metavar="N",
-    help="How many are tried in the wider precision.",
+    help="How many of the worst are tried in the wider precision.",
 )
 @options.max_bytes_option
 @options.step_limit_option
@@ -38,8 +38,9 @@ def precision(
     --shadow f128 in the platform's long double. Of each equation there is what it adds, against the
     same operation on the same operands in double precision; what has come together in its result, against the run in
     double precision; and how much it amplifies the relative errors of its operands (cancellation). An ulp is a unit in the
-    last place. The equations that add most are then done in double precision, each with those that read its result, and the
-    errors of the results measured again. Where the two runs take other branches, what is inside has no error in all. Of a loop the
+    last place. The equations that add most are then done in double precision, each with those that read its result (in a loop in the
+    next step too), and the errors of the results measured again; where none of these is what they come from, that equation is
+    looked for among all by halves. Where the two runs take other branches, what is inside has no error in all. Of a loop the
     first fifty steps are looked at, and ever fewer of those that follow.
 
     JSON: {"schema", "shadow", "outputs": [{"index", "type", "max_ulp", "max_rel", "not_finite"}], "equations": [{"place", "count",

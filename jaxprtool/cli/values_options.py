@@ -69,7 +69,7 @@ def _declared() -> list[Callable[[Any], Any]]:
             "--select",
             metavar="KEY=VALUE,...",
             help="Of equations of which all of this holds: primitive=exp, line=10-40 (of the text), name=attn (in a scope or "
-            "the line of Python). A repeated key gives alternatives.",
+            "the line of Python or its function). A repeated key gives alternatives.",
         ),
         click.option(
             "--every",

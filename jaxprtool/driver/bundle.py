@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from jaxprtool.driver.bundle_commands import checked_command
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 
 __all__ = [
     "ARGS",
@@ -151,6 +151,8 @@ def read_bundle(data: bytes, name: str, most: int = MOST_BYTES) -> Bundle:
             infos = _checked_members(archive, name, most)
             members = {key: _read(archive, info, name) for key, info in infos.items()}
         return _of_members(members, name)
+    except JaxprToolError:
+        raise  # it says what is wrong
     except _FAULTS as e:
         _refuse(name, f"it is damaged: {e}")
 

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.memory import check_memory
 from jaxprtool.analyses.places import Place
-from jaxprtool.analyses.precision import Errors, Measure, Worst
-from jaxprtool.analyses.precision_answer import OutputError, Precision, Trial
+from jaxprtool.analyses.precision import Measure, Worst
+from jaxprtool.analyses.precision_answer import OutputError, Precision
 from jaxprtool.analyses.precision_pairs import pairing
 from jaxprtool.analyses.shadow import Shadow, in_f64, is_rounded
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.places import with_places
+from jaxprtool.driver.precision_trials import trials_of
 from jaxprtool.driver.progress import evaluating
 from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, run
 from jaxprtool.driver.typing import with_types
@@ -26,9 +27,8 @@ from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.limits import limited_steps
 from jaxprtool.interpreters.observe import Functions, computed_by
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Value
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import Memo
-from jaxprtool.ir.walk import all_eqns
 from jaxprtool.passes.double import Raised, doubled, raised
 from jaxprtool.passes.raising import raise_some
 from jaxprtool.syntax.open_programs import is_open
@@ -103,7 +103,15 @@ def _measured(
         outs = evaluated(program, args, max_bytes, None, measure)
     outputs = _outputs(program, outs, exact)
     order, sites = Worst([*measure.tables.values()], Sites(program).of), Sites(program)
-    trials = _trials(program, args, high, exact, outputs, order, min(top, tries), wider)
+    wide_args = _widened(args, high.program)
+
+    def error_with(eqns: Collection[JaxprEqn]) -> float:
+        with computed_by(wider.tried(eqns)):
+            found = run(raise_some(program, high, eqns), wide_args)
+        return _largest(_outputs(program, found, exact))
+
+    can_be = high.after.keys()
+    trials = trials_of(program, order, can_be, _largest(outputs), min(top, tries), error_with)
     narrow = [high.before.get(eqn, eqn) for eqn in wider.narrow]
     done_in_f64 = [Place(eqn) for eqn in dict.fromkeys(map(sites.written, narrow))]
     return Precision(outputs, order, trials, top, shadow, done_in_f64)
@@ -181,6 +189,10 @@ def _widened(args: Sequence[Value], program: ClosedJaxpr) -> list[Value]:
     return [x.astype(dtype_of(a.dtype)) if is_rounded(a) else x for x, a in pairs]
 
 
+def _largest(outputs: Sequence[OutputError]) -> float:
+    return max((o.relative for o in outputs), default=0.0)
+
+
 def _outputs(
     program: ClosedJaxpr, outs: Sequence[Value], exact: Sequence[Value]
 ) -> list[OutputError]:
@@ -193,52 +205,6 @@ def _outputs(
             x = x.astype(dtype_of(aval.dtype), copy=False)
             errors = agreement.error_of(x, y)
             found.append(OutputError(i, arrays.type_name(x), *errors, agreement.not_finite(x)))
-    return found
-
-
-def _trials(
-    program: ClosedJaxpr,
-    args: Sequence[Value],
-    high: Raised,
-    exact: Sequence[Value],
-    outputs: Sequence[OutputError],
-    worst: Sequence[Errors],
-    count: int,
-    wider: _Wider,
-) -> list[Trial]:
-    """What becomes of the results when one equation and those that read it are done in the wider precision.
-
-    The worst by what they add are tried. What reads a result in its own type would round it as the equation does.
-    """
-    if not count:
-        return []
-    before = max((o.relative for o in outputs), default=0.0)
-    readers = _readers(program)
-    found: list[Trial] = []
-    for errors in worst:
-        eqn = errors.place.eqn
-        if not errors.local_relative or len(found) == count:
-            break
-        if eqn in high.after and errors.local:
-            chosen = {eqn, *readers.get(eqn, ())}
-            with computed_by(wider.tried(chosen)):
-                outs = run(raise_some(program, high, chosen), args)
-            after = max((o.relative for o in _outputs(program, outs, exact)), default=0.0)
-            found.append(Trial(errors.place, before, after))
-    return sorted(found, key=lambda t: t.after)
-
-
-def _readers(program: ClosedJaxpr) -> dict[JaxprEqn, list[JaxprEqn]]:
-    """By an equation those that read its results, without those that hold jaxprs."""
-    made: dict[Any, JaxprEqn] = {}
-    found: dict[JaxprEqn, list[JaxprEqn]] = {}
-    for eqn in all_eqns(program.jaxpr):
-        made.update(dict.fromkeys(eqn.out_binders, eqn))
-    for eqn in all_eqns(program.jaxpr):
-        if not eqn.primitive.holds_jaxprs:
-            for x in eqn.inputs:
-                if type(x) is not Lit and x in made:
-                    found.setdefault(made[x], []).append(eqn)
     return found
 
 

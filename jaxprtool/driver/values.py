@@ -27,7 +27,7 @@ __all__ = ["arguments", "is_word", "open_binders"]
 
 _NUMBER = re.compile(
     r"[+-]?(?:nan|inf(?:inity)?|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)"
-    r"(?:[+-](?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?j|j)?",
+    r"(?:[+-](?:nan|inf(?:inity)?|(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)j|j)?",
     re.IGNORECASE,
 )
 _TOKEN = re.compile(rf"\s*(?:([\[\]\(\),])|({_NUMBER.pattern}|true|false)(?![\w.]))", re.IGNORECASE)

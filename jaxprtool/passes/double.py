@@ -17,7 +17,17 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.params import Record
 from jaxprtool.passes.scoped import Scoped
 
-__all__ = ["Raised", "conversion", "doubled", "in_complex", "in_double", "raised"]
+__all__ = [
+    "Raised",
+    "Raising",
+    "conversion",
+    "doubled",
+    "in_complex",
+    "in_double",
+    "parts_between_conversions",
+    "raised",
+    "wide_dtype",
+]
 
 
 class Raised:
@@ -55,7 +65,7 @@ def in_double(program: ClosedJaxpr) -> ClosedJaxpr:
 def raised(program: ClosedJaxpr) -> Raised:
     """`in_double`, with the equation of the program that each equation stands for."""
     found = Raised()
-    found.program = _Raising(found, _wide_dtype).scoped.closed(program)
+    found.program = Raising(found, wide_dtype).scoped.closed(program)
     return found
 
 
@@ -67,7 +77,7 @@ def in_complex(program: ClosedJaxpr) -> ClosedJaxpr | None:
       program: a well-typed program without complex numbers, whose constants' values are known.
     """
     try:
-        return _Raising(Raised(), _complex_dtype, convert=False).scoped.closed(program)
+        return Raising(Raised(), _complex_dtype, convert=False).scoped.closed(program)
     except _Unraised:
         return None
 
@@ -78,7 +88,7 @@ class _Unraised(Exception):
 
 def doubled(x: Value) -> Value:
     """A value in double precision, if it is a float or complex number."""
-    return _value(x, _wide_dtype)
+    return _value(x, wide_dtype)
 
 
 def _value(x: Value, to: _Wide) -> Value:
@@ -88,7 +98,7 @@ def _value(x: Value, to: _Wide) -> Value:
     return x if wide is None else x.astype(xp.dtype_of_aval(wide))
 
 
-def _wide_dtype(dtype: DType | None) -> DType | None:
+def wide_dtype(dtype: DType | None) -> DType | None:
     """f64 for a type of floats, c128 for one of complex numbers, None for any other."""
     if dtype is None or dtype.kind not in "fc":
         return None
@@ -97,7 +107,7 @@ def _wide_dtype(dtype: DType | None) -> DType | None:
 
 def _complex_dtype(dtype: DType | None) -> DType | None:
     """c128 for a type of floats or complex numbers, None for any other."""
-    return None if _wide_dtype(dtype) is None else COMPLEX128
+    return None if wide_dtype(dtype) is None else COMPLEX128
 
 
 _Wide = Callable[[DType | None], DType | None]
@@ -121,8 +131,15 @@ def _lit(x: Lit, to: _Wide) -> Lit:
     return Lit(complex(held) if aval.dtype is COMPLEX128 else float(held), aval, x.span)
 
 
-class _Raising:
-    """One pass."""
+class Raising:
+    """One pass.
+
+    Attributes:
+      found: what is remembered of it.
+      to: the type in the place of an element type; None for one that stays.
+      convert: whether an equation that cannot be raised stays as it is, between conversions.
+      scoped: writes jaxprs anew.
+    """
 
     def __init__(self, found: Raised, to: _Wide, *, convert: bool = True) -> None:
         self.found, self.to, self.convert = found, to, convert
@@ -160,12 +177,14 @@ class _Raising:
             return [self.kept(eqn, eqn.replace(inputs=inputs, out_binders=outs))]
         if _draws(eqn):
             return self.between_conversions(eqn, inputs, outs)
-        closed = self.scoped.closed
-        params = self.scoped.params(eqn, lambda value: _raised(value, closed, self.to))
-        made = eqn.replace(inputs=inputs, params=params, out_binders=outs)
+        made = eqn.replace(inputs=inputs, params=self.params(eqn), out_binders=outs)
         if not _is_typed(made):
             return self.between_conversions(eqn, inputs, outs)
         return [self.kept(eqn, made)]
+
+    def params(self, eqn: JaxprEqn) -> dict[str, Any]:
+        """The params of an equation with their element types and jaxprs raised."""
+        return self.scoped.params(eqn, lambda value: _raised(value, self.scoped.closed, self.to))
 
     def kept(self, eqn: JaxprEqn, made: JaxprEqn) -> JaxprEqn:
         """Remember what an equation was made from; returns it."""
@@ -178,11 +197,18 @@ class _Raising:
         """The equation as it was, on raised operands that are converted before, with results that are converted after."""
         if not self.convert:
             raise _Unraised
-        before, operands = _converted_before(eqn, inputs)
-        after, results = _converted_after(eqn, outs)
-        made = eqn.replace(inputs=operands, out_binders=results)
+        before, made, after = parts_between_conversions(eqn, inputs, outs)
         self.found.before[made] = eqn
         return [*before, made, *after]
+
+
+def parts_between_conversions(
+    eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
+) -> tuple[list[JaxprEqn], JaxprEqn, list[JaxprEqn]]:
+    """The conversions before an equation in its own types, it, and those after it."""
+    before, operands = _converted_before(eqn, inputs)
+    after, results = _converted_after(eqn, outs)
+    return before, eqn.replace(inputs=operands, out_binders=results), after
 
 
 def _draws(eqn: JaxprEqn) -> bool:

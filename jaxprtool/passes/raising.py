@@ -6,74 +6,75 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from jaxprtool.core.stack import deep
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.walk import map_jaxprs
-from jaxprtool.passes.double import Raised, conversion
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.walk import sub_jaxprs
+from jaxprtool.passes.double import Raised, Raising, parts_between_conversions, wide_dtype
 
 __all__ = ["raise_some"]
 
 
-def _converted(xs: Sequence[Any], avals: Sequence[Any]) -> tuple[list[JaxprEqn], list[Any]]:
-    """Conversions of atoms to types, where they have others; and the atoms that come out."""
-    eqns: list[JaxprEqn] = []
-    outs: list[Any] = []
-    for x, aval in zip(xs, avals, strict=True):
-        if x.aval.strong == aval.strong:
-            outs.append(x)
-            continue
-        v = Var(aval)
-        eqns.append(conversion(x, v))
-        outs.append(v)
-    return eqns, outs
-
-
+@deep
 def raise_some(program: ClosedJaxpr, found: Raised, chosen: Collection[JaxprEqn]) -> ClosedJaxpr:
-    """A program with some of its equations in double precision; what one of them hands to another stays so.
+    """A program with some of its equations in double precision; what one of them hands to another stays so, also through the
+    carry of a loop.
 
     Args:
       program: the program.
       found: what `raised` gives for it.
       chosen: equations of it, at any depth, without jaxprs in their params.
+
+    Returns:
+      A program that takes and gives double precision. Equations that are not chosen compute what they did, between conversions.
     """
-    return _RaisingSome(found, chosen).closed(program)
+    return _RaisingSome(found, chosen).scoped.closed(program)
 
 
-class _RaisingSome:
-    """One pass; results of the equations that are chosen have conversions where others read them."""
+class _RaisingSome(Raising):
+    """One pass."""
 
-    def __init__(self, found: Raised, chosen: Collection[JaxprEqn]):
-        self.found, self.chosen = found, chosen
-        self.done: dict[ClosedJaxpr, ClosedJaxpr] = {}
+    def __init__(self, all_raised: Raised, chosen: Collection[JaxprEqn]):
+        super().__init__(Raised(), wide_dtype)
+        self.all_raised, self.chosen = all_raised, chosen
+        # By a raised variable the one of its own type that has the same value.
+        self.own: dict[Any, Any] = {}
+        self.conversions: set[JaxprEqn] = set()
+        self._holding: dict[Jaxpr, bool] = {}
 
-    @deep
-    def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
-        known = self.done.get(program)
-        if known is None:
-            known = self.done[program] = self.made(program)
-        return known
+    def jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
+        made = super().jaxpr(jaxpr)
+        read = {x for eqn in made.eqns for x in eqn.inputs if isinstance(x, Var)} | {*made.outs}
+        eqns = [
+            e for e in made.eqns if e not in self.conversions or not read.isdisjoint(e.out_binders)
+        ]
+        return made.replace(eqns=eqns)
 
-    def made(self, program: ClosedJaxpr) -> ClosedJaxpr:
-        jaxpr, eqns = program.jaxpr, list[JaxprEqn]()
-        wide: dict[Any, Var] = {}
-        for eqn in jaxpr.eqns:
-            if eqn in self.chosen and eqn in self.found.after:
-                eqns += self.equation(eqn, wide)
-                continue
-            eqns += [conversion(wide.pop(x), x) for x in dict.fromkeys(eqn.inputs) if x in wide]
-            params = {k: map_jaxprs(v, self.closed) for k, v in eqn.params.items()}
-            same = all(params[k] is v for k, v in eqn.params.items())
-            eqns.append(eqn if same else eqn.replace(params=params))
-        eqns += [conversion(wide.pop(x), x) for x in dict.fromkeys(jaxpr.outs) if x in wide]
-        return program.replace(jaxpr=jaxpr.replace(eqns=eqns))
+    def equation(
+        self, eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
+    ) -> Sequence[JaxprEqn]:
+        made = self.all_raised.after.get(eqn)
+        if made is not None and eqn in self.chosen:
+            return [made.replace(inputs=inputs, out_binders=outs)]
+        if made is not None and self.holds_chosen(eqn):
+            return [eqn.replace(inputs=inputs, params=self.params(eqn), out_binders=outs)]
+        return self.between_conversions(eqn, inputs, outs)
 
-    def equation(self, eqn: JaxprEqn, wide: dict[Any, Var]) -> list[JaxprEqn]:
-        """The equation in double precision; its results are added to those that are so."""
-        made = self.found.after[eqn]
-        given = [wide.get(x, x) if type(x) is not Lit else x for x in eqn.inputs]
-        before, ins = _converted(given, [x.aval for x in made.inputs])
-        outs = [Var(v.aval) for v in made.out_binders]
-        done = made.replace(inputs=ins, out_binders=outs)
-        pairs = zip(eqn.out_binders, outs, strict=True)
-        same = [(v, x) for v, x in pairs if v.aval.strong == x.aval.strong]
-        wide.update(zip(eqn.out_binders, outs, strict=True))
-        return [*before, done, *(conversion(wide.pop(v), v) for v, _ in same)]
+    def between_conversions(
+        self, eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
+    ) -> list[JaxprEqn]:
+        given = [self.own.get(x, x) for x in inputs]
+        before, made, after = parts_between_conversions(eqn, given, outs)
+        self.conversions.update(before, after)
+        self.own.update((c.inputs[0], c.out_binders[0]) for c in before)
+        self.own.update((c.out_binders[0], c.inputs[0]) for c in after)
+        return [*before, made, *after]
+
+    def holds_chosen(self, eqn: JaxprEqn) -> bool:
+        """Whether a jaxpr inside an equation, at any depth, has an equation that is chosen."""
+        for closed in sub_jaxprs(eqn):
+            jaxpr = closed.jaxpr
+            if jaxpr not in self._holding:
+                eqns = jaxpr.eqns
+                self._holding[jaxpr] = any(e in self.chosen or self.holds_chosen(e) for e in eqns)
+            if self._holding[jaxpr]:
+                return True
+        return False

@@ -427,6 +427,22 @@ def test_the_original_of_a_derivative_is_named() -> None:
     assert found.original.source == found.first.source
 
 
+def test_the_original_is_named_without_lines_of_python() -> None:
+    """What a library jits has no lines, and what JAX prints has no names either."""
+    found = ask(jax.grad(jnp.linalg.norm), np.zeros(3, np.float32))
+    assert found.first.eqn.primitive.name == "div" and found.first.source is None
+    assert found.original.eqn.primitive.name == "sqrt" and "  derived from" in str(found)
+    for derivative in (jax.grad, jax.hessian):
+        f = derivative(lambda x: jnp.sqrt(x).sum())
+        text = str(jax.make_jaxpr(f)(np.zeros(2, np.float32)))
+        found = jt.blame(jt.parse(text), np.zeros(2, np.float32))
+        assert found.original is not None and found.original.eqn.primitive.name == "sqrt"
+        assert "if the program is a derivative, derived from" in str(found)
+        assert found.json()["original"]["certain"] is False
+    forward = jt.parse(str(jax.make_jaxpr(lambda x: x / jnp.sqrt(x))(np.float32(0))))
+    assert jt.blame(forward, np.float32(0)).original is None
+
+
 def test_another_zero_is_no_double_where() -> None:
     found = ask(jax.grad(lambda x: jnp.sqrt(x) * 0), np.float32(0), nan=True)
     assert found.found and found.unguarded is None

@@ -229,6 +229,32 @@ def test_the_counterexample_is_small():
     assert np.count_nonzero(x) == 1 and x[3] == 1
 
 
+@pytest.mark.parametrize(
+    ("f", "g", "x", "word"),
+    [
+        (lambda x: (x * 2) // 2, lambda x: x, np.int32(3), "1073741824"),
+        (lambda x: x + 1 > 0, lambda x: x >= 0, np.int8(3), "127"),
+        (lambda x: x, lambda x: jnp.where(x > 1e3, x + x, x), np.float32(3), "10000.0"),
+        (lambda x: x, lambda x: jnp.where(jnp.abs(x) > 3000, -x, x), np.int32(3), "4096"),
+    ],
+)
+def test_a_large_number_is_as_simple_as_it_gets(f, g, x, word):
+    found = jt.equiv(jt.trace(f, x), jt.trace(g, x))
+    assert [a.word for a in found.arguments] == [word]
+
+
+def test_a_complex_counterexample_that_is_not_finite_has_a_word(tmp_path):
+    f, g = lambda z: z * jnp.conj(z), lambda z: (jnp.abs(z) ** 2).astype(jnp.complex64)
+    a, b = (jt.trace(h, np.array([1 + 1j], np.complex64)) for h in (f, g))
+    word = jt.equiv(a, b).arguments[0].word
+    assert word is not None and "inf" in word
+    outs = list[str]()
+    for k, program in enumerate((a, b)):
+        jt.save(program, tmp_path / f"{k}.jaxpr")
+        outs.append(invoke(["run", f"{tmp_path}/{k}.jaxpr", "--args", word]).output)
+    assert outs[0] != outs[1] and all("c64" in out for out in outs)
+
+
 def test_domains_hold():
     how = {"domain": ["x in (0, 1)"], "samples": 300}
     found = check(lambda x: jnp.log(jnp.exp(x) * 2) > 0, lambda x: x > -9, np.float32(0.5), **how)

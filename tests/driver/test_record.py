@@ -163,6 +163,7 @@ def test_selections():
     assert taken("name=attn,primitive=exp") == []
     assert taken("line=2-9") == [] and taken("line=1") == ["sin", "exp"] == taken("line=7,line=1-2")
     assert taken("name=test_record.py") == ["sin", "exp"]
+    assert taken("name=test_selections.<locals>") == ["sin", "exp"]
     assert selection_of("") == Selection()
 
 

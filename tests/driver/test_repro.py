@@ -209,6 +209,7 @@ def refused(folder: Path, data: bytes, why: str, *words: str) -> None:
     done = invoke(["repro", str(path), *words])
     assert done.status == 2 and why in done.error, (done.status, done.output, done.error)
     assert "Traceback" not in done.error and {*folder.rglob("*")} == before
+    assert done.error.count("error:") == 1 and done.error.count(" [") == 1, "one message, once"
 
 
 def link(name: str) -> zipfile.ZipInfo:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jaxprtool.analyses.asking.walk import Held, in_order
+from jaxprtool.analyses.passing import arguments_of, carried
 from jaxprtool.interpreters.runs import Run
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 
@@ -73,7 +74,7 @@ class Flow:
             inner = run.jaxpr.jaxpr
             arguments = _with_turns(self._arguments[inner], inner, eqn, run)
             outs = _results_of(inner, results, whole)
-            for k, i in enumerate(_binders(inner, eqn)):
+            for k, i in enumerate(arguments_of(inner, eqn)):
                 if i is not None:
                     bits = _translated(arguments[i], outs)
                     operands[k] = (operands[k] or 0) | bits
@@ -97,11 +98,11 @@ class Flow:
 
     def _fed_back(self, bits: int, inner: Jaxpr, eqn: JaxprEqn, run: Run) -> int:
         """The results of a loop's body that reach the second pattern, this step's or a later one's."""
-        carried = _carried(inner, eqn, run)
-        if not carried:
+        in_turns = carried(eqn, run)
+        if not in_turns:
             return bits
         arguments = _with_turns(self._arguments[inner], inner, eqn, run)
-        for j, i in carried:
+        for j, i in in_turns:
             if arguments[i] & (bits | _SINK):
                 bits |= 1 << (j + 1)
         return bits
@@ -125,39 +126,13 @@ def _results_of(inner: Jaxpr, results: Sequence[int], whole: int) -> Sequence[in
     return results if len(inner.outs) == len(results) else [whole] * len(inner.outs)
 
 
-def _binders(inner: Jaxpr, eqn: JaxprEqn) -> list[int | None]:
-    """For each operand of an equation the argument of a jaxpr in it that it is; None for none.
-
-    Arguments and operands are in the same order at the end; those of a condition in front of what a loop carries are at the
-    beginning.
-    """
-    n, m, carried = len(eqn.inputs), len(inner.in_binders), len(eqn.out_binders)
-    if m >= n:
-        return [*range(n)]
-    if len(inner.outs) != carried and m >= carried:
-        front = m - carried
-        return [k if k < front else k - n + m if k >= n - carried else None for k in range(n)]
-    return [None if k < n - m else k - n + m for k in range(n)]
-
-
-def _carried(inner: Jaxpr, eqn: JaxprEqn, run: Run) -> list[tuple[int, int]]:
-    """For each result of a body that is an argument of the next step, both positions."""
-    n, m = len(inner.outs), len(inner.in_binders)
-    if (run.times < 2 and not run.turns) or run.devices > 1 or n != len(eqn.out_binders):
-        return []
-    first, count = eqn.params.get("num_consts"), eqn.params.get("num_carry")
-    if not isinstance(first, int) or not isinstance(count, int):
-        first, count = m - n, n  # the body of a loop that carries all of its results
-    return [(j, first + j) for j in range(min(count, n)) if 0 <= first + j < m]
-
-
 def _with_turns(arguments: list[int], inner: Jaxpr, eqn: JaxprEqn, run: Run) -> list[int]:
     """What the arguments of a body reach in this step and in later ones."""
-    carried = _carried(inner, eqn, run)
-    if not carried:
+    in_turns = carried(eqn, run)
+    if not in_turns:
         return arguments
     found = [*arguments]
-    for j, i in carried:  # as Warshall's algorithm closes a relation
+    for j, i in in_turns:  # as Warshall's algorithm closes a relation
         bit = 1 << (j + 1)
         for k, bits in enumerate(found):
             if bits & bit:

@@ -1,0 +1,78 @@
+"""What becomes of the errors of results when some equations are done in a wider precision: it is tried, not guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Sequence
+
+from jaxprtool.analyses.precision import Errors
+from jaxprtool.analyses.precision_answer import Trial
+from jaxprtool.analyses.readers import Readers
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+
+__all__ = ["trials_of"]
+
+_HELPS = 0.5  # what leaves less than this part of the error is what it comes from
+
+
+def trials_of(
+    program: ClosedJaxpr,
+    worst: Sequence[Errors],
+    can_be: Container[JaxprEqn],
+    before: float,
+    count: int,
+    error_with: Callable[[Collection[JaxprEqn]], float],
+) -> list[Trial]:
+    """What becomes of the largest error of a result when one equation, and those that read it, are done in a wider precision.
+
+    What reads a result in its own type would round it as the equation does. The equations that add most are tried. Where none of
+    these is what the error comes from, that one is looked for among all by halves: an equation that adds little may be what
+    later ones amplify most.
+
+    Args:
+      program: the program.
+      worst: the errors of its equations, the one that adds most first.
+      can_be: the equations that can be done in the wider precision.
+      before: the largest relative error of a result.
+      count: how many of the worst are tried; 0: nothing is.
+      error_with: the error when some equations are done in the wider precision; the program runs again for each call.
+
+    Returns:
+      What was tried, what helps most first.
+    """
+    if not count:
+        return []
+    readers = Readers(program.jaxpr)
+
+    def error(eqns: Sequence[JaxprEqn]) -> float:
+        return error_with({e for eqn in eqns for e in (eqn, *readers.of(eqn))})
+
+    found: dict[JaxprEqn, Trial] = {}
+    adding = {
+        e.place.eqn: e for e in worst if e.local and e.local_relative and e.place.eqn in can_be
+    }
+    for eqn in [*adding][:count]:
+        found[eqn] = Trial(adding[eqn].place, before, error([eqn]))
+    least = min((t.after for t in found.values()), default=before)
+    if len(adding) > count and least > _HELPS * before:
+        eqn, after = _by_halves(sorted(adding, key=_position), error, before)
+        if eqn is not None and eqn not in found:
+            found[eqn] = Trial(adding[eqn].place, before, after)
+    return sorted(found.values(), key=lambda t: t.after)
+
+
+def _position(eqn: JaxprEqn) -> int:
+    return -1 if eqn.span is None else eqn.span.start
+
+
+def _by_halves(
+    eqns: Sequence[JaxprEqn], error: Callable[[Sequence[JaxprEqn]], float], before: float
+) -> tuple[JaxprEqn | None, float]:
+    """The equation that the error comes from most, and what it leaves; None where all of them together do not help."""
+    after = error(eqns)
+    if after > _HELPS * before:
+        return None, before
+    while len(eqns) > 1:
+        middle = len(eqns) // 2
+        halves = [(error(half), half) for half in (eqns[:middle], eqns[middle:])]
+        after, eqns = min(halves, key=lambda pair: pair[0])
+    return eqns[0], after

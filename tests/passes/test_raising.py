@@ -1,0 +1,87 @@
+"""raise_some: what is not chosen computes what it did, and what is chosen stays wide, through the carry of loops too."""
+
+from __future__ import annotations
+
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.driver.run import run
+from jaxprtool.interpreters.discharge import transformable
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.passes.double import doubled, raised
+from jaxprtool.passes.raising import raise_some
+from tests.analyses.planting import REAL, real_program
+
+
+def run_with(program, args, chosen):
+    """The results with some equations raised, in their own types."""
+    program = transformable(program)
+    found = raised(program)
+    made = raise_some(program, found, chosen(found))
+    jt.typecheck_jaxpr(made.jaxpr)
+    outs = run(made, [doubled(x) for x in args])
+    return [np.asarray(x) for x in outs], [
+        np.asarray(x) for x in run(found.program, [*map(doubled, args)])
+    ]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_programs_of_which_nothing_or_everything_is_raised(name):
+    program, args = real_program(name)
+    own = [np.asarray(x) for x in run(program, args)]
+    none, _ = run_with(program, args, lambda found: set())
+    for x, y in zip(none, own, strict=True):
+        assert np.array_equal(x.astype(y.dtype), y, equal_nan=y.dtype.kind in "fc")
+    every, wide = run_with(
+        program, args, lambda found: {e for e in found.after if not e.primitive.holds_jaxprs}
+    )
+    for x, y in zip(every, wide, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_programs_with_one_inner_equation_raised_are_well_typed(name):
+    program, args = real_program(name)
+    rng = random.Random(name)
+
+    def chosen(found):
+        eqns = [e for e in all_eqns(transformable(program).jaxpr) if e in found.after]
+        return {rng.choice([e for e in eqns if not e.primitive.holds_jaxprs])}
+
+    some, wide = run_with(program, args, chosen)
+    for x, y in zip(some, wide, strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape
+
+
+@pytest.mark.parametrize("loop", ["scan", "while"])
+def test_a_carry_stays_wide(loop):
+    x = np.random.default_rng(0).random(500).astype(np.float16)
+
+    def by_scan(x):
+        return jax.lax.scan(lambda c, t: (c + t, None), jnp.float16(0), x)[0]
+
+    def by_while(x):
+        return jax.lax.while_loop(
+            lambda s: s[0] < 500, lambda s: (s[0] + 1, s[1] + x[s[0]]), (0, jnp.float16(0))
+        )[1]
+
+    found = jt.precision(by_scan if loop == "scan" else by_while, x)
+    trial = found.trials[0]
+    assert trial.place.eqn.primitive.name == "add" and trial.after < 0.2 * trial.before
+
+
+def test_what_is_amplified_later_is_found_among_much_that_is_not():
+    def f(x):
+        small = sum(jnp.exp(x * (0.1 + i * 0.013)) * 1e-9 for i in range(30))
+        return (x * 1000.7 - 1001.7) + small
+
+    found = jt.precision(f, np.float32(1.001))
+    worst = [e.place.eqn for e in found.equations[:12]]
+    best = found.trials[0]
+    assert best.place.eqn not in worst and best.place.eqn.primitive.name == "mul"
+    assert best.after < 1e-3 * best.before and found.trials[1].after > 0.5 * best.before
