@@ -95,7 +95,7 @@ class CostReport(Report):
         if any(c.high is not None for c in ranges):
             found.append("of branches the cheapest and the dearest count")
         if e.unknown:
-            loops = ", ".join(f"{p}  {p.located()}" for p in e.unknown[:3])
+            loops = ", ".join(f"{p}  {p.in_full()}" for p in e.unknown[:3])
             found.append(f"unknown: the turns of {loops}; --trips N says how many")
         if e.seconds is not None:
             found.append(f"time: {_time(e.seconds)} at least")
@@ -147,7 +147,7 @@ class CostReport(Report):
                 str(x.aval),
                 x.name,
                 str(x.maker),
-                x.place.located() if x.place else "",
+                x.place.in_full() if x.place else "",
             ]
             for x in live[: self.top]
         ]
@@ -286,7 +286,7 @@ def _extra(row: Row, timed: bool) -> list[str]:
 
 def _where(row: Row) -> list[str]:
     more = f" (and {row.site.ways - 1:,} more ways)" if row.site.ways > 1 else ""
-    return [f"{row.place}{more}", row.place.located()]
+    return [f"{row.place}{more}", row.place.in_full()]
 
 
 def _key(key: Any, by: str) -> str:

@@ -71,12 +71,12 @@ class Derivative:
         """The equations that are to blame, then those where derivatives are not defined or do not pass."""
         found: list[str] = []
         for f in self.blame:
-            found += [f"the rule of {f.place}", f"  {_located(f)}", f"  {f.mismatch}"]
+            found += [f"the rule of {f.place}", f"  {f.place.in_full()}", f"  {f.mismatch}"]
         if not self.passed and not self.blame:
             found.append("no single equation disagrees with its differences at its own values")
         for kind, what in _NOTES.items():
             those = [f for f in self.equations if f.kind == kind]
-            found += [f"{what}: {f.place}  {_located(f)}" for f in those[:_SHOWN]]
+            found += [f"{what}: {f.place}  {f.place.in_full()}" for f in those[:_SHOWN]]
             if len(those) > _SHOWN:
                 found.append(f"... and {len(those) - _SHOWN} more")
         return found
@@ -103,13 +103,6 @@ def _row(c: Check) -> str:
     if c.unsure:
         rest += f", {c.unsure} not known well enough"
     return f"{c.mode:<8}{c.status:<8} {rest}"
-
-
-def _located(f: Finding) -> str:
-    source, names = f.place.source, f.place.names
-    inside = f"{source or ''}{f' in {names}' if names else ''}"
-    where = f.place.located()
-    return f"{where}  ({inside.strip()})" if inside and inside != where else where
 
 
 @dataclass(frozen=True)

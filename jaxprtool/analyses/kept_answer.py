@@ -148,7 +148,7 @@ def _table(heading: str, values: list[Kept], top: int) -> list[str | Table]:
             size_text(v.nbytes),
             str(v.aval),
             v.name,
-            v.origin if v.producer is None else f"{v.producer}  {v.producer.located()}",
+            v.origin if v.producer is None else f"{v.producer}  {v.producer.in_full()}",
             "" if v.consumer is None else str(v.consumer),
         ]
         for v in values[:top]

@@ -85,6 +85,13 @@ class Place(NamedTuple):
         """`file:line:column`, or the line of Python for a program without a text; "" where nobody knows."""
         return str(self.eqn.span or place_of(self.eqn))
 
+    def in_full(self) -> str:
+        """`file:line:column  (line of Python in names)`, with as much of it as is known."""
+        where, source, names = self.located(), self.source, self.names
+        inside = [source] if source and source != where else []
+        inside += [f"in {names}"] if names else []
+        return "  ".join([where] * bool(where) + [f"({' '.join(inside)})"] * bool(inside))
+
     def json(self) -> dict[str, Any]:
         """The place with the keys file, line, column, primitive, path, source and names.
 

@@ -89,19 +89,19 @@ class Precision(Answer):
         for e in self.equations[: self.top]:
             adds = "-" if e.local is None else f"{e.local_relative:.2g}"
             cells = f"{adds:>9}  {_cell(e.local):>10}  {_cell(e.total):>12}  {_cell(e.amplification):>9}"
-            found.append(f"{cells}  {e.place}  {e.place.located()}")
+            found.append(f"{cells}  {e.place}  {e.place.in_full()}")
         if self.trials:
             found += [
                 "",
                 f"done in {self.shadow} with what reads it, the largest error of the results becomes",
             ]
             found += [
-                f"{t.before:>9.2g} -> {t.after:<9.2g}  {t.place}  {t.place.located()}"
+                f"{t.before:>9.2g} -> {t.after:<9.2g}  {t.place}  {t.place.in_full()}"
                 for t in self.trials[: self.top]
             ]
         if self.in_f64:
             found += ["", "done in f64 in the wider run, since they have no long double"]
-            found += [f"  {place}  {place.located()}" for place in self.in_f64]
+            found += [f"  {place}  {place.in_full()}" for place in self.in_f64]
         return found
 
     def json(self) -> dict[str, Any]:

@@ -172,7 +172,7 @@ class Profile(Report):
                     time_text(r.inclusive) if r.inclusive > r.seconds else "",
                     self._calls(r.calls),
                     str(r.place),
-                    _where(r.place),
+                    r.place.in_full(),
                 ]
                 for r in self.rows[: self.top]
             ]
@@ -290,12 +290,6 @@ _GROUPS: dict[str, Callable[[Place], str | None]] = {
     "scope": lambda place: place.names,
     "primitive": lambda place: place.eqn.primitive.name,
 }
-
-
-def _where(place: Place) -> str:
-    source = place.source
-    located = place.located()
-    return located if source is None or source == located else f"{located}  ({source})"
 
 
 _FEW = 8  # equations of an instruction that people see

@@ -23,6 +23,7 @@ _HLO_MODULE = re.compile(r"^HloModule [^,\n]+(?:, is_scheduled=\w+)?")
 _HLO_KEPT = re.compile(
     r"(input_output_alias=\{.*?\}(?=, \w+=|$)|entry_computation_layout=\{.*\}\)?\})"
 )
+_ALIASES = re.compile(r"^HloModule .*input_output_alias=(\{.*?\})(?=, \w+=|$)", re.MULTILINE)
 _HLO_TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _MOST_KINDS = 6  # that are told
 _HLO_OPERATION = re.compile(r" = (?:\([^=]*?\)|\S+) ([a-z][\w-]*)\(")
@@ -47,6 +48,8 @@ def operations_that_differ(a: str, b: str, *, is_hlo: bool) -> str:
     changed = more & fewer
     groups = ((changed, "changed"), (more - changed, "more"), (fewer - changed, "fewer"))
     said = [f"{_counted(kinds)} {what}" for kinds, what in groups if kinds]
+    if is_hlo and _ALIASES.findall(a) != _ALIASES.findall(b):
+        said.append("results lie where other arguments did")
     return "; ".join(said) or "the same operations, on other operands or in another order"
 
 

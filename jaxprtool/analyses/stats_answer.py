@@ -50,15 +50,15 @@ class Stats(Report):
                 "unknown" if v.nbytes is None else size_text(v.nbytes),
                 v.type,
                 str(v.place),
-                v.place.located(),
+                v.place.in_full(),
             ]
             for v in f.largest
         ]
         found += _shortened("largest values", ["size", "type<", "equation<", "<"], values, self.top)
-        rows = [[str(p), p.located()] for p in f.dead]
+        rows = [[str(p), p.in_full()] for p in f.dead]
         found += _shortened("dead equations", ["equation<", "<"], rows, self.top)
         rows = [
-            ["ordered" if e.ordered else "", str(e.place), e.place.located()] for e in f.effects
+            ["ordered" if e.ordered else "", str(e.place), e.place.in_full()] for e in f.effects
         ]
         return [*found, *_shortened("effects", ["order<", "equation<", "<"], rows, self.top)]
 

@@ -44,7 +44,8 @@ def compile(
     artifact instead, which `jaxprtool run` loads; load only artifacts that you trust.
 
     XLA counts the body of a loop once; the figures count it as often as the loop turns, and say both; on a
-    mesh they are those of one device. A result may be an argument, or lie where one did.
+    mesh they are those of one device. A result may be an argument, or lie where one did that a function of jit donates (on one
+    device; an artifact leaves its arguments alone).
 
     JSON, in the place of the HLO: {"schema", "total": {"flops", "transcendentals", "bytes_accessed"}, "bodies_once": the
     same, "loops": [{"name", "trips", "op_name"}], "memory": {"arguments", "results", "temporaries", "peak", "aliased"}, "aliases":
@@ -62,7 +63,10 @@ def compile(
     program = prepared(session.placed(file))
     check_memory(program, max_bytes)
     with working("compiling with XLA"):
-        compiled = (driver.compile if output != "-" else driver.compile_located)(program, devices)
+        if output != "-":
+            compiled = driver.compile(program, devices)
+        else:
+            compiled = driver.compile_located(program, devices, donate=True)
     compiled.check_size(max_bytes)
     if output != "-":
         session.write_bytes(compiled.to_bytes(), output)

@@ -143,7 +143,7 @@ def _staged(program: ClosedJaxpr, stage: str) -> Staged:
     if stage == "lowered":
         return Staged(read_stablehlo(lowered), "StableHLO", meshes)
     with working("compiling with XLA"):
-        compiled = compile_located(loaded)
+        compiled = compile_located(loaded, donate=True)
     costs = compiled.cost_analysis()
     figures = {
         "peak": compiled.memory_analysis().peak,

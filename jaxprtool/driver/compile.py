@@ -135,16 +135,20 @@ def compile(
     return Compiled(_xla().compile_jaxpr(program, most, platform, _devices_on()))
 
 
-def compile_located(program: ClosedJaxpr, devices: int | None = None) -> Compiled:
+def compile_located(
+    program: ClosedJaxpr, devices: int | None = None, *, donate: bool = False
+) -> Compiled:
     """Compile a program such that the metadata of its HLO lead back to its text and to Python.
 
     The name of an operation is `[loss.jaxpr:12:5]/attn/dot_general`, with those of calls before it; its file and line are
     Python's, where they are known, else those of the text.
 
-    Args, Raises: as `compile`.
+    Args, Raises: as `compile`; donate: on one device results lie where arguments do that the program's call donates, as in
+      JAX. It is for looking at, since who calls it loses these arguments.
     """
     check_arrays(program, "compile")
-    return Compiled(_xla().compile_located(program, max(_MAX_DEVICES, devices or 0)))
+    most = max(_MAX_DEVICES, devices or 0)
+    return Compiled(_xla().compile_located(program, most, donate=donate))
 
 
 def compile_without_excess(program: ClosedJaxpr) -> Compiled:

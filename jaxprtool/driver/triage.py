@@ -24,11 +24,11 @@ from jaxprtool.analyses.stages import (
 )
 from jaxprtool.analyses.triage_answer import STAGES, Stage, Triage, Triaged
 from jaxprtool.driver.changed import DIFFERENT, PRINTER, kind_of_change
-from jaxprtool.driver.compile import compile
+from jaxprtool.driver.compile import compile_located
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.diff import diff
 from jaxprtool.driver.files import decode, load, read_bytes
-from jaxprtool.driver.lower import lower
+from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -50,14 +50,20 @@ def triage(a: ClosedJaxpr, b: ClosedJaxpr, name: str = "") -> Triage:
     installed.need("jaxlib")
     a, b = (load_constants(p) for p in (a, b))
     stages = [_jaxprs({"": a}, {"": b})]
-    texts = [_tried(lambda p=p: str(lower(p))) for p in (a, b)]
+    texts = [_tried(lambda p=p: _lowered(p)) for p in (a, b)]
     stages.append(_texts(STAGES[1], texts, same_stablehlo, is_hlo=False))
-    compiled = [_tried(lambda p=p: compile(p)) for p in (a, b)]
+    compiled = [_tried(lambda p=p: compile_located(p, donate=True)) for p in (a, b)]
     optimised = [c if isinstance(c, JaxprToolError) else c.as_text() for c in compiled]
     stages.append(_texts(STAGES[2], optimised, same_hlo, is_hlo=True))
     both = [c if isinstance(c, JaxprToolError) else _buffers(c) for c in compiled]
     stages.append(_sizes(both))
     return Triage([Triaged(name, stages)])
+
+
+def _lowered(program: ClosedJaxpr) -> str:
+    """StableHLO that says which results lie where arguments did, as JAX's does."""
+    lowered = lower_jaxpr(program)
+    return str(lower_jaxpr(program, donate=True) if lowered.devices == 1 else lowered)
 
 
 def _tried(f: Callable[[], Any]) -> Any:

@@ -15,13 +15,14 @@ Makers: `hlo` for elementwise operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.bind import NO_EQN, interpreted, interpreting, state
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.discharge import pure
+from jaxprtool.interpreters.donated import aliased_results
 from jaxprtool.interpreters.evaluate import check_constant, check_literal
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.ordering import is_ordered
@@ -361,13 +362,19 @@ class LoweringContext(Builder):
         return out
 
     def finish(
-        self, symbol: str, visibility: str, args: list[HloValue], outs: list[HloValue]
+        self,
+        symbol: str,
+        visibility: str,
+        args: list[HloValue],
+        outs: list[HloValue],
+        aliases: Mapping[str, int] | None = None,
     ) -> str:
-        """The text of the function."""
+        """The text of the function; aliases: by the name of an argument the position of the result that takes its memory."""
         self.write_return("return", outs)
         if self.has_splices:
             self._write_splices()
-        header = ", ".join([f"{x.name}: {mlir_type(x.aval)}" for x in args])
+        notes = {x: f" {{tf.aliasing_output = {i} : i32}}" for x, i in (aliases or {}).items()}
+        header = ", ".join([f"{x.name}: {mlir_type(x.aval)}{notes.get(x.name, '')}" for x in args])
         results = f"({types_of(outs)})" if len(outs) != 1 else mlir_type(outs[0].aval)
         first = f"  func.func {visibility} @{symbol}({header}) -> {results} {{"
         return "\n".join([first, *self.lines, "  }"])
@@ -382,7 +389,11 @@ def _passing_token(function: Callable[..., Sequence[Value]]) -> Callable[..., Se
 
 @deep
 def lower_jaxpr(
-    closed: ClosedJaxpr, name: str = "main", context: type[LoweringContext] = LoweringContext
+    closed: ClosedJaxpr,
+    name: str = "main",
+    context: type[LoweringContext] = LoweringContext,
+    *,
+    donate: bool = False,
 ) -> StableHLO:
     """Lower a program to a StableHLO module whose function is `main`.
 
@@ -390,6 +401,7 @@ def lower_jaxpr(
       closed: the program. Constants without a value become its first arguments, others are part of the text.
       name: the module is called `jit_<name>`.
       context: what writes the functions.
+      donate: whether results lie where arguments do that the program's call donates; who calls it loses these.
 
     Raises:
       MissingRuleError: a primitive has no `lower` rule; the diagnostic has the equation's position.
@@ -408,7 +420,8 @@ def lower_jaxpr(
         for v, c in zip(jaxpr.const_binders, consts, strict=True)
     ]
     outs = ctx.body(jaxpr, [*values, *(args[v] for v in jaxpr.in_binders)])
-    functions = [ctx.finish("main", "public", list(args.values()), outs)]
+    aliases = {args[v].name: i for v, i in aliased_results(closed).items()} if donate else {}
+    functions = [ctx.finish("main", "public", list(args.values()), outs, aliases)]
     while module.pending:  # a worklist: calls nested to any depth do not nest here
         functions.append(_lower_function(module, module.pending.pop(), context))
     n = module.devices

@@ -17,6 +17,7 @@ from jaxprtool.driver.run import run
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.walk import all_eqns
+from tests.invoke import invoke
 from tests.programs.catalogue import EXAMPLES, PROGRAMS
 
 FILES = sorted(EXAMPLES.glob("*.jaxpr")) + sorted((EXAMPLES / "zoo").glob("*.jaxpr"))
@@ -163,3 +164,27 @@ def test_an_observer_may_end_the_evaluation():
     with pytest.raises(Stop):
         run(program, [np.float32(1)], observer=Stopper())
     assert run(program, [np.float32(0)])[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "after"),
+    [
+        ("cost", []),
+        ("stats", []),
+        ("residuals", []),
+        ("profile", ["--args", "random:0"]),
+        ("precision", ["--args", "random:0"]),
+        ("assert", ["no exp"]),
+    ],
+)
+def test_tables_of_equations_show_python_and_scopes(verb, after, tmp_path, monkeypatch):
+    (tmp_path / "model.py").write_text(
+        "import jax\nimport jax.numpy as jnp\n\n\ndef loss(x):\n"
+        "    with jax.named_scope('head'):\n        return jnp.exp(x).sum()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    done = invoke(["trace", "model.py:loss", "--shape", "f32[512]", "-o", "loss.jaxpr"])
+    assert done.status == 0
+    for program in (["loss.jaxpr"], ["model.py:loss", "--shape", "f32[512]"]):
+        shown = [x for x in invoke([verb, *program, *after]).output.splitlines() if "exp" in x]
+        assert any("model.py:7:" in x and "in head" in x for x in shown), shown

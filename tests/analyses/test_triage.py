@@ -213,3 +213,18 @@ def test_what_cannot_be_compiled_is_unknown_from_there(tmp_path):
     )
     found = triage(program, program)
     assert statuses(found)[0] == "equal" and "unknown" in statuses(found)
+
+
+def test_a_donation_that_is_lost_shows_at_all_stages():
+    text = (
+        "{ lambda ; a:f32[256] b:f32[256]. let c:f32[256] = jit[donated_invars=(True, False) name=step "
+        "jaxpr={ lambda ; d:f32[256] e:f32[256]. let f:f32[256] = add d e in (f,) }] a b in (c,) }"
+    )
+    donates = jt.parse(text)
+    keeps = jt.parse(text.replace("True", "False"))
+    (found,) = triage(donates, keeps).json()["programs"]
+    assert [s["status"] for s in found["stages"]] == ["different"] * 4
+    assert found["stages"][2]["note"] == "results lie where other arguments did"
+    assert (found["stages"][3]["a"]["total"], found["stages"][3]["b"]["total"]) == (2048, 3072)
+    (same,) = triage(donates, jt.parse(text)).json()["programs"]
+    assert [s["status"] for s in same["stages"]] == ["equal"] * 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.backends.xla.hlo_text import HloText
 from jaxprtool.driver.compile import compile_located
 from jaxprtool.driver.figures import figures
@@ -18,6 +20,7 @@ from jaxprtool.driver.places import with_places
 from jaxprtool.interpreters.located import LocatedContext
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.walk import all_eqns
+from jaxprtool.syntax.types import read_type
 from tests.invoke import invoke
 from tests.programs.catalogue import EXAMPLES
 
@@ -126,6 +129,51 @@ def test_results_that_are_arguments_or_each_other():
         (1, 1, None),
         (2, None, 0),
     ]
+
+
+DONATING = {
+    "update": (lambda p, g: p - 0.1 * g, (0,), ["f32[64]", "f32[64]"]),
+    "several": (lambda a, b, c: (b * 2, a + c, a.sum()), (0, 1), ["f32[64]"] * 3),
+    "exchanged": (lambda a, b: (b, a), (0, 1), ["f32[8]", "f32[8]"]),
+    "no result of its type": (lambda a, b: (a + b, b.sum()), (0, 1), ["f32[8]", "f32[8]"]),
+    "returned": (lambda a, b: (a, a + b), (0,), ["f32[8]", "f32[8]"]),
+    "bf16": (lambda a, b: (a + 1, b + 1), (1,), ["f32[8]", "bf16[8]"]),
+    "none": (lambda a, b: a + b, (), ["f32[8]", "f32[8]"]),
+}
+
+
+@pytest.mark.parametrize("name", DONATING)
+def test_results_lie_where_donated_arguments_did_as_in_jax(name):
+    f, donated, types = DONATING[name]
+    g = jax.jit(f, donate_argnums=donated)
+    args = [jax.ShapeDtypeStruct(t.shape, np_dtype(t.dtype)) for t in map(read_type, types)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = g.lower(*args).compile()
+    program = jt.trace(g, *args)
+    ours = compile_located(program, donate=True)
+    assert ours.aliases() == HloText(theirs.as_text()).aliases
+    assert ours.alias_bytes() == theirs.memory_analysis().alias_size_in_bytes
+    kept = jt.compile(program)  # what is called leaves its arguments to who calls it
+    assert kept.alias_bytes() == 0 and compile_located(program).alias_bytes() == 0
+
+
+def test_a_donation_inside_of_a_program_has_no_effect():
+    g = jax.jit(lambda a: a + 1, donate_argnums=0)
+    program = jt.trace(lambda a: g(a) * 2, np.ones(8, np.float32))
+    assert compile_located(program, donate=True).alias_bytes() == 0
+
+
+def test_compile_shows_what_is_donated(tmp_path):
+    path = tmp_path / "step.jaxpr"
+    path.write_text(
+        "{ lambda ; a:f32[8] b:f32[8]. let c:f32[8] = jit[donated_invars=(False, True) name=step "
+        "jaxpr={ lambda ; d:f32[8] e:f32[8]. let f:f32[8] = add d e in (f,) }] a b in (c,) }"
+    )
+    assert "result 0 lies where argument 1" in invoke(f"compile {path}").error
+    artifact = invoke(f"compile {path} -o {tmp_path / 'step.bin'}")
+    assert "aliased: 0 bytes" in artifact.error
+    assert invoke(["assert", str(path), "--stage", "compiled", "peak <= 64"]).status == 0
 
 
 def test_aliases_of_memory_are_read_in_the_header():

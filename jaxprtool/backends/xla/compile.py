@@ -126,12 +126,16 @@ def compile_jaxpr(
 _COMPILED = Memo[Executable]("compiled")
 
 
-def compile_located(closed: ClosedJaxpr, max_devices: int) -> Executable:
-    """`compile_jaxpr` for the host, such that the metadata of instructions say where they come from."""
+def compile_located(closed: ClosedJaxpr, max_devices: int, *, donate: bool = False) -> Executable:
+    """`compile_jaxpr` for the host, such that the metadata of instructions say where they come from.
+
+    donate: see `lower_jaxpr`; on one device.
+    """
     program = lower_jaxpr(closed)
     check_devices(program, max_devices)
     check_survives(closed, program)
-    return compile_stablehlo(lower_jaxpr(closed, context=LocatedContext))
+    donate = donate and program.devices == 1
+    return compile_stablehlo(lower_jaxpr(closed, context=LocatedContext, donate=donate))
 
 
 def _compile_on(closed: ClosedJaxpr, platform: str, devices_on: Any) -> Executable:
