@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.answer import Answer, json_number
 from jaxprtool.analyses.places import Place
 from jaxprtool.ir.diagnostics import counted
+from jaxprtool.ir.origin import Frame
 
 __all__ = ["EXACT", "Comparison", "First", "Output", "Tolerance", "Written", "short"]
 
@@ -118,7 +119,11 @@ class Written(NamedTuple):
     @property
     def source(self) -> str | None:
         """The line of Python."""
-        return self.document.get("source")
+        found: Any = self.document.get("source")
+        if not isinstance(found, dict):  # a string in what was written before there were functions
+            return found
+        fields: list[Any] = [found.get(key) for key in Frame._fields]
+        return Frame(*fields).located()
 
     @property
     def names(self) -> str | None:

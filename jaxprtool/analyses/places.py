@@ -93,12 +93,13 @@ class Place(NamedTuple):
         return "  ".join([where] * bool(where) + [f"({' '.join(inside)})"] * bool(inside))
 
     def json(self) -> dict[str, Any]:
-        """The place with the keys file, line, column, primitive, path, source and names.
+        """The place with the keys file, line, column, primitive, path, source (its line of Python, see `Frame`) and names.
 
         Of a path of more than 200 steps the first and the last 100 are there, and `path_left_out` says how many are not.
         """
         line, column = position(self.eqn)
         first, left_out, last = _told(self.path)
+        frame = None if self.eqn.origin is None else self.eqn.origin.frame
         return {
             "file": self.file,
             "line": line,
@@ -106,7 +107,7 @@ class Place(NamedTuple):
             "primitive": self.eqn.primitive.name,
             "path": [step.json() for step in (*first, *last)],
             **({"path_left_out": left_out} if left_out else {}),
-            "source": self.source,
+            "source": None if frame is None else frame.json(),
             "names": self.names,
         }
 

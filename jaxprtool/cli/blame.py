@@ -67,9 +67,9 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
       notes         what else there is to say
       schema        1
     A place is {"file", "line", "column", "primitive", "path", "source",
-    "names"}: line and column are those of the innermost equation, path lists
-    the enclosing ones, the outermost first: {"line", "primitive", "param",
-    "step", "branch"}.
+    "names"}: line and column of the innermost equation; path the enclosing
+    ones, outermost first: {"line", "primitive", "param", "step", "branch"};
+    source its line of Python: {"file", "line", "column", "function"}.
 
     \b
     Example:

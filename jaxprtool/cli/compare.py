@@ -38,7 +38,8 @@ def compare(
     "size", "n_different", "max_abs", "max_rel", "max_ulp", "where", "a", "b" (the elements there), "n_nan" (on one side
     alone), "n_zero_signs", "exact", "judgement", "error_a", "error_b" (of --arbiter, in ulps)}; "first" and "first_b": the
     place in A and in B, or null; "flips", "flips_b": of the first result that is no float; "notes"; "compared": how many results. A place is {"file", "line",
-    "column", "primitive", "path": [{"line", "primitive", "step", "branch"}], "source", "names"}.
+    "column", "primitive", "path": [{"line", "primitive", "step", "branch"}], "source":
+    {"file", "line", "column", "function"}, "names"}.
 
     \b
     Example:

@@ -91,7 +91,7 @@ def _origin(origin: Origin | None) -> dict[str, Any]:
     """The line of Python and the names of an equation, as they are known."""
     found: dict[str, Any] = {}
     if origin is not None and origin.frame is not None:
-        found["source"] = origin.frame._asdict()
+        found["source"] = origin.frame.json()
     if origin is not None and origin.names:
         found["names"] = stack_of(origin.names)
     return found

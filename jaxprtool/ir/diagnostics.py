@@ -96,10 +96,7 @@ class JaxprToolError(Exception):
 def place_of(eqn: Any) -> str:
     """The line of Python that made an equation, for one that stands in no text; "" where nobody knows."""
     frame = None if eqn.origin is None else eqn.origin.frame
-    if frame is None:
-        return ""
-    column = "" if frame.column is None else f":{frame.column + 1}"  # as in texts, from 1
-    return f"{frame.file}:{frame.line}{column}"
+    return "" if frame is None else frame.located()
 
 
 class JaxprParseError(JaxprToolError, ValueError):

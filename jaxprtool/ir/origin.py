@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxprtool.ir.frozen import Frozen, amend
 
@@ -25,6 +25,15 @@ class Frame(NamedTuple):
     line: int
     column: int | None
     function: str
+
+    def located(self) -> str:
+        """`file:line:column`, the column from 1 as in texts."""
+        column = "" if self.column is None else f":{self.column + 1}"
+        return f"{self.file}:{self.line}{column}"
+
+    def json(self) -> dict[str, Any]:
+        """The place with the keys file, line, column and function."""
+        return self._asdict()
 
     def __str__(self) -> str:
         column = "" if self.column is None else f":{self.column}"

@@ -67,7 +67,7 @@ def test_a_change_inside_is_one_with_the_way_to_it(outer, inner) -> None:
     assert back.summary == "1 changed: 1 cos to sin"
     (change,) = found.json()["changes"]
     assert len(change["a"]["path"]) == len(change["b"]["path"]) == 2
-    assert change["a"]["line"] and "test_diff_nested.py" in change["a"]["source"]
+    assert change["a"]["line"] and "test_diff_nested.py" in change["a"]["source"]["file"]
     assert [x[0] for x in found.lines[2:] if x[0] in "+-"] == ["-", "+"]
 
 

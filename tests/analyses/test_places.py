@@ -149,7 +149,9 @@ def test_the_document_of_a_place():
     assert place.located() == f"f.py:f:{document['line']}:{document['column']}"
     (step,) = document["path"]
     assert step == {"line": 2, "primitive": "scan", "param": "jaxpr", "step": 2, "branch": None}
-    assert "test_places.py" in document["source"]
+    source = document["source"]
+    assert source["file"].endswith("test_places.py") and "lambda" in source["function"]
+    assert place.source == f"{source['file']}:{source['line']}:{source['column'] + 1}"
 
 
 def test_an_observer_may_end_the_evaluation():
