@@ -241,7 +241,7 @@ def of_typed(f: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P
 
 
 @functools.wraps(evaluating.jaxpr_as_fun)
-def _as_fun(program: ClosedJaxpr | Jaxpr) -> Callable[..., list[Any]]:
+def _as_fun(program: ClosedJaxpr) -> Callable[..., list[Any]]:
     f = evaluating.jaxpr_as_fun(program)
 
     @functools.wraps(f)

@@ -149,7 +149,7 @@ def value_of(file: Any, text: str, names: dict[str, ClosedJaxpr]) -> Any:
 class _Value:
     """The value that a text spells: by the rule `value`; any other text is free text."""
 
-    def __init__(self, file: Any, text: str, names: dict[str, ClosedJaxpr]):
+    def __init__(self, file: Any, text: str, names: dict[str, Any]):
         self.file, self.text, self.names = file, text, names
         self.placing = False  # inside a mesh
 
