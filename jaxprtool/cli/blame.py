@@ -60,7 +60,7 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
       deciding      places that decide something by it
       appearances   all places where bad values begin, the first one first:
                     {"place", "kind", "from", "times", "result", "operands"}
-      original      of a derivative, that of which the first is derived, with "certain"
+      original      what the first is derived from, with "certain", or null
       unguarded     the place of the `where` to guard, or null
       stopped       why the run did not come to its end, or null
       only_compiled {"kind", "place", "equations", "total", "type"}, or null

@@ -9,6 +9,7 @@ from jaxprtool.cli.session import Session
 from jaxprtool.driver import upgrade as driver
 from jaxprtool.driver.files import split_selector
 from jaxprtool.driver.loading import is_function
+from jaxprtool.driver.verify import check_input
 from jaxprtool.ir.diagnostics import JaxprParseError, ScopeError
 
 
@@ -54,4 +55,7 @@ def upgrade(
         found = driver.report(text, name, programs, dialect)
         session.echo_lines([found.document()] if as_json else found.lines())
     if output != "-" or not (report or as_json):
+        if session.verify:  # what is ill-typed in the old text is so in the new one
+            for program in programs.values():
+                check_input(program)
         session.write("upgrade", programs, output, dialect=dialect)

@@ -15,6 +15,7 @@ from jaxprtool.driver import trace as tracing
 from jaxprtool.driver.check import Signature
 from jaxprtool.driver.compile import Compiled
 from jaxprtool.driver.diff import Difference
+from jaxprtool.driver.verify import blaming_the_program
 from jaxprtool.interpreters import batch as batching
 from jaxprtool.interpreters import check as checks
 from jaxprtool.interpreters import discharge as discharging
@@ -160,7 +161,9 @@ def check(program: Any, *args: Any, allow_unknown: bool = False) -> Signature:
 
 def lower(program: Any, *args: Any, name: str = "main") -> StableHLO:
     """A program, or a function on arguments, as StableHLO; see `as_program` and `driver.lower`."""
-    return lowering.lower(_with_all_types(as_program(program, *args)), name)
+    found = _with_all_types(as_program(program, *args))
+    with blaming_the_program(found):
+        return lowering.lower(found, name)
 
 
 def compile(
@@ -171,7 +174,8 @@ def compile(
     The compiled program takes the leaves of the arguments, one by one.
     """
     found = _with_all_types(as_program(program, *args))
-    return compiling.compile(found, devices=devices, platform=platform)
+    with blaming_the_program(found):
+        return compiling.compile(found, devices=devices, platform=platform)
 
 
 def _with_all_types(program: Any) -> Any:
@@ -206,7 +210,10 @@ def discharge(program: Any, *args: Any) -> ClosedJaxpr:
 
 
 def of_program(f: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Let a function whose first argument is a program take jaxprs of JAX too, and raise UsageError for anything else."""
+    """Let a function whose first argument is a program take jaxprs of JAX too, and raise UsageError for anything else.
+
+    What comes of a program that is ill-typed is a JaxprTypeError.
+    """
 
     @functools.wraps(f)
     def call(program: Any, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -216,7 +223,8 @@ def of_program(f: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any,
                 how = f"jaxprtool.{f.__name__}(jaxprtool.trace(f, *arguments), ...)"
                 fail(UsageError, message, "not-a-program", help=how)
             program = as_program(program)
-        return f(program, *args, **kwargs)
+        with blaming_the_program(program):
+            return f(program, *args, **kwargs)
 
     return call
 
@@ -232,9 +240,21 @@ def of_typed(f: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P
     return of_program(call)
 
 
+@functools.wraps(evaluating.jaxpr_as_fun)
+def _as_fun(program: ClosedJaxpr) -> Callable[..., list[Any]]:
+    f = evaluating.jaxpr_as_fun(program)
+
+    @functools.wraps(f)
+    def apply(*args: Any) -> list[Any]:
+        with blaming_the_program(program):
+            return f(*args)
+
+    return apply
+
+
 eval_jaxpr = of_program(evaluating.eval_jaxpr)
 format_jaxpr = of_program(printing.format_jaxpr)
-jaxpr_as_fun = of_program(evaluating.jaxpr_as_fun)
+jaxpr_as_fun = of_program(_as_fun)
 jvp_jaxpr = of_typed(jvps.jvp_jaxpr)
 partial_eval_jaxpr = of_typed(partial_evals.partial_eval_jaxpr)
 rewrite = of_program(rewriting.rewrite)

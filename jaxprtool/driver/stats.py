@@ -10,6 +10,7 @@ from jaxprtool.analyses.stats import KEYS, collect
 from jaxprtool.analyses.stats_answer import Growth, Stats
 from jaxprtool.core.stack import deep
 from jaxprtool.driver.places import with_places
+from jaxprtool.driver.verify import blaming_the_program
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -35,11 +36,16 @@ def stats(
       trips: the turns of a loop whose number of turns is not known; None: unknown.
 
     Raises:
+      JaxprTypeError: a program is so ill-typed that it cannot be counted.
       UsageError: an option that makes no sense.
     """
     _check_options(by, top, trips)
-    before = None if vs is None else collect(with_places(vs), by, top, trips)
-    return Stats(collect(with_places(program), by, top, trips), by, top, before)
+    with blaming_the_program(program):
+        found = collect(with_places(program), by, top, trips)
+    if vs is None:
+        return Stats(found, by, top)
+    with blaming_the_program(vs):
+        return Stats(found, by, top, collect(with_places(vs), by, top, trips))
 
 
 @deep
@@ -61,6 +67,7 @@ def growth(
       by, top, trips: as of `stats`.
 
     Raises:
+      JaxprTypeError: a program is so ill-typed that it cannot be counted.
       UsageError: an option that makes no sense; sizes that are equal, or not one for each program.
     """
     _check_options(by, top, trips)
@@ -73,7 +80,8 @@ def growth(
         fail(UsageError, message, "option", help="say them with --sizes 8,16,32")
     order = sorted(range(len(found)), key=found.__getitem__)
     chosen, n = [programs[i] for i in order], [found[i] for i in order]
-    return Growth([names[i] for i in order], n, by, trends(chosen, n, by, trips), top)
+    with blaming_the_program(*chosen):
+        return Growth([names[i] for i in order], n, by, trends(chosen, n, by, trips), top)
 
 
 def _check_options(by: str, top: int, trips: int | None) -> None:

@@ -25,9 +25,9 @@ from jaxprtool.analyses.stages import (
 from jaxprtool.analyses.triage_answer import STAGES, Stage, Triage, Triaged
 from jaxprtool.driver.changed import DIFFERENT, PRINTER, kind_of_change
 from jaxprtool.driver.compile import compile_located
-from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.diff import diff
 from jaxprtool.driver.files import decode, load, read_bytes
+from jaxprtool.driver.verify import prepared
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -43,12 +43,13 @@ def triage(a: ClosedJaxpr, b: ClosedJaxpr, name: str = "") -> Triage:
     A stage that a program does not come to (there is no rule, it is too large, it has too many devices) is unknown.
 
     Raises:
+      JaxprTypeError: a program is ill-typed.
       UsageError: a file with constants of a program cannot be read; jaxlib is not there.
     """
     from jaxprtool.backends import installed  # noqa: PLC0415 (gateway: jaxlib)
 
     installed.need("jaxlib")
-    a, b = (load_constants(p) for p in (a, b))
+    a, b = (prepared(p) for p in (a, b))
     stages = [_jaxprs({"": a}, {"": b})]
     texts = [_tried(lambda p=p: _lowered(p)) for p in (a, b)]
     stages.append(_texts(STAGES[1], texts, same_stablehlo, is_hlo=False))

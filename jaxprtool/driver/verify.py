@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.constants import load_constants
@@ -16,12 +17,13 @@ from jaxprtool.ir.diagnostics import (
     UnsupportedError,
     fail,
 )
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Lit, Var
 from jaxprtool.ir.spans import Span
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
 
 __all__ = [
+    "blaming_the_program",
     "check_arrays",
     "check_input",
     "check_results",
@@ -39,6 +41,19 @@ def check_input(program: ClosedJaxpr) -> ClosedJaxpr:
     """
     typecheck_jaxpr(program, allow_unknown=True)
     return program
+
+
+@contextmanager
+def blaming_the_program(*programs: ClosedJaxpr | Jaxpr) -> Generator[None]:
+    """In the place of an error of Python's, to which an ill-typed program leads, raise what is wrong with the program."""
+    try:
+        yield
+    except (JaxprToolError, RecursionError):
+        raise
+    except Exception:
+        for program in programs:
+            typecheck_jaxpr(program, allow_unknown=True)
+        raise
 
 
 def check_arrays(program: ClosedJaxpr, what: str, *, sized: bool = False) -> None:

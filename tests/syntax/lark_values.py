@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import base64
 import math
 import re
@@ -134,6 +133,10 @@ def _shape_of(values: Any) -> tuple[int, ...]:
 # ---- values of params
 
 
+_LEAF = "__leaf__"
+_STARS = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\*""")
+
+
 class _Outside(Exception):
     """A value that the grammar reads and that is kept as text."""
 
@@ -146,7 +149,7 @@ def value_of(file: Any, text: str, names: dict[str, ClosedJaxpr]) -> Any:
 class _Value:
     """The value that a text spells: by the rule `value`; any other text is free text."""
 
-    def __init__(self, file: Any, text: str, names: dict[str, ClosedJaxpr]):
+    def __init__(self, file: Any, text: str, names: dict[str, Any]):
         self.file, self.text, self.names = file, text, names
         self.placing = False  # inside a mesh
 
@@ -241,10 +244,16 @@ class _Value:
         return self.made(name, args, fields)
 
     def tree_definition(self, tree: Tree) -> Any:
+        """A tree whose structure is a value, in which a leaf is a word and a jaxpr is none; else text."""
         text = self.text[tree.meta.start_pos : tree.meta.end_pos]
+        structure = _STARS.sub(lambda m: m[1] or f" {_LEAF} ", text[len("PyTreeDef(") : -1])
+        inner = _Value(self.file, structure, {**self.names, _LEAF: LEAF})
         try:
-            found = TreeDefinition(_structure(text[len("PyTreeDef(") : -1]))
-        except (ValueError, SyntaxError):
+            read = tree_of(structure, "value")
+            if next(read.find_data("jaxpr_value"), None):
+                raise _Outside
+            found = TreeDefinition(inner.value(read))
+        except (Rejected, _Outside):
             return Opaque(text)
         return spelled(found, text)
 
@@ -275,38 +284,6 @@ class _Value:
         if "\n" in self.text and "lambda" not in self.text and not self.placing:
             raise _Outside  # a print of an array, or of a function: line breaks mean something
         return _made(name, tuple(args), fields)
-
-
-def _structure(text: str) -> Any:
-    """The pytree of a definition, by Python's own parser, to which a leaf is a name."""
-    leaves = re.sub(
-        r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\*""", lambda m: m[1] or " __leaf__ ", text
-    ).strip()
-
-    def read(node: ast.expr) -> Any:
-        if isinstance(node, ast.Name):
-            known = {"None": None, "True": True, "False": False, "__leaf__": LEAF}
-            return known.get(node.id, Word(node.id))
-        if isinstance(node, ast.Constant):
-            return node.value
-        if isinstance(node, ast.Tuple):
-            return tuple(map(read, node.elts))
-        if isinstance(node, ast.List):
-            return list(map(read, node.elts))
-        if isinstance(node, ast.Dict):
-            return {read(k): read(v) for k, v in zip(node.keys, node.values, strict=True) if k}
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if re.search(r",\s*\)\Z", ast.get_source_segment(leaves, node) or ""):
-                raise ValueError("no comma ends the arguments of an object")
-            fields = {str(k.arg): read(k.value) for k in node.keywords}
-            return Record(node.func.id, tuple(map(read, node.args)), **fields)
-        raise ValueError(ast.dump(node))
-
-    body = ast.parse(leaves, mode="eval").body
-    bracketed = sum(isinstance(node, (ast.Tuple, ast.Call)) for node in ast.walk(body))
-    if bracketed != re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", "", leaves).count("("):
-        raise ValueError("brackets around something make no tuple of it")
-    return read(body)
 
 
 def _made(name: str, args: tuple[Any, ...], fields: dict[str, Any]) -> Any:

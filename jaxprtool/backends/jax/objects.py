@@ -161,12 +161,22 @@ def _placement(v: Any) -> Any:
     """A mesh or a partition spec of ours as JAX's; `UNREADABLE` where there are not as many devices."""
     if isinstance(v, PartitionSpec):
         dims = [_unconstrained if isinstance(d, Word) else d for d in v.dims]
-        return jax.sharding.PartitionSpec(*dims, unreduced=v.unreduced, reduced=v.reduced)
+        sums = {"unreduced": v.unreduced, "reduced": v.reduced}
+        return _made(jax.sharding.PartitionSpec, *dims, **sums)
     fields = {k: str(x) if isinstance(x, str) else x for k, x in v.fields.items()}
+    types = [getattr(jax.sharding.AxisType, t, UNREADABLE) for t in v.axis_types]
+    if UNREADABLE in types:
+        return UNREADABLE
+    return _made(_MAKERS[v.constructor], dict(v.sizes), tuple(types), **fields)
+
+
+def _made(make: Callable[..., Any], *args: Any, **fields: Any) -> Any:
+    """What JAX makes of these values; `UNREADABLE` where it makes nothing of them, for which it has errors of many kinds."""
     try:
-        types = tuple(getattr(jax.sharding.AxisType, t) for t in v.axis_types)
-        return _MAKERS[v.constructor](dict(v.sizes), types, **fields)
-    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return make(*args, **fields)
+    except (
+        Exception
+    ):  # not how this release makes one, no such devices, or values that mean nothing
         return UNREADABLE
 
 
@@ -196,14 +206,7 @@ def object_of_record(key: str, record: Record, restored: Callable[[Any], Any]) -
     }
     if any(x is UNREADABLE for x in (*args, *fields.values())):
         return UNREADABLE
-    try:
-        return (maker or cls)(*args, **fields)
-    except (
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ):  # not how this release makes one, or no such devices
-        return UNREADABLE
+    return _made(maker or cls, *args, **fields)
 
 
 def _axis_types(sizes: Any, types: Any) -> Any:

@@ -102,6 +102,7 @@ def verbs(program: Any, rng: random.Random) -> Iterator[tuple[str, Callable[[], 
     yield "vjp", lambda: vjp(program)
     yield "grad", lambda: grad(program, range(n))
     yield "discharge", lambda: jt.discharge(program)
+    yield "to_jax", lambda: jt.to_jax(program)
     if n:
         flags = [i in some for i in range(n)]
         yield "vmap_jaxpr", lambda: jt.vmap_jaxpr(program, 2, axes)
