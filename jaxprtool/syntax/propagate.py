@@ -204,13 +204,10 @@ class _Propagation:
         """
         chain, at = [x], self.awaited.get(x)
         while at is not None:
-            made = at.source
-            inputs = () if isinstance(made, Var) else made.inputs
-            chain.append(
-                made
-                if isinstance(made, Var)
-                else next((v for v in inputs if v in self.awaited), inputs[0])
-            )
+            made: Any = at.source
+            if not isinstance(made, Var):
+                made = next((v for v in made.inputs if v in self.awaited), made.inputs[0])
+            chain.append(made)
             at = self.awaited.get(chain[-1])
         if not sure and any(self.uses[v] != 1 for v in chain[:-1]):
             return
