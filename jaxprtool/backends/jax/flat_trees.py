@@ -16,6 +16,9 @@ from jaxprtool.syntax.scan_trees import parts_of_trees
 
 __all__ = ["flat_trees"]
 
+# What a text of another release, which has other trees, may come to here.
+_FAULTS = (ValueError, TypeError, IndexError, AttributeError, AssertionError)
+
 
 def flat_trees(counts: Sequence[int], text: Any = None) -> Any:
     """JAX's tree of so many leaves in each part.
@@ -30,7 +33,7 @@ def flat_trees(counts: Sequence[int], text: Any = None) -> Any:
             found = _tree(read_value(str(text)), classes)
             if str(found) == str(text) and tuple(map(len, found.unpack())) == tuple(counts):
                 return found
-        except (ValueError, TypeError, IndexError, AttributeError, AssertionError):  # a text that another release prints
+        except _FAULTS:
             pass
     return classes.pack(tuple(map(classes.nones, counts)))
 
