@@ -432,6 +432,18 @@ class _Checker:
         message = f"the type of {names} is not in the text, and nobody declares {eqn.primitive}"
         self.report(message, "no-type", primitive_place(eqn.span), help, eqn)
 
+    def is_shape_open(self, eqn: JaxprEqn) -> bool:
+        """Report an equation without the param that the type of its result tells, where the text has no such type."""
+        lacks = [k for k, _ in eqn.primitive.recovered if k not in eqn.params]
+        found = [v for v in eqn.out_binders if v.aval is UNTYPED]
+        if not lacks or not found:
+            return False
+        name = found[0].name or "_"
+        message = f"the type of {name} is not in the text, and nothing decides its {lacks[0]}"
+        help = f"write it after a colon ({name}:f32[3]), or the param: {lacks[0]}=(3,)"
+        self.report(message, "no-type", primitive_place(eqn.span), help, eqn)
+        return True
+
     def pend(self, eqn: JaxprEqn) -> None:
         """Append the jaxprs in an equation to `pending`, with the axis names that are in scope in them."""
         try:
@@ -461,6 +473,8 @@ class _Checker:
                 if any(d.code == "unknown-param" for d in e.diagnostics) and self.is_unread_older(
                     eqn
                 ):
+                    return
+                if self.is_shape_open(eqn):
                     return
                 follows = self.is_doubtful(eqn)
                 for d in e.diagnostics:

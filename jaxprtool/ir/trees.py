@@ -52,7 +52,10 @@ def _filled(node: ParamValue, leaves: Iterator[Any]) -> Any:
     if isinstance(node, dict):
         return {k: _filled(v, leaves) for k, v in node.items()}
     if isinstance(node, (tuple, list)):
-        return type(node)([_filled(v, leaves) for v in node])
+        parts = [_filled(v, leaves) for v in node]
+        return (
+            tuple(parts) if isinstance(node, tuple) else parts
+        )  # JAX takes a list of ours for a leaf
     if node is not None:
         raise ValueError(f"no container of Python's: {node}")
     return None

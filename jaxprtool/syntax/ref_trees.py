@@ -160,6 +160,9 @@ def _item(x: Any, size: int, number: Callable[[Any], int | Operand]) -> Item:
     """The index of a dimension of this size."""
     if not isinstance(x, _Node):
         return number_of(number(x), size)
+    if len(x.about) + len(x.parts) == 2:  # to 0.4.28: no stride, and what is known is no part
+        start, length = map(number, (*x.parts, *x.about))
+        return slice_of(start, length, 1, size)
     *known, stride = x.about
     start, length = [
         number(part if v is None else v) for v, part in zip(known, x.parts, strict=True)

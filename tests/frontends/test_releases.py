@@ -252,3 +252,20 @@ def test_keys_that_the_installed_jax_has_not():
             jt.to_jax(wanted)
     with pytest.raises(jt.UnsupportedError, match="has no keys of the kind phx4"):
         trace_with_jax(lambda k: k, (program.jaxpr.in_binders[0].aval,))
+
+
+ROOT = """{ lambda ; a:f32[]. let
+    b:f32[] = CustomRoot[
+      solve_jaxpr={ lambda ; c:f32[] d:f32[]. let e:f32[] = div c d; f:f32[] = add d e; g:f32[] = mul f 0.5:f32[] in (g,) }
+      has_aux=False
+    ] a 1.0:f32[] a a
+  in (b,) }"""
+
+
+def test_a_root_of_a_text_is_a_call_of_its_solver_in_jax():
+    program = jt.parse(ROOT)
+    f = jt.to_jax_function(program)
+    assert f(np.float32(2)) == jt.eval_jaxpr(program.jaxpr, [np.float32(2)])[0] == 1.5
+    assert jax.grad(lambda a: jax.numpy.sum(jax.numpy.asarray(f(a))))(np.float32(2)) == 0.5
+    batched, _ = jt.vmap_jaxpr(program, 2, [0])
+    assert np.array_equal(np.ravel(jt.to_jax_function(batched)(np.float32([2, 3]))), [1.5, 2])

@@ -336,3 +336,78 @@ def test_the_keys_of_random_gamma_were_words():
     assert [e.primitive.name for e in jt.parse(of_keys).jaxpr.eqns] == ["random_gamma"]
     of_four = "{ lambda ; k:u32[4] a:f32[3]. let c:f32[3] = random_gamma k a in (c,) }"
     assert str(jt.parse(of_four).jaxpr.eqns[0].out_binders[0].aval) == "key<rbg>[]"
+
+
+# What `print_shapes=False` prints from 0.9.1 on: the shape of a broadcast is neither a param nor in a type.
+DECIDED = {
+    "a number": ("b = broadcast_in_dim 1.0:f32[]; c = mul b a", "c"),
+    "an array": (
+        "d = reduce_sum[axes=(0,)] a; b = broadcast_in_dim[broadcast_dimensions=(1,)] d; c = sub a b",
+        "c",
+    ),
+    "a chain": (
+        "b = broadcast_in_dim 1.0:f32[]; d = neg b; e = mul 2.0:f32[] d; c = add_any e a",
+        "c",
+    ),
+    "strictly, and used twice": (
+        "b = broadcast_in_dim 1.0:f32[]; d = add_any b a; c = mul d b",
+        "c, b",
+    ),
+    "later": ("b = broadcast_in_dim 1.0:f32[]; d = neg b; e = sin a; c = add_any e d", "c, d"),
+    "in a call": (
+        "b = broadcast_in_dim 1.0:f32[]; c = jit[name=f jaxpr={ lambda ; x y. let z = add_any x y in (z,) }] a b",
+        "c, b",
+    ),
+    "in a call of a call": (
+        "b = broadcast_in_dim 1.0:f32[]; c = jit[name=f jaxpr={ lambda ; x y. let z = jit[name=g jaxpr={ lambda ; "
+        "u v. let w = neg u; t = add_any v w in (t,) }] x y in (z,) }] b a",
+        "c, b",
+    ),
+    "by a loop": (
+        "b = broadcast_in_dim 0.0:f32[]; c = scan[jaxpr={ lambda ; x y. let z = add_any y x in (z,) } length=3 "
+        "linear=(False, False) num_carry=1 num_consts=1 reverse=False unroll=1] a b",
+        "c, b",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_a_use_decides_a_shape(name):
+    lines, outs = DECIDED[name]
+    program = jt.parse(f"{{ lambda ; a. let {lines} in ({outs},) }}")
+    typed = jt.with_types(program, "f32[2,3]")
+    assert all(str(t) == "f32[2,3]" for t in jt.typecheck_jaxpr(typed.jaxpr).out_types)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for got, want in zip(
+        jt.eval_jaxpr(program.jaxpr, [x]), jt.eval_jaxpr(typed.jaxpr, [x]), strict=True
+    ):
+        assert got.shape == (2, 3)
+        assert np.array_equal(got, want)
+
+
+UNDECIDED = [
+    ("b = broadcast_in_dim 1.0:f32[]", "b"),  # no use
+    ("b = broadcast_in_dim 1.0:f32[]; c = mul a b", "c, b"),  # f32[1,3] would do, and is a result
+    ("b = broadcast_in_dim 1.0:f32[]; c = dynamic_update_slice a b 0:i32[] 0:i32[]", "c"),
+    ("b = broadcast_in_dim 1.0:f32[]; c = concatenate[dimension=0] a b", "c"),
+    ("b = broadcast_in_dim 1.0:f32[]; c = dot_general[dimension_numbers=(([1], [1]), ([], []))] a b", "c"),
+    ("b = broadcast_in_dim 1.0:f32[]; d = broadcast_in_dim 1.0:f32[]; c = add_any b d", "c"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "outs"), UNDECIDED)
+def test_a_shape_that_nothing_decides_is_asked_for_by_name(lines, outs):
+    program = jt.parse(f"{{ lambda ; a. let {lines} in ({outs},) }}")
+    with pytest.raises(
+        jt.JaxprTypeError, match="the type of b is not in the text, and nothing decides its shape"
+    ):
+        jt.with_types(program, "f32[2,3]")
+
+
+def test_nested_calls_are_not_walked_again_and_again():
+    inner = "{ lambda ; x. let y = neg x in (y,) }"
+    for i in range(60):
+        inner = f"{{ lambda ; x. let y = jit[name=f{i} jaxpr={inner}] x in (y,) }}"
+    text = f"{{ lambda ; a. let b = broadcast_in_dim 1.0:f32[]; c = jit[name=f jaxpr={inner}] b in (c,) }}"
+    with pytest.raises(jt.JaxprTypeError, match="the type of b"):
+        jt.with_types(jt.parse(text), "f32[3]")

@@ -29,6 +29,7 @@ from jaxprtool.backends.jax.releases import loaded_modules
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.ir.frozen import FrozenList
 from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Structured, Word
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
 from jaxprtool.ir.trees import TreeDefinition
@@ -140,9 +141,10 @@ def _compound(key: str, text: str) -> Any:
 
 def _restored(key: str, v: Any) -> Any:
     """A value that was read, with JAX's objects in it."""
-    if type(v) in (tuple, list, frozenset):
+    if type(v) in (tuple, FrozenList, frozenset):
         items = [_restored(key, x) for x in v]
-        return UNREADABLE if any(x is UNREADABLE for x in items) else type(v)(items)
+        made = list if isinstance(v, list) else type(v)
+        return UNREADABLE if any(x is UNREADABLE for x in items) else made(items)
     if isinstance(v, Record):
         return object_of_record(key, v, functools.partial(_restored, key))
     if isinstance(v, TreeDefinition):

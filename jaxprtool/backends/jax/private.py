@@ -71,7 +71,7 @@ __all__ = [
     "typed_scalar",
     # params
     "OPEN_JAXPRS",
-    "flat_trees",
+    "flat_tree_classes",
     "inline_of",
     # rules
     "call_function",
@@ -354,10 +354,9 @@ OPEN_JAXPRS = frozenset(
 )
 
 
-def flat_trees(counts: Sequence[int]) -> Any:
-    """The tree of so many leaves in each part, by which a scan counts its operands from 0.11 on."""
-    module: Any = first_module("jax._src.flattree")
-    return module.pack(tuple(map(module.nones, counts)))
+def flat_tree_classes() -> Any:
+    """The module of the trees by which a scan counts its operands from 0.11 on."""
+    return first_module("jax._src.flattree")
 
 
 def inline_of(flag: bool) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from jaxprtool.backends.jax import private
+from jaxprtool.backends.jax.flat_trees import flat_trees
 from jaxprtool.backends.jax.live import live_hints
 from jaxprtool.backends.jax.releases import named, since
 from jaxprtool.core.primitive import find_primitive
@@ -86,7 +87,7 @@ _HINTS = frozenset(
     {("erfc", "accuracy"), ("scan", "ft_in"), ("scan", "ft_out"), ("top_k", "is_stable"), *LOST}
 )
 
-# Params that we have as texts alone, and that JAX's objects are made for without them.
+# Params that we have as texts alone, of which JAX's objects are made beside the others.
 TEXTS = frozenset({("scan", "ft_in"), ("scan", "ft_out")})
 
 
@@ -127,7 +128,8 @@ def _leave_counts(params: Params, n_in: int, n_out: int) -> Params:
     params = dict(params)
     consts, carry = params.pop("num_consts"), params.pop("num_carry")
     ins, outs = (consts, carry, n_in - consts - carry), (carry, n_out - carry)
-    return {**params, "ft_in": private.flat_trees(ins), "ft_out": private.flat_trees(outs)}
+    trees = {k: flat_trees(n, params.get(k)) for k, n in (("ft_in", ins), ("ft_out", outs))}
+    return {**params, **trees}
 
 
 def _leave_linear(params: Params, n_in: int, n_out: int) -> Params:
@@ -281,7 +283,8 @@ def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out
     Raises:
       UnsupportedError: a param that the installed JAX does not have says something.
     """
-    params = {**_added(name), **params}
+    texts = {key: ours.get(key) for primitive, key in TEXTS if primitive == name}
+    params = {**_added(name), **texts, **params}
     for key in _OURS.get(name, ()):
         if key in params and (key not in _UNLESS_NONE or params[key] is None):
             params = {k: v for k, v in params.items() if k != key}
