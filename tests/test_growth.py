@@ -52,6 +52,14 @@ def text_of(n: int) -> str:
     return f"{{ lambda ; a:f64[3] b:f64[3]. let\n{body}\n  in ({last},) }}"
 
 
+def open_text(n: int) -> str:
+    """A program without types in which each shape is decided by that of the equation after it."""
+    made = [f"    v{i} = broadcast_in_dim[broadcast_dimensions=()] 1.0:f32[]" for i in range(n + 1)]
+    used = [f"    w{i} = select_n b v{i} v{i + 1}" for i in range(n)]
+    body = "\n".join([*made, *used, f"    w = select_n b v{n} a"])
+    return f"{{ lambda ; a:f32[3] b:bool[3]. let\n{body}\n  in (w,) }}"
+
+
 def fresh(n: int) -> jt.ClosedJaxpr:
     """The program anew, so that nothing is cached with it."""
     return jt.parse(text_of(n))
@@ -93,6 +101,7 @@ VERBS = {
     "vmap": (fresh, lambda p: jt.vmap_jaxpr(p, 3, [0, None])),
     "linearize": (fresh, linearize_jaxpr),
     "vjp": (fresh, vjp_jaxpr),
+    "parse, types by use": (lambda n: open_text(n // 4), jt.parse),
     "stats": (fresh, lambda p: jt.stats(p, by="scope").lines()),
     "stats by depth": (calls, lambda p: jt.stats(p, by="depth").json()),
     "cost by depth": (calls, lambda p: jt.cost(p, by="depth").json()),

@@ -37,6 +37,10 @@ from jaxprtool.syntax.types import UNTYPED
 __all__ = ["propagate_types"]
 
 _FAULTS = (TypeError, ValueError, KeyError, AttributeError, IndexError)
+_MOST_PASSES = (
+    20  # over the equations of a jaxpr whose operands have no types, so that time is linear
+)
+_LONGEST_CHAIN = 200  # of values that have one shape, which a use decides
 _MOST_LOOKS = 100  # walks of jaxprs for shapes that are decided inside
 _MOST_RETRIES = 200  # types of literals that are tried in one program, beyond the likeliest
 
@@ -113,7 +117,7 @@ class _Propagation:
             self.counted.add(jaxpr)
             self.uses.update(x for eqn in left for x in eqn.inputs if type(x) is Var)
             self.uses.update(x for x in jaxpr.outs if type(x) is Var)
-        while True:  # again, as long as a use decides a shape
+        for _ in range(_MOST_PASSES):  # again, as long as a use decides a shape
             decided, count = self.decided, len(left)
             left = yield from self.pass_over(left, axes)
             if not left or (len(left) == count and self.decided == decided):
@@ -204,13 +208,13 @@ class _Propagation:
         """
         chain, at = [x], self.awaited.get(x)
         while at is not None:
+            if len(chain) > _LONGEST_CHAIN or (not sure and self.uses[chain[-1]] != 1):
+                return
             made: Any = at.source
             if not isinstance(made, Var):
                 made = next((v for v in made.inputs if v in self.awaited), made.inputs[0])
             chain.append(made)
             at = self.awaited.get(chain[-1])
-        if not sure and any(self.uses[v] != 1 for v in chain[:-1]):
-            return
         made = self.awaited[chain[-2]]
         if isinstance(made.source, Var):
             return
