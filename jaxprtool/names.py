@@ -56,8 +56,10 @@ from jaxprtool.driver.api_lint import lint as lint
 from jaxprtool.driver.api_lint import lint_rule as lint_rule
 from jaxprtool.driver.api_passes import Match as Match
 from jaxprtool.driver.api_passes import define_pass as define_pass
+from jaxprtool.driver.api_passes import hash as hash
 from jaxprtool.driver.api_passes import hash_program as hash_program
 from jaxprtool.driver.api_passes import opt as opt
+from jaxprtool.driver.api_passes import optimize as optimize
 from jaxprtool.driver.api_passes import rewrite_rule as rewrite_rule
 from jaxprtool.driver.api_reduce import reduce as reduce
 from jaxprtool.driver.api_repro import replay as replay

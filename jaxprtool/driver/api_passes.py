@@ -1,4 +1,4 @@
-"""`jt.opt`, what passes of a user's own are written with, and `jt.hash_program`. See `driver.api`."""
+"""`jt.opt` (`jt.optimize`), what passes of a user's own are written with, and `jt.hash`. See `driver.api`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ from typing import Any
 
 from jaxprtool.driver import hash as hashing
 from jaxprtool.driver import opt as optimising
-from jaxprtool.driver.api import as_program, of_program
+from jaxprtool.driver.api import as_program
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.passes.pipeline import DEFAULT
 from jaxprtool.passes.registry import define_pass
 from jaxprtool.passes.rules import Match, rewrite_rule
 
-__all__ = ["Match", "define_pass", "hash_program", "opt", "rewrite_rule"]
+__all__ = ["Match", "define_pass", "hash", "hash_program", "opt", "optimize", "rewrite_rule"]
 
-hash_program = of_program(hashing.hash_program)
+
+def hash(program: Any, *args: Any) -> str:
+    """The canonical hash of a program, or of that of a function on arguments; see `as_program` and `driver.hash`."""
+    return hashing.hash_program(as_program(program, *args))
+
+
+hash_program = hash  # where `hash` is Python's
 
 
 def opt(
@@ -28,9 +34,10 @@ def opt(
     """A program, or that of a function on arguments, after passes, as `jaxprtool opt` makes it.
 
         jt.opt(loss, params, batch, passes="inline,simplify,cse,dce")
+        jt.opt(program, "dce")
 
     Args:
-      program, args: see `as_program`.
+      program, args: see `as_program`; a text after a program is `passes`.
       passes: the passes with their options, see `passes.pipeline`.
       until_fixed: run them again until nothing changes.
       verify_each: type-check the program after each.
@@ -39,7 +46,12 @@ def opt(
     Raises:
       JaxprTypeError, UsageError, PassError: as `driver.opt`.
     """
+    if len(args) == 1 and isinstance(args[0], str):  # which is no argument of a function of arrays
+        (passes,), args = args, ()
     found = as_program(program, *args)
     return optimising.opt(
         found, passes, until_fixed=until_fixed, verify_each=verify_each, fast_math=fast_math
     )
+
+
+optimize = opt
