@@ -136,10 +136,14 @@ def _original_on_same_values(place: Place, program: ClosedJaxpr, *, certain: boo
     """
     level, last = _level_of(program, place.path), None
     operands = [x if isinstance(x, Lit) else _resolved(level, x) for x in place.eqn.inputs]
+    values = {x for x in operands if isinstance(x, Var)}
     for found, where in _all(program):
         if found is place.eqn:
             return last
-        if _is_transposed(found, where) or found.primitive.holds_jaxprs:
+        if found.primitive.holds_jaxprs or _is_transposed(found, where):
+            continue
+        its_own = [x for x in (*found.inputs, *found.out_binders) if isinstance(x, Var)]
+        if not any(_resolved(where, x) in values for x in its_own):  # most are not, at once
             continue
         parts, known = _derivative(found)
         sure = [
