@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.constants import load_constants
@@ -43,17 +42,24 @@ def check_input(program: ClosedJaxpr) -> ClosedJaxpr:
     return program
 
 
-@contextmanager
-def blaming_the_program(*programs: ClosedJaxpr | Jaxpr) -> Generator[None]:
-    """In the place of an error of Python's, to which an ill-typed program leads, raise what is wrong with the program."""
-    try:
-        yield
-    except (JaxprToolError, RecursionError):
-        raise
-    except Exception:
-        for program in programs:
-            typecheck_jaxpr(program, allow_unknown=True)
-        raise
+class blaming_the_program:
+    """In the place of an error of Python's, to which an ill-typed program leads in a `with` block, raise what is wrong with it."""
+
+    __slots__ = ("programs",)
+
+    def __init__(self, *programs: ClosedJaxpr | Jaxpr):
+        self.programs = programs
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: object
+    ) -> None:
+        del at
+        if isinstance(error, Exception) and not isinstance(error, (JaxprToolError, RecursionError)):
+            for program in self.programs:
+                typecheck_jaxpr(program, allow_unknown=True)
 
 
 def check_arrays(program: ClosedJaxpr, what: str, *, sized: bool = False) -> None:

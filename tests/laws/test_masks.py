@@ -23,13 +23,19 @@ VALUES = {"nan": (np.nan,), "inf": (np.inf, -np.inf)}
 MOST = 12  # examples of a primitive
 
 
+def finite(x: Any) -> Any:
+    """An array with ones in the place of what is not finite, which would be another bad value."""
+    x = np.asarray(x)
+    return np.where(np.isfinite(x), x, x.dtype.type(1))
+
+
 def planted(example: Example, kind: str) -> Iterator[list[Any]]:
     """Operands with a bad value in one place, the first or the last, or in all places of an operand.
 
     The others are those of the example, or zeros or ones.
     """
-    plain = inputs(example)
     floats = [i for i, a in enumerate(example.args) if a.aval.dtype.kind == "f" and a.aval.size]
+    plain = [finite(x) if i in floats else x for i, x in enumerate(inputs(example))]
     for others in (None, 0, 1):
         args = [
             np.full_like(x, others) if others is not None and i in floats else x
