@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import jax
 import pytest
 from jax.extend.core import Primitive, jaxpr_as_fun
@@ -27,3 +30,13 @@ def test_a_primitive_of_the_process_gets_its_own_jaxprs(name):
     program = jt.trace(lambda x: own.bind(x, body=held), 1.0)
     assert given and all(body is held for body in given)
     assert [float(x) for x in jt.eval_jaxpr(jt.parse(str(program)), [3.0])] == [6.0]
+
+
+def test_the_same_where_a_module_of_a_plug_in_was_imported():
+    """As `--plugin` does, before any program holds its primitives."""
+    code = (
+        "import jaxprtool.plugins.equinox; from tests.plugins import test_loading as t; "
+        "t.test_a_primitive_of_the_process_gets_its_own_jaxprs('unvmap_any')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

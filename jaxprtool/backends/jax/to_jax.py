@@ -49,7 +49,7 @@ from jaxprtool.backends.jax.refs import index_to_jax
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
 from jaxprtool.backends.jax.vocabulary import TEXTS, fill_jit, leaving
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
-from jaxprtool.core.primitive import PRIMITIVES, find_primitive
+from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import (
     NO_GROUPS,
     AbstractToken,
@@ -370,8 +370,8 @@ class _Writer:
     def param(self, prim: Any, key: str, v: Any) -> Any:
         """A param value as JAX holds it."""
         if isinstance(v, ClosedJaxpr):
-            live = live_jaxpr.find(v)
-            if live is not None and prim.name not in PRIMITIVES:  # whatever plug-in is loaded
+            live, ours = live_jaxpr.find(v), find_primitive(prim.name)
+            if live is not None and (not ours.known or is_plug_ins(ours)):
                 return live  # rules of others may ask for the very object
             if (prim.name, key) in private.OPEN_JAXPRS or key == "update_jaxpr":
                 made = self.jaxpr(v.jaxpr)
