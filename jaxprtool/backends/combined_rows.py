@@ -11,6 +11,7 @@ __all__ = ["combine_rows"]
 
 _MANY = 50_000  # elements from which loading `scipy.sparse` is worth while
 _MOST = np.iinfo(np.int32).max
+_KEPT = 1_000_000  # rows up to which what describes their sparse matrix is kept for the next call
 # Up to so many, a pass for each beats one over all elements, whose places would have to be computed.
 _FEW_COLUMNS = 16
 
@@ -52,7 +53,8 @@ def _add_by_product(table: Any, places: Any, rows: Any) -> bool:
         from scipy.sparse._sparsetools import csc_matvecs  # noqa: PLC0415 (few programs need it)
     except ImportError:
         return False
-    ones, ends = _ones_and_ends(m, table.dtype)
+    make = _ones_and_ends if m <= _KEPT else _ones_and_ends.__wrapped__
+    ones, ends = make(m, table.dtype)
     places = places.astype(np.int32)
     csc_matvecs(n, m, columns, ends, places, ones, rows.reshape(-1), table.reshape(-1))
     return True

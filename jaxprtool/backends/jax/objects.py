@@ -174,11 +174,10 @@ def _placement(v: Any) -> Any:
 
 def _made(make: Callable[..., Any], *args: Any, **fields: Any) -> Any:
     """What JAX makes of these values; `UNREADABLE` where it makes nothing of them, for which it has errors of many kinds."""
+    # This release makes it in another way, there are no such devices, or the values mean nothing.
     try:
         return make(*args, **fields)
-    except (
-        Exception
-    ):  # not how this release makes one, no such devices, or values that mean nothing
+    except Exception:
         return UNREADABLE
 
 
