@@ -1,13 +1,33 @@
-"""Work in a process of its own, for what may end the process."""
+"""Work in a process of its own, for what may end the process: which programs, and how."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
 
-__all__ = ["signal_of"]
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import Aval, Jaxpr
+from jaxprtool.ir.walk import all_eqns
+
+__all__ = ["has_fragile_types", "signal_of"]
+
+# XLA's CPU compiler ends the process at constants of six bits, where it divides constants of two bits by zero, and,
+# as JAX lowers them, where arrays of two bits are joined.
+_FRAGILE = frozenset({"int2", "uint2", "float6_e2m3fn", "float6_e3m2fn"})
+
+
+def has_fragile_types(jaxpr: Jaxpr) -> bool:
+    """Whether an equation, at any depth, has an operand or a result of an element type that XLA may end the process on."""
+    around = (*jaxpr.all_binders, *jaxpr.outs)
+    inside = (x for eqn in all_eqns(jaxpr) for x in (*eqn.inputs, *eqn.out_binders))
+    return any(_is_fragile(x.aval) for x in itertools.chain(around, inside))
+
+
+def _is_fragile(aval: Aval) -> bool:
+    return isinstance(aval, ShapedArray) and aval.dtype.name in _FRAGILE
 
 
 def signal_of(script: str, data: str, *words: str) -> str | None:

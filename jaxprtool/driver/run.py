@@ -204,12 +204,13 @@ def _run_with_jax(
     from jaxprtool.backends.jax.run import run_with_jax  # noqa: PLC0415 (gateway: JAX)
     from jaxprtool.backends.xla.precautions import check_survives  # noqa: PLC0415 (gateway: XLA)
 
-    lowered = None
+    needed, lowered = _devices_of(program), None
     with suppress(UnsupportedError, MissingRuleError):  # what only JAX lowers it may still run
         lowered = lower_jaxpr(program)
     if lowered is not None:
         check_survives(program, lowered)
-    return run_with_jax(program, args, platform, devices or _devices_of(program))
+        needed = max(needed, lowered.devices)  # `xla_pmap` has no mesh
+    return run_with_jax(program, args, platform, devices or needed)
 
 
 def _devices_of(program: ClosedJaxpr) -> int:

@@ -511,7 +511,11 @@ def as_value(x: Value) -> Value:
 def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Value]]:
     """A Python function that runs the program: on NumPy, or in whatever transformation it is called.
 
-    It takes arrays (or tracers) and returns a list of them. Raises UsageError for a wrong count.
+    It takes arrays (or tracers) and returns a list of them.
+
+    Raises (the function):
+      UsageError: the count of the arguments is wrong.
+      JaxprTypeError: the program is ill-typed and the arguments are traced, since a trace records equations as they stand.
     """
 
     def fun(*args: Value) -> list[Value]:
@@ -522,7 +526,13 @@ def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Value]]:
         if is_open(program.jaxpr):
             avals = map(get_aval, (*_known_consts(program), *args))
             found = program.replace(jaxpr=_checked(program.jaxpr, [*avals]))
+        elif not _WELL_TYPED.find(program):
+            typecheck_jaxpr(program, allow_unknown=True)
+            _WELL_TYPED.keep(program, True)
         return [as_value(x) for x in apply_eqns(pure(found), args)]
 
     fun.program = program  # type: ignore[attr-defined]
     return fun
+
+
+_WELL_TYPED = Memo[bool]("well-typed")

@@ -22,7 +22,7 @@ from jaxprtool.interpreters.monoids import Monoid, exact_laws, exactly_associati
 from jaxprtool.interpreters.ranges import within
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import DType, find_dtype
-from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.jaxpr import Aval, Lit, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers import complex_values
 from jaxprtool.makers.axes import check_same_dtype, lowest
@@ -200,6 +200,36 @@ def _rem_impl(xp: Namespace, x: Value, y: Value) -> Value:
     return xp.where(y == 0, x, xp.fmod(x, y))
 
 
+def _divided(name: str, at_zero: Callable[..., HloValue]) -> Callable[..., HloValue]:
+    """The rule of an integer division or remainder that never divides by zero, and of any other as `hlo(name)` has it.
+
+    XLA ends the process where it comes to divide one integer constant by another that is zero. It has the same results
+    as here for arguments, so that nothing is written around a divisor that is a number other than zero.
+
+    Args:
+      name: the operation in StableHLO.
+      at_zero: `at_zero(ctx, x)` gives the result for a zero divisor.
+    """
+    plain = hlo(name)
+
+    def rule(ctx: LoweringContext, x: HloValue, y: HloValue, **_: ParamValue) -> HloValue:
+        divisor = ctx.eqn.inputs[1]
+        is_number = type(divisor) is Lit and type(divisor.val) is int and divisor.val != 0
+        if is_number or not ctx.out_aval.dtype.is_integer:
+            return plain(ctx, x, y)
+        shape, is_zero = ctx.out_aval.shape, ctx.compare("EQ", y, ctx.constant(0, y.aval))
+        safe = ctx.select(is_zero, ctx.constant(1, y.aval), y)
+        found, flags = plain(ctx, x, safe), ctx.fill(is_zero, shape)
+        return ctx.select(flags, at_zero(ctx, ctx.fill(x, shape)), found)
+
+    return rule
+
+
+def _all_ones(ctx: LoweringContext, x: HloValue) -> HloValue:
+    dtype = ctx.out_aval.dtype
+    return ctx.constant(-1 if dtype.kind == "i" else (1 << dtype.bits) - 1, ctx.out_aval)
+
+
 def _div_transpose(ct: Value, x: Value, y: Value) -> Value:
     if is_linear(y):
         not_linear("div", "the divisor depends on them")
@@ -223,7 +253,7 @@ define(
         lambda t, out, x, y: lax.mul(lax.neg(lax.div(t, y)), out),
     ),
     transpose=_div_transpose,
-    lower=hlo("divide"),
+    lower=_divided("divide", _all_ones),
     masks="inf",
 )
 
@@ -236,7 +266,7 @@ define(
         lambda t, out, x, y: lax.mul(t, lax.neg(_truncated_quotient(x, y))),
     ),
     transpose=NONLINEAR,
-    lower=hlo("remainder"),
+    lower=_divided("remainder", lambda ctx, x: x),
     masks="inf",
 )
 

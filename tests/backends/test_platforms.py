@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -68,6 +71,22 @@ def test_what_jax_does_not_run_is_an_error_with_its_reason():
     program = jt.parse("{ lambda ; a:f32[3]. let b:f32[3] = frobnicate a in (b,) }")
     with pytest.raises(jt.JaxprToolError, match="frobnicate"):
         run(program, [np.ones(3, np.float32)], through="jax")
+
+
+def test_devices_of_xla_pmap_are_made_for_jax_too():
+    """It says no mesh. In a process of its own, since JAX counts its devices once."""
+    text = """{ lambda ; a:f32[2,3]. let b:f32[2] = xla_pmap[axis_name=rows axis_size=2 backend=None call_jaxpr={ lambda ; c:f32[3]. let
+        d:f32[] = reduce_sum[axes=(0,)] c; e:f32[] = psum[axes=('rows',) axis_index_groups=None] d; f:f32[] = div d e in (f,) }
+        devices=None donated_invars=(False,) global_axis_size=2 in_axes=(0,) is_explicit_global_axis_size=False name=norm
+        out_axes=(0,)] a in (b,) }"""
+    words = [sys.executable, "-m", "jaxprtool", "run", "-", "--args", "[[1,2,3],[4,5,6]]"]
+    outs = [
+        subprocess.run(
+            [*words, *how], input=text, capture_output=True, text=True, check=True
+        ).stdout
+        for how in ([], ["--jit"], ["--through", "jax"])
+    ]
+    assert outs[0].startswith("f32[2] [0.2857") and len({*outs}) == 1
 
 
 ENOUGH = {

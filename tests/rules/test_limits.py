@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import jax
 import numpy as np
 import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.memory import check_memory
+from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.backends.xla import precautions
 from jaxprtool.core.stack import run_deep
 from jaxprtool.driver.compile import compile as compile_program
@@ -129,6 +132,54 @@ def test_a_loop_without_steps_that_calls_the_host(call, how):
     assert run(never, [x])[0] is not None
     (twice,) = run(jt.trace(lambda x: loop(x, 2), x), [x], **how)
     assert np.asarray(twice)[0] == 4
+
+
+NARROW = ("i2", "u2", "i4", "u4", "f4_e2m1fn", "f6_e2m3fn", "f6_e3m2fn", "f8_e8m0fnu", "f8_e3m4")
+
+
+@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("how", [{"jit": True}, {"through": "jax"}])
+def test_no_narrow_type_ends_the_process(name, how):
+    """Constants, a division of constants by zero and joined arrays; what XLA does not survive is an error."""
+    text = f"""{{ lambda a:{name}[2]; b:{name}[2]. let
+        c:{name}[] = div 1:{name}[] 0:{name}[]
+        d:{name}[2] = broadcast_in_dim[shape=(2,) broadcast_dimensions=() sharding=None] c
+        e:{name}[6] = concatenate[dimension=0] a b d
+      in (e, a) }} where a = [1, 0]"""
+    program = jt.parse(text)
+    value = np.ones(2, np_dtype(program.in_avals[0].dtype))
+    assert len(run(program, [value])) == 2
+    for part in (text, text.replace("div", "add"), text.replace("0:", "1:")):
+        with contextlib.suppress(jt.UnsupportedError):
+            assert len(run(jt.parse(part), [value], **how)) == 2
+
+
+DIVISIONS = (
+    "c:i32[] = div 1:i32[] 0:i32[]",
+    "b:i32[] = sub 1:i32[] 1:i32[]; c:i32[] = rem 7:i32[] b",
+    "b:i32[] = mul a 0:i32[]; c:i32[] = div 7:i32[] b",
+    "b:i32[] = sub a a; c:i32[] = rem 7:i32[] b",
+    "b:i32[] = integer_pow[y=3] 0:i32[]; c:i32[] = rem 5:i32[] b",
+    "c:i32[] = cond[branches=({ lambda ; d:i32[]. let e:i32[] = div 1:i32[] d in (e,) } "
+    "{ lambda ; d:i32[]. let  in (d,) })] 0:i32[] 0:i32[]",
+    "c:i32[] = div a 0:i32[]",
+    "b:i32[] = neg a; c:i32[] = div -2147483648:i32[] b",
+)
+
+
+@pytest.mark.parametrize("equations", DIVISIONS)
+def test_xla_divides_no_constant_by_zero(equations):
+    """It would end the process, JAX's too. The results are NumPy's, and XLA's for values that it does not know before."""
+    program = jt.parse(f"{{ lambda ; a:i32[]. let {equations} in (c,) }}")
+    args = [np.int32(1)]
+    expected = run(program, args)
+    assert run(program, args, jit=True) == expected
+    try:
+        found = run(program, args, through="jax")
+    except jt.UnsupportedError as e:
+        assert "SIGFPE" in str(e)
+    else:
+        assert found == expected
 
 
 def test_a_child_that_ends_well_says_nothing():

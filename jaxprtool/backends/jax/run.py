@@ -8,15 +8,17 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
+from jaxprtool import ops as lax
 from jaxprtool.backends.arrays import generate
-from jaxprtool.backends.child import signal_of
+from jaxprtool.backends.child import has_fragile_types, signal_of
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.devices import devices_on
 from jaxprtool.backends.jax.from_jax import const_value
 from jaxprtool.backends.jax.function import FlatFunction, has_wide_types
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import all_eqns, nesting
 from jaxprtool.rules.effects import calls_absent, refuse_absent
 from jaxprtool.syntax.print import format_jaxpr
@@ -48,9 +50,8 @@ def run_with_jax(
     _check_survives(program, platform, devices)
     with _settings(program, platform, devices), _unlogged(program):
         flat = FlatFunction(program)
-        given = flat.arguments(args)
         try:
-            results = jax.jit(flat)(*given)
+            results = jax.jit(flat)(*flat.arguments(args))
             jax.block_until_ready(results)
             jax.effects_barrier()
         except JaxprToolError:
@@ -110,15 +111,30 @@ run_deep(lambda: compile_with_jax(program, sys.argv[1] or None, int(sys.argv[2])
 
 
 def _check_survives(program: ClosedJaxpr, platform: str | None, devices: int) -> None:
-    """Compile a deep program in another process first. Raises UnsupportedError where that is ended by a signal."""
-    if nesting(program.jaxpr) <= _DEEP:
+    """Compile in another process first what JAX may not survive. Raises UnsupportedError where that is ended by a signal."""
+    jaxpr = program.jaxpr
+    odd = has_fragile_types(jaxpr) or any(map(_may_divide_by_zero, all_eqns(jaxpr)))
+    if nesting(jaxpr) <= _DEEP and not odd:
         return
     text = format_jaxpr(program, lossless=True)
     ended = signal_of(_CHILD, text, platform or "", str(devices))
     if ended is not None:
         message = f"JAX does not survive the program: it ends with {ended}"
-        help = "calls, loops and branches inside each other, hundreds deep, use up its stack; --jit takes deeper calls"
+        help = (
+            "calls, loops and branches inside each other, hundreds deep, use up its stack (--jit takes deeper calls), and it "
+            "fails at constants of six bits, where arrays of two bits are joined, and where an integer constant is divided by "
+            "one that is zero; run the program on NumPy"
+        )
         fail(UnsupportedError, message, "jax-run", help=help)
+
+
+def _may_divide_by_zero(eqn: JaxprEqn) -> bool:
+    """Whether an equation divides integers, and not by a literal other than zero: XLA does it itself where both come to be constants."""
+    if eqn.primitive not in (lax.div.primitive, lax.rem.primitive):
+        return False
+    divisor = eqn.inputs[1]
+    is_number = isinstance(divisor, Lit) and bool(np.all(divisor.val))
+    return divisor.aval.dtype.is_integer and not is_number
 
 
 def _held(x: Any) -> Any:

@@ -6,7 +6,7 @@ import json
 import re
 
 from jaxprtool import ops as lax
-from jaxprtool.backends.child import signal_of
+from jaxprtool.backends.child import has_fragile_types, signal_of
 from jaxprtool.backends.xla.client import jaxlib_version
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -43,7 +43,8 @@ def check_survives(closed: ClosedJaxpr, program: StableHLO) -> None:
     _check_written_out(closed)
     many = program.text.count("stablehlo.while") > _MANY_LOOPS
     deep = many or nesting(closed.jaxpr) > _DEEP
-    if deep or is_long_chain(program.text) or _calls_host_in_while(closed, program):
+    odd = has_fragile_types(closed.jaxpr) or _calls_host_in_while(closed, program)
+    if deep or odd or is_long_chain(program.text):
         try_in_child(program)
 
 
@@ -54,8 +55,13 @@ def check_text_survives(program: StableHLO) -> None:
       UnsupportedError: the other process was ended by a signal.
     """
     inside = sum(program.text.count(f"stablehlo.{n}") for n in ("while", "case", "if"))
-    if inside > _MANY_LOOPS or is_long_chain(program.text):
+    fragile = _FRAGILE_TEXT.search(program.text)
+    if inside > _MANY_LOOPS or fragile or is_long_chain(program.text):
         try_in_child(program)
+
+
+# The types of `has_fragile_types` in StableHLO, and divisions of integers.
+_FRAGILE_TEXT = re.compile(r"[x<](?:u?i2|f6E\w+)>|stablehlo\.(?:divide|remainder) .*[x<]u?i\d+>")
 
 
 def _check_written_out(closed: ClosedJaxpr) -> None:
@@ -165,6 +171,7 @@ def try_in_child(program: StableHLO) -> None:
             UnsupportedError,
             f"XLA does not survive the lowered program: it ends with {ended}",
             "xla-compile",
-            help="loops and branches inside each other, hundreds deep, or thousands of operations one after the "
-            "other use up its stack, and it fails at calls of the host in loops that take no step; run the program on NumPy",
+            help="loops and branches inside each other, hundreds deep, or thousands of operations one after the other use up its "
+            "stack, and it fails at calls of the host in loops that take no step, at constants of six bits, and where an integer "
+            "constant is divided by one that is zero; run the program on NumPy",
         )
