@@ -23,6 +23,7 @@ __all__ = [
     "bumped",
     "check_axes",
     "check_same_dtype",
+    "compare_by_parts",
     "check_sizes",
     "full",
     "inverse_permutation",
@@ -190,6 +191,17 @@ _FINITE = {  # the range of types that have no infinities
 }
 
 
+def compare_by_parts(ctx: Value, direction: str, x: Value, y: Value) -> Value:
+    """How complex numbers of one shape compare: by their real parts, and by the imaginary ones where those are equal.
+
+    `direction` is GT, GE, LT or LE.
+    """
+    part = x.aval.update(dtype=x.aval.dtype.real)
+    (xr, yr), (xi, yi) = ([ctx.op(name, v, out=part) for v in (x, y)] for name in ("real", "imag"))
+    by_real, by_imag = ctx.compare(direction, xr, yr), ctx.compare(direction, xi, yi)
+    return ctx.select(ctx.compare("EQ", xr, yr), by_imag, by_real)
+
+
 def lexicographic(ctx: Value, name: str) -> Value:
     """What to reduce complex numbers with: they compare by real, then by imaginary part.
 
@@ -198,13 +210,4 @@ def lexicographic(ctx: Value, name: str) -> Value:
     direction = {"maximum": "GT", "minimum": "LT"}.get(name)
     if direction is None:
         return name
-
-    def body(x: Value, y: Value) -> Value:
-        real = ShapedArray((), x.aval.dtype.real)
-        (xr, yr), (xi, yi) = (
-            [ctx.op(part, v, out=real) for v in (x, y)] for part in ("real", "imag")
-        )
-        by_real, by_imag = ctx.compare(direction, xr, yr), ctx.compare(direction, xi, yi)
-        return ctx.select(ctx.select(ctx.compare("EQ", xr, yr), by_imag, by_real), x, y)
-
-    return body
+    return lambda x, y: ctx.select(compare_by_parts(ctx, direction, x, y), x, y)

@@ -68,17 +68,18 @@ def elementwise(kinds: str, result: Result = None) -> dict[str, Any]:
     }
 
 
-def nary(kinds: str, result: Result = None) -> dict[str, Any]:
+def nary(kinds: str, result: Result = None, cost: Any = AS_LOWERED) -> dict[str, Any]:
     """Columns abstract_eval, batch and cost of an operation of two operands of one element type.
 
     Args:
       kinds: the kinds of element types it takes.
       result: the result's type from the common type of the operands; that itself when None.
+      cost: the cost rule.
     """
     return {
         "abstract_eval": Maker(lambda op: _binary_type(op.primitive.name, kinds, result)),
         "batch": broadcast_batch,
-        "cost": AS_LOWERED,
+        "cost": cost,
     }
 
 

@@ -12,12 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import same_shape_batch
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
+from jaxprtool.interpreters.cost import PER_OUTPUT, Cost
 from jaxprtool.interpreters.jvp import Zero, jvp_terms
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
+from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.monoids import Monoid, exact_laws, exactly_associative
 from jaxprtool.interpreters.ranges import within
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
@@ -25,7 +28,7 @@ from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, Lit, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers import complex_values
-from jaxprtool.makers.axes import check_same_dtype, lowest
+from jaxprtool.makers.axes import check_same_dtype, compare_by_parts, lowest
 from jaxprtool.makers.elementwise import (
     broadcast_avals,
     broadcast_to,
@@ -225,6 +228,18 @@ def _divided(name: str, at_zero: Callable[..., HloValue]) -> Callable[..., HloVa
     return rule
 
 
+@Maker
+def _division_cost(op: Any) -> Callable[..., int | Cost]:
+    """One operation for each integer, as in JAX's lowering, which has nothing around it; else as it is lowered here."""
+    as_lowered = AS_LOWERED.make(op)
+
+    def rule(in_avals: Sequence[Aval], out_avals: Sequence[Aval], **params: ParamValue) -> Any:
+        of = PER_OUTPUT if out_avals[0].dtype.is_integer else as_lowered
+        return of(in_avals, out_avals, **params)
+
+    return rule
+
+
 def _all_ones(ctx: LoweringContext, x: HloValue) -> HloValue:
     dtype = ctx.out_aval.dtype
     return ctx.constant(-1 if dtype.kind == "i" else (1 << dtype.bits) - 1, ctx.out_aval)
@@ -243,7 +258,7 @@ def _truncated_quotient(x: Value, y: Value) -> Value:
 
 define(
     lax.div,
-    **nary(_NUMBER),
+    **nary(_NUMBER, cost=_division_cost),
     impl=in_bytes(
         by_kind(numpy_function("divide"), i=_div_impl, u=_div_impl, c=complex_values.quotient)
     ),
@@ -259,7 +274,7 @@ define(
 
 define(
     lax.rem,
-    **nary("iuf"),
+    **nary("iuf", cost=_division_cost),
     impl=in_bytes(by_kind(numpy_function("fmod"), i=_rem_impl, u=_rem_impl)),
     jvp=jvp_terms(
         lambda t, out, x, y: broadcast_to(t, _shape(out)),
@@ -358,13 +373,7 @@ def _extremum_lower(name: str, direction: str) -> Value:
         if out.dtype.kind != "c":
             return simple(ctx, x, y)
         x, y = ctx.fill(x, out.shape), ctx.fill(y, out.shape)
-        part = out.update(dtype=out.dtype.real)
-        (rx, ix), (ry, iy) = (
-            [ctx.op(name, v, out=part) for name in ("real", "imag")] for v in (x, y)
-        )
-        tie, by_imag = ctx.compare("EQ", rx, ry), ctx.compare(direction, ix, iy)
-        which = ctx.select(tie, by_imag, ctx.compare(direction, rx, ry))
-        return ctx.select(which, x, y)
+        return ctx.select(compare_by_parts(ctx, direction, x, y), x, y)
 
     return rule
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
-from jaxprtool.makers.axes import full, lowest, static_impl, with_shape
+from jaxprtool.makers.axes import compare_by_parts, full, lowest, static_impl, with_shape
 from jaxprtool.makers.reducers import check_reducer, vectorized, with_consts
 from jaxprtool.makers.windows import Windows, padder
 from jaxprtool.rules.define import define
@@ -304,6 +305,9 @@ def _scatter_add_lower(
     """The padding is put on the operand itself, as XLA's CPU backend has to have it."""
     direction, _ = _direction("select_and_scatter_add", select_prim)
     aval, scalar = x.aval, ShapedArray((), x.aval.dtype)
+    compare = ctx.compare
+    if aval.dtype.kind == "c":  # which XLA cannot compare
+        compare = functools.partial(compare_by_parts, ctx)
     windows = windows_of(**params)
     x = ctx.pad(x, ctx.constant(_unit(aval, select_prim), scalar), windows.pad_config)
     add, zero = "or" if aval.dtype is BOOL else "add", ctx.constant(0, scalar)
@@ -312,7 +316,7 @@ def _scatter_add_lower(
         x,
         source,
         zero,
-        lambda a, b: ctx.compare(direction, a, b),
+        functools.partial(compare, direction),
         lambda a, b: ctx.op(add, a, b, out=scalar),
         windows._replace(padding=((0, 0),) * aval.ndim),
     )
