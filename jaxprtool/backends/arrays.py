@@ -23,6 +23,7 @@ from jaxprtool.backends.numpy_eval import value as as_value
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX64, FLOAT32, INT32, INT64, dtype_of
+from jaxprtool.ir.frozen import private_array
 from jaxprtool.ir.jaxpr import Var
 
 __all__ = [
@@ -297,7 +298,7 @@ def constant(value: Any, v: Var) -> Any:
         return from_literal(value, slot)
     held = as_value(value)
     if not isinstance(held, KeyArray):
-        return fit(np.asarray(held), slot, "what is given")
+        return private_array(fit(np.asarray(held), slot, "what is given"))
     if held.shape != v.aval.shape or held.dtype is not v.aval.dtype:
         _mismatch(slot, type_name(held))
     return held

@@ -29,6 +29,7 @@ from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.jax_functions import call
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.frozen import private_array
 from jaxprtool.ir.interface import (
     argument_labels,
     interface_of,
@@ -428,7 +429,8 @@ def make_jaxpr(f: Callable[..., Value], *, return_tree: bool = False) -> Callabl
         closed = stage(flat, [leaf_aval(x) for x in leaves], argument_names(f, args))
         result = tree_of(tree_unflatten(out_tree[0], closed.jaxpr.outs), tree_node)
         interface = interface_of(named_arguments(f, args), result, tree_node)
-        closed = closed.replace(interface=interface)
+        consts = [*map(private_array, closed.consts)]
+        closed = closed.replace(interface=interface, consts=consts)
         return (closed, out_tree[0]) if return_tree else closed
 
     return maker

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from jaxprtool.ir.frozen import Frozen, amend
+
 __all__ = ["DType", "dtype_of", "find_dtype", "holds_all"]
 
 _BY_NAME: dict[str, DType] = {}
 
 
-class DType:
+class DType(Frozen):
     """An element type.
 
     Attributes:
@@ -25,9 +27,13 @@ class DType:
     """
 
     __slots__ = ("bits", "kind", "name", "short")
+    bits: int
+    kind: str
+    name: str
+    short: str
 
     def __init__(self, name: str, short: str, kind: str, bits: int):
-        self.name, self.short, self.kind, self.bits = name, short, kind, bits
+        amend(self, name=name, short=short, kind=kind, bits=bits)
         _BY_NAME[name] = _BY_NAME[short] = self
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ __all__ = [
     "FrozenList",
     "amend",
     "become",
+    "private_array",
     "refuse_change",
     "refuse_removal",
     "set_field",
@@ -91,3 +92,18 @@ def become(x: Any, cls: type) -> None:
         x.__class__ = cls
     except TypeError:
         raise RecursionError("maximum recursion depth exceeded while making a jaxpr") from None
+
+
+def private_array(x: Any) -> Any:
+    """A value that a program may keep as a constant: of a NumPy array that somebody could write into, a copy that nobody can.
+
+    The array may also be a view of such an array. Anything else is returned as it is.
+    """
+    owner = x
+    while owner is not None and hasattr(owner, "setflags"):
+        if owner.flags.writeable:
+            x = x.copy()
+            x.setflags(write=False)
+            break
+        owner = owner.base
+    return x

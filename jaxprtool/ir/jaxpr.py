@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from jaxprtool.ir.frozen import (
     Frozen,
     FrozenDict,
+    FrozenList,
     amend,
     become,
     refuse_change,
@@ -205,7 +206,7 @@ class Param(NamedTuple):
     named_by_call: bool = False
 
 
-class Primitive:
+class Primitive(Frozen):
     """An operation: a name, and what `ops` declares of it. Rules live in the interpreters' tables.
 
     Attributes:
@@ -263,6 +264,30 @@ class Primitive:
         "takes",
         "unprinted",
     )
+    acts_along: str
+    binds: Callable[[dict[str, Any]], Any] | None
+    checked: tuple[tuple[str, Callable[[Any], bool], Any], ...]
+    defaults: Params
+    doc: str
+    first: tuple[str, ...]
+    holds_jaxprs: bool
+    index_from: int
+    known: bool
+    library: str
+    met_first: tuple[str, ...]
+    multiple_results: bool
+    name: str
+    notation: str
+    one_type: bool
+    open: bool
+    operands: tuple[str, ...]
+    optional: frozenset[str]
+    params: dict[str, Param]
+    pending: str
+    recovered: tuple[tuple[str, Callable[..., Any]], ...]
+    stub: Callable[..., Any] | None
+    takes: Callable[..., Any] | None
+    unprinted: frozenset[str]
 
     def __init__(
         self,
@@ -283,26 +308,38 @@ class Primitive:
         library: str = "",
         open: bool = False,
     ):
-        self.name, self.operands, self.params = name, tuple(operands), params or {}
-        self.multiple_results, self.known = multiple_results, known
-        self.index_from, self.doc, self.stub = index_from, doc, stub
-        self.one_type, self.notation = one_type, notation
-        self.takes, self.binds = takes, binds
-        self.pending, self.library, self.open = pending, library, open
-        declared = self.params.values()
-        self.defaults = Params({p.name: p.default for p in declared if p.default is not REQUIRED})
-        self.optional = frozenset([p.name for p in declared if p.optional])
-        self.holds_jaxprs = not known or any(
-            p.kind.holds_jaxprs or p.kind.unchecked for p in declared
+        params = params or {}
+        declared = params.values()
+        unchecked = any(p.kind.holds_jaxprs or p.kind.unchecked for p in declared)
+        amend(
+            self,
+            name=name,
+            operands=tuple(operands),
+            params=FrozenDict(params),
+            multiple_results=multiple_results,
+            known=known,
+            index_from=index_from,
+            doc=doc,
+            stub=stub,
+            one_type=one_type,
+            notation=notation,
+            takes=takes,
+            binds=binds,
+            pending=pending,
+            library=library,
+            open=open,
+            defaults=Params({p.name: p.default for p in declared if p.default is not REQUIRED}),
+            optional=frozenset([p.name for p in declared if p.optional]),
+            holds_jaxprs=not known or unchecked,
+            acts_along=next((p.name for p in declared if p.acts_along), ""),
+            checked=tuple(
+                [(p.name, p.kind.fits, p.default) for p in declared if not p.kind.unchecked]
+            ),
+            first=tuple([p.name for p in declared if p.first]),
+            met_first=tuple([p.name for p in declared if p.met_first]),
+            unprinted=frozenset([p.name for p in declared if p.hidden in ("always", "implied")]),
+            recovered=tuple([(p.name, p.recover) for p in declared if p.recover is not None]),
         )
-        self.acts_along = next((p.name for p in declared if p.acts_along), "")
-        self.checked = tuple(
-            [(p.name, p.kind.fits, p.default) for p in declared if not p.kind.unchecked]
-        )
-        self.first = tuple([p.name for p in declared if p.first])
-        self.met_first = tuple([p.name for p in declared if p.met_first])
-        self.unprinted = frozenset([p.name for p in declared if p.hidden in ("always", "implied")])
-        self.recovered = tuple([(p.name, p.recover) for p in declared if p.recover is not None])
 
     def __repr__(self) -> str:
         return self.name
@@ -433,6 +470,10 @@ class Written(NamedTuple):
     effects: str = ""
 
 
+def _lines(comments: Mapping[str, Sequence[str]]) -> FrozenDict[str, FrozenList[str]]:
+    return FrozenDict({place: FrozenList(lines) for place, lines in comments.items()})
+
+
 class Jaxpr(Keeper):
     """A function in A-normal form, closed: its body refers to nothing outside.
 
@@ -469,7 +510,7 @@ class Jaxpr(Keeper):
         set_field(self, "outs", (*outs,))
         set_field(self, "const_binders", (*const_binders,))
         set_field(self, "span", span)
-        set_field(self, "comments", comments)
+        set_field(self, "comments", None if comments is None else _lines(comments))
         set_field(self, "written", written)
         set_field(self, "derived", {})
 
@@ -502,7 +543,8 @@ class ClosedJaxpr(Keeper):
     Every jaxpr inside a param is one of these, with no constants where JAX holds an open jaxpr.
     A jaxpr that occurs twice in a program is one object, so that it is read, printed, transformed
     and lowered once. `interface` holds the names of the arguments and the pytrees of arguments and results, as the
-    function that was traced has them (None where they are not known).
+    function that was traced has them (None where they are not known). Arrays among the constants belong to the program: they must
+    not be written into (`private_array` makes a copy that nobody can write into).
 
     Raises:
       ValueError: the interface has another number of leaves than the jaxpr has arguments and results.

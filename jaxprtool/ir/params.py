@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from jaxprtool.ir.frozen import Frozen, FrozenDict, amend
+from jaxprtool.ir.frozen import Frozen, FrozenDict, amend, refuse_change, refuse_removal, set_field
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -58,10 +58,12 @@ class NumpyScalar(int):
     """An integer that prints as NumPy prints its scalars inside containers: `np.int64(1)`."""
 
     type_name: str
+    __setattr__ = refuse_change
+    __delattr__ = refuse_removal
 
     def __new__(cls, value: int, type_name: str = "np.int64") -> NumpyScalar:
         self = super().__new__(cls, value)
-        self.type_name = type_name
+        set_field(self, "type_name", type_name)
         return self
 
     def __repr__(self) -> str:
@@ -75,10 +77,12 @@ class RangeTuple(tuple[int, ...]):
     """The integers of a range, which prints as one: `range(0, 3)` where a tuple is meant."""
 
     bounds: range
+    __setattr__ = refuse_change
+    __delattr__ = refuse_removal
 
     def __new__(cls, bounds: range) -> RangeTuple:
         self = super().__new__(cls, bounds)
-        self.bounds = bounds
+        set_field(self, "bounds", bounds)
         return self
 
     def __reduce__(self):
@@ -92,11 +96,13 @@ class OrderedSet(frozenset[Any]):
     """A set that prints its members in the order in which they were given: `frozenset({'j', 'i'})`."""
 
     order: tuple[Any, ...]
+    __setattr__ = refuse_change
+    __delattr__ = refuse_removal
 
     def __new__(cls, members: Iterable[Any]) -> OrderedSet:
         order = tuple(members)
         self = super().__new__(cls, order)
-        self.order = order
+        set_field(self, "order", order)
         return self
 
     def __reduce__(self):

@@ -7,6 +7,7 @@ one of them, so that a program costs only the families that it uses.
 from importlib import import_module
 
 from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.ir.frozen import set_field
 from jaxprtool.rules.define import PLACES, rows_of
 
 __all__ = ["load_rows"]
@@ -27,4 +28,4 @@ def load_rows(declared_in: str) -> None:
     if missing:
         raise TypeError(f"these primitives have no row: {', '.join(missing)}")
     for primitive in declared:
-        primitive.pending = ""
+        set_field(primitive, "pending", "")

@@ -11,6 +11,7 @@ from jaxprtool.core.gateways import gateways
 from jaxprtool.core.trace import Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
+from jaxprtool.ir.frozen import private_array
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 
 __all__ = ["compiled", "jit"]
@@ -74,4 +75,4 @@ def _stage_call(
     """The jaxpr of f with what it closes over as leading arguments, their values, f's result tree."""
     flat, out_tree = flatten_fun(f, in_tree)
     closed = stage(flat, [get_aval(x) for x in leaves], argument_names(f, args))
-    return hoist_consts(closed), closed.const_operands, out_tree[0]
+    return hoist_consts(closed), [*map(private_array, closed.const_operands)], out_tree[0]

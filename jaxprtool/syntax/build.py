@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.frozen import FrozenDict, amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Written
 from jaxprtool.syntax.atoms import Atoms, Missing, Scope
 from jaxprtool.syntax.build_equations import EquationCallbacks
@@ -74,7 +74,7 @@ class Builder:
             self.comments.give(closed, len(self.source.text), "end")
         dialect = recognised(self.source.text, self.reading.told).name
         for closed in programs.values():
-            written = closed.jaxpr.written or Written({})
+            written = closed.jaxpr.written or Written(FrozenDict())
             amend(closed.jaxpr, written=written._replace(dialect=dialect))
         self.errors.raise_all(programs)
 
@@ -100,14 +100,17 @@ class Builder:
     def on_lone_equation(self, eqn: JaxprEqn) -> dict[str, ClosedJaxpr]:
         scope = self.atoms.scopes.pop()
         outs = [v for v in eqn.out_binders if not isinstance(v, DropVar)]
-        written = Written({}, lone_equation=True)
+        written = Written(FrozenDict(), lone_equation=True)
         jaxpr = Jaxpr(scope.inputs, [eqn], outs, span=eqn.span, written=written)
         self._infer_types(program := ClosedJaxpr(jaxpr))
         return {"": program}
 
     def on_program(self, _: Any, program: ClosedJaxpr) -> ClosedJaxpr:
-        written = program.jaxpr.written or Written({})
-        amend(program.jaxpr, written=written._replace(definitions=self.definitions.listed()))
+        written = program.jaxpr.written or Written(FrozenDict())
+        amend(
+            program.jaxpr,
+            written=written._replace(definitions=FrozenDict(self.definitions.listed())),
+        )
         return self.on_program_alone(program)
 
     def on_program_alone(self, program: ClosedJaxpr) -> ClosedJaxpr:

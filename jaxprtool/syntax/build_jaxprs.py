@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.frozen import FrozenDict, amend
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Written
 from jaxprtool.ir.spans import Span
 from jaxprtool.syntax.atoms import Atoms, Scope
@@ -71,7 +71,7 @@ class JaxprCallbacks:
         jaxpr = Jaxpr(scope.inputs, eqns, (), scope.consts, span, comments)
         amend(jaxpr, outs=self._outs(token, scope, jaxpr))
         if token[2] in self.effects:
-            amend(jaxpr, written=Written({}, effects=self.effects.pop(token[2])))
+            amend(jaxpr, written=Written(FrozenDict(), effects=self.effects.pop(token[2])))
         consts = self._where(entries, scope) if entries else [None] * len(scope.consts)
         return ClosedJaxpr(jaxpr, consts)
 

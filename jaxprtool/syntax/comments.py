@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.frozen import FrozenDict, FrozenList, amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.syntax.patterns import BLANK, GAP, Everywhere, pattern
 from jaxprtool.syntax.tokens import COMMENT, Token
@@ -118,5 +118,5 @@ class CommentScanner:
         lines = self.above.get(start)
         if lines:
             comments = closed.jaxpr.comments or {}
-            joined = {**comments, place: [*lines, *comments.get(place, ())]}
-            amend(closed.jaxpr, comments=joined)
+            joined = FrozenList([*lines, *comments.get(place, ())])
+            amend(closed.jaxpr, comments=FrozenDict({**comments, place: joined}))

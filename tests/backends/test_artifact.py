@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from jaxprtool.backends.xla import compile as xla
-from jaxprtool.driver.artifact import decode_artifact, encode_artifact, is_artifact
+from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact, is_artifact
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.compile import from_bytes
 from jaxprtool.driver.save import load
-from jaxprtool.ir.diagnostics import UsageError
+from jaxprtool.interpreters.lower import lower_jaxpr
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError
 from jaxprtool.syntax.parse import parse
 
 TEXT = "{ lambda ; a:f32[3] b:i64[]. let c:f32[3] = sin a in (c, b) }"
@@ -64,6 +65,23 @@ def test_loading_does_not_compile(data, monkeypatch):
 )
 def test_code_for_other_machines_is_compiled_again(data, changes):
     assert_works(from_bytes(encode_artifact(decode_artifact(data)._replace(**changes))))
+
+
+# A result, and what is written in its place.
+FATAL = {
+    "1:i32[]": "%zero = stablehlo.constant dense<0> : tensor<i32>\n%r = stablehlo.divide %0, %zero : tensor<i32>",
+    "1:u8[]": "%zero = stablehlo.constant dense<0> : tensor<ui8>\n%r = stablehlo.remainder %0, %zero : tensor<ui8>",
+    "1:f6_e2m3fn[]": "%r = stablehlo.add %0, %0 : tensor<f6E2M3FN>",
+}
+
+
+@pytest.mark.parametrize("result", FATAL)
+def test_a_text_on_which_xla_ends_the_process_is_refused(result):
+    program = lower_jaxpr(parse(f"{{ lambda ; . let  in ({result},) }}"))
+    program.text = program.text.replace("return %0", f"{FATAL[result]}\nreturn %r")
+    assert "return %r" in program.text
+    with pytest.raises(UnsupportedError, match="XLA does not survive"):
+        from_bytes(encode_artifact(Artifact(program, b"", "0.0.1", "pdp11")))
 
 
 @pytest.mark.parametrize(

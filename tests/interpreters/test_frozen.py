@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 import pickle
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxprtool as jt
 from jaxprtool.core.primitive import find_primitive
+from jaxprtool.ir.frozen import FrozenDict, FrozenList
+from jaxprtool.ir.jaxpr import Primitive
 from jaxprtool.ir.memo import Memo, MemoTable
+from jaxprtool.ir.spans import Source
 from jaxprtool.ir.walk import map_programs
+from tests.programs.catalogue import EXAMPLES
 
 TEXT = """\
 { lambda a:f32[3]; b:f32[3]. let
@@ -37,6 +45,8 @@ PARTS = {
     "literal": lambda p: (p.eqns[2].inputs[1], "val"),
     "type": lambda p: (p.in_avals[0], "shape"),
     "element type": lambda p: (p.in_avals[0], "dtype"),
+    "kind of an element type": lambda p: (p.in_avals[0].dtype, "kind"),
+    "primitive": lambda p: (p.eqns[1].primitive, "name"),
 }
 
 
@@ -149,3 +159,115 @@ def test_copies_are_equal(copied):
     jt.jaxpr_as_fun(p)(A)  # so that there is something derived
     assert jt.diff(p, copied(p)).equal
     assert str(copied(p.jaxpr)) == str(p.jaxpr)
+
+
+def reachable(root):
+    """Everything that a program holds, with the way to it: not what is derived from it, nor what declares a primitive's params."""
+    seen, pending = {id(root)}, [(root, "program")]
+    while pending:
+        x, way = pending.pop()
+        yield x, way
+        parts = []
+        if isinstance(x, dict):
+            parts = [(f"{way}[{k!r}]", v) for k, v in x.items()]
+        elif isinstance(x, (tuple, list, frozenset)):
+            parts = [(f"{way}[{i}]", v) for i, v in enumerate(x)]
+        if is_ours(x) and not isinstance(x, (Primitive, Source)):
+            parts += [(f"{way}.{n}", getattr(x, n)) for n in fields(x) if n not in DERIVED]
+        for to, part in parts:
+            if id(part) not in seen:
+                seen.add(id(part))
+                pending.append((part, to))
+
+
+DERIVED = {"derived", "cached"}
+
+
+def is_ours(x):
+    return type(x).__module__.startswith("jaxprtool")
+
+
+def fields(x):
+    names = {n for cls in type(x).__mro__ for n in getattr(cls, "__slots__", ())}
+    return [n for n in sorted({*names, *getattr(x, "__dict__", ())}) if hasattr(x, n)]
+
+
+def is_fixed(x):
+    """Whether an object, without what it holds, is as it is for ever."""
+    if isinstance(x, np.ndarray):
+        return not x.flags.writeable
+    if isinstance(x, (list, dict, set)):
+        return isinstance(x, (FrozenList, FrozenDict))
+    for name in fields(x) if is_ours(x) and not isinstance(x, Source) else ():
+        try:
+            setattr(x, name, getattr(x, name))
+        except (AttributeError, TypeError):
+            continue
+        return False
+    return True
+
+
+def live():
+    w = np.ones((3, 3), np.float32)
+
+    def f(p, x):
+        noise = jax.random.normal(jax.random.key(0), (3,))
+        return jnp.tanh(x @ p["w"] @ w).at[jnp.array([0, 1])].add(1.0).sum() + noise.sum()
+
+    return jt.trace(f, {"w": w}, w)
+
+
+HOLDERS = {
+    "arrays": lambda: jt.make_jaxpr(lambda x: x * A)(A),
+    "views of arrays": lambda: jt.make_jaxpr(lambda x: x * A[::-1])(A),
+    "given constants": program,
+    "live": live,
+    "odd values": lambda: jt.parse(ODD),
+    "numbers of NumPy": lambda: jt.parse(
+        "{ lambda ; a:f32[2]. let b:f32[] = reduce_sum[axes=(np.int64(0),)] a in (b,) }"
+    ),
+    "comments": lambda: jt.parse(f"# first\n{TEXT}\n# last"),
+    **{p.stem: functools.partial(jt.load, p) for p in sorted(EXAMPLES.glob("*.jaxpr"))},
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_nothing_that_a_program_holds_can_change(name):
+    changing = [f"{way}: {type(x)}" for x, way in reachable(HOLDERS[name]()) if not is_fixed(x)]
+    assert not changing
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a: jt.make_jaxpr(lambda x: (x * a, a))(A),
+        lambda a: jt.trace(lambda x: (jnp.sin(x) * a, jnp.asarray(a)), A),
+        lambda a: jt.with_consts(
+            jt.parse(
+                "{ lambda a:f32[3]; b:f32[3]. let c:f32[3] = mul b a; d:f32[3] = cos a in (c, d) }"
+            ),
+            {"a": a},
+        ),
+    ],
+)
+def test_an_array_that_a_program_took_may_change(make):
+    """The program keeps what it was, for every verb; and nobody writes into its constants by its results."""
+    a, x = np.arange(3, dtype=np.float32), np.ones(3, np.float32)
+    p = make(a)
+    before = [np.array(y) for y in jt.eval_jaxpr(p, [x])]
+    compiled, text = jt.compile(p), jt.format_jaxpr(p, lossless=True)
+    a[:] = 9
+    for y in jt.eval_jaxpr(p, [x]):
+        with contextlib.suppress(ValueError):  # a constant cannot be written into
+            y[:] = 7
+    for outs in (jt.eval_jaxpr(p, [x]), compiled(x), jt.eval_jaxpr(jt.parse(text), [x])):
+        np.testing.assert_allclose([*map(np.asarray, outs)], before, rtol=1e-6)
+
+
+def test_a_compiled_function_keeps_what_it_closes_over():
+    """As in JAX."""
+    a, x = np.ones(3, np.float32), np.ones(3, np.float32)
+    f, g = jt.jit(lambda x: x * a), jax.jit(lambda x: x * a)
+    f(x), g(x)
+    a[:] = 5
+    np.testing.assert_array_equal(np.asarray(f(x)), np.asarray(g(x)))

@@ -77,8 +77,9 @@ def difference(text: str) -> str | None:
             return f"Lark rejects at {at}, the reader at {first.span.start}: {first.message}"
         if fast:
             excused = is_layout_only(fast) or is_ill_typed(fast)
-        else:
-            excused = has_unreadable(scan(Source(text)).tokens, e.offset)
+        else:  # the reader says that a type is unknown, which is further on in the token
+            unknown = any(e.offset <= d.span.start <= _line_end(text, e.offset) for d in every)
+            excused = unknown or has_unreadable(scan(Source(text)).tokens, e.offset)
         return None if excused else f"Lark alone rejects at {at}"
     except Meaningless as e:
         theirs = e

@@ -28,6 +28,7 @@ from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import is_linear, transpose_rules
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
+from jaxprtool.ir.frozen import set_field
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 from jaxprtool.ir.walk import sub_jaxprs
 
@@ -56,7 +57,7 @@ def give_rules(
     transpose_rules.define(primitive, rules.transpose)
     lowering_rules.define(primitive, rules.lower)
     cost_rules.define(primitive, FREE)
-    primitive.rules = rules
+    set_field(primitive, "rules", rules)
 
 
 class _Rules:

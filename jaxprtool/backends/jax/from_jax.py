@@ -56,7 +56,7 @@ from jaxprtool.ir.avals import (
 )
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.dtypes import DType, custom_dtype, dtype_of, find_dtype
-from jaxprtool.ir.frozen import FrozenDict, FrozenList, amend
+from jaxprtool.ir.frozen import FrozenDict, FrozenList, amend, private_array
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Params, Primitive, Var
 from jaxprtool.ir.params import NumpyScalar, PrintedFunction, RangeTuple, Record, Structured
 from jaxprtool.ir.placement import placement_of
@@ -421,6 +421,6 @@ def const_value(c: Any) -> Any:
             return KeyArray(tag, np.asarray(jax.random.key_data(c)))
         return c
     try:
-        return np.asarray(c)
+        return private_array(np.asarray(c))
     except TypeError:
         return c

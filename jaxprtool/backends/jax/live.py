@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.frozen import amend, refuse_change, refuse_removal, set_field
 from jaxprtool.ir.jaxpr import Primitive
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import Opaque, PrintedFunction, Record, Word
@@ -61,10 +61,12 @@ class LiveWord(Word):
     """A bare name that stands for an object of a running JAX, and that object."""
 
     value: Any
+    __setattr__ = refuse_change
+    __delattr__ = refuse_removal
 
     def __new__(cls, text: str, value: Any) -> LiveWord:
         self = super().__new__(cls, text)
-        self.value = value
+        set_field(self, "value", value)
         return self
 
 
@@ -94,11 +96,12 @@ class LivePrimitive(Primitive):
     """
 
     __slots__ = ("rules", "value")
+    rules: Any
+    value: Any
 
     def __init__(self, value: Any):
         super().__init__(value.name, multiple_results=True, known=False)
-        self.value = value
-        self.rules: Any = None
+        amend(self, value=value, rules=None)
 
 
 class Named:
