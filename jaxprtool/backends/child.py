@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 
+from jaxprtool import ops as lax
+from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import Aval, Jaxpr
 from jaxprtool.ir.walk import all_eqns
 
-__all__ = ["has_fragile_types", "signal_of"]
+__all__ = ["calls_host_in_while", "has_fragile_types", "signal_of"]
 
 # XLA's CPU compiler ends the process at constants of six bits, where it divides constants of two bits by zero, and,
 # as JAX lowers them, where arrays of two bits are joined.
@@ -28,6 +30,15 @@ def has_fragile_types(jaxpr: Jaxpr) -> bool:
 
 def _is_fragile(aval: Aval) -> bool:
     return isinstance(aval, ShapedArray) and aval.dtype.name in _FRAGILE
+
+
+def calls_host_in_while(jaxpr: Jaxpr) -> bool:
+    """Whether the program may call the host in a `while` loop that takes no step.
+
+    XLA removes a loop that it finds to take none, and ends the process where a call is left whose operands are constants.
+    """
+    loops = (e for e in all_eqns(jaxpr) if e.primitive is lax.while_call.primitive)
+    return any(has_effects(loop) for loop in loops)
 
 
 def signal_of(script: str, data: str, *words: str) -> str | None:

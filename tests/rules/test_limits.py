@@ -134,6 +134,25 @@ def test_a_loop_without_steps_that_calls_the_host(call, how):
     assert np.asarray(twice)[0] == 4
 
 
+@pytest.mark.parametrize("shape", ["", "3", "0"])
+@pytest.mark.parametrize("how", [{}, {"jit": True}, {"through": "jax"}])
+def test_a_loop_without_steps_that_prints(shape, how):
+    """Read from a text; XLA ends the process on some of them, and only as JAX lowers them on others."""
+    program = jt.parse(f"""{{ lambda ; a:i32[{shape}]. let
+        while[body_jaxpr={{ lambda ; b:i32[{shape}]. let
+            debug_print[fmt=x = {{}} has_placeholders=False in_tree=PyTreeDef(((*,), {{}})) logging_record=None np_printoptions=()
+              ordered=False partitioned=False static_args=()] b in () }}
+          body_nconsts=1 cond_jaxpr={{ lambda ; . let  in (False:bool[],) }} cond_nconsts=0] a
+      in (a,) }}""")
+    value = np.zeros([int(n) for n in shape], np.int32)
+    try:
+        (out,) = run(program, [value], **how)
+    except jt.UnsupportedError as e:
+        assert how and "does not survive" in str(e)
+    else:
+        np.testing.assert_array_equal(out, value)
+
+
 NARROW = ("i2", "u2", "i4", "u4", "f4_e2m1fn", "f6_e2m3fn", "f6_e3m2fn", "f8_e8m0fnu", "f8_e3m4")
 
 

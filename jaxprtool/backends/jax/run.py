@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxprtool import ops as lax
 from jaxprtool.backends.arrays import generate
-from jaxprtool.backends.child import has_fragile_types, signal_of
+from jaxprtool.backends.child import calls_host_in_while, has_fragile_types, signal_of
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.devices import devices_on
 from jaxprtool.backends.jax.from_jax import const_value
@@ -113,7 +113,8 @@ run_deep(lambda: compile_with_jax(program, sys.argv[1] or None, int(sys.argv[2])
 def _check_survives(program: ClosedJaxpr, platform: str | None, devices: int) -> None:
     """Compile in another process first what JAX may not survive. Raises UnsupportedError where that is ended by a signal."""
     jaxpr = program.jaxpr
-    odd = has_fragile_types(jaxpr) or any(map(_may_divide_by_zero, all_eqns(jaxpr)))
+    odd = has_fragile_types(jaxpr) or calls_host_in_while(jaxpr)
+    odd = odd or any(map(_may_divide_by_zero, all_eqns(jaxpr)))
     if nesting(jaxpr) <= _DEEP and not odd:
         return
     text = format_jaxpr(program, lossless=True)
@@ -122,8 +123,8 @@ def _check_survives(program: ClosedJaxpr, platform: str | None, devices: int) ->
         message = f"JAX does not survive the program: it ends with {ended}"
         help = (
             "calls, loops and branches inside each other, hundreds deep, use up its stack (--jit takes deeper calls), and it "
-            "fails at constants of six bits, where arrays of two bits are joined, and where an integer constant is divided by "
-            "one that is zero; run the program on NumPy"
+            "fails at constants of six bits, where arrays of two bits are joined, where an integer constant is divided by one that "
+            "is zero, and at calls of the host in loops that take no step; run the program on NumPy"
         )
         fail(UnsupportedError, message, "jax-run", help=help)
 

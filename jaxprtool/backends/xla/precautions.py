@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from jaxprtool import ops as lax
-from jaxprtool.backends.child import has_fragile_types, signal_of
+from jaxprtool.backends.child import calls_host_in_while, has_fragile_types, signal_of
 from jaxprtool.backends.xla.client import jaxlib_version
-from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns, count_eqns, nesting
@@ -43,7 +41,8 @@ def check_survives(closed: ClosedJaxpr, program: StableHLO) -> None:
     _check_written_out(closed)
     many = program.text.count("stablehlo.while") > _MANY_LOOPS
     deep = many or nesting(closed.jaxpr) > _DEEP
-    odd = has_fragile_types(closed.jaxpr) or _calls_host_in_while(closed, program)
+    odd = has_fragile_types(closed.jaxpr)
+    odd = odd or (bool(program.callbacks) and calls_host_in_while(closed.jaxpr))
     if deep or odd or is_long_chain(program.text):
         try_in_child(program)
 
@@ -131,17 +130,6 @@ def is_long_chain(text: str) -> bool:
             ends[m[1]] = own + max((ends.get(x, 0) for x in _OPERAND.findall(m[2])), default=0)
         chains[name] = max(ends.values(), default=1)
     return max(chains.values(), default=0) > _LONG_CHAIN
-
-
-def _calls_host_in_while(closed: ClosedJaxpr, program: StableHLO) -> bool:
-    """Whether the program calls the host in a loop that may take no step.
-
-    XLA removes a loop that it finds to take none, and ends the process where a call is left whose operands are constants.
-    """
-    if not program.callbacks:
-        return False
-    loops = (e for e in all_eqns(closed.jaxpr) if e.primitive is lax.while_call.primitive)
-    return any(has_effects(loop) for loop in loops)
 
 
 _CHILD = """
