@@ -147,11 +147,12 @@ class Rule:
         """Whether it may find anything in a program that runs these primitives."""
         return not self.needs or any(_is_meant(p, self.needs) for p in primitives)
 
-    def apply(self, at: Any) -> Iterator[Found]:
+    def apply(self, at: Any) -> Iterable[Found]:
         """What it finds: a rule gives nothing, a message, a `Found`, or several of them."""
         found = self.run(at)
-        if found is None or found is False:
-            return
+        return () if found is None or found is False else self._made_of(found, at)
+
+    def _made_of(self, found: Any, at: Any) -> Iterator[Found]:
         for one in [found] if isinstance(found, (str, Found)) else found:
             made = Found(one) if isinstance(one, str) else one
             if self.kind == "equation" and made.place is None and made.var is None:
