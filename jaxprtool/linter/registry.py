@@ -19,7 +19,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from jaxprtool.analyses.places import Place
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -153,7 +153,12 @@ class Rule:
         return () if found is None or found is False else self._made_of(found, at)
 
     def _made_of(self, found: Any, at: Any) -> Iterator[Found]:
-        for one in [found] if isinstance(found, (str, Found)) else found:
+        several = isinstance(found, Iterable) and not isinstance(found, (str, Found))
+        for one in cast("Iterable[Any]", found) if several else [found]:
+            if not isinstance(one, (str, Found)):
+                message = f"the lint rule {self.code} returned {type(one).__name__}"
+                help = "a rule returns None, a message, a Found, or several of them"
+                fail(UsageError, message, "plugin-failed", help=help)
             made = Found(one) if isinstance(one, str) else one
             if self.kind == "equation" and made.place is None and made.var is None:
                 made = made._replace(place=at.place())
