@@ -62,9 +62,10 @@ class External(Interest):
             _end(process)
 
     def close(self) -> None:
-        """Remove the files of all candidates; no test begins after this."""
+        """End what runs, and remove the files of all candidates; no test begins after this."""
         with self._lock:
             self._closed = True
+            self.stop()
             if self._root is not None:
                 shutil.rmtree(self._root, ignore_errors=True)
 

@@ -534,7 +534,7 @@ def test_an_interrupt_leaves_the_smallest_so_far(tmp_path):
         start_new_session=True,
     )
     time.sleep(6)
-    for _ in range(3):  # of an impatient user; the test gets them too
+    for _ in range(3):  # of an impatient user
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.02)
     _, messages = process.communicate(timeout=30)
@@ -545,6 +545,9 @@ def test_an_interrupt_leaves_the_smallest_so_far(tmp_path):
     assert "log" in {e.primitive.name for e in small.eqns}
     assert len(small.eqns) < len(program.eqns)
     assert invoke(["check", "-q", str(out)]).status == 0
+    time.sleep(0.2)
+    left = subprocess.run(["pgrep", "-f", test], capture_output=True, check=False, text=True)
+    assert not left.stdout
     del args
 
 
