@@ -46,6 +46,7 @@ def bundled(
     options: Sequence[Sequence[str]],
     *,
     values: Sequence[Value] | None = None,
+    of_function: bool = False,
     expect: str | None = None,
     scrub: bool = False,
     limit: float = TIME_LIMIT,
@@ -59,13 +60,14 @@ def bundled(
       words: values of its arguments, as `driver.values` takes them.
       verb, options: the command; see `Bundle`.
       values: the values themselves, in the place of words.
+      of_function: whether the program is a function that was traced, so that the functions it calls back are at hand here.
       expect: what the command should write; None where nobody says so: then it is what JAX gives, for `run`.
       scrub: whether names and values are replaced by neutral ones, as far as the result stays of its kind.
       limit: seconds that the command may take.
       max_bytes: for the arguments.
 
     Raises:
-      UsageError: a command that no bundle may hold, wrong arguments.
+      UsageError: a command that no bundle may hold, wrong arguments, a function that calls functions of Python back.
     """
     checked_command(verb, options, "-- " + verb)
     if values is None:
@@ -74,6 +76,13 @@ def bundled(
         values = checked_arguments(parse(text, name), values)
     args = _packed(text, name, values)
     outcome = executed(verb, options, text, args, limit)
+    if of_function and "[no-callback]" in outcome.messages:
+        fail(
+            UsageError,
+            f"{name} calls functions of Python, and a bundle holds none",
+            "no-callback",
+            help=_CUT_OUT,
+        )
     kept: Sequence[str] = ()
     if scrub:
         text, values, kept = scrubbed(text, values, verb, options, outcome, limit)
@@ -112,6 +121,7 @@ def _values(
     return arguments(binders, words, interface=interface, max_bytes=max_bytes)
 
 
+_CUT_OUT = "`reduce` puts the values that they gave in their place: make a bundle of what it writes"
 _WITHOUT_ARGS = ("equiv", "reduce")  # verbs for which values may be missing
 
 
