@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from jaxprtool.analyses.comparison import First, Tolerance
 from jaxprtool.analyses.first_difference import Search
 from jaxprtool.analyses.in_step import Stepped
+from jaxprtool.driver.inside_calls import inside_calls
 from jaxprtool.driver.prefixes import Program, first_of_prefixes
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run
 from jaxprtool.interpreters.evaluate import numpy_namespace
@@ -117,6 +118,16 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
                 whole_a, whole_b, lambda x, y: compare.difference(x, y, **how)
             )
         return Results(results, first)
+    found = _in_step(a, b, tolerance)
+
+    def again(p: ClosedJaxpr, q: ClosedJaxpr) -> First | None:
+        return _in_step(a._replace(program=p), b._replace(program=q), tolerance).first
+
+    return found._replace(first=inside_calls(a.program, b.program, found.first, again))
+
+
+def _in_step(a: Side, b: Side, tolerance: Tolerance) -> Results:
+    compare, how = differences(), tolerance._asdict()
     runs = a.stepped(), b.stepped()
     near = compare.clearly(tolerance)
 
