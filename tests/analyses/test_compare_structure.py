@@ -7,12 +7,14 @@ import random
 import warnings
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxprtool as jt
 from jaxprtool.driver.compare import compare
 from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.places import with_places
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import DropVar, Var
@@ -126,3 +128,16 @@ def test_an_exchanged_equation_is_found_inside_of_calls(path):
                 assert place.eqn.span == made.eqn.span, (made.how, str(found))
                 inside = place.path[0] if place.path else None
                 assert b is not whole or (inside is not None and inside.eqn is whole.eqns[0])
+
+
+@pytest.mark.parametrize("backends", [(), ("f64", "numpy"), ("numpy", "xla"), ("xla", "jax")])
+def test_a_call_of_one_side_is_looked_into_on_every_backend(backends):
+    called_twice = jax.jit(lambda x: jnp.sin(x) * 2.01)
+    x = np.float32([0.5, 1, 2])
+    a = with_places(jt.trace(lambda x: jnp.sin(jnp.sin(x) * 2.01) * 2.0, x), "a")
+    b = with_places(jt.trace(lambda x: called_twice(called_twice(x)), x), "b")
+    found = compare(a, b, [x], first=True, backends=backends)
+    assert found.first is not None and found.first.a is not None and found.first.b is not None
+    assert found.first.a.eqn.span == a.eqns[-1].span
+    assert found.first.b.eqn.primitive.name == "mul"
+    assert [step.eqn.span for step in found.first.b.path] == [b.eqns[1].span]
