@@ -316,7 +316,9 @@ COLLECTIVES = {
 def test_a_collective_is_one_equation_and_masks_what_none_of_its_parts_passes_on(name):
     """On NumPy several equations over all devices run in the place of one."""
     f, chain, masks = COLLECTIVES[name]
-    mesh, p = jax.sharding.AbstractMesh((4,), ("d",)), jax.sharding.PartitionSpec("d")
+    auto = (jax.sharding.AxisType.Auto,)
+    mesh = jax.sharding.AbstractMesh((4,), ("d",), axis_types=auto)
+    p = jax.sharding.PartitionSpec("d")
 
     def on_devices(x):
         shard = lambda x: f(jnp.log(x)) * 1.0
