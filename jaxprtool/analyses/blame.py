@@ -16,11 +16,11 @@ from jaxprtool.analyses.double_where import (
 )
 from jaxprtool.analyses.flow import Flow
 from jaxprtool.analyses.places import Place
-from jaxprtool.analyses.provenance import Made, Mark, Origin, Source
+from jaxprtool.analyses.provenance import Context, Made, Mark, Origin, Source
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.interface import argument_label, result_label
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 
 __all__ = ["Appearance", "Blame", "Output", "blame_of"]
 
@@ -307,9 +307,7 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
         if a.source is None and (place := a.place) is not None
     ]
     outputs = [_output(i, mark, origins, program, sites) for i, mark in enumerate(flow.outs)]
-    masks, deciding = (
-        [sites.of(place) for place in _events(flow, what)] for what in ("masks", "deciding")
-    )
+    masks, deciding = (_events(flow, what, sites) for what in ("masks", "deciding"))
     way = next((o.chain for o in outputs if o.reached == "reaching" and o.chain), [])
     chain = [] if first is None else _chain_of_first(flow, first, sites)
     return Blame(
@@ -342,8 +340,7 @@ def _output(
     label = result_label(i, program.interface)
     if mark.bad:
         origin = next(o for o in origins if o.bit & mark.bad)
-        chain = _chain(mark.made, origin)
-        return Output(i, label, "reaching", [sites.of(place) for place in chain])
+        return Output(i, label, "reaching", _chain(mark.made, origin, sites))
     reached = "deciding" if mark.decided else "masked" if mark.taint else None
     return Output(i, label, reached)
 
@@ -352,15 +349,15 @@ def _chain_of_first(flow: Flow, first: Origin, sites: Sites) -> list[Place]:
     """The equations from the first origin to the first result that it reaches; the origin alone where it reaches none."""
     for mark in flow.outs:
         if mark.bad & first.bit:
-            chain = [sites.of(place) for place in _chain(mark.made, first)]
+            chain = _chain(mark.made, first, sites)
             if chain:
                 return chain
     place = None if first.eqn is None else sites.place(first.place)
     return [] if place is None else [place]
 
 
-def _chain(ends: Sequence[Made], origin: Origin) -> list[Place]:
-    """The shortest chain of equations from an origin to one of some equations; an empty list where there is none."""
+def _chain(ends: Sequence[Made], origin: Origin, sites: Sites) -> list[Place]:
+    """The shortest chain of equations, as written, from an origin to one of some equations; an empty list where there is none."""
     after: dict[Made, Made | None] = {m: None for m in ends if m.origins & origin.bit}
     queue = list(after)
     for made in queue:
@@ -376,16 +373,38 @@ def _chain(ends: Sequence[Made], origin: Origin) -> list[Place]:
     current: Made | None = origin.made
     while current is not None:
         if current.place is not None:
-            chain.append(current.place)
+            chain.append(sites.of(current.place))
         current = after[current]
-    return chain
+    return [*dict.fromkeys(chain)]  # several may run in the place of one
 
 
-def _events(flow: Flow, what: str) -> list[Place]:
+def _events(flow: Flow, what: str, sites: Sites) -> list[Place]:
     """Places of the equations that contexts have under `masks` or `deciding`, in the order in which they ran."""
     found = [
-        (order, Place(eqn, path))
+        (order, sites.of(Place(eqn, path)))
         for context in flow.root.context().all_inside()
         for eqn, (order, path) in getattr(context, what).items()
+        if what != "masks" or not _goes_on_in_part(eqn, context, sites)
     ]
-    return [place for _, place in sorted(found, key=lambda pair: pair[0])]
+    return [*dict.fromkeys(place for _, place in sorted(found, key=lambda pair: pair[0]))]
+
+
+def _goes_on_in_part(eqn: JaxprEqn, context: Context, sites: Sites) -> bool:
+    """Whether an equation is one of several that run in the place of a written one, and a later one of these has a bad result.
+
+    A collective over devices takes values apart, and puts them together.
+    """
+    written = sites.written(eqn)
+    if written is eqn:
+        return False
+    ran = [e for e in (*context.entries, *context.made) if isinstance(e, JaxprEqn)]
+    parts = [e for e in dict.fromkeys(ran) if sites.written(e) is written]
+    reached, before = {*eqn.out_binders}, 0
+    while len(reached) > before:
+        before = len(reached)
+        for part in parts:
+            if not reached.isdisjoint(part.inputs):
+                if part in context.made:
+                    return True
+                reached.update(part.out_binders)
+    return False

@@ -146,12 +146,33 @@ def _original_on_same_values(place: Place, program: ClosedJaxpr, *, certain: boo
         if not any(_resolved(where, x) in values for x in its_own):  # most are not, at once
             continue
         parts, known = _derivative(found)
+        known |= _made_alike(parts, known, operands, level)
         sure = [
             e for e in parts if certain or all(isinstance(x, Lit) or x in known for x in e.inputs)
         ]
         if any(_is_same(e, known, place.eqn, operands, where) for e in sure):
             last = Place(found, where.path())
     return last
+
+
+def _made_alike(
+    parts: Sequence[JaxprEqn], known: dict[Var, Any], operands: Sequence[Any], level: Level
+) -> dict[Var, Any]:
+    """The results of parts of a derivative that are operands of an equation: the exponent of `pow(x, y - 1)`."""
+    made = _definitions(level.jaxpr)
+    makers = [(y, made[y][0]) for y in operands if isinstance(y, Var) and y in made]
+    found: dict[Var, Any] = {}
+    for y, maker in makers:
+        its_own = [_resolved(level, x) for x in maker.inputs]
+        for part in parts:
+            is_sure = all(isinstance(x, Lit) or x in known for x in part.inputs)
+            if (
+                is_sure
+                and len(part.out_binders) == 1
+                and _is_same(part, known, maker, its_own, level)
+            ):
+                found[part.out_binders[0]] = y
+    return found
 
 
 def _is_same(
@@ -169,7 +190,7 @@ def _is_same(
             if _resolved(level, known[x]) is not y:
                 return False
             on_same += 1
-    return on_same > 0
+    return on_same > 0 or not any(isinstance(x, Var) for x in part.inputs)
 
 
 def _derivative(eqn: JaxprEqn) -> tuple[Sequence[JaxprEqn], dict[Var, Any]]:

@@ -20,7 +20,7 @@ from jaxprtool.analyses.logs import Log, Logging
 from jaxprtool.analyses.origins import Origins, Seen
 from jaxprtool.analyses.provenance import CLEAN, Call, Entry, Frame, Made, Mark, Source, merged
 from jaxprtool.analyses.repeats import FEW, Group, Repeats, steers
-from jaxprtool.analyses.separation import Separations
+from jaxprtool.analyses.separation import Separations, together
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
@@ -465,16 +465,17 @@ class Flow(Logging):
                         decided |= m.felt
             if decided & ~whole.decided:
                 events.decide(seen.frame, eqn)
-        made, known_again = None, True
+        made, known_again, apart, before = None, True, None, whole.bad
         if seen.spoilt:
-            before, apart = whole.bad, None
-            if seen.plan.single and before & (before - 1):
+            if before & (before - 1):
                 apart = self._separations.of(seen, known)
             if apart is None:
                 whole = events.makes(seen, whole)
             else:
-                whole = events.makes(seen, merged(apart.marks(known)), apart.which)
-                self._separations.keep(seen.outs[0], apart.which)
+                reaching = together(apart)
+                whole = events.makes(seen, merged(reaching.marks(known)), reaching.which)
+                for k, one in apart.items():
+                    self._separations.keep(seen.outs[k], one.which)
             (made,) = whole.made
             dropped = before & ~whole.bad
             known_again = apart is None and not dropped
@@ -491,9 +492,10 @@ class Flow(Logging):
         if seen.plan.single and seen.spoilt:
             return (spoiled,), made, known_again
         good = events.good_mark(whole.taint, decided, mixed)
-        n = len(eqn.out_binders)
-        marks = tuple([spoiled if i in seen.spoilt else good for i in range(n)])
-        return marks, made, known_again
+        marks = [spoiled if i in seen.spoilt else good for i in range(len(eqn.out_binders))]
+        for k, one in (apart or {}).items():
+            marks[k] = spoiled._replace(bad=one.bits | (spoiled.bad & ~before) or spoiled.bad)
+        return tuple(marks), made, known_again
 
     def _follow_call(self, log: Log, frame: Frame, i: int) -> None:
         """Say what is known of the results of an equation whose jaxprs have run."""

@@ -134,4 +134,6 @@ def _steering(eqn: JaxprEqn) -> tuple[int, ...]:
         return () if asks else tuple(range(n))
     if fact == "indices":
         return tuple(range(min(eqn.primitive.index_from, n), n))
+    if fact == "num_keys":
+        return tuple(range(min(eqn.params["num_keys"], n)))
     return {"operand 0": (0,), "operand 1": (1,)}.get(fact, ())

@@ -8,7 +8,9 @@ of several origins.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.origins import Seen
@@ -18,7 +20,7 @@ from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
 from jaxprtool.interpreters.flow import elements_facts
 from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["Separation", "Separations"]
+__all__ = ["Separation", "Separations", "together"]
 
 _MOST_GROUPS = 4
 _MOST_BITS = 62
@@ -42,6 +44,14 @@ class Separation(NamedTuple):
         """What is known of operands, without the bad values that do not reach the result."""
         pairs = [(m, m.bad & self.bits) for _, m in known]
         return [m._replace(bad=bad, made=m.made if bad else ()) for m, bad in pairs]
+
+
+def together(of_results: Mapping[int, Separation]) -> Separation:
+    """What reaches any of some results; of several results without saying which of their elements."""
+    first, *more = of_results.values()
+    if not more:
+        return first
+    return Separation(reduce(or_, [one.bits for one in of_results.values()]), None)
 
 
 class Separations:
@@ -71,8 +81,8 @@ class Separations:
         key = id(value)
         self._of[key] = weakref.ref(value, lambda _: self._of.pop(key, None)), which
 
-    def of(self, seen: Seen, known: Sequence[tuple[int, Mark]]) -> Separation | None:
-        """What reaches the single result of an equation; None where all origins of its operands do, as far as is known.
+    def of(self, seen: Seen, known: Sequence[tuple[int, Mark]]) -> dict[int, Separation] | None:
+        """What reaches each bad result of an equation; None where all origins of its operands do, as far as is known.
 
         known: what is known of operands, by their positions.
         """
@@ -87,21 +97,23 @@ class Separations:
         if alike or whole.bit_length() > _MOST_BITS or not _is_pure(seen) or self._is_often(seen):
             return None
         xp = numpy_namespace()
-        result = xp.asarray(self._bad(seen.outs[0]))
-        if len(found) == 1 and seen.plan.elementwise:
-            which = found[0][1]
+        results = {k: xp.asarray(self._bad(seen.outs[k])) for k in seen.spoilt}
+        if len(found) == len(results) == 1 and seen.plan.elementwise:
+            which, (k, result) = found[0][1], *results.items()
             if which.shape == result.shape and bool(((which != 0) == result).all()):
-                return Separation(whole, which.copy())
+                return {k: Separation(whole, which.copy())}
         origins = {i: self._origins(seen.ins[i], which) for i, which in found}
         groups = {int(g) for x in origins.values() for g in xp.unique(x) if g}
         if len(groups) > _MOST_GROUPS:
             return None
-        which = xp.zeros(result.shape, xp.int64)
+        which = {k: xp.zeros(result.shape, xp.int64) for k, result in results.items()}
         for group in groups:
-            which |= xp.where(result & self._reached(seen, origins, group), group, 0)
+            reached = self._reached(seen, origins, group)
+            for k, result in results.items():
+                which[k] |= xp.where(result & reached[k], group, 0)
         if not seen.plan.elementwise:
-            self._settle(seen, origins, result, which, whole)
-        return Separation(int(xp.bitwise_or.reduce(which, axis=None)), which)
+            self._settle(seen, origins, results, which, whole)
+        return {k: Separation(int(xp.bitwise_or.reduce(x, axis=None)), x) for k, x in which.items()}
 
     def _is_often(self, seen: Seen) -> bool:
         key = seen.frame.context(), seen.eqn
@@ -112,8 +124,8 @@ class Separations:
         xp = numpy_namespace()
         return xp.where(self._bad(value), which, 0) if isinstance(which, int) else which
 
-    def _reached(self, seen: Seen, origins: dict[int, Any], group: int) -> Any:
-        """Which elements of the result are bad where only operands' elements of a group are; `group` 0: where none is."""
+    def _reached(self, seen: Seen, origins: dict[int, Any], group: int) -> dict[int, Any]:
+        """Which elements of the results are bad where only operands' elements of a group are; `group` 0: where none is."""
         xp, eqn, ins = numpy_namespace(), seen.eqn, [*seen.ins]
         for i, x in origins.items():
             value = xp.asarray(ins[i])
@@ -121,17 +133,30 @@ class Separations:
             ins[i] = good if value.ndim else good[()]
         avals = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
         with xp.errstate(all="ignore"):
-            return self._bad(prepare_impl(xp, eqn.primitive, *avals, eqn.params)(*ins))
+            outs = prepare_impl(xp, eqn.primitive, *avals, eqn.params)(*ins)
+            outs = outs if eqn.primitive.multiple_results else [outs]
+            return {k: self._bad(outs[k]) for k in seen.spoilt}
 
     def _settle(
-        self, seen: Seen, origins: dict[int, Any], result: Any, which: Any, whole: int
+        self,
+        seen: Seen,
+        origins: dict[int, Any],
+        results: dict[int, Any],
+        which: dict[int, Any],
+        whole: int,
     ) -> None:
-        """Say where the elements are from that no group alone makes bad, or each of them does."""
-        moves = elements_facts[seen.eqn.primitive] != "computed"
-        if moves:  # it has a value of its own where an index is out of bounds
-            which[result & self._reached(seen, origins, 0)] = 0
-        else:
-            which[result & (which == 0)] = whole
+        """Say where the elements are from that no group alone makes bad, or each of them does.
+
+        What sorts puts other elements in a place where some of its keys are replaced.
+        """
+        own: dict[int, Any] = {}
+        if elements_facts[seen.eqn.primitive] != "computed":
+            # it has a value of its own where an index is out of bounds
+            own = self._reached(seen, origins, 0)
+        for k, result in results.items():
+            begins = own.get(k, False)
+            which[k][result & (which[k] == 0)] = whole
+            which[k][result & begins] = 0
 
 
 def _is_pure(seen: Seen) -> bool:

@@ -104,12 +104,20 @@ def _github(d: Diagnostic) -> str:
             text = text.replace(c, f"%{ord(c):02X}")
         return text
 
-    properties = {"title": d.code}
+    properties: dict[str, Any] = {"title": d.code}
+    text = d.message
     if d.span is not None:
-        f = _fields(d)
-        properties = {"file": f["file"], "line": f["line"], "col": f["column"], **properties}
+        name, frame = d.span.source.name, d.span.origin and d.span.origin.frame
+        line, column = d.span.source.position(d.span.start)
+        if frame is not None and not os.path.isfile(name):
+            # GitHub shows annotations of files only: the text of a traced function stands in none
+            text = f"{text} ({name}:{line}:{column})"
+            name, line = frame.file, frame.line
+            column = None if frame.column is None else frame.column + 1
+        col = {} if column is None else {"col": column}
+        properties = {"file": name, "line": line, **col, **properties}
     shown = ",".join(f"{k}={escape(str(v), ':,')}" for k, v in properties.items())
-    text = d.message + (f"\nhelp: {d.help}" if d.help else "")
+    text += f"\nhelp: {d.help}" if d.help else ""
     return f"::{_GITHUB[d.severity]} {shown}::{escape(text)}"
 
 

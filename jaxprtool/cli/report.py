@@ -13,6 +13,7 @@ import click
 import jaxprtool
 from jaxprtool.cli.render import BOLD, CYAN, GREEN, colored, paint, render
 from jaxprtool.cli.session import Session
+from jaxprtool.driver.plugins import plugin_at_work
 from jaxprtool.driver.progress import stop_showing
 from jaxprtool.interpreters.limits import where
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
@@ -58,6 +59,10 @@ def report(error: BaseException, session: Session, argv: Sequence[str]) -> int:
         return 2
     if isinstance(error, RecursionError):
         _write([Diagnostic("the program is nested too deeply", "too-deep")], session)
+        return 2
+    own = plugin_at_work(error)
+    if own is not None:
+        _write([_of_plugin(error, own)], session)
         return 2
     return _internal(error, session, argv)
 
@@ -115,6 +120,16 @@ def broken_pipe() -> int:
     """The reader of our output is gone: say nothing, and keep Python from saying it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 141
+
+
+def _of_plugin(error: BaseException, frame: traceback.FrameSummary) -> Diagnostic:
+    """An exception that a rule or a pass of a plug-in raised, or what it called."""
+    if os.environ.get("JAXPRTOOL_TRACEBACK"):
+        traceback.print_exception(error)
+    place = f"{os.path.relpath(frame.filename)}:{frame.lineno} ({frame.name})"
+    message = f"a plug-in raised {type(error).__name__}: {error}".rstrip(": ")
+    help = "mend it at that line; JAXPRTOOL_TRACEBACK=1 shows how it was reached"
+    return Diagnostic(message, "plugin-failed", where=place, help=help)
 
 
 def _internal(error: BaseException, session: Session, argv: Sequence[str]) -> int:

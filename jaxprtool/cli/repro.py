@@ -13,6 +13,7 @@ from jaxprtool.cli.session import Session
 from jaxprtool.driver import repro as driver
 from jaxprtool.driver.bundle import read_bundle
 from jaxprtool.driver.files import read_bytes
+from jaxprtool.driver.loading import is_function
 
 
 @options.verb("repro")
@@ -72,6 +73,7 @@ def repro(
     verb, given, values = taken_apart(words, args)
     text = driver.text_of(session.program, file, session.open)
     limits: dict[str, Any] = {"limit": time_limit, "max_bytes": max_bytes}
+    limits["of_function"] = is_function(file)
     bundle = driver.bundled(text, file, values, verb, given, **how, **limits)
     session.answer(driver.listing(bundle, output or ""), as_json=as_json)
     if output is not None:

@@ -56,6 +56,7 @@ def repro(
         verb,
         options,
         values=[*values] or None,
+        of_function=callable(program),
         expect=expect,
         scrub=scrub,
         limit=time_limit,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,11 +55,17 @@ class External(Interest):
         self._root: str | None = None
         self._lock = threading.Lock()
         self._closed = False
+        self._running: set[subprocess.Popen[bytes]] = set()
+
+    def stop(self) -> None:
+        for process in [*self._running]:
+            _end(process)
 
     def close(self) -> None:
-        """Remove the files of all candidates; no test begins after this."""
+        """End what runs, and remove the files of all candidates; no test begins after this."""
         with self._lock:
             self._closed = True
+            self.stop()
             if self._root is not None:
                 shutil.rmtree(self._root, ignore_errors=True)
 
@@ -79,10 +87,36 @@ class External(Interest):
         folder, file, args = self._written(c)
         words = [w.replace(ARGS_MARK, args).replace(_FILE, file) for w in self.words]
         begin = time.monotonic()
-        done = _run(words, self.limit, {**os.environ, "TMPDIR": folder})
+        limits = [x for x in (self.limit, self.deadline and self.deadline - begin) if x is not None]
+        done = self._ended(words, max(min(limits), 0) if limits else None, folder)
         if self.limit is None:
             self.limit = 10 * (time.monotonic() - begin) + _GRACE
         return done
+
+    def _ended(self, words: Sequence[str], limit: float | None, folder: str) -> Done:
+        """Run a command until it ends; past the limit it is killed with all that it has started, which may hold its output open."""
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "TMPDIR": folder},
+                process_group=0,
+            )
+        except OSError as e:
+            reason = (e.strerror or str(e)).lower()
+            fail(UsageError, f"cannot run {words[0]}: {reason}", "unreadable-file")
+        self._running.add(process)
+        try:
+            output, _ = process.communicate(timeout=limit)
+            return Done(process.returncode, output.decode(errors="replace"))
+        except subprocess.TimeoutExpired as e:
+            return Done(None, (e.stdout or b"").decode(errors="replace"))
+        finally:
+            _end(process)
+            process.wait()
+            self._running.discard(process)
 
     def matches(self, done: Done) -> bool:
         """Whether the output holds what it has to."""
@@ -96,22 +130,10 @@ def _compiled(regex: str) -> re.Pattern[str]:
         fail(UsageError, f"--fail-regex {regex!r} is no regular expression: {e}", "option")
 
 
-def _run(words: Sequence[str], limit: float | None, env: dict[str, str]) -> Done:
-    try:
-        process = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=limit,
-            env=env,
-        )
-    except subprocess.TimeoutExpired as e:
-        return Done(None, (e.stdout or b"").decode(errors="replace"))
-    except OSError as e:
-        reason = (e.strerror or str(e)).lower()
-        fail(UsageError, f"cannot run {words[0]}: {reason}", "unreadable-file")
-    return Done(process.returncode, process.stdout.decode(errors="replace"))
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a test, and what it has started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class Command(External):

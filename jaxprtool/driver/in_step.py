@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from jaxprtool.analyses.comparison import First, Tolerance
 from jaxprtool.analyses.first_difference import Search
 from jaxprtool.analyses.in_step import Stepped
+from jaxprtool.driver.inside_calls import inside_calls
 from jaxprtool.driver.prefixes import Program, first_of_prefixes
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run
 from jaxprtool.interpreters.evaluate import numpy_namespace
@@ -105,18 +106,29 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
 
     Both are run in step where both run equation by equation, else prefixes of them are bisected, where results differ.
     """
+    find = _in_step if a.steps and b.steps else _by_prefixes
+    found = find(a, b, tolerance)
+
+    def again(p: ClosedJaxpr, q: ClosedJaxpr) -> First | None:
+        return find(a._replace(program=p), b._replace(program=q), tolerance).first
+
+    return found._replace(first=inside_calls(a.program, b.program, found.first, again))
+
+
+def _by_prefixes(a: Side, b: Side, tolerance: Tolerance) -> Results:
     compare, how = differences(), tolerance._asdict()
-    if not (a.steps and b.steps):
-        (x, whole_a), (y, whole_b) = of_both((a, b), Side.cut)
-        results = x, y
-        pairs = zip_longest(*results, fillvalue=compare.NOTHING)
-        if not any(compare.difference(x, y, **how).n_different for x, y in pairs):
-            return Results(results)
-        with limited_steps(a.limits.step_limit):
-            first = first_of_prefixes(
-                whole_a, whole_b, lambda x, y: compare.difference(x, y, **how)
-            )
-        return Results(results, first)
+    (x, whole_a), (y, whole_b) = of_both((a, b), Side.cut)
+    results = x, y
+    pairs = zip_longest(*results, fillvalue=compare.NOTHING)
+    if not any(compare.difference(x, y, **how).n_different for x, y in pairs):
+        return Results(results)
+    with limited_steps(a.limits.step_limit):
+        first = first_of_prefixes(whole_a, whole_b, lambda x, y: compare.difference(x, y, **how))
+    return Results(results, first)
+
+
+def _in_step(a: Side, b: Side, tolerance: Tolerance) -> Results:
+    compare, how = differences(), tolerance._asdict()
     runs = a.stepped(), b.stepped()
     near = compare.clearly(tolerance)
 

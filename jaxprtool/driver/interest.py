@@ -70,11 +70,16 @@ class Interest(ABC):
       needs_values: whether candidates have values for their arguments.
       well_typed: whether candidates have to be well-typed.
       external: whether it runs another process, so that several tests can run at once.
+      deadline: when tests in other processes end, as `time.monotonic` gives it; None for no limit.
     """
 
     needs_values = True
     well_typed = True
     external = False
+    deadline: float | None = None
+
+    def stop(self) -> None:  # noqa: B027 (most tests run in this process)
+        """End the tests that run now in other processes."""
 
     @abstractmethod
     def failure(self, c: Candidate) -> Failure | None:

@@ -12,7 +12,7 @@ import traceback
 from jaxprtool.driver.modules import module_of_file
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
 
-__all__ = ["load_plugin", "loaded_plugins"]
+__all__ = ["load_plugin", "loaded_plugins", "plugin_at_work"]
 
 
 def load_plugin(name: str) -> None:
@@ -31,6 +31,23 @@ def load_plugin(name: str) -> None:
 def loaded_plugins() -> list[str]:
     """What has been loaded: paths of files, and names of modules."""
     return [*_loaded]
+
+
+def plugin_at_work(error: BaseException) -> traceback.FrameSummary | None:
+    """The innermost line of a plug-in that an exception came through; None where none was at work."""
+    homes = [*filter(None, map(_home, _loaded))]
+    frames = traceback.extract_tb(error.__traceback__)
+    return next(
+        (f for f in reversed(frames) if os.path.abspath(f.filename).startswith(tuple(homes))), None
+    )
+
+
+def _home(key: str) -> str | None:
+    """The file of a plug-in, or the folder of one that is a package."""
+    if key.endswith(".py"):
+        return key
+    found = getattr(sys.modules.get(key), "__file__", None)
+    return found and found.removesuffix("__init__.py")
 
 
 _loaded: dict[str, None] = {}

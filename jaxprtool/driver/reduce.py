@@ -233,18 +233,7 @@ def _reduced(
     begin = time.monotonic()
     with limited_seconds(how.seconds):
         start, failure, flaky = _established(program, args, interest)
-    patience = _GRACE + 10 * (time.monotonic() - begin)
-    search = Search(
-        start,
-        interest,
-        mode=how.mode,
-        deadline=None if how.seconds is None else begin + how.seconds,
-        jobs=how.jobs if interest.external else 1,
-        max_bytes=(how.max_bytes or default_max_bytes()) // 4,
-        well_typed=interest.well_typed,
-        within=silent,
-        patience=patience,
-    )
+    search = _search(start, interest, how, begin)
     ladder: list[tuple[str, Size]] = []
 
     def rung(c: Candidate, by: str) -> None:
@@ -258,14 +247,14 @@ def _reduced(
     small, kept = search.run(() if how.keep_good else interest.shortcuts()), []
 
     def test(c: Candidate) -> bool:
-        with limited_seconds(patience):
+        with limited_seconds(search.patience):
             return interest(c)
 
+    interest.deadline = None  # what follows is about the result
     if how.scrub:
         small, kept = _scrubbed(small, test)
-    if search.ended != "interrupted":
-        times = 1 if search.ended == "time" else _REPEATS
-        flaky = flaky or not all(test(small) for _ in range(times))
+    if search.ended == "done":
+        flaky = flaky or not all(test(small) for _ in range(_REPEATS))
     files = None if how.output is None else (how.output, write_small(small, how.output))
     if how.keep_good is not None and search.rejected is not None:
         write_small(search.rejected, how.keep_good)
@@ -285,6 +274,23 @@ def _reduced(
         flaky,
         kept,
         files,
+    )
+
+
+def _search(start: Candidate, interest: Interest, how: How, begin: float) -> Search:
+    """The search, which began at a time with the first tests: how long these took says how long others may."""
+    interest.deadline = None if how.seconds is None else begin + how.seconds
+    return Search(
+        start,
+        interest,
+        mode=how.mode,
+        deadline=interest.deadline,
+        jobs=how.jobs if interest.external else 1,
+        max_bytes=(how.max_bytes or default_max_bytes()) // 4,
+        well_typed=interest.well_typed,
+        stop=interest.stop,
+        within=silent,
+        patience=_GRACE + 10 * (time.monotonic() - begin),
     )
 
 

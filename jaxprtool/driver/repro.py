@@ -46,26 +46,26 @@ def bundled(
     options: Sequence[Sequence[str]],
     *,
     values: Sequence[Value] | None = None,
+    of_function: bool = False,
     expect: str | None = None,
     scrub: bool = False,
     limit: float = TIME_LIMIT,
     max_bytes: int | None = None,
 ) -> Bundle:
-    """A bundle of a program and a command, which is run for it.
+    """A bundle of a program and a command (`verb`, `options`; see `Bundle`), which is run for it.
 
     Args:
-      text: of the program, with all its constants in it.
-      name: what the program is called in messages.
+      text, name: of the program, with all its constants in it, and what it is called in messages.
       words: values of its arguments, as `driver.values` takes them.
-      verb, options: the command; see `Bundle`.
       values: the values themselves, in the place of words.
+      of_function: whether the program is a function that was traced, so that the functions it calls back are at hand here.
       expect: what the command should write; None where nobody says so: then it is what JAX gives, for `run`.
       scrub: whether names and values are replaced by neutral ones, as far as the result stays of its kind.
       limit: seconds that the command may take.
       max_bytes: for the arguments.
 
     Raises:
-      UsageError: a command that no bundle may hold, wrong arguments.
+      UsageError: a command that no bundle may hold, wrong arguments, a function that calls functions of Python back.
     """
     checked_command(verb, options, "-- " + verb)
     if values is None:
@@ -74,14 +74,15 @@ def bundled(
         values = checked_arguments(parse(text, name), values)
     args = _packed(text, name, values)
     outcome = executed(verb, options, text, args, limit)
+    _check_kept(name, of_function, outcome)
     kept: Sequence[str] = ()
     if scrub:
         text, values, kept = scrubbed(text, values, verb, options, outcome, limit)
         args = _packed(text, name, values)
         outcome = executed(verb, options, text, args, limit)
-    expected, by = expect, "given" if expect is not None else ""
-    if expect is None and verb == "run":
-        expected = _of_jax(text, args, outcome, options, limit)
+    expected, by = expect or "", "given"
+    if expect is None:
+        expected = _of_jax(text, args, outcome, options, limit) if verb == "run" else ""
         by = "jax" if expected else ""
     bundle = Bundle(
         verb,
@@ -91,12 +92,19 @@ def bundled(
         versions_of_here(),
         platform_of_here(),
         *outcome,
-        expected or "",
+        expected,
         by,
     )
-    script, why_not = _script(bundle)
-    bundle = replace(bundle, script=script, why_no_script=why_not, kept=kept)
+    script, why = _script(bundle)
+    bundle = replace(bundle, script=script, why_no_script=why, kept=kept)
     return replace(bundle, readme=readme_of(bundle, command_of(bundle)))
+
+
+def _check_kept(name: str, of_function: bool, outcome: Outcome) -> None:
+    """Raise UsageError where the functions are missing that a traced function calls back."""
+    if of_function and "[no-callback]" in outcome.messages:
+        message = f"{name} calls functions of Python, and a bundle holds none"
+        fail(UsageError, message, "no-callback", help=_CUT_OUT)
 
 
 def _values(
@@ -112,6 +120,7 @@ def _values(
     return arguments(binders, words, interface=interface, max_bytes=max_bytes)
 
 
+_CUT_OUT = "`reduce` puts the values that they gave in their place: make a bundle of what it writes"
 _WITHOUT_ARGS = ("equiv", "reduce")  # verbs for which values may be missing
 
 

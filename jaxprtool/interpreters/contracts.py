@@ -247,5 +247,5 @@ Masks = Literal[
     "nothing", "nan", "inf", "both"
 ]  # what an operand may have while results are finite
 Steers = Literal[
-    "nothing", "all", "operand 0", "operand 1", "indices", "cond_jaxpr"
+    "nothing", "all", "operand 0", "operand 1", "indices", "num_keys", "cond_jaxpr"
 ]  # what decides

@@ -51,7 +51,7 @@ def has_effects(eqn: JaxprEqn) -> bool:
     effects = effect_facts[primitive]
     if not primitive.known or not eqn.out_binders or effects is True:
         return True
-    if effects == "inside":
+    if effects == "inside" or not primitive.holds_jaxprs:
         return False
     return any(jaxpr_has_effects(c.jaxpr) for c in sub_jaxprs(eqn))
 

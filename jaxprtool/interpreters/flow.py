@@ -20,9 +20,10 @@ elements_facts = FactTable("elements", "computed", "kept", "permuted", "chosen",
 mask_facts = FactTable("masks", "nothing", "nan", "inf", "both")
 
 # What of an operation decides something: none of its operands, all (a comparison: the result is a decision), the one at a
-# position (an index), the operands that are indices (`Primitive.index_from`), or what the jaxpr `cond_jaxpr` returns.
+# position (an index), the operands that are indices (`Primitive.index_from`), as many of the first ones as the param `num_keys`
+# says, or what the jaxpr `cond_jaxpr` returns.
 steering_facts = FactTable(
-    "steers", "nothing", "all", "operand 0", "operand 1", "indices", "cond_jaxpr"
+    "steers", "nothing", "all", "operand 0", "operand 1", "indices", "num_keys", "cond_jaxpr"
 )
 
 

@@ -112,14 +112,11 @@ class Lint(Answer):
 def diagnostic_of(finding: Finding) -> Diagnostic:
     """A finding as a message."""
     found = finding.found
-    where = "" if found.place is None else found.place.located()
+    span, where = found.span, ""
+    if span is None:
+        where = (found.place.located() if found.place is not None else "") or found.label
     return Diagnostic(
-        found.message,
-        finding.code,
-        span=found.span,
-        help=finding.help,
-        severity="warning",
-        where="" if found.span else where or found.label,
+        found.message, finding.code, span=span, help=finding.help, severity="warning", where=where
     )
 
 

@@ -116,9 +116,10 @@ def _look(frame: Frame, rules: dict[Primitive, list[Rule]], found: dict[Any, Fin
         own = find(eqn.primitive)
         if own is None:
             continue
+        at = At(frame, eqn)
         for rule in own:
             frame.outside = False
-            for one in rule.apply(At(frame, eqn)):
+            for one in rule.apply(at):
                 # what depends on the arguments of the jaxpr is another fault in each of its places
                 where = frame.step and frame.step.eqn if frame.outside else None
                 found.setdefault((rule.code, eqn, where, one.message), Finding(rule, one))

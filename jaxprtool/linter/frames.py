@@ -14,7 +14,7 @@ from jaxprtool.analyses.places import Place, Step
 from jaxprtool.interpreters.equation_keys import Keys
 from jaxprtool.interpreters.flow import elements_facts, passed_on
 from jaxprtool.interpreters.runs import Run, runs_of
-from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import count_eqns
 
@@ -216,6 +216,10 @@ class Ref(NamedTuple):
 
     def at(self) -> At | None:
         """The equation that makes it, through calls and operations that change no element."""
+        frame, atom = self
+        found = frame.maker(atom)
+        if found is not None and _computes(found[0].primitive):
+            return At(frame, found[0])  # as it is mostly
         frame, atom = self.seen_through()
         found = frame.maker(atom)
         return None if found is None else At(frame, found[0])
@@ -227,12 +231,6 @@ class Ref(NamedTuple):
 
     def number(self) -> Any:
         """The number that it is, or that all of its elements are; None where none is known."""
-        frame, atom = self
-        made = frame.maker(atom)
-        if made is not None:
-            primitive = made[0].primitive
-            if elements_facts[primitive] not in _OF_SAME and not primitive.holds_jaxprs:
-                return None  # as it is mostly
         atom = self.seen_through().atom
         value = atom.val if isinstance(atom, Lit) else None
         return value if isinstance(value, (bool, int, float, complex)) else None
@@ -261,6 +259,11 @@ def _is_copy(first: At, second: At, depth: int) -> bool:
     if [*map(keys.value, first.params.items())] != [*map(keys.value, second.params.items())]:
         return False
     return all(first.operand(i).is_same(second.operand(i), depth) for i in range(len(ins)))
+
+
+def _computes(primitive: Primitive) -> bool:
+    """Whether the results of a primitive are made by it: it is no call, and does not only move elements."""
+    return elements_facts[primitive] not in _OF_SAME and not primitive.holds_jaxprs
 
 
 def _kind(x: Atom) -> str:
@@ -302,6 +305,9 @@ class At(NamedTuple):
 
     def number(self, i: int) -> Any:
         """The number that operand i is, or that all of its elements are; None where none is known."""
+        made = self.frame.maker(self.eqn.inputs[i])
+        if made is not None and _computes(made[0].primitive):
+            return None  # as it is mostly
         return self.operand(i).number()
 
     def place(self) -> Place:

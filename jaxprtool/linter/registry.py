@@ -19,7 +19,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from jaxprtool.analyses.places import Place
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -147,12 +147,18 @@ class Rule:
         """Whether it may find anything in a program that runs these primitives."""
         return not self.needs or any(_is_meant(p, self.needs) for p in primitives)
 
-    def apply(self, at: Any) -> Iterator[Found]:
+    def apply(self, at: Any) -> Iterable[Found]:
         """What it finds: a rule gives nothing, a message, a `Found`, or several of them."""
         found = self.run(at)
-        if found is None or found is False:
-            return
-        for one in [found] if isinstance(found, (str, Found)) else found:
+        return () if found is None or found is False else self._made_of(found, at)
+
+    def _made_of(self, found: Any, at: Any) -> Iterator[Found]:
+        several = isinstance(found, Iterable) and not isinstance(found, (str, Found))
+        for one in cast("Iterable[Any]", found) if several else [found]:
+            if not isinstance(one, (str, Found)):
+                message = f"the lint rule {self.code} returned {type(one).__name__}"
+                help = "a rule returns None, a message, a Found, or several of them"
+                fail(UsageError, message, "plugin-failed", help=help)
             made = Found(one) if isinstance(one, str) else one
             if self.kind == "equation" and made.place is None and made.var is None:
                 made = made._replace(place=at.place())

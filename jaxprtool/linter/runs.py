@@ -82,26 +82,31 @@ def _kinds(eqns: Sequence[JaxprEqn]) -> list[int]:
 def _periodic(kinds: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     """Where kinds repeat with a period: start, period, stop. The shortest period of a stretch is tried first."""
     last: dict[Any, int] = {}
-    distances: Counter[int] = Counter()
+    back: list[int] = []
     # a kind may be there several times in a turn: a few in a row say more
     for i, key in enumerate(zip(kinds, kinds[1:], kinds[2:], kinds[3:], strict=False)):
-        before = last.get(key)
-        if before is not None:
-            distances[i - before] += 1
+        back.append(i - last.get(key, i))
         last[key] = i
+    distances = Counter(back)
+    del distances[0]  # the first ones of their kind
     n = len(kinds)
     for period, often in distances.most_common(_CANDIDATES):
         if often < LEAST_TURNS - 4:  # four in a row are one key
             break
         least = (LEAST_TURNS - 1) * period
-        begin = None
-        for i in range(period, n + 1):
-            if i < n and kinds[i] == kinds[i - period]:
-                begin = i if begin is None else begin
-            elif begin is not None:
-                if i - begin >= least:
-                    yield begin - period, period, i
-                begin = None
+        at, last_end, stop = least - 1, 0, n - period
+        while at < stop:  # a long stretch holds one of these positions
+            if kinds[at] != kinds[at + period]:
+                at += least
+                continue
+            begin, end = at, at + 1
+            while begin > last_end and kinds[begin - 1] == kinds[begin - 1 + period]:
+                begin -= 1
+            while end < stop and kinds[end] == kinds[end + period]:
+                end += 1
+            if end - begin >= least:
+                yield begin, period, end + period
+            at, last_end = end + least, end
 
 
 def _carried(

@@ -34,7 +34,12 @@ class Stage(NamedTuple):
         return " ".join([self.of.name, *(f"{k}={v}" for k, v in self.options.items())])
 
     def __call__(self, program: ClosedJaxpr) -> ClosedJaxpr:
-        return self.of.run(program, **self.options)
+        """The program after the pass. Raises UsageError where a pass of a user's own gives no program."""
+        made: Any = self.of.run(program, **self.options)
+        if isinstance(made, ClosedJaxpr):
+            return made
+        message = f"the pass {self.of.name} returned {type(made).__name__}, and no program"
+        fail(UsageError, message, "plugin-failed", help="a pass returns a ClosedJaxpr")
 
     def look(self, program: ClosedJaxpr) -> None:
         """Warn of names in the options that nothing in a program has."""

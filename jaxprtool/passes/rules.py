@@ -19,7 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.flow import passed_on
-from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Lit, Var
 from jaxprtool.passes.bodies import NewBody, in_each_body, is_pure
 from jaxprtool.passes.registry import define_pass
 
@@ -156,9 +157,19 @@ def _rewritten(
             body.add(eqn)
             continue
         match = Match(eqn, body.defined, reads)
-        if not any(_applied(body, eqn, rule(match), reads) for rule in own):
+        if not any(_applied(body, eqn, _given(rule, match), reads) for rule in own):
             body.add(eqn)
     return body.result()
+
+
+def _given(rule: Rule, match: Match) -> Any:
+    """What a rule gives. Raises UsageError where that is nothing that a rule may give."""
+    found: Any = rule(match)
+    if found is None or isinstance(found, (New, Var, Lit)):
+        return found
+    message = f"the rewrite rule {rule.__name__} returned {type(found).__name__}"
+    help = "a rule returns None, an atom (such as match.inputs[0]) or match.new(function, *atoms)"
+    fail(UsageError, message, "plugin-failed", help=help)
 
 
 def _applied(body: NewBody, eqn: JaxprEqn, found: Any, reads: Counter[Any]) -> bool:

@@ -229,7 +229,7 @@ define(
     batch=_sort_batch,
     lower=_sort_lower,
     cost=_sort_cost,
-    steers="all",
+    steers="num_keys",
 )
 
 # -- top_k -----------------------------------------------------------------------------------------

@@ -443,6 +443,22 @@ def test_the_original_is_named_without_lines_of_python() -> None:
     assert jt.blame(forward, np.float32(0)).original is None
 
 
+@pytest.mark.parametrize(("power", "derivatives"), [(0.3, 1), (0.3, 2), (1.5, 2), (2.5, 3)])
+@pytest.mark.parametrize("derivative", [jax.jacfwd, jax.jacrev])
+def test_the_original_of_a_power_in_a_plain_text(
+    power: float, derivatives: int, derivative: Any
+) -> None:
+    """Its exponent is a value that the derivative computes."""
+    f = lambda x: jnp.sum(x**power)
+    for _ in range(derivatives):
+        f = derivative(f)
+    text = str(jax.make_jaxpr(f)(np.zeros(2, np.float32)))
+    found = jt.blame(jt.parse(text), np.zeros(2, np.float32))
+    assert found.first is not None and found.first.eqn.primitive.name == "pow"
+    assert found.original is not None and found.original.eqn.primitive.name == "pow"
+    assert found.original.eqn is not found.first.eqn
+
+
 def test_another_zero_is_no_double_where() -> None:
     found = ask(jax.grad(lambda x: jnp.sqrt(x) * 0), np.float32(0), nan=True)
     assert found.found and found.unguarded is None

@@ -289,3 +289,42 @@ def test_a_place_in_a_kernel_has_the_step_of_the_grid():
     first = jt.blame(f, x).json()["first"]
     assert first["primitive"] == "log"
     assert [(p["primitive"], p["step"]) for p in first["path"]] == [("pallas_call", 4)]
+
+
+def _turn(x):
+    return jax.lax.ppermute(x, "d", [(i, (i + 1) % 4) for i in range(4)])
+
+
+COLLECTIVES = {
+    "turned": (_turn, ["log", "ppermute"], []),
+    "dropped": (lambda x: jax.lax.ppermute(x, "d", [(0, 1), (1, 2), (3, 0)]), [], ["ppermute"]),
+    "kept by one": (lambda x: jax.lax.ppermute(x, "d", [(2, 1)]), ["log", "ppermute"], []),
+    "from there": (lambda x: jax.lax.pbroadcast(x, "d", 2), ["log", "pbroadcast"], []),
+    "from elsewhere": (lambda x: jax.lax.pbroadcast(x, "d", 1), [], ["pbroadcast"]),
+    "exchanged": (
+        lambda x: jax.lax.all_to_all(x.repeat(2), "d", 0, 0, tiled=True),
+        ["log", "all_to_all"],
+        [],
+    ),
+    "the largest": (lambda x: jax.lax.pmax(x, "d"), [], ["pmax"]),
+    "the smallest": (lambda x: jax.lax.pmin(x, "d"), ["log", "pmin"], []),
+    "turned back": (lambda x: _turn(_turn(x)), ["log", "ppermute", "ppermute"], []),
+}
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_a_collective_is_one_equation_and_masks_what_none_of_its_parts_passes_on(name):
+    """On NumPy several equations over all devices run in the place of one."""
+    f, chain, masks = COLLECTIVES[name]
+    auto = (jax.sharding.AxisType.Auto,)
+    mesh = jax.sharding.AbstractMesh((4,), ("d",), axis_types=auto)
+    p = jax.sharding.PartitionSpec("d")
+
+    def on_devices(x):
+        shard = lambda x: f(jnp.log(x)) * 1.0
+        return jax.shard_map(shard, mesh=mesh, in_specs=p, out_specs=p, check_vma=False)(x)
+
+    found = jt.blame(on_devices, np.float32([1, 1, 2, 2, 0, 0, 3, 3]))
+    told = [[x.eqn.primitive.name for x in places] for places in (found.chain, found.masked_by)]
+    moved = [x for x in told[0] if x in ("log", "ppermute", "pbroadcast", "all_to_all", "pmin")]
+    assert (moved, told[1]) == (chain or ["log"], masks)

@@ -31,6 +31,9 @@ def moved(rng, x, good):
             lambda: jnp.pad(x, (1, 0))[:N] if k % 2 else jax.lax.dynamic_slice(other, (0,), (N,)),
             lambda: x.at[k].set(good),
             lambda: jax.lax.dynamic_update_slice(x, other[:2], (k // 2,)),
+            lambda: jnp.concatenate(jnp.split(x, 2)[::-1]),
+            lambda: jnp.split(jnp.concatenate([x, other]), [k, k + N])[1],
+            lambda: jax.lax.sort((which, x), num_keys=1)[1],
             lambda: jax.jit(lambda x: jnp.where(mask, x, jnp.roll(x, 1)))(x),
         ]
     )()
@@ -100,6 +103,19 @@ def test_what_an_operation_makes_elsewhere_begins_there():
     found = jt.blame(lambda x: 1 / jnp.log(x), np.array([0, 1, 2], np.float32))
     assert [p.eqn.primitive.name for p in found.outputs[0].chain] == ["div"]
     assert [p.eqn.primitive.name for p in found.masked_by] == ["div"]
+
+
+def test_results_of_one_equation_have_their_own_origins():
+    def f(x):
+        a, b = jnp.log(x[:2]), jnp.sqrt(x[2:])
+        first, second, third = jnp.split(jnp.concatenate([a, b, x]), [2, 4])
+        key, value = jax.lax.sort((x, jnp.concatenate([b, a])), num_keys=1)
+        return first, second, third, key, value[:2], value[2:]
+
+    found = jt.blame(f, np.float32([-4, -3, -2, -1]))
+    begins = [o.chain[0].eqn.primitive.name if o.chain else None for o in found.outputs]
+    assert begins == ["log", "sqrt", None, None, "sqrt", "log"]
+    assert all(o.reached == "reaching" for o in found.outputs if o.chain)
 
 
 def test_steps_of_a_loop_that_choose_otherwise():

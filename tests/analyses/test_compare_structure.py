@@ -6,14 +6,21 @@ import os
 import random
 import warnings
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import jaxprtool as jt
 from jaxprtool.driver.compare import compare
 from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.places import with_places
 from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import DropVar, Var
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+from jaxprtool.passes.inline import called
+from tests.analyses.exchanged import exchanges
 from tests.programs.catalogue import EXAMPLES
 
 lax = jt.lax
@@ -86,3 +93,51 @@ def test_more_operations_in_the_place_of_one(path, form):
             assert found.first.a.eqn.span == eqn.span or reads or eqn.span in inside, what
         else:
             assert found.equal, what
+
+
+def within_a_call(program):
+    """A program that calls another one."""
+    call = jt.trace(jax.jit(lambda x: x), np.float32(1)).eqns[0]
+    ins, outs = ([Var(x) for x in types] for types in (program.in_avals, program.out_avals))
+    eqn = call.replace(inputs=ins, out_binders=outs, params={**call.params, "jaxpr": program})
+    return jt.ClosedJaxpr(jt.Jaxpr(ins, [eqn], outs))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_an_exchanged_equation_is_found_inside_of_calls(path):
+    """One side has calls in the place of the other's equations: all of it in one, or those of the program opened."""
+    program = load_constants(jt.load(path))
+    opened = jt.opt(program, "inline size=1000000")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        args = arguments(open_binders(program), ["random:0"])
+        for made in exchanges(program, 2 * CANDIDATES, seed=3):
+            if called(made.eqn) is not None:
+                continue  # what it is given differs: the first is inside of it
+            whole = within_a_call(made.program)
+            for a, b in ((program, whole), (opened, made.program)):
+                try:
+                    found = compare(a, b, args, first=True, step_limit=20000)
+                except JaxprToolError as e:
+                    assert "step" in str(e), made.how
+                    continue
+                if found.equal:
+                    continue
+                assert found.first is not None and found.first.b is not None, made.how
+                place = found.first.b
+                assert place.eqn.span == made.eqn.span, (made.how, str(found))
+                inside = place.path[0] if place.path else None
+                assert b is not whole or (inside is not None and inside.eqn is whole.eqns[0])
+
+
+@pytest.mark.parametrize("backends", [(), ("f64", "numpy"), ("numpy", "xla"), ("xla", "jax")])
+def test_a_call_of_one_side_is_looked_into_on_every_backend(backends):
+    called_twice = jax.jit(lambda x: jnp.sin(x) * 2.01)
+    x = np.float32([0.5, 1, 2])
+    a = with_places(jt.trace(lambda x: jnp.sin(jnp.sin(x) * 2.01) * 2.0, x), "a")
+    b = with_places(jt.trace(lambda x: called_twice(called_twice(x)), x), "b")
+    found = compare(a, b, [x], first=True, backends=backends)
+    assert found.first is not None and found.first.a is not None and found.first.b is not None
+    assert found.first.a.eqn.span == a.eqns[-1].span
+    assert found.first.b.eqn.primitive.name == "mul"
+    assert [step.eqn.span for step in found.first.b.path] == [b.eqns[1].span]

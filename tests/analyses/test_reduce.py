@@ -494,6 +494,23 @@ def test_time_is_limited(tmp_path):
     assert small.after < small.before
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_time_is_limited_where_a_test_hangs(tmp_path, jobs):
+    program, args = chain(400, 50)
+    # the whole program is tested twice, at once; a candidate starts something that holds its output open
+    test = script(tmp_path, 'test $(wc -l < "$1") -gt 300 || sleep 60 & wait; grep -q "log" "$1"')
+    begin = time.monotonic()
+    good = str(tmp_path / "good.jaxpr")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that nothing was found to be good
+        small = jt.reduce(program, *args, test=test, seconds=3, jobs=jobs, keep_good=good)
+    assert time.monotonic() - begin < 10
+    assert small.ended == "time" and not small.flaky
+    assert not os.path.exists(good)
+    left = subprocess.run(["pgrep", "-f", test], capture_output=True, check=False, text=True)
+    assert not left.stdout
+
+
 def test_an_interrupt_leaves_the_smallest_so_far(tmp_path):
     program, args = chain(400, 50)
     jt.save(program, tmp_path / "whole.jaxpr")
@@ -517,7 +534,7 @@ def test_an_interrupt_leaves_the_smallest_so_far(tmp_path):
         start_new_session=True,
     )
     time.sleep(6)
-    for _ in range(3):  # of an impatient user; the test gets them too
+    for _ in range(3):  # of an impatient user
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.02)
     _, messages = process.communicate(timeout=30)
@@ -528,6 +545,9 @@ def test_an_interrupt_leaves_the_smallest_so_far(tmp_path):
     assert "log" in {e.primitive.name for e in small.eqns}
     assert len(small.eqns) < len(program.eqns)
     assert invoke(["check", "-q", str(out)]).status == 0
+    time.sleep(0.2)
+    left = subprocess.run(["pgrep", "-f", test], capture_output=True, check=False, text=True)
+    assert not left.stdout
     del args
 
 

@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import textwrap
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -424,3 +425,25 @@ def test_options_of_the_other_use_are_refused(line: str, tmp_path: Path) -> None
     path = made(tmp_path, LOG, "--args [1,2,3] -- run")
     done = invoke(f"repro {path} {line}")
     assert done.status == 2 and "for a command, and none is given" in done.error
+
+
+def test_a_function_that_calls_back_is_not_kept(tmp_path: Path) -> None:
+    source = """
+    import jax, numpy as np
+    def f(x):
+        return jax.pure_callback(np.log, jax.ShapeDtypeStruct(x.shape, x.dtype), x) * 2
+    """
+    (tmp_path / "calls.py").write_text(textwrap.dedent(source))
+    target, archive = f"{tmp_path}/calls.py:f", tmp_path / "bug.zip"
+    shape = ["--shape", "f32[2]", "--args", "[1,-1]"]
+    done = invoke(["repro", target, *shape, "-o", str(archive), "--", "blame"])
+    assert done.status == 2 and "[no-callback]" in done.error and not archive.exists()
+    small = tmp_path / "small.jaxpr"
+    words = ["reduce", "--nan", target, *shape, "-o", str(small)]
+    assert invoke(words).status == 0
+    args = ["--args", f"{small}.args.npz"]
+    assert invoke(["repro", str(small), *args, "-o", str(archive), "--", "blame"]).status == 0
+    assert invoke(["repro", str(archive)]).status == 0
+    # what does not run it is kept
+    done = invoke(["repro", target, "--shape", "f32[2]", "-o", str(archive), "--", "stats"])
+    assert done.status == 0, done.error

@@ -308,6 +308,15 @@ def test_annotations():
     assert done.output.startswith("::warning file=<stdin>,line=3,col=5,title=exp-minus-one::")
 
 
+def test_annotations_of_a_traced_function_stand_in_its_file(tmp_path):
+    path = tmp_path / "step.py"
+    path.write_text("import jax.numpy as jnp\n\n\ndef step(x):\n    return 2 * (jnp.exp(x) - 1)\n")
+    words = [f"{path}:step", "--shape", "f32[3]", "--select", "numerics"]
+    done = invoke(["lint", "--error-format", "github", *words])
+    assert done.output.startswith(f"::warning file={path},line=5,col=17,title=exp-minus-one::")
+    assert f"({path}:step:3:5)%0Ahelp: " in done.output
+
+
 TWICE = """# above
 { lambda ; a:f32[3]. let
     b:f32[3] = sin a  # first

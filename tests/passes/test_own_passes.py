@@ -52,6 +52,60 @@ def test_rules_of_a_plugin(plugin):
     assert done.stdout == "{ lambda ; a:f32[3]. let b:f32[3] = mul a a in (b,) }\n", done.stderr
 
 
+WRONG = """
+import jaxprtool as jt
+
+@jt.rewrite_rule("log")
+def raises(match):
+    return {}["no such key"]
+
+@jt.rewrite_rule("log")
+def uses_lax(match):
+    return jt.lax.neg(match.inputs[0])
+
+@jt.rewrite_rule("log")
+def gives_an_equation(match):
+    return match.eqn
+
+@jt.define_pass("forgets")
+def forgets(program):
+    program.replace(consts=())
+
+@jt.define_pass("unbound", laws="")
+def unbound(program):
+    return program.replace(jaxpr=program.jaxpr.replace(eqns=program.jaxpr.eqns[1:]))
+
+@jt.lint_rule("of-another-kind", "log", mend="none")
+def of_another_kind(at):
+    return 5
+
+@jt.lint_rule("fails", "log", mend="none")
+def fails(at):
+    return at.eqn.operands
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ("opt --passes raises", 2, "(raises): error: a plug-in raised KeyError: 'no such key'"),
+        ("opt --passes uses-lax", 2, "(uses_lax): error: a plug-in raised TypeError"),
+        ("opt --passes gives-an-equation", 2, "gives_an_equation returned JaxprEqn"),
+        ("opt --passes forgets", 2, "the pass forgets returned NoneType"),
+        ("opt --passes unbound", 1, "after unbound the program is ill-typed"),
+        ("lint --select of-another-kind", 2, "of-another-kind returned int"),
+        ("lint --select fails", 2, "(fails): error: a plug-in raised AttributeError"),
+    ],
+)
+def test_faults_of_a_plugin_are_no_faults_of_ours(tmp_path, words, status, said):
+    path = tmp_path / "wrong.py"
+    path.write_text(WRONG)
+    verb, *rest = words.split()
+    command = [sys.executable, "-m", "jaxprtool", verb, "--plugin", str(path), *rest, "-"]
+    done = subprocess.run(command, input=PROGRAM, capture_output=True, text=True, check=False)
+    assert (done.returncode, said in done.stderr) == (status, True), done.stderr
+
+
 def test_a_pass_that_breaks_its_law_is_reported(plugin):
     done = run(plugin, "--passes", "no-results", "--verify-each")
     assert done.returncode == 1 and "after no-results the program has another type" in done.stderr

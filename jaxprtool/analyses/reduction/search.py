@@ -71,6 +71,7 @@ class Search:
       max_bytes: for values of a run.
       well_typed: whether candidates have to be well-typed.
       patience: how many seconds a test in this process may take in loops: a change of values may make one endless.
+      stop: ends the tests that run, where they are other processes.
       within: makes what a run for values happens in.
       on_smaller: called with each candidate that becomes the smallest, and the family of edits that made it.
       tests: how many candidates were tested.
@@ -86,6 +87,7 @@ class Search:
     max_bytes: int = 1 << 32
     well_typed: bool = True
     patience: float | None = None
+    stop: Callable[[], None] = lambda: None
     within: Callable[[], AbstractContextManager[None]] = nullcontext
     on_smaller: Callable[[Candidate, str], None] = lambda c, family: None
     tests: int = 0
@@ -131,6 +133,7 @@ class Search:
                     self.on_smaller(candidate, family)
                     i = position + 1
                     break
+                self._check_time()  # a test that was ended says nothing
                 self._reject(candidate)
             if first_only and self.current is (made[-1][1] if made else None):
                 return
@@ -170,7 +173,11 @@ class Search:
             with limited_seconds(self.patience):
                 return iter([*map(self.test, candidates)])
         assert self._pool is not None
-        return iter([*self._pool.map(self.test, candidates)])
+        try:
+            return iter([*self._pool.map(self.test, candidates)])
+        except BaseException:
+            self.stop()  # the pool waits for them
+            raise
 
     def _reject(self, candidate: Candidate) -> None:
         if self.rejected is None or candidate.size > self.rejected.size:

@@ -62,7 +62,7 @@ bench-mismatch | Two measurements are of other programs, or of arguments of othe
 nothing-common | Two runs have no equation in common that could be compared | compare runs of the same program
 unknown-trips | A figure depends on how often a loop turns, which is not known | say it with --trips N
 no-plugin | The module of --plugin is not there | write the name of a module, or the path of a file
-plugin-failed | The module of a plug-in raised an exception | mend it, at the line that the message names
+plugin-failed | A plug-in raised an exception, or gave what no rule or pass may give | mend it, at the line that the message names
 """
 
 _FILES = """

@@ -1,0 +1,86 @@
+"""Where two programs differ of which one has calls in the place of equations of the other: inside of these calls.
+
+Both are run again with the equations of all calls in their place, so that these have counterparts, and what is found is told where it
+stands in the programs as they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from jaxprtool.analyses.comparison import First, Written
+from jaxprtool.analyses.places import Place, Step
+from jaxprtool.interpreters.runs import runs_of
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
+from jaxprtool.ir.walk import all_eqns, count_eqns
+from jaxprtool.passes.inline import called, inline
+from jaxprtool.passes.once import runs_once
+
+__all__ = ["inside_calls"]
+
+_MOST = 100_000  # equations of a program whose calls are opened
+
+Found = Callable[[ClosedJaxpr, ClosedJaxpr], "First | None"]
+
+
+def inside_calls(a: ClosedJaxpr, b: ClosedJaxpr, first: First | None, find: Found) -> First | None:
+    """The first difference of two programs, looked for inside of calls where they do not have the same ones.
+
+    Args:
+      a, b: the programs.
+      first: the first difference of them.
+      find: the first difference of two programs, which it runs.
+
+    Returns:
+      `first` itself where they have the same calls, where a program has effects (it does not run twice), or is large.
+    """
+    if first is None or _calls(a) == _calls(b):
+        return first
+    if any(runs_once(p) or count_eqns(p.jaxpr) > _MOST for p in (a, b)):
+        return first
+    opened = inline(a, size=_MOST), inline(b, size=_MOST)
+    found = find(*opened)
+    if found is None:
+        return first
+    places = [_as_written(a, opened[0], found.a), _as_written(b, opened[1], found.b)]
+    return replace(found, a=places[0], b=places[1])
+
+
+def _calls(program: ClosedJaxpr) -> Counter[tuple[Primitive, object]]:
+    """How many calls of each name a program has, at any depth."""
+    calls = [eqn for eqn in all_eqns(program.jaxpr) if called(eqn) is not None]
+    return Counter((eqn.primitive, eqn.params.get("name")) for eqn in calls)
+
+
+def _as_written(
+    program: ClosedJaxpr, opened: ClosedJaxpr, place: Place | Written | None
+) -> Place | Written | None:
+    """The place in a program of one that was found in it with its calls opened: both have the same equations in the same order."""
+    if not isinstance(place, Place):
+        return place
+    ways, others = [*_ways(program, place.eqn)], [*_ways(opened, place.eqn)]
+    if len(ways) != len(others):
+        return place
+    k = next((k for k, (eqn, _) in enumerate(others) if eqn is place.eqn), None)
+    if k is None:
+        return place
+    eqn, way = ways[k]
+    inside = iter(place.path)
+    path: list[Step] = []
+    for above in way:
+        of = None if called(above.eqn) is not None else next(inside)
+        path.append(above if of is None else above._replace(branch=of.branch, step=of.step))
+    return Place(eqn, tuple(path))
+
+
+def _ways(
+    closed: ClosedJaxpr, like: JaxprEqn, path: tuple[Step, ...] = ()
+) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
+    """The equations of a program of which one may have been made, in order, each with the way to it."""
+    for eqn in closed.eqns:
+        if eqn.primitive is like.primitive and eqn.span == like.span:
+            yield eqn, path
+        for run in runs_of(eqn) if eqn.primitive.holds_jaxprs else ():
+            yield from _ways(run.jaxpr, like, (*path, Step(eqn, run.param, run.branch)))
