@@ -28,6 +28,7 @@ from jaxprtool.driver.replaying import (
 from jaxprtool.driver.run import checked_arguments
 from jaxprtool.driver.scrubbing import scrubbed
 from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.verify import blaming_the_program
 from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, counted, fail
@@ -148,7 +149,8 @@ def _script(bundle: Bundle) -> tuple[str, str]:
         if len(names) != len(program.in_avals):
             return "", "the program has constants without values"
         title = f"What `jaxprtool {bundle.verb}` is asked about, in plain JAX."
-        return script_of(program, ARGS if bundle.args else "", names, bundle.verb, title), ""
+        with blaming_the_program(program):
+            return script_of(program, ARGS if bundle.args else "", names, bundle.verb, title), ""
     except JaxprToolError as e:
         return "", e.diagnostics[0].message
     except ImportError as e:

@@ -20,6 +20,7 @@ TEXTS = {
     "no member": "c:f64[3] = round[rounding_method=-1] a",
     "no type that sorts": "b:float0[3] = convert_element_type[new_dtype=float0 weak_type=False] a; "
     "c:float0[3] = sort[dimension=0 is_stable=True num_keys=1] b",
+    "no index": "r:Ref{f64[3]} = new_ref a; c:f64[3] = get r",
     "no spec": "c:f64[3] = reduce_prod[axes=() out_sharding=NamedSharding(mesh=3, spec=P(None))] a",
 }
 X = np.ones(3)
@@ -77,7 +78,8 @@ def test_verbs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.jaxpr").write_text(program(name))
     two = {"compare", "diff", "equiv", "triage"}
-    for verb in sorted(VERBS.keys() - NO_PROGRAM - {"reduce", "repro", "bench", "profile"}):
+    for verb in sorted(VERBS.keys() - NO_PROGRAM - {"reduce", "bench", "profile"}):
         words = [verb, *(["_"] if verb == "grep" else []), *["p.jaxpr"] * (1 + (verb in two))]
+        words += ["--", "check"] if verb == "repro" else []
         done = invoke([*words, *(["no f32"] if verb == "assert" else [])])
         assert done.status in (0, 1, 2), f"{verb}: {done.error}"
