@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.absent_calls import in_current_form
+from jaxprtool.backends.jax.batching import with_vmap_rule
 from jaxprtool.backends.jax.custom_rules import rebuild_custom_rule
 from jaxprtool.backends.jax.kernels import (
     grid_mapping_to_jax,
@@ -47,7 +48,8 @@ from jaxprtool.backends.jax.policies import policy_maker
 from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_generator
 from jaxprtool.backends.jax.refs import index_to_jax
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
-from jaxprtool.backends.jax.vocabulary import TEXTS, fill_jit, leaving
+from jaxprtool.backends.jax.vocabulary import TEXTS, fill_jit, leaving, rank_of
+from jaxprtool.backends.jax.written_twice import definitions_written_out
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import (
@@ -91,6 +93,7 @@ def to_jax(program: ClosedJaxpr) -> Any:
     try:
         writer = _Writer(mesh_of_live(live_jaxpr.find(program)))
         writer.mesh = writer.mesh or writer.mesh_named(program)
+        writer.defined = definitions_written_out(program)
         return writer.closed(program)
     except RecursionError:
         fail(UnsupportedError, "jaxprs are nested too deeply for JAX", "too-deep")
@@ -125,9 +128,11 @@ class _Writer:
 
     Attributes:
       mesh: what the types at this place are on; None where they are on none.
+      defined: jaxprs that a text writes out, and the definitions of the text that they are.
     """
 
     def __init__(self, mesh: Any = None) -> None:
+        self.defined: dict[Jaxpr, ClosedJaxpr] = {}
         self.jaxprs: dict[Any, Any] = {}
         self.closeds: dict[Any, Any] = {}
         self.mesh = mesh
@@ -147,6 +152,7 @@ class _Writer:
         return _aval(aval, self.mesh if uses_mesh(self.mesh) else None)
 
     def closed(self, program: ClosedJaxpr, name: str = "jaxprtool") -> Any:
+        program = self.defined.get(program.jaxpr, program)
         key = id(program), self.mesh
         found = self.closeds.get(key)
         if found is None:
@@ -238,7 +244,7 @@ class _Writer:
         if name == "pallas_call":
             return inputs, outs, prim, self.kernel(eqn, prim)
         if name == "custom_vmap_call":
-            params = _with_vmap_rule(eqn)
+            params = with_vmap_rule(eqn, functools.partial(self.param, prim), to_jax)
         if calls_absent(eqn):
             params = {**params, "callback": Named(absent_function(eqn), str(params["callback"]))}
         with self.on(self.inner_mesh(prim, params)):
@@ -256,7 +262,8 @@ class _Writer:
         if isinstance(restored.get("computation"), Opaque):
             computation = _computation(restored["jaxpr"])
             restored["computation"] = Named(computation, restored["computation"].text)
-        return inputs, outs, prim, leaving(name, restored, params, len(inputs), len(outs))
+        counts = len(inputs), len(outs), rank_of(inputs)
+        return inputs, outs, prim, leaving(name, restored, params, *counts)
 
     def of_plug_in(self, eqn: JaxprEqn, avals: list[Any]) -> tuple[Any, dict[str, Any]]:
         """JAX's primitive and params for an equation of a plug-in's primitive: its library's, else the stand-in's."""
@@ -420,26 +427,6 @@ class _Writer:
             return maker(**{k: self.param(prim, key, x) for k, x in v.fields.items()})
         found = object_of_record(key, v, functools.partial(self.param, prim, key))
         return _unknown_param(prim, key, v) if found is UNREADABLE else found
-
-
-def _with_vmap_rule(eqn: JaxprEqn) -> dict[str, Any]:
-    """The params of a `custom_vmap_call` with a rule for JAX, where they hold one of ours, or its text alone."""
-    rule: Any = eqn.params["rule"]
-    if isinstance(rule, (LiveFunction, LiveOpaque)) and not isinstance(rule.value, Named):
-        return eqn.params
-
-    def batch(axis_size: int, in_batched: Any, *args: Any) -> tuple[list[Any], list[bool]]:
-        by = getattr(rule, "batched", None)
-        if by is None:
-            message = f"the batching rule {rule} of custom_vmap_call is not in the text"
-            fail(UnsupportedError, message, "batching-rule", span=eqn.span)
-        avals = [ShapedArray(x.shape, dtype_of(x.dtype)) for x in args]
-        program, flags = by(axis_size, list(in_batched), avals)
-        return private.evaluate(to_jax(program), *args), list(flags)
-
-    trees = [jax.tree.structure(k) for k in ((0,) * len(eqn.inputs), [0] * len(eqn.out_binders))]
-    given = zip(("rule", "in_tree", "out_tree"), (Named(batch, str(rule)), *trees), strict=True)
-    return {**eqn.params, **{k: LiveOpaque(str(eqn.params[k]), x) for k, x in given}}
 
 
 # Calls of which some releases have none, or none of this name.
