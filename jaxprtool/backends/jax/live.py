@@ -90,14 +90,15 @@ class LivePrimitive(Primitive):
 
     Attributes:
       value: JAX's primitive.
+      given: the params of JAX's equation, where it prints an object's name and params in their place; else None.
       rules: what `backends.jax.foreign` makes of JAX's rules of it.
     """
 
-    __slots__ = ("rules", "value")
+    __slots__ = ("given", "rules", "value")
 
-    def __init__(self, value: Any):
-        super().__init__(value.name, multiple_results=True, known=False)
-        self.value = value
+    def __init__(self, value: Any, name: str = "", given: dict[str, Any] | None = None):
+        super().__init__(name or value.name, multiple_results=True, known=False)
+        self.value, self.given = value, given
         self.rules: Any = None
 
 
