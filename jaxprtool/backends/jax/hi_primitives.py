@@ -17,7 +17,8 @@ from jaxprtool.backends.jax.private import NoTangent, hijax, instantiated
 
 __all__ = ["hi_primitive", "shown_as", "shown_params"]
 
-_BASE: Any = getattr(hijax, "HiPrim", getattr(hijax, "VJPHiPrimitive", None))
+_hijax: Any = hijax  # what there is of it differs by release
+_BASE: Any = getattr(_hijax, "HiPrim", getattr(_hijax, "VJPHiPrimitive", None))
 
 
 def hi_primitive(name: str, in_avals: Sequence[Any], out_avals: Sequence[Any], params: Any) -> Any:
@@ -92,10 +93,10 @@ def shown_as(
 
     def batch(self: Any, axis_data: Any, args: Any, dims: Any) -> Any:
         in_front = (0,) * len(out_avals)
-        return hijax.vmap_rule(axis_data, self.expand, tuple(dims), in_front)(*args), in_front
+        return _hijax.vmap_rule(axis_data, self.expand, tuple(dims), in_front)(*args), in_front
 
-    lin, linearized = hijax.linearize_from_jvp
-    forward, backward = hijax.vjp_from_lin
+    lin, linearized = _hijax.linearize_from_jvp
+    forward, backward = _hijax.vjp_from_lin
     rules = {"lin": lin, "linearized": linearized, "vjp_fwd": forward, "vjp_bwd_retval": backward}
     own = {"__init__": __init__, "expand": expand, "jvp": jvp, "batch": batch, **rules}
     return type(name, (_BASE,), own)()
