@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jaxprtool.ir.avals import AbstractType, ShapedArray
+from jaxprtool.ir.avals import AbstractType, OpaqueType, RefType, ShapedArray
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Primitive
 from jaxprtool.ir.walk import jaxprs_in
 
-__all__ = ["Arguments", "inner_arguments", "of_elements", "slice_of"]
+__all__ = ["Arguments", "inner_arguments", "of_elements", "reference_to", "slice_of"]
 
 Arguments = Iterable[tuple[ClosedJaxpr, Sequence[Aval]]]
 
@@ -35,6 +35,11 @@ def inner_arguments(
 def of_elements(avals: Sequence[Any], jaxpr: Any, count: int) -> Arguments:
     """`jaxpr` takes an element of each of the first `count` operands, twice."""
     return [(jaxpr, [slice_of(a, None) for a in avals[:count]] * 2)]
+
+
+def reference_to(aval: AbstractType) -> AbstractType:
+    """The type of a reference to a cell that holds an array; one that is not known for a type that is not."""
+    return RefType(aval) if isinstance(aval, ShapedArray) else OpaqueType("?")
 
 
 def slice_of(aval: AbstractType, axis: int | None) -> AbstractType:

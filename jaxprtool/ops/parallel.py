@@ -26,9 +26,18 @@ from jaxprtool.core.kinds.placement import (
     numbers_of_names,
 )
 from jaxprtool.core.primitive import param, primitive, shown
+from jaxprtool.ir.avals import OpaqueType, ShapedArray, Spec
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.placement import placement_of
-from jaxprtool.ir.sharding import known_mesh, mesh_axes
+from jaxprtool.ir.sharding import (
+    known_mesh,
+    mentioned,
+    mesh_axes,
+    shard_shape,
+    specs_of,
+    varying_axes,
+    with_varying,
+)
 
 __all__ = [
     "all_gather",
@@ -253,7 +262,31 @@ def _mesh_axes(params: dict[str, Any]) -> AxisEnv:
     return current_axes().extended(sizes, bool(params["check_vma"]))
 
 
-@primitive(multiple_results=True, binds=_mesh_axes)
+def _by_shards(
+    avals: Sequence[Any],
+    *,
+    jaxpr: Any,
+    mesh: Any,
+    in_specs: Any,
+    newly_manual_axes: Any,
+    check_vma: Any,
+    **_: Any,
+) -> Arguments:
+    """A shard of each operand, which varies along the axes that the operand is split over."""
+    mesh = known_mesh(mesh)
+    order = [*current_axes().sizes, *mesh_axes(newly_manual_axes, mesh)]
+
+    def shard(aval: Any, spec: Spec) -> Any:
+        if not isinstance(aval, ShapedArray):
+            return OpaqueType("?")
+        local = aval.update(shape=shard_shape(aval.shape, spec, mesh), spec=())
+        along = [*varying_axes(aval), *sorted(mentioned(spec))]
+        return with_varying(local, along, order) if check_vma else local
+
+    return [(jaxpr, [shard(a, s) for a, s in zip(avals, specs_of(in_specs), strict=True)])]
+
+
+@primitive(multiple_results=True, binds=_mesh_axes, takes=_by_shards)
 def shard_map(
     *operands,
     jaxpr: ClosedJaxpr,

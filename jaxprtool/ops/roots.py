@@ -1,12 +1,20 @@
 """Roots of functions."""
 
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.core.inner import Arguments
 from jaxprtool.core.primitive import param, primitive
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["custom_root"]
 
 
-@primitive(name="CustomRoot", multiple_results=True)
+def _by_solver(avals: Sequence[Any], *, solve_jaxpr: Any, **_: Any) -> Arguments:
+    return [(solve_jaxpr, avals[: len(solve_jaxpr.jaxpr.in_binders)])]
+
+
+@primitive(name="CustomRoot", multiple_results=True, takes=_by_solver)
 def custom_root(
     *args,
     solve_jaxpr: ClosedJaxpr = param(first=True),

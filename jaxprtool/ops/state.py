@@ -1,5 +1,9 @@
 """References: cells that a program reads and writes."""
 
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.core.inner import Arguments, reference_to
 from jaxprtool.core.kinds.numbers import Shape
 from jaxprtool.core.kinds.objects import Bookkeeping, RefIndex, RefType
 from jaxprtool.core.kinds.placement import MemorySpace
@@ -113,7 +117,11 @@ def addupdate(
     """
 
 
-@primitive(multiple_results=True)
+def _by_references(avals: Sequence[Any], *, jaxpr: Any, **_: Any) -> Arguments:
+    return [(jaxpr, [reference_to(a) for a in avals])]
+
+
+@primitive(multiple_results=True, takes=_by_references)
 def run_state(
     *args,
     jaxpr: ClosedJaxpr,

@@ -11,6 +11,7 @@ from typing import Any
 
 import jaxprtool as jt
 from jaxprtool import lax
+from jaxprtool.core.kinds.functions import Text
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.params import Opaque
 
@@ -31,7 +32,7 @@ def unvmap_max(x):
 
 
 @jt.primitive(library="equinox")
-def nonbatchable(x, *, msg: str, allow_constant_across_batch: bool = jt.shown(False)):
+def nonbatchable(x, *, msg: Text, allow_constant_across_batch: bool = jt.shown(False)):
     """x, which has to be the same for the whole batch.
 
     msg: what to say when it is not.
@@ -40,7 +41,7 @@ def nonbatchable(x, *, msg: str, allow_constant_across_batch: bool = jt.shown(Fa
 
 
 @jt.primitive(library="equinox")
-def nondifferentiable_backward(x, *, msg: str, symbolic: bool = jt.shown(True)):
+def nondifferentiable_backward(x, *, msg: Text, symbolic: bool = jt.shown(True)):
     """x, which no cotangent may reach.
 
     msg: what to say when one does.
@@ -165,7 +166,7 @@ jt.define(
 )
 
 
-def _no_cotangent(ct: Any, x: Any, *, msg: str, symbolic: bool) -> Any:
+def _no_cotangent(ct: Any, x: Any, *, msg: Text, symbolic: bool) -> Any:
     if symbolic:
         jt.ill_typed(msg, "not-linear")
     return [_error_if(ct, lax.ne(ct, 0.0), msg)]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jaxprtool.core.inner import reference_to
 from jaxprtool.core.primitive import declared_primitive, find_primitive
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.dtypes import INT32, UINT32, custom_dtype
+from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.syntax.infer import UntypedLit
 from jaxprtool.syntax.params import read_value
@@ -117,9 +119,11 @@ def references(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> li
     if len(formals) != len(inputs):
         raise ValueError("a loop has a reference for each operand")
     cells = [
-        Var(v.aval if isinstance(v.aval, RefType) else RefType(x.aval))
+        Var(v.aval if isinstance(v.aval, RefType) else reference_to(x.aval))
         for v, x in zip(formals, inputs, strict=True)
     ]
+    if step.aval is UNTYPED:  # JAX counts in i32
+        amend(step, aval=ShapedArray((), INT32))
     made = [_equation("new_ref", [x], {}, [r]) for x, r in zip(inputs, cells, strict=True)]
     n = params["nsteps"]
     steps = Var(ShapedArray((n,), step.aval.dtype))

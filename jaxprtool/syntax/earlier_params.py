@@ -17,6 +17,7 @@ from jaxprtool.ir.params import ElementClass, Record, Word
 from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.scan_trees import parts_of_trees
+from jaxprtool.syntax.spellings import replaced_params
 
 __all__ = [
     "of_jit",
@@ -337,6 +338,8 @@ def residuals(params: Params, inputs: Inputs) -> Params:
     """`custom_transpose_call` (to 0.9.2), a linear function whose transpose no text holds."""
     del inputs
     count = str(params["res_tree"]).count("*")
+    if isinstance(params["call_jaxpr"], ClosedJaxpr):
+        replaced_params.keep(params["call_jaxpr"], dict(params))
     return {"callee": params["call_jaxpr"], "num_callee_consts": 0, "num_res": count}
 
 

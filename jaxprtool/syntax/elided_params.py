@@ -93,6 +93,9 @@ def params_in_form(
 
     What the release does not have stays, where it says something: a text never loses what it cannot spell.
     """
+    was = form.was(eqn)
+    if was is not None:
+        return sorted(was.items())
     declared, found = eqn.primitive.params, dict[str, Any]()
     for key, value in eqn.params.items():
         declaration = declared.get(key)

@@ -49,6 +49,8 @@ def _changed(spelling: Spelling) -> Iterator[str]:
         yield "gone"
     if spelling.name:
         yield f"called {spelling.name}"
+    if spelling.replaces:
+        yield f"in the place of {spelling.replaces}"
     yield from _names("called", spelling.renamed)
     yield from _names("no longer called", spelling.was)
     yield from _listed("with", spelling.added)

@@ -372,7 +372,7 @@ class _Printer:
 
     def _name(self, eqn: JaxprEqn) -> str:
         form = self.forms.get(eqn.primitive.name)
-        return eqn.primitive.name if form is None else form.name
+        return eqn.primitive.name if form is None else form.name_of(eqn)
 
     def _pairs(self, eqn: JaxprEqn) -> list[tuple[str, Any]]:
         """The params that are printed, in order, in this dialect."""

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.primitive import declared_primitive
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.jaxpr import JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import Opaque
 from jaxprtool.syntax.scan_trees import flat_trees, parts_of_trees
 
@@ -25,6 +26,7 @@ __all__ = [
     "Spelling",
     "forms_of",
     "renamed",
+    "replaced_params",
     "told_by",
 ]
 
@@ -50,6 +52,7 @@ class Spelling(NamedTuple):
         the first of them had a value always.
       unless_none: params that were printed where they were not None, or are new; since then the declaration says when.
       rewrite: what else differs since then.
+      replaces: the primitive that was called in its place where an equation was read as one of it.
     """
 
     since: Release
@@ -63,6 +66,12 @@ class Spelling(NamedTuple):
     hidden: tuple[str, ...] = ()
     unless_none: tuple[str, ...] = ()
     rewrite: Rewrite | None = None
+    replaces: str = ""
+
+
+# The params that an equation of an earlier primitive had, by the jaxpr that it calls: an equation that still calls it is
+# printed so in the dialects that have the primitive.
+replaced_params = Memo[dict[str, Any]]("params of a replaced primitive")
 
 
 def _by_trees(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
@@ -115,6 +124,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "composite": (Spelling((0, 11, 2), renamed={"jaxpr": "call_jaxpr"}),),
     "compute_on": (Spelling((0, 10, 1), added={"compiler_options_json": None}),),
     "custom_transpose_call": (Spelling((0, 10), gone=True),),
+    "linear_call": (Spelling((0, 10), replaces="custom_transpose_call"),),
     "scan": (
         Spelling((0, 10), removed={"_split_transpose": False, "linear": _all_false}),
         Spelling(
@@ -253,9 +263,12 @@ class Form:
       shown: params that it always prints.
       unless_none: params that it prints where they are not None.
       rewrite: what is done with the params at last.
+      other: the primitive that equations which were read as this one are printed with.
     """
 
-    __slots__ = ("has", "lacks", "more", "name", "names", "rewrite", "shown", "unless_none")
+    __slots__ = (
+        *("has", "lacks", "more", "name", "names", "other", "rewrite", "shown", "unless_none"),
+    )
 
     def __init__(self, name: str, release: Release):
         self.name, self.has = name, True
@@ -265,6 +278,7 @@ class Form:
         self.shown: set[str] = set()
         self.unless_none: set[str] = set()
         self.rewrite: list[Rewrite] = []
+        self.other = ""
         for spelling in SPELLINGS[name]:
             new = spelling.since <= release
             self.has &= not (spelling.gone if new else spelling.born)
@@ -281,12 +295,22 @@ class Form:
             else:
                 self.shown.update(spelling.hidden)
                 self.unless_none.update(spelling.unless_none)
+                self.other = self.other or spelling.replaces
+
+    def was(self, eqn: JaxprEqn) -> dict[str, Any] | None:
+        """The params of the primitive `other`, where an equation was read as one of that."""
+        held = (v for v in eqn.params.values() if self.other and isinstance(v, ClosedJaxpr))
+        return next((p for c in held if (p := replaced_params.find(c)) is not None), None)
+
+    def name_of(self, eqn: JaxprEqn) -> str:
+        """What the release calls the primitive of an equation."""
+        return self.name if self.was(eqn) is None else self.other
 
     @property
     def is_ours(self) -> bool:
         """Whether the release prints the primitive as our declaration says."""
         changed = self.names or self.lacks or self.more or self.shown or self.unless_none
-        return not (changed or self.rewrite)
+        return not (changed or self.rewrite or self.other)
 
 
 def forms_of(release: Release) -> dict[str, Form]:

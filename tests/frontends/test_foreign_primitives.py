@@ -215,6 +215,12 @@ def test_one_without_a_traceable_implementation_is_kept_and_runs():
     assert str(program.eqns[0].out_binders[0].aval) == "f32[3]"
 
 
+def test_params_print_in_jaxs_order():
+    zed_p = declared("zed", lambda x, **_: x, same)
+    closed = jax.make_jaxpr(lambda x: zed_p.bind(x, z=1, name="q", b=2.5, a=(1, "r")))(X)
+    assert str(jt.from_jax(closed)) == str(closed) == str(jt.to_jax(jt.from_jax(closed)))
+
+
 def test_what_jax_has_no_rule_for_is_said_so():
     f = live(lambda x: opaque_p.bind(x).sum(), X[0])
     with pytest.raises(

@@ -18,6 +18,8 @@ from jaxprtool.backends.jax import private, releases, vocabulary
 from jaxprtool.backends.jax.trace import trace_with_jax
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.walk import all_eqns
+from jaxprtool.syntax import spellings
+from jaxprtool.syntax.spellings import SPELLINGS
 
 X = jnp.array([1.0, 2.0, 4.0])
 TABLE = np.arange(3.0, dtype=np.float32)
@@ -262,6 +264,36 @@ ROOT = """{ lambda ; a:f32[]. let
   in (b,) }"""
 
 
+def its_root(x):
+    f = lambda y: y * y - x
+    newton = lambda f, y: jax.lax.fori_loop(0, 9, lambda i, y: y - f(y) / (2 * y), y)
+    return jax.lax.custom_root(f, np.float32(1), newton, lambda g, y: y / g(np.float32(1)))
+
+
+ROOTS = {
+    "a root": its_root,
+    "its derivative": jax.grad(its_root),
+    "its second derivative": jax.grad(jax.grad(its_root)),
+    "in a call": lambda x: jax.jit(its_root)(x) + jax.jit(its_root)(x + 1),
+    "in a loop": lambda x: jax.lax.scan(lambda c, t: (its_root(c + t), c), x, jnp.stack([x, x]))[0],
+    "in a branch": lambda x: jax.lax.cond(x > 1, its_root, lambda x: x, x),
+    "a batch": lambda x: jax.vmap(its_root)(jnp.stack([x, x + 1])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_a_root_of_a_running_program_keeps_its_derivative_and_its_print(name):
+    f, x = ROOTS[name], np.float32(2)
+    closed = jax.make_jaxpr(f)(x)
+    program = jt.from_jax(closed)
+    assert str(jt.to_jax(program)) == str(closed)
+    if releases.since(0, 10, 1):  # before, JAX writes what a definition uses out inside of it
+        assert str(program) == str(closed)
+    want = jax.jvp(f, (x,), (x,))
+    np.testing.assert_allclose(jt.eval_jaxpr(program.jaxpr, [x])[0], want[0], rtol=1e-5)
+    np.testing.assert_allclose(jt.jvp(jt.jaxpr_as_fun(program), [x], [x])[1][0], want[1], rtol=1e-5)
+
+
 def test_a_root_of_a_text_is_a_call_of_its_solver_in_jax():
     program = jt.parse(ROOT)
     f = jt.to_jax_function(program)
@@ -269,3 +301,26 @@ def test_a_root_of_a_text_is_a_call_of_its_solver_in_jax():
     assert jax.grad(lambda a: jax.numpy.sum(jax.numpy.asarray(f(a))))(np.float32(2)) == 0.5
     batched, _ = jt.vmap_jaxpr(program, 2, [0])
     assert np.array_equal(np.ravel(jt.to_jax_function(batched)(np.float32([2, 3]))), [1.5, 2])
+
+
+def test_what_the_printer_knows_of_a_release_the_bridge_knows_too():
+    """A param that came with a release, or went with it, is one of JAX's in that release: in texts and in running programs."""
+    renamed = {(name, theirs) for name in SPELLINGS for theirs in spellings.renamed(name)}
+    changed = {(name, key) for name, key in renamed} | {
+        ("reshard", "concrete_mesh"),
+        ("scan", "num_carry"),
+        ("scan", "num_consts"),
+    }
+    changed |= {
+        ("top_k", "axis"),
+        ("psum_invariant", "axis_index_groups"),
+        ("pvary", "axis_index_groups"),
+    }
+    for name, found in SPELLINGS.items():
+        for spelling in found:
+            for table, told in (
+                (vocabulary.ADDED, spelling.added),
+                (vocabulary.LOST, spelling.removed),
+            ):
+                for key in told:
+                    assert (name, key) in changed or (name, key) in table, (name, key)

@@ -111,3 +111,17 @@ def test_what_is_not_traceable_can_only_be_run():
     ):
         with pytest.raises(jt.JaxprToolError, match="of it, which is not to be transformed"):
             transformed()
+
+
+@pytest.mark.parametrize("primitive", ["nonbatchable", "nondifferentiable_backward"])
+def test_what_is_said_prints_back_as_it_was_read(primitive):
+    """Messages are sentences, with all that stands in sentences."""
+    said = "Nonconstant batch. `equinox.internal.while_loop` has received values, which don't (yet) agree: a bug! See 'x'."
+    other = "allow_constant_across_batch=True" if primitive == "nonbatchable" else "symbolic=True"
+    params = "\n".join(f"      {p}" for p in sorted([other, f"msg={said}"]))
+    text = (
+        f"{{ lambda ; a:bool[]. let\n    b:bool[] = {primitive}[\n{params}\n    ] a\n  in (b,) }}"
+    )
+    program = jt.parse(text)
+    assert program.eqns[0].params["msg"] == said
+    assert str(program) == text == jt.format_jaxpr(program, lossless=True)

@@ -273,6 +273,29 @@ def test_the_newest_dialect_says_all_that_is_declared():
     assert gone == ["custom_transpose_call", "shard_alike"]
 
 
+CUSTOM_TRANSPOSE = """{ lambda ; a:f32[3]. let
+    b:f32[] c:f32[3] = custom_transpose_call[
+      call_jaxpr={ lambda ; d:f32[] e:f32[3]. let f:f32[3] = div e d in (d, f) }
+      lin_tree=PyTreeDef(*)
+      out_tree=PyTreeDef([*, {'x': *}])
+      out_types=(JitTracer(float32[3]),)
+      res_tree=PyTreeDef(*)
+      transpose_jaxpr_thunk=<function _memoize.<locals>.memoized at 0x7f6621361260>
+    ] 2.0:f32[] a
+  in (b, c) }"""
+
+
+def test_a_call_that_later_releases_replaced_keeps_its_dialect():
+    program = jt.parse(CUSTOM_TRANSPOSE)
+    for dialect in ("", "jax-0.8.3", "jax-0.9.2"):
+        assert jt.format_jaxpr(program, dialect=dialect) == CUSTOM_TRANSPOSE
+        assert jt.format_jaxpr(program, dialect=dialect, lossless=True) == CUSTOM_TRANSPOSE
+    assert "linear_call[" in jt.format_jaxpr(program, dialect="jax-0.10")
+    assert np.array_equal(jt.eval_jaxpr(program.jaxpr, [np.float32([2, 4, 6])])[1], [1, 2, 3])
+    batched, _ = jt.vmap_jaxpr(program, 2, [0])  # which calls something else
+    assert "linear_call[" in jt.format_jaxpr(batched, dialect="jax-0.9.2")
+
+
 @pytest.mark.parametrize("name", [n for n, row in SPELLINGS.items() if row[0].born])
 def test_what_the_installed_jax_has_is_in_its_dialect(name: str):
     if hasattr(jax.lax, f"{name}_p"):

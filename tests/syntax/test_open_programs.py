@@ -404,6 +404,52 @@ def test_a_shape_that_nothing_decides_is_asked_for_by_name(lines, outs):
         jt.with_types(program, "f32[2,3]")
 
 
+_SHARDED = (
+    "in_specs=(P('i',),) mesh=Mesh('i': 2, axis_types=(Auto,)) newly_manual_axes=frozenset({'i'})"
+)
+# What the jaxpr of an equation takes, which is not what the equation takes: the equation, for a:f32[4], and its results.
+INSIDE = {
+    "references": (
+        "b = run_state[is_initialized=(True,) jaxpr={ lambda ; x. let y <- x[1:]; z = mul y 2.0:f32[]; x[:3] <- z in () } which_linear=(False,)] a",
+        "f32[4]", [4, 6, 8, 4],
+    ),
+    "a loop over references": (
+        "b = for[jaxpr={ lambda ; i x. let y <- x[i]; z = mul y y; x[i] <- z in () } nsteps=4 reverse=False unroll=1 which_linear=(False,)] a",
+        "f32[4]", [1, 4, 9, 16],
+    ),
+    "a solver": (
+        "b = CustomRoot[solve_jaxpr={ lambda ; x y. let z = add x y in (z,) } has_aux=False] a 1.0:f32[] a a",
+        "f32[4]", [2, 3, 4, 5],
+    ),
+    "shards": (
+        f"b = shard_map[check_vma=False {_SHARDED} jaxpr={{ lambda ; x. let y = reduce_sum[axes=(0,)] x; z = mul x y in (z,) }} out_specs=(P('i',),)] a",
+        "f32[4]", [3, 6, 21, 28],
+    ),
+    "shards that vary": (
+        f"b = shard_map[check_vma=True {_SHARDED} jaxpr={{ lambda ; x. let y = psum_invariant[axes=('i',)] x; z = sin y in (y,) }} out_specs=(P(None,),)] a",
+        "f32[2]", [4, 6],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_what_a_jaxpr_takes_has_its_type_from_the_operands(name):
+    lines, out, values = INSIDE[name]
+    program = jt.parse(f"{{ lambda ; a. let {lines} in (b,) }}")
+    typed = jt.with_types(program, "f32[4]")
+    assert str(jt.typecheck_jaxpr(typed.jaxpr)) == f"(f32[4]) -> ({out})"
+    x = np.float32([1, 2, 3, 4])
+    for p in (program, typed):
+        assert np.array_equal(jt.eval_jaxpr(p.jaxpr, [x])[0], np.float32(values))
+
+
+def test_a_shard_does_not_decide_the_shape_of_the_whole():
+    inner = "{ lambda ; x:f32[2]. let y:f32[2] = neg x in (y,) }"
+    text = f"{{ lambda ; a. let b = broadcast_in_dim a; c = shard_map[check_vma=False {_SHARDED} jaxpr={inner} out_specs=(P('i',),)] b in (c,) }}"
+    with pytest.raises(jt.JaxprTypeError, match="the type of b is not in the text"):
+        jt.with_types(jt.parse(text), "f32[]")
+
+
 def test_nested_calls_are_not_walked_again_and_again():
     inner = "{ lambda ; x. let y = neg x in (y,) }"
     for i in range(60):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 
-from jaxprtool.backends.jax.live import LiveOpaque, masked_text
-from jaxprtool.backends.jax.private import call_vmap_rule
+from jaxprtool.backends.jax.live import LiveFunction, LiveOpaque, Named, masked_text
+from jaxprtool.backends.jax.private import call_vmap_rule, evaluate
 from jaxprtool.backends.jax.rules import with_wide_types
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 
-__all__ = ["LiveVmapRule"]
+__all__ = ["LiveVmapRule", "with_vmap_rule"]
 
 
 class LiveVmapRule(LiveOpaque):
@@ -64,3 +67,44 @@ class LiveVmapRule(LiveOpaque):
         except Exception as e:  # a user's function runs here: any error is possible
             fail(UsageError, f"the batching rule {self.text} fails: {e}", "batching-rule")
         return self.from_jax(program), flags
+
+
+def with_vmap_rule(
+    eqn: JaxprEqn,
+    object_of: Callable[[str, Any], Any],
+    to_jax: Callable[[ClosedJaxpr], Any],
+) -> dict[str, Any]:
+    """The params of a `custom_vmap_call` with a rule for JAX, where they hold one of ours, or its text alone.
+
+    Args:
+      eqn: the equation.
+      object_of: JAX's object for a param, of a key and its value; raises UnsupportedError where there is none.
+      to_jax: the conversion of programs.
+    """
+    rule: Any = eqn.params["rule"]
+    if isinstance(rule, (LiveFunction, LiveOpaque)) and not isinstance(rule.value, Named):
+        return dict(eqn.params)
+
+    def tree(key: str, leaves: Any) -> Any:
+        with contextlib.suppress(UnsupportedError):
+            found = object_of(key, eqn.params[key])
+            if getattr(found, "num_leaves", None) == len(leaves):
+                return found
+        return jax.tree.structure(leaves)
+
+    trees = {"in_tree": tree("in_tree", (0,) * len(eqn.inputs))}
+    trees["out_tree"] = tree("out_tree", [0] * len(eqn.out_binders))
+
+    def batch(axis_size: int, in_batched: Any, *args: Any) -> tuple[Any, Any]:
+        by = getattr(rule, "batched", None)
+        if by is None:
+            message = f"the batching rule {rule} of custom_vmap_call is not in the text"
+            fail(UnsupportedError, message, "batching-rule", span=eqn.span)
+        leaves, flags = jax.tree.leaves(args), jax.tree.leaves(in_batched)
+        avals = [ShapedArray(x.shape, dtype_of(x.dtype)) for x in leaves]
+        program, out_flags = by(axis_size, flags, avals)
+        outs = evaluate(to_jax(program), *leaves)
+        return tuple(jax.tree.unflatten(trees["out_tree"], x) for x in (outs, out_flags))
+
+    objects = {"rule": Named(batch, str(rule)), **trees}
+    return {**eqn.params, **{k: LiveOpaque(str(eqn.params[k]), x) for k, x in objects.items()}}

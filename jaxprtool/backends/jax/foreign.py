@@ -69,9 +69,14 @@ class _Rules:
         self.functions: dict[int, Callable[..., Any]] = {}  # of JAX's, by the jaxprs of `expansion`
         self.bodies: list[ClosedJaxpr] = []  # keeps ids unique
 
+    def given(self, params: dict[str, Any]) -> dict[str, Any]:
+        """JAX's params."""
+        held = self.primitive.given
+        return jax_params(self.primitive.value, params) if held is None else held
+
     def bind(self, params: dict[str, Any]) -> Callable[..., list[Any]]:
         """The primitive as a function of its operands that returns a list."""
-        theirs, given = self.primitive.value, jax_params(self.primitive.value, params)
+        theirs, given = self.primitive.value, self.given(params)
         bind = lambda *xs: theirs.bind(*xs, **given)  # noqa: E731
         return bind if theirs.multiple_results else lambda *xs: [bind(*xs)]
 
@@ -118,8 +123,7 @@ class _Rules:
         raise MissingRuleError(Diagnostic(message, "no-rule"), name)
 
     def types(self, *avals: Any, **params: Any) -> list[Any]:
-        theirs = self.primitive.value
-        given = jax_params(theirs, params)
+        theirs, given = self.primitive.value, self.given(params)
         types = [array_type(a.shape, np_dtype(a.dtype)) for a in avals]
         return [self.to_aval(a).strong for a in result_types(theirs, types, given)]
 
@@ -127,7 +131,7 @@ class _Rules:
         self, avals: Sequence[Any], params: dict[str, Any], known: Known = NOTHING
     ) -> ClosedJaxpr:
         """The primitive's implementation as a jaxpr, in which it does not occur itself; see `trace` for `known`."""
-        theirs, given = self.primitive.value, jax_params(self.primitive.value, params)
+        theirs, given = self.primitive.value, self.given(params)
         error: Exception | None = None
         for f, several in implementations(theirs):
 

@@ -213,7 +213,9 @@ class _Reader:
 
     def params(self, eqn: Any, primitive: Primitive) -> dict[str, Any]:
         if not primitive.known:
-            return {k: self.value(v) for k, v in eqn.params.items()}
+            in_print_order = getattr(primitive, "given", None) is not None
+            names = eqn.params if in_print_order else sorted(eqn.params)
+            return {k: self.value(eqn.params[k]) for k in names}
         if is_stand_in(eqn.primitive):
             return dict(eqn.params)
         name, theirs = primitive.name, entering(eqn, primitive)

@@ -92,16 +92,18 @@ class LivePrimitive(Primitive):
 
     Attributes:
       value: JAX's primitive.
+      given: the params of JAX's equation, where it prints an object's name and params in their place; else None.
       rules: what `backends.jax.foreign` makes of JAX's rules of it.
     """
 
-    __slots__ = ("rules", "value")
+    __slots__ = ("given", "rules", "value")
+    given: dict[str, Any] | None
     rules: Any
     value: Any
 
-    def __init__(self, value: Any):
-        super().__init__(value.name, multiple_results=True, known=False)
-        amend(self, value=value, rules=None)
+    def __init__(self, value: Any, name: str = "", given: dict[str, Any] | None = None):
+        super().__init__(name or value.name, multiple_results=True, known=False)
+        amend(self, value=value, given=given, rules=None)
 
 
 class Named:

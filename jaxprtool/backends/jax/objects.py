@@ -20,8 +20,8 @@ from jaxprtool.backends.jax.devices import default_devices
 from jaxprtool.backends.jax.private import (
     EMPTY_MESH,
     UNSPECIFIED,
-    AbstractDevice,
     Effect,
+    abstract_device,
     key_impl,
     param_class,
 )
@@ -238,7 +238,7 @@ def _abstract_mesh(
     types = _axis_types(sizes, axis_types)
     kind: dict[str, Any] = {}
     if device_kind:
-        kind["abstract_device"] = AbstractDevice(device_kind, num_cores, platform)
+        kind["abstract_device"] = abstract_device(device_kind, num_cores, platform)
     return jax.sharding.AbstractMesh(tuple(sizes.values()), tuple(sizes), types, **kind)
 
 

@@ -28,7 +28,15 @@ from jaxprtool.ir.dtypes import custom_dtype, dtype_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Params, Primitive, Var
 from jaxprtool.makers.decomposed import expansion
 
-__all__ = ["is_plug_ins", "is_stand_in", "of_library", "ours_of", "stand_in", "theirs_in_library"]
+__all__ = [
+    "is_plug_ins",
+    "is_stand_in",
+    "of_library",
+    "ours_of",
+    "stand_in",
+    "takes",
+    "theirs_in_library",
+]
 
 
 def is_plug_ins(primitive: Primitive) -> bool:
@@ -187,3 +195,12 @@ def _unbatched(aval: ShapedArray, dim: int | None) -> ShapedArray:
 
 def _aval(aval: Any) -> ShapedArray:
     return ShapedArray(aval.shape, dtype_of(aval.dtype) or custom_dtype(aval.dtype.name))
+
+
+def takes(theirs: Any, avals: list[Any], params: dict[str, Any]) -> bool:
+    """Whether a library's primitive has these params: a text may have those of another release."""
+    try:
+        theirs.abstract_eval(*avals, **params)
+    except Exception:  # a rule of the library's runs here: any error is possible
+        return False
+    return True

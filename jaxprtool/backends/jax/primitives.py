@@ -10,6 +10,7 @@ import sys
 from typing import Any, NamedTuple
 
 from jaxprtool.backends.jax import private
+from jaxprtool.backends.jax.hi_primitives import shown_params
 from jaxprtool.backends.jax.live import LivePrimitive
 from jaxprtool.backends.jax.plug_ins import of_library, ours_of
 from jaxprtool.backends.jax.releases import loaded_modules, named
@@ -29,7 +30,8 @@ __all__ = [
     "primitive_from_jax",
 ]
 
-_live: dict[int, LivePrimitive] = {}  # by the identity of JAX's, which each of these keeps alive
+# By the identity of JAX's primitive, or of the object that it prints as, which each of these keeps alive.
+_live: dict[int, LivePrimitive] = {}
 
 
 def primitive_from_jax(theirs: Any) -> Primitive:
@@ -39,6 +41,8 @@ def primitive_from_jax(theirs: Any) -> Primitive:
 
     A primitive of the user's own that only shares its name with one of JAX's, or of a library's, is not that one.
     """
+    if type(theirs) is _Shown:
+        return _shown_primitive(theirs)
     made = ours_of(theirs)
     if made is not None:
         return made
@@ -53,6 +57,14 @@ def live_primitive(theirs: Any) -> LivePrimitive:
     if id(theirs) not in _live:
         _live[id(theirs)] = LivePrimitive(theirs)
     return _live[id(theirs)]
+
+
+def _shown_primitive(theirs: _Shown) -> LivePrimitive:
+    """The primitive that keeps an object of JAX's, and is called by the name that it prints as."""
+    held = theirs.given["_prim"]
+    if id(held) not in _live:
+        _live[id(held)] = LivePrimitive(theirs.value, theirs.name, theirs.given)
+    return _live[id(held)]
 
 
 _plug_ins: dict[Any, Primitive | None] = {}  # by JAX's primitives
@@ -81,10 +93,19 @@ class _ByName(NamedTuple):
     name: str
 
 
+class _Shown(NamedTuple):
+    """JAX's primitive of an equation that prints the name and the params of an object that it holds."""
+
+    name: str
+    value: Any
+    given: dict[str, Any]
+
+
 def by_own_name(eqn: Any) -> Any:
     """An equation of JAX's; where its primitive is a class that we declare by its name, as an equation of that one.
 
-    One that holds jaxprs stays what it is: its object knows more of them than its params say.
+    One that holds jaxprs stays what it is, under the name and with the params that it prints: its object knows more of them
+    than these say.
     """
     if eqn.primitive.name != "call_hi_primitive":
         return eqn
@@ -92,7 +113,11 @@ def by_own_name(eqn: Any) -> Any:
     name = type(theirs).__name__
     ours = PRIMITIVES.get(name)
     if ours is None or ours.holds_jaxprs:
-        return eqn
+        shown = shown_params(theirs)
+        if shown is None:
+            return eqn
+        primitive = _Shown(name, eqn.primitive, dict(eqn.params))
+        return _Named(primitive, eqn.invars, eqn.outvars, shown, eqn.source_info)
     if not theirs.params.keys() >= ours.params.keys() - dict(ours.recovered).keys():
         return eqn
     return _Named(_ByName(name), eqn.invars, eqn.outvars, theirs.params, eqn.source_info)

@@ -55,7 +55,7 @@ __all__ = [
     "with_outputs",
     # types
     "ABSTRACT_TOKEN",
-    "AbstractDevice",
+    "abstract_device",
     "AbstractRef",
     "EMPTY_MESH",
     "ShapedArray",
@@ -80,7 +80,8 @@ __all__ = [
     "function_place",
     "has_batch_rule",
     "has_jvp_rule",
-    "hi_primitive",
+    "hijax",
+    "instantiated",
     "implementations",
     "is_unknown",
     "new_primitive",
@@ -240,6 +241,12 @@ ABSTRACT_TOKEN = core.abstract_token
 EMPTY_MESH = empty_concrete_mesh
 
 
+def abstract_device(kind: str, cores: int | None, platform: str) -> Any:
+    """What an abstract mesh says of its devices; up to 0.9 the platform is no part of it."""
+    known = {"device_kind": kind, "num_cores": cores, "platform": platform}
+    return AbstractDevice(**{k: known[k] for k in inspect.signature(AbstractDevice).parameters})
+
+
 def array_type(
     shape: Sequence[Any],
     dtype: Any,
@@ -388,6 +395,7 @@ def has_batch_rule(prim: Any) -> bool:
 # The tangent or cotangent, of a type, that is known to be zero; whether an operand of a transpose rule is one that it is linear in.
 NoTangent: Any = ad.Zero  # pyright: ignore[reportPrivateImportUsage]
 is_unknown = ad.is_undefined_primal
+instantiated = ad.instantiate_zeros  # tangents, where those that are known to be zero are arrays
 
 
 def new_primitive(name: str, several: bool, f: Callable[..., Any], types: Any, rules: Any) -> Any:
@@ -563,27 +571,4 @@ def param_class(name: str) -> Any:
             near = module_name.startswith("jax._src.lax.") or module_name in _OF_PARAMS
             if near or hasattr(found, "_fields") or hasattr(found, "__dataclass_fields__"):
                 return found
-    return None
-
-
-def hi_primitive(name: str, in_avals: Sequence[Any], out_avals: Sequence[Any], params: Any) -> Any:
-    """JAX's object for an equation that prints as one of its primitives that are classes; None where it has none such.
-
-    Raises:
-      TypeError, ValueError: the class does not take such operands or params.
-    """
-    base = getattr(hijax, "HiPrim", getattr(hijax, "VJPHiPrimitive", None))
-    for module_name, module in list(sys.modules.items()):
-        cls = vars(module).get(name) if module_name.startswith("jax._src.") else None
-        if base is not None and isinstance(cls, type) and issubclass(cls, base):
-            wanted = inspect.signature(cls).parameters
-            more = {"out_dtype": out_avals[0].dtype} if "out_dtype" in wanted and out_avals else {}
-            by_place = [k for k, p in wanted.items() if p.kind is not p.KEYWORD_ONLY]
-            operands = by_place[: len(in_avals)]  # some print the types of these too
-            rest = {k: v for k, v in params.items() if k not in operands}
-            try:
-                inspect.signature(cls).bind(*in_avals, **{**rest, **more})
-            except TypeError:  # a class of this name, in a release that prints another one
-                continue
-            return cls(*in_avals, **{**rest, **more})
     return None

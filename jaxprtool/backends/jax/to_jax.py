@@ -12,7 +12,9 @@ import numpy as np
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.absent_calls import in_current_form
+from jaxprtool.backends.jax.batching import with_vmap_rule
 from jaxprtool.backends.jax.custom_rules import rebuild_custom_rule
+from jaxprtool.backends.jax.hi_primitives import hi_primitive, shown_as
 from jaxprtool.backends.jax.kernels import (
     grid_mapping_to_jax,
     masked_to_jax,
@@ -42,12 +44,14 @@ from jaxprtool.backends.jax.placement import (
     spec_of,
     uses_mesh,
 )
-from jaxprtool.backends.jax.plug_ins import is_plug_ins, stand_in, theirs_in_library
+from jaxprtool.backends.jax.plug_ins import is_plug_ins, stand_in, takes, theirs_in_library
 from jaxprtool.backends.jax.policies import policy_maker
 from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_generator
 from jaxprtool.backends.jax.refs import index_to_jax
+from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
-from jaxprtool.backends.jax.vocabulary import TEXTS, fill_jit, leaving
+from jaxprtool.backends.jax.vocabulary import TEXTS, fill_jit, leaving, rank_of
+from jaxprtool.backends.jax.written_twice import definitions_written_out
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import (
@@ -59,7 +63,7 @@ from jaxprtool.ir.avals import (
     SymbolicDim,
 )
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.dtypes import DType, dtype_of
+from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import (
     NumpyScalar,
@@ -74,6 +78,7 @@ from jaxprtool.ir.walk import all_eqns
 from jaxprtool.makers.indexing import update_jaxpr_of
 from jaxprtool.rules.effects import absent_function, calls_absent
 from jaxprtool.rules.scatter import COMBINED_BY
+from jaxprtool.syntax.elided_params import params_order
 
 __all__ = ["eqn_to_jax", "jax_params", "key_array", "to_jax"]
 
@@ -91,6 +96,7 @@ def to_jax(program: ClosedJaxpr) -> Any:
     try:
         writer = _Writer(mesh_of_live(live_jaxpr.find(program)))
         writer.mesh = writer.mesh or writer.mesh_named(program)
+        writer.defined = definitions_written_out(program)
         return writer.closed(program)
     except RecursionError:
         fail(UnsupportedError, "jaxprs are nested too deeply for JAX", "too-deep")
@@ -125,9 +131,11 @@ class _Writer:
 
     Attributes:
       mesh: what the types at this place are on; None where they are on none.
+      defined: jaxprs that a text writes out, and the definitions of the text that they are.
     """
 
     def __init__(self, mesh: Any = None) -> None:
+        self.defined: dict[Jaxpr, ClosedJaxpr] = {}
         self.jaxprs: dict[Any, Any] = {}
         self.closeds: dict[Any, Any] = {}
         self.mesh = mesh
@@ -147,6 +155,7 @@ class _Writer:
         return _aval(aval, self.mesh if uses_mesh(self.mesh) else None)
 
     def closed(self, program: ClosedJaxpr, name: str = "jaxprtool") -> Any:
+        program = self.defined.get(program.jaxpr, program)
         key = id(program), self.mesh
         found = self.closeds.get(key)
         if found is None:
@@ -210,6 +219,8 @@ class _Writer:
         inputs = [self.atom(x, env) for x in eqn.inputs]
         outs = [self.binder(v, env) for v in eqn.out_binders]
         name, params = eqn.primitive.name, eqn.params
+        if isinstance(eqn.primitive, LivePrimitive) and eqn.primitive.given is not None:
+            return inputs, outs, eqn.primitive.value, eqn.primitive.given
         if name == "expand_dims":  # a function of JAX's, not a primitive
             name, params = "broadcast_in_dim", _expand_dims(eqn)
         elif is_called(name):
@@ -219,9 +230,7 @@ class _Writer:
             called, label = self.closed(params["call_jaxpr"]), str(params.get("name", name))
             return inputs, outs, *_jit_of(called, label, False, len(inputs), len(outs))
         elif name in _SOLVED:
-            called = self.closed(params[_SOLVED[name]])
-            inputs = inputs[: len(called.in_avals)]
-            return inputs, outs, *_jit_of(called, name, False, len(inputs), len(outs))
+            return self.solver(eqn, inputs, outs)
         elif is_plug_ins(eqn.primitive):
             return inputs, outs, *self.of_plug_in(eqn, [x.aval for x in inputs])
         elif type(eqn.primitive) is not LivePrimitive and not has_primitive(name):
@@ -238,7 +247,7 @@ class _Writer:
         if name == "pallas_call":
             return inputs, outs, prim, self.kernel(eqn, prim)
         if name == "custom_vmap_call":
-            params = _with_vmap_rule(eqn)
+            params = with_vmap_rule(eqn, functools.partial(self.param, prim), to_jax)
         if calls_absent(eqn):
             params = {**params, "callback": Named(absent_function(eqn), str(params["callback"]))}
         with self.on(self.inner_mesh(prim, params)):
@@ -256,7 +265,23 @@ class _Writer:
         if isinstance(restored.get("computation"), Opaque):
             computation = _computation(restored["jaxpr"])
             restored["computation"] = Named(computation, restored["computation"].text)
-        return inputs, outs, prim, leaving(name, restored, params, len(inputs), len(outs))
+        counts = len(inputs), len(outs), rank_of(inputs)
+        return inputs, outs, prim, leaving(name, restored, params, *counts)
+
+    def solver(
+        self, eqn: JaxprEqn, inputs: list[Any], outs: list[Any]
+    ) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """The parts of an equation of which the text has a solver alone: it prints as JAX's where JAX can, and calls it."""
+        name = eqn.primitive.name
+        called = self.closed(eqn.params[_SOLVED[name]])
+        n, jit = len(called.in_avals), jax_primitive("jit")
+        order = params_order(eqn.primitive, dict(eqn.params))
+        shown = {k: self.param(jit, k, eqn.params[k]) for k in order}
+        solve = lambda *xs: private.evaluate(called, *xs[:n])  # noqa: E731
+        found = shown_as(name, shown, solve, [x.aval for x in inputs], [v.aval for v in outs])
+        if found is not None:
+            return inputs, outs, jax_primitive("call_hi_primitive"), {"_prim": found}
+        return inputs[:n], outs, *_jit_of(called, name, False, n, len(outs))
 
     def of_plug_in(self, eqn: JaxprEqn, avals: list[Any]) -> tuple[Any, dict[str, Any]]:
         """JAX's primitive and params for an equation of a plug-in's primitive: its library's, else the stand-in's."""
@@ -266,7 +291,7 @@ class _Writer:
             theirs = theirs_in_library(ours) if ours.library else jax_primitive(ours.name)
             if theirs is not None:
                 params = self.params(theirs, eqn.params)
-                if not ours.optional or _takes(theirs, avals, params):
+                if not ours.optional or takes(theirs, avals, params):
                     return theirs, params
         return stand_in(ours, to_jax, self.aval), dict(eqn.params)
 
@@ -299,9 +324,7 @@ class _Writer:
         name = eqn.primitive.name
         params = {k: str(v) if isinstance(v, Word) else v for k, v in eqn.params.items()}
         try:
-            return private.hi_primitive(
-                name, [x.aval for x in inputs], [v.aval for v in outs], params
-            )
+            return hi_primitive(name, [x.aval for x in inputs], [v.aval for v in outs], params)
         except (TypeError, ValueError) as e:
             message = f"{name}: JAX does not take the equation: {e}"
             return fail(UnsupportedError, message, "jax-refuses", span=eqn.span)
@@ -337,7 +360,7 @@ class _Writer:
                 help=_NO_MESH,
             )
         sharding = jax.NamedSharding(self.mesh, spec_of(aval.spec, len(aval.shape)))
-        return {"dst_sharding": sharding, "concrete_mesh": None}
+        return {"dst_sharding": sharding, **({"concrete_mesh": None} if since(0, 8, 2) else {})}
 
     def with_thunk(self, eqn: JaxprEqn) -> dict[str, Any]:
         """The params of a `linear_call` with JAX's function that gives the transpose."""
@@ -420,26 +443,6 @@ class _Writer:
             return maker(**{k: self.param(prim, key, x) for k, x in v.fields.items()})
         found = object_of_record(key, v, functools.partial(self.param, prim, key))
         return _unknown_param(prim, key, v) if found is UNREADABLE else found
-
-
-def _with_vmap_rule(eqn: JaxprEqn) -> dict[str, Any]:
-    """The params of a `custom_vmap_call` with a rule for JAX, where they hold one of ours, or its text alone."""
-    rule: Any = eqn.params["rule"]
-    if isinstance(rule, (LiveFunction, LiveOpaque)) and not isinstance(rule.value, Named):
-        return eqn.params
-
-    def batch(axis_size: int, in_batched: Any, *args: Any) -> tuple[list[Any], list[bool]]:
-        by = getattr(rule, "batched", None)
-        if by is None:
-            message = f"the batching rule {rule} of custom_vmap_call is not in the text"
-            fail(UnsupportedError, message, "batching-rule", span=eqn.span)
-        avals = [ShapedArray(x.shape, dtype_of(x.dtype)) for x in args]
-        program, flags = by(axis_size, list(in_batched), avals)
-        return private.evaluate(to_jax(program), *args), list(flags)
-
-    trees = [jax.tree.structure(k) for k in ((0,) * len(eqn.inputs), [0] * len(eqn.out_binders))]
-    given = zip(("rule", "in_tree", "out_tree"), (Named(batch, str(rule)), *trees), strict=True)
-    return {**eqn.params, **{k: LiveOpaque(str(eqn.params[k]), x) for k, x in given}}
 
 
 # Calls of which some releases have none, or none of this name.
@@ -526,15 +529,6 @@ def _named(prim: Any, key: str, v: Any) -> Any:
     if isinstance(v, Word) and "." not in text:  # a string, which JAX prints without quotes
         return text
     return _unknown_param(prim, key, v)
-
-
-def _takes(theirs: Any, avals: list[Any], params: dict[str, Any]) -> bool:
-    """Whether a library's primitive has these params: a text may have those of another release."""
-    try:
-        theirs.abstract_eval(*avals, **params)
-    except Exception:  # a rule of the library's runs here: any error is possible
-        return False
-    return True
 
 
 def _attribute(v: Any) -> Any:

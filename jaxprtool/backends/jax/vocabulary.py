@@ -7,7 +7,7 @@ Our declarations are those of the newest release, with the counts of a scan's op
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.backends.jax import private
@@ -26,6 +26,7 @@ __all__ = [
     "keep_hints",
     "leaving",
     "our_name",
+    "rank_of",
     "their_name",
 ]
 
@@ -50,11 +51,16 @@ def their_name(name: str) -> str:
 # Params that came with a release, and the value that says nothing.
 ADDED: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
     ("compute_on", "compiler_options_json"): ((0, 10, 1), None),
+    ("debug_print", "logging_record"): ((0, 8, 1), None),
     ("eig", "enable_eigvec_derivs"): ((0, 10), False),
+    ("eigh", "algorithm"): ((0, 8, 1), None),
     ("empty_ref", "pin"): ((0, 11, 1), False),
     ("erfc", "accuracy"): ((0, 12), None),
     ("mul", "out_dtype"): ((0, 10), None),
+    ("new_ref", "kind"): ((0, 8, 1), None),
     ("new_ref", "pin"): ((0, 11, 1), False),
+    ("pallas_call", "name"): ((0, 8, 1), None),
+    ("ragged_dot_general", "out_sharding"): ((0, 10, 1), None),
     ("reduce_max", "out_sharding"): ((0, 11, 1), None),
     ("reduce_min", "out_sharding"): ((0, 11, 1), None),
     ("scan", "ft_in"): ((0, 11), None),
@@ -95,21 +101,21 @@ class _Change(NamedTuple):
     """What a primitive's params are in some releases, where they are not what our declaration says.
 
     Attributes:
-      enter: JAX's params -> JAX's objects under the names of our declaration.
-      leave: those, with the equation's counts of operands and results -> JAX's params.
+      enter: JAX's params, and the rank of the first operand -> JAX's objects under the names of our declaration.
+      leave: those, with the equation's counts of operands and results, and that rank -> JAX's params.
     """
 
-    enter: Callable[[Params], Params]
-    leave: Callable[[Params, int, int], Params]
+    enter: Callable[[Params, int], Params]
+    leave: Callable[[Params, int, int, int], Params]
 
 
 def _renamed(ours: str, theirs: str) -> _Change:
     """A param that has another name."""
 
-    def enter(params: Params) -> Params:
+    def enter(params: Params, rank: int) -> Params:
         return {ours if k == theirs else k: v for k, v in params.items()}
 
-    def leave(params: Params, n_in: int, n_out: int) -> Params:
+    def leave(params: Params, n_in: int, n_out: int, rank: int) -> Params:
         return {theirs if k == ours else k: v for k, v in params.items()}
 
     return _Change(enter, leave)
@@ -118,13 +124,13 @@ def _renamed(ours: str, theirs: str) -> _Change:
 # Scans from 0.11 on: trees of the operands for the counts of constants and carry.
 
 
-def _enter_counts(params: Params) -> Params:
+def _enter_counts(params: Params, rank: int) -> Params:
     consts, carry, _ = map(len, params["ft_in"].unpack())
     texts = {k: str(params[k]) for k in ("ft_in", "ft_out")}
     return {**params, **texts, "num_consts": consts, "num_carry": carry}
 
 
-def _leave_counts(params: Params, n_in: int, n_out: int) -> Params:
+def _leave_counts(params: Params, n_in: int, n_out: int, rank: int) -> Params:
     params = dict(params)
     consts, carry = params.pop("num_consts"), params.pop("num_carry")
     ins, outs = (consts, carry, n_in - consts - carry), (carry, n_out - carry)
@@ -132,7 +138,11 @@ def _leave_counts(params: Params, n_in: int, n_out: int) -> Params:
     return {**params, **trees}
 
 
-def _leave_linear(params: Params, n_in: int, n_out: int) -> Params:
+def _as_it_is(params: Params, rank: int) -> Params:
+    return dict(params)
+
+
+def _leave_linear(params: Params, n_in: int, n_out: int, rank: int) -> Params:
     """A scan before 0.10, which says of each operand whether it is linear."""
     linear = params.get("linear")
     known = linear is not None and len(linear) == n_in
@@ -143,40 +153,66 @@ def _leave_linear(params: Params, n_in: int, n_out: int) -> Params:
 # Calls from 0.11 on: an enum for when a call is inlined, which was True or False.
 
 
-def _enter_inline(params: Params) -> Params:
+def _enter_inline(params: Params, rank: int) -> Params:
     return {**params, "inline": params["inline"] is private.inline_of(True)}
 
 
-def _leave_inline(params: Params, n_in: int, n_out: int) -> Params:
+def _leave_inline(params: Params, n_in: int, n_out: int, rank: int) -> Params:
     return {**params, "inline": private.inline_of(params["inline"])}
 
 
 # Attributes of calls: a param each, and from 0.11 on pairs in one param, beside those of the call's derivatives.
 
 
-def _leave_attributes(params: Params, n_in: int, n_out: int) -> Params:
+def _leave_attributes(params: Params, n_in: int, n_out: int, rank: int) -> Params:
     if "xla_metadata" not in params:
         return params
     rest = {k: v for k, v in params.items() if k not in ("xla_metadata", "ad_metadata")}
     return {**rest, **dict(params["xla_metadata"])}
 
 
-def _leave_pairs(params: Params, n_in: int, n_out: int) -> Params:
+def _leave_pairs(params: Params, n_in: int, n_out: int, rank: int) -> Params:
     if "xla_metadata" in params:
         return {"ad_metadata": "same", **params}
     pairs = sorted((k, v) for k, v in params.items() if k != "jaxpr")
     return {"jaxpr": params["jaxpr"], "xla_metadata": tuple(pairs), "ad_metadata": "same"}
 
 
+# The axis of a `top_k`, and groups of the members of an axis: up to 0.8.0 the last axis alone, and a param that is None.
+
+
+def _enter_last(params: Params, rank: int) -> Params:
+    return {**params, "axis": rank - 1}
+
+
+def _leave_last(params: Params, n_in: int, n_out: int, rank: int) -> Params:
+    if params["axis"] not in (rank - 1, -1):
+        _unknown(f"top_k has no param axis, which is {params['axis']}")
+    return {k: v for k, v in params.items() if k != "axis"}
+
+
+def _enter_no_groups(params: Params, rank: int) -> Params:
+    if params.get("axis_index_groups") is not None:
+        _unknown("axis_index_groups cannot be read here")
+    return {k: v for k, v in params.items() if k != "axis_index_groups"}
+
+
+def _leave_no_groups(params: Params, n_in: int, n_out: int, rank: int) -> Params:
+    return {**params, "axis_index_groups": None}
+
+
 # (primitive, the first release of which it holds, the first of which it does not any more, what it is)
 _CHANGES: list[tuple[str, tuple[int, ...], tuple[int, ...], _Change]] = [
     ("composite", (0, 11), (), _renamed("jaxpr", "call_jaxpr")),
     ("jit", (0, 11), (), _Change(_enter_inline, _leave_inline)),
-    ("scan", (0,), (0, 10), _Change(dict, _leave_linear)),
+    ("scan", (0,), (0, 10), _Change(_as_it_is, _leave_linear)),
     ("scan", (0, 11), (), _Change(_enter_counts, _leave_counts)),
     ("shard_map", (0,), (0, 10), _renamed("newly_manual_axes", "manual_axes")),
-    ("xla_metadata_call", (0,), (0, 11), _Change(dict, _leave_attributes)),
-    ("xla_metadata_call", (0, 11), (), _Change(dict, _leave_pairs)),
+    ("top_k", (0,), (0, 8, 1), _Change(_enter_last, _leave_last)),
+    ("psum_invariant", (0,), (0, 8, 1), _Change(_enter_no_groups, _leave_no_groups)),
+    ("pvary", (0,), (0, 8, 1), _Change(_enter_no_groups, _leave_no_groups)),
+    ("xla_metadata_call", (0,), (0, 11), _Change(_as_it_is, _leave_attributes)),
+    ("xla_metadata_call", (0, 11), (), _Change(_as_it_is, _leave_pairs)),
 ]
 _CHANGE = {p: c for p, first, end, c in _CHANGES if since(*first) and not (end and since(*end))}
 
@@ -214,7 +250,7 @@ def entering(eqn: Any, primitive: Primitive) -> Params:
     change = _CHANGE.get(name)
     if change is not None:
         try:
-            params = change.enter(params)
+            params = change.enter(params, rank_of(eqn.invars))
         except KeyError as e:
             _unknown(f"{name} has no param {e.args[0]}")
     for key in () if primitive.open else params.keys() - primitive.params.keys():
@@ -271,7 +307,14 @@ def keep_hints(name: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) ->
         live_hints.keep(jaxpr, {k: theirs[k] for k in keys})
 
 
-def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out: int) -> Params:
+def rank_of(operands: Sequence[Any]) -> int:
+    """The rank of the first operand of an equation of JAX's; 0 where there is none."""
+    return len(getattr(operands[0].aval, "shape", ())) if operands else 0
+
+
+def leaving(
+    name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out: int, rank: int = 0
+) -> Params:
     """The params of an equation as the installed JAX has them.
 
     Args:
@@ -279,6 +322,7 @@ def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out
       params: JAX's objects by the names of our declaration.
       ours: the params of our equation.
       n_in, n_out: how many operands and results the equation has.
+      rank: the rank of its first operand.
 
     Raises:
       UnsupportedError: a param that the installed JAX does not have says something.
@@ -296,7 +340,7 @@ def leaving(name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out
     change = _CHANGE.get(name)
     if change is None:
         return params
-    left = change.leave(params, n_in, n_out)
+    left = change.leave(params, n_in, n_out, rank)
     return _with_hints(name, left, ours, change)
 
 
@@ -320,7 +364,8 @@ def _with_hints(name: str, left: Params, ours: Mapping[str, Any], change: _Chang
         return left
     trial = {**left, **kept}
     there, here = (
-        {k: v for k, v in change.enter(p).items() if (name, k) not in TEXTS} for p in (trial, left)
+        {k: v for k, v in change.enter(p, 0).items() if (name, k) not in TEXTS}
+        for p in (trial, left)
     )
     return trial if there == here else left
 
