@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from jaxprtool.ir.avals import AbstractType
+from jaxprtool.ir.declaration import REQUIRED, Param
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
-from jaxprtool.ir.jaxpr import REQUIRED, ClosedJaxpr, JaxprEqn, Param, Primitive
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.synonyms import close_names
 

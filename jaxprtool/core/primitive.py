@@ -35,9 +35,10 @@ from jaxprtool.core.kinds.annotations import kind_of
 from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.declaration import REQUIRED, Hidden, Param, Recover
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT32, INT64, DType, dtype_of
-from jaxprtool.ir.jaxpr import REQUIRED, Hidden, Lit, Param, Primitive, Recover, Value
+from jaxprtool.ir.jaxpr import Lit, Primitive, Value
 from jaxprtool.ir.kinds import Kind
 
 __all__ = [

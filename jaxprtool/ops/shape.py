@@ -6,8 +6,8 @@ from typing import Any
 from jaxprtool.core.kinds.numbers import Axes, Axis, Dimension, Permutation, Shape
 from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import dtype_of_result, param, primitive, shown
+from jaxprtool.ir.declaration import REQUIRED
 from jaxprtool.ir.dtypes import INT32, DType
-from jaxprtool.ir.jaxpr import REQUIRED
 
 __all__ = [
     "broadcast_in_dim",

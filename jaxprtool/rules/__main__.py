@@ -17,7 +17,8 @@ from jaxprtool.core.declared import signature
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.interpreters.jvp import MadeRule
-from jaxprtool.ir.jaxpr import REQUIRED, Param, Primitive, Value
+from jaxprtool.ir.declaration import REQUIRED, Param
+from jaxprtool.ir.jaxpr import Primitive, Value
 from jaxprtool.ir.synonyms import PRIMITIVES as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
 from jaxprtool.rules.define import COLUMNS, FACTS, FEW, PLACES

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.primitive import PRIMITIVES, declared_primitive, find_primitive
-from jaxprtool.ir.jaxpr import JaxprEqn, Param, Primitive, Var
+from jaxprtool.ir.declaration import Param
+from jaxprtool.ir.jaxpr import JaxprEqn, Primitive, Var
 from jaxprtool.ir.params import Word
 from jaxprtool.syntax import earlier_equations as equations
 from jaxprtool.syntax import earlier_params as changed

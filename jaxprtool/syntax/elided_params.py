@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
-from jaxprtool.ir.jaxpr import REQUIRED, JaxprEqn, Param, Primitive, Var
+from jaxprtool.ir.declaration import REQUIRED, Param
+from jaxprtool.ir.jaxpr import JaxprEqn, Primitive, Var
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import Placement

@@ -14,8 +14,9 @@ from jaxprtool.core.kinds.dimension_numbers import DimensionNumbers
 from jaxprtool.core.kinds.numbers import AXES, AXIS, PERMUTATION, STRIDES
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.declaration import Param
 from jaxprtool.ir.diagnostics import JaxprToolError
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Param, Value, Var
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import all_eqns, map_jaxprs
 from jaxprtool.ops.parallel import inner_axes

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import NOTHING, either
 from jaxprtool.core.kinds.numbers import INTEGER
-from jaxprtool.ir.jaxpr import REQUIRED, ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.declaration import REQUIRED
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.kinds import Kind, Style
 from jaxprtool.ir.params import Opaque, ParamValue, Record
 
