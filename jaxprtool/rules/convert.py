@@ -74,6 +74,8 @@ def _converter(xp: Namespace, old: Value, new: Value) -> Value:
         inner = _converter(xp, old.real, new)
         return lambda x: inner(xp.real(x))
     if new.kind == "b":
+        if old.kind == "f" and _is_narrow(old):  # f8_e8m0fnu has no zero
+            return lambda x: xp.not_equal(x.astype(xp.float32), 0)
         return lambda x: xp.not_equal(x, xp.zeros((), x.dtype))
     if old.kind == "f" and new.is_integer:
         return functools.partial(_saturate, xp, new.kind, new.bits, dtype)

@@ -16,7 +16,7 @@ from jax.extend.core import jaxpr_as_fun
 import jaxprtool as jt
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.dtypes import BOOL, DType, find_dtype
 from tests.laws.oracle import EXAMPLES, by_structure, on_jax
 
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.inf, -np.inf, np.nan, 1e-4, -1e-4, 3.0, -3.0, 2.0]
@@ -211,3 +211,34 @@ def test_conversions_between_narrow_types():
             assert got[1:].tolist() == [1, 1], (old, new)
             if old != "f8_e8m0fnu":
                 np.testing.assert_array_equal(got[0], first)
+
+
+@pytest.mark.parametrize("name", ["f8_e8m0fnu", "f8_e4m3fn", "f8_e5m2", "f6_e3m2fn", "f4_e2m1fn"])
+def test_booleans_of_narrow_floats(name):
+    """All values but zeros are true, NaN too; f8_e8m0fnu has no zero."""
+    dtype = find_dtype(name)
+    program = jt.make_jaxpr(lambda x: jt.lax.convert_element_type(x, new_dtype=BOOL))(
+        ShapedArray((1 << dtype.bits,), dtype)
+    )
+    x = np.arange(1 << dtype.bits, dtype=np.uint8).view(np_dtype(dtype))
+    (out,) = jt.eval_jaxpr(program, [x])
+    np.testing.assert_array_equal(out, x.astype(np.float64) != 0)
+
+
+@pytest.mark.parametrize("name", ["i4", "i8", "u8", "i32", "i64", "f32", "bf16"])
+def test_conversions_of_four_bits(name):
+    """Of all 16 values of f4_e2m1fn; XLA takes the largest, which is none, for an infinity where it makes integers."""
+    dtype = find_dtype(name)
+    program = jt.make_jaxpr(lambda x: jt.lax.convert_element_type(x, new_dtype=dtype))(
+        ShapedArray((16,), find_dtype("f4_e2m1fn"))
+    )
+    x = np.arange(16, dtype=np.uint8).view(np_dtype(find_dtype("f4_e2m1fn")))
+    mine = jt.eval_jaxpr(program, [x])[0].astype(np.float64)
+    exact = x.astype(np.float64)
+    if dtype.is_integer:
+        exact = np.trunc(np.maximum(exact, 0) if dtype.kind == "u" else exact)
+    np.testing.assert_array_equal(mine, exact)
+    with jax.enable_x64(True):
+        theirs = np.asarray(jax.jit(jaxpr_as_fun(jt.to_jax(program)))(x)[0]).astype(np.float64)
+    differ = theirs != mine
+    assert set(np.abs(x.astype(np.float64)[differ])) <= ({6.0} if dtype.is_integer else set())
