@@ -12,6 +12,7 @@ import pytest
 import jaxprtool as jt
 from jaxprtool import ops as lax
 from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.ir.frozen import set_field
 from jaxprtool.rules import load_rows
 from jaxprtool.rules.define import COLUMNS, PLACES, REQUIRED, define, is_ours
 
@@ -34,7 +35,7 @@ def ours(op, monkeypatch):
     """The same, as if it were declared in `jaxprtool.ops`."""
     assert lax.neg.primitive in COLUMNS["impl"]  # the rows of its module are loaded
     monkeypatch.setattr(op.primitive.stub, "__module__", "jaxprtool.ops.unary")
-    op.primitive.pending = "jaxprtool.ops.unary"
+    set_field(op.primitive, "pending", "jaxprtool.ops.unary")
     return op
 
 
