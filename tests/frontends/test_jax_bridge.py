@@ -338,6 +338,23 @@ def test_an_equation_that_jax_refuses_is_named(monkeypatch):
     assert e.value.diagnostics[0].code == "jax-refuses"
 
 
+def test_an_object_that_jax_does_not_make_is_named(monkeypatch):
+    """JAX evaluates the types of its function, and may raise anything: an OverflowError of 2^31 indices in i32, say."""
+
+    def refuse(*parts):
+        raise OverflowError("out of bounds")
+
+    monkeypatch.setattr("jaxprtool.backends.jax.to_jax.hi_primitive", refuse)
+    text = (
+        "{ lambda ; d:f32[3]. let e:i32[9] = Nonzero[size=9 axes=(0,) out_dtype=int32] d in (e,) }"
+    )
+    with pytest.raises(
+        jt.UnsupportedError, match="Nonzero: JAX does not take the equation: out of bounds"
+    ) as e:
+        to_jax(parse(text))
+    assert e.value.diagnostics[0].code == "jax-refuses"
+
+
 def test_not_a_jaxpr():
     with pytest.raises(jt.UsageError, match="not a jaxpr of JAX"):
         from_jax("{ lambda ; a:f32[]. let  in (a,) }")

@@ -25,7 +25,7 @@ def hi_primitive(name: str, in_avals: Sequence[Any], out_avals: Sequence[Any], p
     """JAX's object for an equation that prints as one of its primitives that are classes; None where it has none such.
 
     Raises:
-      TypeError, ValueError: the class does not take such operands or params.
+      Exception: what JAX raises where the class does not take such operands or params.
     """
     for module_name, module in list(sys.modules.items()):
         cls = vars(module).get(name) if module_name.startswith("jax.") else None

@@ -325,7 +325,7 @@ class _Writer:
         params = {k: str(v) if isinstance(v, Word) else v for k, v in eqn.params.items()}
         try:
             return hi_primitive(name, [x.aval for x in inputs], [v.aval for v in outs], params)
-        except (TypeError, ValueError) as e:
+        except Exception as e:  # the object evaluates its function's types: any error is possible
             message = f"{name}: JAX does not take the equation: {e}"
             return fail(UnsupportedError, message, "jax-refuses", span=eqn.span)
 
