@@ -43,7 +43,9 @@ def reference_to(aval: AbstractType) -> AbstractType:
 
 
 def slice_of(aval: AbstractType, axis: int | None) -> AbstractType:
-    """The type of a slice of an array along an axis; of an element for None."""
+    """The type of a slice of an array along an axis; of an element for None. One that is not known for a type that is not."""
+    if isinstance(aval, OpaqueType):
+        return OpaqueType("?")
     if not isinstance(aval, ShapedArray):
         return aval
     if axis is None:

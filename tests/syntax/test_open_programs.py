@@ -392,6 +392,9 @@ UNDECIDED = [
     ("b = broadcast_in_dim 1.0:f32[]; c = concatenate[dimension=0] a b", "c"),
     ("b = broadcast_in_dim 1.0:f32[]; c = dot_general[dimension_numbers=(([1], [1]), ([], []))] a b", "c"),
     ("b = broadcast_in_dim 1.0:f32[]; d = broadcast_in_dim 1.0:f32[]; c = add_any b d", "c"),
+    # what a step takes is a row of it
+    ("b = broadcast_in_dim 1.0:f32[]; c = scan[jaxpr={ lambda ; d:f32[3] e:f32[3]. let f:f32[3] = mul d e in (f,) } length=2 "
+     "linear=(False, False) num_carry=1 num_consts=0 reverse=False unroll=1] 0.0:f32[3] b", "c"),
 ]  # fmt: skip
 
 
