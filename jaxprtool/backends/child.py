@@ -16,8 +16,7 @@ from jaxprtool.ir.walk import all_eqns
 
 __all__ = ["calls_host_in_while", "has_fragile_types", "signal_of"]
 
-# XLA's CPU compiler ends the process at constants of six bits, where it divides constants of two bits by zero, and,
-# as JAX lowers them, where arrays of two bits are joined.
+# XLA's CPU compiler ends the process at constants of six bits, and, as JAX lowers them, where arrays of two bits are joined.
 _FRAGILE = frozenset({"int2", "uint2", "float6_e2m3fn", "float6_e3m2fn"})
 
 
