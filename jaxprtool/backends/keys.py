@@ -23,7 +23,7 @@ def is_key(aval: Any) -> bool:
 def of_words(v: Var) -> Var:
     """A binder of keys as one of their words: `key<fry>[3]` is held as `u32[3,2]`."""
     aval = v.aval
-    return Var(ShapedArray((*aval.shape, aval.dtype.bits // 32), UINT32), v.name, v.span)
+    return Var(ShapedArray((*aval.shape, aval.dtype.bits // 32), UINT32), v.name, v.place)
 
 
 def key_of_words(words: Any, aval: Any) -> KeyArray:

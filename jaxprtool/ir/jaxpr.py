@@ -24,7 +24,7 @@ from jaxprtool.ir.frozen import (
 from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.memo import Keeper
 from jaxprtool.ir.origin import Origin
-from jaxprtool.ir.spans import Span
+from jaxprtool.ir.spans import Run, Span
 
 if TYPE_CHECKING:
     from jaxprtool.ir.avals import AbstractType
@@ -65,13 +65,14 @@ class Params(FrozenDict[str, Any]):
 
 NO_PARAMS = Params()
 
-_VAR = ("aval", "name", "span")
+_VAR = ("aval", "name", "place")
 
 
 class Var:
     """A variable. Two variables are the same only if they are the same object.
 
-    `name` is the name it had in the source, or None for one that the printer has yet to name.
+    `name` is the name it had in the source, or None for one that the printer has yet to name; `place` is where it was bound
+    there, of which `span` is looked for when somebody asks.
     """
 
     __slots__ = _VAR
@@ -79,13 +80,21 @@ class Var:
     __delattr__ = refuse_removal
     aval: Aval
     name: str | None
-    span: Span | None
+    place: Span | Run | None
 
-    def __new__(cls, aval: AbstractType, name: str | None = None, span: Span | None = None) -> Var:
-        made = new_var(aval, name, span)
+    def __new__(
+        cls, aval: AbstractType, name: str | None = None, place: Span | Run | None = None
+    ) -> Var:
+        made = new_var(aval, name, place)
         if cls is not Var:
             amend(made, __class__=cls)
         return made
+
+    @property
+    def span(self) -> Span | None:
+        """Where the binder stands in the source; None for one that is in none."""
+        place = self.place
+        return place.find(str(self.name)) if isinstance(place, Run) else place
 
     def __repr__(self) -> str:
         return f"{self.name or '_'}:{self.aval}"
@@ -96,15 +105,19 @@ class DropVar(Var):
 
     __slots__ = ()
 
-    def __new__(cls, aval: AbstractType, name: str | None = "_", span: Span | None = None) -> Var:
-        return super().__new__(cls, aval, name, span)
+    def __new__(
+        cls, aval: AbstractType, name: str | None = "_", place: Span | Run | None = None
+    ) -> Var:
+        return super().__new__(cls, aval, name, place)
 
 
 class _VarMaker:
     __slots__ = _VAR
 
-    def __init__(self, aval: AbstractType, name: str | None = None, span: Span | None = None):
-        self.aval, self.name, self.span = aval, name, span
+    def __init__(
+        self, aval: AbstractType, name: str | None = None, place: Span | Run | None = None
+    ):
+        self.aval, self.name, self.place = aval, name, place
         try:
             self.__class__ = Var  # type: ignore[assignment]
         except TypeError:

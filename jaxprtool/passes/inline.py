@@ -86,7 +86,7 @@ class _Inlining:
         jaxpr = program.jaxpr
         env: dict[Any, Any] = dict(zip(jaxpr.in_binders, args, strict=True))
         for v, c in zip(jaxpr.const_binders, program.consts, strict=True):
-            env[v] = Var(v.aval, v.name, v.span)
+            env[v] = Var(v.aval, v.name, v.place)
             self.consts.append((env[v], c))
         for eqn in jaxpr.eqns:
             ins = [x if type(x) is Lit else env[x] for x in eqn.inputs]
@@ -94,7 +94,7 @@ class _Inlining:
             if inner is not None:
                 outs = self.run(inner, ins)
             else:
-                outs = [Var(v.aval, v.name, v.span) for v in eqn.out_binders]
+                outs = [Var(v.aval, v.name, v.place) for v in eqn.out_binders]
                 self.eqns.append(eqn.replace(inputs=ins, out_binders=outs))
             env.update(zip(eqn.out_binders, outs, strict=True))
         return [x if type(x) is Lit else env[x] for x in jaxpr.outs]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from jaxprtool.ir.avals import ARRAY_LIMIT, AbstractType, OpaqueType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import DropVar, Lit, Primitive, Var, new_var
-from jaxprtool.ir.spans import Span, new_span
+from jaxprtool.ir.spans import Run, Span
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.patterns import pattern
@@ -98,29 +99,28 @@ class Atoms:
         Among arguments of a jaxpr inside (`head`) the releases 0.1.59 to 0.1.68 repeat names; the first one is meant.
         """
         found: list[Var] = []
-        source, types, bound = self.source, self.types, scope.vars
-        find, end = source.text.find, start
+        types, bound = self.types, scope.vars
+        run = Run(self.source, start, start + len(text))
         for word in text.split():
             name, _, kind = word.partition(":")
             aval = types.get(kind)
-            if aval is None:  # the type is new, or `word` is not all of the binder
-                found += self._new_binders(scope, text, start, end, head)
+            if aval is None or name in bound:
+                # The type is new, `word` is not all of the binder, or the name may not be bound again.
+                found += self._new_binders(scope, text, start, len(found), head)
                 break
-            at = find(word, end)
-            end = at + len(word)
-            span = new_span((source, at, end, None))
-            if name == "_" or name in bound:
-                found.append(self._bind_again(scope, name, aval, span, head))
+            if name == "_":
+                found.append(DropVar(aval, "_", run._replace(number=len(found))))
+                scope.drops.append(found[-1])
             else:
-                bound[name] = var = new_var(aval, name, span)
+                bound[name] = var = new_var(aval, name, run)
                 found.append(var)
         return found
 
     def _new_binders(
-        self, scope: Scope, text: str, start: int, end: int, head: bool
+        self, scope: Scope, text: str, start: int, first: int, head: bool
     ) -> Iterator[Var]:
-        """Bind the names of a run of binders that starts at `start`, from the offset `end` on."""
-        for m in _BINDER.finditer(text, end - start):
+        """Bind the names of a run of binders that starts at `start`, from number `first` on."""
+        for m in islice(_BINDER.finditer(text), first, None):
             name, colon, kind = m[0].partition(":")
             at = start + m.start()
             aval = self.types.get(kind)

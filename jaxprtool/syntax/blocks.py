@@ -1,4 +1,7 @@
-"""Params in brackets whose text comes again: after the same primitive the same text has the same tokens."""
+"""Params in brackets that are read at once: those of plain values, and those whose text comes again.
+
+After the same primitive the same text has the same tokens.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,16 @@ from functools import lru_cache
 from jaxprtool.core.primitive import PRIMITIVES, find_primitive
 from jaxprtool.syntax.earlier_releases import OLDER, is_older
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.tokens import IDENT, LAMBDA, Token
+from jaxprtool.syntax.tokens import IDENT, LAMBDA, PLAIN_VALUE, Token
+from jaxprtool.syntax.values import free_params
 
 __all__ = ["Block", "Blocks"]
 
+_PARAM = rf"{IDENT}={PLAIN_VALUE}"
+_PLAIN = pattern(  # on one line, or one below the other as JAX writes them
+    rf"\[(?:{_PARAM}(?: {_PARAM})*+|\n  ( *+){_PARAM}(?:\n  \1{_PARAM})*+\n\1)\]"
+)
+_PAIR = pattern(rf"({IDENT})=({PLAIN_VALUE})")
 _WORDS = pattern(IDENT)
 _LAMBDA = pattern(LAMBDA)
 _MOST = 8  # blocks that are looked for after each primitive
@@ -23,13 +32,28 @@ class Block:
     Attributes:
       text: from `[` to `]`.
       start: where it was read first.
-      params: the keys and the values between the brackets there.
+      repeatable: whether it means the same wherever it stands after the same primitive.
     """
 
-    __slots__ = ("params", "start", "text")
+    __slots__ = ("_params", "repeatable", "start", "text")
 
-    def __init__(self, text: str, start: int, params: list[tuple[Token, Token]]):
-        self.text, self.start, self.params = text, start, params
+    def __init__(self, text: str, start: int, params: list[tuple[Token, Token]] | None = None):
+        self.text, self.start, self.repeatable = text, start, False
+        self._params = params
+
+    @property
+    def params(self) -> list[tuple[Token, Token]]:
+        """The keys and the values, with their offsets where the block was read first."""
+        if self._params is None:
+            by = self.start
+            self._params = [
+                (
+                    ("KEY", m[1], by + m.start(), by + m.start(2)),
+                    ("VALUE", m[2], by + m.start(2), by + m.end()),
+                )
+                for m in _PAIR.finditer(self.text)
+            ]
+        return self._params
 
 
 @lru_cache
@@ -42,46 +66,65 @@ def _says_its_end(primitive: str) -> bool:
     return all(p.kind.spelling == "value" for p in found.params.values())
 
 
-class Blocks:
-    """The params that were read last after each primitive, if they say by themselves where they end, and refer to nothing else."""
+@lru_cache
+def _takes_plain(primitive: str) -> bool:
+    """Whether plain values of a primitive's params are what they look like: it is declared, and has no free text."""
+    return primitive in PRIMITIVES and not free_params(primitive)
 
-    def __init__(self, text: str):
-        self.text = text
-        self._found: dict[str, list[Block]] = {}
+
+class Blocks:
+    """The params in brackets of one text that are read at once.
+
+    `names` are those of the definitions in the text, to which a value may refer; some may be `odd`, with blanks or brackets.
+    """
+
+    def __init__(self, text: str, names: set[str], odd: bool):
+        self.text, self.names, self.odd = text, names, odd
+        self._plain: dict[tuple[str, str], Block] = {}
+        self._last: dict[str, list[Block]] = {}  # that are not plain, by the primitive before them
 
     def at(self, primitive: str, pos: int) -> Block | None:
-        """The block whose text stands at an offset; None where none does."""
-        for block in self._found.get(primitive, ()):
+        """The block whose text stands at an offset; None where the params have to be read one by one."""
+        for block in self._last.get(primitive, ()):
             if self.text.startswith(block.text, pos):
                 return block
-        return None
+        if self.odd or not _takes_plain(primitive):
+            return None
+        m = _PLAIN.match(self.text, pos)
+        if m is None:
+            return None
+        text = m[0]
+        block = self._plain.get((primitive, text))
+        if block is None:
+            block = Block(text, pos)
+            if self._is_repeatable(primitive, block):
+                self._plain[primitive, text] = block
+        return block
 
-    def keep(
-        self,
-        primitive: str,
-        start: int,
-        end: int,
-        tokens: list[Token],
-        first: int,
-        names: set[str],
-    ) -> None:
-        """Remember params that were read, where the same text means the same again.
+    def _is_repeatable(self, primitive: str, block: Block) -> bool:
+        """Whether params mean the same wherever they stand: they name no definition, and are those of today."""
+        if not _says_its_end(primitive):
+            return False
+        if self.names and not self.names.isdisjoint(_WORDS.findall(block.text)):
+            return False
+        older = primitive in OLDER
+        keys = [key[1] for key, _ in block.params] if older else ()
+        block.repeatable = not (older and is_older(PRIMITIVES[primitive], keys))
+        return block.repeatable
+
+    def keep(self, primitive: str, start: int, end: int, inside: list[Token]) -> None:
+        """Remember params that were read one by one, where the same text means the same again.
 
         Args:
           primitive: that the params belong to.
           start, end: the offsets of `[` and after `]`.
-          tokens: of the text so far; those of the params begin with number `first`, and `]` is the last one.
-          names: of definitions, to which a value may refer.
+          inside: the tokens between the two.
         """
-        if end - start > _LONGEST or not _says_its_end(primitive):
+        if end - start > _LONGEST:
             return
         text = self.text[start:end]
-        if names and not names.isdisjoint(_WORDS.findall(text)):
-            return
         if "lambda" in text and _LAMBDA.search(text):
             return
-        inside = tokens[first:-1]
-        if primitive in OLDER and is_older(PRIMITIVES[primitive], [t[1] for t in inside[::2]]):
-            return
         block = Block(text, start, list(zip(inside[::2], inside[1::2], strict=True)))
-        self._found[primitive] = [block, *self._found.get(primitive, ())][:_MOST]
+        if self._is_repeatable(primitive, block):
+            self._last[primitive] = [block, *self._last.get(primitive, ())][:_MOST]

@@ -10,6 +10,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Params, Primitive, Var
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque, PrintedFunction
 from jaxprtool.syntax.atoms import Atoms, Missing
+from jaxprtool.syntax.blocks import Block
 from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.earlier_releases import OLDER, declared_params
 from jaxprtool.syntax.elided_params import recover_params
@@ -124,9 +125,10 @@ class ParamCallbacks:
             self.told.update(told_by(primitive.name, found))
         return found
 
-    def repeated(self, primitive: Primitive, token: Token, binders: list[Var]) -> dict[str, Any]:
-        """The params of an equation whose text was read before: one object for equal types of the results."""
-        block, start = token[1], token[2]
+    def repeated(
+        self, primitive: Primitive, block: Block, start: int, binders: list[Var]
+    ) -> dict[str, Any]:
+        """The params of a block that stands at `start`: those of an equal one are one object, for equal types of the results."""
         key = (block, *[v.aval for v in binders])
         found = self._repeated.get(key)
         if found is None:

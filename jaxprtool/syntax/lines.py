@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import TypeAlias
 
+from jaxprtool.syntax.blocks import Block
 from jaxprtool.syntax.patterns import everywhere
 from jaxprtool.syntax.reading import AfterLine, Reading, nowhere
 from jaxprtool.syntax.tokens import ATOMS
 
-__all__ = ["Lines"]
+__all__ = ["Line", "Lines", "start_of"]
+
+# An equation of several: the match of its binders and its name, its params, and the offsets of its operands.
+Line: TypeAlias = "tuple[re.Match[str], Block | None, int, int]"
 
 _OPERANDS = everywhere(ATOMS)
 
@@ -20,6 +25,11 @@ def _deeper(column: int) -> AfterLine:
     deeper = rf" {{{column + 1},}}+[^\S\n]*+|(?! *+\S)[^\S\n]{{{column + 1},}}+"
     # ` *+` takes the blanks of an indentation several times faster than a class does
     return re.compile(rf"[^\S\n]*+\n(?: *+[^\S\n]*+\n)*+(?:{deeper})").match
+
+
+def start_of(match: re.Match[str]) -> int:
+    """Where an equation starts: with its binders, if it has some."""
+    return match.start(2) if match[2] else match.start(3)
 
 
 class Lines:
@@ -39,8 +49,8 @@ class Lines:
             self._last = blank, found
         return found
 
-    def operands(self, pos: int, after_line: AfterLine) -> int:
-        """Add the token of the operands that begin at an offset; returns where they end."""
+    def end_of_operands(self, pos: int, after_line: AfterLine) -> int:
+        """Where the operands that begin at an offset end."""
         text = self.text
         end = _OPERANDS.match(text, pos).end()
         while m := after_line(text, end):
@@ -49,5 +59,10 @@ class Lines:
             if more <= indent or text.startswith("= ", indent):
                 break  # the next equation, without results
             end = more
-        self.tokens.append(("OPERANDS", text[pos:end], pos, end))
+        return end
+
+    def operands(self, pos: int, after_line: AfterLine) -> int:
+        """Add the token of the operands that begin at an offset; returns where they end."""
+        end = self.end_of_operands(pos, after_line)
+        self.tokens.append(("OPERANDS", self.text[pos:end], pos, end))
         return end

@@ -132,7 +132,7 @@ def _renewed(closed: ClosedJaxpr) -> ClosedJaxpr:
     new: dict[Var, Var] = {}
 
     def binder(v: Var) -> Var:
-        made = new[v] = type(v)(v.aval, v.name, v.span)
+        made = new[v] = type(v)(v.aval, v.name, v.place)
         return made
 
     def atom(x: Atom) -> Any:

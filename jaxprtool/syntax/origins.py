@@ -107,7 +107,7 @@ def _has(eqn: JaxprEqn) -> tuple[bool, bool]:
 
 def find_annotations(text: str) -> Annotated | None:
     """The annotations of a text; None where it has none."""
-    if ")]" in text and (found := _in_brackets(text)) is not None:
+    if (found := _in_brackets(text)) is not None:
         return found
     if "#" not in text or "# " not in text:  # looking for what ends in a blank is slow
         return None

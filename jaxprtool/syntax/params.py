@@ -53,6 +53,10 @@ _TOKEN = pattern(
     r"|(?P<leaf>\*)"
     r"|(?P<mark>[()\[\]{},:=]))"
 )
+_INTEGER = r"-?(?:0|[1-9]\d{0,17})"
+_INTEGERS = pattern(  # a tuple of some, or `()`: shapes, axes and indices are most values
+    rf"\((?:{_INTEGER}(?:,|(?:, {_INTEGER})++))?+\)", re.ASCII
+)
 _WORDS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis, "...": Ellipsis}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _ESCAPE = pattern(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
@@ -114,6 +118,8 @@ def _array_type(text: str) -> ShapedArray | None:
 def _literal(raw: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None) -> Any:
     """The value of a text in the literal grammar; an `Opaque` for one outside of it."""
     text = raw.rstrip()
+    if _INTEGERS.fullmatch(text):
+        return tuple(map(int, text[1:-1].rstrip(",").split(","))) if text != "()" else ()
     value = untyped_scalar(text)
     if value is not None:
         return value

@@ -67,7 +67,6 @@ class Reading:
       names: of the shared definitions anywhere in the text.
       odd_name: matches those that hold blanks or brackets; None where there are none.
       blocks: params whose text may come again.
-      has_where: whether the text has a `where` at all.
       equation_start: of the last equation whose operands or `[` were read.
       one: whether to stop after one program, whatever follows.
       signature: whether the text is `(jaxpr, shapes)`.
@@ -87,8 +86,7 @@ class Reading:
         if " = { lambda" in self.text:
             self.names.update(m[1] for m in DEFINED_NAME.finditer(self.text))
         self.odd_name = odd_names(self.names)
-        self.blocks = Blocks(self.text)
-        self.has_where = "where" in self.text
+        self.blocks = Blocks(self.text, self.names, self.odd_name is not None)
         self.equation_start = 0
         self.one = self.signature = self.autodidax = False
         self.classic = self.below = False

@@ -12,14 +12,12 @@ from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.syntax.lines import Lines
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import AfterLine, Frame, Reading, State
-from jaxprtool.syntax.tokens import IDENT, LAMBDA
+from jaxprtool.syntax.tokens import IDENT, LAMBDA, PLAIN_VALUE
 from jaxprtool.syntax.values import free_params
 
 __all__ = ["ParamScanner"]
 
-# The text of a value without brackets in it but parentheses.
-_PLAIN = r"[^\s\[\](){}'\"<=#]++(?<![,;])|\([^()\[\]{}'\"<=#]*+\)"
-_PLAIN_FLAT = pattern(rf"\s*+(?<![)}}])({IDENT})=({_PLAIN})(?=\s++{IDENT}=(?!=)|\s*+\])")
+_PLAIN_FLAT = pattern(rf"\s*+(?<![)}}])({IDENT})=({PLAIN_VALUE})(?=\s++{IDENT}=(?!=)|\s*+\])")
 _KEY = pattern(
     rf"\s*+[,;]?+\s*+(?<![)}}])({IDENT})[ \t]*+=(?!=)(?:[ \t]++(?!{IDENT}[ \t]*+=(?!=)|{IDENT}:{IDENT}\[|\]))?+"
 )
@@ -37,7 +35,7 @@ _CLOSE = pattern(r"\s*+[,;]?+\s*+\]")
 def _plain_param(column: int) -> re.Pattern[str]:
     """`key=value` for a plain value, in block layout with keys in `column`."""
     return re.compile(
-        rf"\n {{{column}}}({IDENT})=({_PLAIN})"
+        rf"\n {{{column}}}({IDENT})=({PLAIN_VALUE})"
         rf"(?=\n {{{column}}}{IDENT}=(?!=)|\n {{{max(column - 2, 0)}}}\])"
     )
 
@@ -101,6 +99,9 @@ class ParamScanner:
             tokens.append(("KEY", key, m.start(1), pos))
             if comments and key not in free:
                 pos = self._after_comments(pos)
+            if text.startswith("{ lambda ", pos):
+                reading.pos = pos
+                return "header"
             if known and (m := _BEFORE_VALUE.match(text, pos)):
                 pos = m.end()
             if m := _JAXPR.match(text, pos):
@@ -125,9 +126,8 @@ class ParamScanner:
         frame = reading.open.pop()
         reading.tokens.append(("RSQB", None, end - 1, end))
         if not (reading.below or reading.comments.present or reading.odd_name):
-            reading.blocks.keep(
-                frame.primitive, frame.start, end, reading.tokens, frame.first, reading.names
-            )
+            inside = reading.tokens[frame.first : -1]
+            reading.blocks.keep(frame.primitive, frame.start, end, inside)
         reading.equation_start = frame.equation
         reading.pos = self.lines.operands(end, frame.after_line)
         return "jaxpr_below" if reading.below else "equations"

@@ -18,13 +18,15 @@ from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import Frame, Reading, State
 from jaxprtool.syntax.scan_equations import EquationScanner
 from jaxprtool.syntax.scan_params import ParamScanner
-from jaxprtool.syntax.tokens import DEFINED, LAMBDA, LOOSE_BINDER
+from jaxprtool.syntax.tokens import BINDER, DEFINED, LAMBDA, LOOSE_BINDER
 
 __all__ = ["scan", "scan_inner"]
 
 _LET = pattern(DEFINED + r"(?=\{ lambda\b)")
 _NAMED = pattern(rf"(?<!\S)([\w.\-]++)\s*+=\s*+(?=(?:{DEFINED})?+\{{ lambda\b|#)")
 _LAMBDA = pattern(LAMBDA)
+_RUN = rf"{BINDER}(?:[ \n] *+{BINDER})*+"
+_HEAD = pattern(rf"(\{{ lambda) ({_RUN})?+(;)(?: ({_RUN}))?+\. let(?=\s)")
 _BINDERS = pattern(rf"\s*+((?:{LOOSE_BINDER}(?:,\s*+|\s++|(?=[;.])))++)")
 _TYPED = pattern(r"[^\s,:]++:")  # a binder that has a type
 _SEMICOLON = pattern(r"\s*+;")
@@ -105,6 +107,8 @@ class ProgramScanner:
     def header(self) -> State:
         """A jaxpr up to the dot before its equations."""
         reading = self.reading
+        if m := _HEAD.match(reading.text, reading.pos):
+            return self._usual_head(m)
         m = _LAMBDA.match(reading.text, reading.pos)
         if m is None:
             return reading.give_up()
@@ -130,6 +134,21 @@ class ProgramScanner:
             reading.add("DOT", m)
             return "equations"
         return reading.give_up()
+
+    def _usual_head(self, m: re.Match[str]) -> State:
+        """A whole head, as JAX has written them since 0.2.22."""
+        reading = self.reading
+        tokens, start, end = reading.tokens, reading.pos, m.end()
+        reading.open.append(Frame("jaxpr", start))
+        tokens.append(("LAMBDA", None, start, m.end(1)))
+        if m[2]:
+            tokens.append(("BINDERS", m[2], m.start(2), m.end(2)))
+        tokens.append(("SEMICOLON", None, m.end(3) - 1, m.end(3)))
+        if m[4]:
+            tokens.append(("BINDERS", m[4], m.start(4), m.end(4)))
+        tokens.append(("DOT", None, end - len(". let"), end))
+        reading.pos = end
+        return "equations"
 
     def _free_variables(self, second: re.Match[str]) -> int:
         """The releases to 0.1.57 have three runs of binders, the second one of free variables: they are constants, too.

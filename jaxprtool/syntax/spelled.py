@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from jaxprtool.core.primitive import PRIMITIVES
 from jaxprtool.syntax.dialects import RELEASES
 from jaxprtool.syntax.earlier_releases import OLDER
+from jaxprtool.syntax.lines import start_of
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import Reading
 from jaxprtool.syntax.spellings import SPELLINGS, Release, renamed
@@ -45,7 +46,14 @@ def spelled(reading: Reading) -> dict[int, SpelledEquation]:
     current = SpelledEquation(-1, "")
     key = ""
     for kind, value, start, _ in reading.tokens:
-        if kind == "EQUATION":
+        if kind == "EQUATIONS":
+            for match, block, at, end in value:
+                current = SpelledEquation(start_of(match), match[3])
+                current.operands = reading.text[at:end]
+                if block is not None:
+                    current.params.update((k[1], v[1]) for k, v in block.params)
+                found[current.start] = current
+        elif kind == "EQUATION":
             current = found[start] = SpelledEquation(start, value[3])
         elif kind == "LSQB":
             inside.append(current)

@@ -7,6 +7,7 @@ which releases print that (`told_by`), and what is printed in the dialect of eac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from jaxprtool.core.primitive import declared_primitive
@@ -208,13 +209,27 @@ def _declared(name: str) -> Set[str]:
     return frozenset() if primitive is None else primitive.params.keys()
 
 
-def told_by(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, Release]]:
+def told_by(name: str, found: Mapping[str, Any]) -> frozenset[tuple[str, Release]]:
     """What an equation says about the release that printed it: ("since", release) and ("before", release).
 
     Args:
       name: of its primitive, as the text has it.
       found: its params, as the text has them.
     """
+    return _told_by(name, frozenset(found), frozenset(k for k, v in found.items() if v is None))
+
+
+@lru_cache(maxsize=512)
+def _told_by(
+    name: str, found: frozenset[str], none: frozenset[str]
+) -> frozenset[tuple[str, Release]]:
+    """What is told by the names of the params, and of those that are None."""
+    return frozenset(_bounds(name, found, none))
+
+
+def _bounds(
+    name: str, found: frozenset[str], none: frozenset[str]
+) -> Iterator[tuple[str, Release]]:
     for spelling in _SPELLED[name]:
         since = spelling.since
         if spelling.born or spelling.gone or name == spelling.name:
@@ -226,7 +241,7 @@ def told_by(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, Release]
         for ours, theirs in spelling.was.items():
             if ours in found or theirs in found:
                 yield "since" if ours in found else "before", since
-        if any(found.get(key, key) is None for key in spelling.hidden):
+        if not none.isdisjoint(spelling.hidden):
             yield "before", since
         if spelling.hidden and spelling.hidden[0] not in found:
             yield "since", since

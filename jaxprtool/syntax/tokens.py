@@ -18,6 +18,7 @@ __all__ = [
     "LITERAL",
     "LOOSE_BINDER",
     "NUMBER_WORDS",
+    "PLAIN_VALUE",
     "STORED",
     "TYPE",
     "WEAK",
@@ -82,6 +83,8 @@ WHERE = r"\s*+where(?=\s)(?![ \t]*+=(?!=))"  # the section of values of constant
 LOOSE_BINDER = rf"{IDENT}(?::{TYPE})?+"  # as print_shapes=False leaves some
 PARENTHESES = r"\((?:[^()\n]++|\([^()\n]*+\))*+\)"  # with others inside, one level deep
 STORED = r"(?:[^\s;,\[]|\[[^\[\]\n]*+\])++"  # an operand that goes into a cell: a comma ends it
+# The text of a param's value without brackets in it but parentheses around the whole.
+PLAIN_VALUE = r"(?:[^\s\[\](){}'\"<=#]++(?<![,;])|\([^()\[\]{}'\"<=#]*+\))"
 LITERAL = r"Literal\(val=([^(),\s]+)(?:, hashable=\w+)?\)"  # as 0.1.30 to 0.1.36 print numbers
 # A blank and an operand, many times. `in (` ends the run if its parenthesis closes right before ` }` or ` :`
 # (`in` may be a variable before a complex literal); a comment, a jaxpr and a separator end it too, and results that lack

@@ -171,7 +171,7 @@ class _Body:
             if v is not s:
                 self.found[v] = s
             if type(s) is Var and not s.name:  # made by `_fresh`: now it has a place in the text
-                amend(s, name=v.name, span=v.span)
+                amend(s, name=v.name, place=v.place)
 
     def _inside(self, jaxpr: Jaxpr, operands: Sequence[Structure]) -> list[Structure]:
         """Take a jaxpr apart that is called with these operands; returns the structures of its results."""

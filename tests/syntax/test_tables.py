@@ -85,6 +85,7 @@ def test_every_token_that_can_be_expected_has_a_label():
     without = {
         "REFERENCE",
         "PARAMS",
+        "EQUATIONS",
         "LSQB",
         "LPAR",
         "NAME",
