@@ -24,7 +24,7 @@ from jaxprtool.ir.frozen import (
 from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.memo import Keeper
 from jaxprtool.ir.origin import Origin
-from jaxprtool.ir.spans import Run, Span
+from jaxprtool.ir.spans import Place, Span
 
 if TYPE_CHECKING:
     from jaxprtool.ir.avals import AbstractType
@@ -80,10 +80,10 @@ class Var:
     __delattr__ = refuse_removal
     aval: Aval
     name: str | None
-    place: Span | Run | None
+    place: Span | Place | None
 
     def __new__(
-        cls, aval: AbstractType, name: str | None = None, place: Span | Run | None = None
+        cls, aval: AbstractType, name: str | None = None, place: Span | Place | None = None
     ) -> Var:
         made = new_var(aval, name, place)
         if cls is not Var:
@@ -94,7 +94,7 @@ class Var:
     def span(self) -> Span | None:
         """Where the binder stands in the source; None for one that is in none."""
         place = self.place
-        return place.find(str(self.name)) if isinstance(place, Run) else place
+        return place if place is None or isinstance(place, Span) else place.find(str(self.name))
 
     def __repr__(self) -> str:
         return f"{self.name or '_'}:{self.aval}"
@@ -106,7 +106,7 @@ class DropVar(Var):
     __slots__ = ()
 
     def __new__(
-        cls, aval: AbstractType, name: str | None = "_", place: Span | Run | None = None
+        cls, aval: AbstractType, name: str | None = "_", place: Span | Place | None = None
     ) -> Var:
         return super().__new__(cls, aval, name, place)
 
@@ -115,7 +115,7 @@ class _VarMaker:
     __slots__ = _VAR
 
     def __init__(
-        self, aval: AbstractType, name: str | None = None, place: Span | Run | None = None
+        self, aval: AbstractType, name: str | None = None, place: Span | Place | None = None
     ):
         self.aval, self.name, self.place = aval, name, place
         try:

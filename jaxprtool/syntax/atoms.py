@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool.ir.avals import ARRAY_LIMIT, AbstractType, OpaqueType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import DropVar, Lit, Primitive, Var, new_var
-from jaxprtool.ir.spans import Run, Span
+from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.patterns import pattern
@@ -28,6 +28,24 @@ _NO_NUMBER = pattern(
 )  # what a name begins with, and what no `[...]`, `(1+2j)` and `(b'',)` do
 _WORD = pattern(r"\S+")
 _NAME = pattern(r"[^\W\d]\w*")
+
+
+class Run(NamedTuple):
+    """The `Place` of a binder among some, `a:f32[3] b:f32[]`. They share one, since few are looked for.
+
+    `number` is that of the binder which is meant, counted from 0; -1 where its name tells.
+    """
+
+    source: Source
+    start: int
+    end: int
+    number: int = -1
+
+    def find(self, name: str) -> Span:
+        for i, m in enumerate(_WORD.finditer(self.source.text, self.start, self.end)):
+            if i == self.number or (self.number < 0 and m[0].partition(":")[0] == name):
+                return Span(self.source, *m.span())
+        return Span(self.source, self.start, self.end)
 
 
 class Scope:

@@ -26,6 +26,7 @@ __all__ = [
     "NEWEST",
     "RELEASES",
     "Dialect",
+    "dialect_of",
     "find_dialect",
     "installed",
     "recognised",
@@ -190,6 +191,12 @@ def _version_of_metadata() -> str:
         return metadata.version("jax")
     except metadata.PackageNotFoundError:
         return ""
+
+
+def dialect_of(program: ClosedJaxpr) -> Dialect:
+    """The dialect that a program was read in; where it was made anew, that of the installed JAX."""
+    written = program.jaxpr.written
+    return find_dialect(written.dialect) if written is not None and written.dialect else installed()
 
 
 def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:

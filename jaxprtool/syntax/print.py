@@ -18,7 +18,7 @@ from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.ir.references import Fragments, RefIndex
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.autodidax_print import format_autodidax
-from jaxprtool.syntax.dialects import Dialect, find_dialect, installed, refuse_unsayable
+from jaxprtool.syntax.dialects import Dialect, dialect_of, find_dialect, refuse_unsayable
 from jaxprtool.syntax.elided_params import params_in_form, printed_params
 from jaxprtool.syntax.interface import format_interface
 from jaxprtool.syntax.naming import Nested, has_definitions, name_variables, shared_jaxprs
@@ -150,12 +150,6 @@ def _has_comments(program: ClosedJaxpr) -> bool:
     return written is not None and any(c.jaxpr.comments for c in written.definitions.values())
 
 
-def dialect_of(program: ClosedJaxpr) -> Dialect:
-    """The dialect that a program was read in; where it was made anew, that of the installed JAX."""
-    written = program.jaxpr.written
-    return find_dialect(written.dialect) if written is not None and written.dialect else installed()
-
-
 def _end(jaxpr: Jaxpr) -> str:
     """The end of a jaxpr's text, after its results: with the effects that it was read with."""
     written = jaxpr.written
@@ -197,12 +191,12 @@ class _Printer:
         )
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.avals: dict[Any, str] = {UNTYPED: ""}
-        self.params: dict[int, str] = {}
+        self.params: dict[int, tuple[str, list[str]]] = {}
         self.wheres: dict[Jaxpr, list[str]] = {}
         self.records: dict[int, tuple[Any, str]] = {}
         self.out: list[str] = []
-        eqns = (e for jaxpr in nested.closed for e in jaxpr.eqns if e.origin is not None)
-        self.annotated = self.outer is None and any(e.origin.shown for e in eqns if e.origin)
+        origins = (e.origin for jaxpr in nested.closed for e in jaxpr.eqns)
+        self.annotated = self.outer is None and any(o.shown for o in origins if o is not None)
         self.places: list[tuple[int, JaxprEqn]] = []  # where annotated equations stand in `out`
 
     def _shared(
@@ -245,7 +239,11 @@ class _Printer:
             self._run(self._jaxpr(jaxpr, 0, size_of(prefix)))
             self.out.append("\nin\n" if self._where(jaxpr) else " in\n")
         if self.root.written is not None and self.root.written.lone_equation:
-            self._run(self._call(self.root.eqns[0], 0))
+            eqn = self.root.eqns[0]
+            if id(eqn) in self.holds:
+                self._run(self._call(eqn, 0))
+            else:
+                self._plain_call(eqn, 0)
         else:
             if head:
                 self._comments(self.root, "head")
@@ -381,17 +379,16 @@ class _Printer:
             return printed_params(eqn.primitive, eqn.params, self.lossless, self.defined)
         return params_in_form(eqn, form, self.lossless, self.defined)
 
-    def _plain_params(self, eqn: JaxprEqn) -> str:
-        """All params on one line, with brackets; for equations that hold no jaxpr."""
+    def _plain_params(self, eqn: JaxprEqn) -> tuple[str, list[str]]:
+        """All params on one line, with brackets, and the text of each; for equations that hold no jaxpr."""
         params = eqn.params
         if not params:
-            return ""
-        text = self.params.get(id(params))
-        if text is None:
-            pairs = self._pairs(eqn)
-            inner = " ".join([f"{k}={self._value(v)}" for k, v in pairs])
-            text = self.params[id(params)] = f"[{inner}]" if pairs else ""
-        return text
+            return "", []
+        found = self.params.get(id(params))
+        if found is None:
+            texts = [f"{k}={self._value(v)}" for k, v in self._pairs(eqn)]
+            found = self.params[id(params)] = f"[{' '.join(texts)}]" if texts else "", texts
+        return found
 
     # ---- jaxprs
 
@@ -436,7 +433,7 @@ class _Printer:
                         self._place(eqn)
                     out.append(text)
                 else:
-                    yield from self._call(eqn, indent + 4)
+                    self._plain_call(eqn, indent + 4)
             if eqn.comments and eqn.comments[-1]:
                 out.append("  " + as_comment(eqn.comments[-1]))
         newline = "\n" + " " * (indent + 2)
@@ -454,19 +451,39 @@ class _Printer:
                 return text
         atom, names = self._atom, self.names
         inputs = " ".join([names[x] if type(x) is Var else atom(x) for x in eqn.inputs])
-        rest = f"{eqn.primitive.name}{self._plain_params(eqn)} {inputs}"
+        rest = f"{eqn.primitive.name}{self._plain_params(eqn)[0]} {inputs}"
         outs = eqn.out_binders
         if len(outs) == 1:
             return f"{self._binder(outs[0])} = {rest}"
         return f"{' '.join([self._binder(v) for v in outs])} = {rest}" if outs else rest
 
-    def _call(self, eqn: JaxprEqn, indent: int) -> Iterator[Any]:
-        """Write an equation that does not fit, or that holds jaxprs, at column `indent`."""
+    def _plain_call(self, eqn: JaxprEqn, indent: int) -> None:
+        """Write an equation that does not fit, and holds no jaxprs, at column `indent`."""
         if type(eqn.params.get("index")) in (RefIndex, Fragments):
             if self.annotated:
                 self._place(eqn)
             self.out.append(self._flat_equation(eqn))
             return
+        column = self._begin(eqn, indent)
+        flat, texts = self._plain_params(eqn)
+        if flat and column + size_of(flat) > self.width:
+            newline = "\n" + " " * (indent + 2)
+            lines = [self._of_line(text, indent + 2) for text in texts]
+            flat = f"[{newline}{newline.join(lines)}\n{' ' * indent}]"
+            column = indent + 1
+        else:
+            column += size_of(flat)
+        self.out.append(f"{flat} ")
+        self._fill([self._atom(x) for x in eqn.inputs], "", column + 1, indent + 2)
+
+    def _of_line(self, text: str, indent: int) -> str:
+        """A param on a line of its own, where JAX breaks `()` that does not fit as it breaks a tuple of jaxprs."""
+        if not text.endswith("=()") or indent + size_of(text) <= self.width or indent < 0:
+            return text
+        return f"{text[:-1]}\n{' ' * indent}  \n{' ' * indent})"
+
+    def _begin(self, eqn: JaxprEqn, indent: int) -> int:
+        """Write the results and the name of an equation; returns the column after."""
         out, column = self.out, indent
         if eqn.out_binders:
             column = self._fill([self._binder(v) for v in eqn.out_binders], "", column, indent + 2)
@@ -476,13 +493,16 @@ class _Printer:
             self._place(eqn)
         name = self._name(eqn)
         out.append(name)
-        column += size_of(name)
+        return column + size_of(name)
+
+    def _call(self, eqn: JaxprEqn, indent: int) -> Iterator[Any]:
+        """Write an equation that holds jaxprs at column `indent`."""
+        out, column = self.out, self._begin(eqn, indent)
         pairs = self._pairs(eqn)
         if pairs:
-            deep = indent < 0 and id(eqn) in self.holds
-            flat = None if deep else self._flat_params(pairs, self.width - column, 0)
+            flat = None if indent < 0 else self._flat_params(pairs, self.width - column, 0)
             if flat is not None:
-                if self.annotated and id(eqn) in self.holds:
+                if self.annotated:
                     self._place_flat(sub_jaxprs(eqn))
                 out.append(flat)
                 column += size_of(flat)
