@@ -278,10 +278,13 @@ def unguarded_on_way(
             condition = _resolved(level, place.eqn.inputs[0])
             if not _is_transposed(place.eqn, level) and not isinstance(condition, Lit):
                 dropping.setdefault(condition, place)
+    seen: set[Any] = (
+        set()
+    )  # what comes before one place need not be looked at again before a later one
     for place in chain[1:] if dropping else ():
         level = _level_of(program, place.path)
         for x in place.eqn.inputs:
-            for found, where in _choices_before(level, x):
+            for found, where in _choices_before(level, x, seen=seen):
                 mask = dropping.get(_resolved(where, found.inputs[0]))
                 if mask is not None and found is not mask.eqn:
                     certain = _is_derived(place.eqn, place.path)
@@ -428,10 +431,10 @@ def _takes(choice: JaxprEqn, level: Level, values: Sequence[tuple[Level, Any]]) 
 
 
 def _choices_before(
-    level: Level, x: Any, *, aligned: bool = False
+    level: Level, x: Any, *, aligned: bool = False, seen: set[Any] | None = None
 ) -> Iterator[tuple[JaxprEqn, Level]]:
-    """The choices from which a value is computed, the nearest ones first; `aligned`: see `_walk`."""
-    for at, _, eqn in _walk([(level, x)], aligned=aligned):
+    """The choices from which a value is computed, the nearest ones first; `aligned`, `seen`: see `_walk`."""
+    for at, _, eqn in _walk([(level, x)], aligned=aligned, seen=seen):
         if eqn is not None and _is_choice(eqn):
             yield eqn, at
 
@@ -442,6 +445,7 @@ def _walk(
     aligned: bool = False,
     through: bool = False,
     until: Callable[[Level, Any], bool] = lambda level, x: False,
+    seen: set[Any] | None = None,
 ) -> Iterator[tuple[Level, Any, JaxprEqn | None]]:
     """The variables that values are computed from, the nearest ones first, each with its level and the equation that makes it.
 
@@ -452,9 +456,10 @@ def _walk(
       aligned: do not go on before products of matrices and the like, whose elements are not those of the operands.
       through: go on before choices.
       until: do not go on before variables of which this is true.
+      seen: the variables that have been gone through; more are added.
     """
     queue = [*values]
-    seen: set[Any] = set()
+    seen = set() if seen is None else seen
     for level, x in queue:
         key = level.key(), x
         if isinstance(x, Lit) or key in seen or len(queue) > _MOST:

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate, repeat
+from hashlib import blake2b
+from itertools import repeat
 from typing import Any
 
+from jaxprtool.analyses.bad_results import BadResults
 from jaxprtool.analyses.bad_values import Sought
 from jaxprtool.analyses.cells import Cells
 from jaxprtool.analyses.flow_plans import Plan, Plans, is_float, plans_of
 from jaxprtool.analyses.logs import Log, Logging
+from jaxprtool.analyses.origin_sets import Stacked
 from jaxprtool.analyses.origins import Origins, Seen
 from jaxprtool.analyses.provenance import CLEAN, Call, Entry, Frame, Made, Mark, Source, merged
-from jaxprtool.analyses.repeats import FEW, Group, Repeats, steers
-from jaxprtool.analyses.separation import Separations, together
-from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.analyses.repeats import FEW, Group, Past, Repeats, stack_past, steers
+from jaxprtool.analyses.separation import Separations, made_of
 from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
 
@@ -47,8 +49,9 @@ class Flow(Logging):
         self.sought, self.stop = sought, stop
         self.outs: Sequence[Mark] = []
         self.root = Frame(None, None)
+        self._bad = BadResults(sought)
         self._cells = Cells(sought, self.events.good_mark)
-        self._separations = Separations(sought.where)
+        self._separations = Separations(sought)
         self._bad_consts: dict[Jaxpr, dict[Var, Mark]] = {}
         # Whether something is new at the equation whose jaxpr has run: of interest to the next jaxpr inside it, and no longer.
         self._call_changed = False
@@ -74,7 +77,7 @@ class Flow(Logging):
     def look(self, root: Log) -> None:
         self._follow_log(root)
         if root.outs is not None:
-            self._close(root, root.found)
+            self._close(root, root.found, self._known_outs(root.found, root))
 
     def _follow_log(self, log: Log) -> Frame:
         """Follow what is new in a log."""
@@ -124,19 +127,58 @@ class Flow(Logging):
         self, frame: Frame, group: Group, log: Log, many: Repeats | None, i: int
     ) -> None:
         """Follow a jaxpr inside that has run; where there are many, say whether anything was new in it."""
-        events, begun = self.events, log.found is not None
+        events, apart, begun = self.events, self._separations, log.found is not None
         changed, met = events.changed, events.met
+        active, by_values = apart.active, apart.by_values
         events.changed, events.met = False, Counter()
-        inside = self._follow_log(log)
-        self._call_changed = False
-        outs = self._close(log, inside)
-        if many is None or begun:
-            group.calm = 0
+        apart.active = apart.by_values = False
+        key = past = None
+        if many is not None and not begun and group.recalls():
+            self._open(log)
+            key = self._key_of(many, i)
+            past = group.recall(key)
+        if past is not None and many is not None:
+            self._recall(many, i, past)
         else:
-            group.note(many, i, outs, events.met, events.changed or self._call_changed)
+            inside = self._follow_log(log)
+            self._call_changed = False
+            outs = self._close(log, inside, self._known_outs(inside, log))
+            group.apart = apart.active
+            if many is None or begun:
+                group.calm = 0
+            else:
+                # where origins of elements are told apart, each step moves them on
+                changed_here = events.changed or self._call_changed or apart.active
+                group.note(many, i, outs, events.met, changed_here)
+                if key is not None and not apart.by_values:
+                    frames = [leaf.found for leaf in many.leaves[i]]
+                    numbers = [*map(apart.numbers, log.outs or ())]
+                    group.remember(key, Past(frames, outs, numbers, events.met))
         # what is new inside of a jaxpr is new in it, too
         met.update(events.met)
         events.changed, events.met = changed or events.changed, met
+        apart.active, apart.by_values = active or apart.active, by_values or apart.by_values
+
+    def _key_of(self, many: Repeats, i: int) -> Any:
+        """All that says which origins the elements of the results of a log have, and what happens in it, but for values."""
+        log, apart = many.logs[i], self._separations
+        numbers = [apart.numbers(x) for x in log.args] if apart else []
+        arrays = tuple([None if x is None else blake2b(x).digest() for x in numbers])
+        return many.kinds[i], tuple(log.found.entry), arrays, many.pattern(i)
+
+    def _recall(self, many: Repeats, i: int, past: Past) -> None:
+        """Say of a log what was so in one like it."""
+        log, apart = many.logs[i], self._separations
+        for made, times in past.met.items():
+            made.times += times
+        self.events.met.update(past.met)
+        for leaf, found in zip(many.leaves[i], past.frames, strict=True):
+            leaf.found, leaf.inside = found, []
+        for value, numbers in zip(log.outs or (), past.numbers, strict=True):
+            if numbers is not None:
+                apart.keep(value, numbers)
+        apart.active = True
+        self._close(log, past.frames[0], past.outs)
 
     def _go_past(self, frame: Frame, many: Repeats, start: int, end: int) -> None:
         """Say what has run last, after jaxprs in which nothing was new, and take their logs apart: they refer to each other."""
@@ -147,6 +189,8 @@ class Flow(Logging):
                 log.inside = []
         if frame.call is not None and last is not None:
             frame.call.outs = last.outs or ()
+            if frame.call.stacks:
+                stack_past(frame.call, frame.group, many, start, end)
 
     # -- jaxprs --------------------------------------------------------------------------------
 
@@ -209,15 +253,17 @@ class Flow(Logging):
                     mark = call.any_mark() if bad else CLEAN
                 elif not bad:
                     mark = self.events.good_mark(mark.taint, mark.decided, mark.mixed)
+                elif self._separations and n - i <= len(call.ins):
+                    bits = self._separations.part(call.ins[i - n], log.number, value)
+                    mark = mark._replace(bad=bits or mark.bad)
             entry.append(mark)
             if mark is not None and mark.taint:
                 frame.marks[v] = mark
         frame.entry, frame.asked = entry, asked
 
-    def _close(self, log: Log, frame: Frame) -> Sequence[Mark]:
-        """A jaxpr has run: say what is known of its results."""
+    def _close(self, log: Log, frame: Frame, marks: Sequence[Mark]) -> Sequence[Mark]:
+        """A jaxpr has run: say what is known of its results (an empty list: nothing of any), and return it."""
         outs = log.outs or ()
-        marks = self._known_outs(frame, log)
         above = frame.above
         if frame.step is None or above is None:
             self.outs = marks or [CLEAN] * len(outs)
@@ -239,6 +285,8 @@ class Flow(Logging):
             return marks
         call.outs, call.out_marks = outs, marks or [CLEAN] * len(outs)
         for k, mark in enumerate(marks):
+            if mark.bad and log.number is not None:
+                self._stack(call, log, k, mark)
             before = call.by_position.get(k)
             if before is None:
                 if mark.taint:
@@ -250,6 +298,17 @@ class Flow(Logging):
                     call.by_position[k] = both
                     self._call_changed = True
         return marks
+
+    def _stack(self, call: Call, log: Log, k: int, mark: Mark) -> None:
+        """Say what is known of a result of one step to what is stacked up of all."""
+        assert log.eqn is not None
+        inner, shape = log.jaxpr.outs, getattr(log.eqn.out_binders[k].aval, "shape", ())
+        if k < len(inner) and len(shape) > len(getattr(inner[k].aval, "shape", ())):
+            stack = call.stacks.get(k)
+            if stack is None:
+                stack = call.stacks[k] = Stacked(self._separations.sets, shape)
+            assert log.outs is not None and log.number is not None
+            stack.put(log.number, mark.bad, self._separations.numbers(log.outs[k]))
 
     def _known_outs(self, frame: Frame, log: Log) -> Sequence[Mark]:
         """What is known of the results of a jaxpr; an empty list where nothing is known of any."""
@@ -293,10 +352,10 @@ class Flow(Logging):
                     self._follow_cells(plan, frame, log, i)
                 else:
                     self._follow_some(
-                        plans, frame, log, i, i + 1, self._bad_of_few(log, plans, i, i + 1)
+                        plans, frame, log, i, i + 1, self._bad.few(log, plans, i, i + 1)
                     )
             return
-        look = self._bad_of_many if end - start >= _MANY else self._bad_of_few
+        look = self._bad.many if end - start >= _MANY else self._bad.few
         self._follow_some(plans, frame, log, start, end, look(log, plans, start, end))
 
     def _follow_some(
@@ -362,7 +421,13 @@ class Flow(Logging):
         plan, worst, marks = seen.plan, seen.worst, seen.frame.marks
         entries = seen.frame.context().entries
         entry = entries.get(plan.eqn)
-        if entry is not None and entry.spoilt == seen.spoilt and entry.known == known:
+        apart = self._separations
+        if (
+            entry is not None
+            and entry.spoilt == seen.spoilt
+            and entry.known == known
+            and not (apart and seen.spoilt and any(apart.numbers(x) is not None for x in seen.ins))
+        ):
             made = entry.made
             if made is None or (worst >> 1 <= made.count and (made.nan or not worst & 1)):
                 if made is not None:
@@ -380,69 +445,6 @@ class Flow(Logging):
             if result[2]:
                 entries[plan.eqn] = Entry(known, seen.spoilt, *result[:2], masks)
             marks.update(zip(plan.eqn.out_binders, result[0], strict=True))
-
-    def _bad_of_few(self, log: Log, plans: Plans, start: int, end: int) -> dict[int, Any]:
-        """Of the equations with bad results the worst state, which results are bad, and codes where there are some."""
-        found: dict[int, Any] = {}
-        state = self.sought.state
-        for i in range(start, end):
-            plan = plans.eqns[i]
-            if plan.single:
-                worst = state(log.results[i])
-                if worst:
-                    found[i] = worst, (0,), None
-            elif plan.floats:
-                outs = log.given(i)
-                states = [state(outs[k]) for k in plan.floats]
-                worst = max(states)
-                if worst:
-                    pairs = zip(plan.floats, states, strict=True)
-                    found[i] = worst, tuple([k for k, s in pairs if s]), None
-        return found
-
-    def _bad_of_many(self, log: Log, plans: Plans, start: int, end: int) -> dict[int, Any]:
-        """As `_bad_of_few`; the results of each type are looked at together."""
-        by_type: dict[Any, tuple[list[int], list[Any]]] = {}
-        several: list[int] = []
-        for i in range(start, end):
-            plan = plans.eqns[i]
-            if not plan.single:
-                if plan.floats:
-                    several.append(i)
-                continue
-            x = log.results[i]
-            shape = x.shape
-            if len(shape) != 1:
-                x = x.reshape(-1) if shape else x
-            key = x.dtype, not shape
-            found = by_type.get(key)
-            if found is None:
-                found = by_type[key] = [], []
-            found[0].append(i)
-            found[1].append(x)
-        bad: dict[int, Any] = {}
-        for (_, scalar), (where, values) in by_type.items():
-            self._bad_among(where, values, scalar, bad)
-        for i in several:
-            bad.update(self._bad_of_few(log, plans, i, i + 1))
-        return bad
-
-    def _bad_among(
-        self, where: Sequence[int], values: Sequence[Any], scalar: bool, bad: dict[int, Any]
-    ) -> None:
-        """Add those of some flat values of one type that are bad."""
-        xp = numpy_namespace()
-        codes = self.sought.codes(xp.array(values) if scalar else xp.concatenate(values))
-        if codes is None:
-            return
-        sizes = repeat(1, len(values)) if scalar else [x.size for x in values]
-        data, begin = codes.tobytes(), 0
-        for i, end in zip(where, accumulate(sizes), strict=True):
-            code = data[begin:end]
-            good = code.count(0)
-            if good < end - begin:
-                bad[i] = 2 * (end - begin - good) + (3 in code), (0,), code
-            begin = end
 
     def _entry(
         self, seen: Seen, known: Sequence[tuple[int, Mark]], *, masks: bool | None = None
@@ -465,20 +467,12 @@ class Flow(Logging):
                         decided |= m.felt
             if decided & ~whole.decided:
                 events.decide(seen.frame, eqn)
-        made, known_again, apart, before = None, True, None, whole.bad
+        made, known_again, bits, before = None, True, None, whole.bad
         if seen.spoilt:
-            if before & (before - 1):
-                apart = self._separations.of(seen, known)
-            if apart is None:
-                whole = events.makes(seen, whole)
-            else:
-                reaching = together(apart)
-                whole = events.makes(seen, merged(reaching.marks(known)), reaching.which)
-                for k, one in apart.items():
-                    self._separations.keep(seen.outs[k], one.which)
+            whole, bits = made_of(seen, known, whole, events, self._separations)
             (made,) = whole.made
             dropped = before & ~whole.bad
-            known_again = apart is None and not dropped
+            known_again = bits is None and not dropped
             if dropped:
                 events.mask(seen.frame, eqn, merged([m for _, m in known if m.bad & dropped]))
         if masks or (masks is None and not seen.spoilt and whole.bad and eqn.out_binders):
@@ -493,8 +487,8 @@ class Flow(Logging):
             return (spoiled,), made, known_again
         good = events.good_mark(whole.taint, decided, mixed)
         marks = [spoiled if i in seen.spoilt else good for i in range(len(eqn.out_binders))]
-        for k, one in (apart or {}).items():
-            marks[k] = spoiled._replace(bad=one.bits | (spoiled.bad & ~before) or spoiled.bad)
+        for k, bad in (bits or {}).items():
+            marks[k] = spoiled._replace(bad=bad)
         return tuple(marks), made, known_again
 
     def _follow_call(self, log: Log, frame: Frame, i: int) -> None:
@@ -519,6 +513,9 @@ class Flow(Logging):
             if exact and (mark.bad or k not in plan.floats):
                 pass  # known of this very value
             elif k in plan.floats and outs[k] in self.sought:
+                if (stack := call.stacks.get(k)) is not None and stack.numbers is not None:
+                    numbers = self._separations.of_bad(outs[k], stack.numbers)
+                    mark = mark._replace(bad=self._separations.keep(outs[k], numbers) or mark.bad)
                 if not mark.bad:  # the rule itself has made it, or a loop of its own
                     seen = Seen(frame, log, i, plan, self.sought.state(outs[k]), (k,))
                     mark = events.makes(seen, call.any_mark())

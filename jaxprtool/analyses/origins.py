@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.bad_values import Sought, range_of, values_at
 from jaxprtool.analyses.flow_plans import Plan
 from jaxprtool.analyses.logs import Log
-from jaxprtool.analyses.provenance import Frame, Made, Mark, Origin, Source, merged
+from jaxprtool.analyses.provenance import Frame, Made, Mark, Origin, Source
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.jaxpr import JaxprEqn, Lit
 
@@ -22,9 +22,10 @@ class Seen:
     Attributes:
       worst: the state of the worst result (`Sought.state`); spoilt: which results are bad.
       codes: of a single result what is bad in it, as `Sought.codes` has it in bytes; None where nobody has looked.
+      own: the origin of what begins at it, as a bit, as far as is known; begins: which elements of its single result do, where not all do.
     """
 
-    __slots__ = ("codes", "frame", "i", "log", "plan", "spoilt", "worst")
+    __slots__ = ("begins", "codes", "frame", "i", "log", "own", "plan", "spoilt", "worst")
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Seen:
     ):
         self.frame, self.log, self.i, self.plan = frame, log, i, plan
         self.worst, self.spoilt, self.codes = worst, spoilt, codes
+        self.own, self.begins = 0, None
 
     @property
     def eqn(self) -> JaxprEqn:
@@ -123,10 +125,10 @@ class Origins:
         made.origins |= origin.bit
         return origin
 
-    def makes(self, seen: Seen, whole: Mark, which: Any = None) -> Mark:
+    def makes(self, seen: Seen, whole: Mark, *, begins: bool = False) -> Mark:
         """What is known of the bad results of an equation, of whose operands `whole` is known; they may begin there.
 
-        which: of each element of its single result the origins, as bits, where operands have several; what begins there is added.
+        begins: whether some do.
         """
         frame, eqn, worst = seen.frame, seen.plan.eqn, seen.worst
         self._events += 1
@@ -139,20 +141,14 @@ class Origins:
         made.times += 1
         made.count, made.nan = max(made.count, worst >> 1), made.nan or bool(worst & 1)
         bits, parents = whole.bad, whole.made
-        if not bits and seen.plan.literals:
-            found = [
-                self.literal(frame, lit, i, seen.ins[i])
-                for i in seen.plan.literals
-                if isinstance(lit := eqn.inputs[i], Lit)
-            ]
-            bits, parents = merged(found).bad, merged(found).made
         own, fresh = 0, self._fresh(seen) if bits else None
-        if fresh is not None and not fresh.passes:
-            bits, parents = 0, ()
-        if not bits or fresh is not None:
-            own = self._begins(made, seen, bits)
-            if which is not None:
-                which[which == 0 if fresh is None else fresh.own] |= own
+        if fresh is not None:
+            if fresh.passes:
+                seen.begins = fresh.own
+            else:
+                bits, parents = 0, ()
+        if not bits or fresh is not None or begins:
+            own = seen.own = self._begins(made, seen, bits)
         for parent in parents:
             if parent not in made.parents:
                 self.changed = True

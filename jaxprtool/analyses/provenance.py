@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.bad_values import Range
+from jaxprtool.analyses.origin_sets import Stacked
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.ir.jaxpr import JaxprEqn
 
@@ -226,9 +227,20 @@ class Call:
       by_position: what was known of the results at each position, in all steps.
       steered: what is known of the condition of a loop.
       cells: what is known of what the references of the jaxprs inside point to.
+      stacks: the origins of what is stacked up of the steps of a loop, by position.
     """
 
-    __slots__ = ("_ids", "by_position", "cells", "ins", "marks", "out_marks", "outs", "steered")
+    __slots__ = (
+        "_ids",
+        "by_position",
+        "cells",
+        "ins",
+        "marks",
+        "out_marks",
+        "outs",
+        "stacks",
+        "steered",
+    )
 
     def __init__(self, ins: Sequence[Any], marks: Sequence[Mark]):
         self.ins, self.marks = ins, marks
@@ -237,6 +249,7 @@ class Call:
         self.by_position: dict[int, Mark] = {}
         self.steered: Mark = CLEAN
         self.cells: Mark = CLEAN
+        self.stacks: dict[int, Stacked] = {}
         self._ids = {id(x): mark for x, mark in zip(ins, marks, strict=False)}
 
     def mark_of(self, value: Any, from_end: int) -> tuple[Mark | None, bool]:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.flow_plans import plans_of
+from jaxprtool.analyses.flow_plans import is_float, plans_of
 from jaxprtool.analyses.logs import Log
-from jaxprtool.analyses.provenance import Frame, Made, Mark
+from jaxprtool.analyses.provenance import Call, Frame, Made, Mark
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.flow import steering_facts
+from jaxprtool.interpreters.flow import elements_facts, steering_facts
+from jaxprtool.ir.jaxpr import Lit
 
-__all__ = ["FEW", "Group", "Repeats", "steers"]
+__all__ = ["FEW", "Group", "Past", "Repeats", "stack_past", "steers"]
 
 FEW = 4  # so many logs are looked at one by one
+_ROOM = 16 << 20  # bytes for what was known in logs in which origins were told apart
+_EACH = 5_000  # what one of them takes besides its arrays, about
+_MOST_MISSED = 300  # so many logs one after the other that are not like an earlier one: the next ones will not be either
 
 
 def steers(log: Log) -> bool:
@@ -86,12 +91,47 @@ class Repeats:
         for i, key in enumerate(self.kinds):
             self._where.setdefault(key, []).append(i)
         self._rows: dict[Any, Any] = {}
+        self._patterns: dict[Any, list[bytes]] = {}
         self._like: Any = None
 
     def row(self, i: int, known: _Kind) -> Any:
         """The states in a log."""
         key = self.kinds[i]
         return self._of(key, known)[bisect_left(self._where[key], i)]
+
+    def pattern(self, i: int) -> bytes:
+        """What says which elements are bad, and how they are moved, in a log and those inside; equal in two of a kind where that is."""
+        key = self.kinds[i]
+        found = self._patterns.get(key)
+        if found is None:
+            found = self._patterns[key] = self._patterns_of(
+                [self.leaves[k] for k in self._where[key]]
+            )
+        return found[bisect_left(self._where[key], i)]
+
+    def _patterns_of(self, logs: Sequence[list[Log]]) -> list[bytes]:
+        xp, n, same = numpy_namespace(), len(logs), [*zip(*logs, strict=True)]
+        columns: list[Any] = []
+
+        def add(values: Sequence[Any], *, codes: bool) -> None:
+            whole = xp.stack(values)
+            found = self.sought.codes(whole) if codes else whole
+            flat = xp.zeros(whole.shape, xp.uint8) if found is None else found
+            columns.append(xp.ascontiguousarray(flat.reshape(n, -1)).view(xp.uint8))
+
+        for k, v in enumerate(same[0][0].jaxpr.all_binders):
+            if is_float(v.aval):
+                add([log.args[k] for log in same[0]], codes=True)
+        for leaves in same:
+            for i, plan in enumerate(plans_of(leaves[0].jaxpr, self.sought).eqns):
+                for k in plan.floats:
+                    add([log.given(i)[k] for log in leaves], codes=True)
+                if elements_facts[plan.eqn.primitive] != "computed":
+                    moving = [x for k in plan.steering if type(x := plan.eqn.inputs[k]) is not Lit]
+                    for x in moving:
+                        add([log.value(x) for log in leaves], codes=False)
+        rows = xp.concatenate(columns, axis=1) if columns else xp.zeros((n, 0), xp.uint8)
+        return [blake2b(row, digest_size=16).digest() for row in rows]
 
     def like(self, known: dict[Any, _Kind]) -> list[bool]:
         """Of each log, whether the states in it are those that are known of its kind, or less of the same."""
@@ -137,6 +177,21 @@ def _like(rows: Any, row: Any) -> Any:
     return numpy_namespace().all(same & less, axis=-1).tolist()
 
 
+class Past(NamedTuple):
+    """A jaxpr that has run, in which origins of elements were told apart.
+
+    Attributes:
+      frames: its frame, and those of the jaxprs inside.
+      outs: what is known of its results; numbers: the sets of origins of their elements, where they have several.
+      met: the equations that made bad values in it, and how often.
+    """
+
+    frames: Sequence[Frame]
+    outs: Sequence[Mark]
+    numbers: Sequence[Any]
+    met: Counter[Made]
+
+
 class Group:
     """The jaxprs inside an equation that runs.
 
@@ -145,12 +200,16 @@ class Group:
       known: what is known of each kind of them.
       tail: the kinds of those that ran last.
       calm: in how many of them one after the other nothing was new.
+      apart: whether origins of elements were told apart in the last one.
+      past: such ones, by all that says what is known of their results (`Flow.key_of`); missed: how often there was none.
     """
 
-    __slots__ = ("calm", "i", "known", "tail")
+    __slots__ = ("apart", "calm", "i", "known", "missed", "past", "room", "tail")
 
     def __init__(self, i: int):
-        self.i, self.calm = i, 0
+        self.i, self.calm, self.missed, self.room = i, 0, 0, _ROOM
+        self.apart = False
+        self.past: dict[Any, Past] = {}
         self.known: dict[Any, _Kind] = {}
         self.tail: list[Any] = []
 
@@ -169,6 +228,22 @@ class Group:
         for k, other in self.known.items():
             if k[:2] == key[:2] and not kind.agrees_at_ends(other):
                 other.settled = False
+
+    def remember(self, key: Any, past: Past) -> None:
+        """Remember one in which origins were told apart, as long as there is room."""
+        self.room -= _EACH + sum(x.nbytes for x in past.numbers if x is not None)
+        if self.room > 0:
+            self.past[key] = past
+
+    def recall(self, key: Any) -> Past | None:
+        """One of which all was the same; None where there is none."""
+        found = self.past.get(key)
+        self.missed = 0 if found is not None else self.missed + 1
+        return found
+
+    def recalls(self) -> bool:
+        """Whether to look for one of which all was the same."""
+        return self.apart and self.missed < _MOST_MISSED
 
     def skip(self, many: Repeats, start: int, end: int, *, inner: bool) -> Counter[Made]:
         """Go past logs of which the same is known as of those before them. inner: whether they are inside of others.
@@ -203,3 +278,18 @@ class Group:
                 break
             i += 1
         return i
+
+
+def stack_past(call: Call, group: Group, many: Repeats, start: int, end: int) -> None:
+    """Say what is stacked up of steps in which nothing was new."""
+    logs = [(many.logs[i], many.kinds[i]) for i in range(start, end) if not steers(many.logs[i])]
+    outs = {kind: group.known[kind].outs for kind in {kind for _, kind in logs}}
+    numbers = [log.number for log, _ in logs if log.number is not None]
+    for k, stack in call.stacks.items() if numbers else ():
+        bad = {kind: marks[k].bad for kind, marks in outs.items() if marks and marks[k].bad}
+        if len({*bad.values()}) == 1:
+            stack.put(slice(min(numbers), max(numbers) + 1), *{*bad.values()})
+        elif bad:
+            for log, kind in logs:
+                if kind in bad and log.number is not None:
+                    stack.put(log.number, bad[kind])

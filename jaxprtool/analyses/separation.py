@@ -1,135 +1,233 @@
-"""Which of several origins the bad elements of a value have: found by what becomes of those of each origin alone.
+"""Which of several origins each bad element of a value has.
 
-Where an operand of an equation has bad elements of one origin, and another operand, or the same one, those of another, the equation
-is computed again on the elements of each while the others are replaced by 1. Equations are pure here, and seldom have operands
-of several origins.
+Beside an array whose bad elements have several origins lies an array of the same shape with the number of each element's set
+of origins (`analyses.origin_sets`). What moves elements moves the numbers, too: it is computed again on these. Where an
+elementwise operation has several bad operands, those reach an element that make it bad alone, and all of them where none does. Of other
+operations, each set reaches what is bad when the elements of all others are replaced by 1.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any
 
-from jaxprtool.analyses.origins import Seen
-from jaxprtool.analyses.provenance import Mark
+from jaxprtool.analyses.bad_values import Sought
+from jaxprtool.analyses.flow_plans import is_float
+from jaxprtool.analyses.origin_sets import OriginSets
+from jaxprtool.analyses.origins import Origins, Seen
+from jaxprtool.analyses.provenance import Mark, merged
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
-from jaxprtool.interpreters.flow import elements_facts
+from jaxprtool.interpreters.flow import elements_facts, mask_facts
+from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.jaxpr import Lit
 from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["Separation", "Separations", "together"]
+__all__ = ["Separations", "made_of"]
 
-_MOST_GROUPS = 4
-_MOST_BITS = 62
-_MOST_TIMES = (
-    100  # an equation in a loop; its later steps count as if all origins reached the result
-)
-
-
-class Separation(NamedTuple):
-    """What reaches the result of an equation.
-
-    Attributes:
-      bits: the origins that do.
-      which: of each element of the result the origins that do, as bits; 0 for good elements and those that begin there.
-    """
-
-    bits: int
-    which: Any
-
-    def marks(self, known: Sequence[tuple[int, Mark]]) -> list[Mark]:
-        """What is known of operands, without the bad values that do not reach the result."""
-        pairs = [(m, m.bad & self.bits) for _, m in known]
-        return [m._replace(bad=bad, made=m.made if bad else ()) for m, bad in pairs]
-
-
-def together(of_results: Mapping[int, Separation]) -> Separation:
-    """What reaches any of some results; of several results without saying which of their elements."""
-    first, *more = of_results.values()
-    if not more:
-        return first
-    return Separation(reduce(or_, [one.bits for one in of_results.values()]), None)
+_MOST_SETS = 64  # of operands of an operation that neither moves elements nor is elementwise
+_MOST_TIMES = 10_000  # an equation in a loop; in its later steps all origins of its operands count
 
 
 class Separations:
     """The origins of the bad elements of values that have several.
 
     Values whose bad elements all have the same origins are not here.
+
+    Attributes:
+      sets: the sets of origins.
+      active: whether origins of elements have been told apart since that was set to False; by_values: whether values were computed
+        for it, besides which elements are bad and which are moved where.
     """
 
-    def __init__(self, bad: Any):
-        """bad: a function of a value that says which of its elements are bad."""
-        self._bad = bad
+    def __init__(self, sought: Sought):
+        self.sets, self.active, self.by_values = OriginSets(), False, False
+        self._bad: Callable[[Any], Any] = sought.where
+        # a value that is no longer large or denormal is good
+        self._all_drop = not {"denormal", "above"}.isdisjoint(sought.kinds)
         self._of: dict[int, tuple[Any, Any]] = {}
         self._times: dict[Any, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._of)
 
-    def _get(self, value: Any) -> Any:
+    def numbers(self, value: Any) -> Any:
+        """The numbers of the sets of a value's elements; None where all bad elements have the same one."""
         found = self._of.get(id(value))
         return None if found is None or found[0]() is not value else found[1]
 
-    def keep(self, value: Any, which: Any) -> None:
-        """Remember the origins of each element of a value, where not all bad elements have the same ones."""
-        bad = which[which != 0]
-        if not which.ndim or not bad.size or bool((bad == bad[0]).all()):
-            return
-        key = id(value)
-        self._of[key] = weakref.ref(value, lambda _: self._of.pop(key, None)), which
+    def keep(self, value: Any, numbers: Any) -> int:
+        """Remember the sets of a value's elements, where not all bad elements have the same one; returns their union."""
+        among = self.sets.among(numbers)
+        if len(among) > 1:
+            self.active = True
+            key = id(value)
+            self._of[key] = weakref.ref(value, lambda _: self._of.pop(key, None)), numbers
+        return self.sets.whole(among)
 
-    def of(self, seen: Seen, known: Sequence[tuple[int, Mark]]) -> dict[int, Separation] | None:
-        """What reaches each bad result of an equation; None where all origins of its operands do, as far as is known.
+    def whole(self, numbers: Any) -> int:
+        """The origins of all elements together."""
+        return self.sets.whole(self.sets.among(numbers))
 
-        known: what is known of operands, by their positions.
+    def part(self, whole: Any, i: int | None, value: Any) -> int:
+        """The origins of a bad value that is element i of another one along its first axis; 0 where that has no separate ones."""
+        numbers = self.numbers(whole)
+        if numbers is None or i is None or numbers.shape[1:] != numpy_namespace().shape(value):
+            return 0
+        self.active = True
+        return self.keep(value, self.of_bad(value, numbers[i]))
+
+    def of_bad(self, value: Any, numbers: Any) -> Any:
+        """The numbers of bad elements; 0 for the others."""
+        return numpy_namespace().where(self._bad(value), numbers, 0)
+
+    def begin_in(self, value: Any, numbers: Any) -> bool:
+        """Whether bad elements have no number: they begin where the value is made."""
+        return bool((self._bad(value) & (numbers == 0)).any())
+
+    def settle(self, seen: Seen, k: int, numbers: Any) -> int:
+        """Remember the sets of the elements of a result, with those that begin at the equation; returns the origins of all."""
+        value = seen.outs[k]
+        if seen.own:
+            begins = seen.begins
+            if begins is None:
+                begins = self._bad(value) & (numbers == 0)
+            numbers = self.sets.union(numbers, self.sets.full(begins, seen.own))
+        return self.keep(value, numbers)
+
+    def of(
+        self, seen: Seen, known: Sequence[tuple[int, Mark]], *, alike: bool = False
+    ) -> dict[int, Any] | None:
+        """The numbers of the elements of each bad result of an equation, 0 for those that are good or begin there.
+
+        None where all bad elements of the operands have the same origins, and so those of the results.
+
+        Args:
+          seen: the equation.
+          known: what is known of operands, by their positions.
+          alike: whether numbers are wanted even then.
         """
+        wanted, alike = alike, True
         found: list[tuple[int, Any]] = []
-        whole, alike = 0, True
+        whole = 0
         for i, mark in known:
             if mark.bad:
-                which = self._get(seen.ins[i])
-                alike = alike and which is None and whole in (0, mark.bad)
+                numbers = self.numbers(seen.ins[i])
+                alike = alike and numbers is None and whole in (0, mark.bad)
                 whole |= mark.bad
-                found.append((i, mark.bad if which is None else which))
-        if alike or whole.bit_length() > _MOST_BITS or not _is_pure(seen) or self._is_often(seen):
+                found.append((i, mark.bad if numbers is None else numbers))
+        elements = elements_facts[seen.eqn.primitive]
+        fills = alike and elements == "chosen" and bool(seen.plan.steering)
+        if not found or not (wanted or fills or not alike):
             return None
+        if not _is_pure(seen) or self._is_often(seen):
+            return None
+        self.active = self.active or not alike
         xp = numpy_namespace()
-        results = {k: xp.asarray(self._bad(seen.outs[k])) for k in seen.spoilt}
-        if len(found) == len(results) == 1 and seen.plan.elementwise:
-            which, (k, result) = found[0][1], *results.items()
-            if which.shape == result.shape and bool(((which != 0) == result).all()):
-                return {k: Separation(whole, which.copy())}
-        origins = {i: self._origins(seen.ins[i], which) for i, which in found}
-        groups = {int(g) for x in origins.values() for g in xp.unique(x) if g}
-        if len(groups) > _MOST_GROUPS:
+        bad = {k: xp.asarray(self._bad(seen.outs[k])) for k in seen.spoilt}
+        of = {i: self._numbers_of(seen.ins[i], x) for i, x in found}
+        if elements != "computed":
+            made = self._moved(seen, of, elements)
+        elif seen.plan.elementwise:
+            made = self._of_each_operand(seen, of, bad)
+        else:
+            made = self._of_each_set(seen, of, bad, whole)
+        if fills and not (bad[0] & (made[0] == 0)).any():
             return None
-        which = {k: xp.zeros(result.shape, xp.int64) for k, result in results.items()}
-        for group in groups:
-            reached = self._reached(seen, origins, group)
-            for k, result in results.items():
-                which[k] |= xp.where(result & reached[k], group, 0)
-        if not seen.plan.elementwise:
-            self._settle(seen, origins, results, which, whole)
-        return {k: Separation(int(xp.bitwise_or.reduce(x, axis=None)), x) for k, x in which.items()}
+        return {k: xp.where(bad[k], made[k], 0) for k in seen.spoilt}
 
     def _is_often(self, seen: Seen) -> bool:
         key = seen.frame.context(), seen.eqn
         times = self._times[key] = self._times.get(key, 0) + 1
         return times > _MOST_TIMES
 
-    def _origins(self, value: Any, which: Any) -> Any:
-        xp = numpy_namespace()
-        return xp.where(self._bad(value), which, 0) if isinstance(which, int) else which
+    def _numbers_of(self, value: Any, found: Any) -> Any:
+        return self.sets.full(self._bad(value), found) if isinstance(found, int) else found
 
-    def _reached(self, seen: Seen, origins: dict[int, Any], group: int) -> dict[int, Any]:
-        """Which elements of the results are bad where only operands' elements of a group are; `group` 0: where none is."""
+    def _moved(self, seen: Seen, of: dict[int, Any], elements: str) -> Sequence[Any]:
+        """The numbers, moved as the operation moves elements."""
+        eqn, xp = seen.eqn, numpy_namespace()
+        if elements == "converted":
+            return [of[0]]
+        floats = [i for i, x in enumerate(eqn.inputs) if is_float(x.aval)]
+        numbers = {
+            i: of[i] if i in of else xp.zeros(xp.shape(seen.ins[i]), xp.int32) for i in floats
+        }
+        ins, atoms = [*seen.ins], [x.aval for x in eqn.inputs]
+        outs = [v.aval for v in eqn.out_binders]
+        first: Sequence[int] = range(len(outs))
+        if elements == "ordered":  # what is ordered with the operands is ordered as they are
+            first = [len(ins) + floats.index(k) if k in numbers else k for k in first]
+            ins += numbers.values()
+            atoms += [atoms[i].update(dtype=INT32) for i in floats]
+            outs += [outs[i].update(dtype=INT32) for i in floats]
+        else:
+            for i, x in numbers.items():
+                ins[i], atoms[i] = x, atoms[i].update(dtype=INT32)
+            outs = [a.update(dtype=INT32) if is_float(a) else a for a in outs]
+        made = prepare_impl(xp, eqn.primitive, atoms, outs, eqn.params)(*ins)
+        made = made if eqn.primitive.multiple_results else [made]
+        return [self.sets.in_table(made[k]) if i in seen.spoilt else 0 for i, k in enumerate(first)]
+
+    def _of_each_operand(
+        self, seen: Seen, of: dict[int, Any], bad: dict[int, Any]
+    ) -> dict[int, Any]:
+        """The numbers of the operands that make an element bad alone, or of all where none does."""
+        xp = numpy_namespace()
+        if len(of) == 1 or not self._drops(seen):
+            return dict.fromkeys(bad, self._together(of))
+        self.by_values = True
+        whole, made = None, dict.fromkeys(bad, 0)
+        for i, numbers in of.items():
+            alone = self._bad_with(seen, {j: x == 0 for j, x in of.items() if j != i})
+            for k in bad:
+                made[k] = self.sets.union(made[k], xp.where(alone[k], numbers, 0))
+        for k, result in bad.items():
+            left = result & (made[k] == 0)
+            if left.any():
+                whole = self._together(of) if whole is None else whole
+                made[k] = xp.where(left, whole, made[k])
+        return made
+
+    def _drops(self, seen: Seen) -> bool:
+        """Whether a result may be good although an operand is bad."""
+        return self._all_drop or mask_facts[seen.eqn.primitive] != "nothing"
+
+    def _together(self, of: dict[int, Any]) -> Any:
+        whole, *more = of.values()
+        for numbers in more:
+            whole = self.sets.union(whole, numbers)
+        return whole
+
+    def _of_each_set(
+        self, seen: Seen, of: dict[int, Any], bad: dict[int, Any], whole: int
+    ) -> dict[int, Any]:
+        """The numbers of the sets whose elements make an element bad alone; of all where none does, or there are very many."""
+        xp, union = numpy_namespace(), self.sets.number(whole)
+        self.by_values = self.by_values or self._drops(seen)
+        sets = {n for numbers in of.values() for n in self.sets.among(numbers)}
+        if len(sets) > _MOST_SETS:
+            return dict.fromkeys(bad, union)
+        made: dict[int, Any] = dict.fromkeys(bad, 0)
+        for n in sets:
+            alone = self._bad_with(seen, {i: (x == 0) | (x == n) for i, x in of.items()})
+            for k in bad:
+                made[k] = self.sets.union(made[k], self._where_set(alone[k], n))
+        return {k: xp.where(made[k] == 0, union, made[k]) for k in bad}
+
+    def _where_set(self, where: Any, n: int) -> Any:
+        """A number where a boolean array is true, else 0."""
+        return numpy_namespace().multiply(where, n, dtype=numpy_namespace().int32)
+
+    def _bad_with(self, seen: Seen, kept: dict[int, Any]) -> dict[int, Any]:
+        """Which elements of the results are bad where only some elements of operands are kept, and 1 is in the place of the others."""
         xp, eqn, ins = numpy_namespace(), seen.eqn, [*seen.ins]
-        for i, x in origins.items():
+        for i, where in kept.items():
             value = xp.asarray(ins[i])
-            good = xp.where((x != 0) & (x != group), value.dtype.type(1), value)
+            good = xp.where(where, value, value.dtype.type(1))
             ins[i] = good if value.ndim else good[()]
         avals = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
         with xp.errstate(all="ignore"):
@@ -137,28 +235,39 @@ class Separations:
             outs = outs if eqn.primitive.multiple_results else [outs]
             return {k: self._bad(outs[k]) for k in seen.spoilt}
 
-    def _settle(
-        self,
-        seen: Seen,
-        origins: dict[int, Any],
-        results: dict[int, Any],
-        which: dict[int, Any],
-        whole: int,
-    ) -> None:
-        """Say where the elements are from that no group alone makes bad, or each of them does.
-
-        What sorts puts other elements in a place where some of its keys are replaced.
-        """
-        own: dict[int, Any] = {}
-        if elements_facts[seen.eqn.primitive] != "computed":
-            # it has a value of its own where an index is out of bounds
-            own = self._reached(seen, origins, 0)
-        for k, result in results.items():
-            begins = own.get(k, False)
-            which[k][result & (which[k] == 0)] = whole
-            which[k][result & begins] = 0
-
 
 def _is_pure(seen: Seen) -> bool:
     eqn = seen.eqn
     return not (sub_jaxprs(eqn) or has_effects(eqn) or seen.plan.refs)
+
+
+def made_of(
+    seen: Seen,
+    known: Sequence[tuple[int, Mark]],
+    whole: Mark,
+    events: Origins,
+    apart: Separations,
+) -> tuple[Mark, dict[int, int] | None]:
+    """What is known of the bad results of an equation together, and the origins of each; None where all have the same ones."""
+    if seen.plan.literals:
+        known = [*known, *_literals(seen, events)]
+        whole = merged([m for _, m in known])
+    numbers = apart.of(seen, known)
+    if numbers is None:
+        made = events.makes(seen, whole)
+        if seen.begins is None:
+            return made, None
+        numbers = apart.of(seen, known, alike=True) or {}
+    else:
+        bits = reduce(or_, map(apart.whole, numbers.values()))
+        marks = [m._replace(bad=m.bad & bits, made=m.made * (m.bad & bits > 0)) for _, m in known]
+        begins = any(apart.begin_in(seen.outs[k], x) for k, x in numbers.items())
+        made = events.makes(seen, merged(marks), begins=begins)
+    return made, {k: apart.settle(seen, k, x) for k, x in numbers.items()}
+
+
+def _literals(seen: Seen, events: Origins) -> list[tuple[int, Mark]]:
+    """What is known of the bad literals among the operands of an equation."""
+    eqn, ins, literal = seen.eqn, seen.ins, events.literal
+    lits = [(i, x) for i in seen.plan.literals if isinstance(x := eqn.inputs[i], Lit)]
+    return [(i, literal(seen.frame, x, i, ins[i])) for i, x in lits]

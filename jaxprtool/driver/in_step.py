@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from jaxprtool.analyses.comparison import First, Tolerance
 from jaxprtool.analyses.first_difference import Search
 from jaxprtool.analyses.in_step import Stepped
-from jaxprtool.driver.inside_calls import inside_calls
+from jaxprtool.driver.inside_calls import opened_calls
 from jaxprtool.driver.prefixes import Program, first_of_prefixes
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run
 from jaxprtool.interpreters.evaluate import numpy_namespace
@@ -104,15 +104,22 @@ def of_both(sides: Sequence[Side], f: Callable[[Side], T]) -> tuple[T, T]:
 def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
     """Run both sides and find the first equation whose results differ although its operands agree.
 
-    Both are run in step where both run equation by equation, else prefixes of them are bisected, where results differ.
+    Both are run in step where both run equation by equation, else prefixes of them are bisected, where results differ. Where one has
+    calls in the place of equations of the other, they run without calls: in a second run, or at once where they have effects.
     """
     find = _in_step if a.steps and b.steps else _by_prefixes
+    opened = opened_calls(a.program, b.program)
+    if opened is None:
+        return find(a, b, tolerance)
+    p, q = opened.opened
+    bare = a._replace(program=p), b._replace(program=q)
+    if opened.once:
+        found = find(*bare, tolerance)
+        first, flips = opened.as_written(found.first), opened.as_written(found.flips)
+        return found._replace(first=first, flips=flips)
     found = find(a, b, tolerance)
-
-    def again(p: ClosedJaxpr, q: ClosedJaxpr) -> First | None:
-        return find(a._replace(program=p), b._replace(program=q), tolerance).first
-
-    return found._replace(first=inside_calls(a.program, b.program, found.first, again))
+    inside = None if found.first is None else opened.as_written(find(*bare, tolerance).first)
+    return found._replace(first=inside or found.first)
 
 
 def _by_prefixes(a: Side, b: Side, tolerance: Tolerance) -> Results:

@@ -1,14 +1,15 @@
 """Where two programs differ of which one has calls in the place of equations of the other: inside of these calls.
 
-Both are run again with the equations of all calls in their place, so that these have counterparts, and what is found is told where it
+Both are run with the equations of all calls in their place, so that these have counterparts, and what is found is told where it
 stands in the programs as they are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from jaxprtool.analyses.comparison import First, Written
 from jaxprtool.analyses.places import Place, Step
@@ -18,34 +19,38 @@ from jaxprtool.ir.walk import all_eqns, count_eqns
 from jaxprtool.passes.inline import called, inline
 from jaxprtool.passes.once import runs_once
 
-__all__ = ["inside_calls"]
+__all__ = ["Opened", "opened_calls"]
 
 _MOST = 100_000  # equations of a program whose calls are opened
 
-Found = Callable[[ClosedJaxpr, ClosedJaxpr], "First | None"]
 
+class Opened(NamedTuple):
+    """Two programs with the equations of all calls in their place.
 
-def inside_calls(a: ClosedJaxpr, b: ClosedJaxpr, first: First | None, find: Found) -> First | None:
-    """The first difference of two programs, looked for inside of calls where they do not have the same ones.
-
-    Args:
-      a, b: the programs.
-      first: the first difference of them.
-      find: the first difference of two programs, which it runs.
-
-    Returns:
-      `first` itself where they have the same calls, where a program has effects (it does not run twice), or is large.
+    Attributes:
+      programs: the programs as they are; opened: without calls.
+      once: whether a program has effects, so that it runs only once.
     """
-    if first is None or _calls(a) == _calls(b):
-        return first
-    if any(runs_once(p) or count_eqns(p.jaxpr) > _MOST for p in (a, b)):
-        return first
+
+    programs: tuple[ClosedJaxpr, ClosedJaxpr]
+    opened: tuple[ClosedJaxpr, ClosedJaxpr]
+    once: bool
+
+    def as_written(self, first: First | None) -> First | None:
+        """What was found in the opened programs, where it stands in the programs as they are."""
+        if first is None:
+            return None
+        sides = zip(self.programs, self.opened, (first.a, first.b), strict=True)
+        a, b = [_as_written(*side) for side in sides]
+        return replace(first, a=a, b=b)
+
+
+def opened_calls(a: ClosedJaxpr, b: ClosedJaxpr) -> Opened | None:
+    """Two programs without calls; None where they have the same ones, or are large."""
+    if _calls(a) == _calls(b) or any(count_eqns(p.jaxpr) > _MOST for p in (a, b)):
+        return None
     opened = inline(a, size=_MOST), inline(b, size=_MOST)
-    found = find(*opened)
-    if found is None:
-        return first
-    places = [_as_written(a, opened[0], found.a), _as_written(b, opened[1], found.b)]
-    return replace(found, a=places[0], b=places[1])
+    return Opened((a, b), opened, runs_once(a) or runs_once(b))
 
 
 def _calls(program: ClosedJaxpr) -> Counter[tuple[Primitive, object]]:

@@ -27,7 +27,6 @@ from jaxprtool.driver.run import ready, run
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.limits import limited_bytes
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError, UsageError, counted, fail
-from jaxprtool.ir.interface import argument_label
 from jaxprtool.ir.jaxpr import Jaxpr
 
 __all__ = [
@@ -71,12 +70,14 @@ class Interest(ABC):
       well_typed: whether candidates have to be well-typed.
       external: whether it runs another process, so that several tests can run at once.
       deadline: when tests in other processes end, as `time.monotonic` gives it; None for no limit.
+      labels: what to call the arguments of the first candidate in messages.
     """
 
     needs_values = True
     well_typed = True
     external = False
     deadline: float | None = None
+    labels: Sequence[str] = ()
 
     def stop(self) -> None:  # noqa: B027 (most tests run in this process)
         """End the tests that run now in other processes."""
@@ -162,11 +163,8 @@ class Appears(Interest):
 
     def why_not(self, c: Candidate) -> str:
         noun = {"nan": "NaN", "inf": "infinity"}[self.kind]
-        given = [
-            argument_label(i, v.name, None)
-            for i, v in enumerate(c.jaxpr.in_binders)
-            if self.has((c.args or ())[i])
-        ]
+        pairs = zip(self.labels, c.args or (), strict=True)
+        given = [label for label, value in pairs if self.has(value)]
         if given:
             return (
                 f"no {noun} that reaches a result begins in the program: {given[0]} has one already"

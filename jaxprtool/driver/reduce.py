@@ -21,6 +21,7 @@ from jaxprtool.driver.small import as_read, write_small
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.limits import limited_seconds, limited_steps
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UsageError, fail
+from jaxprtool.ir.interface import argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 
 __all__ = ["How", "NotInteresting", "Reduction", "interest_of", "reduce"]
@@ -304,11 +305,19 @@ def _established(
     if interest.needs_values and args is not None:
         given = checked_arguments(program, args)
     start = first_candidate(load_constants(program), given)
+    interest.labels = _labels(program)
     failure = interest.failure(start)
     again = interest(start) if failure is not None else False
     if failure is None:
         fail(NotInteresting, f"nothing to reduce: {interest.why_not(start)}", "not-interesting")
     return start, failure, not again
+
+
+def _labels(program: ClosedJaxpr) -> list[str]:
+    """What to call the arguments of the first candidate: the constants of the program, then its arguments."""
+    jaxpr = program.jaxpr
+    consts = [f"constant {i} ({v.name})" for i, v in enumerate(jaxpr.const_binders)]
+    return [*consts, *argument_labels([v.name for v in jaxpr.in_binders], program.interface)]
 
 
 def _rungs(ladder: Sequence[tuple[str, Size]]) -> list[tuple[str, Size]]:

@@ -238,7 +238,7 @@ Follows = Literal["operands", "rule"]  # what says a part of the result's type
 Effects = Literal[False, True, "inside", "state"]  # on whom an operation has effects
 Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
 Elements = Literal[
-    "computed", "kept", "permuted", "chosen", "converted"
+    "computed", "kept", "permuted", "chosen", "converted", "placed", "ordered"
 ]  # what those of the results are
 OnKeys = Literal["nothing", "uses", "derives"]  # what an operation does with keys of random numbers
 Derivative = Literal["jaxprs", "rule", "zero"]  # what the derivative of an operation is made of

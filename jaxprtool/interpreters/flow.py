@@ -13,8 +13,12 @@ __all__ = ["elements_facts", "goes_into_good_results", "mask_facts", "passed_on"
 # What the elements of the results are. "computed": numbers of their own. "kept": those of the operand, in their order (repeated,
 # where it broadcasts); of an operation with several results, each those of the operand in its place. "permuted": those of the
 # first operand in another order. "chosen": some of those of the first operand, which other operands and params say (and a fill value for indices out of bounds).
-# "converted": those of the first operand in their order, each rounded or converted.
-elements_facts = FactTable("elements", "computed", "kept", "permuted", "chosen", "converted")
+# "converted": those of the first operand in their order, each rounded or converted. "placed": some of those of several operands, whose
+# places params and operands of integers or booleans say. "ordered": of each result those of the operand in its place, as the first
+# ones are ordered; further operands would be ordered in the same way.
+elements_facts = FactTable(
+    "elements", "computed", "kept", "permuted", "chosen", "converted", "placed", "ordered"
+)
 
 # Which of NaN and infinity an operand may have while all results are finite. (Infinities that turn into NaN are not dropped.)
 mask_facts = FactTable("masks", "nothing", "nan", "inf", "both")
@@ -49,5 +53,5 @@ def goes_into_good_results(eqn: JaxprEqn) -> bool:
     return steering_facts[primitive] not in _PICKING
 
 
-_PICKED = ("kept", "permuted", "chosen")
+_PICKED = ("kept", "permuted", "chosen", "placed")
 _PICKING = ("operand 0", "operand 1", "indices")

@@ -78,9 +78,12 @@ def _cone(eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> list[JaxprEqn]:
     return [*found]
 
 
+_OWN = ("computed", "placed", "ordered")
+
+
 def _computes(eqn: JaxprEqn) -> bool:
     """Whether an equation does arithmetic on arrays of inexact numbers: more than the indices and shapes that JAX computes anew."""
-    if elements_facts[eqn.primitive] != "computed" or all(type(x) is Lit for x in eqn.inputs):
+    if elements_facts[eqn.primitive] not in _OWN or all(type(x) is Lit for x in eqn.inputs):
         return False  # it moves data, or makes few numbers
     avals = [x.aval for x in (*eqn.inputs, *eqn.out_binders) if isinstance(x.aval, ShapedArray)]
     return any(a.size != 1 and a.dtype.is_inexact for a in avals)

@@ -86,6 +86,7 @@ define(
     lower=lambda ctx, *xs, dimension: ctx.concatenate(xs, dimension),
     cost=FREE,
     keys=MOVES_KEYS,
+    elements="placed",
 )
 
 
@@ -185,6 +186,7 @@ define(
     lower=_stack_lower,
     cost=FREE,
     keys=MOVES_KEYS,
+    elements="placed",
 )
 
 
@@ -322,6 +324,7 @@ define(
     cost=FREE,
     keys=MOVES_KEYS,
     masks="both",
+    elements="placed",
 )
 
 # -- tile ------------------------------------------------------------------------------------------
@@ -367,4 +370,5 @@ define(
     lower=_tile_lower,
     cost=FREE,
     keys=MOVES_KEYS,
+    elements="placed",
 )

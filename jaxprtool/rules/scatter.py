@@ -494,5 +494,6 @@ for _op, _scalar_op, _ufunc, _jvp, _transpose, _keys in _ROWS:
         keys=_keys,
         masks="both",
         steers="operand 1",
+        elements="computed" if _scalar_op else "placed",
         determined=without_promises,
     )

@@ -154,6 +154,7 @@ define(
     masks="both",
     steers="operand 0",
     determined=_select_n_determined,
+    elements="placed",
 )
 
 

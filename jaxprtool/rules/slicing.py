@@ -354,4 +354,5 @@ define(
     keys=MOVES_KEYS,
     masks="both",
     steers="indices",
+    elements="placed",
 )

@@ -230,6 +230,7 @@ define(
     lower=_sort_lower,
     cost=_sort_cost,
     steers="num_keys",
+    elements="ordered",
 )
 
 # -- top_k -----------------------------------------------------------------------------------------

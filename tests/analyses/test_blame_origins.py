@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.analyses import double_where
 
 N = 6
 
@@ -140,3 +141,29 @@ def test_a_long_loop_with_two_origins_is_followed_to_its_end():
     x = np.array([np.inf, -1, 2, 3], np.float32)
     found = jt.blame(lambda x: jax.lax.scan(body, x, jnp.arange(3000))[0], x)
     assert found.outputs[0].reached == "reaching"
+
+
+def test_looking_for_the_choice_takes_time_in_proportion(monkeypatch):
+    """What comes before each equation of a chain is looked at once, not again for each."""
+    counts = []
+    for n in (50, 200):
+
+        def f(a, w, n=n):
+            a = jnp.where(w > 2, 1.0, jnp.log(a))
+            b = jnp.sqrt(w - 2)
+            for _ in range(n):
+                a, b = jnp.where(w > 0.5, a, b) + 1.0, b * a
+            return b
+
+        looked = [0]
+        of = double_where._resolved
+
+        def counted(level, x, looked=looked, of=of):
+            looked[0] += 1
+            return of(level, x)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(double_where, "_resolved", counted)
+            assert jt.blame(f, np.zeros(2, np.float32), np.zeros(2, np.float32)).found
+        counts.append(looked[0])
+    assert counts[0] > 50 and counts[1] < 6 * counts[0]

@@ -141,3 +141,30 @@ def test_a_call_of_one_side_is_looked_into_on_every_backend(backends):
     assert found.first.a.eqn.span == a.eqns[-1].span
     assert found.first.b.eqn.primitive.name == "mul"
     assert [step.eqn.span for step in found.first.b.path] == [b.eqns[1].span]
+
+
+def test_effects_happen_once_where_one_side_has_calls(capsys):
+    """The equation inside of the call is named, and what is printed is printed once by each side."""
+
+    def f(step, x):
+        def inner(x):
+            jax.debug.print("here {}", x)
+            return step(x) * 2.0
+
+        return inner, x
+
+    def called(x):
+        inner, x = f(jnp.cos, x)
+        return jax.jit(inner)(x) + 1.0
+
+    def opened(x):
+        inner, x = f(jnp.sin, x)
+        return inner(x) + 1.0
+
+    for a, b, name in ((opened, called, "cos"), (called, opened, "sin")):
+        programs = [jt.parse(jt.format_jaxpr(jt.trace(p, np.float32(1)))) for p in (a, b)]
+        found = jt.compare(*programs, np.float32(1), first=True)
+        assert found.first is not None and found.first.b is not None
+        assert found.first.b.eqn.primitive.name == name
+        assert len(found.first.b.path) == (b is called)
+        assert capsys.readouterr().err.count("here") == 2

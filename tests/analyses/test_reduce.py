@@ -201,8 +201,17 @@ def test_the_nan_that_counts_is_one_that_reaches_a_result():
     assert [e.primitive.name for e in small.program.eqns] == ["sqrt"]
     with pytest.raises(jt.UsageError, match="a value of the program has a NaN, but no result"):
         jt.reduce(lambda x: jnp.where(x > 0, jnp.log(x), 0.0), x, nan=True)
-    with pytest.raises(jt.UsageError, match=r"argument 0 \(\w\) has one already"):
+    with pytest.raises(jt.UsageError, match="argument x has one already"):
         jt.reduce(lambda x: jnp.sin(x), np.float32(np.nan), nan=True)
+    tree = {"w": [np.float32(1), np.float32(np.nan)]}
+    with pytest.raises(jt.UsageError, match=r'argument params\["w"\]\[1\] has one already'):
+        jt.reduce(lambda params: params["w"][0] + params["w"][1], tree, nan=True)
+    bare = jt.parse("{ lambda k:f32[] ; a:f32[] b:f32[]. let c:f32[] = add b k in (c,) }")
+    held = jt.ClosedJaxpr(bare.jaxpr, [np.float32(np.nan)])
+    with pytest.raises(jt.UsageError, match=r"constant 0 \(k\) has one already"):
+        jt.reduce(held, np.float32(1), np.float32(1), nan=True)
+    with pytest.raises(jt.UsageError, match=r"argument 1 \(b\) has one already"):
+        jt.reduce(bare, np.float32(1), np.float32(1), np.float32(np.nan), nan=True)
     with pytest.raises(jt.UsageError, match="no result has a NaN"):
         jt.reduce(lambda x: jnp.sin(x), np.float32(1), nan=True)
 

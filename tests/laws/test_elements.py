@@ -28,7 +28,11 @@ def are_numbers(example: Example) -> bool:
 
 
 def results(example: Example, args: Any) -> list[Any]:
-    program = jt.make_jaxpr(ours(example))(*[a.aval for a in example.args])
+    return results_of(ours(example), args, [a.aval for a in example.args])
+
+
+def results_of(f: Any, args: Any, avals: Any = None) -> list[Any]:
+    program = jt.make_jaxpr(f)(*(args if avals is None else avals))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [np.asarray(x) for x in run(program, args)]
@@ -46,20 +50,26 @@ def test_there_are_some():
 
 @pytest.mark.parametrize("primitive", MOVING, ids=str)
 def test_elements_are_those_of_the_operand(primitive):
-    """Kept: in their order, once or repeated. Permuted: all of them. Chosen: no others. Converted: as many, in their order."""
+    """Kept: in their order, once or repeated. Permuted: all of them. Chosen: no others. Converted: as many, in their order.
+
+    Placed: none but those of the operands. Ordered: all of the operand in the place of the result.
+    """
     elements = elements_facts[primitive]
     for example in [e for e in GROUPS[primitive] if are_numbers(e)][:MOST]:
         args = inputs(example)
         for k, out in enumerate(results(example, args)):
-            before = np.asarray(args[k if elements == "kept" else 0])
+            before = np.asarray(args[k if elements in ("kept", "ordered") else 0])
             given, found = numbers(before), numbers(out)
+            if elements == "placed":
+                assert {*found} <= {n for x in args for n in numbers(x)}, example
+                continue
             if elements == "converted":
                 assert out.size == before.size
                 continue
             fill = example.params.get("fill_value")
             out_of_bounds = set() if elements != "chosen" or fill is None else {complex(fill)}
             assert {*found} <= {*given} | out_of_bounds, example
-            if elements == "permuted":
+            if elements in ("permuted", "ordered"):
                 assert sorted(found, key=repr) == sorted(given, key=repr)
             elif example.params.get("dimensions") is not None and str(primitive) == "reshape":
                 assert sorted(found, key=repr) == sorted(
@@ -93,3 +103,33 @@ def test_results_lie_in_the_range(primitive, scale):
             assert np.all(kept >= found.low - slack) and np.all(kept <= found.high + slack), example
             if scale == 1.0 and found.is_away_from_zero:
                 assert np.all(kept != 0), example
+
+
+@pytest.mark.parametrize(
+    "primitive", [p for p in MOVING if elements_facts[p] in ("placed", "ordered")], ids=str
+)
+def test_numbers_of_another_type_are_moved_in_the_same_way(primitive):
+    """Integers in the place of the floats say which element lies where; with what is ordered they are ordered as further operands."""
+    ordered = elements_facts[primitive] == "ordered"
+    for example in [e for e in GROUPS[primitive] if are_numbers(e)][:MOST]:
+        args = [np.asarray(x) for x in inputs(example)]
+        floats = [i for i, x in enumerate(args) if x.dtype.kind == "f"]
+        moved = [x for x in args if x.dtype.kind == "f"]
+        sizes = np.cumsum([0, *[x.size for x in moved]])
+        places = [
+            np.arange(n, n + x.size, dtype=np.int32).reshape(x.shape)
+            for n, x in zip(sizes, moved, strict=False)
+        ]
+        if not floats or example.params.get("fill_value") is not None:
+            continue
+        numbered = [*args, *places] if ordered else [*args]
+        for i, x in zip(floats, places, strict=True) if not ordered else ():
+            numbered[i] = x
+        op = ours(example)
+        outs = results_of(op, args)
+        where = results_of(op, numbered)
+        where = where[len(args) :] if ordered else where
+        outs = [outs[i] for i in floats] if ordered else outs
+        values = np.concatenate([x.ravel() for x in moved])
+        for out, at in zip(outs, where, strict=True):
+            assert np.array_equal(values[at], out, equal_nan=True), example

@@ -1,0 +1,84 @@
+"""Which results of equations that have run are bad, looked at one by one or many together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, repeat
+from typing import Any
+
+from jaxprtool.analyses.bad_values import Sought
+from jaxprtool.analyses.flow_plans import Plans
+from jaxprtool.analyses.logs import Log
+from jaxprtool.interpreters.evaluate import numpy_namespace
+
+__all__ = ["BadResults"]
+
+
+class BadResults:
+    """What is found of the results of equations."""
+
+    def __init__(self, sought: Sought):
+        self._sought = sought
+
+    def few(self, log: Log, plans: Plans, start: int, end: int) -> dict[int, Any]:
+        """Of the equations with bad results the worst state, which results are bad, and codes where there are some."""
+        found: dict[int, Any] = {}
+        state = self._sought.state
+        for i in range(start, end):
+            plan = plans.eqns[i]
+            if plan.single:
+                worst = state(log.results[i])
+                if worst:
+                    found[i] = worst, (0,), None
+            elif plan.floats:
+                outs = log.given(i)
+                states = [state(outs[k]) for k in plan.floats]
+                worst = max(states)
+                if worst:
+                    pairs = zip(plan.floats, states, strict=True)
+                    found[i] = worst, tuple([k for k, s in pairs if s]), None
+        return found
+
+    def many(self, log: Log, plans: Plans, start: int, end: int) -> dict[int, Any]:
+        """As `few`; the results of each type are looked at together."""
+        by_type: dict[Any, tuple[list[int], list[Any]]] = {}
+        several: list[int] = []
+        for i in range(start, end):
+            plan = plans.eqns[i]
+            if not plan.single:
+                if plan.floats:
+                    several.append(i)
+                continue
+            x = log.results[i]
+            shape = x.shape
+            if len(shape) != 1:
+                x = x.reshape(-1) if shape else x
+            key = x.dtype, not shape
+            found = by_type.get(key)
+            if found is None:
+                found = by_type[key] = [], []
+            found[0].append(i)
+            found[1].append(x)
+        bad: dict[int, Any] = {}
+        for (_, scalar), (where, values) in by_type.items():
+            self._among(where, values, scalar, bad)
+        for i in several:
+            bad.update(self.few(log, plans, i, i + 1))
+        return bad
+
+    def _among(
+        self, where: Sequence[int], values: Sequence[Any], scalar: bool, bad: dict[int, Any]
+    ) -> None:
+        """Add those of some flat values of one type that are bad."""
+        xp = numpy_namespace()
+        codes = self._sought.codes(xp.array(values) if scalar else xp.concatenate(values))
+        if codes is None:
+            return
+        sizes = repeat(1, len(values)) if scalar else [x.size for x in values]
+        data, begin = codes.tobytes(), 0
+        for i, end in zip(where, accumulate(sizes), strict=True):
+            code = data[begin:end]
+            good = code.count(0)
+            if good < end - begin:
+                bad[i] = 2 * (end - begin - good) + (3 in code), (0,), code
+            begin = end

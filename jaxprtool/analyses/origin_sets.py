@@ -1,0 +1,98 @@
+"""Sets of origins of the elements of arrays: each element has the number of a set, as many elements have the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from jaxprtool.interpreters.evaluate import numpy_namespace
+
+__all__ = ["OriginSets", "Stacked"]
+
+_SMALL = 100  # so many elements are looked at one by one
+
+
+class OriginSets:
+    """Sets of origins, as bits, by number; 0 is the number of the empty set.
+
+    Numbers of elements are arrays of i32, called `numbers` in what follows.
+    """
+
+    def __init__(self) -> None:
+        self._bits: list[int] = [0]
+        self._number: dict[int, int] = {0: 0}
+
+    def number(self, bits: int) -> int:
+        """The number of a set."""
+        found = self._number.get(bits)
+        if found is None:
+            found = self._number[bits] = len(self._bits)
+            self._bits.append(bits)
+        return found
+
+    def full(self, where: Any, bits: int) -> Any:
+        """Numbers that are those of one set where a boolean array is true, else 0."""
+        xp = numpy_namespace()
+        return xp.multiply(where, self.number(bits), dtype=xp.int32)
+
+    def among(self, numbers: Any) -> set[int]:
+        """Which numbers there are, but for 0."""
+        xp = numpy_namespace()
+        if numbers.size <= _SMALL:
+            found = {*numbers.ravel().tolist()}
+        else:
+            found = {*xp.flatnonzero(xp.bincount(numbers.ravel())).tolist()}
+        found.discard(0)
+        return found
+
+    def whole(self, numbers: Iterable[int]) -> int:
+        """The union of some sets."""
+        bits = 0
+        for n in numbers:
+            bits |= self._bits[n]
+        return bits
+
+    def union(self, a: Any, b: Any) -> Any:
+        """The numbers of the unions of the sets of two arrays, which broadcast."""
+        xp = numpy_namespace()
+        found = xp.maximum(a, b)
+        both = (a != b) & (a != 0) & (b != 0)
+        if not both.any():
+            return found
+        n = len(self._bits)
+        a, b = xp.broadcast_to(a, both.shape), xp.broadcast_to(b, both.shape)
+        pairs, where = xp.unique(a[both].astype(xp.int64) * n + b[both], return_inverse=True)
+        unions = [self.number(self._bits[p // n] | self._bits[p % n]) for p in pairs.tolist()]
+        found = xp.asarray(found)
+        found[both] = xp.array(unions, xp.int32)[where]
+        return found
+
+    def in_table(self, values: Any) -> Any:
+        """Values as numbers: 0 for those that are none."""
+        xp = numpy_namespace()
+        values = xp.asarray(values)
+        outside = values.view(xp.uint32) >= len(self._bits)
+        return xp.where(outside, 0, values) if outside.any() else values
+
+
+class Stacked:
+    """The origins of what a loop stacks up for one of its results.
+
+    They take memory as soon as two steps have different ones.
+    """
+
+    __slots__ = ("_only", "_sets", "_shape", "numbers")
+
+    def __init__(self, sets: OriginSets, shape: tuple[int, ...]):
+        self._sets, self._shape, self._only = sets, shape, 0
+        self.numbers: Any = None
+
+    def put(self, at: int | slice, bits: int, numbers: Any = None) -> None:
+        """Say what the origins are of the bad elements of one step, or of several: the same of all, or of each its own."""
+        xp = numpy_namespace()
+        if self.numbers is None:
+            if numbers is None and self._only in (0, bits):
+                self._only = bits
+                return
+            self.numbers = xp.full(self._shape, self._sets.number(self._only), xp.int32)
+        self.numbers[at] = self._sets.number(bits) if numbers is None else numbers
