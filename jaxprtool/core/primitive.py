@@ -210,8 +210,9 @@ def primitive(
     if like is not None:
         stub, multiple_results = _completed(stub, like), like.primitive.multiple_results
         takes, unites = takes or like.primitive.takes, unites or like.primitive.unites
-    facts = {"multiple_results": multiple_results, "one_type": one_type, "notation": notation}
-    facts |= {"takes": takes, "unites": unites, "binds": binds, "library": library}
+    facts: dict[str, Any] = {"multiple_results": multiple_results, "one_type": one_type}
+    facts |= {"notation": notation, "takes": takes, "unites": unites, "binds": binds}
+    facts["library"] = library
     return _binding_function(stub, _declare(stub, name or stub.__name__, **facts))
 
 

@@ -150,28 +150,25 @@ def unused_shapes(known: dict[Any, Awaited], x: Var) -> Iterator[tuple[Any, ...]
 def least_shapes(eqn: JaxprEqn, known: dict[Any, Awaited]) -> dict[Var, tuple[Any, ...]] | None:
     """The least shapes that the open operands of an equation may have, all arrays with new axes of size 1; None where none fit.
 
-    The equation has to tell how many axes they have. For integers of which only one size of a last axis fits it is that: so are the indices of gather and scatter, whose
-    last axis is as long as an index. That there are no further axes is likely, but nothing tells it; where there may be, and
-    the results have the same types, there is no least shape (the values that are written into an array).
+    The equation has to tell how many axes they have. For integers of which only one size of a last axis fits it is that: so
+    are the indices of gather and scatter, whose last axis is as long as an index. That there are no further axes is likely,
+    but nothing tells it; where there may be, and the results have the same types, there is no least shape (the values that
+    are written into an array).
     """
-    open_ = open_operands(eqn)
-    if any(x not in known or isinstance(known[x].source, Var) for x in open_):
+    made: dict[Var, JaxprEqn] = {}
+    for x in open_operands(eqn):
+        source = known[x].source if x in known else x
+        if isinstance(source, Var) or open_operands(source):
+            return None
+        made[x] = source
+    if not made or not all(isinstance(e.inputs[0].aval, ShapedArray) for e in made.values()):
         return None
-    made = {x: known[x].source for x in open_}
-    if any(
-        open_operands(e) or not isinstance(e.inputs[0].aval, ShapedArray) for e in made.values()
-    ):
-        return None
-    dtypes = {x: known[x].dtype for x in open_}
-    if len(open_) == 1 and dtypes[open_[0]].kind in "iu":
-        before = made[open_[0]].inputs[0].aval
-        shapes = [(*before.shape, size) for size in range(1, _MOST_AXES + 1)]
-        fitting = [s for s in shapes if _results(eqn, dtypes, s) is not None]
-        if len(fitting) == 1 and with_result(made[open_[0]], before.update(shape=fitting[0])):
-            return {open_[0]: fitting[0]}
-    fitting = []
+    dtypes = {x: known[x].dtype for x in made}
+    if (of_index := _index_shape(eqn, made, dtypes)) is not None:
+        return of_index
+    fitting: list[tuple[dict[Var, tuple[Any, ...]], Sequence[Any]]] = []
     for rank in range(1, _MOST_AXES + 2):
-        shapes = {x: _with_axes(e, known[x].dtype, rank) for x, e in made.items()}
+        shapes = {x: _with_axes(e, dtypes[x], rank) for x, e in made.items()}
         found = {x: s for x, s in shapes.items() if s is not None}
         if len(found) == len(shapes) and (types := _types_for(eqn, dtypes, found)) is not None:
             fitting.append((found, types))
@@ -180,9 +177,25 @@ def least_shapes(eqn: JaxprEqn, known: dict[Any, Awaited]) -> dict[Var, tuple[An
     return None
 
 
+def _index_shape(
+    eqn: JaxprEqn, made: dict[Var, JaxprEqn], dtypes: dict[Any, DType]
+) -> dict[Var, tuple[Any, ...]] | None:
+    """The shape of one operand of integers with a new last axis, of which one size alone fits."""
+    (x, source), *others = made.items()
+    before = source.inputs[0].aval
+    if others or dtypes[x].kind not in "iu" or not isinstance(before, ShapedArray):
+        return None
+    shapes = [(*before.shape, size) for size in range(1, _MOST_AXES + 1)]
+    fitting = [s for s in shapes if _results(eqn, dtypes, s) is not None]
+    if len(fitting) == 1 and with_result(source, before.update(shape=fitting[0])):
+        return {x: fitting[0]}
+    return None
+
+
 def _with_axes(made: JaxprEqn, dtype: DType, rank: int) -> tuple[Any, ...] | None:
     """The shape of an array with axes of size 1 added to it, by an equation that says where."""
-    before = made.inputs[0].aval.shape
+    aval = made.inputs[0].aval
+    before = aval.shape if isinstance(aval, ShapedArray) else ()
     new = rank - len(before)
     if not before or new < 1:
         return None

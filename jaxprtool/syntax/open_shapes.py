@@ -88,14 +88,14 @@ class OpenShapes:
         if eqn not in self.entered:  # the uses of an operand that a jaxpr takes are those inside
             self.entered.add(eqn)
             taken = {variables.get(id(aval)) for _, types in found for aval in types}
-            self.uses.subtract(x for x in eqn.inputs if x in taken)
-            self.taken.update(x for x in marks if x in taken)
+            self.uses.subtract([x for x in eqn.inputs if isinstance(x, Var) and x in taken])
+            self.taken.update([x for x in marks if isinstance(x, Var) and x in taken])
         for closed, types in found:
             for v, aval in zip(closed.jaxpr.in_binders, types, strict=False):
                 x = variables.get(id(aval))
                 if x is not None and v.aval is UNTYPED:
                     self.count_uses(closed.jaxpr)
-                    if v not in self.awaited and self.uses[v]:
+                    if v not in self.awaited and self.uses[v] and isinstance(x, Var):
                         self.uses[x] += 1
                     self.awaited[v] = self.awaited[x]._replace(source=x)
                 elif x is not None and isinstance(v.aval, ShapedArray):
@@ -152,7 +152,8 @@ class OpenShapes:
                     self.change(at.source, params=type(at.source.params)(params))
                     self.decide(x, shape)
         for y in reversed(chain):
-            if not open_operands(self.awaited[y].source):
+            source = self.awaited[y].source
+            if isinstance(source, JaxprEqn) and not open_operands(source):
                 self.decide(y, shape)
 
     def presume(self, jaxpr: Jaxpr, left: Sequence[JaxprEqn], axes: Any) -> bool:
@@ -175,7 +176,9 @@ class OpenShapes:
                             self.settle(x, shape, True, None)
         state.axes = axes
         known = not any(v.aval is UNTYPED for v in jaxpr.all_binders)
-        for eqn in left if known and self.decided == decided else []:
+        if not known or self.decided != decided:
+            return self.decided != decided
+        for eqn in left:
             if self.taken.isdisjoint(open_operands(eqn)):
                 for x, shape in (least_shapes(eqn, self.awaited) or {}).items():
                     self.settle(x, shape, True, eqn)
