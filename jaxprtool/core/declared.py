@@ -61,7 +61,8 @@ def refuse_param(primitive: Primitive, name: str, value: ParamValue) -> NoReturn
 
 def _misfit(primitive: Primitive, param: Param, value: ParamValue) -> Diagnostic:
     kind = param.kind.one
-    message = f"{primitive}: {param.name} is {shown(value)}, and has to be {kind}{_limit(value)}"
+    found = f"is {text}" if (text := shown(value)) else "has no value"
+    message = f"{primitive}: {param.name} {found}, and has to be {kind}{_limit(value)}"
     return Diagnostic(message, param.kind.code, help=_help(primitive), param=param.name)
 
 

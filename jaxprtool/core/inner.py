@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool.ir.avals import AbstractType, OpaqueType, RefType, ShapedArray
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Primitive
+from jaxprtool.ir.jaxpr import Atom, Aval, ClosedJaxpr, Primitive
 from jaxprtool.ir.walk import jaxprs_in
 
-__all__ = ["Arguments", "inner_arguments", "of_elements", "reference_to", "slice_of"]
+__all__ = ["Arguments", "United", "inner_arguments", "of_elements", "reference_to", "slice_of"]
 
 Arguments = Iterable[tuple[ClosedJaxpr, Sequence[Aval]]]
+
+
+class United(NamedTuple):
+    """Arguments and results of jaxprs in an equation that have one type.
+
+    Attributes:
+      atoms: which.
+      leading: sizes of axes that they begin with, as far as they are known.
+    """
+
+    atoms: Sequence[Atom]
+    leading: tuple[Any, ...] = ()
 
 
 def inner_arguments(

@@ -170,6 +170,7 @@ def primitive(
     one_type: bool = False,
     notation: str = "",
     takes: Callable[..., Any] | None = None,
+    unites: Callable[..., Any] | None = None,
     binds: Callable[[dict[str, Any]], Any] | None = None,
     library: str = "",
 ) -> Any:
@@ -184,7 +185,7 @@ def primitive(
       multiple_results: whether the binding function returns a list.
       like: the binding function of a primitive with the same operands, params, jaxprs and number of results, which the
         stub leaves out; what follows the first paragraph of that one's docstring is on this one too.
-      one_type, notation, takes, binds: see `Primitive`.
+      one_type, notation, takes, unites, binds: see `Primitive`.
       library: the package that declares the primitive to JAX (`equinox`): what JAX has in a program is taken for this
         primitive where it is a global of a module of that package. For a plug-in that an entry point names, it is the
         package that the plug-in is in, unless it is given; for other modules, any primitive of the name is taken for it.
@@ -202,23 +203,17 @@ def primitive(
             one_type=one_type,
             notation=notation,
             takes=takes,
+            unites=unites,
             binds=binds,
             library=library,
         )
     if like is not None:
         stub, multiple_results = _completed(stub, like), like.primitive.multiple_results
-        takes = takes or like.primitive.takes
-    declared = _declare(
-        stub,
-        name or stub.__name__,
-        multiple_results=multiple_results,
-        one_type=one_type,
-        notation=notation,
-        takes=takes,
-        binds=binds,
-        library=library,
-    )
-    return _binding_function(stub, declared)
+        takes, unites = takes or like.primitive.takes, unites or like.primitive.unites
+    facts: dict[str, Any] = {"multiple_results": multiple_results, "one_type": one_type}
+    facts |= {"notation": notation, "takes": takes, "unites": unites, "binds": binds}
+    facts["library"] = library
+    return _binding_function(stub, _declare(stub, name or stub.__name__, **facts))
 
 
 def primitive_of(op: Any) -> Primitive:

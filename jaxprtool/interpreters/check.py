@@ -491,7 +491,7 @@ class _Checker:
             return
         for v, aval in zip(binders, expected, strict=True):
             if v.aval is not aval and not same_but_for_placement(v.aval, aval):
-                follows = aval is UNTYPED or self.is_doubtful(eqn)
+                follows = aval is UNTYPED or v.aval is UNTYPED or self.is_doubtful(eqn)
                 if not follows:
                     self.doubtful.add(v)
                 self.report(

@@ -184,6 +184,7 @@ class Primitive(Frozen):
         (`r[i] += a`); "" for the name.
       takes: (types of the operands, **params) -> each jaxpr in the params, with the types of its arguments; None where
         jaxprs get the operands one by one.
+      unites: (**params) -> arguments and results of the jaxprs that have one type (`United`); None where that says nothing.
       binds: params -> the names in scope inside the jaxprs of an equation (`AxisEnv`); None where it binds none.
       acts_along: the name of the param with the named axes that it acts along, or "".
       open: whether an equation has further params, of any name.
@@ -223,6 +224,7 @@ class Primitive(Frozen):
         "recovered",
         "stub",
         "takes",
+        "unites",
         "unprinted",
     )
     acts_along: str
@@ -248,6 +250,7 @@ class Primitive(Frozen):
     recovered: tuple[tuple[str, Callable[..., Any]], ...]
     stub: Callable[..., Any] | None
     takes: Callable[..., Any] | None
+    unites: Callable[..., Any] | None
     unprinted: frozenset[str]
 
     def __init__(
@@ -264,6 +267,7 @@ class Primitive(Frozen):
         one_type: bool = False,
         notation: str = "",
         takes: Callable[..., Any] | None = None,
+        unites: Callable[..., Any] | None = None,
         binds: Callable[[dict[str, Any]], Any] | None = None,
         pending: str = "",
         library: str = "",
@@ -285,6 +289,7 @@ class Primitive(Frozen):
             one_type=one_type,
             notation=notation,
             takes=takes,
+            unites=unites,
             binds=binds,
             pending=pending,
             library=library,

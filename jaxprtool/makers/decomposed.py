@@ -13,6 +13,7 @@ from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.lower import LoweringContext
 from jaxprtool.interpreters.stage import stage_shared
+from jaxprtool.ir.frozen import FrozenDict
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
 
@@ -56,8 +57,26 @@ def expansion(
 
 
 def hashable_params(params: dict[str, ParamValue]) -> tuple[tuple[str, Value], ...]:
-    """Params as a key of a cache; lists of sizes become tuples."""
-    return tuple([(k, tuple(v) if type(v) is list else v) for k, v in params.items()])
+    """Params as a key of a cache; lists become tuples, and dicts some that can be keys."""
+    return tuple([(k, _hashable(v)) for k, v in params.items()])
+
+
+class _KeyDict(FrozenDict[Any, Any]):
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self))
+
+
+def _hashable(v: Value) -> Value:
+    try:
+        hash(v)
+    except TypeError:
+        if isinstance(v, dict):
+            return _KeyDict({k: _hashable(x) for k, x in v.items()})
+        if type(v) is tuple or isinstance(v, list):
+            return tuple(map(_hashable, v))
+    return v
 
 
 @functools.lru_cache(4096)

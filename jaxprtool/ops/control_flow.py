@@ -1,9 +1,9 @@
 """Control flow: primitives that choose or repeat jaxprs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jaxprtool.core.inner import Arguments, slice_of
+from jaxprtool.core.inner import Arguments, United, slice_of
 from jaxprtool.core.kinds.numbers import Dimension
 from jaxprtool.core.kinds.objects import Bookkeeping
 from jaxprtool.core.kinds.placement import Platforms
@@ -33,7 +33,32 @@ def _by_steps(
     return [(jaxpr, [*avals[:whole], *(slice_of(a, 0) for a in avals[whole:])])]
 
 
-@primitive(name="cond", multiple_results=True, takes=_by_branches)
+def _of_branches(*, branches: Any, **params: Any) -> Iterable[United]:
+    """The results of one place."""
+    del params
+    return [United(outs) for outs in zip(*[branch.jaxpr.outs for branch in branches], strict=True)]
+
+
+def _of_carry(
+    *, cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int
+) -> Iterable[United]:
+    """The carry before and after a step. Under vmap the predicate is an array: the carry begins with its axes."""
+    test = getattr(cond_jaxpr.jaxpr.outs[0].aval, "shape", ())
+    carry = body_jaxpr.jaxpr.in_binders[body_nconsts:], body_jaxpr.jaxpr.outs
+    return [
+        United(of_one, test)
+        for of_one in zip(cond_jaxpr.jaxpr.in_binders[cond_nconsts:], *carry, strict=True)
+    ]
+
+
+def _of_steps(*, jaxpr: Any, num_consts: int, num_carry: int, **params: Any) -> Iterable[United]:
+    """The carry before and after a step."""
+    del params
+    before = jaxpr.jaxpr.in_binders[num_consts : num_consts + num_carry]
+    return [United(of_one) for of_one in zip(before, jaxpr.jaxpr.outs, strict=False)]
+
+
+@primitive(name="cond", multiple_results=True, takes=_by_branches, unites=_of_branches)
 def cond_call(
     index, *operands, branches: tuple[ClosedJaxpr, ...], branches_platforms: Platforms | None = None
 ):
@@ -46,7 +71,7 @@ def cond_call(
     """
 
 
-@primitive(name="while", multiple_results=True, takes=_by_condition_and_body)
+@primitive(name="while", multiple_results=True, takes=_by_condition_and_body, unites=_of_carry)
 def while_call(
     *operands,
     cond_jaxpr: ClosedJaxpr = param(met_first=True),
@@ -65,7 +90,7 @@ def while_call(
     """
 
 
-@primitive(name="scan", multiple_results=True, takes=_by_steps)
+@primitive(name="scan", multiple_results=True, takes=_by_steps, unites=_of_steps)
 def scan_call(
     *operands,
     jaxpr: ClosedJaxpr,

@@ -5,6 +5,7 @@ From 0.9.1 on JAX does not print the param `shape`, and under `print_shapes=Fals
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,9 +16,19 @@ from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.infer import is_untyped, result_types
 from jaxprtool.syntax.types import UNTYPED
 
-__all__ = ["Awaited", "awaited", "decided_shape", "with_result"]
+__all__ = [
+    "Awaited",
+    "Decision",
+    "awaited",
+    "decided_shape",
+    "least_shapes",
+    "open_operands",
+    "unused_shapes",
+    "with_result",
+]
 
 _PROBE = 7, 5  # a shape that no equation asks for
+_MOST_AXES = 5
 
 
 class Awaited(NamedTuple):
@@ -26,33 +37,62 @@ class Awaited(NamedTuple):
     Attributes:
       dtype: its element type.
       source: the equation that makes it, or the variable of the jaxpr around that it is.
+      alike: whether it has the shape of the operands of its equation that are open.
     """
 
     dtype: DType
     source: JaxprEqn | Var
+    alike: bool = True
+
+
+class Decision(NamedTuple):
+    """What an equation says of its operands whose shapes are open.
+
+    Attributes:
+      shape: the shape that they have.
+      sure: whether they have no other; some operations broadcast axes of size 1, and have the same results then.
+      results: the types of the results, which they are for any shape that the equation takes.
+    """
+
+    shape: tuple[Any, ...]
+    sure: bool
+    results: Sequence[Any]
+
+
+def open_operands(eqn: JaxprEqn) -> list[Var]:
+    """The operands of an equation that have no type so far, each once."""
+    return [x for x in dict.fromkeys(eqn.inputs) if type(x) is Var and x.aval is UNTYPED]
 
 
 def awaited(eqn: JaxprEqn, known: dict[Any, Awaited]) -> Awaited | None:
     """What is known of the result of an equation whose shape its use may decide; None for any other equation.
 
-    It is one without the param that its result type tells, or one of such a value and scalars, element by element.
+    It is one without the param that its result type tells, or one of such values.
     """
     if len(eqn.out_binders) != 1 or not eqn.primitive.known or any(map(is_untyped, eqn.inputs)):
         return None
-    open_ = [x for x in eqn.inputs if x.aval is UNTYPED]
+    open_ = open_operands(eqn)
     if not open_:
         missing = [k for k, _ in eqn.primitive.recovered if k not in eqn.params]
         aval = eqn.inputs[0].aval if len(eqn.inputs) == 1 else None
         return Awaited(aval.dtype, eqn) if missing and isinstance(aval, ShapedArray) else None
-    if len(open_) > 1 or open_[0] not in known:
+    if any(x not in known for x in open_):
         return None
-    if any(x is not open_[0] and getattr(x.aval, "shape", None) != () for x in eqn.inputs):
+    told = [x.aval.shape for x in eqn.inputs if isinstance(x.aval, ShapedArray) and x.aval.shape]
+    shape = told[0] if told else _PROBE
+    operands = _with_shape(eqn, {x: known[x].dtype for x in open_}, shape)
+    found = result_types(eqn, operands)
+    if found is None or not isinstance(found[0], ShapedArray):
         return None
-    probe = Lit(None, ShapedArray(_PROBE, known[open_[0]].dtype))
-    found = result_types(eqn, [probe if x is open_[0] else x for x in eqn.inputs])
-    if found is None or not isinstance(found[0], ShapedArray) or found[0].shape != _PROBE:
+    if not told and found[0].shape != _PROBE:
         return None
-    return Awaited(found[0].dtype, eqn)
+    return Awaited(found[0].dtype, eqn, not told)
+
+
+def _with_shape(eqn: JaxprEqn, dtypes: dict[Any, DType], shape: Sequence[Any]) -> list[Any]:
+    """The operands of an equation, those that are open with a shape."""
+    probes = {x: Lit(None, ShapedArray(tuple(shape), dtype)) for x, dtype in dtypes.items()}
+    return [probes.get(x, x) if type(x) is Var else x for x in eqn.inputs]
 
 
 def with_result(eqn: JaxprEqn, aval: ShapedArray) -> dict[str, Any] | None:
@@ -62,43 +102,156 @@ def with_result(eqn: JaxprEqn, aval: ShapedArray) -> dict[str, Any] | None:
     return params if found is not None and found[0].shape == aval.shape else None
 
 
-def decided_shape(eqn: JaxprEqn, place: int, dtype: DType) -> tuple[tuple[Any, ...], bool] | None:
-    """The shape of an operand that has the shape of another one, where the equation takes no other.
+def decided_shape(eqn: JaxprEqn, dtypes: dict[Any, DType]) -> Decision | None:
+    """The shape of operands that have the shape of another one, where the equation takes no other.
 
     Args:
       eqn: the equation; its other operands have types.
-      place: which operand.
-      dtype: its element type.
-
-    Returns:
-      The shape, and whether it is sure: some operations broadcast axes of size 1, and have the same results then.
+      dtypes: the element types of the operands whose shape is open.
     """
-    around = [x.aval for i, x in enumerate(eqn.inputs) if i != place]
-    around += [v.aval for v in eqn.out_binders]
+    around = [x.aval for x in eqn.inputs] + [v.aval for v in eqn.out_binders]
     for shape in dict.fromkeys(a.shape for a in around if isinstance(a, ShapedArray)):
-        results = _results(eqn, place, dtype, shape) if shape else None
+        results = _results(eqn, dtypes, shape) if shape else None
         if results is not None:
-            if any(_results(eqn, place, dtype, other) is not None for other in _others(shape)):
+            groups = [[x] for x in dtypes] + ([list(dtypes)] if len(dtypes) > 1 else [])
+            tries = [(other, g) for other in _others(shape) for g in groups]
+            if any(_results(eqn, dtypes, shape, g, other) is not None for other, g in tries):
                 return None
-            ones = [_results(eqn, place, dtype, other) for other in _of_size_one(shape)]
+            ones = [
+                _results(eqn, dtypes, shape, g, other)
+                for other in _of_size_one(shape)
+                for g in groups
+            ]
             found = [other for other in ones if other is not None]
-            return None if any(other != results for other in found) else (shape, not found)
+            if any(_shapes(other) != _shapes(results) for other in found):
+                return None
+            return Decision(shape, not found, results)
     return None
 
 
-def _results(eqn: JaxprEqn, place: int, dtype: DType, shape: Sequence[Any]) -> Any:
-    """The shapes of the results for an operand of this shape; None where the equation is ill-typed then."""
-    operands = list(eqn.inputs)
-    operands[place] = Lit(None, ShapedArray(tuple(shape), dtype))
-    found = result_types(eqn, operands)
-    shapes = None if found is None else [getattr(a, "shape", None) for a in found]
+def unused_shapes(known: dict[Any, Awaited], x: Var) -> Iterator[tuple[Any, ...]]:
+    """Shapes that a value may have which nothing uses, of which one fits: that of what it is made of, with axes of size 1."""
+    shapes = [()]
+    while (at := known.get(x)) is not None:
+        if isinstance(at.source, Var):
+            return
+        for y in at.source.inputs:
+            if isinstance(y.aval, ShapedArray):
+                shapes.append(y.aval.shape)
+        x = next(iter(open_operands(at.source)), at.source.out_binders[0])
+        if x is at.source.out_binders[0]:
+            break
+    longest = max(shapes, key=len)
+    for count in range(_MOST_AXES):
+        for before in range(count, -1, -1):
+            yield (1,) * before + longest + (1,) * (count - before)
+
+
+def least_shapes(eqn: JaxprEqn, known: dict[Any, Awaited]) -> dict[Var, tuple[Any, ...]] | None:
+    """The least shapes that the open operands of an equation may have, all arrays with new axes of size 1; None where none fit.
+
+    The equation has to tell how many axes they have. For integers of which only one size of a last axis fits it is that: so
+    are the indices of gather and scatter, whose last axis is as long as an index. That there are no further axes is likely,
+    but nothing tells it; where there may be, and the results have the same types, there is no least shape (the values that
+    are written into an array).
+    """
+    made: dict[Var, JaxprEqn] = {}
+    for x in open_operands(eqn):
+        source = known[x].source if x in known else x
+        if isinstance(source, Var) or open_operands(source):
+            return None
+        made[x] = source
+    if not made or not all(isinstance(e.inputs[0].aval, ShapedArray) for e in made.values()):
+        return None
+    dtypes = {x: known[x].dtype for x in made}
+    if (of_index := _index_shape(eqn, made, dtypes)) is not None:
+        return of_index
+    fitting: list[tuple[dict[Var, tuple[Any, ...]], Sequence[Any]]] = []
+    for rank in range(1, _MOST_AXES + 2):
+        shapes = {x: _with_axes(e, dtypes[x], rank) for x, e in made.items()}
+        found = {x: s for x, s in shapes.items() if s is not None}
+        if len(found) == len(shapes) and (types := _types_for(eqn, dtypes, found)) is not None:
+            fitting.append((found, types))
+    if len(fitting) == 1 and _is_told(eqn, dtypes, *fitting[0]):
+        return fitting[0][0]
+    return None
+
+
+def _index_shape(
+    eqn: JaxprEqn, made: dict[Var, JaxprEqn], dtypes: dict[Any, DType]
+) -> dict[Var, tuple[Any, ...]] | None:
+    """The shape of one operand of integers with a new last axis, of which one size alone fits."""
+    (x, source), *others = made.items()
+    before = source.inputs[0].aval
+    if others or dtypes[x].kind not in "iu" or not isinstance(before, ShapedArray):
+        return None
+    shapes = [(*before.shape, size) for size in range(1, _MOST_AXES + 1)]
+    fitting = [s for s in shapes if _results(eqn, dtypes, s) is not None]
+    if len(fitting) == 1 and with_result(source, before.update(shape=fitting[0])):
+        return {x: fitting[0]}
+    return None
+
+
+def _with_axes(made: JaxprEqn, dtype: DType, rank: int) -> tuple[Any, ...] | None:
+    """The shape of an array with axes of size 1 added to it, by an equation that says where."""
+    aval = made.inputs[0].aval
+    before = aval.shape if isinstance(aval, ShapedArray) else ()
+    new = rank - len(before)
+    if not before or new < 1:
+        return None
+    for places in itertools.combinations(range(rank), new):
+        sizes = iter(before)
+        shape = tuple([1 if i in places else next(sizes) for i in range(rank)])
+        if with_result(made, ShapedArray(shape, dtype)) is not None:
+            return shape
+    return None
+
+
+def _types_for(
+    eqn: JaxprEqn, dtypes: dict[Any, DType], shapes: dict[Var, tuple[Any, ...]]
+) -> Sequence[Any] | None:
+    """The types of the results for shapes of the open operands."""
+    lits = {x: Lit(None, ShapedArray(shapes[x], dtypes[x])) for x in dtypes}
+    found = result_types(eqn, [lits.get(x, x) if type(x) is Var else x for x in eqn.inputs])
     told = [getattr(v.aval, "shape", None) for v in eqn.out_binders]
-    if shapes is None or any(
+    if found is None or any(
         v.aval is not UNTYPED and a != b
-        for v, a, b in zip(eqn.out_binders, shapes, told, strict=True)
+        for v, a, b in zip(eqn.out_binders, _shapes(found), told, strict=True)
     ):
         return None
-    return shapes
+    return found
+
+
+def _is_told(
+    eqn: JaxprEqn,
+    dtypes: dict[Any, DType],
+    shapes: dict[Var, tuple[Any, ...]],
+    types: Sequence[Any],
+) -> bool:
+    """Whether the types of the results are other ones where an axis of size 1 is longer."""
+    for x, shape in shapes.items():
+        for i, size in enumerate(shape):
+            for longer in (2, 3, 4) if size == 1 else ():
+                other = {**shapes, x: (*shape[:i], longer, *shape[i + 1 :])}
+                found = _types_for(eqn, dtypes, other)
+                if found is not None and _shapes(found) == _shapes(types):
+                    return False
+    return True
+
+
+def _shapes(avals: Sequence[Any]) -> list[Any]:
+    return [getattr(a, "shape", None) for a in avals]
+
+
+def _results(
+    eqn: JaxprEqn,
+    dtypes: dict[Any, DType],
+    shape: Sequence[Any],
+    changed: Sequence[Any] = (),
+    other: Sequence[Any] = (),
+) -> Sequence[Any] | None:
+    """The types of the results where the open operands have a shape, some of them another one; None where that is ill-typed."""
+    return _types_for(eqn, dtypes, {x: tuple(other if x in changed else shape) for x in dtypes})
 
 
 def _others(shape: Sequence[Any]) -> Iterator[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from jaxprtool.ir.synonyms import close_names
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import BINDER, IDENT, LABELS, LOOSE_BINDER, NUMBER_WORDS
 
-__all__ = ["BARE_RESULTS", "Hint", "hint", "operand_hint", "primitive_hint"]
+__all__ = ["BARE_RESULTS", "LOOSE_START", "Hint", "hint", "operand_hint", "primitive_hint"]
 
 BARE_RESULTS = pattern(
     r"[\s;]*+in[ \t]++(?![^\n]*? = )(?!= |#)([^\s()}][^()}\n]*?)[ \t]*+(?=\}|\n|\Z)"
@@ -27,10 +27,18 @@ _GLUED = pattern(
     rf"[\s;]*+({LOOSE_BINDER}(?:[ \t]++{LOOSE_BINDER})*+)(?:=|[ \t]++=(?=[^\s=]))(?!=)"
 )
 _NO_PRIMITIVE = pattern(rf"[\s;]*+({LOOSE_BINDER}(?:[ \n]++{LOOSE_BINDER})*+ ++=) (?=#)")
+_RESULTS_OF_ONE = pattern(rf"[\s;]*+(?:{BINDER}[ \t]++)++(?=(?!{IDENT}:)(\S++))")
+_TORN_TYPE = pattern(
+    rf"[\s;]*+(?:{BINDER}[ \t]++)*+{IDENT}:({IDENT}(?:\[[^\]\s]*+|\{{[^}}\s]*+)+)(?=\s|\Z)"
+)
+LOOSE_START = pattern(
+    rf"\s*+({IDENT}) = ({IDENT})(?=[ \[])"
+)  # of an equation whose results have no types
 _PARENTHESIS = pattern(r"\s*\((?=\{ lambda|let )")
 _BINDER = pattern(BINDER)
 _NAME = pattern(IDENT)
 _CALLED = pattern(rf"({IDENT})\(([^()]*)\)")
+_OF_REFERENCES = "`c:f32[] <- a[0]` reads, `a[0] <- b` writes, `a[0] += b` adds"
 
 
 class Hint(NamedTuple):
@@ -62,6 +70,8 @@ def hint(text: str, at: int, expected: list[str]) -> Hint | None:
         return Hint("`=` needs a blank on both sides", m.start(1), m.end(), f"write `{m[1]} = `")
     if LABELS["EQUATION"] in expected and (m := _NO_PRIMITIVE.match(text, at)):
         return Hint("an equation without a primitive", *m.span(1), "what follows `#` is a comment")
+    if LABELS["EQUATION"] in expected and (found := _equation_hint(text, at)):
+        return found
     if LABELS["$END"] in expected and (m := _PARENTHESIS.match(text)):
         help = "`(jaxpr, shapes)` is what JAX prints under return_shape=True"
         return Hint("the parenthesis before the jaxpr is not closed", m.end() - 1, m.end(), help)
@@ -79,6 +89,20 @@ def hint(text: str, at: int, expected: list[str]) -> Hint | None:
     if LABELS["RBRACE"] in expected and at < len(text):
         return _end_hint(text, at)
     return None
+
+
+def _equation_hint(text: str, at: int) -> Hint | None:
+    """Where an equation begins with typed results, and does not go on."""
+    if m := _TORN_TYPE.match(text, at):
+        return Hint(f"malformed type {m[1]}", m.start(1), m.end(1))
+    m = _RESULTS_OF_ONE.match(text, at)
+    if m is None:
+        return None
+    if m[1] == "<-":
+        start = text.find(text[at:].split()[0], at)
+        return Hint("malformed equation on a reference", start, m.end(1), _OF_REFERENCES)
+    message = f"expected `=` after the results of an equation, found `{m[1][:30]}`"
+    return Hint(message, m.start(1), m.end(1))
 
 
 def _start_hint(text: str, at: int) -> Hint | None:
@@ -102,9 +126,8 @@ def _params_hint(text: str, at: int, expected: list[str]) -> Hint | None:
         return Hint(message, m.start(1), m.end(1), "write `{ lambda ; ...`")
     if m := _NEAR_REFERENCE.match(text, line):
         start, end = line + len(m[0]) - len(m[0].lstrip()), m.end()
-        help = "`c:f32[] <- a[0]` reads, `a[0] <- b` writes, `a[0] += b` adds"
-        return Hint("malformed equation on a reference", start, end, help)
-    if LABELS["RSQB"] in expected and _EQUATION.match(text, at):
+        return Hint("malformed equation on a reference", start, end, _OF_REFERENCES)
+    if LABELS["RSQB"] in expected and (_EQUATION.match(text, at) or LOOSE_START.match(text, at)):
         end = len(text[:at].rstrip())
         return Hint("a `]` is missing after the params", end, end)
     return None

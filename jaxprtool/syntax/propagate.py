@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared
 from jaxprtool.core.inner import inner_arguments
-from jaxprtool.ir.avals import OpaqueType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
-from jaxprtool.syntax.backwards import Awaited, awaited, decided_shape, with_result
+from jaxprtool.syntax.backwards import open_operands
 from jaxprtool.syntax.earlier_releases import OLDER, from_older
 from jaxprtool.syntax.infer import (
     UntypedLit,
@@ -32,6 +30,7 @@ from jaxprtool.syntax.infer import (
     operand_choices,
     result_types,
 )
+from jaxprtool.syntax.open_shapes import OpenShapes
 from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["propagate_types"]
@@ -40,7 +39,6 @@ _FAULTS = (TypeError, ValueError, KeyError, AttributeError, IndexError)
 _MOST_PASSES = (
     20  # over the equations of a jaxpr whose operands have no types, so that time is linear
 )
-_LONGEST_CHAIN = 200  # of values that have one shape, which a use decides
 _MOST_LOOKS = 100  # walks of jaxprs for shapes that are decided inside
 _MOST_RETRIES = 200  # types of literals that are tried in one program, beyond the likeliest
 
@@ -81,7 +79,7 @@ class _Propagation:
 
     Attributes:
       failures: how many equations do not fit the types of their operands.
-      awaited: the values whose shapes their uses decide; `decided` counts those of which one has.
+      shapes: the values whose shapes their uses decide.
       guesses: the values of a guessed type; the equation that is the first to use one with others decides it.
       trail: what was changed, last of all: an object and what its fields were.
     """
@@ -92,10 +90,7 @@ class _Propagation:
         self.trail: list[tuple[Any, dict[str, Any]]] = []
         self.seen: set[Jaxpr] = set()
         self.guesses: dict[Any, _Guess] = {}
-        self.awaited: dict[Any, Awaited] = {}
-        self.decided, self.looks = 0, _MOST_LOOKS
-        self.uses: Counter[Var] = Counter()
-        self.counted: set[Jaxpr] = set()
+        self.shapes, self.looks = OpenShapes(self.change), _MOST_LOOKS
 
     def change(self, x: Any, **fields: Any) -> None:
         self.trail.append((x, {k: getattr(x, k) for k in fields}))
@@ -113,14 +108,12 @@ class _Propagation:
     def jaxpr(self, jaxpr: Jaxpr, axes: Any, call: JaxprEqn | None) -> Iterator[Any]:
         """Give types to the results of the equations, with named axes in scope; yields the walks of jaxprs inside."""
         left: Sequence[JaxprEqn] = jaxpr.eqns
-        if jaxpr not in self.counted:
-            self.counted.add(jaxpr)
-            self.uses.update(x for eqn in left for x in eqn.inputs if type(x) is Var)
-            self.uses.update(x for x in jaxpr.outs if type(x) is Var)
+        self.shapes.count_uses(jaxpr)
         for _ in range(_MOST_PASSES):  # again, as long as a use decides a shape
-            decided, count = self.decided, len(left)
+            decided, count = self.shapes.decided, len(left)
             left = yield from self.pass_over(left, axes)
-            if not left or (len(left) == count and self.decided == decided):
+            stuck = len(left) == count and self.shapes.decided == decided
+            if (stuck or not left) and not self.shapes.presume(jaxpr, left, axes):
                 break
         if call is None and any(map(is_untyped, jaxpr.outs)):
             self.change(jaxpr, outs=tuple([likeliest(x, self.wide) for x in jaxpr.outs]))
@@ -134,7 +127,7 @@ class _Propagation:
             if any(x.aval is UNTYPED for x in eqn.inputs):
                 yield from self.backwards(eqn, axes)
             if any(x.aval is UNTYPED for x in eqn.inputs):
-                self.await_result(eqn)
+                self.shapes.await_result(eqn)
                 left.append(eqn)
                 continue  # what that comes from is reported
             before, told = eqn.inputs, all(v.aval is not UNTYPED for v in eqn.out_binders)
@@ -145,52 +138,25 @@ class _Propagation:
             if not told:
                 self.remember(eqn, before)
             state.axes = axes
-            self.await_result(eqn)
+            self.shapes.await_result(eqn)
             if self.warn and not told:
                 _warn_of_guesses(eqn, before)
         return left
 
-    def await_result(self, eqn: JaxprEqn) -> None:
-        """Remember a result whose shape is open, and follows from where it is used."""
-        out = eqn.out_binders[0] if eqn.out_binders else None
-        if out is not None and out.aval is UNTYPED and out not in self.awaited:
-            found = awaited(eqn, self.awaited)
-            if found is not None:
-                self.awaited[out] = found
-
     def backwards(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
         """Give types to operands whose shapes the equation decides, or what is inside it."""
-        open_ = [x for x in dict.fromkeys(eqn.inputs) if x.aval is UNTYPED]
-        if not all(x in self.awaited for x in open_):
+        open_ = open_operands(eqn)
+        if not all(x in self.shapes.awaited for x in open_):
             return
         if inner_jaxprs(eqn):
             yield from self.backwards_inside(eqn, axes)
-        elif len(open_) == 1 and eqn.primitive.known and not any(map(is_untyped, eqn.inputs)):
-            places = [i for i, x in enumerate(eqn.inputs) if x is open_[0]]
+        elif eqn.primitive.known and not any(map(is_untyped, eqn.inputs)):
             state.axes = axes
-            dtype = self.awaited[open_[0]].dtype
-            found = decided_shape(eqn, places[0], dtype) if len(places) == 1 else None
-            if found is not None:
-                self.settle(open_[0], *found)
+            self.shapes.decide_operands(eqn, open_)
 
     def backwards_inside(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
         """The walks of the jaxprs of an equation, some of whose arguments have shapes that are open."""
-        marks = {x: OpaqueType(f"?{i}") for i, x in enumerate(self.awaited) if x in eqn.inputs}
-        try:
-            avals = [marks.get(x, x.aval) for x in eqn.inputs]
-            found = inner_arguments(eqn.primitive, avals, eqn.params)
-        except _FAULTS:
-            return
-        variables = {id(mark): x for x, mark in marks.items()}
-        for closed, types in found:
-            for v, aval in zip(closed.jaxpr.in_binders, types, strict=False):
-                x = variables.get(id(aval))
-                if x is not None and v.aval is UNTYPED:
-                    self.awaited[v] = self.awaited[x]._replace(source=x)
-                elif x is not None and isinstance(v.aval, ShapedArray):
-                    self.settle(x, v.aval.shape, True)
-                elif v.aval is UNTYPED and isinstance(aval, ShapedArray):
-                    self.change(v, aval=aval.strong)
+        found = self.shapes.enter(eqn)
         state.axes = axes
         inside = axes
         with contextlib.suppress(*_FAULTS):
@@ -199,31 +165,8 @@ class _Propagation:
             if self.looks:  # jaxprs in jaxprs are walked each time that one around them is
                 self.looks -= 1
                 yield self.jaxpr(closed.jaxpr, inside, eqn)
+        self.shapes.unite(eqn)
         state.axes = axes
-
-    def settle(self, x: Any, shape: tuple[Any, ...], sure: bool) -> None:
-        """Give a shape to a variable, and to what it is made of.
-
-        Where it is not sure, an axis may be of size 1 and means the same in the equation at hand: it has to be the only use.
-        """
-        chain, at = [x], self.awaited.get(x)
-        while at is not None:
-            if len(chain) > _LONGEST_CHAIN or (not sure and self.uses[chain[-1]] != 1):
-                return
-            made: Any = at.source
-            if not isinstance(made, Var):
-                made = next((v for v in made.inputs if v in self.awaited), made.inputs[0])
-            chain.append(made)
-            at = self.awaited.get(chain[-1])
-        made = self.awaited[chain[-2]]
-        if isinstance(made.source, Var):
-            return
-        params = with_result(made.source, ShapedArray(shape, made.dtype))
-        if params is not None:
-            self.change(made.source, params=type(made.source.params)(params))
-            self.decided += 1
-            for v in chain[:-1]:
-                self.change(v, aval=ShapedArray(shape, self.awaited[v].dtype))
 
     def translate(self, eqn: JaxprEqn) -> None:
         """Spell an equation of an earlier release as now, where that took the types of the operands."""
@@ -283,6 +226,7 @@ class _Propagation:
                 yield self.jaxpr(closed.jaxpr, axes, eqn)
         for closed in inner:
             self.literal_results(closed, inner)
+        self.shapes.unite(eqn)
 
     def literal_results(self, closed: ClosedJaxpr, inner: Sequence[ClosedJaxpr]) -> None:
         """Give types to literals among the results of a jaxpr: those of the other branches, or of what it takes."""

@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 
 from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.syntax.hints import LOOSE_START
 from jaxprtool.syntax.lines import Lines
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import AfterLine, Frame, Reading, State
@@ -92,7 +93,7 @@ class ParamScanner:
                 pos = end
                 continue
             m = _KEY.match(text, pos)
-            if m is None:
+            if m is None or (known and self._is_equation(frame, pos)):
                 reading.pos = pos
                 return reading.give_up()
             key, pos = m[1], m.end()
@@ -119,6 +120,13 @@ class ParamScanner:
             end = value_end(frame.column, frame.primitive, key, pos)
             tokens.append(("VALUE", text[pos:end], pos, end))
             pos = end
+
+    def _is_equation(self, frame: Frame, pos: int) -> bool:
+        """Whether an equation follows, and not a param: the closing bracket is missing."""
+        m = LOOSE_START.match(self.reading.text, pos)
+        if m is None or m[2] not in PRIMITIVES:
+            return False
+        return m[1] not in PRIMITIVES[frame.primitive].params
 
     def _closed(self, end: int) -> State:
         """After `]`."""

@@ -86,10 +86,10 @@ STORED = r"(?:[^\s;,\[]|\[[^\[\]\n]*+\])++"  # an operand that goes into a cell:
 # The text of a param's value without brackets in it but parentheses around the whole.
 PLAIN_VALUE = r"(?:[^\s\[\](){}'\"<=#]++(?<![,;])|\([^()\[\]{}'\"<=#]*+\))"
 LITERAL = r"Literal\(val=([^(),\s]+)(?:, hashable=\w+)?\)"  # as 0.1.30 to 0.1.36 print numbers
-# A blank and an operand, many times. `in (` ends the run if its parenthesis closes right before ` }` or ` :`
-# (`in` may be a variable before a complex literal); a comment, a jaxpr and a separator end it too, and results that lack
-# their parentheses.
+# A blank and an operand, many times. `in (` ends the run if its parenthesis closes right before ` }` or ` :`, or holds a
+# comma (`in` may be a variable before a complex literal); a comment, a jaxpr and a separator end it too, and results that
+# lack their parentheses.
 ATOMS = (
-    r"(?:[ ]++(?![#{;]|in (?:\((?:[^()]|\([^()]*+\))*+(?:\)(?:\s*+\}|\s++:|\s*+\Z)|\Z)"
+    r"(?:[ ]++(?![#{;]|in (?:\((?:[^()]|\([^()]*+\))*+(?:\)(?:\s*+\}|\s++:|\s*+\Z)|\Z)|\([^(),\s]*+,"
     r"|(?:(?!#)[^\s(){}=;]{1,40}+ *+){0,20}+\}))[^\s;]++)*+"  # bounded, since `in` may come again and again
 )

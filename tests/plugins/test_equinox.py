@@ -50,6 +50,20 @@ def test_values(false_steps, pred, index, expected):
         np.testing.assert_array_equal(np.asarray(out[2]), expected)
 
 
+@pytest.mark.parametrize("kwargs", ["{}", "[]"])
+def test_params_that_are_dicts_and_lists(kwargs):
+    """equinox to 0.11 has a dict of params, `kwargs={}`."""
+    text = BODY.replace("FALSE", "False").replace("kwargs=()", f"kwargs={kwargs}")
+    program = jt.parse(text)
+    assert str(program) == text
+    jt.typecheck_jaxpr(program)
+    args = [np.bool_(True), A, X, np.int32(2)]
+    for run in (jt.eval_jaxpr, lambda p, args: jt.compile(p)(*args)):
+        np.testing.assert_array_equal(np.asarray(run(program, args)[2]), [0, 1, 9, 3])
+    g = jt.grad(lambda x: jt.jaxpr_as_fun(program)(args[0], A, x, args[3])[2][2])
+    assert g(X) == 1
+
+
 def test_batch():
     f = jt.jaxpr_as_fun(_program())
     preds, indices = np.array([True, False]), np.array([1, 2], np.int32)

@@ -24,7 +24,7 @@ SYNTAX = [
     (HEAD + "b:f32[3] = sin a in (b,)", "1:50", "expected effects (`: { ... }`) or `}`", "truncated"),
     (HEAD + "b:f32[3] = f[x=(0,", "1:44", "inside a list of params opened at x:1:38", "truncated"),
     (HEAD + "b:f32[3] = f[] a in (b,) }", "1:39", "expected a param (`key=value`), found `]`", "syntax"),
-    (HEAD + "b:f32[3] == f a in (b,) }", "1:26", "an equation (`a:f32[3] = add b c`)", "syntax"),
+    (HEAD + "b:f32[3] == f a in (b,) }", "1:35", "expected `=` after the results of an equation, found `==`", "syntax"),
     (HEAD + "b:f32[3] = sin a in (b,) } c", "1:53", "expected the end of the text, found `c`", "syntax"),
     (HEAD + "b:f33[3] = sin a in (b,) }", "1:28", "unknown element type f33", "bad-type"),
     (HEAD + "b:f32[x y] = sin a in (b,) }", "1:28", "x y is not a dimension", "bad-type"),

@@ -363,6 +363,33 @@ DECIDED = {
         "u v. let w = neg u; t = add_any v w in (t,) }] x y in (z,) }] b a",
         "c, b",
     ),
+    "in several uses": (
+        "b = broadcast_in_dim 1.0:f32[]; d = mul a b; e = add b d; c = neg e",
+        "c",
+    ),
+    "through what is made of two": (
+        "b = broadcast_in_dim 1.0:f32[]; d = broadcast_in_dim 2.0:f32[]; e = sub d b; f = mul a e; c = add f b",
+        "c",
+    ),
+    "through what has a type of its own": (
+        "b = broadcast_in_dim 1.0:f32[]; d = mul b 2.0:f32[]; e = mul a d; f = sin e; c = add_any f b",
+        "c, f",
+    ),
+    "by the other branch": (
+        "i = convert_element_type[new_dtype=int32 weak_type=False] 1.0:f32[]; c = cond[branches=({ lambda ; x. let "
+        "b = broadcast_in_dim 1.0:f32[]; y = neg b in (y,) } { lambda ; u. let v = sin u in (v,) })] i a",
+        "c",
+    ),
+    "by the carry": (
+        "b = broadcast_in_dim 0.0:f32[]; c = scan[jaxpr={ lambda ; y x. let z = mul x y; w = add z y in (w,) } length=3 "
+        "linear=(False, False) num_carry=1 num_consts=1 reverse=False unroll=1] a b",
+        "c, b",
+    ),
+    "by a predicate of many": (
+        "b = broadcast_in_dim 0.0:f32[]; c = while[body_jaxpr={ lambda ; x. let y = add x 1.0:f32[] in (y,) } body_nconsts=0 "
+        "cond_jaxpr={ lambda ; u x. let y = lt x u in (y,) } cond_nconsts=1] a b",
+        "c",
+    ),
     "by a loop": (
         "b = broadcast_in_dim 0.0:f32[]; c = scan[jaxpr={ lambda ; x y. let z = add_any y x in (z,) } length=3 "
         "linear=(False, False) num_carry=1 num_consts=1 reverse=False unroll=1] a b",
@@ -392,6 +419,9 @@ UNDECIDED = [
     ("b = broadcast_in_dim 1.0:f32[]; c = concatenate[dimension=0] a b", "c"),
     ("b = broadcast_in_dim 1.0:f32[]; c = dot_general[dimension_numbers=(([1], [1]), ([], []))] a b", "c"),
     ("b = broadcast_in_dim 1.0:f32[]; d = broadcast_in_dim 1.0:f32[]; c = add_any b d", "c"),
+    ("b = broadcast_in_dim 1.0:f32[]; d = mul a b; e = dot_general[dimension_numbers=(([1], [1]), ([], []))] a b", "d"),  # one use decides
+    ("b = broadcast_in_dim 1.0:f32[]; c = while[body_jaxpr={ lambda ; x. let y = add x 1.0:f32[] in (y,) } body_nconsts=0 cond_jaxpr="
+     "{ lambda ; u x. let y = lt x u; z = reduce_and[axes=(0, 1)] y in (z,) } cond_nconsts=1] a b", "c"),
     # what a step takes is a row of it
     ("b = broadcast_in_dim 1.0:f32[]; c = scan[jaxpr={ lambda ; d:f32[3] e:f32[3]. let f:f32[3] = mul d e in (f,) } length=2 "
      "linear=(False, False) num_carry=1 num_consts=0 reverse=False unroll=1] 0.0:f32[3] b", "c"),
@@ -405,6 +435,42 @@ def test_a_shape_that_nothing_decides_is_asked_for_by_name(lines, outs):
         jt.JaxprTypeError, match="the type of b is not in the text, and nothing decides its shape"
     ):
         jt.with_types(program, "f32[2,3]")
+
+
+def test_what_nothing_uses_may_have_any_shape():
+    text = (
+        "{ lambda ; a. let _ = broadcast_in_dim 1.0:f32[]; b = broadcast_in_dim[broadcast_dimensions=(1,)] a; d = neg b; "
+        "c = jit[name=f jaxpr={ lambda ; x. let e = broadcast_in_dim 2.0:f32[]; z = sin x in (z,) }] a in (c,) }"
+    )
+    assert (
+        str(jt.with_types(jt.parse(text), "f32[3]").jaxpr.eqns[1].out_binders[0].aval) == "f32[1,3]"
+    )
+    assert np.array_equal(jt.eval_jaxpr(jt.parse(text).jaxpr, [X])[0], np.sin(X))
+
+
+@pytest.mark.parametrize("name", ["gather", "scatter-add", "gather of one row"])
+def test_indices_have_the_least_shape_with_a_warning(name):
+    numbers = {
+        "gather": "gather[dimension_numbers=GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,), "
+        "operand_batching_dims=(), start_indices_batching_dims=()) fill_value=None indices_are_sorted=False mode=1 slice_sizes=(1,) "
+        "unique_indices=False] a j",
+        "scatter-add": "scatter-add[dimension_numbers=ScatterDimensionNumbers(update_window_dims=(), inserted_window_dims=(0,), "
+        "scatter_dims_to_operand_dims=(0,), operand_batching_dims=(), scatter_indices_batching_dims=()) indices_are_sorted=False "
+        "mode=GatherScatterMode.FILL_OR_DROP unique_indices=False update_consts=() update_jaxpr={ lambda ; u v. let w = add u v in (w,) }] a j d",
+    }
+    line = numbers[name.partition(" of ")[0]]
+    if name == "gather of one row":
+        lines = f"k = reduce_max[axes=(0,)] i; j = broadcast_in_dim k; c = {line}"
+    else:
+        lines = f"d = convert_element_type[new_dtype=float32 weak_type=False] i; j = broadcast_in_dim[broadcast_dimensions=(0,)] i; c = {line}"
+    program = jt.parse(f"{{ lambda ; a i. let {lines} in (c,) }}")
+    x, i = np.float32([1, 2, 3, 4]), np.int32([2, 0])
+    with pytest.warns(
+        UserWarning, match=r"the type of j is not in the text, and is taken to be i32"
+    ):
+        found = jt.eval_jaxpr(program.jaxpr, [x, i])[0]
+    want = {"gather": x[i], "scatter-add": [1, 2, 5, 4], "gather of one row": x[2]}[name]
+    assert np.array_equal(found, want)
 
 
 _SHARDED = (

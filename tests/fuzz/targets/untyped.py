@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +14,11 @@ import numpy as np
 from jaxprtool.analyses.signature import same_programs
 from jaxprtool.backends.arrays import generate
 from jaxprtool.driver.run import run
+from jaxprtool.driver.typing import with_types
 from jaxprtool.interpreters.check import typecheck_jaxpr
-from jaxprtool.ir.diagnostics import JaxprParseError, JaxprToolError
+from jaxprtool.ir.diagnostics import JaxprParseError, JaxprToolError, JaxprTypeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.syntax.infer import UntypedWarning
 from jaxprtool.syntax.open_programs import is_open
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
@@ -30,13 +33,17 @@ _RESULT = re.compile(
     r"(?<=[ \n])(?P<name>[a-z]+):\w+\[[\d,]*\](?=[ \n](?:[a-z]+:\w+\[[\d,]*\] )*= )"
 )
 
+_BINDER = re.compile(r"(?<=[ (])(?!inf:|nan:)(?P<name>[a-z]+):\w+\[[\d,]*\](?=[ .])")
+_HAS_CONSTANTS = re.compile(r"lambda [a-z]")
+
 
 class Case(NamedTuple):
-    """A text, its programs, and the text less some types."""
+    """A text, its programs, and the text less some types; `bare` where it is less those of all binders, the arguments' too."""
 
     text: str
     programs: dict[str, ClosedJaxpr]
     less: str
+    bare: bool = False
 
 
 @cache
@@ -65,6 +72,8 @@ def programs() -> list[tuple[str, dict[str, ClosedJaxpr]]]:
 def draw(rng: random.Random) -> Case:
     text, read = choose(rng, programs(), lambda found: found[0])
     share = rng.choice((0.1, 0.5, 1.0))
+    if rng.random() < 0.3 and not _HAS_CONSTANTS.search(text):  # whose types nothing else says
+        return Case(text, read, _BINDER.sub(r"\1", text), bare=True)
 
     def drop(m: re.Match[str]) -> str:
         return m[1] if rng.random() < share else m[0]
@@ -85,6 +94,9 @@ def check(case: Case) -> None:
         if wrong or case.less == case.text:
             raise Failure(f"{wrong[0].message if wrong else 'the whole text'} is refused") from e
         return
+    if case.bare:
+        _check_bare(case, again)
+        return
     if any(is_open(program.jaxpr) for program in again.values()):
         return  # nothing tells the type of a jaxpr's argument, say
     for program in again.values():
@@ -94,6 +106,22 @@ def check(case: Case) -> None:
     # a use decides the shape of a broadcast: that of the result, where the text had one that is broadcast again
     if not all(_gives_the_same(again[name], p) for name, p in case.programs.items()):
         raise Failure("it reads back different")
+
+
+def _check_bare(case: Case, again: dict[str, ClosedJaxpr]) -> None:
+    """With the types of its arguments, a program without types is the same one, or asks for a type by name."""
+    for name, program in case.programs.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UntypedWarning)
+                typed = with_types(again[name], program.in_avals)
+        except JaxprTypeError as e:
+            if any("type" not in (d.code or "") for d in e.diagnostics):
+                raise Failure(f"{e.diagnostics[0].message}: refused without types") from e
+            continue
+        typecheck_jaxpr(typed)
+        if not same_programs({"": typed}, {"": program}) and not _gives_the_same(typed, program):
+            raise Failure("it is another program with the types of its arguments")
 
 
 def _gives_the_same(one: ClosedJaxpr, other: ClosedJaxpr) -> bool:
