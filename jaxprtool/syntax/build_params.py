@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, TypeAlias
 
 from jaxprtool.core.kinds.functions import JAXPR
@@ -116,6 +116,8 @@ class ParamCallbacks:
                 declaration = declared.get(key)
                 kind = declaration.kind if declaration else None
                 value = self._value(primitive, key, kind, raw[1], raw[2])
+                if kind is not None and kind.spelling == "free":
+                    self._check_end(key, raw, declared.keys() - {k[1] for k, _ in params})
             elif isinstance(raw, list):
                 value = tuple(raw)
             if key in found:
@@ -191,15 +193,19 @@ class ParamCallbacks:
         self._values[kind, text] = value
         return value
 
+    def _check_end(self, key: str, token: Token, missing: Set[str]) -> None:
+        """Refuse free text that took the params after it: one key may stand in a text, several that are missing do not."""
+        _, text, start, end = token
+        keys = {*_KEYS_BELOW.findall(text)} & missing
+        if len(keys) > 1:
+            message = f"the end of {key} is not found: it holds {', '.join(sorted(keys))}"
+            self.errors.add(message, "bad-param", start, end)
+
     def _sound(
         self, primitive: Primitive, key: str, value: Any, kind: Kind | None, text: str, at: int
     ) -> Any:
         """The value; an error where it is only text, and something that has a meaning would be lost in it."""
         if kind is not None and kind.spelling == "free":
-            keys = {*_KEYS_BELOW.findall(text)} & (declared_params(primitive.name) or {}).keys()
-            if len(keys) > 1:  # one may stand in a text, all of them are the params after it
-                message = f"the end of {key} is not found: it holds {', '.join(sorted(keys))}"
-                self.errors.add(message, "bad-param", at, at + len(text))
             return value
         if type(value) not in (str, Opaque, PrintedFunction) or text in self.definitions.names:
             return value

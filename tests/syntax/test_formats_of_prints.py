@@ -63,6 +63,7 @@ def with_format(fmt: str) -> ClosedJaxpr:
 
 
 @example("loss\n      ordered=1 {}")
+@example("\nhas_placeholders=\nordered=True")
 @example("\x1b[31m{}\x1b[0m\r")
 @example("$'a\\n      b='")
 @settings(max_examples=300, deadline=None)
