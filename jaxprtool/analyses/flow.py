@@ -429,7 +429,11 @@ class Flow(Logging):
             and not (apart and seen.spoilt and any(apart.numbers(x) is not None for x in seen.ins))
         ):
             made = entry.made
-            if made is None or (worst >> 1 <= made.count and (made.nan or not worst & 1)):
+            if made is None or (
+                worst >> 1 <= made.count
+                and (made.nan or not worst & 1)
+                and not self.events.begin_first(seen, made)
+            ):
                 if made is not None:
                     made.times += 1
                     self.events.met[made] += 1

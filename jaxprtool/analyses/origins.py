@@ -160,6 +160,10 @@ class Origins:
         made.origins |= bits
         return Mark((made,), bits, whole.taint | bits, whole.decided, whole.mixed)
 
+    def begin_first(self, seen: Seen, made: Made) -> bool:
+        """Whether bad elements begin at an equation with bad operands, and did not so far."""
+        return made.origin is None and bool(made.parents) and self._fresh(seen) is not None
+
     def _fresh(self, seen: Seen) -> _Fresh | None:
         """Where an elementwise operation with bad operands makes bad elements of good ones, or a NaN of infinities; None: nowhere."""
         if not seen.plan.elementwise or not seen.spoilt:

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.flow_plans import is_float, plans_of
+from jaxprtool.analyses.flow_plans import Plan, is_float, plans_of
 from jaxprtool.analyses.logs import Log
 from jaxprtool.analyses.provenance import Call, Frame, Made, Mark
 from jaxprtool.interpreters.evaluate import numpy_namespace
@@ -154,20 +154,50 @@ class Repeats:
         return found
 
     def _states(self, logs: Sequence[list[Log]], known: _Kind) -> Any:
-        """A row for each log, with the state of each floating result and of each argument that is looked at."""
-        columns: list[Any] = []
+        """A row for each log, with the state of each floating result and of each argument that is looked at, and what begins where."""
+        xp, columns, begun = numpy_namespace(), list[Any](), list[Any]()
         for same, asked in zip(zip(*logs, strict=True), known.asked, strict=True):
-            for i, plan in enumerate(plans_of(same[0].jaxpr, self.sought).eqns):
-                if plan.eqn.primitive.multiple_results:
-                    columns += [[log.results[i][k] for log in same] for k in plan.floats]
-                elif plan.floats:
-                    columns.append([log.results[i] for log in same])
-            columns += [[log.args[k] for log in same] for k in asked]
-        xp = numpy_namespace()
+            jaxpr, states = same[0].jaxpr, dict[Any, Any]()
+            for k in asked:
+                states[jaxpr.all_binders[k]] = self.sought.states([log.args[k] for log in same])
+            for i, plan in enumerate(plans_of(jaxpr, self.sought).eqns):
+                many = plan.eqn.primitive.multiple_results
+                for k in plan.floats:
+                    values = [log.results[i][k] if many else log.results[i] for log in same]
+                    states[plan.eqn.out_binders[k]] = self.sought.states(values)
+                if plan.single and plan.elementwise:
+                    begun.append(self._begun(same, i, plan, states))
+            columns += states.values()
+        columns += begun
         rows = xp.empty((len(logs), len(columns)), xp.int64)
         for k, column in enumerate(columns):
-            rows[:, k] = self.sought.states(column)
+            rows[:, k] = column
         return rows
+
+    def _begun(self, same: Sequence[Log], i: int, plan: Plan, states: dict[Any, Any]) -> Any:
+        """Of an elementwise equation in each log, 3 where a bad element begins at it while others come from an operand, else 2."""
+        xp = numpy_namespace()
+        made = states[plan.eqn.out_binders[0]]
+        given = [states[x] for x in dict.fromkeys(plan.operands) if x in states]
+        given = [x for x in given if xp.any(x)]
+        if not given:
+            return 2
+        most, nan = given[0], given[0] & 1
+        for x in given[1:]:
+            most, nan = xp.maximum(most, x), nan | (x & 1)
+        found = (made >> 1 > most >> 1) | (made & 1 > nan)
+        if len(given) > 1 and xp.any(found):  # bad in different places, they make more elements bad
+            found = found & [self._begins(log, i, plan) for log in same]
+        return 2 + found
+
+    def _begins(self, log: Log, i: int, plan: Plan) -> bool:
+        """Whether an element of a result is bad, or a NaN, where none of the operands is."""
+        xp, code = numpy_namespace(), self.sought.codes
+        made = code(xp.atleast_1d(log.results[i]))
+        for x in plan.operands:
+            found = None if made is None or not is_float(x.aval) else code(xp.atleast_1d(log.value(x)))
+            made = made if found is None else made & ~found
+        return made is not None and bool(made.any())
 
 
 def _like(rows: Any, row: Any) -> Any:

@@ -152,3 +152,36 @@ def test_each_element_has_all_its_origins(seed, steps):
     for mark, right in zip(flow.outs, map(int, bits), strict=True):
         found = {name for bit, name in names.items() if bit & mark.bad}
         assert found == {name for i, name in enumerate(makers) if right >> i & 1}
+
+
+def _with_bad_rows(seed):
+    """Steps in which an argument is NaN in some places, in each less than before or elsewhere, and log and sqrt begin at others."""
+    rng = np.random.default_rng(seed)
+    steps = int(rng.integers(8, 60))
+    rows = rng.uniform(0.5, 2, (steps, 2, 3)).astype(np.float32)
+    rows[rng.random(rows.shape) < rng.choice([0.3, 0.9, 1])] = np.nan
+    quiet = int(rng.integers(1, steps))
+    late = rows[quiet:]
+    late[rng.random(late.shape) < 0.1] = -1
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_origin_of_a_late_step_is_found_where_earlier_ones_had_more_bad_elements(seed):
+    rows = _with_bad_rows(seed)
+
+    def f(rows):
+        return jax.lax.scan(lambda c, x: (c, jnp.log(x[0]) * jnp.sqrt(x[1])), 0.0, rows)[1]
+
+    flow = Flow(Sought())
+    run(jt.trace(f, rows), [rows], observer=flow)
+    found = {o.eqn.primitive.name for o in flow.origins if o.eqn is not None}
+    begin = {"log": rows[:, 0], "sqrt": rows[:, 1]}
+    assert found - {"slice"} == {name for name, x in begin.items() if (x < 0).any()}
+
+
+def test_a_nan_of_infinities_in_a_late_step_is_found():
+    rows = np.full((40, 3), np.nan, np.float32)
+    rows[30:] = np.inf, 1, 2
+    found = jt.blame(lambda xs: jax.lax.scan(lambda c, x: (c, x - x * 1.0), 0.0, xs)[1], rows)
+    assert "step 30 > sub" in str(found)
