@@ -278,9 +278,7 @@ def unguarded_on_way(
             condition = _resolved(level, place.eqn.inputs[0])
             if not _is_transposed(place.eqn, level) and not isinstance(condition, Lit):
                 dropping.setdefault(condition, place)
-    seen: set[Any] = (
-        set()
-    )  # what comes before one place need not be looked at again before a later one
+    seen = set[Any]()  # what comes before one place is not looked at again before a later one
     for place in chain[1:] if dropping else ():
         level = _level_of(program, place.path)
         for x in place.eqn.inputs:

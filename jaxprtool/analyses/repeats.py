@@ -195,7 +195,9 @@ class Repeats:
         xp, code = numpy_namespace(), self.sought.codes
         made = code(xp.atleast_1d(log.results[i]))
         for x in plan.operands:
-            found = None if made is None or not is_float(x.aval) else code(xp.atleast_1d(log.value(x)))
+            found = (
+                None if made is None or not is_float(x.aval) else code(xp.atleast_1d(log.value(x)))
+            )
             made = made if found is None else made & ~found
         return made is not None and bool(made.any())
 

@@ -25,13 +25,13 @@ import functools
 import gc
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from jaxprtool.core.bind import state
 
-__all__ = ["deep", "heap_set_aside", "run_deep"]
+__all__ = ["deep", "heap_set_aside", "run_deep", "run_nested"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -111,6 +111,17 @@ def run_deep(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     if errors:
         raise errors[0]
     return results[0]
+
+
+def run_nested(first: Iterator[Any]) -> None:
+    """Run a generator that yields others; each of them ends before the one that yields it goes on. Depth costs no recursion."""
+    stack = [first]
+    while stack:
+        nested = next(stack[-1], None)
+        if nested is None:
+            stack.pop()
+        else:
+            stack.append(nested)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -42,10 +43,17 @@ class Run(NamedTuple):
     number: int = -1
 
     def find(self, name: str) -> Span:
-        for i, m in enumerate(_WORD.finditer(self.source.text, self.start, self.end)):
-            if i == self.number or (self.number < 0 and m[0].partition(":")[0] == name):
-                return Span(self.source, *m.span())
-        return Span(self.source, self.start, self.end)
+        places, by_name = _places(self.source, self.start, self.end)
+        at = by_name.get(name) if self.number < 0 else self.number
+        whole = self.start, self.end  # of a variable that somebody has given another name
+        return Span(self.source, *(whole if at is None else places[at]))
+
+
+@lru_cache(maxsize=4)
+def _places(source: Source, start: int, end: int) -> tuple[list[tuple[int, int]], dict[str, int]]:
+    """Where the binders of a run stand, and the number of each by its name: who looks for one often looks for others."""
+    words = [*_WORD.finditer(source.text, start, end)]
+    return [m.span() for m in words], {m[0].partition(":")[0]: i for i, m in enumerate(words)}
 
 
 class Scope:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from jaxprtool.core.stack import run_nested
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.syntax.autodidax import SpelledList, predicates, to_autodidax
@@ -35,13 +36,7 @@ def format_autodidax(
     calls, which it has not either, are there when `lossless`.
     """
     out = _Out(jaxpr_text, lossless)
-    stack = [_jaxpr(program.jaxpr, 0, out)]
-    while stack:
-        nested = next(stack[-1], None)
-        if nested is None:
-            stack.pop()
-        else:
-            stack.append(nested)
+    run_nested(_jaxpr(program.jaxpr, 0, out))
     return "".join(out)
 
 

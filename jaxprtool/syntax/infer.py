@@ -31,6 +31,7 @@ from jaxprtool.ir.walk import jaxprs_in, sub_jaxprs
 from jaxprtool.syntax.types import UNTYPED, read_scalar, untyped_scalar
 
 __all__ = [
+    "FAULTS",
     "UntypedLit",
     "UntypedWarning",
     "infer_literals",
@@ -46,6 +47,9 @@ __all__ = [
 
 TypeRule = Callable[[Primitive, Sequence[Any], dict[str, Any]], Sequence[Any]]
 _rule: list[TypeRule] = []
+
+# What a function of a row raises for operands and params that do not fit.
+FAULTS = (TypeError, ValueError, KeyError, AttributeError, IndexError)
 
 _MOST_TRIES = 60  # combinations of types that are tried for one equation
 _USUAL_OPERANDS = 20  # an equation with more has fewer tries

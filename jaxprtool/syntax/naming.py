@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from jaxprtool.core.stack import run_nested
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.syntax.elided_params import params_order
@@ -254,19 +255,10 @@ class _Namer:
         self.names, self.name_drops = drops, name_drops
         self.count = 0
         for jaxpr in (*shared, *(() if root in shared else (root,))):
-            self._run(jaxpr)
+            run_nested(self._name_jaxpr(jaxpr))
 
-    def _run(self, jaxpr: Jaxpr) -> None:
-        stack = [self._name_jaxpr(jaxpr)]
-        while stack:
-            inner = next(stack[-1], None)
-            if inner is None:
-                stack.pop()
-            else:
-                stack.append(self._name_jaxpr(inner))
-
-    def _name_jaxpr(self, jaxpr: Jaxpr) -> Iterator[Jaxpr]:
-        """Names what a jaxpr prints; yields the jaxprs inside where they are printed."""
+    def _name_jaxpr(self, jaxpr: Jaxpr) -> Iterator[Any]:
+        """Names what a jaxpr prints; yields what names the jaxprs inside, where they are printed."""
         self._name(jaxpr.const_binders)
         self._name(jaxpr.in_binders)
         for eqn in jaxpr.eqns:
@@ -276,7 +268,7 @@ class _Namer:
                 self._follow(inner[0].jaxpr.outs, eqn.out_binders)
             self._name(eqn.out_binders)
             if inner:
-                yield from self._printed(eqn)
+                yield from map(self._name_jaxpr, self._printed(eqn))
             self._name(eqn.inputs)
         self._name(jaxpr.outs)
 

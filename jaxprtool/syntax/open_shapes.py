@@ -20,12 +20,11 @@ from jaxprtool.syntax.backwards import (
     unused_shapes,
     with_result,
 )
-from jaxprtool.syntax.infer import UntypedWarning
+from jaxprtool.syntax.infer import FAULTS, UntypedWarning
 from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["OpenShapes"]
 
-_FAULTS = (TypeError, ValueError, KeyError, AttributeError, IndexError)
 _LONGEST_CHAIN = 200  # of values that have one shape, which a use decides
 
 
@@ -82,7 +81,7 @@ class OpenShapes:
         try:
             avals = [marks.get(x, x.aval) for x in eqn.inputs]
             found = inner_arguments(eqn.primitive, avals, eqn.params)
-        except _FAULTS:
+        except FAULTS:
             return []
         variables = {id(mark): x for x, mark in marks.items()}
         if eqn not in self.entered:  # the uses of an operand that a jaxpr takes are those inside
@@ -110,7 +109,7 @@ class OpenShapes:
             return
         try:
             found = [*eqn.primitive.unites(**eqn.params)]
-        except _FAULTS:  # params that do not fit
+        except FAULTS:  # params that do not fit
             return
         for atoms, leading in found:
             shapes = [x.aval.shape for x in atoms if isinstance(x.aval, ShapedArray)]

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jaxprtool.core.stack import run_nested
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.ir.references import Fragments, RefIndex
@@ -136,18 +137,18 @@ class Printer:
             self._comments(jaxpr, "head")
             prefix = f"let {name} = "
             self.out.append(prefix)
-            self._run(self._jaxpr(jaxpr, 0, size_of(prefix)))
+            run_nested(self._jaxpr(jaxpr, 0, size_of(prefix)))
             self.out.append("\nin\n" if self._where(jaxpr) else " in\n")
         if self.root.written is not None and self.root.written.lone_equation:
             eqn = self.root.eqns[0]
             if id(eqn) in self.holds:
-                self._run(self._call(eqn, 0))
+                run_nested(self._call(eqn, 0))
             else:
                 self._plain_call(eqn, 0)
         else:
             if head:
                 self._comments(self.root, "head")
-            self._run(self._jaxpr(self.root, 0, 0))
+            run_nested(self._jaxpr(self.root, 0, 0))
         comments = self.root.comments or {}
         below = [*comments.get("interface", ())]
         if self.interface is not None:
@@ -173,15 +174,6 @@ class Printer:
     def _comments(self, jaxpr: Jaxpr, place: str) -> None:
         for line in (jaxpr.comments or {}).get(place, ()):
             self.out.append(f"{line}\n")
-
-    def _run(self, first: Iterator[Any]) -> None:
-        stack = [first]
-        while stack:
-            nested = next(stack[-1], None)
-            if nested is None:
-                stack.pop()
-            else:
-                stack.append(nested)
 
     def _where(self, jaxpr: Jaxpr) -> list[str]:
         found = self.wheres.get(jaxpr)

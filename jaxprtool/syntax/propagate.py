@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared
 from jaxprtool.core.inner import inner_arguments
+from jaxprtool.core.stack import run_nested
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.frozen import amend
@@ -22,6 +23,7 @@ from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.backwards import open_operands
 from jaxprtool.syntax.earlier_releases import OLDER, from_older
 from jaxprtool.syntax.infer import (
+    FAULTS,
     UntypedLit,
     UntypedWarning,
     inner_jaxprs,
@@ -35,10 +37,7 @@ from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["propagate_types"]
 
-_FAULTS = (TypeError, ValueError, KeyError, AttributeError, IndexError)
-_MOST_PASSES = (
-    20  # over the equations of a jaxpr whose operands have no types, so that time is linear
-)
+_MOST_PASSES = 20  # over equations whose operands have no types, so that time is linear
 _MOST_LOOKS = 100  # walks of jaxprs for shapes that are decided inside
 _MOST_RETRIES = 200  # types of literals that are tried in one program, beyond the likeliest
 
@@ -55,14 +54,8 @@ def propagate_types(program: ClosedJaxpr, wide: bool, warn: bool = False) -> Non
     """
     propagation = _Propagation(wide, warn)
     outer = state.axes
-    stack = [propagation.jaxpr(program.jaxpr, outer, None)]
     try:
-        while stack:  # jaxprs may be nested deeper than Python's stack
-            inner = next(stack[-1], None)
-            if inner is None:
-                stack.pop()
-            else:
-                stack.append(inner)
+        run_nested(propagation.jaxpr(program.jaxpr, outer, None))
     finally:
         state.axes = outer
 
@@ -159,7 +152,7 @@ class _Propagation:
         found = self.shapes.enter(eqn)
         state.axes = axes
         inside = axes
-        with contextlib.suppress(*_FAULTS):
+        with contextlib.suppress(*FAULTS):
             inside = inner_axes(eqn) or axes
         for closed, _ in found:
             if self.looks:  # jaxprs in jaxprs are walked each time that one around them is
@@ -213,7 +206,7 @@ class _Propagation:
         try:
             axes = inner_axes(eqn) or axes
             found = inner_arguments(eqn.primitive, avals, eqn.params)
-        except _FAULTS:  # params that do not fit
+        except FAULTS:  # params that do not fit
             found = []
         for closed, types in found:
             for v, aval in zip(closed.jaxpr.in_binders, types, strict=False):

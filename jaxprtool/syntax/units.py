@@ -12,7 +12,7 @@ from jaxprtool.core.inner import inner_arguments
 from jaxprtool.ir.avals import OpaqueType
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.syntax.infer import inner_jaxprs
+from jaxprtool.syntax.infer import FAULTS, inner_jaxprs
 from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["UNIT", "take_units_out"]
@@ -20,7 +20,6 @@ __all__ = ["UNIT", "take_units_out"]
 UNIT = Lit(None, OpaqueType("*"))
 _COUNTS = (("num_consts", "num_carry"), ("cond_nconsts", "body_nconsts"))  # of operands, in order
 _EACH = ("donated_invars", "in_axes", "linear", "mapped_invars")  # an entry for each operand
-_FAULTS = (TypeError, ValueError, KeyError, AttributeError)
 
 
 def take_units_out(programs: Sequence[ClosedJaxpr]) -> None:
@@ -76,7 +75,7 @@ class _Units:
         """Take units out of the jaxprs of an equation; returns their places among its results."""
         try:  # what each jaxpr takes, as places among the operands
             taken = inner_arguments(eqn.primitive, range(len(eqn.inputs)), eqn.params)  # type: ignore[arg-type]
-        except _FAULTS:
+        except FAULTS:
             taken = []
         positions = {closed.jaxpr: list(operands) for closed, operands in taken}
         found: list[int] = []
