@@ -8,7 +8,6 @@ brackets, addresses in memory, the class before the name of an enum's member, an
 from __future__ import annotations
 
 import math
-import re
 import struct
 from array import array
 from collections.abc import Callable, Iterable
@@ -23,6 +22,7 @@ from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Structured, Word
 from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.params import format_value
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = [
     "canonical_const",
@@ -38,8 +38,8 @@ Inner = Callable[[ClosedJaxpr], str]
 
 SHOWN = 100  # a constant of more elements than this is known by its digest
 
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-FX]+")
-_MEMBER = re.compile(r"<?(?:\w+\.)*[A-Z]\w*\.([A-Z][A-Z0-9_]*)(?:: [^<>]*>)?")
+_ADDRESS = pattern(r"\b0x[0-9a-fA-FX]+")
+_MEMBER = pattern(r"<?(?:\w+\.)*[A-Z]\w*\.([A-Z][A-Z0-9_]*)(?:: [^<>]*>)?")
 _FORMATS = {"float64": "d", "float32": "f", "complex128": "d", "complex64": "f"}
 
 

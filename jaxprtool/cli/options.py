@@ -17,8 +17,8 @@ from jaxprtool.cli.function_options import (
 from jaxprtool.cli.param_types import Positions, Size
 from jaxprtool.cli.session import Session
 from jaxprtool.driver.files import STDIN
+from jaxprtool.driver.machine import default_max_bytes
 from jaxprtool.driver.plugins import load_plugin
-from jaxprtool.driver.run import default_max_bytes
 from jaxprtool.driver.values import is_word
 from jaxprtool.interpreters.check import set_verify, verifying
 from jaxprtool.ir.diagnostics import UsageError, fail

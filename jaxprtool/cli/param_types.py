@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +9,7 @@ import click
 from jaxprtool.driver.positions import parse_positions
 from jaxprtool.driver.tree_words import WordTree, parse_value
 from jaxprtool.ir.diagnostics import UsageError
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Axes", "Positions", "Size"]
 
@@ -63,7 +63,7 @@ class Axes(ParamType):
         return None if value in ("-", "None", "none", "null") else int(value)
 
 
-_NAMED = re.compile(r"[^\W\d][^,]*=|[\"'][^,]*[\"']\s*[=:]|[^\W\d][^,]*:")
+_NAMED = pattern(r"[^\W\d][^,]*=|[\"'][^,]*[\"']\s*[=:]|[^\W\d][^,]*:")
 
 
 class Size(ParamType):

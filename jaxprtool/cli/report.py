@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -18,10 +17,11 @@ from jaxprtool.driver.progress import stop_showing
 from jaxprtool.interpreters.limits import where
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
 from jaxprtool.ir.printable import printable
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["broken_pipe", "color_diff", "colored", "format_from", "render", "report"]
 
-_EXTRA_TYPE = re.compile(r"extra argument.*\w\[")
+_EXTRA_TYPE = pattern(r"extra argument.*\w\[")
 MOST = 50  # diagnostics written as text; the rest is only counted
 
 

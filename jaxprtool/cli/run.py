@@ -8,6 +8,7 @@ import click
 
 from jaxprtool.cli import options
 from jaxprtool.cli.process_options import devices_options, processes_options
+from jaxprtool.cli.runnable import runnable
 from jaxprtool.cli.session import Session
 from jaxprtool.cli.values_options import observing, values_options
 from jaxprtool.driver import check_nans as checking
@@ -19,9 +20,7 @@ from jaxprtool.driver.results import check_output, packed, shown
 @options.verb("run")
 @options.file_argument
 @options.args_option
-@click.option(
-    "--jit", is_flag=True, help="Compile with XLA; else NumPy evaluates equation by equation."
-)
+@click.option("--jit", is_flag=True, help="Compile with XLA; else NumPy evaluates each equation.")
 @devices_options
 @processes_options
 @options.output_option
@@ -76,9 +75,9 @@ def run(
     """
     if output != "-":
         check_output(output)
-    program = session.runnable(file, how["devices"]) if values is None else session.placed(file)
+    alone = values is None
+    program = runnable(session, file, how["devices"]) if alone else session.placed(file)
     if check_nans:
-        alone = values is None
         results = checking.run_words(program, args, file, alone, processes=processes, **how)
     else:
         with observing(session, values, program, file, as_json=as_json, **how) as observer:

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jaxprtool.cli.render import colored, render
-from jaxprtool.driver.artifact import is_artifact
-from jaxprtool.driver.compile import Compiled, from_bytes
 from jaxprtool.driver.constants import with_consts
 from jaxprtool.driver.files import (
     decode,
@@ -26,10 +24,11 @@ from jaxprtool.driver.files import (
 from jaxprtool.driver.loading import is_function
 from jaxprtool.driver.output import INLINE, program_text, write_programs
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.trace import trace, tracer, without_origins
+from jaxprtool.driver.trace import trace, tracer
 from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.verify import check_results
 from jaxprtool.driver.writing import write_output
+from jaxprtool.interpreters.origins import without_origins
 from jaxprtool.ir.diagnostics import Diagnostic, ScopeError, UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.printable import printable
@@ -119,16 +118,6 @@ class Session:
         if not is_function(path):
             return None
         return tracer(path, **{**_TRACING, **self.tracing})
-
-    def runnable(self, path: str, devices: int | None = None) -> ClosedJaxpr | Compiled:
-        """The one program that is meant, or the compiled program that `compile -o` wrote, on as many devices as are asked for."""
-        if is_function(path):
-            return self.traced(path)
-        file, selector = split_selector(path)
-        data, name = self.open(file)
-        if is_artifact(data):
-            return from_bytes(data, name, devices)
-        return the_one(self.load(*self.keep(decode(data, name), name), selector), name)
 
     def programs(self, path: str) -> Programs:
         """The programs of `FILE` or `FILE#NAME`, or that of a function."""

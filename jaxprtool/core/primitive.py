@@ -40,6 +40,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT32, INT64, DType, dtype_of
 from jaxprtool.ir.jaxpr import Lit, Primitive, Value
 from jaxprtool.ir.kinds import Kind
+from jaxprtool.ir.primitive import Signature
 
 __all__ = [
     "PRIMITIVES",
@@ -225,7 +226,7 @@ def _completed(stub: Callable[..., Any], like: Any) -> Callable[..., Any]:
     """A stub that only states the mathematics, with the signature and the lines on params of another one."""
     if stub.__code__.co_varnames:
         raise TypeError(f"{stub.__name__} is like {like.__name__}: its stub has no parameters")
-    lines = like.primitive.doc.partition("\n\n")[2]
+    lines = (like.__doc__ or "").partition("\n\n")[2]
     stub.__doc__ = f"{stub.__doc__}\n\n{lines}"
     stub.__wrapped__ = like  # type: ignore[attr-defined]  # what `inspect.signature` follows
     return stub
@@ -250,6 +251,23 @@ def _params(
 def _declare(
     stub: Callable[..., Any], name: str, *, library: str, **declarations: Any
 ) -> Primitive:
+    found = Primitive(
+        name,
+        functools.partial(_signature, stub),
+        library=library or (stub.__module__.partition(".")[0] if _home is _FOUND else ""),
+        stub=stub,
+        pending=stub.__module__ if stub.__module__.startswith("jaxprtool.ops.") else "",
+        **declarations,
+    )
+    if name in _home:
+        raise ValueError(f"a primitive named {name} is declared already")
+    _UNKNOWN.pop(name, None)
+    _home[name] = found
+    return found
+
+
+def _signature(stub: Callable[..., Any]) -> Signature:
+    """What a stub says of operands and params."""
     signature: Any = stub
     while hasattr(signature, "__wrapped__"):  # that of another primitive, which this one is like
         signature = signature.__wrapped__
@@ -262,41 +280,28 @@ def _declare(
     indices = [i for i, x in enumerate(named) if kinds.get(x) is _INDEX]
     if several:
         operands.append("*" + named[-1])
-    found = Primitive(
-        name,
-        operands,
+    return Signature(
+        tuple(operands),
         _params(code.co_varnames[n:end], kinds, signature.__kwdefaults__ or {}, doc),
-        index_from=indices[0] if indices else 1 << 30,
-        library=library or (stub.__module__.partition(".")[0] if _home is _FOUND else ""),
-        doc=doc,
-        stub=stub,
-        open=bool(code.co_flags & inspect.CO_VARKEYWORDS),
-        pending=stub.__module__ if stub.__module__.startswith("jaxprtool.ops.") else "",
-        **declarations,
+        indices[0] if indices else 1 << 30,
+        doc,
+        bool(code.co_flags & inspect.CO_VARKEYWORDS),
     )
-    if name in _home:
-        raise ValueError(f"a primitive named {name} is declared already")
-    _UNKNOWN.pop(name, None)
-    _home[name] = found
-    return found
 
 
 def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable[..., Any]:
-    defaults, names = declared.defaults, declared.params.keys()
-    optional, several = defaults.keys() == names, declared.multiple_results
+    several = declared.multiple_results
 
     def bound(*operands: Value, **params: Any) -> Value:
         for x in operands:
             if type(x) in _RANK:
                 operands = type_scalars(declared, operands)
                 break
-        if not params and optional:
-            params = defaults
-        else:
-            if len(params) < len(names):
-                params = {**defaults, **params}
-            if params.keys() != names and not (declared.open and params.keys() > names):
-                fail_params(declared, params)
+        names = declared.params
+        if len(params) < len(names):
+            params = {**declared.defaults, **params} if params else declared.defaults
+        if params.keys() != names.keys() and not (declared.open and params.keys() > names.keys()):
+            fail_params(declared, params)
         out = state.trace.process_primitive(declared, operands, params)
         if several and Lit in map(type, out):  # of a jaxpr, whose results may be literals
             out = [state.trace.literal(x) if type(x) is Lit else x for x in out]

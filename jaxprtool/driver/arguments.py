@@ -66,7 +66,8 @@ def parts_called(
     if not found:
         return [Part(i, LEAF) for i in bound]
     if interface is not None and bound and bound[0] not in found[0].positions:
-        taken, other = (interface.names()[i] for i in (found[0].start, bound[0]))
+        args, other = [arg for arg, _ in interface.args], interface.names()[bound[0]]
+        taken = name if name in args else args[0] + _step(name)
         message = f"{name} is taken for the argument {taken}; the variable {name} of the program is {other}"
         warnings.warn(message, AmbiguousNameWarning, stacklevel=2)
     return found

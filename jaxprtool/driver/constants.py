@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import map_programs, sub_jaxprs
 from jaxprtool.syntax.consts import ArrayBytes, ArrayRef, is_large
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = [
     "Beside",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-_UNUSUAL = re.compile(r"[^\w.+=@,-]")  # in the name of a file that a program refers to
+_UNUSUAL = pattern(r"[^\w.+=@,-]")  # in the name of a file that a program refers to
 
 
 def _all_programs(program: ClosedJaxpr) -> Iterator[ClosedJaxpr]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from jaxprtool.syntax.patterns import pattern
+
 __all__ = ["data_help", "text_help"]
 
 
@@ -22,8 +24,8 @@ _FROM_JAX = (
 )
 
 
-def _language(pattern: str, name: str, help: str) -> _Language:
-    return _Language(re.compile(pattern, re.MULTILINE), name, help)
+def _language(source: str, name: str, help: str) -> _Language:
+    return _Language(pattern(source, re.MULTILINE), name, help)
 
 
 _HEAD = 20_000  # characters that are looked at
@@ -48,7 +50,7 @@ _LANGUAGES = (
     _language(r"\A\s*<(?:!DOCTYPE|html|\?xml)\b", "HTML or XML", "a jaxpr begins with `{ lambda`"),
     _language(r"^<<<<<<< |^>>>>>>> ", "a file with conflicts of a merge", "resolve them first"),
 )
-_JAXPR = re.compile(r"\{\s*lambda\b")
+_JAXPR = pattern(r"\{\s*lambda\b")
 
 _MAGIC = (
     (b"ML\xefR", "MLIR bytecode", f"{_FROM_JAX}StableHLO"),

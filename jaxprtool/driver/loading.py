@@ -18,6 +18,7 @@ from jaxprtool.driver.modules import module_of_file
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.ir.synonyms import close_names
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = [
     "brings_jax",
@@ -32,7 +33,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = (os.sep + "site-packages" + os.sep, os.sep + "lib" + os.sep + "python", "<frozen ")
 
 
-_FUNCTION = re.compile(r"(?:.*\.py|[A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_]\w*(?:\.\w+)*", re.DOTALL)
+_FUNCTION = pattern(r"(?:.*\.py|[A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_]\w*(?:\.\w+)*", re.DOTALL)
 
 
 def is_function(path: str) -> bool:
@@ -89,7 +90,7 @@ def example_arguments(name: str, beside: str) -> tuple[Any, ...]:
     return cast("tuple[Any, ...]", found) if type(found) is tuple else (found,)
 
 
-_CALLED = re.compile(r"([^()]+)\(((?:\d{1,18},)*\d{1,18})\)")
+_CALLED = pattern(r"([^()]+)\(((?:\d{1,18},)*\d{1,18})\)")
 _FUNCTIONS: tuple[type[Any], ...] = (FunctionType, BuiltinFunctionType, partial)
 
 

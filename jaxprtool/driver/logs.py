@@ -12,18 +12,19 @@ from jaxprtool.driver.foreign import text_help
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, JaxprToolError, counted, fail
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.parse import parse_file
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Excerpt", "excerpts", "jaxprs_of_log"]
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_ANSI = pattern(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 # What a program begins with: a jaxpr, or the first of the definitions before it.
-_HEAD = re.compile(r"(?:let (?!= )[^\n=]{1,200}? = )?\{\s*lambda\b")
-_BRACES = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[{}]")
+_HEAD = pattern(r"(?:let (?!= )[^\n=]{1,200}? = )?\{\s*lambda\b")
+_BRACES = pattern(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[{}]")
 # After the brace that ends a definition.
-_GOES_ON = re.compile(r"\s*in(?:\s*$|\s+(?=\{\s*lambda\b|let ))")
+_GOES_ON = pattern(r"\s*in(?:\s*$|\s+(?=\{\s*lambda\b|let ))")
 # What this tool prints below a program: values of constants, trees of arguments.
-_SECTION = re.compile(r"\s*(?:where|args)\b(?=[ (])")
-_STAMP = re.compile(r" *\d+|.")  # numbers of lines, times and processes change from line to line
+_SECTION = pattern(r"\s*(?:where|args)\b(?=[ (])")
+_STAMP = pattern(r" *\d+|.")  # numbers of lines, times and processes change from line to line
 _LONGEST_STAMP = 100  # characters and numbers before a line
 _HELP = "a jaxpr begins with `{ lambda`: log str(jax.make_jaxpr(f)(*args)), or print it"
 

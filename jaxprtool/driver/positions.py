@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["parse_positions"]
 
-_RANGE = re.compile(r"(\d+)-(\d+)")
+_RANGE = pattern(r"(\d+)-(\d+)")
 _STEP = r"\[(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\[\]\"']*)\]"
-_NAME = re.compile(rf"[^\W\d](?:[^,=\s\[]|{_STEP})*")
-_PART = re.compile(rf"\s*((?:[^,\[]|{_STEP}|\[)*)(?:,|\Z)")
+_NAME = pattern(rf"[^\W\d](?:[^,=\s\[]|{_STEP})*")
+_PART = pattern(rf"\s*((?:[^,\[]|{_STEP}|\[)*)(?:,|\Z)")
 _MOST = 100_000  # arguments that a range may mean
 
 

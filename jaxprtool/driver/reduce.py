@@ -15,8 +15,9 @@ from jaxprtool.analyses.reduction.values import neutral, not_generated
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.external_interest import Command, Crash, External
 from jaxprtool.driver.interest import Appears, CheckError, Differs, Failure, Interest, Slow, silent
+from jaxprtool.driver.machine import default_max_bytes
 from jaxprtool.driver.numbers import check_not_negative
-from jaxprtool.driver.run import checked_arguments, default_max_bytes
+from jaxprtool.driver.run import checked_arguments
 from jaxprtool.driver.small import as_read, write_small
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.limits import limited_seconds, limited_steps

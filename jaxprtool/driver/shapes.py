@@ -10,7 +10,6 @@ strings, `True` and `False`, for fields that are no arrays. A key is a quoted st
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -19,10 +18,11 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.ir.synonyms import dtype_meant
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["parse_shape"]
 
-_TOKEN = re.compile(
+_TOKEN = pattern(
     r"\s*(?:(?P<type>[A-Za-z]\w*(?:<\w+>)?\s*\[[^\[\]]*\]?)"
     r"|(?P<string>\"[^\"]*\"|'[^']*')|(?P<word>[+-]?[\w.]+)|(?P<mark>[()\[\]{},:=]))"
 )

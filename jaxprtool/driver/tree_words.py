@@ -17,18 +17,17 @@ from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.interface import MAX_DEPTH, Part, Tree
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.ir.synonyms import close_names
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["WordTree", "is_node", "parse_value", "spread"]
 
 # A word; or a list, a tuple or a dict of such values.
 WordTree = str | Sequence[Any] | Mapping[str, Any]
-_TOKEN = re.compile(
+_TOKEN = pattern(
     r"\s*(?:(?P<string>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')|(?P<mark>[()\[\]{},])|(?P<word>[^\s()\[\]{},\"']+))"
 )
-_KEY = re.compile(
-    r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s()\[\]{},:=\"']+))\s*[:=]"
-)
-_FIELD = re.compile(r"\s*([^\W\d]\w*)\s*=(?!=)")
+_KEY = pattern(r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s()\[\]{},:=\"']+))\s*[:=]")
+_FIELD = pattern(r"\s*([^\W\d]\w*)\s*=(?!=)")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _NOTHING = ("None", "null")
 

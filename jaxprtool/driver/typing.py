@@ -14,11 +14,12 @@ from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.diagnostics import UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.syntax.open_programs import is_open, typed
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["typed_by_words", "with_types"]
 
 # What a number begins with, or a list of numbers.
-_LITERAL = re.compile(r"[\[(+\-.\d]|(?:true|false|nan|inf)\b", re.IGNORECASE)
+_LITERAL = pattern(r"[\[(+\-.\d]|(?:true|false|nan|inf)\b", re.IGNORECASE)
 
 
 def with_types(program: ClosedJaxpr, types: Sequence[Any]) -> ClosedJaxpr:

@@ -22,19 +22,20 @@ from jaxprtool.driver.verify import check_types
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.interface import LEAF, Interface, Part, Tree, argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["arguments", "is_word", "open_binders"]
 
-_NUMBER = re.compile(
+_A_NUMBER = (
     r"[+-]?(?:nan|inf(?:inity)?|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)"
-    r"(?:[+-](?:nan|inf(?:inity)?|(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)j|j)?",
-    re.IGNORECASE,
+    r"(?:[+-](?:nan|inf(?:inity)?|(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)j|j)?"
 )
-_TOKEN = re.compile(rf"\s*(?:([\[\]\(\),])|({_NUMBER.pattern}|true|false)(?![\w.]))", re.IGNORECASE)
+_NUMBER = pattern(_A_NUMBER, re.IGNORECASE)
+_TOKEN = pattern(rf"\s*(?:([\[\]\(\),])|({_A_NUMBER}|true|false)(?![\w.]))", re.IGNORECASE)
 _STEP = r"\[(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\[\]\"'=]*)\]"
-_NAMED = re.compile(rf"([^\W\d](?:[^=\s\[({{\"']|{_STEP})*)=(.*)", re.DOTALL)
-_TREE = re.compile(r"(?:[^\W\d]\w*)?\{|[^\W\d]\w*\(")
-_GENERATOR = re.compile(r"(random|zeros|ones|ramp)(?::(\d+))?\Z")
+_NAMED = pattern(rf"([^\W\d](?:[^=\s\[({{\"']|{_STEP})*)=(.*)", re.DOTALL)
+_TREE = pattern(r"(?:[^\W\d]\w*)?\{|[^\W\d]\w*\(")
+_GENERATOR = pattern(r"(random|zeros|ones|ramp)(?::(\d+))?\Z")
 
 
 def is_word(text: str) -> bool:

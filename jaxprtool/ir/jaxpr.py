@@ -10,7 +10,6 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxprtool.ir.declaration import REQUIRED, Param
 from jaxprtool.ir.frozen import (
     Frozen,
     FrozenDict,
@@ -24,6 +23,7 @@ from jaxprtool.ir.frozen import (
 from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.memo import Keeper
 from jaxprtool.ir.origin import Origin
+from jaxprtool.ir.primitive import NO_PARAMS, Params, Primitive
 from jaxprtool.ir.spans import Place, Span
 
 if TYPE_CHECKING:
@@ -56,14 +56,6 @@ Aval = Any
 # What an atom stands for while a program is interpreted: an array or scalar of a backend, a `Lit`, a tracer.
 Value = Any
 
-
-class Params(FrozenDict[str, Any]):
-    """The params of an equation, by name; a dict that does not change."""
-
-    __slots__ = ()
-
-
-NO_PARAMS = Params()
 
 _VAR = ("aval", "name", "place")
 
@@ -165,150 +157,6 @@ class Lit(Frozen):
 Atom = Var | Lit
 type_of = operator.attrgetter("aval.strong")  # of an atom, without its weak-type mark
 _aval_of = operator.attrgetter("aval")
-
-
-class Primitive(Frozen):
-    """An operation: a name, and what `ops` declares of it. Rules live in the interpreters' tables.
-
-    Attributes:
-      name: as it is printed.
-      operands: names of the operands; a last one that starts with `*` takes any number.
-      index_from: position of the first operand that is an index (a bare int there is i32).
-      params: declaration of each param, by name, in the order of the stub.
-      multiple_results: whether `bind` returns a list (of any length) or a single value.
-      known: False for a name that was read in a text and that nobody declared.
-      doc: the mathematics.
-      stub: the function that declares it; None for one that nobody declared.
-      one_type: whether all operands have one element type, also a Python scalar among them.
-      notation: what is written for its equations instead of the name: "read" (`a <- r[i]`), "write" (`r[i] <- a`), "accumulate"
-        (`r[i] += a`); "" for the name.
-      takes: (types of the operands, **params) -> each jaxpr in the params, with the types of its arguments; None where
-        jaxprs get the operands one by one.
-      unites: (**params) -> arguments and results of the jaxprs that have one type (`United`); None where that says nothing.
-      binds: params -> the names in scope inside the jaxprs of an equation (`AxisEnv`); None where it binds none.
-      acts_along: the name of the param with the named axes that it acts along, or "".
-      open: whether an equation has further params, of any name.
-      optional: names of the params that an equation may be without.
-      first: names of the params that are printed first, in this order.
-      met_first: names of the params whose jaxprs are met first.
-      unprinted: names of the params that JAX never prints.
-      checked: the params that not every value fits: name, whether a value fits, default.
-      holds_jaxprs: whether a param can be a jaxpr, or hold some.
-      recovered: the params whose values are not read as they stand in a text, with their `recover`.
-      pending: the module of `ops` that declares it, until its row is loaded; then, and for all others, "".
-      library: the package whose primitive of this name it declares, where JAX's object has to be one of that package's
-        globals; "" where the name alone says it.
-    """
-
-    __slots__ = (
-        "acts_along",
-        "binds",
-        "checked",
-        "defaults",
-        "doc",
-        "first",
-        "holds_jaxprs",
-        "index_from",
-        "known",
-        "library",
-        "met_first",
-        "multiple_results",
-        "name",
-        "notation",
-        "one_type",
-        "open",
-        "operands",
-        "optional",
-        "params",
-        "pending",
-        "recovered",
-        "stub",
-        "takes",
-        "unites",
-        "unprinted",
-    )
-    acts_along: str
-    binds: Callable[[dict[str, Any]], Any] | None
-    checked: tuple[tuple[str, Callable[[Any], bool], Any], ...]
-    defaults: Params
-    doc: str
-    first: tuple[str, ...]
-    holds_jaxprs: bool
-    index_from: int
-    known: bool
-    library: str
-    met_first: tuple[str, ...]
-    multiple_results: bool
-    name: str
-    notation: str
-    one_type: bool
-    open: bool
-    operands: tuple[str, ...]
-    optional: frozenset[str]
-    params: dict[str, Param]
-    pending: str
-    recovered: tuple[tuple[str, Callable[..., Any]], ...]
-    stub: Callable[..., Any] | None
-    takes: Callable[..., Any] | None
-    unites: Callable[..., Any] | None
-    unprinted: frozenset[str]
-
-    def __init__(
-        self,
-        name: str,
-        operands: Sequence[str] = (),
-        params: dict[str, Param] | None = None,
-        *,
-        multiple_results: bool = False,
-        known: bool = True,
-        index_from: int = 1 << 30,
-        doc: str = "",
-        stub: Callable[..., Any] | None = None,
-        one_type: bool = False,
-        notation: str = "",
-        takes: Callable[..., Any] | None = None,
-        unites: Callable[..., Any] | None = None,
-        binds: Callable[[dict[str, Any]], Any] | None = None,
-        pending: str = "",
-        library: str = "",
-        open: bool = False,
-    ):
-        params = params or {}
-        declared = params.values()
-        unchecked = any(p.kind.holds_jaxprs or p.kind.unchecked for p in declared)
-        amend(
-            self,
-            name=name,
-            operands=tuple(operands),
-            params=FrozenDict(params),
-            multiple_results=multiple_results,
-            known=known,
-            index_from=index_from,
-            doc=doc,
-            stub=stub,
-            one_type=one_type,
-            notation=notation,
-            takes=takes,
-            unites=unites,
-            binds=binds,
-            pending=pending,
-            library=library,
-            open=open,
-            defaults=Params({p.name: p.default for p in declared if p.default is not REQUIRED}),
-            optional=frozenset([p.name for p in declared if p.optional]),
-            holds_jaxprs=not known or unchecked,
-            acts_along=next((p.name for p in declared if p.acts_along), ""),
-            checked=tuple(
-                [(p.name, p.kind.fits, p.default) for p in declared if not p.kind.unchecked]
-            ),
-            first=tuple([p.name for p in declared if p.first]),
-            met_first=tuple([p.name for p in declared if p.met_first]),
-            unprinted=frozenset([p.name for p in declared if p.hidden in ("always", "implied")]),
-            recovered=tuple([(p.name, p.recover) for p in declared if p.recover is not None]),
-        )
-
-    def __repr__(self) -> str:
-        return self.name
 
 
 _EQN = ("comments", "inputs", "origin", "out_binders", "params", "primitive", "span")

@@ -95,6 +95,7 @@ class Printer:
         self.params: dict[int, tuple[str, list[str]]] = {}
         self.wheres: dict[Jaxpr, list[str]] = {}
         self.records: dict[int, tuple[Any, str]] = {}
+        self.ends: dict[Jaxpr, tuple[list[str], list[str], list[str]]] = {}
         self.out: list[str] = []
         origins = (e.origin for jaxpr in nested.closed for e in jaxpr.eqns)
         self.annotated = self.outer is None and any(o.shown for o in origins if o is not None)
@@ -210,6 +211,18 @@ class Printer:
             else scalar_text(val, getattr(aval, "dtype", None), self.lossless)
         ) + text
 
+    def _ends(self, jaxpr: Jaxpr) -> tuple[list[str], list[str], list[str]]:
+        """The texts of the constants, arguments and results of a jaxpr, which is tried on one line first."""
+        found = self.ends.get(jaxpr)
+        if found is None:
+            binder, atom = self._binder, self._atom
+            found = self.ends[jaxpr] = (
+                [binder(v) for v in jaxpr.const_binders],
+                [binder(v) for v in jaxpr.in_binders],
+                [atom(x) for x in jaxpr.outs],
+            )
+        return found
+
     def _fill(self, texts: list[str], separator: str, column: int, indent: int) -> int:
         """Write texts one after the other, on more lines if they do not fit; returns the column after."""
         flat = f"{separator} ".join(texts)
@@ -302,10 +315,10 @@ class Printer:
     def _block(self, jaxpr: Jaxpr, indent: int, column: int) -> Iterator[Any]:
         out = self.out
         out.append("{ lambda ")
-        consts = [self._binder(v) for v in jaxpr.const_binders]
+        consts, inputs, results = self._ends(jaxpr)
         column = self._fill(consts, "", column + 9, indent + 4)
         out.append("; ")
-        self._fill([self._binder(v) for v in jaxpr.in_binders], "", column + 2, indent + 4)
+        self._fill(inputs, "", column + 2, indent + 4)
         out.append(". let")
         newline = "\n" + " " * (indent + 4)
         if not jaxpr.eqns:
@@ -332,8 +345,8 @@ class Printer:
         for line in (jaxpr.comments or {}).get("tail", ()):
             out.append(f"{newline}  {line}")
         out.append(f"{newline}in (")
-        self._fill([self._atom(x) for x in jaxpr.outs], ",", indent + 6, indent + 4)
-        out.append(f",){_end(jaxpr)}" if len(jaxpr.outs) == 1 else f"){_end(jaxpr)}")
+        self._fill(results, ",", indent + 6, indent + 4)
+        out.append(f",){_end(jaxpr)}" if len(results) == 1 else f"){_end(jaxpr)}")
 
     def _flat_equation(self, eqn: JaxprEqn) -> str:
         """An equation without jaxprs, on one line."""
@@ -447,11 +460,9 @@ class Printer:
             return None
         if depth and self._where(jaxpr):
             return None
-        consts = " ".join([self._binder(v) for v in jaxpr.const_binders])
-        inputs = " ".join([self._binder(v) for v in jaxpr.in_binders])
-        head = f"{{ lambda {consts}; {inputs}. let "
-        outs = ", ".join([self._atom(x) for x in jaxpr.outs])
-        tail = f" in ({outs}{',' * (len(jaxpr.outs) == 1)}){_end(jaxpr)}"
+        consts, inputs, results = self._ends(jaxpr)
+        head = f"{{ lambda {' '.join(consts)}; {' '.join(inputs)}. let "
+        tail = f" in ({', '.join(results)}{',' * (len(results) == 1)}){_end(jaxpr)}"
         room -= size_of(head) + size_of(tail)
         parts: list[str] = []
         for eqn in jaxpr.eqns:

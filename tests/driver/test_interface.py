@@ -430,6 +430,17 @@ def test_a_name_of_an_argument_wins_over_that_of_a_variable() -> None:
     assert found.tolist() == [2.0, 4.0, 6.0]
 
 
+def test_an_argument_that_is_a_tree_is_called_by_its_name() -> None:
+    text = (
+        "{ lambda ; v:f32[] w:f32[] b:f32[]. let y:f32[] = mul w b in (y,) }\n"
+        "args (b={'p': *, 'q': *}, x=*) -> *"
+    ).replace("'", '"')
+    message = "b is taken for the argument b; the variable b of the program is x"
+    with pytest.warns(AmbiguousNameWarning, match=message):
+        (found,) = run_words(parse(text), ['b={"p": 1, "q": 2}', "x=3"])
+    assert found.item() == 6.0
+
+
 VERBS = {
     "grad": "--wrt params --value",
     "vjp": "--wrt params",
