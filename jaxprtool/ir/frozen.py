@@ -17,6 +17,7 @@ __all__ = [
     "FrozenList",
     "amend",
     "become",
+    "itself",
     "private_array",
     "refuse_change",
     "refuse_removal",
@@ -38,12 +39,18 @@ def refuse_removal(self: Any, name: str) -> NoReturn:
     raise AttributeError(f"a {type(self).__name__} does not change")
 
 
+def itself(self: Any, memo: Any = None) -> Any:
+    """The `__copy__` and `__deepcopy__` of immutable classes."""
+    return self
+
+
 class Frozen:
     """Base class of immutable objects. What an interpreter derives from one stays true."""
 
     __slots__ = ()
     __setattr__ = refuse_change
     __delattr__ = refuse_removal
+    __copy__ = __deepcopy__ = itself
 
 
 def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:

@@ -16,6 +16,7 @@ from jaxprtool.ir.frozen import (
     FrozenList,
     amend,
     become,
+    itself,
     refuse_change,
     refuse_removal,
     set_field,
@@ -70,6 +71,7 @@ class Var:
     __slots__ = _VAR
     __setattr__ = refuse_change
     __delattr__ = refuse_removal
+    __copy__ = __deepcopy__ = itself
     aval: Aval
     name: str | None
     place: Span | Place | None
@@ -174,6 +176,7 @@ class JaxprEqn:
     __slots__ = _EQN
     __setattr__ = refuse_change
     __delattr__ = refuse_removal
+    __copy__ = __deepcopy__ = itself
     primitive: Primitive
     inputs: tuple[Atom, ...]
     params: Params

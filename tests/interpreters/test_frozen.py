@@ -161,6 +161,17 @@ def test_copies_are_equal(copied):
     assert str(copied(p.jaxpr)) == str(p.jaxpr)
 
 
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_part_of_a_program_is_its_own_copy(copied):
+    p = jt.parse("{ lambda ; a:f32[3]. let b:f32[3] = mul a 2.0:f32[] in (b,) }  # f.py:1:2 (f)")
+    (eqn,) = p.eqns
+    parts = [eqn, eqn.primitive, *eqn.inputs, *eqn.out_binders, eqn.params, eqn.origin, p.in_avals]
+    for part in parts:
+        assert copied({"held": part})["held"] == part
+    assert all(copied(x) is x for x in (eqn, eqn.primitive, *eqn.inputs, *eqn.out_binders))
+    assert copied(jt.lax.cumprod.primitive) is jt.lax.cumprod.primitive
+
+
 def reachable(root):
     """Everything that a program holds, with the way to it: not what is derived from it, nor what declares a primitive's params."""
     seen, pending = {id(root)}, [(root, "program")]
